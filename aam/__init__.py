@@ -1,0 +1,3 @@
+"""Attention All Microbes: learning from microbiome tables."""
+
+__version__ = "0.1.0"

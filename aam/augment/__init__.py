@@ -1,0 +1,1 @@
+"""Augmentation operations and the view builder."""

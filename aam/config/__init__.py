@@ -1,0 +1,1 @@
+"""Configuration: sections, resolution of overrides, stage slices, code digests."""

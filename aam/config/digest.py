@@ -1,0 +1,88 @@
+"""Digests of the code that a stage really runs."""
+
+import ast
+import hashlib
+from functools import cache
+from pathlib import Path
+
+PACKAGE_ROOT = Path(__file__).resolve().parents[1]
+NEUTRAL = frozenset({"aam.util.log", "aam.train.telemetry", "aam.stages.entry"})
+"""Modules that report what happens and never change a result."""
+
+
+def code_digest(module: str) -> str:
+    """Return the SHA-256 of a module and of everything of `aam` that it imports.
+
+    Comments, docstrings, formatting and file times do not change it; any other edit does.
+
+    Parameters
+    ----------
+    module
+        Dotted name, `aam.stages.rarefy` for instance.
+    """
+    digest = hashlib.sha256()
+    for name in sorted(imported_modules(module)):
+        digest.update(f"{name}\n{_normalized(name)[0]}\n".encode())
+    return digest.hexdigest()
+
+
+def imported_modules(module: str) -> set[str]:
+    """Return the names of `module` and of the package's modules it imports, at any depth."""
+    found: set[str] = set()
+    waiting = [module]
+    while waiting:
+        name = waiting.pop()
+        if name in found or name in NEUTRAL:
+            continue
+        found.add(name)
+        waiting.extend(_normalized(name)[1])
+    return found
+
+
+@cache
+def _normalized(name: str) -> tuple[str, tuple[str, ...]]:
+    """Return the source without docstrings and comments, and the package's modules it names."""
+    path = _source(name)
+    if path is None:
+        raise ModuleNotFoundError(f"{name} is not a module of {PACKAGE_ROOT}")
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    imports = tuple(sorted(_imports(tree)))
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        if isinstance(body, list):
+            node.body = [item for item in body if not _is_bare_string(item)] or [ast.Pass()]  # type: ignore[attr-defined]
+    return ast.unparse(tree), imports
+
+
+def _imports(tree: ast.AST) -> set[str]:
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names.update(alias.name for alias in node.names if alias.name.startswith("aam"))
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "aam":
+            assert node.module is not None
+            names.add(node.module)
+            names.update(
+                inner for alias in node.names if _source(inner := f"{node.module}.{alias.name}")
+            )
+    # A package's __init__ runs too whenever one of its modules is imported.
+    for name in list(names):
+        parts = name.split(".")
+        names.update(".".join(parts[:end]) for end in range(1, len(parts)))
+    return names
+
+
+def _source(name: str) -> Path | None:
+    base = PACKAGE_ROOT.joinpath(*name.split(".")[1:])
+    for path in (base.with_suffix(".py"), base / "__init__.py"):
+        if path.is_file():
+            return path
+    return None
+
+
+def _is_bare_string(node: ast.AST) -> bool:
+    return (
+        isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+    )

@@ -1,0 +1,49 @@
+"""Errors of the configuration in the words of its keys."""
+
+import difflib
+from typing import Any, get_args, get_origin
+
+from pydantic import ValidationError
+
+from aam.config.sections.base import Section
+from aam.util.errors import InputError, problem, problems
+
+
+def config_error(error: ValidationError, section: type[Section], prefix: str = "") -> InputError:
+    """Turn a validation error into one line per key, with the nearest known key as the hint."""
+    lines = []
+    for detail in error.errors():
+        location = [str(part) for part in detail["loc"]]
+        where = "configuration key " + (".".join([p for p in [prefix, *location] if p]) or "(root)")
+        if detail["type"] == "extra_forbidden":
+            known = _known_keys(section, location[:-1])
+            near = difflib.get_close_matches(location[-1], known, n=1)
+            hint = f"did you mean '{near[0]}'?" if near else "remove it, or see config/README.md"
+            lines.append(problem(where, "an unknown key", f"one of {', '.join(known)}", hint))
+        elif detail["type"] == "missing":
+            lines.append(problem(where, "nothing", "a value", "add it; see config/README.md"))
+        elif detail["type"] == "value_error":
+            text = str(detail["ctx"]["error"])
+            lines.append(InputError(f"{where}: {text}. Hint: see config/README.md"))
+        else:
+            message = detail["msg"].removeprefix("Input should be ")
+            lines.append(problem(where, repr(detail["input"]), message, "see config/README.md"))
+    return problems(lines)
+
+
+def _known_keys(section: type[Section], path: list[str]) -> list[str]:
+    current: Any = section
+    parts = iter(path)
+    for part in parts:
+        annotation = current.model_fields[part].annotation
+        current = _section_in(annotation)
+        if get_origin(annotation) is dict:
+            next(parts, None)
+    return list(current.model_fields)
+
+
+def _section_in(annotation: Any) -> Any:
+    """Return the section class inside an annotation such as `dict[str, Model]`."""
+    if isinstance(annotation, type) and issubclass(annotation, Section):
+        return annotation
+    return next(filter(None, map(_section_in, get_args(annotation))), None)

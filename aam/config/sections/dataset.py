@@ -1,0 +1,55 @@
+"""Where a dataset comes from."""
+
+from typing import Self
+
+from pydantic import Field, model_validator
+
+from aam.config.sections.base import Override, Section
+
+
+class Simulation(Section):
+    """Settings of the embedded data set."""
+
+    samples: int = Field(160, ge=20)
+    """Samples in the table."""
+    features: int = Field(800, ge=50)
+    """ASVs at the tips of the simulated tree."""
+    length_bp: int = Field(100, ge=40)
+    """Length of every ASV in base pairs."""
+    hosts: int = Field(32, ge=6)
+    """Hosts that the samples were taken from, several samples each."""
+    newcomers: int = Field(24, ge=4)
+    """Samples of a second study, with ASVs that the table lacks, for prediction."""
+    seed: int = 1
+    """Seed of everything random in the simulation."""
+
+
+class Dataset(Section):
+    """One dataset: simulated, or files relative to `data_dir`."""
+
+    simulate: Simulation | None = None
+    """Make the data instead of reading it."""
+    table: str | None = None
+    """Feature table of raw counts: BIOM 2.1, BIOM 1.0, TSV or .qza."""
+    sequences: str | None = None
+    """FASTA or .qza with the sequences of the features, where the feature IDs are not sequences."""
+    tree: str | None = None
+    """Rooted phylogeny: Newick or .qza; null: made with MAFFT and FastTree."""
+    metadata: str | None = None
+    """Sample metadata in the QIIME 2 format."""
+    rarefaction: Override = {}
+    """Keys of `rarefaction` for this dataset alone."""
+    tokens: Override = {}
+    """Keys of `tokens` for this dataset alone."""
+    unifrac: Override = {}
+    """Keys of `unifrac` for this dataset alone."""
+    augmentation: Override = {}
+    """Keys of `augmentation` for this dataset alone."""
+    pretraining: Override = {}
+    """Keys of `pretraining` for this dataset alone."""
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        if (self.simulate is None) == (self.table is None):
+            raise ValueError("give either `simulate` or `table`, not both and not neither")
+        return self

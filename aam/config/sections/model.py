@@ -1,0 +1,36 @@
+"""The architecture of an encoder."""
+
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from aam.config.sections.base import Override, Section
+
+
+class Model(Section):
+    """A hierarchical encoder: nucleotides to ASV to sample."""
+
+    encoder: Literal["transformer"] = "transformer"
+    """Kind of the ASV encoder."""
+    width: int = Field(128, ge=8)
+    """Width of every token, ASV and sample embedding."""
+    heads: int = Field(4, ge=1)
+    """Attention heads."""
+    asv_layers: int = Field(4, ge=1)
+    """Blocks over the nucleotides of an ASV."""
+    sample_layers: int = Field(4, ge=1)
+    """Blocks over the ASVs of a sample."""
+    patch_bp: int = Field(5, ge=1)
+    """Nucleotides per token of the ASV encoder; 1: one token each."""
+    ffn_ratio: float = Field(4, gt=0)
+    """Hidden width of the feed-forward layers, in widths."""
+    pretraining: Override = {}
+    """Keys of `pretraining` for this model alone."""
+
+    @model_validator(mode="after")
+    def _even_heads(self) -> Self:
+        if self.width % (2 * self.heads):
+            raise ValueError(
+                f"width {self.width} is not a multiple of twice the {self.heads} heads"
+            )
+        return self

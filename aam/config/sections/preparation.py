@@ -1,0 +1,57 @@
+"""Rarefaction, tokens, UniFrac and augmentation: one section per stage before training."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from aam.config.sections.base import Section
+
+Metric = Literal[
+    "unweighted", "weighted_normalized", "weighted_unnormalized", "generalized", "faith_pd"
+]
+
+
+class Rarefaction(Section):
+    """Random draws of the same number of reads from every sample, without replacement."""
+
+    depth: int = Field(1000, ge=1)
+    """Reads drawn from each sample; samples with fewer are dropped and listed."""
+    views: int = Field(1, ge=1)
+    """Independent draws, one file each."""
+    seed: int = 42
+    """Seed of the draws."""
+
+
+class Tokens(Section):
+    """The token cache."""
+
+    max_length_bp: int = Field(150, ge=8)
+    """Longer sequences are cut to this length."""
+
+
+class Unifrac(Section):
+    """Distances between samples, and Faith's phylogenetic diversity."""
+
+    metrics: list[Metric] = Field(["unweighted"], min_length=1)
+    """Metrics to compute; pretraining learns those it names in `pretraining.distances`."""
+    engine: Literal["auto", "ssu", "scikit-bio"] = "auto"
+    """auto: `ssu` and `faithpd` where they are installed, else scikit-bio."""
+    partitions: Literal["auto"] | int = "auto"
+    """Steps that `ssu` divides its work into, to need less memory; auto: one per 5000 samples."""
+    alpha: float = Field(0.5, ge=0, le=1)
+    """Exponent of generalized UniFrac."""
+    checked_pairs: int = Field(50, ge=1)
+    """Pairs of every matrix that the other engine recomputes."""
+
+
+class Augmentation(Section):
+    """Additional rows of the sample store, made once."""
+
+    rarefaction_draws: int = Field(0, ge=0)
+    """Further rarefaction draws per sample."""
+    asv_dropout: float = Field(0.0, ge=0, lt=1)
+    """Share of a sample's ASVs left out, in one more row per sample and view; 0: no such rows."""
+    cutmix: float = Field(0.0, ge=0)
+    """Rows mixed of two samples, per sample and view; 0: none."""
+    seed: int = 7
+    """Seed of the draws."""

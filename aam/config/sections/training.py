@@ -1,0 +1,60 @@
+"""Pretraining and fine-tuning."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from aam.config.sections.base import Section
+
+Precision = Literal["fp32", "bf16"]
+
+
+class Training(Section):
+    """What pretraining and fine-tuning share."""
+
+    epochs: int = Field(12, ge=1)
+    """Passes over the training samples."""
+    batch_size: int = Field(64, ge=2)
+    """Samples per step."""
+    learning_rate: float = Field(1e-3, gt=0)
+    """Peak learning rate of AdamW."""
+    weight_decay: float = Field(0.01, ge=0)
+    """Decay of the matrices; biases, norms and embeddings are not decayed."""
+    warmup: float = Field(0.1, ge=0, lt=1)
+    """Share of the steps that the learning rate rises in, before it falls on a cosine."""
+    gradient_clip: float = Field(1.0, gt=0)
+    """Largest norm of the gradient."""
+    precision: Precision = "bf16"
+    """Arithmetic of the layers; weights and their updates are always fp32."""
+    dropout: float = Field(0.0, ge=0, lt=1)
+    """Dropout in every block."""
+    seed: int = 0
+    """Seed of the weights, the order of samples and the masks."""
+
+
+class Pretraining(Training):
+    """Self-supervision by distances between samples and masked nucleotides."""
+
+    held_out: float = Field(0.2, gt=0, lt=1)
+    """Share of the samples kept for validation."""
+    distances: dict[str, float] | None = None
+    """Weight per metric of `unifrac.metrics`; null: each of them with weight 1."""
+    nucleotide_weight: float = Field(1.0, ge=0)
+    """Weight of the masked nucleotides' loss."""
+    mask: float = Field(0.15, gt=0, lt=1)
+    """Share of the nucleotides masked."""
+
+
+class Finetuning(Training):
+    """Supervised training on one column of the sample metadata."""
+
+    epochs: int = Field(6, ge=1)
+    """Passes over the training samples of a fold."""
+    learning_rate: float = Field(5e-4, gt=0)
+    """Peak learning rate of AdamW."""
+    dropout: float = Field(0.1, ge=0, lt=1)
+    """Dropout in every block."""
+    start: Literal["pretrained", "scratch"] = "pretrained"
+    """Weights that a fold starts from."""
+    encoder: Literal["full", "frozen"] = "full"
+    """full: everything is trained; frozen: a head on the pretrained sample embeddings."""

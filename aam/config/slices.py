@@ -1,0 +1,101 @@
+"""The part of the configuration that each stage depends on, as one plain dictionary.
+
+A key that is absent from a slice cannot make its stage stale.
+"""
+
+from typing import Any
+
+from aam.config.tree import Config, resolved
+
+Slice = dict[str, Any]
+
+
+def simulate(config: Config, dataset: str) -> Slice:
+    """Settings of the embedded data set."""
+    simulation = config.datasets[dataset].simulate
+    assert simulation is not None
+    return simulation.plain()
+
+
+def no_settings(config: Config, dataset: str) -> Slice:
+    """Importing depends on files alone."""
+    return {}
+
+
+def rarefy(config: Config, dataset: str, view: int) -> Slice:
+    """One draw: the number of views is not part of it, so more views leave the first ones fresh."""
+    section = resolved(config, "rarefaction", dataset=dataset)
+    return {"depth": section.depth, "seed": section.seed, "view": view}
+
+
+def tokenize(config: Config, dataset: str) -> Slice:
+    """Settings of the token cache."""
+    return resolved(config, "tokens", dataset=dataset).plain()
+
+
+def unifrac(config: Config, dataset: str, metric: str) -> Slice:
+    """Settings of one metric; the list of metrics is not part of it."""
+    section = resolved(config, "unifrac", dataset=dataset)
+    keys = {"engine", "partitions", "checked_pairs"} | ({"alpha"} if metric == "generalized" else set())
+    return {"metric": metric, **{key: getattr(section, key) for key in sorted(keys)}}
+
+
+def augment(config: Config, dataset: str) -> Slice:
+    """Settings of the sample store; the depth is what further draws are made at."""
+    return {
+        **resolved(config, "augmentation", dataset=dataset).plain(),
+        "depth": resolved(config, "rarefaction", dataset=dataset).depth,
+    }
+
+
+def distances(config: Config, dataset: str, model: str) -> dict[str, float]:
+    """Return the weight of each metric that a model learns, in the order of `unifrac.metrics`."""
+    metrics = resolved(config, "unifrac", dataset=dataset).metrics
+    weights = resolved(config, "pretraining", dataset=dataset, model=model).distances
+    if weights is None:
+        return dict.fromkeys(metrics, 1.0)
+    return {metric: weights[metric] for metric in metrics if weights.get(metric, 0) > 0}
+
+
+def pretrain(config: Config, dataset: str, model: str) -> Slice:
+    """Architecture, training and optimization settings of one encoder."""
+    training = resolved(config, "pretraining", dataset=dataset, model=model).plain()
+    training["distances"] = distances(config, dataset, model)
+    architecture = config.models[model].plain()
+    del architecture["pretraining"]
+    return {
+        "model": architecture,
+        "pretraining": training,
+        "optimization": config.optimization.plain(),
+    }
+
+
+def folds(config: Config, task: str) -> Slice:
+    """Column, kind and folds of a task."""
+    section = config.tasks[task].plain()
+    return {key: section[key] for key in ("column", "kind", "folds")}
+
+
+def baselines(config: Config, task: str) -> Slice:
+    """Baselines depend on the kind of target and on the seed of the folds."""
+    section = config.tasks[task]
+    return {"kind": section.kind, "seed": section.folds.seed}
+
+
+def finetune(config: Config, dataset: str, task: str) -> Slice:
+    """Fine-tuning settings, and what a saved model must know to treat another table alike."""
+    return {
+        "kind": config.tasks[task].kind,
+        "column": config.tasks[task].column,
+        "finetuning": resolved(config, "finetuning", task=task).plain(),
+        "optimization": config.optimization.plain(),
+        "rarefaction": {
+            key: getattr(resolved(config, "rarefaction", dataset=dataset), key)
+            for key in ("depth", "seed")
+        },
+    }
+
+
+def benchmark(config: Config, dataset: str, model: str) -> Slice:
+    """Settings of the speed ladder and of the model it times."""
+    return {**config.benchmark.plain(), **pretrain(config, dataset, model)}

@@ -1,0 +1,126 @@
+"""The whole configuration: loading, cross-checks and overrides."""
+
+from collections.abc import Mapping
+from typing import Any, Self, TypeVar
+
+from pydantic import Field, ValidationError, model_validator
+
+from aam.config.messages import config_error
+from aam.config.sections.base import Override, Section
+from aam.config.sections.dataset import Dataset
+from aam.config.sections.execution import Benchmark, Optimization, Runtime
+from aam.config.sections.model import Model
+from aam.config.sections.preparation import Augmentation, Rarefaction, Tokens, Unifrac
+from aam.config.sections.task import Prediction, Task
+from aam.config.sections.training import Finetuning, Pretraining
+from aam.util.errors import problem
+
+S = TypeVar("S", bound=Section)
+NAME = r"^[A-Za-z0-9][A-Za-z0-9_-]*$"
+
+
+class Config(Section):
+    """Everything that `config/*.yaml` may say."""
+
+    data_dir: str = "."
+    """Folder that the paths of datasets and predictions are relative to."""
+    results_dir: str = "results"
+    """Folder of everything that the workflow writes."""
+    datasets: dict[str, Dataset] = Field(min_length=1)
+    """Datasets by name."""
+    rarefaction: Rarefaction = Rarefaction()
+    tokens: Tokens = Tokens()
+    unifrac: Unifrac = Unifrac()
+    augmentation: Augmentation = Augmentation()
+    models: dict[str, Model] = {"base": Model()}
+    """Encoders by name; each is pretrained on every dataset."""
+    pretraining: Pretraining = Pretraining()
+    finetuning: Finetuning = Finetuning()
+    tasks: dict[str, Task] = {}
+    """Targets by name."""
+    predictions: dict[str, Prediction] = {}
+    """Tables to predict for, by name."""
+    optimization: Optimization = Optimization()
+    benchmark: Benchmark = Benchmark()
+    runtime: Runtime = Runtime()
+
+    @model_validator(mode="after")
+    def _names_exist(self) -> Self:
+        for task_name, task in self.tasks.items():
+            _require(task.dataset, self.datasets, f"tasks.{task_name}.dataset")
+        for name, prediction in self.predictions.items():
+            for task_name in prediction.tasks:
+                _require(task_name, self.tasks, f"predictions.{name}.tasks")
+            if prediction.simulated is not None:
+                _require(prediction.simulated, self.datasets, f"predictions.{name}.simulated")
+        return self
+
+
+def load(raw: Mapping[str, Any]) -> Config:
+    """Validate a configuration as Snakemake hands it over, overrides included.
+
+    Raises
+    ------
+    InputError
+        Naming every key that is unknown, of a wrong type, or out of range.
+    """
+    try:
+        config = Config.model_validate(dict(raw))
+    except ValidationError as error:
+        raise config_error(error, Config) from error
+    for dataset in config.datasets:
+        for section in ("rarefaction", "tokens", "unifrac", "augmentation"):
+            resolved(config, section, dataset=dataset)
+        metrics = resolved(config, "unifrac", dataset=dataset).metrics
+        for model in config.models:
+            training = resolved(config, "pretraining", dataset=dataset, model=model)
+            _require_metrics(training.distances or {}, metrics, f"model {model} on {dataset}")
+    for task in config.tasks:
+        resolved(config, "finetuning", task=task)
+    return config
+
+
+def resolved(
+    config: Config,
+    section: str,
+    *,
+    dataset: str | None = None,
+    model: str | None = None,
+    task: str | None = None,
+) -> Any:
+    """Return one section with the overrides of a dataset, a model and a task, in this order."""
+    value: Section = getattr(config, section)
+    owners: list[tuple[str, Section]] = []
+    if dataset is not None:
+        owners.append((f"datasets.{dataset}", config.datasets[dataset]))
+    if model is not None:
+        owners.append((f"models.{model}", config.models[model]))
+    if task is not None:
+        owners.append((f"tasks.{task}", config.tasks[task]))
+    for where, owner in owners:
+        value = _overridden(value, getattr(owner, section, {}), f"{where}.{section}")
+    return value
+
+
+def _overridden(value: S, override: Override, where: str) -> S:
+    if not override:
+        return value
+    try:
+        return type(value).model_validate({**value.model_dump(), **override})
+    except ValidationError as error:
+        raise config_error(error, type(value), prefix=where) from error
+
+
+def _require(name: str, among: Mapping[str, object], where: str) -> None:
+    if name not in among:
+        raise ValueError(f"{where}: '{name}' is not one of {', '.join(among) or 'none'}")
+
+
+def _require_metrics(distances: Mapping[str, float], metrics: list[str], where: str) -> None:
+    for metric in sorted(distances.keys() - set(metrics)):
+        raise problem(
+            f"configuration key pretraining.distances ({where})",
+            f"'{metric}'",
+            f"one of {', '.join(metrics)}",
+            "add the metric to unifrac.metrics",
+        )

@@ -1,0 +1,1 @@
+"""Tables, sequences, trees, metadata and the stores made of them."""

@@ -1,0 +1,1 @@
+"""Encoders, heads, and models that rebuild themselves from a directory."""

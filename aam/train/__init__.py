@@ -1,0 +1,1 @@
+"""Batches, tasks, checkpoints and the one training loop."""

@@ -1,0 +1,1 @@
+"""UniFrac engines, their cross-check and the Parquet store."""

@@ -1,0 +1,1 @@
+"""Errors, logging, atomic writes, seeds and provenance."""

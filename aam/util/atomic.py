@@ -1,0 +1,49 @@
+"""Files that are either complete or absent."""
+
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+
+@contextmanager
+def atomic_path(final: Path) -> Iterator[Path]:
+    """Yield a path beside `final` that is renamed to it on success and removed on failure.
+
+    The path may be written as a file or made a directory; it keeps the suffixes of
+    `final`, because some writers choose their format by it.
+    """
+    final.parent.mkdir(parents=True, exist_ok=True)
+    partial = final.with_name(f".partial-{os.getpid()}-{final.name}")
+    _remove(partial)
+    try:
+        yield partial
+        if partial.is_dir():
+            _remove(final)
+        else:
+            with partial.open("rb") as handle:
+                os.fsync(handle.fileno())
+        partial.replace(final)
+    finally:
+        _remove(partial)
+
+
+def write_text(final: Path, text: str) -> None:
+    """Write a text file atomically, as UTF-8."""
+    with atomic_path(final) as partial:
+        partial.write_text(text, encoding="utf-8")
+
+
+def write_json(final: Path, content: Mapping[str, Any]) -> None:
+    """Write a JSON file atomically, indented, with sorted keys; refuses NaN and infinity."""
+    write_text(final, json.dumps(content, indent=2, sort_keys=True, allow_nan=False) + "\n")
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)

@@ -1,0 +1,40 @@
+"""The one exception that a user is meant to read."""
+
+from collections.abc import Iterable
+
+
+class InputError(ValueError):
+    """A problem that the user can fix: shown as one message, without a traceback."""
+
+
+def problem(where: object, got: str, expected: str, hint: str) -> InputError:
+    """Build the error for one problem of a file or a configuration key.
+
+    Parameters
+    ----------
+    where
+        The file or the key, as the user wrote it.
+    got, expected
+        What was found and what would have been right.
+    hint
+        What the user can do about it, as an imperative.
+    """
+    return InputError(f"{where}: got {got}; expected {expected}. Hint: {hint}")
+
+
+def problems(errors: Iterable[InputError]) -> InputError:
+    """Join several problems into one error, one line each."""
+    return InputError("\n".join(str(error) for error in errors))
+
+
+def first_names(names: Iterable[object], limit: int = 5) -> str:
+    """Return the count and the first few of some names, for messages.
+
+    Examples
+    --------
+    >>> first_names(["a", "b", "c"], limit=2)
+    '3 (a, b, …)'
+    """
+    all_names = [str(name) for name in names]
+    shown = ", ".join(name if len(name) <= 40 else name[:37] + "…" for name in all_names[:limit])
+    return f"{len(all_names)} ({shown}{', …' if len(all_names) > limit else ''})"

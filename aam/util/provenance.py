@@ -1,0 +1,56 @@
+"""What every artifact carries about its own making."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import aam
+
+SCHEMA_VERSION = 1
+
+
+def settings_digest(cfg: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of a plain settings dictionary, whatever the order of its keys."""
+    return hashlib.sha256(json.dumps(cfg, sort_keys=True).encode()).hexdigest()
+
+
+def file_digest(path: Path) -> str:
+    """Return the SHA-256 of a file's content; of a directory, of its files in name order."""
+    if path.is_dir():
+        parts = [f"{p.relative_to(path)}:{file_digest(p)}" for p in sorted(path.rglob("*")) if p.is_file()]
+        return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+    with path.open("rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()
+
+
+def provenance(
+    cfg: Mapping[str, Any], inputs: Mapping[str, Path | list[Path]]
+) -> dict[str, str]:
+    """Return the metadata of an artifact as strings.
+
+    Parameters
+    ----------
+    cfg
+        The slice of the resolved configuration that made it.
+    inputs
+        The files it was made from, by name.
+
+    Returns
+    -------
+    dict
+        `aam.schema`, `aam.version`, `aam.settings` (a digest) and `aam.inputs` (JSON: a digest
+        per input name).
+    """
+    digests = {}
+    for name, value in sorted(inputs.items()):
+        paths = value if isinstance(value, list) else [value]
+        parts = [file_digest(path) for path in paths]
+        digests[name] = parts[0] if len(parts) == 1 else settings_digest({"parts": parts})
+    return {
+        "aam.schema": str(SCHEMA_VERSION),
+        "aam.version": aam.__version__,
+        "aam.settings": settings_digest(cfg),
+        "aam.inputs": json.dumps(digests, sort_keys=True),
+    }
