@@ -1,0 +1,73 @@
+"""The door between a Snakemake script and a stage."""
+
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from aam.util import log
+from aam.util.errors import InputError
+
+Files = Mapping[str, Any]
+"""Paths by name; a name with several files maps to a list of paths."""
+
+
+@dataclass(frozen=True)
+class RunContext:
+    """Means of one run, which never change its result."""
+
+    threads: int = 1
+    """Cores granted."""
+    workers: int = 0
+    """Processes that assemble batches."""
+    work: Path | None = None
+    """Folder for checkpoints and scratch files, outside of the declared outputs."""
+    time_limit_s: float | None = None
+    """Wall-clock seconds granted, if there is a limit."""
+    log_every_s: float = 10.0
+    """Seconds between progress lines."""
+    checkpoint_every_s: float = 60.0
+    """Seconds between checkpoints."""
+
+
+def main(run: Callable[..., None], snakemake: Any) -> None:
+    """Run a stage on behalf of a Snakemake script.
+
+    A problem of the user's input ends as one message and exit code 1, without a traceback.
+
+    Parameters
+    ----------
+    run
+        The stage's `run` function.
+    snakemake
+        The object that Snakemake puts into the script.
+    """
+    log.start(Path(snakemake.log[0]) if snakemake.log else None)
+    settings = snakemake.config.get("runtime") or {}
+    work = snakemake.params.get("work")
+    minutes = snakemake.resources.get("runtime")
+    context = RunContext(
+        threads=snakemake.threads,
+        workers=int(settings.get("workers", 2)),
+        work=Path(work) if work else None,
+        time_limit_s=60.0 * minutes if isinstance(minutes, int | float) else None,
+        log_every_s=float(settings.get("log_every_s", 10)),
+        checkpoint_every_s=float(settings.get("checkpoint_every_s", 60)),
+    )
+    try:
+        run(
+            snakemake.params.cfg,
+            inputs=_paths(snakemake.input),
+            outputs=_paths(snakemake.output),
+            runtime=context,
+        )
+    except InputError as error:
+        sys.exit(f"\n{error}\n")
+
+
+def _paths(names: Any) -> dict[str, Any]:
+    return {
+        name: Path(value) if isinstance(value, str) else [Path(item) for item in value]
+        for name, value in names.items()
+    }
