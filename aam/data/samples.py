@@ -1,0 +1,124 @@
+"""The sample store: what every row of training consists of."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import scipy.sparse
+from numpy.typing import NDArray
+
+from aam.data.ipc import map_batch, write_batch
+
+AUGMENTED = -1
+"""View of an augmented row."""
+
+
+@dataclass(frozen=True, eq=False)
+class SampleStore:
+    """R rows in compressed form: V views of N samples, then augmented rows.
+
+    Row v * N + i is sample i in view v. The arrays of an opened store are read-only and mapped
+    into memory.
+    """
+
+    sample_ids: list[str]
+    """IDs of the N samples, in the order of view 0."""
+    views: int
+    """Number V of views that are not augmented."""
+    row_view: NDArray[np.int32]
+    """View of every row, -1 where it is augmented, [R]."""
+    offsets: NDArray[np.int64]
+    """Where the ASVs of every row begin, [R + 1]."""
+    asvs: NDArray[np.int32]
+    """Rows of the token store, ascending within a row, [nnz]."""
+    counts: NDArray[np.int32]
+    """Reads of these ASVs, [nnz]."""
+    parent_offsets: NDArray[np.int64]
+    """Where the parents of every row begin, [R + 1]."""
+    parents: NDArray[np.int32]
+    """Samples that a row is made of, positions in `sample_ids`; its own alone in a view."""
+    weights: NDArray[np.float32]
+    """Share of every parent; the shares of a row sum to 1."""
+
+    def __post_init__(self) -> None:
+        rows = len(self.row_view)
+        base = np.repeat(np.arange(self.views, dtype=np.int32), len(self.sample_ids))
+        assert self.views >= 1
+        assert np.array_equal(self.row_view[: base.size], base)
+        assert (self.row_view[base.size :] == AUGMENTED).all()
+        assert len(self.offsets) == len(self.parent_offsets) == rows + 1
+        assert self.offsets[-1] == len(self.asvs) == len(self.counts)
+        assert self.parent_offsets[-1] == len(self.parents) == len(self.weights)
+
+    @classmethod
+    def open(cls, path: Path) -> "SampleStore":
+        """Map a file of `write_samples` into memory."""
+        batch = map_batch(path)
+        row_view = batch.column("view").to_numpy()
+        samples = int((row_view == 0).sum())
+        views = int(row_view.max()) + 1
+        asvs, parents = batch.column("asvs"), batch.column("parents")
+        return cls(
+            sample_ids=batch.column("sample_id").slice(0, samples).to_pylist(),
+            views=views,
+            row_view=row_view,
+            offsets=asvs.offsets.to_numpy().astype(np.int64),
+            asvs=asvs.values.to_numpy(),
+            counts=batch.column("counts").values.to_numpy(),
+            parent_offsets=parents.offsets.to_numpy().astype(np.int64),
+            parents=parents.values.to_numpy(),
+            weights=batch.column("weights").values.to_numpy(),
+        )
+
+    def view_matrix(self, view: int, features: int) -> scipy.sparse.csr_array:
+        """Return the counts of one view.
+
+        Parameters
+        ----------
+        view
+            From 0 to V - 1.
+        features
+            Number of ASVs in the token store.
+
+        Returns
+        -------
+        scipy.sparse.csr_array
+            int64 [N, features].
+        """
+        assert 0 <= view < self.views, f"view {view} of {self.views}"
+        samples = len(self.sample_ids)
+        offsets = self.offsets[view * samples : (view + 1) * samples + 1]
+        held = slice(offsets[0], offsets[-1])
+        return scipy.sparse.csr_array(
+            (self.counts[held].astype(np.int64), self.asvs[held], offsets - offsets[0]),
+            shape=(samples, features),
+        )
+
+
+def write_samples(path: Path, store: SampleStore, provenance: Mapping[str, str]) -> None:
+    """Write a sample store as an Arrow file, atomically.
+
+    The `sample_id` of a row joins the IDs of its parents with `+`, for people; programs read
+    `parents`.
+    """
+    starts, parents = store.parent_offsets.tolist(), store.parents.tolist()
+    names = [
+        "+".join(store.sample_ids[parent] for parent in parents[start:end])
+        for start, end in zip(starts[:-1], starts[1:], strict=True)
+    ]
+    columns = {
+        "sample_id": pa.array(names, type=pa.string()),
+        "view": pa.array(store.row_view, type=pa.int32()),
+        "asvs": _lists(store.offsets, store.asvs, pa.int32()),
+        "counts": _lists(store.offsets, store.counts, pa.int32()),
+        "parents": _lists(store.parent_offsets, store.parents, pa.int32()),
+        "weights": _lists(store.parent_offsets, store.weights, pa.float32()),
+    }
+    write_batch(path, columns, provenance)
+
+
+def _lists(offsets: NDArray[np.int64], values: NDArray, kind: pa.DataType) -> pa.ListArray:
+    assert offsets[-1] <= np.iinfo(np.int32).max, "too many values for one Arrow list array"
+    return pa.ListArray.from_arrays(pa.array(offsets, type=pa.int32()), pa.array(values, type=kind))

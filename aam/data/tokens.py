@@ -1,0 +1,66 @@
+"""The token cache: every ASV of a table once, as rows of tokens."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from aam.data.ipc import map_batch, write_batch
+
+
+@dataclass(frozen=True, eq=False)
+class TokenStore:
+    """The U ASVs of a table, in its order, mapped into memory."""
+
+    feature_ids: list[str]
+    """Feature ID of every ASV."""
+    lengths: NDArray[np.int32]
+    """Nucleotides of every ASV, after cutting, [U]."""
+    tokens: NDArray[np.uint8]
+    """Tokens, padded with 0 behind the length, [U, L]; L is `tokens.max_length_bp`."""
+
+    @classmethod
+    def open(cls, path: Path) -> "TokenStore":
+        """Map a file of `write_tokens` into memory; the arrays are read-only."""
+        batch = map_batch(path)
+        rows = batch.column("tokens")
+        width = rows.type.list_size
+        return cls(
+            feature_ids=batch.column("feature_id").to_pylist(),
+            lengths=batch.column("length").to_numpy(),
+            tokens=rows.values.to_numpy().reshape(-1, width),
+        )
+
+
+def write_tokens(
+    path: Path,
+    feature_ids: Sequence[str],
+    tokens: NDArray[np.uint8],
+    lengths: NDArray[np.int32],
+    provenance: Mapping[str, str],
+) -> None:
+    """Write the tokens of U ASVs as an Arrow file, atomically.
+
+    Parameters
+    ----------
+    path
+        Where to write.
+    feature_ids
+        Names of the ASVs, U.
+    tokens, lengths
+        As `aam.data.vocabulary.tokenize` returns them, [U, L] and [U].
+    provenance
+        Metadata of the schema.
+    """
+    assert len(feature_ids) == len(tokens) == len(lengths)
+    columns = {
+        "feature_id": pa.array(feature_ids, type=pa.string()),
+        "length": pa.array(lengths, type=pa.int32()),
+        "tokens": pa.FixedSizeListArray.from_arrays(
+            pa.array(np.ascontiguousarray(tokens).reshape(-1), type=pa.uint8()), tokens.shape[1]
+        ),
+    }
+    write_batch(path, columns, provenance)

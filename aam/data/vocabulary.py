@@ -1,0 +1,88 @@
+"""Nucleotides as small integers."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aam.util.errors import first_names, problem
+
+PAD = 0
+"""Behind the end of a sequence."""
+AMBIGUOUS = 5
+"""Any IUPAC letter that stands for more than one nucleotide."""
+MASK = 6
+"""A nucleotide hidden from the model, which has to guess it."""
+VOCABULARY_SIZE = 7
+
+NUCLEOTIDES = {"A": 1, "C": 2, "G": 3, "T": 4, "U": 4}
+AMBIGUOUS_LETTERS = "RYSWKMBDHVN"
+_REFUSED = 255
+
+
+def _token_of_byte() -> NDArray[np.uint8]:
+    table = np.full(256, _REFUSED, dtype=np.uint8)
+    tokens = {**NUCLEOTIDES, **dict.fromkeys(AMBIGUOUS_LETTERS, AMBIGUOUS)}
+    for letter, token in tokens.items():
+        table[[ord(letter), ord(letter.lower())]] = token
+    return table
+
+
+TOKEN_OF_BYTE = _token_of_byte()
+
+
+def tokenize(
+    sequences: Sequence[str], max_length_bp: int
+) -> tuple[NDArray[np.uint8], NDArray[np.int32]]:
+    """Turn sequences into rows of tokens, cut to `max_length_bp` and padded behind their end.
+
+    Parameters
+    ----------
+    sequences
+        U sequences of IUPAC letters, in upper or lower case.
+    max_length_bp
+        Width L of the result; longer sequences are cut to it.
+
+    Returns
+    -------
+    tuple
+        Tokens, uint8 [U, L], and the lengths after cutting, int32 [U].
+
+    Raises
+    ------
+    InputError
+        If a sequence is empty or has a character other than a IUPAC letter, a gap for instance.
+    """
+    encoded = [sequence[:max_length_bp].encode("latin-1", "replace") for sequence in sequences]
+    lengths = np.fromiter(map(len, encoded), dtype=np.int32, count=len(encoded))
+    if not lengths.all():
+        raise problem(
+            "sequences",
+            f"{int((lengths == 0).sum())} empty sequence(s)",
+            "at least one nucleotide each",
+            "remove the features without a sequence from the table",
+        )
+    tokens_of_all = TOKEN_OF_BYTE[np.frombuffer(b"".join(encoded), dtype=np.uint8)]
+    _refuse_others(sequences, lengths, tokens_of_all)
+    tokens = np.full((len(encoded), max_length_bp), PAD, dtype=np.uint8)
+    tokens[np.arange(max_length_bp) < lengths[:, None]] = tokens_of_all
+    return tokens, lengths
+
+
+def _refuse_others(
+    sequences: Sequence[str], lengths: NDArray[np.int32], tokens_of_all: NDArray[np.uint8]
+) -> None:
+    bad = np.flatnonzero(tokens_of_all == _REFUSED)
+    if not bad.size:
+        return
+    ends = np.cumsum(lengths, dtype=np.int64)
+    rows = np.searchsorted(ends, bad, side="right")
+    columns = bad - (ends - lengths)[rows]
+    letters = sorted({sequences[row][column] for row, column in zip(rows, columns, strict=True)})
+    raise problem(
+        "sequences",
+        f"the characters {', '.join(map(repr, letters[:10]))} in "
+        f"{first_names(sequences[row] for row in np.unique(rows))}",
+        f"only the IUPAC letters ACGTU and {AMBIGUOUS_LETTERS}",
+        "remove gaps and other characters from the sequences",
+    )
