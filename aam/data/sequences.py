@@ -1,0 +1,24 @@
+"""Sequences of features, and their file format (FASTA)."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from aam.util.atomic import write_text
+
+IUPAC_NUCLEOTIDES = frozenset("ACGTURYSWKMBDHVN")
+"""Upper-case letters that a nucleotide sequence may hold."""
+
+
+def read_fasta(path: Path) -> dict[str, str]:
+    """Read a FASTA file that `write_fasta` wrote: ID and upper-case sequence, in file order."""
+    lines = path.read_text(encoding="utf-8").split("\n")[:-1]
+    assert all(header.startswith(">") for header in lines[::2]), path
+    return {header[1:]: sequence for header, sequence in zip(lines[::2], lines[1::2], strict=True)}
+
+
+def write_fasta(path: Path, sequences: Mapping[str, str]) -> None:
+    """Write sequences by feature ID as FASTA, atomically, one line per sequence.
+
+    FASTA has no place for provenance: the table beside it carries that of the import.
+    """
+    write_text(path, "".join(f">{name}\n{sequence}\n" for name, sequence in sequences.items()))

@@ -1,0 +1,95 @@
+"""The feature table: counts per sample and feature, and its file format (BIOM 2.1)."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+import biom
+import h5py
+import numpy as np
+from scipy.sparse import csr_array, csr_matrix
+
+from aam.util.atomic import atomic_path
+
+_CREATION_DATE = datetime(2000, 1, 1)
+
+
+@dataclass(frozen=True)
+class FeatureTable:
+    """Counts of features (ASVs) in samples.
+
+    Raises
+    ------
+    AssertionError
+        If the counts do not fit the IDs; what a user hands over is checked by the importers.
+    """
+
+    sample_ids: list[str]
+    """IDs of the N samples, in row order."""
+    feature_ids: list[str]
+    """IDs of the F features, in column order."""
+    counts: csr_array
+    """Counts, int64, [N, F], with sorted indices and no explicit zeros."""
+
+    def __post_init__(self) -> None:
+        assert self.counts.shape == (len(self.sample_ids), len(self.feature_ids))
+        assert self.counts.dtype == np.int64
+        assert self.counts.has_sorted_indices
+
+
+def read_biom(path: Path) -> FeatureTable:
+    """Read a table that `write_biom` wrote.
+
+    Parameters
+    ----------
+    path
+        A BIOM 2.1 file of whole counts, already checked.
+
+    Returns
+    -------
+    FeatureTable
+        In the order of the file.
+    """
+    with h5py.File(path, "r") as handle:
+        return _from_biom(biom.Table.from_hdf5(handle))
+
+
+def _from_biom(table: biom.Table) -> FeatureTable:
+    counts = csr_array(table.matrix_data.T.tocsr()).astype(np.int64)
+    counts.eliminate_zeros()
+    counts.sort_indices()
+    return FeatureTable(
+        sample_ids=[str(name) for name in table.ids("sample")],
+        feature_ids=[str(name) for name in table.ids("observation")],
+        counts=counts,
+    )
+
+
+def write_biom(path: Path, table: FeatureTable, provenance: Mapping[str, str]) -> None:
+    """Write a table as BIOM 2.1, atomically; the same content gives the same bytes.
+
+    Parameters
+    ----------
+    path
+        The file to write.
+    table
+        Counts up to 2**53: the format holds them as float64.
+    provenance
+        What `aam.util.provenance.provenance` returned; kept as JSON in `generated-by`.
+    """
+    matrix = csr_matrix(table.counts.T.tocsr(), dtype=np.float64)
+    matrix.sort_indices()
+    content = biom.Table(matrix, table.feature_ids, table.sample_ids, type="OTU table")
+    with atomic_path(path) as partial, h5py.File(partial, "w") as handle:
+        content.to_hdf5(
+            handle, json.dumps(dict(provenance), sort_keys=True), creation_date=_CREATION_DATE
+        )
+
+
+def read_provenance(path: Path) -> dict[str, str]:
+    """Return the provenance that `write_biom` put into a file."""
+    with h5py.File(path, "r") as handle:
+        content: dict[str, str] = json.loads(handle.attrs["generated-by"])
+    return content
