@@ -1,0 +1,89 @@
+"""UniFrac between all samples of a rarefied table, or their Faith's PD."""
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from skbio import TreeNode
+
+from aam.data.table import FeatureTable, read_biom
+from aam.stages.entry import Files, RunContext
+from aam.unifrac import check, partitions, phylogeny, store
+from aam.unifrac.engines import choose
+from aam.util.provenance import provenance
+
+LOG = logging.getLogger(__name__)
+RATIOS = ("unweighted", "weighted_normalized", "generalized")
+"""Metrics that divide by the length of the branches that two samples have."""
+
+
+def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunContext) -> None:
+    """Compute one metric of one view, check a sample of it with another engine, and write it.
+
+    Parameters
+    ----------
+    cfg
+        What `aam.config.slices.unifrac` returns.
+    inputs
+        `table` (of a view) and `tree`.
+    outputs
+        `distances`, a Parquet file; its metadata names the engine under `aam.engine`.
+    runtime
+        Threads, and the folder for temporary files.
+
+    Raises
+    ------
+    InputError
+        If the engine is missing, or the tree's branch lengths leave a distance undefined.
+    RuntimeError
+        If an engine fails, or the engines disagree; nothing is written.
+    """
+    table = read_biom(inputs["table"])
+    tree = phylogeny.read_tree(inputs["tree"], table.feature_ids)
+    if cfg["metric"] in RATIOS:
+        phylogeny.check_lengths(table, *phylogeny.branch_counts(table, tree), where=inputs["tree"])
+    metadata = provenance(cfg, inputs)
+    if cfg["metric"] == "faith_pd":
+        _write_faith_pd(cfg, table, tree, metadata, outputs, runtime)
+    else:
+        _write_distances(cfg, table, tree, metadata, outputs, runtime)
+
+
+def _write_distances(
+    cfg: Mapping[str, Any],
+    table: FeatureTable,
+    tree: TreeNode,
+    metadata: Mapping[str, str],
+    outputs: Files,
+    runtime: RunContext,
+) -> None:
+    steps = partitions.count(cfg["partitions"], len(table.sample_ids))
+    engine, other = choose(
+        cfg["engine"], threads=runtime.threads, partitions=steps, scratch=runtime.work
+    )
+    metric, alpha = cfg["metric"], cfg.get("alpha", 1.0)
+    LOG.info("%s of %d samples with %s", metric, len(table.sample_ids), engine.name)
+    with engine.distances(table, tree, metric, alpha) as matrix:
+        check.check_distances(
+            matrix, table, tree, metric, alpha, pairs=cfg["checked_pairs"], other=other
+        )
+        store.write_distances(
+            outputs["distances"], table.sample_ids, matrix, {**metadata, "aam.engine": engine.name}
+        )
+
+
+def _write_faith_pd(
+    cfg: Mapping[str, Any],
+    table: FeatureTable,
+    tree: TreeNode,
+    metadata: Mapping[str, str],
+    outputs: Files,
+    runtime: RunContext,
+) -> None:
+    engine, other = choose(cfg["engine"], threads=runtime.threads, scratch=runtime.work)
+    LOG.info("faith_pd of %d samples with %s", len(table.sample_ids), engine.name)
+    values = engine.faith_pd(table, tree)
+    check.check_faith_pd(values, table, tree, samples=cfg["checked_pairs"], other=other)
+    store.write_faith_pd(
+        outputs["distances"], table.sample_ids, values, {**metadata, "aam.engine": engine.name}
+    )

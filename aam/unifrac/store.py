@@ -1,0 +1,137 @@
+"""Distance matrices and Faith's PD as Parquet: written block by block, read whole."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from aam.util.atomic import atomic_path
+
+ROW_GROUP = 256
+"""Rows that are held in memory at a time, and rows of a row group of the file."""
+
+
+class Rows(Protocol):
+    """What a matrix must offer to be written: an array, or a dataset of an open HDF5 file."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Return the lengths of the axes."""
+
+    def __getitem__(self, rows: slice, /) -> NDArray[np.floating]:
+        """Return some rows."""
+
+
+def write_distances(
+    path: Path, sample_ids: Sequence[str], matrix: Rows, provenance: Mapping[str, str]
+) -> None:
+    """Write a distance matrix, atomically; the same content gives the same bytes.
+
+    Parameters
+    ----------
+    path
+        The Parquet file: `sample_id`, and `distances` as a list of N float32 in row order.
+    sample_ids
+        IDs of the N samples.
+    matrix
+        Distances, [N, N], floating; read in blocks of rows, so it need not be in memory.
+    provenance
+        Metadata of the schema.
+
+    Raises
+    ------
+    AssertionError
+        If a distance is not finite or negative, or a sample is not at distance 0 of itself.
+    """
+    samples = len(sample_ids)
+    assert matrix.shape == (samples, samples)
+    distances = pa.list_(pa.field("element", pa.float32(), nullable=False), samples)
+    schema = _schema({"sample_id": pa.string(), "distances": distances}, provenance)
+    with (
+        atomic_path(path) as partial,
+        pq.ParquetWriter(
+            partial,
+            schema,
+            compression="zstd",
+            use_dictionary=False,
+            column_encoding={"sample_id": "PLAIN", "distances.list.element": "BYTE_STREAM_SPLIT"},
+        ) as writer,
+    ):
+        for start in range(0, samples, ROW_GROUP):
+            block = np.asarray(matrix[start : start + ROW_GROUP], dtype=np.float32)
+            _assert_distances(block, start)
+            columns = [
+                pa.array(sample_ids[start : start + ROW_GROUP], pa.string()),
+                pa.FixedSizeListArray.from_arrays(pa.array(block.ravel()), type=distances),
+            ]
+            writer.write_table(pa.table(columns, schema=schema), row_group_size=ROW_GROUP)
+
+
+def read_distances(path: Path) -> tuple[list[str], NDArray[np.float32]]:
+    """Read what `write_distances` wrote.
+
+    Parameters
+    ----------
+    path
+        The Parquet file.
+
+    Returns
+    -------
+    sample_ids
+        IDs of the N samples.
+    distances
+        [N, N], float32.
+    """
+    with pq.ParquetFile(path) as file:
+        samples = file.metadata.num_rows
+        sample_ids: list[str] = []
+        matrix = np.empty((samples, samples), dtype=np.float32)
+        for group in range(file.num_row_groups):
+            table = file.read_row_group(group)
+            start = len(sample_ids)
+            sample_ids += table.column("sample_id").to_pylist()
+            values = table.column("distances").combine_chunks().flatten().to_numpy()
+            matrix[start : len(sample_ids)] = values.reshape(-1, samples)
+    return sample_ids, matrix
+
+
+def write_faith_pd(
+    path: Path,
+    sample_ids: Sequence[str],
+    values: NDArray[np.float64],
+    provenance: Mapping[str, str],
+) -> None:
+    """Write Faith's phylogenetic diversity of N samples, [N] in units of branch length."""
+    assert values.shape == (len(sample_ids),)
+    assert np.isfinite(values).all()
+    schema = _schema({"sample_id": pa.string(), "faith_pd": pa.float64()}, provenance)
+    table = pa.table([pa.array(sample_ids, pa.string()), pa.array(values)], schema=schema)
+    with atomic_path(path) as partial:
+        pq.write_table(table, partial, compression="zstd")
+
+
+def read_faith_pd(path: Path) -> tuple[list[str], NDArray[np.float64]]:
+    """Return sample IDs and Faith's phylogenetic diversity, [N], of a file of `write_faith_pd`."""
+    table = pq.read_table(path)
+    return table.column("sample_id").to_pylist(), table.column("faith_pd").to_numpy()
+
+
+def read_provenance(path: Path) -> dict[str, str]:
+    """Return the provenance that a file of this module carries."""
+    metadata = pq.read_schema(path).metadata or {}
+    return {key.decode(): value.decode() for key, value in metadata.items()}
+
+
+def _schema(types: Mapping[str, pa.DataType], provenance: Mapping[str, str]) -> pa.Schema:
+    fields = [pa.field(name, kind, nullable=False) for name, kind in types.items()]
+    return pa.schema(fields, metadata=dict(sorted(provenance.items())))
+
+
+def _assert_distances(block: NDArray[np.float32], start: int) -> None:
+    assert np.isfinite(block).all(), "a distance is not a number"
+    assert (block >= 0).all(), "a distance is negative"
+    assert not np.diagonal(block, offset=start).any(), "a sample is not at distance 0 of itself"
