@@ -1,0 +1,44 @@
+"""The token cache of a table."""
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from aam.data.sequences import read_fasta
+from aam.data.table import read_biom
+from aam.data.tokens import write_tokens
+from aam.data.vocabulary import tokenize
+from aam.stages.entry import Files, RunContext
+from aam.util.provenance import provenance
+
+logger = logging.getLogger(__name__)
+
+
+def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunContext) -> None:
+    """Write the tokens of every feature of a table, in its order.
+
+    Parameters
+    ----------
+    cfg
+        `aam.config.slices.tokenize`.
+    inputs
+        `table` and `sequences`, as imported.
+    outputs
+        `tokens` (Arrow).
+    runtime
+        Not used.
+
+    Raises
+    ------
+    InputError
+        If a sequence is empty or has a character other than a IUPAC letter.
+    """
+    feature_ids = read_biom(inputs["table"]).feature_ids
+    sequence_of = read_fasta(inputs["sequences"])
+    sequences = [sequence_of[feature] for feature in feature_ids]
+    tokens, lengths = tokenize(sequences, cfg["max_length_bp"])
+    cut = sum(len(sequence) > cfg["max_length_bp"] for sequence in sequences)
+    if cut:
+        logger.warning("%d sequences cut to %d nucleotides", cut, cfg["max_length_bp"])
+    logger.info("%d sequences of %d to %d nucleotides", len(lengths), lengths.min(), lengths.max())
+    write_tokens(outputs["tokens"], feature_ids, tokens, lengths, provenance(cfg, inputs))
