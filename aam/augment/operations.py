@@ -1,0 +1,74 @@
+"""What an augmented row is made by: pure functions of rows and a generator.
+
+The result depends on the order of the ASVs within a row; callers give them in the order of the
+feature IDs, so that it does not depend on the order of the table's columns.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aam.data.rarefaction import draw_reads
+
+
+class Row(NamedTuple):
+    """The ASVs of a sample, ascending, and their reads, all above 0."""
+
+    asvs: NDArray[np.int64]
+    counts: NDArray[np.int64]
+
+
+def rarefaction_draw(row: Row, depth: int, rng: np.random.Generator) -> Row:
+    """Draw `depth` of the reads, without replacement."""
+    counts = draw_reads(row.counts, depth, rng)
+    present = counts > 0
+    return Row(row.asvs[present], counts[present])
+
+
+def asv_dropout(row: Row, share: float, rng: np.random.Generator) -> Row:
+    """Leave out a share of the ASVs, rounded, with all of their reads; one ASV stays at least.
+
+    Parameters
+    ----------
+    row
+        Not empty.
+    share
+        From 0 to 1.
+    rng
+        Chooses the ASVs.
+    """
+    asvs = len(row.asvs)
+    kept = max(asvs - int(share * asvs + 0.5), 1)
+    chosen = np.sort(rng.choice(asvs, size=kept, replace=False, shuffle=False))
+    return Row(row.asvs[chosen], row.counts[chosen])
+
+
+def cutmix(first: Row, second: Row, rng: np.random.Generator) -> tuple[Row, float]:
+    """Mix two samples: every ASV, with its reads, comes from one of them or the other.
+
+    Compositional CutMix of Gordon-Rodriguez, E., Quinn, T. P. & Cunningham, J. P. (2022), Data
+    augmentation for compositional data: advancing predictive models of the microbiome, NeurIPS.
+    The probability of the first parent is uniform between 0 and 1. A mix without a single ASV is
+    drawn again, with the same probability.
+
+    Returns
+    -------
+    tuple
+        The mixed row, and the weight of the first parent: its probability.
+    """
+    asvs = np.union1d(first.asvs, second.asvs)
+    counts_of_first, counts_of_second = _aligned(first, asvs), _aligned(second, asvs)
+    weight = float(rng.uniform())
+    while True:
+        from_first = rng.random(len(asvs)) < weight
+        counts = np.where(from_first, counts_of_first, counts_of_second)
+        present = counts > 0
+        if present.any():
+            return Row(asvs[present], counts[present]), weight
+
+
+def _aligned(row: Row, asvs: NDArray[np.int64]) -> NDArray[np.int64]:
+    counts = np.zeros(len(asvs), dtype=np.int64)
+    counts[np.searchsorted(asvs, row.asvs)] = row.counts
+    return counts

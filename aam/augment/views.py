@@ -1,0 +1,237 @@
+"""The sample store: rarefied views, then augmented rows."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from aam.augment.operations import Row, asv_dropout, cutmix, rarefaction_draw
+from aam.data.samples import AUGMENTED, SampleStore
+from aam.data.table import FeatureTable
+from aam.util.errors import problem
+from aam.util.seeds import generator, seed_of
+
+
+@dataclass(frozen=True)
+class Augmentation:
+    """Which rows to add to the views, and how they are drawn."""
+
+    rarefaction_draws: int
+    """Further rarefaction draws per sample."""
+    asv_dropout: float
+    """Share of the ASVs left out in one more row per sample and view; 0: no such rows."""
+    cutmix: float
+    """Rows mixed of two samples, per sample and view."""
+    seed: int
+    """Seed of the draws."""
+    depth: int
+    """Reads of a rarefaction draw."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Block:
+    """Rows of the store that were made alike."""
+
+    view: int
+    counts: csr_array
+    """int64 [rows, U], columns in the order of the token store, indices sorted."""
+    parents: NDArray[np.int32]
+    """Positions of the samples, [rows, parents]."""
+    weights: NDArray[np.float32]
+    """Shares of the parents, [rows, parents]."""
+
+
+class _Columns:
+    """The two orders of the U ASVs: of the token store, and of their IDs."""
+
+    def __init__(self, feature_ids: Sequence[str]) -> None:
+        self.position = {name: column for column, name in enumerate(feature_ids)}
+        self.by_id = np.array(sorted(range(len(feature_ids)), key=feature_ids.__getitem__))
+        self.rank = np.empty_like(self.by_id)
+        self.rank[self.by_id] = np.arange(len(self.by_id))
+
+    def counts(self, table: FeatureTable) -> csr_array:
+        """Return the counts of a table with the columns of the token store."""
+        columns = np.array([self.position[name] for name in table.feature_ids], dtype=np.int64)
+        return self._reordered(table.counts, columns)
+
+    def rows(self, counts: csr_array) -> list[Row]:
+        """Return the rows with the ASVs as ranks of their IDs, ascending."""
+        ranked = self._reordered(counts, self.rank)
+        bounds = zip(ranked.indptr[:-1], ranked.indptr[1:], strict=True)
+        return [Row(ranked.indices[i:j], ranked.data[i:j]) for i, j in bounds]
+
+    def matrix(self, rows: Sequence[Row]) -> csr_array:
+        """Return the counts of rows whose ASVs are ranks, in the order of the token store."""
+        offsets = np.cumsum([0, *(len(row.asvs) for row in rows)])
+        ranked = csr_array(
+            (
+                np.concatenate([row.counts for row in rows]),
+                np.concatenate([row.asvs for row in rows]),
+                offsets,
+            ),
+            shape=(len(rows), len(self.by_id)),
+        )
+        return self._reordered(ranked, self.by_id)
+
+    def _reordered(self, counts: csr_array, columns: NDArray[np.int64]) -> csr_array:
+        moved = csr_array(
+            (counts.data.copy(), columns[counts.indices], counts.indptr),
+            shape=(counts.shape[0], len(self.by_id)),
+        )
+        moved.sort_indices()
+        return moved
+
+
+def build_store(
+    feature_ids: Sequence[str],
+    table: FeatureTable,
+    views: Sequence[FeatureTable],
+    settings: Augmentation,
+) -> SampleStore:
+    """Put the views and the augmented rows into one store.
+
+    An augmented row depends on its parents and the seed, not on the order of samples or features;
+    which samples are mixed depends on the set of samples.
+
+    Parameters
+    ----------
+    feature_ids
+        The ASVs of the token store, U, in its order.
+    table
+        The imported table, which further rarefaction draws are made from.
+    views
+        V rarefied tables of the same N samples in the same order.
+    settings
+        Rows to add.
+
+    Returns
+    -------
+    SampleStore
+        V * N rows, then the further draws, then, view by view, the rows with ASVs left out and
+        the mixed rows.
+
+    Raises
+    ------
+    InputError
+        If there is only one sample to mix.
+    """
+    sample_ids = views[0].sample_ids
+    assert all(view.sample_ids == sample_ids for view in views), "views of different samples"
+    columns = _Columns(feature_ids)
+    blocks = [_base(view, columns.counts(counts)) for view, counts in enumerate(views)]
+    base = list(blocks)
+    blocks.extend(_draws(table, sample_ids, columns, settings))
+    for block in base:
+        if settings.asv_dropout > 0:
+            blocks.append(_dropped(block, sample_ids, columns, settings))
+        if round(settings.cutmix * len(sample_ids)):
+            blocks.append(_mixed(block, sample_ids, columns, settings))
+    return _joined(sample_ids, len(views), blocks)
+
+
+def _base(view: int, counts: csr_array) -> _Block:
+    rows = counts.shape[0]
+    own = np.arange(rows, dtype=np.int32)[:, None]
+    return _Block(view, counts, own, np.ones((rows, 1), dtype=np.float32))
+
+
+def _draws(
+    table: FeatureTable, sample_ids: list[str], columns: _Columns, settings: Augmentation
+) -> Iterator[_Block]:
+    if not settings.rarefaction_draws:
+        return
+    position = {name: row for row, name in enumerate(table.sample_ids)}
+    rows = columns.rows(columns.counts(table)[[position[name] for name in sample_ids]])
+    for draw in range(settings.rarefaction_draws):
+        name = ("rarefaction_draw", settings.seed, draw)
+        yield _of_single_parents(
+            lambda row, rng: rarefaction_draw(row, settings.depth, rng),
+            rows,
+            sample_ids,
+            columns,
+            name,
+        )
+
+
+def _dropped(
+    block: _Block, sample_ids: list[str], columns: _Columns, settings: Augmentation
+) -> _Block:
+    return _of_single_parents(
+        lambda row, rng: asv_dropout(row, settings.asv_dropout, rng),
+        columns.rows(block.counts),
+        sample_ids,
+        columns,
+        ("asv_dropout", settings.seed, block.view),
+    )
+
+
+def _of_single_parents(
+    operation: Callable[[Row, np.random.Generator], Row],
+    rows: Sequence[Row],
+    sample_ids: list[str],
+    columns: _Columns,
+    name: tuple[object, ...],
+) -> _Block:
+    made = [
+        operation(row, generator(*name, sample))
+        for row, sample in zip(rows, sample_ids, strict=True)
+    ]
+    return _base(AUGMENTED, columns.matrix(made))
+
+
+def _mixed(
+    block: _Block, sample_ids: list[str], columns: _Columns, settings: Augmentation
+) -> _Block:
+    """Mix samples of one view; the first parents take turns, in an order drawn by the seed."""
+    samples = len(sample_ids)
+    if samples < 2:
+        raise problem(
+            "augmentation.cutmix",
+            f"{settings.cutmix} with {samples} sample",
+            "two samples at least to mix",
+            "set augmentation.cutmix to 0, or add samples",
+        )
+    by_id = sorted(range(samples), key=sample_ids.__getitem__)
+    name = ("cutmix", settings.seed, block.view)
+    turns = sorted(range(samples), key=lambda place: seed_of(*name, sample_ids[by_id[place]]))
+    rows = columns.rows(block.counts)
+    made, parents, weights = [], [], []
+    for number in range(round(settings.cutmix * samples)):
+        place = turns[number % samples]
+        first = by_id[place]
+        rng = generator(*name, number // samples, sample_ids[first])
+        second = by_id[(place + 1 + int(rng.integers(samples - 1))) % samples]
+        mixed, weight = cutmix(rows[first], rows[second], rng)
+        made.append(mixed)
+        parents.append((first, second))
+        weights.append((weight, 1 - weight))
+    return _Block(
+        AUGMENTED,
+        columns.matrix(made),
+        np.array(parents, dtype=np.int32),
+        np.array(weights, dtype=np.float32),
+    )
+
+
+def _joined(sample_ids: list[str], views: int, blocks: Sequence[_Block]) -> SampleStore:
+    rows = [block.counts.shape[0] for block in blocks]
+    parents_per_row = np.repeat([block.parents.shape[1] for block in blocks], rows)
+    asvs_per_row = np.concatenate([np.diff(block.counts.indptr) for block in blocks])
+    return SampleStore(
+        sample_ids=list(sample_ids),
+        views=views,
+        row_view=np.repeat(np.array([block.view for block in blocks], dtype=np.int32), rows),
+        offsets=_offsets(asvs_per_row),
+        asvs=np.concatenate([block.counts.indices for block in blocks]).astype(np.int32),
+        counts=np.concatenate([block.counts.data for block in blocks]).astype(np.int32),
+        parent_offsets=_offsets(parents_per_row),
+        parents=np.concatenate([block.parents.ravel() for block in blocks]),
+        weights=np.concatenate([block.weights.ravel() for block in blocks]),
+    )
+
+
+def _offsets(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+    return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])

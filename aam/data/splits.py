@@ -1,0 +1,145 @@
+"""Which samples are held out, and in which fold each sample of a task is."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.model_selection import KFold, StratifiedGroupKFold, StratifiedKFold
+
+from aam.util.errors import problem
+from aam.util.seeds import seed_of
+
+_SEEDS_OF_SKLEARN = 2**32
+
+
+def held_out(sample_ids: Sequence[str], share: float, seed: int) -> NDArray[np.bool_]:
+    """Return which samples are held out: those with the smallest digests of (seed, ID).
+
+    The choice depends on the set of samples, never on their order.
+
+    Parameters
+    ----------
+    sample_ids
+        IDs of N samples.
+    share
+        Share to hold out; at least two samples stay on each side.
+    seed
+        Seed of the choice.
+
+    Returns
+    -------
+    numpy.ndarray
+        bool [N].
+
+    Raises
+    ------
+    InputError
+        If there are fewer than four samples.
+    """
+    samples = len(sample_ids)
+    if samples < 4:
+        raise problem(
+            "the feature table",
+            f"{samples} samples after rarefaction",
+            "at least 4, two to train on and two to hold out",
+            "lower rarefaction.depth or add samples",
+        )
+    size = min(max(round(share * samples), 2), samples - 2)
+    digests = [(seed_of("held_out", seed, sample), sample) for sample in sample_ids]
+    chosen = sorted(range(samples), key=digests.__getitem__)[:size]
+    mask = np.zeros(samples, dtype=np.bool_)
+    mask[chosen] = True
+    return mask
+
+
+def natural_key(text: str) -> tuple[tuple[str, int], ...]:
+    """Return a sorting key that puts `fold2` before `fold10`, and `9` before `10`."""
+    parts = re.split(r"([0-9]+)", text)
+    return tuple(
+        (word, int(number)) for word, number in zip(parts[::2], [*parts[1::2], "-1"], strict=True)
+    )
+
+
+def folds_of_labels(labels: Sequence[str]) -> NDArray[np.int64]:
+    """Return numbers for the folds that a metadata column names, from 0, in natural order.
+
+    Parameters
+    ----------
+    labels
+        Name of the fold of each of N samples.
+
+    Returns
+    -------
+    numpy.ndarray
+        int64 [N].
+    """
+    names = sorted(set(labels), key=lambda name: (natural_key(name), name))
+    number = {name: position for position, name in enumerate(names)}
+    return np.array([number[label] for label in labels], dtype=np.int64)
+
+
+def assign_folds(
+    sample_ids: Sequence[str],
+    k: int,
+    seed: int,
+    *,
+    classes: Sequence[str] | None = None,
+    groups: Sequence[str] | None = None,
+) -> NDArray[np.int64]:
+    """Divide samples into folds of about the same size.
+
+    The folds depend on the set of samples, never on their order.
+
+    Parameters
+    ----------
+    sample_ids
+        IDs of N samples, all different.
+    k
+        Number of folds; at most the number of samples, and of groups where there are any.
+    seed
+        Seed of the draw.
+    classes
+        Class of each sample, to keep the shares of the classes alike in all folds.
+    groups
+        Group of each sample; a group stays in one fold.
+
+    Returns
+    -------
+    numpy.ndarray
+        Fold of each sample, int64 [N].
+    """
+    order = sorted(range(len(sample_ids)), key=sample_ids.__getitem__)
+    random_state = seed % _SEEDS_OF_SKLEARN
+    sorted_classes = None if classes is None else np.array([classes[row] for row in order])
+    sorted_groups = None if groups is None else np.array([groups[row] for row in order])
+    if sorted_groups is not None:
+        # With one class for all, this balances the folds' sizes; GroupKFold, shuffled, does not.
+        splitter = StratifiedGroupKFold(k, shuffle=True, random_state=random_state)
+        if sorted_classes is None:
+            sorted_classes = np.zeros(len(order), dtype=np.int64)
+    elif sorted_classes is not None:
+        splitter = StratifiedKFold(k, shuffle=True, random_state=random_state)
+    else:
+        splitter = KFold(k, shuffle=True, random_state=random_state)
+    folds = np.full(len(order), -1, dtype=np.int64)
+    tests = splitter.split(np.zeros(len(order)), sorted_classes, sorted_groups)
+    for fold, (_, test) in enumerate(tests):
+        folds[np.asarray(order)[test]] = fold
+    assert set(folds.tolist()) == set(range(k))
+    return folds
+
+
+def read_folds(path: Path) -> pd.DataFrame:
+    """Read the folds of a task.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Index `sample-id`; columns `fold` (int), `observed` (str) and `group` (str, empty without
+        groups).
+    """
+    frame = pd.read_csv(path, sep="\t", dtype=str, na_filter=False).set_index("sample-id")
+    return frame.astype({"fold": np.int64})

@@ -1,0 +1,62 @@
+"""The sample store: views and augmented rows."""
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from aam.augment.views import Augmentation, build_store
+from aam.data.samples import write_samples
+from aam.data.table import read_biom
+from aam.data.tokens import TokenStore
+from aam.stages.entry import Files, RunContext
+from aam.util.errors import problem
+from aam.util.provenance import provenance
+
+MAX_DEPTH = int(np.iinfo(np.int32).max)
+"""The store holds counts as int32."""
+
+logger = logging.getLogger(__name__)
+
+
+def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunContext) -> None:
+    """Write all rows that training reads: V views of N samples, then augmented rows.
+
+    Parameters
+    ----------
+    cfg
+        `aam.config.slices.augment`.
+    inputs
+        `table` and `tokens`, of the imported table, and `views`, a list of rarefied tables.
+    outputs
+        `samples` (Arrow).
+    runtime
+        Not used.
+
+    Raises
+    ------
+    InputError
+        If the depth is beyond what the store holds, or there is only one sample to mix.
+    """
+    if cfg["depth"] > MAX_DEPTH:
+        raise problem(
+            "rarefaction.depth",
+            str(cfg["depth"]),
+            f"at most {MAX_DEPTH}",
+            "lower rarefaction.depth: thousands of reads are enough to train on",
+        )
+    store = build_store(
+        TokenStore.open(inputs["tokens"]).feature_ids,
+        read_biom(inputs["table"]),
+        [read_biom(path) for path in inputs["views"]],
+        Augmentation(**cfg),
+    )
+    base = store.views * len(store.sample_ids)
+    logger.info(
+        "%d samples in %d views, and %d augmented rows",
+        len(store.sample_ids),
+        store.views,
+        len(store.row_view) - base,
+    )
+    write_samples(outputs["samples"], store, provenance(cfg, inputs))
