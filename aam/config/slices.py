@@ -18,7 +18,7 @@ def simulate(config: Config, dataset: str) -> Slice:
 
 
 def no_settings(config: Config, dataset: str) -> Slice:
-    """Importing depends on files alone."""
+    """Slice of the stages that depend on files alone."""
     return {}
 
 
@@ -36,7 +36,9 @@ def tokenize(config: Config, dataset: str) -> Slice:
 def unifrac(config: Config, dataset: str, metric: str) -> Slice:
     """Settings of one metric; the list of metrics is not part of it."""
     section = resolved(config, "unifrac", dataset=dataset)
-    keys = {"engine", "partitions", "checked_pairs"} | ({"alpha"} if metric == "generalized" else set())
+    keys = {"engine", "partitions", "checked_pairs"} | (
+        {"alpha"} if metric == "generalized" else set()
+    )
     return {"metric": metric, **{key: getattr(section, key) for key in sorted(keys)}}
 
 
@@ -61,13 +63,17 @@ def pretrain(config: Config, dataset: str, model: str) -> Slice:
     """Architecture, training and optimization settings of one encoder."""
     training = resolved(config, "pretraining", dataset=dataset, model=model).plain()
     training["distances"] = distances(config, dataset, model)
-    architecture = config.models[model].plain()
-    del architecture["pretraining"]
     return {
-        "model": architecture,
+        "model": _architecture(config, model),
         "pretraining": training,
         "optimization": config.optimization.plain(),
     }
+
+
+def _architecture(config: Config, model: str) -> Slice:
+    architecture = config.models[model].plain()
+    del architecture["pretraining"]
+    return architecture
 
 
 def folds(config: Config, task: str) -> Slice:
@@ -77,23 +83,40 @@ def folds(config: Config, task: str) -> Slice:
 
 
 def baselines(config: Config, task: str) -> Slice:
-    """Baselines depend on the kind of target and on the seed of the folds."""
+    """Baselines depend on the kind of target, the seed of the folds and what is scored apart."""
     section = config.tasks[task]
-    return {"kind": section.kind, "seed": section.folds.seed}
-
-
-def finetune(config: Config, dataset: str, task: str) -> Slice:
-    """Fine-tuning settings, and what a saved model must know to treat another table alike."""
     return {
-        "kind": config.tasks[task].kind,
-        "column": config.tasks[task].column,
-        "finetuning": resolved(config, "finetuning", task=task).plain(),
+        "kind": section.kind,
+        "seed": section.folds.seed,
+        "report_by": section.plain()["report_by"],
+    }
+
+
+def finetune(config: Config, dataset: str, model: str, task: str) -> Slice:
+    """Fine-tuning settings, and what a saved model must know to treat another table alike.
+
+    The architecture is part of it only where no pretrained model hands it over.
+    """
+    section = config.tasks[task]
+    training = resolved(config, "finetuning", task=task)
+    scratch = {"model": _architecture(config, model)} if training.start == "scratch" else {}
+    return {
+        "kind": section.kind,
+        "column": section.column,
+        "report_by": section.report_by,
+        "finetuning": training.plain(),
         "optimization": config.optimization.plain(),
         "rarefaction": {
             key: getattr(resolved(config, "rarefaction", dataset=dataset), key)
             for key in ("depth", "seed")
         },
+        **scratch,
     }
+
+
+def plot_rarefaction(config: Config, dataset: str) -> Slice:
+    """The depth that the picture marks on the curves."""
+    return {"depth": resolved(config, "rarefaction", dataset=dataset).depth}
 
 
 def benchmark(config: Config, dataset: str, model: str) -> Slice:

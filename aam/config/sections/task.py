@@ -41,6 +41,8 @@ class Task(Section):
     """regression: a number; classification: one of several classes."""
     folds: Folds
     """Cross-validation."""
+    report_by: list[str] = []
+    """Metadata columns; the metrics are reported for each of their values too."""
     finetuning: Override = {}
     """Keys of `finetuning` for this task alone."""
 
