@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from aam.config.digest import PACKAGE_ROOT
@@ -87,6 +86,9 @@ def _type(node: dict[str, Any]) -> str:
         return f"`{node['const']}`"
     if node.get("type") == "array":
         return f"list of {_type(node['items'])}"
+    values = node.get("additionalProperties")
+    if isinstance(values, dict):
+        return f"{_type(values)} by name"
     bounds = [
         f"{sign} {node[key]:g}"
         for key, sign in BOUNDS.items()

@@ -11,30 +11,30 @@ Slice = dict[str, Any]
 
 
 def simulate(config: Config, dataset: str) -> Slice:
-    """Settings of the embedded data set."""
+    """Return the settings of the embedded data set."""
     simulation = config.datasets[dataset].simulate
     assert simulation is not None
     return simulation.plain()
 
 
 def no_settings(config: Config, dataset: str) -> Slice:
-    """Slice of the stages that depend on files alone."""
+    """Return the slice of the stages that depend on files alone."""
     return {}
 
 
 def rarefy(config: Config, dataset: str, view: int) -> Slice:
-    """One draw: the number of views is not part of it, so more views leave the first ones fresh."""
+    """Return one draw: the number of views is not part of it, so more views leave the first ones fresh."""
     section = resolved(config, "rarefaction", dataset=dataset)
     return {"depth": section.depth, "seed": section.seed, "view": view}
 
 
 def tokenize(config: Config, dataset: str) -> Slice:
-    """Settings of the token cache."""
+    """Return the settings of the token cache."""
     return resolved(config, "tokens", dataset=dataset).plain()
 
 
 def unifrac(config: Config, dataset: str, metric: str) -> Slice:
-    """Settings of one metric; the list of metrics is not part of it."""
+    """Return the settings of one metric; the list of metrics is not part of it."""
     section = resolved(config, "unifrac", dataset=dataset)
     keys = {"engine", "partitions", "checked_pairs"} | (
         {"alpha"} if metric == "generalized" else set()
@@ -43,7 +43,7 @@ def unifrac(config: Config, dataset: str, metric: str) -> Slice:
 
 
 def augment(config: Config, dataset: str) -> Slice:
-    """Settings of the sample store; the depth is what further draws are made at."""
+    """Return the settings of the sample store; the depth is what further draws are made at."""
     return {
         **resolved(config, "augmentation", dataset=dataset).plain(),
         "depth": resolved(config, "rarefaction", dataset=dataset).depth,
@@ -60,7 +60,7 @@ def distances(config: Config, dataset: str, model: str) -> dict[str, float]:
 
 
 def pretrain(config: Config, dataset: str, model: str) -> Slice:
-    """Architecture, training and optimization settings of one encoder."""
+    """Return architecture, training and optimization settings of one encoder."""
     training = resolved(config, "pretraining", dataset=dataset, model=model).plain()
     training["distances"] = distances(config, dataset, model)
     return {
@@ -77,13 +77,13 @@ def _architecture(config: Config, model: str) -> Slice:
 
 
 def folds(config: Config, task: str) -> Slice:
-    """Column, kind and folds of a task."""
+    """Return column, kind and folds of a task."""
     section = config.tasks[task].plain()
     return {key: section[key] for key in ("column", "kind", "folds")}
 
 
 def baselines(config: Config, task: str) -> Slice:
-    """Baselines depend on the kind of target, the seed of the folds and what is scored apart."""
+    """Return the kind of target, the seed of the folds and what is scored apart."""
     section = config.tasks[task]
     return {
         "kind": section.kind,
@@ -93,7 +93,7 @@ def baselines(config: Config, task: str) -> Slice:
 
 
 def finetune(config: Config, dataset: str, model: str, task: str) -> Slice:
-    """Fine-tuning settings, and what a saved model must know to treat another table alike.
+    """Return fine-tuning settings, and what a saved model must know to treat another table alike.
 
     The architecture is part of it only where no pretrained model hands it over.
     """
@@ -115,10 +115,10 @@ def finetune(config: Config, dataset: str, model: str, task: str) -> Slice:
 
 
 def plot_rarefaction(config: Config, dataset: str) -> Slice:
-    """The depth that the picture marks on the curves."""
+    """Return the depth that the picture marks on the curves."""
     return {"depth": resolved(config, "rarefaction", dataset=dataset).depth}
 
 
 def benchmark(config: Config, dataset: str, model: str) -> Slice:
-    """Settings of the speed ladder and of the model it times."""
+    """Return the settings of the speed ladder and of the model it times."""
     return {**config.benchmark.plain(), **pretrain(config, dataset, model)}
