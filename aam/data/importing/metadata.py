@@ -1,0 +1,190 @@
+"""Sample metadata of the user, in the QIIME 2 format.
+
+The format: https://docs.qiime2.org, "Metadata in QIIME 2".
+"""
+
+import csv
+import io
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pandas as pd
+
+from aam.data.importing.files import read_text
+from aam.util.errors import InputError, first_names, problem, problems
+
+EXPECTED = "sample metadata in the QIIME 2 format: tab-separated text, sample IDs first"
+ID_HEADERS = frozenset({
+    "id", "sampleid", "sample id", "sample-id", "sample_id", "sample_name", "featureid",
+    "feature id", "feature-id",
+})  # fmt: skip
+"""Names of the first column, whatever their case."""
+LEGACY_HEADERS = frozenset({"#SampleID", "#Sample ID", "#OTUID", "#OTU ID"})
+"""Names of the first column that would be comments otherwise."""
+TYPES = ("categorical", "numeric")
+"""What `#q2:types` may say of a column."""
+INSDC_MISSING = frozenset({
+    "not applicable", "missing", "not collected", "not provided", "restricted access",
+})  # fmt: skip
+"""Cells that are missing values where `#q2:missing` says INSDC:missing."""
+TYPES_ATTRIBUTE = "q2:types"
+"""Key of the types by column in `DataFrame.attrs`."""
+
+_DIRECTIVES = ("#q2:types", "#q2:missing")
+
+
+@dataclass
+class _Sheet:
+    """The cells of a file, stripped, without comments and empty lines."""
+
+    header: list[str] = field(default_factory=list)
+    directives: dict[str, list[str]] = field(default_factory=dict)
+    rows: list[list[str]] = field(default_factory=list)
+
+
+def load_metadata(path: Path) -> pd.DataFrame:
+    """Read sample metadata.
+
+    Parameters
+    ----------
+    path
+        Tab-separated text with one of the names in `ID_HEADERS` or `LEGACY_HEADERS` first.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Index: sample IDs, as they are written. Every column holds strings, None where a cell is
+        empty. `attrs["q2:types"]`: type by column, where the file gives one.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, has no known ID column, or has doubled or empty IDs or column
+        names, rows that are too long, unknown directives, or numeric columns that hold other
+        things than numbers. All of it is said at once.
+    """
+    text = read_text(path, EXPECTED, None)
+    sheet = _sheet(path, text)
+    found = list(_problems(path, sheet))
+    if found:
+        raise problems(found)
+    columns = sheet.header[1:]
+    cells = [[cell or None for cell in row[1:]] for row in sheet.rows]
+    frame = pd.DataFrame(cells, index=[row[0] for row in sheet.rows], columns=columns, dtype=object)
+    for column, scheme in zip(columns, sheet.directives.get("#q2:missing", [])[1:], strict=False):
+        if scheme == "INSDC:missing":
+            frame[column] = [None if cell in INSDC_MISSING else cell for cell in frame[column]]
+    types = {
+        column: kind for column, kind in zip(columns, _types(sheet), strict=False) if kind in TYPES
+    }
+    found = list(_type_problems(path, frame, types))
+    if found:
+        raise problems(found)
+    frame.attrs[TYPES_ATTRIBUTE] = types
+    return frame
+
+
+def _types(sheet: _Sheet) -> list[str]:
+    return [kind.lower() for kind in sheet.directives.get("#q2:types", [])[1:]]
+
+
+def _sheet(path: Path, text: str) -> _Sheet:
+    """Sort the lines of a file into header, directives and rows; rows get the header's width."""
+    sheet = _Sheet()
+    reader = csv.reader(io.StringIO(text, newline=""), dialect="excel-tab", strict=True)
+    try:
+        for line in reader:
+            cells = [cell.strip() for cell in line]
+            if not any(cells):
+                continue
+            if not sheet.header:
+                if cells[0] in LEGACY_HEADERS or not cells[0].startswith("#"):
+                    sheet.header = _trimmed(cells)
+            elif cells[0].startswith("#q2:"):
+                sheet.directives[cells[0]] = cells
+            elif not cells[0].startswith("#"):
+                width = len(sheet.header)
+                cells = _trimmed(cells)
+                sheet.rows.append(cells + [""] * (width - len(cells)))
+    except csv.Error as error:
+        got = f"a line that cannot be split into cells (line {reader.line_num}: {error})"
+        hint = 'a cell with a double quote is written "like ""this"""'
+        raise problem(path, got, EXPECTED, hint) from error
+    return sheet
+
+
+def _trimmed(cells: list[str]) -> list[str]:
+    """Drop the empty cells at the end of a line, as spreadsheets leave them."""
+    width = max(i for i, cell in enumerate(cells) if cell) + 1
+    return cells[:width]
+
+
+def _problems(path: Path, sheet: _Sheet) -> Iterator[InputError]:
+    first = sheet.header[0] if sheet.header else ""
+    if first.lower() not in ID_HEADERS and first not in LEGACY_HEADERS:
+        commas = len(sheet.header) == 1 and "," in first
+        hint = "save it tab-separated" if commas else "rename the first column to 'sample-id'"
+        got = f"a header that begins with {first[:40]!r}"
+        names = ", ".join(sorted(ID_HEADERS) + sorted(LEGACY_HEADERS))
+        yield problem(path, got, f"a first column called one of {names}", hint)
+        return
+    if not sheet.rows:
+        yield problem(path, "no samples below the header", "one row per sample", "check the export")
+    yield from _name_problems(path, sheet)
+    long = [row[0] for row in sheet.rows if len(row) > len(sheet.header)]
+    if long:
+        got = f"more cells than the header's {len(sheet.header)} in rows {first_names(long)}"
+        yield problem(path, got, "a column name for every cell", "name the columns, or empty them")
+    yield from _directive_problems(path, sheet)
+
+
+def _name_problems(path: Path, sheet: _Sheet) -> Iterator[InputError]:
+    columns = sheet.header[1:]
+    unnamed = [str(i) for i, name in enumerate(columns, start=2) if not name]
+    if unnamed:
+        got = f"columns without a name: {first_names(unnamed)}"
+        yield problem(path, got, "a name for every column", "name or delete them")
+    if "sample_id" in columns:
+        got = "a second column called 'sample_id'"
+        yield problem(path, got, "that name for the IDs alone", "rename the column")
+    for what, names in (("column names", columns), ("sample IDs", [row[0] for row in sheet.rows])):
+        doubled = [name for name, count in Counter(names).items() if count > 1 and name]
+        if doubled:
+            got = f"{what} that occur more than once: {first_names(doubled)}"
+            yield problem(path, got, "every one once", "rename or remove the others")
+    nameless = sum(not row[0] for row in sheet.rows)
+    if nameless:
+        got = f"rows without a sample ID: {nameless}"
+        yield problem(path, got, "an ID in every row", "fill in or delete these rows")
+
+
+def _directive_problems(path: Path, sheet: _Sheet) -> Iterator[InputError]:
+    unknown = [name for name in sheet.directives if name not in _DIRECTIVES]
+    if unknown:
+        got = f"directives {first_names(unknown)}"
+        yield problem(path, got, f"only {', '.join(_DIRECTIVES)}", "remove these lines")
+    strange = sorted({kind for kind in _types(sheet) if kind and kind not in TYPES})
+    if strange:
+        got = f"column types {first_names(strange)} in #q2:types"
+        yield problem(path, got, " or ".join(TYPES), "correct them, or leave the cell empty")
+    schemes = sorted({scheme for scheme in sheet.directives.get("#q2:missing", [])[1:] if scheme})
+    strange = [scheme for scheme in schemes if scheme not in ("blank", "INSDC:missing")]
+    if strange:
+        got = f"schemes {first_names(strange)} in #q2:missing"
+        yield problem(
+            path, got, "blank or INSDC:missing", "leave the cells of missing values empty"
+        )
+
+
+def _type_problems(path: Path, frame: pd.DataFrame, types: dict[str, str]) -> Iterator[InputError]:
+    for column, kind in types.items():
+        if kind != "numeric":
+            continue
+        unread = frame[column].notna() & pd.to_numeric(frame[column], errors="coerce").isna()
+        if unread.any():
+            values = first_names(frame[column][unread].unique(), limit=3)
+            got = f"column '{column}' of type numeric with the values {values}"
+            hint = "correct them, empty the cells, or call the column categorical"
+            yield problem(path, got, "numbers", hint)

@@ -1,0 +1,114 @@
+"""QIIME 2 artifacts, read as the zip archives that they are, without QIIME 2.
+
+An artifact holds one folder, named by its UUID, with `metadata.yaml` (uuid, type, format) and
+the data below `data/`: https://docs.qiime2.org, "Artifact archive structure".
+"""
+
+import io
+import zipfile
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+import yaml
+
+from aam.util.errors import InputError, first_names, problem
+
+_MAGIC = (b"PK\x03\x04", b"PK\x05\x06")
+_DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError)
+_KEYS = {
+    "FeatureTable": "this is a feature table: give it under the key `table`",
+    "FeatureData[Sequence]": "these are sequences: give them under the key `sequences`",
+    "Phylogeny": "this is a tree: give it under the key `tree`",
+}
+
+
+@dataclass(frozen=True)
+class ArtifactKind:
+    """The artifacts that one input accepts."""
+
+    type: str
+    """Semantic type."""
+    member: str
+    """File below `data/`."""
+    hints: Mapping[str, str]
+    """What to do instead, by the beginning of other semantic types."""
+
+
+def is_archive(content: bytes) -> bool:
+    """Tell whether a file is a zip archive, whatever its name."""
+    return content.startswith(_MAGIC)
+
+
+def read_artifact(path: Path, content: bytes, kind: ArtifactKind) -> bytes:
+    """Return the data file of an artifact.
+
+    Parameters
+    ----------
+    path
+        Where the artifact came from, for messages.
+    content
+        Its bytes.
+    kind
+        What it must be.
+
+    Raises
+    ------
+    InputError
+        If the archive is damaged, holds paths that lead out of it, or is of another type.
+    """
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            root = _root(path, archive.namelist())
+            described = yaml.safe_load(archive.read(f"{root}/metadata.yaml"))
+            if not isinstance(described, dict) or "type" not in described:
+                raise _not_an_artifact(path, "a metadata.yaml without a `type`")
+            _check_type(path, str(described["type"]), kind)
+            return archive.read(f"{root}/data/{kind.member}")
+    except _DAMAGE as error:
+        raise problem(
+            path,
+            f"a damaged archive ({error})",
+            "a QIIME 2 artifact",
+            "download or export it again",
+        ) from error
+    except KeyError as error:
+        raise _not_an_artifact(path, f"a zip archive without a part of it ({error})") from error
+    except yaml.YAMLError as error:
+        raise _not_an_artifact(path, "a metadata.yaml that is not YAML") from error
+
+
+def _root(path: Path, names: list[str]) -> str:
+    """Return the one folder at the top, after refusing paths that lead out of the archive."""
+    outside = [name for name in names if _leads_out(name)]
+    if outside:
+        raise problem(
+            path,
+            f"members with absolute or climbing paths: {first_names(outside)}",
+            "paths inside of the artifact",
+            "do not use this file; download the artifact from its source again",
+        )
+    roots = {PurePosixPath(name).parts[0] for name in names}
+    if len(roots) != 1:
+        raise _not_an_artifact(path, f"a zip archive with {len(roots)} entries at its top")
+    return roots.pop()
+
+
+def _leads_out(name: str) -> bool:
+    parts = PurePosixPath(name.replace("\\", "/")).parts
+    return not parts or parts[0] == "/" or ".." in parts or parts[0].endswith(":")
+
+
+def _check_type(path: Path, found: str, kind: ArtifactKind) -> None:
+    if found == kind.type:
+        return
+    hint = next(
+        (text for prefix, text in {**kind.hints, **_KEYS}.items() if found.startswith(prefix)),
+        "see `qiime tools peek` for what each of your artifacts is",
+    )
+    raise problem(path, f"an artifact of type {found}", kind.type, hint)
+
+
+def _not_an_artifact(path: Path, got: str) -> InputError:
+    return problem(path, got, "a QIIME 2 artifact (.qza)", "check the path, or export it again")

@@ -1,0 +1,67 @@
+"""The tree file (Newick) that stages exchange."""
+
+import io
+from collections.abc import Iterator
+from pathlib import Path
+
+from skbio import TreeNode
+
+from aam.util.atomic import write_text
+
+_QUOTED = frozenset(" \t(),:;[]'\"")
+
+
+def read_newick(path: Path) -> TreeNode:
+    """Read a tree that `write_newick` wrote; underscores in names stay what they are."""
+    return parse_newick(path.read_text(encoding="utf-8"))
+
+
+def parse_newick(text: str) -> TreeNode:
+    """Parse Newick without turning underscores in names into spaces."""
+    return TreeNode.read(io.StringIO(text), format="newick", convert_underscores=False)
+
+
+def split_root(tree: TreeNode) -> TreeNode:
+    """Give a root of many children two: the first, and a branch of length zero to the others."""
+    if len(tree.children) > 2:
+        first, *others = tree.children
+        tree.children = [first]
+        tree.append(TreeNode(length=0.0, children=others))
+    return tree
+
+
+def write_newick(path: Path, tree: TreeNode) -> None:
+    """Write a tree atomically; the same tree gives the same bytes.
+
+    Lengths are written with all their digits. Names of inner nodes (supports, as a rule) are left
+    out. Names of tips stand in quotes only where Newick demands it: scikit-bio's writer would
+    quote names with underscores and turn spaces into underscores, which other readers take for
+    other names.
+    """
+    write_text(path, "".join(_tokens(tree)) + ";\n")
+
+
+def _tokens(tree: TreeNode) -> Iterator[str]:
+    """Yield the text of a tree, depth first, without recursion: trees are deeper than the stack."""
+    todo: list[tuple[TreeNode, bool, bool]] = [(tree, True, False)]
+    while todo:
+        node, first, closing = todo.pop()
+        if not closing and not first:
+            yield ","
+        if node.children and not closing:
+            yield "("
+            todo.append((node, first, True))
+            todo += [(child, i == 0, False) for i, child in enumerate(node.children)][::-1]
+            continue
+        if closing:
+            yield ")"
+        else:
+            yield _label(node.name)
+        if node.length is not None:
+            yield f":{float(node.length)!r}"
+
+
+def _label(name: str) -> str:
+    if _QUOTED.isdisjoint(name):
+        return name
+    return "'" + name.replace("'", "''") + "'"

@@ -1,0 +1,44 @@
+"""Import the phylogeny, or make one."""
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from aam.data.importing.tree import cut_to, load_tree
+from aam.data.phylogeny import build_tree
+from aam.data.sequences import read_fasta
+from aam.data.table import read_biom
+from aam.data.tree import write_newick
+from aam.stages.entry import Files, RunContext
+
+log = logging.getLogger(__name__)
+
+
+def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunContext) -> None:
+    """Check the user's tree and cut it to the features, or build one from the sequences.
+
+    Parameters
+    ----------
+    cfg
+        Empty: importing depends on files alone.
+    inputs
+        `table` and `sequences` as imported; `tree` where the user has one.
+    outputs
+        `tree` (Newick, rooted, the features of the table at the tips).
+    runtime
+        `threads` for the alignment, `work` for temporary files.
+
+    Raises
+    ------
+    InputError
+        Naming every problem of the tree, or the program that is missing to make one.
+    """
+    if "tree" in inputs:
+        given = load_tree(inputs["tree"])
+        tips = given.count(tips=True)
+        feature_ids = read_biom(inputs["table"]).feature_ids
+        tree = cut_to(given, feature_ids, inputs["tree"])
+        log.info("tree of %d tips, cut to the %d features of the table", tips, len(feature_ids))
+    else:
+        tree = build_tree(read_fasta(inputs["sequences"]), runtime.threads, runtime.work)
+    write_newick(outputs["tree"], tree)
