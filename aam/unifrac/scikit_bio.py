@@ -29,7 +29,7 @@ class ScikitBio:
     def distances(
         self, table: FeatureTable, tree: TreeNode, metric: str, alpha: float
     ) -> Iterator[Rows]:
-        """Yield distances, float64 [N, N]; scikit-bio lacks the generalized metric, so it is ours."""
+        """Yield distances, float64 [N, N]; scikit-bio has no generalized UniFrac, so it is ours."""
         if metric == "generalized":
             counts, lengths = branch_counts(table, tree)
             totals = np.asarray(table.counts.sum(axis=1)).ravel()

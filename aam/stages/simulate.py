@@ -1,0 +1,57 @@
+"""The embedded data set: a tree, sequences evolved on it, and two studies of communities."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from aam.data.table import write_biom
+from aam.simulate.community import draw_biology, draw_study, metadata_tsv
+from aam.simulate.sequences import evolve
+from aam.simulate.tree import birth_death_tree
+from aam.stages.entry import Files, RunContext
+from aam.util.atomic import write_text
+from aam.util.provenance import provenance
+from aam.util.seeds import generator
+
+
+def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunContext) -> None:
+    """Draw and write the data set; the same settings give the same bytes.
+
+    Parameters
+    ----------
+    cfg
+        What `aam.config.slices.simulate` returns.
+    inputs
+        None.
+    outputs
+        `table`, `tree`, `metadata`, and `new_table`, `new_metadata` of the second study.
+    runtime
+        Not used.
+    """
+    seed = cfg["seed"]
+    tree = birth_death_tree(cfg["features"], generator(seed, "tree"))
+    sequences = evolve(tree, cfg["length_bp"], generator(seed, "sequences"))
+    for tip, sequence in zip(tree.tips(), sequences, strict=True):
+        tip.name = sequence
+    biology = draw_biology(tree, sequences, seed)
+    main = draw_study(
+        biology,
+        name="demo",
+        samples=cfg["samples"],
+        hosts=cfg["hosts"],
+        seed=seed,
+        newcomers=False,
+    )
+    new = draw_study(
+        biology,
+        name="new",
+        samples=cfg["newcomers"],
+        hosts=max(2, cfg["newcomers"] // 4),
+        seed=seed,
+        newcomers=True,
+    )
+    metadata = provenance(cfg, inputs)
+    write_biom(outputs["table"], main.table, metadata)
+    write_text(outputs["metadata"], metadata_tsv(main.metadata))
+    write_biom(outputs["new_table"], new.table, metadata)
+    write_text(outputs["new_metadata"], metadata_tsv(new.metadata))
+    write_text(outputs["tree"], str(tree).strip() + "\n")
