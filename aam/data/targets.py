@@ -64,7 +64,7 @@ def observed_numbers(metadata: pd.DataFrame, column: str) -> pd.Series:
     if len(bad):
         raise problem(
             f"metadata column '{column}'",
-            f"{len(bad)} of {len(text)} values that are not finite numbers: {_examples(bad)}",
+            f"{_examples(bad)} of {len(text)} values that are not finite numbers",
             "numbers, with a decimal point, in every sample that has a value",
             "correct the values, leave the cells empty where there is none, "
             "or set the task's kind to classification",

@@ -1,0 +1,127 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from scipy.sparse import csr_array
+
+from aam.data.rarefaction import draw_reads, expected_richness, rarefy, reads_per_sample
+from aam.data.table import FeatureTable
+from aam.util.errors import InputError
+
+
+def table_of(dense: np.ndarray, samples: list[str], features: list[str]) -> FeatureTable:
+    counts = csr_array(np.asarray(dense, dtype=np.int64))
+    counts.sort_indices()
+    return FeatureTable(samples, features, counts)
+
+
+def cells(table: FeatureTable) -> dict[tuple[str, str], int]:
+    coordinates = table.counts.tocoo()
+    return {
+        (table.sample_ids[i], table.feature_ids[j]): int(count)
+        for i, j, count in zip(*coordinates.coords, coordinates.data, strict=True)
+    }
+
+
+tables = hnp.arrays(np.int64, (5, 7), elements=st.integers(0, 9)).map(
+    lambda dense: np.hstack([dense, np.full((5, 1), 4)])
+)
+SAMPLES = [f"s{i}" for i in range(5)]
+FEATURES = [f"f{i}" for i in range(8)]
+
+
+@settings(deadline=None)
+@given(dense=tables, depth=st.integers(1, 4))
+def test_every_sample_has_the_depth_and_no_more_reads_than_before(dense, depth):
+    table = table_of(dense, SAMPLES, FEATURES)
+    view = rarefy(table, depth, 0)
+    before = cells(table)
+    assert view.sample_ids == SAMPLES
+    assert (reads_per_sample(view) == depth).all()
+    assert all(0 < count <= before[cell] for cell, count in cells(view).items())
+    assert (view.counts.sum(axis=0) > 0).all()
+
+
+@settings(deadline=None)
+@given(
+    dense=tables,
+    rows=st.permutations(range(5)),
+    columns=st.permutations(range(8)),
+    kept=st.integers(1, 5),
+)
+def test_a_draw_depends_neither_on_order_nor_on_other_samples(dense, rows, columns, kept):
+    whole = cells(rarefy(table_of(dense, SAMPLES, FEATURES), 4, 1, "view"))
+    rows = list(rows)[:kept]
+    part = table_of(
+        dense[np.ix_(rows, columns)], [SAMPLES[i] for i in rows], [FEATURES[j] for j in columns]
+    )
+    expected = {cell: count for cell, count in whole.items() if cell[0] in part.sample_ids}
+    assert cells(rarefy(part, 4, 1, "view")) == expected
+
+
+def test_order_of_samples_and_features_is_kept():
+    table = table_of([[9, 9, 9], [1, 0, 0], [9, 9, 9]], ["z", "shallow", "a"], ["q", "m", "b"])
+    view = rarefy(table, 20, 0)
+    assert view.sample_ids == ["z", "a"]
+    assert view.feature_ids == ["q", "m", "b"]
+    assert view.counts.has_sorted_indices
+
+
+def test_views_and_seeds_differ():
+    table = table_of(np.full((3, 40), 5), ["a", "b", "c"], [f"f{i}" for i in range(40)])
+    draws = [cells(rarefy(table, 50, *name)) for name in ((0, 0), (0, 1), (1, 0))]
+    assert draws[0] != draws[1] != draws[2] != draws[0]
+
+
+def test_depth_of_all_reads_returns_the_sample():
+    table = table_of([[3, 0, 2]], ["a"], ["x", "y", "z"])
+    assert cells(rarefy(table, 5, 0)) == cells(table)
+
+
+def test_draws_are_hypergeometric():
+    counts = np.array([60, 30, 10])
+    rng = np.random.default_rng(0)
+    draws = np.array([draw_reads(counts, 20, rng) for _ in range(4000)])
+    variance = 20 * 0.6 * 0.4 * 80 / 99
+    assert draws.mean(axis=0) == pytest.approx([12, 6, 2], abs=0.15)
+    assert draws[:, 0].var() == pytest.approx(variance, rel=0.1)
+
+
+@pytest.mark.parametrize("depth", [1, 1000, -3])
+def test_counts_beyond_32_bits(depth):
+    counts = np.array([6_000_000_000_000, 3_000_000_000_000, 7, 2**40], dtype=np.int64)
+    depth = depth if depth > 0 else int(counts.sum()) + depth
+    drawn = draw_reads(counts, depth, np.random.default_rng(1))
+    assert drawn.sum() == depth
+    assert (drawn <= counts).all()
+    assert (drawn >= 0).all()
+
+
+def test_huge_counts_are_drawn_in_proportion():
+    counts = np.array([3 * 10**12, 10**12], dtype=np.int64)
+    drawn = draw_reads(counts, 100_000, np.random.default_rng(2))
+    assert drawn[0] == pytest.approx(75_000, abs=700)
+
+
+def test_too_deep_names_the_key_the_deepest_sample_and_the_quartiles():
+    table = table_of([[10], [20], [30], [41]], ["a", "b", "c", "deep"], ["f"])
+    with pytest.raises(InputError, match=r"rarefaction\.depth: got 42.*41.*'deep'.*10, 20, 30"):
+        rarefy(table, 42, 0)
+
+
+def test_expected_richness_is_the_mean_of_draws():
+    counts = np.array([50, 20, 5, 1, 1])
+    rng = np.random.default_rng(3)
+    simulated = [
+        np.mean([(draw_reads(counts, depth, rng) > 0).sum() for _ in range(3000)])
+        for depth in (5, 40)
+    ]
+    assert expected_richness(counts, np.array([5, 40])) == pytest.approx(simulated, abs=0.06)
+
+
+@settings(deadline=None)
+@given(hnp.arrays(np.int64, 6, elements=st.integers(1, 10**9)))
+def test_richness_is_one_at_one_read_and_all_at_all_reads(counts):
+    ends = expected_richness(counts, np.array([1, counts.sum()]))
+    assert ends == pytest.approx([1, 6], abs=1e-3)
