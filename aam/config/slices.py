@@ -17,13 +17,13 @@ def simulate(config: Config, dataset: str) -> Slice:
     return simulation.plain()
 
 
-def no_settings(config: Config, dataset: str) -> Slice:
+def no_settings() -> Slice:
     """Return the slice of the stages that depend on files alone."""
     return {}
 
 
 def rarefy(config: Config, dataset: str, view: int) -> Slice:
-    """Return one draw: the number of views is not part of it, so more views leave the first ones fresh."""
+    """Return one draw; the number of views is no part of it: more leave the first ones fresh."""
     section = resolved(config, "rarefaction", dataset=dataset)
     return {"depth": section.depth, "seed": section.seed, "view": view}
 
@@ -101,6 +101,7 @@ def finetune(config: Config, dataset: str, model: str, task: str) -> Slice:
     training = resolved(config, "finetuning", task=task)
     scratch = {"model": _architecture(config, model)} if training.start == "scratch" else {}
     return {
+        "names": {"dataset": dataset, "model": model, "task": task},
         "kind": section.kind,
         "column": section.column,
         "report_by": section.report_by,

@@ -1,0 +1,48 @@
+# make env | demo | test | lint | bench | clean
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.ONESHELL:
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(CURDIR)/$(VENV)/bin
+CORES ?= $(shell n=$$(getconf _NPROCESSORS_ONLN); echo $$(( n > 2 ? n : 2 )))
+STAMP := $(VENV)/.installed
+export PATH := $(BIN):$(PATH)
+
+.PHONY: help env demo test lint bench clean
+
+help: ## show this list
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 8
+
+env: $(STAMP) ## create the environment in .venv, system programs included where possible
+
+$(STAMP): pyproject.toml constraints.txt workflow/install_system.sh
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.12 ...")'
+	bash workflow/install_system.sh $(PYTHON)
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,slurm]'
+	touch $@
+
+demo: env ## run the whole workflow on the embedded data set and print a summary
+	snakemake --cores $(CORES) --configfile config/config.yaml
+	python -m aam.stages.summary results/demo
+
+lint: env ## check style, types, imports and the workflow
+	ruff check .
+	ruff format --check .
+	mypy
+	lint-imports
+	snakefmt --check Snakefile workflow
+	snakemake --lint
+
+test: env lint ## run the linters and all tests
+	pytest
+
+bench: env ## time the modes of training on the embedded data set
+	snakemake --cores $(CORES) --configfile config/config.yaml --forcerun benchmark_speed -- results/demo/benchmark/speed.tsv
+	cat results/demo/benchmark/speed.md
+
+clean: ## remove the environment and the results of the embedded data set
+	rm -rf $(VENV) results/demo .snakemake .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,0 +1,31 @@
+"""Gather all views, and augmented rows, in the store that training reads.
+
+Inputs: `inputs/table.biom`, `tokens/asvs.arrow`, `rarefied/view<v>.biom` of all views.
+Outputs: `views/samples.arrow`.
+"""
+
+
+rule augment:
+    input:
+        table=result("inputs/table.biom"),
+        tokens=result("tokens/asvs.arrow"),
+        views=view_files,
+    output:
+        samples=result("views/samples.arrow"),
+    log:
+        result("logs/augment.log"),
+    benchmark:
+        result("benchmarks/augment.tsv")
+    conda:
+        ENVIRONMENT
+    threads: 1
+    resources:
+        mem_mb=16000,
+        runtime=60,
+    params:
+        cfg=lambda wildcards: slices.augment(CONFIG, wildcards.dataset),
+        code=code_digest("aam.stages.augment"),
+    message:
+        "Gathering the views of {wildcards.dataset}"
+    script:
+        "../scripts/augment_views.py"

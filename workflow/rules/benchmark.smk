@@ -1,0 +1,69 @@
+"""Time the modes of training, and gather the accuracy of every model and task.
+
+Inputs: `tokens/asvs.arrow`, `views/samples.arrow`, `unifrac/<metric>/view<v>.parquet`, the tasks' `metrics.json`.
+Outputs: `benchmark/speed.tsv`, `speed.md`, `accuracy.tsv`, `accuracy.md`.
+"""
+
+
+rule benchmark_speed:
+    input:
+        tokens=result("tokens/asvs.arrow"),
+        samples=result("views/samples.arrow"),
+        distances=lambda wildcards: distances_of(wildcards.dataset, first_model()),
+    output:
+        table=report(
+            result("benchmark/speed.tsv"),
+            caption="../report/speed.rst",
+            category="Benchmark",
+            labels={"table": "speed"},
+        ),
+        text=result("benchmark/speed.md"),
+    log:
+        result("logs/benchmark_speed.log"),
+    benchmark:
+        result("benchmarks/benchmark_speed.tsv")
+    priority: -10
+    conda:
+        ENVIRONMENT
+    threads: 8
+    resources:
+        mem_mb=32000,
+        runtime=240,
+        gpu=1,
+    params:
+        cfg=lambda wildcards: slices.benchmark(CONFIG, wildcards.dataset, first_model()),
+        code=code_digest("aam.stages.benchmark_speed"),
+    message:
+        "Timing {wildcards.dataset}"
+    script:
+        "../scripts/benchmark_speed.py"
+
+
+rule benchmark_accuracy:
+    input:
+        metrics=lambda wildcards: finetuning_of(wildcards.dataset),
+    output:
+        table=report(
+            result("benchmark/accuracy.tsv"),
+            caption="../report/accuracy.rst",
+            category="Benchmark",
+            labels={"table": "accuracy"},
+        ),
+        text=result("benchmark/accuracy.md"),
+    log:
+        result("logs/benchmark_accuracy.log"),
+    benchmark:
+        result("benchmarks/benchmark_accuracy.tsv")
+    conda:
+        ENVIRONMENT
+    threads: 1
+    resources:
+        mem_mb=4000,
+        runtime=60,
+    params:
+        cfg=slices.no_settings(),
+        code=code_digest("aam.stages.benchmark_accuracy"),
+    message:
+        "Gathering the accuracy on {wildcards.dataset}"
+    script:
+        "../scripts/benchmark_accuracy.py"

@@ -1,0 +1,245 @@
+"""The configuration, the paths, and the few functions that the rules share."""
+
+import re
+import sys
+from pathlib import Path
+from typing import get_args
+
+from aam.config import slices
+from aam.config.digest import code_digest
+from aam.config.sections.preparation import Metric
+from aam.config.tree import load, resolved
+from aam.util.errors import InputError
+
+
+def loaded(raw):
+    """Return the validated configuration, or stop with one message."""
+    try:
+        return load(raw)
+    except InputError as error:
+        # An exception would be printed with the lines of this file.
+        sys.exit(f"\n{error}\n")
+
+
+CONFIG = loaded(config)
+METRICS = get_args(Metric)
+ENVIRONMENT = "../../environment.yml"
+
+
+def one_of(names):
+    """Return the pattern of a wildcard that is one of `names`."""
+    return "|".join(map(re.escape, names)) or r"(?!)"
+
+
+def result(path, **names):
+    """Return a path below a dataset's folder of results; what is not named stays a wildcard."""
+    path = f"{CONFIG.results_dir.rstrip('/')}/{{dataset}}/{path}"
+    for name, value in names.items():
+        path = path.replace(f"{{{name}}}", str(value))
+    return path
+
+
+def user_file(path):
+    """Return the path of a file that the configuration names."""
+    return str(Path(CONFIG.data_dir).expanduser() / path)
+
+
+def source_files(dataset, *names):
+    """Return the files that a dataset consists of, by name, where it has them."""
+    section = CONFIG.datasets[dataset]
+    if section.simulate is not None:
+        simulated = {
+            "table": "table.biom",
+            "tree": "tree.nwk",
+            "metadata": "metadata.tsv",
+        }
+        return {
+            name: result(f"simulated/{simulated[name]}", dataset=dataset)
+            for name in names
+            if name in simulated
+        }
+    return {
+        name: user_file(getattr(section, name))
+        for name in names
+        if getattr(section, name) is not None
+    }
+
+
+def table_files(wildcards):
+    """Return the inputs of `import_table`."""
+    return source_files(wildcards.dataset, "table", "sequences")
+
+
+def tree_files(wildcards):
+    """Return the input of `import_tree`, where the user has a tree."""
+    return source_files(wildcards.dataset, "tree")
+
+
+def metadata_files(wildcards):
+    """Return the input of `import_metadata`, where the user has metadata."""
+    return source_files(wildcards.dataset, "metadata")
+
+
+def views(dataset):
+    """Return the numbers of a dataset's rarefied views."""
+    return range(resolved(CONFIG, "rarefaction", dataset=dataset).views)
+
+
+def view_files(wildcards):
+    """Return a dataset's rarefied tables."""
+    return [
+        result("rarefied/view{view}.biom", dataset=wildcards.dataset, view=view)
+        for view in views(wildcards.dataset)
+    ]
+
+
+def distances_of(dataset, model):
+    """Return what a model learns to predict: metric by metric, within a metric view by view."""
+    return [
+        result(
+            "unifrac/{metric}/view{view}.parquet",
+            dataset=dataset,
+            metric=metric,
+            view=view,
+        )
+        for metric in slices.distances(CONFIG, dataset, model)
+        for view in views(dataset)
+    ]
+
+
+def first_model():
+    """Return the model that the speed table times."""
+    return next(iter(CONFIG.models))
+
+
+def starting_model(wildcards):
+    """Return the pretrained model of a task, unless the task starts from scratch.
+
+    A directory has no checksum, so its metrics stand for it: made by the same job, and
+    compared by content.
+    """
+    training = resolved(CONFIG, "finetuning", task=wildcards.task)
+    if training.start == "scratch":
+        return {}
+    folder = result(
+        "pretrain/{model}", dataset=wildcards.dataset, model=wildcards.model
+    )
+    return {
+        "model": ancient(f"{folder}/model"),
+        "model_metrics": f"{folder}/metrics.json",
+    }
+
+
+def tasks_of(dataset):
+    """Return the names of a dataset's tasks."""
+    return [name for name, task in CONFIG.tasks.items() if task.dataset == dataset]
+
+
+def prediction_files(wildcards):
+    """Return the table, and the sequences where given, that a prediction is made for."""
+    section = CONFIG.predictions[wildcards.table]
+    if section.simulated is not None:
+        return {"table": result("simulated/new_table.biom", dataset=section.simulated)}
+    return {
+        name: user_file(getattr(section, name))
+        for name in ("table", "sequences")
+        if getattr(section, name) is not None
+    }
+
+
+def data_of(dataset):
+    """Return everything that is made of a dataset before training."""
+    metrics = resolved(CONFIG, "unifrac", dataset=dataset).metrics
+    return [
+        result("rarefied/curve.tsv", dataset=dataset),
+        result("inputs/metadata.parquet", dataset=dataset),
+        result("views/samples.arrow", dataset=dataset),
+        *(
+            result(
+                "unifrac/{metric}/view{view}.parquet",
+                dataset=dataset,
+                metric=metric,
+                view=view,
+            )
+            for metric in metrics
+            for view in views(dataset)
+        ),
+    ]
+
+
+def pretraining_of(dataset):
+    """Return the metrics of every encoder on a dataset."""
+    return [
+        result("pretrain/{model}/metrics.json", dataset=dataset, model=model)
+        for model in CONFIG.models
+    ]
+
+
+def task_files(dataset, path):
+    """Return one file per model and task of a dataset."""
+    return [
+        result(path, dataset=dataset, model=model, task=task)
+        for task in tasks_of(dataset)
+        for model in CONFIG.models
+    ]
+
+
+def finetuning_of(dataset):
+    """Return the metrics of every model and task of a dataset."""
+    return task_files(dataset, "finetune/{model}/{task}/metrics.json")
+
+
+def predictions_of(dataset):
+    """Return the predictions of a dataset's tasks for other tables."""
+    return [
+        result(
+            "predict/{model}/{task}/{table}.tsv",
+            dataset=dataset,
+            model=model,
+            task=task,
+            table=table,
+        )
+        for table, section in CONFIG.predictions.items()
+        for task in section.tasks
+        if CONFIG.tasks[task].dataset == dataset
+        for model in CONFIG.models
+    ]
+
+
+def benchmark_of(dataset):
+    """Return the speed table, and the accuracy table where the dataset has tasks."""
+    tables = ["benchmark/speed.tsv", *(["benchmark/accuracy.tsv"] if tasks_of(dataset) else [])]
+    return [result(path, dataset=dataset) for path in tables]
+
+
+def figures_of(dataset):
+    """Return all pictures of a dataset."""
+    return [
+        result("figures/rarefaction.png", dataset=dataset),
+        result("figures/speed.png", dataset=dataset),
+        *(
+            result(path, dataset=dataset, model=model)
+            for path in (
+                "figures/pretrain/{model}/history.png",
+                "figures/pretrain/{model}/pairs.png",
+                "figures/pretrain/{model}/embeddings.png",
+            )
+            for model in CONFIG.models
+        ),
+        *task_files(dataset, "figures/finetune/{model}/{task}/history.png"),
+        *task_files(dataset, "figures/finetune/{model}/{task}/predictions.png"),
+        *([result("figures/accuracy.png", dataset=dataset)] if tasks_of(dataset) else []),
+    ]
+
+
+def everything_of(dataset):
+    """Return all results of a dataset, the summary last."""
+    return [
+        *data_of(dataset),
+        *pretraining_of(dataset),
+        *finetuning_of(dataset),
+        *predictions_of(dataset),
+        *benchmark_of(dataset),
+        *figures_of(dataset),
+        result("summary.md", dataset=dataset),
+    ]

@@ -1,0 +1,97 @@
+"""Predict a column of the metadata: folds, baselines, and a fine-tuned model per fold.
+
+Inputs: `inputs/metadata.parquet`, `views/samples.arrow`, `tokens/asvs.arrow`, `pretrain/<model>/model/`,
+`unifrac/unweighted/view0.parquet` (the nearest neighbours' baseline).
+Outputs: `folds/<task>.tsv`, `baselines/<task>/`, `finetune/<model>/<task>/`: `model/`, `predictions.tsv`,
+`metrics.json`, `history.parquet`.
+"""
+
+
+rule folds:
+    input:
+        metadata=result("inputs/metadata.parquet"),
+        samples=result("views/samples.arrow"),
+    output:
+        folds=result("folds/{task}.tsv"),
+    log:
+        result("logs/folds_{task}.log"),
+    benchmark:
+        result("benchmarks/folds_{task}.tsv")
+    priority: 100
+    conda:
+        ENVIRONMENT
+    threads: 1
+    resources:
+        mem_mb=4000,
+        runtime=60,
+    params:
+        cfg=lambda wildcards: slices.folds(CONFIG, wildcards.task),
+        code=code_digest("aam.stages.folds"),
+    message:
+        "Dividing the samples of {wildcards.task} into folds"
+    script:
+        "../scripts/assign_folds.py"
+
+
+rule baselines:
+    input:
+        folds=result("folds/{task}.tsv"),
+        samples=result("views/samples.arrow"),
+        metadata=result("inputs/metadata.parquet"),
+        distances=result("unifrac/unweighted/view0.parquet"),
+    output:
+        predictions=result("baselines/{task}/predictions.tsv"),
+        metrics=result("baselines/{task}/metrics.json"),
+    log:
+        result("logs/baselines_{task}.log"),
+    benchmark:
+        result("benchmarks/baselines_{task}.tsv")
+    conda:
+        ENVIRONMENT
+    threads: 8
+    resources:
+        mem_mb=16000,
+        runtime=240,
+    params:
+        cfg=lambda wildcards: slices.baselines(CONFIG, wildcards.task),
+        code=code_digest("aam.stages.baselines"),
+    message:
+        "Fitting the baselines of {wildcards.task}"
+    script:
+        "../scripts/fit_baselines.py"
+
+
+rule finetune:
+    input:
+        unpack(starting_model),
+        folds=result("folds/{task}.tsv"),
+        tokens=result("tokens/asvs.arrow"),
+        samples=result("views/samples.arrow"),
+        metadata=result("inputs/metadata.parquet"),
+        baselines=result("baselines/{task}/metrics.json"),
+    output:
+        model=directory(result("finetune/{model}/{task}/model")),
+        predictions=result("finetune/{model}/{task}/predictions.tsv"),
+        metrics=result("finetune/{model}/{task}/metrics.json"),
+        history=result("finetune/{model}/{task}/history.parquet"),
+    log:
+        result("logs/finetune_{model}_{task}.log"),
+    benchmark:
+        result("benchmarks/finetune_{model}_{task}.tsv")
+    conda:
+        ENVIRONMENT
+    threads: 8
+    resources:
+        mem_mb=32000,
+        runtime=1440,
+        gpu=1,
+    params:
+        cfg=lambda wildcards: slices.finetune(
+            CONFIG, wildcards.dataset, wildcards.model, wildcards.task
+        ),
+        code=code_digest("aam.stages.finetune"),
+        work=result("finetune/{model}/{task}/work"),
+    message:
+        "Fine-tuning {wildcards.model} to {wildcards.task}"
+    script:
+        "../scripts/finetune_model.py"

@@ -1,0 +1,109 @@
+"""Bring the user's files, or a simulated study, into the form that every other stage reads.
+
+Inputs: the files of `datasets`, or none.
+Outputs: `simulated/`, `inputs/table.biom`, `sequences.fasta`, `dropped.tsv`, `tree.nwk`, `metadata.parquet`.
+"""
+
+
+rule simulate:
+    output:
+        table=result("simulated/table.biom"),
+        tree=result("simulated/tree.nwk"),
+        metadata=result("simulated/metadata.tsv"),
+        new_table=result("simulated/new_table.biom"),
+        new_metadata=result("simulated/new_metadata.tsv"),
+    log:
+        result("logs/simulate.log"),
+    benchmark:
+        result("benchmarks/simulate.tsv")
+    conda:
+        ENVIRONMENT
+    threads: 1
+    resources:
+        mem_mb=4000,
+        runtime=60,
+    params:
+        cfg=lambda wildcards: slices.simulate(CONFIG, wildcards.dataset),
+        code=code_digest("aam.stages.simulate"),
+    message:
+        "Simulating the data set {wildcards.dataset}"
+    script:
+        "../scripts/simulate_dataset.py"
+
+
+rule import_table:
+    input:
+        unpack(table_files),
+    output:
+        table=result("inputs/table.biom"),
+        sequences=result("inputs/sequences.fasta"),
+        dropped=result("inputs/dropped.tsv"),
+    log:
+        result("logs/import_table.log"),
+    benchmark:
+        result("benchmarks/import_table.tsv")
+    conda:
+        ENVIRONMENT
+    threads: 1
+    resources:
+        mem_mb=8000,
+        runtime=60,
+    params:
+        cfg=slices.no_settings(),
+        code=code_digest("aam.stages.import_table"),
+    message:
+        "Reading the table of {wildcards.dataset}"
+    script:
+        "../scripts/import_table.py"
+
+
+rule import_tree:
+    input:
+        unpack(tree_files),
+        table=result("inputs/table.biom"),
+        sequences=result("inputs/sequences.fasta"),
+    output:
+        tree=result("inputs/tree.nwk"),
+    log:
+        result("logs/import_tree.log"),
+    benchmark:
+        result("benchmarks/import_tree.tsv")
+    conda:
+        ENVIRONMENT
+    threads: 8
+    resources:
+        mem_mb=16000,
+        runtime=720,
+    params:
+        cfg=slices.no_settings(),
+        code=code_digest("aam.stages.import_tree"),
+        work=result("inputs/work"),
+    message:
+        "Reading or making the tree of {wildcards.dataset}"
+    script:
+        "../scripts/import_tree.py"
+
+
+rule import_metadata:
+    input:
+        unpack(metadata_files),
+        table=result("inputs/table.biom"),
+    output:
+        metadata=result("inputs/metadata.parquet"),
+    log:
+        result("logs/import_metadata.log"),
+    benchmark:
+        result("benchmarks/import_metadata.tsv")
+    conda:
+        ENVIRONMENT
+    threads: 1
+    resources:
+        mem_mb=4000,
+        runtime=60,
+    params:
+        cfg=slices.no_settings(),
+        code=code_digest("aam.stages.import_metadata"),
+    message:
+        "Reading the metadata of {wildcards.dataset}"
+    script:
+        "../scripts/import_metadata.py"

@@ -1,0 +1,32 @@
+"""Apply a task's models to another table.
+
+Inputs: a table of `predictions`, `finetune/<model>/<task>/model/`.
+Outputs: `predict/<model>/<task>/<table>.tsv`.
+"""
+
+
+rule predict:
+    input:
+        unpack(prediction_files),
+        model=ancient(result("finetune/{model}/{task}/model")),
+        model_metrics=result("finetune/{model}/{task}/metrics.json"),
+    output:
+        predictions=result("predict/{model}/{task}/{table}.tsv"),
+    log:
+        result("logs/predict_{model}_{task}_{table}.log"),
+    benchmark:
+        result("benchmarks/predict_{model}_{task}_{table}.tsv")
+    conda:
+        ENVIRONMENT
+    threads: 8
+    resources:
+        mem_mb=16000,
+        runtime=240,
+        gpu=1,
+    params:
+        cfg=slices.no_settings(),
+        code=code_digest("aam.stages.predict"),
+    message:
+        "Predicting {wildcards.task} of {wildcards.table} with {wildcards.model}"
+    script:
+        "../scripts/predict_table.py"

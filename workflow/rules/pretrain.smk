@@ -1,0 +1,40 @@
+"""Pretrain one encoder on one dataset.
+
+Inputs: `tokens/asvs.arrow`, `views/samples.arrow`, `unifrac/<metric>/view<v>.parquet`.
+Outputs: `pretrain/<model>/`: `model/`, `metrics.json`, `history.parquet`, `embeddings.parquet`, `pairs.parquet`.
+Checkpoints lie in the undeclared `pretrain/<model>/work/`, so that they survive a failure.
+"""
+
+
+rule pretrain:
+    input:
+        tokens=result("tokens/asvs.arrow"),
+        samples=result("views/samples.arrow"),
+        distances=lambda wildcards: distances_of(wildcards.dataset, wildcards.model),
+    output:
+        model=directory(result("pretrain/{model}/model")),
+        metrics=result("pretrain/{model}/metrics.json"),
+        history=result("pretrain/{model}/history.parquet"),
+        embeddings=result("pretrain/{model}/embeddings.parquet"),
+        pairs=result("pretrain/{model}/pairs.parquet"),
+    log:
+        result("logs/pretrain_{model}.log"),
+    benchmark:
+        result("benchmarks/pretrain_{model}.tsv")
+    conda:
+        ENVIRONMENT
+    threads: 8
+    resources:
+        mem_mb=32000,
+        runtime=1440,
+        gpu=1,
+    params:
+        cfg=lambda wildcards: slices.pretrain(
+            CONFIG, wildcards.dataset, wildcards.model
+        ),
+        code=code_digest("aam.stages.pretrain"),
+        work=result("pretrain/{model}/work"),
+    message:
+        "Pretraining {wildcards.model} on {wildcards.dataset}"
+    script:
+        "../scripts/pretrain_model.py"

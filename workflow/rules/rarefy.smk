@@ -1,0 +1,56 @@
+"""Draw the same number of reads from every sample, and show what a depth costs.
+
+Inputs: `inputs/table.biom`.
+Outputs: `rarefied/view<v>.biom`, `rarefied/view<v>.dropped.tsv`, `rarefied/curve.tsv`.
+"""
+
+
+rule rarefy:
+    input:
+        table=result("inputs/table.biom"),
+    output:
+        table=result("rarefied/view{view}.biom"),
+        dropped=result("rarefied/view{view}.dropped.tsv"),
+    log:
+        result("logs/rarefy_view{view}.log"),
+    benchmark:
+        result("benchmarks/rarefy_view{view}.tsv")
+    conda:
+        ENVIRONMENT
+    threads: 1
+    resources:
+        mem_mb=8000,
+        runtime=60,
+    params:
+        cfg=lambda wildcards: slices.rarefy(
+            CONFIG, wildcards.dataset, int(wildcards.view)
+        ),
+        code=code_digest("aam.stages.rarefy"),
+    message:
+        "Rarefying {wildcards.dataset}, view {wildcards.view}"
+    script:
+        "../scripts/rarefy_table.py"
+
+
+rule rarefaction_curve:
+    input:
+        table=result("inputs/table.biom"),
+    output:
+        curve=result("rarefied/curve.tsv"),
+    log:
+        result("logs/rarefaction_curve.log"),
+    benchmark:
+        result("benchmarks/rarefaction_curve.tsv")
+    conda:
+        ENVIRONMENT
+    threads: 1
+    resources:
+        mem_mb=8000,
+        runtime=60,
+    params:
+        cfg=slices.no_settings(),
+        code=code_digest("aam.stages.rarefaction_curve"),
+    message:
+        "Computing the rarefaction curves of {wildcards.dataset}"
+    script:
+        "../scripts/compute_curves.py"

@@ -1,0 +1,30 @@
+"""Turn every distinct ASV into tokens, once for all views.
+
+Inputs: `inputs/table.biom`, `inputs/sequences.fasta`.
+Outputs: `tokens/asvs.arrow`.
+"""
+
+
+rule tokenize:
+    input:
+        table=result("inputs/table.biom"),
+        sequences=result("inputs/sequences.fasta"),
+    output:
+        tokens=result("tokens/asvs.arrow"),
+    log:
+        result("logs/tokenize.log"),
+    benchmark:
+        result("benchmarks/tokenize.tsv")
+    conda:
+        ENVIRONMENT
+    threads: 1
+    resources:
+        mem_mb=4000,
+        runtime=60,
+    params:
+        cfg=lambda wildcards: slices.tokenize(CONFIG, wildcards.dataset),
+        code=code_digest("aam.stages.tokenize"),
+    message:
+        "Tokenizing the ASVs of {wildcards.dataset}"
+    script:
+        "../scripts/tokenize_asvs.py"
