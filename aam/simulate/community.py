@@ -16,7 +16,7 @@ NOVEL_SHARE = 0.15
 """ASVs that only the second study has."""
 CLADES = 40
 """Clades that a site may prefer."""
-SITE_SD = 0.75
+SITE_SD = 0.85
 """Standard deviation of the preferences of a site, on the log scale."""
 NICHE_WIDTH = 1.0
 """Width of the response to the environment, in standard deviations of the optima."""

@@ -35,7 +35,7 @@ def birth_death_tree(tips: int, rng: np.random.Generator) -> TreeNode:
         Lengths in substitutions per site; the root has none.
     """
     ages = _split_ages(tips - 1, rng)
-    root = _join(ages)
+    root = coalescent_tree(ages)
     nodes = list(root.preorder(include_self=False))
     rates = np.exp(rng.normal(-0.5 * CLOCK_SD**2, CLOCK_SD, size=len(nodes)))
     scale = DEPTH / ages.max()
@@ -52,8 +52,8 @@ def _split_ages(splits: int, rng: np.random.Generator) -> NDArray[np.float64]:
     return np.log1p(rate * drawn / (1.0 - drawn)) / rate
 
 
-def _join(ages: NDArray[np.float64]) -> TreeNode:
-    """Build the tree in which neighbouring tips i and i + 1 split at `ages[i]`."""
+def coalescent_tree(ages: NDArray[np.float64]) -> TreeNode:
+    """Return the tree of tips of age 0 in which neighbours i and i + 1 split at `ages[i]`."""
     open_nodes: list[tuple[TreeNode, float]] = [(TreeNode(), 0.0)]
     open_splits: list[float] = []
     for age in [*ages.tolist(), np.inf]:

@@ -1,0 +1,168 @@
+import csv
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from skbio import TreeNode
+from sklearn.dummy import DummyRegressor
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+from sklearn.metrics import accuracy_score, mean_absolute_error, r2_score
+from sklearn.model_selection import GroupKFold, cross_val_predict
+
+from aam.config.sections.dataset import Simulation
+from aam.data.rarefaction import rarefy
+from aam.data.table import read_biom
+from aam.simulate.community import brownian_motion, clades
+from aam.simulate.tree import coalescent_tree
+from aam.stages import simulate
+from aam.stages.entry import RunContext
+from aam.util.seeds import generator
+
+NAMES = {
+    "table": "table.biom",
+    "tree": "tree.nwk",
+    "metadata": "metadata.tsv",
+    "new_table": "new_table.biom",
+    "new_metadata": "new_metadata.tsv",
+}
+
+
+def make(folder: Path, **settings) -> dict[str, Path]:
+    outputs = {key: folder / name for key, name in NAMES.items()}
+    cfg = Simulation(**settings).plain()
+    simulate.run(cfg, inputs={}, outputs=outputs, runtime=RunContext())
+    return outputs
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    return make(tmp_path_factory.mktemp("simulated"))
+
+
+@pytest.fixture(scope="module")
+def rarefied(files):
+    table = read_biom(files["table"])
+    metadata = metadata_of(files["metadata"]).loc[table.sample_ids]
+    view = rarefy(table, 1000, 42)
+    return view, metadata.loc[view.sample_ids]
+
+
+def metadata_of(path: Path) -> pd.DataFrame:
+    return pd.read_csv(
+        path, sep="\t", index_col="sample-id", skiprows=[1], dtype={"sample-id": str}
+    )
+
+
+def test_same_settings_give_the_same_bytes(files, tmp_path):
+    again = make(tmp_path)
+    for key in NAMES:
+        assert again[key].read_bytes() == files[key].read_bytes()
+
+
+def test_another_seed_gives_another_data_set(files, tmp_path):
+    other = make(tmp_path, seed=2)
+    tables = read_biom(files["table"]), read_biom(other["table"])
+    assert not set(tables[0].feature_ids) & set(tables[1].feature_ids)
+
+
+def test_features_are_distinct_sequences_on_the_tree(files):
+    tips = {tip.name for tip in TreeNode.read(str(files["tree"])).tips()}
+    for key in ("table", "new_table"):
+        ids = read_biom(files[key]).feature_ids
+        assert len(set(ids)) == len(ids)
+        assert all(re.fullmatch("[ACGT]{100}", name) for name in ids)
+        assert set(ids) <= tips
+
+
+def test_tables_have_no_empty_rows_or_columns(files):
+    for key in ("table", "new_table"):
+        counts = read_biom(files[key]).counts
+        assert (counts.sum(axis=0) > 0).all()
+        assert (counts.sum(axis=1) > 0).all()
+
+
+def test_most_samples_are_deep_enough_and_a_few_are_not(files):
+    reads = read_biom(files["table"]).counts.sum(axis=1)
+    assert 1 <= (reads < 1000).sum() <= 4
+    assert reads.max() <= 8000
+    assert (read_biom(files["new_table"]).counts.sum(axis=1) >= 1000).all()
+
+
+def test_richness_is_that_of_a_body_site(rarefied):
+    richness = np.diff(rarefied[0].counts.indptr)
+    assert 40 <= np.median(richness) <= 90
+    assert np.quantile(richness, 0.9) <= 110
+
+
+def test_newcomers_are_other_hosts_with_asvs_of_their_own(files):
+    known, new = (read_biom(files[key]) for key in ("table", "new_table"))
+    assert len(new.sample_ids) == 24
+    assert not set(known.sample_ids) & set(new.sample_ids)
+    hosts = [set(metadata_of(files[key])["host"]) for key in ("metadata", "new_metadata")]
+    assert not hosts[0] & hosts[1]
+    unseen = ~np.isin(new.feature_ids, known.feature_ids)
+    share = new.counts[:, np.flatnonzero(unseen)].sum() / new.counts.sum()
+    assert 0.03 < share < 0.4
+
+
+def test_metadata_is_a_qiime_file_with_gaps(files):
+    with files["metadata"].open(encoding="utf-8") as handle:
+        rows = list(csv.reader(handle, delimiter="\t"))
+    assert rows[0] == ["sample-id", "host", "site", "environment", "host_age"]
+    assert rows[1] == ["#q2:types", "categorical", "categorical", "numeric", "numeric"]
+    assert {len(row) for row in rows} == {5}
+    metadata = metadata_of(files["metadata"])
+    assert list(metadata.index) == read_biom(files["table"]).sample_ids
+    assert metadata["site"].value_counts().min() > 40
+    assert 1 <= metadata["environment"].isna().sum() <= 10
+    assert metadata["host"].nunique() == 32
+    assert (metadata.groupby("host")["host_age"].nunique() == 1).all()
+
+
+def test_environment_is_in_the_composition_but_not_plainly(rarefied):
+    table, metadata = rarefied
+    known = metadata["environment"].notna().to_numpy()
+    shares = table.counts.toarray()[known] / 1000
+    observed, hosts = metadata["environment"][known], metadata["host"][known]
+    forest = RandomForestRegressor(60, min_samples_leaf=2, max_features=0.3, random_state=0)
+    predicted = cross_val_predict(forest, shares, observed, groups=hosts, cv=GroupKFold(5))
+    median = cross_val_predict(
+        DummyRegressor(strategy="median"), shares, observed, groups=hosts, cv=GroupKFold(5)
+    )
+    error, baseline = (mean_absolute_error(observed, x) for x in (predicted, median))
+    assert error < 0.75 * baseline
+    assert 0.45 < r2_score(observed, predicted) < 0.85
+
+
+def test_site_is_in_the_composition_but_not_plainly(rarefied):
+    table, metadata = rarefied
+    forest = RandomForestClassifier(60, random_state=0)
+    predicted = cross_val_predict(
+        forest,
+        table.counts.toarray() / 1000,
+        metadata["site"],
+        groups=metadata["host"],
+        cv=GroupKFold(5),
+    )
+    assert 0.7 < accuracy_score(metadata["site"], predicted) < 0.97
+
+
+def test_smallest_simulation_runs(tmp_path):
+    files = make(tmp_path, samples=20, features=50, length_bp=40, hosts=6, newcomers=4)
+    assert len(read_biom(files["table"]).sample_ids) == 20
+    assert len(read_biom(files["new_table"]).sample_ids) == 4
+
+
+def test_brownian_motion_gives_relatives_like_values():
+    ages = np.full(199, 0.01)
+    ages[99] = 1.0
+    trait = brownian_motion(coalescent_tree(ages), generator("trait"))
+    assert abs(trait[:100].mean() - trait[100:].mean()) > 5 * trait[:100].std()
+
+
+def test_clades_are_connected_parts_of_the_tree():
+    tree = coalescent_tree(np.array([1.0, 5.0, 2.0, 3.0]))
+    assert clades(tree, 3).tolist() == [0, 0, 1, 1, 2]
+    assert clades(tree, 2).tolist() == [0, 0, 1, 1, 1]
