@@ -86,3 +86,10 @@ def _refuse_others(
         f"only the IUPAC letters ACGTU and {AMBIGUOUS_LETTERS}",
         "remove gaps and other characters from the sequences",
     )
+
+
+def untokenize(tokens: NDArray[np.uint8], lengths: NDArray[np.int32]) -> list[str]:
+    """Return the sequences of rows of tokens [U, L]; every ambiguous letter comes back as N."""
+    letters = np.frombuffer(b"-ACGTN?", dtype=np.uint8)[tokens]
+    rows = zip(letters, lengths, strict=True)
+    return [row[:length].tobytes().decode("ascii") for row, length in rows]

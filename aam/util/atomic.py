@@ -42,6 +42,11 @@ def write_json(final: Path, content: Mapping[str, Any]) -> None:
     write_text(final, json.dumps(content, indent=2, sort_keys=True, allow_nan=False) + "\n")
 
 
+def read_json(path: Path) -> dict[str, Any]:
+    """Read a JSON object that `write_json` wrote."""
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
 def _remove(path: Path) -> None:
     if path.is_dir():
         shutil.rmtree(path)

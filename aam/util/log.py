@@ -14,7 +14,9 @@ def start(log_file: Path | None) -> None:
     if log_file is not None:
         log_file.parent.mkdir(parents=True, exist_ok=True)
         handlers.append(logging.FileHandler(log_file, encoding="utf-8"))
-    logging.basicConfig(level=logging.INFO, format=FORMAT, datefmt="%H:%M:%S", handlers=handlers, force=True)
+    logging.basicConfig(
+        level=logging.INFO, format=FORMAT, datefmt="%H:%M:%S", handlers=handlers, force=True
+    )
     logging.captureWarnings(True)
     sys.excepthook = _log_uncaught
 

@@ -19,15 +19,17 @@ def settings_digest(cfg: Mapping[str, Any]) -> str:
 def file_digest(path: Path) -> str:
     """Return the SHA-256 of a file's content; of a directory, of its files in name order."""
     if path.is_dir():
-        parts = [f"{p.relative_to(path)}:{file_digest(p)}" for p in sorted(path.rglob("*")) if p.is_file()]
+        parts = [
+            f"{p.relative_to(path)}:{file_digest(p)}"
+            for p in sorted(path.rglob("*"))
+            if p.is_file()
+        ]
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()
     with path.open("rb") as handle:
         return hashlib.file_digest(handle, "sha256").hexdigest()
 
 
-def provenance(
-    cfg: Mapping[str, Any], inputs: Mapping[str, Path | list[Path]]
-) -> dict[str, str]:
+def provenance(cfg: Mapping[str, Any], inputs: Mapping[str, Path | list[Path]]) -> dict[str, str]:
     """Return the metadata of an artifact as strings.
 
     Parameters

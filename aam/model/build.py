@@ -1,0 +1,47 @@
+"""Models from plain settings."""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+import torch
+from torch import nn
+
+from aam.model.encoder import Architecture, Encoder
+from aam.nn.attention import AttentionBackend
+
+
+def architecture(model: Mapping[str, Any], max_length_bp: int) -> Architecture:
+    """Return the architecture of the section `models.<name>` for sequences of some length."""
+    return Architecture(**model, max_length_bp=max_length_bp)
+
+
+def build_encoder(shape: Architecture, *, seed: int, backend: AttentionBackend) -> Encoder:
+    """Return an encoder with weights drawn from `seed`, residual branches starting small."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        encoder = Encoder(shape, backend)
+        initialize(encoder)
+    return encoder
+
+
+def initialize(model: nn.Module) -> None:
+    """Draw the weights of all linear layers: normal with deviation 0.02, less into residuals."""
+    for name, layer in model.named_modules():
+        if isinstance(layer, nn.Linear):
+            residual = name.endswith((".out", ".ffn_out"))
+            nn.init.normal_(layer.weight, std=0.02 / 2 if residual else 0.05)
+            if layer.bias is not None:
+                nn.init.zeros_(layer.bias)
+
+
+def set_dropout(model: nn.Module, rate: float) -> None:
+    """Set the rate of every dropout layer."""
+    for layer in model.modules():
+        if isinstance(layer, nn.Dropout):
+            layer.p = rate
+
+
+def plain(shape: Architecture) -> dict[str, Any]:
+    """Return an architecture as plain types, for `config.json`."""
+    return asdict(shape)

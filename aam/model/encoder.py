@@ -1,0 +1,144 @@
+"""The hierarchical encoder: nucleotides to ASV to sample.
+
+Letters: U distinct ASVs, S positions, P nucleotides per patch, T patches, B samples, A ASVs in a
+sample, D width.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import pad
+
+from aam.model.batch import AsvBlock, Batch, SampleBlock
+from aam.nn.attention import AttentionBackend, rotary_tables
+from aam.nn.block import Block
+from aam.nn.pooling import AttentionPooling
+
+VOCABULARY_SIZE = 7
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """Shape of an encoder; the section `models.<name>` and the longest sequence."""
+
+    encoder: str
+    width: int
+    heads: int
+    asv_layers: int
+    sample_layers: int
+    patch_bp: int
+    ffn_ratio: float
+    max_length_bp: int
+
+
+@dataclass
+class Encoded:
+    """What the encoder returns.
+
+    Attributes
+    ----------
+    sample_BD
+        Embedding of each sample, in the order of the batch.
+    nucleotides
+        Per ASV block the patches [U, T, D]; only when asked for.
+    """
+
+    sample_BD: Tensor
+    nucleotides: list[Tensor] | None
+
+
+class AsvEncoder(nn.Module):
+    """Transformer over the patches of a sequence, pooled to one vector per ASV."""
+
+    cos_TK: Tensor
+    sin_TK: Tensor
+
+    def __init__(self, shape: Architecture) -> None:
+        super().__init__()
+        self.patch_bp = shape.patch_bp
+        self.stem = nn.Linear(shape.patch_bp * VOCABULARY_SIZE, shape.width)
+        self.blocks = nn.ModuleList(
+            Block(shape.width, shape.heads, shape.ffn_ratio) for _ in range(shape.asv_layers)
+        )
+        self.pooling = AttentionPooling(shape.width)
+        patches = -(-shape.max_length_bp // shape.patch_bp)
+        cos_TK, sin_TK = rotary_tables(patches, shape.width // shape.heads)
+        self.register_buffer("cos_TK", cos_TK, persistent=False)
+        self.register_buffer("sin_TK", sin_TK, persistent=False)
+
+    def forward(self, tokens_US: Tensor, backend: AttentionBackend) -> tuple[Tensor, Tensor]:
+        """Return the ASV embeddings [U, D] and the patches [U, T, D]."""
+        x_UTD = self.stem(self._one_hot(tokens_US))
+        patches = x_UTD.shape[1]
+        rotary = (self.cos_TK[:patches], self.sin_TK[:patches])
+        for block in self.blocks:
+            x_UTD = block(x_UTD, rotary=rotary, backend=backend)
+        return self.pooling(x_UTD), x_UTD
+
+    def _one_hot(self, tokens_US: Tensor) -> Tensor:
+        """Return [U, T, P * vocabulary]: a matrix product then serves as the embedding."""
+        missing = -tokens_US.shape[1] % self.patch_bp
+        tokens_US = pad(tokens_US, (0, missing))
+        letters = torch.arange(VOCABULARY_SIZE, dtype=torch.uint8, device=tokens_US.device)
+        one_hot_USV = (tokens_US[..., None] == letters).to(self.stem.weight.dtype)
+        return one_hot_USV.flatten(1).unflatten(1, (-1, self.patch_bp * VOCABULARY_SIZE))
+
+
+class SampleEncoder(nn.Module):
+    """Transformer over the set of a sample's ASVs, pooled to one vector per sample."""
+
+    def __init__(self, shape: Architecture) -> None:
+        super().__init__()
+        self.abundance = nn.Linear(2, shape.width)
+        self.blocks = nn.ModuleList(
+            Block(shape.width, shape.heads, shape.ffn_ratio) for _ in range(shape.sample_layers)
+        )
+        self.pooling = AttentionPooling(shape.width)
+
+    def forward(self, asv_UD: Tensor, block: SampleBlock, backend: AttentionBackend) -> Tensor:
+        """Return the embeddings [B, D] of one block of samples."""
+        reads_B1 = block.counts_BA.sum(dim=1, keepdim=True).clamp(min=1)
+        # Both features are scaled to a standard deviation near one at usual depths.
+        features_BA2 = torch.stack(
+            [torch.log1p(block.counts_BA) / 2, torch.sqrt(block.counts_BA / reads_B1) * 4], dim=-1
+        )
+        x_BAD = asv_UD[block.asv_BA] + self.abundance(features_BA2)
+        for layer in self.blocks:
+            x_BAD = layer(x_BAD, present_BS=block.present_BA, backend=backend)
+        return self.pooling(x_BAD, block.present_BA)
+
+
+class Encoder(nn.Module):
+    """ASV encoder and sample encoder.
+
+    Parameters
+    ----------
+    shape
+        The architecture.
+    backend
+        Attention back-end; not part of the architecture, because all back-ends agree.
+    """
+
+    def __init__(self, shape: Architecture, backend: AttentionBackend = "auto") -> None:
+        super().__init__()
+        self.shape = shape
+        self.backend = backend
+        self.asv = AsvEncoder(shape)
+        self.sample = SampleEncoder(shape)
+
+    def forward(self, batch: Batch, *, with_nucleotides: bool = False) -> Encoded:
+        """Encode each distinct ASV once, then the samples that point to them."""
+        encoded = [self.asv(block.tokens_US, self.backend) for block in batch.asvs]
+        nucleotides = [patches for _, patches in encoded] if with_nucleotides else None
+        asv_UD = torch.cat([asv for asv, _ in encoded])
+        return Encoded(self.encode_samples(asv_UD, batch), nucleotides)
+
+    def encode_asvs(self, block: AsvBlock) -> Tensor:
+        """Return the embeddings [U, D] of the ASVs of one block."""
+        return self.asv(block.tokens_US, self.backend)[0]
+
+    def encode_samples(self, asv_UD: Tensor, batch: Batch) -> Tensor:
+        """Return the sample embeddings [B, D] in the order of the batch, in fp32."""
+        parts = [self.sample(asv_UD, block, self.backend) for block in batch.samples]
+        return torch.cat(parts)[batch.order_B].float()

@@ -1,0 +1,84 @@
+"""Heads on the embeddings.
+
+Letters: B samples, D width, M masked nucleotides, P nucleotides per patch, C outputs.
+"""
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from aam.model.batch import Masked
+
+
+class DistanceHead(nn.Module):
+    """Distances of all pairs of samples from a projection of their embeddings.
+
+    The projection's Euclidean distance is mapped by 1 - exp(-x), whose scale the projection learns;
+    `unbounded` metrics are left as they are.
+
+    Parameters
+    ----------
+    width
+        Width of the embeddings.
+    bounded
+        True for metrics between 0 and 1.
+    """
+
+    def __init__(self, width: int, *, bounded: bool) -> None:
+        super().__init__()
+        self.project = nn.Linear(width, width, bias=False)
+        self.log_scale = nn.Parameter(torch.tensor(-0.5 * math.log(2.0 * width)))
+        self.bounded = bounded
+
+    def forward(self, sample_BD: Tensor) -> Tensor:
+        """Return distances [B, B] in fp32."""
+        with torch.autocast(sample_BD.device.type, enabled=False):
+            projected = self.project(sample_BD.float())
+            return self.between(projected, projected)
+
+    def between(self, a_ND: Tensor, b_MD: Tensor) -> Tensor:
+        """Return the distances [N, M] of two sets of projected embeddings."""
+        square = a_ND.square().sum(-1, keepdim=True) + b_MD.square().sum(-1) - 2.0 * a_ND @ b_MD.T
+        # The root has no finite slope at zero, where a sample meets itself.
+        euclidean = square.clamp(min=1e-8).sqrt() * self.log_scale.exp()
+        return 1.0 - torch.exp(-euclidean) if self.bounded else euclidean
+
+
+class NucleotideHead(nn.Module):
+    """Logits of the four bases at masked positions only."""
+
+    def __init__(self, width: int, patch_bp: int) -> None:
+        super().__init__()
+        self.patch_bp = patch_bp
+        self.norm = nn.LayerNorm(width)
+        self.bases = nn.Linear(width, patch_bp * 4)
+
+    def forward(self, patches_UTD: Tensor, masked: Masked) -> Tensor:
+        """Return logits [M, 4] of one block of ASVs, in fp32."""
+        hidden_MD = patches_UTD[masked.asv_M, masked.position_M // self.patch_bp]
+        logits_MP4 = self.bases(self.norm(hidden_MD)).unflatten(-1, (self.patch_bp, 4))
+        offset_M11 = (masked.position_M % self.patch_bp)[:, None, None].expand(-1, 1, 4)
+        return logits_MP4.gather(1, offset_M11).squeeze(1).float()
+
+
+class ValueHead(nn.Module):
+    """Two layers from a sample embedding to C outputs.
+
+    Parameters
+    ----------
+    width, outputs
+        Width of the embedding; number of outputs.
+    """
+
+    def __init__(self, width: int, outputs: int) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(width)
+        self.hidden = nn.Linear(width, width)
+        self.dropout = nn.Dropout(0.0)
+        self.out = nn.Linear(width, outputs)
+
+    def forward(self, sample_BD: Tensor) -> Tensor:
+        """Return [B, C] in fp32."""
+        hidden = torch.nn.functional.gelu(self.hidden(self.norm(sample_BD)))
+        return self.out(self.dropout(hidden)).float()

@@ -1,0 +1,65 @@
+"""Model directories: `config.json` and `model.safetensors` rebuild a model by themselves."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from safetensors.torch import load_file, save_file
+from torch import nn
+
+from aam.util.atomic import atomic_path, write_json
+from aam.util.errors import problem
+
+CONFIG = "config.json"
+WEIGHTS = "model.safetensors"
+
+
+def save_model(directory: Path, model: nn.Module, config: Mapping[str, Any]) -> None:
+    """Write a model directory atomically.
+
+    Parameters
+    ----------
+    directory
+        Made anew; what was there is replaced.
+    model
+        Whose state is saved.
+    config
+        Plain types; with it `load_config` gives whoever loads the model what to build.
+    """
+    with atomic_path(directory) as partial:
+        partial.mkdir()
+        state = {
+            name: value.detach().cpu().contiguous() for name, value in model.state_dict().items()
+        }
+        save_file(state, partial / WEIGHTS)
+        write_json(partial / CONFIG, config)
+
+
+def load_config(directory: Path) -> dict[str, Any]:
+    """Read the configuration of a model directory.
+
+    Raises
+    ------
+    InputError
+        When the directory holds no model.
+    """
+    path = directory / CONFIG
+    if not path.is_file():
+        hint = "give the folder that pretraining or fine-tuning wrote"
+        raise problem(directory, "no config.json", "a model directory", hint)
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def load_weights(directory: Path, model: nn.Module) -> None:
+    """Fill `model`, built from the directory's configuration, with the saved weights."""
+    model.load_state_dict(load_file(directory / WEIGHTS))
+
+
+def load_part(directory: Path, part: nn.Module, prefix: str) -> None:
+    """Fill `part` with the saved weights whose names begin with `prefix` and a dot."""
+    start = f"{prefix}."
+    state = load_file(directory / WEIGHTS)
+    part.load_state_dict(
+        {name.removeprefix(start): value for name, value in state.items() if name.startswith(start)}
+    )

@@ -1,0 +1,52 @@
+"""A pre-norm transformer block.
+
+Letters: B batch, S positions, D width, H heads, K width of a head.
+"""
+
+from torch import Tensor, nn
+from torch.nn.functional import gelu
+
+from aam.nn.attention import AttentionBackend, attend, join_heads, rotate, split_heads
+
+
+class Block(nn.Module):
+    """Self-attention and a feed-forward layer, each behind a norm and a residual.
+
+    Parameters
+    ----------
+    width, heads
+        Width of the positions; number of heads that share it.
+    ffn_ratio
+        Hidden width of the feed-forward layer, in widths.
+    """
+
+    def __init__(self, width: int, heads: int, ffn_ratio: float) -> None:
+        super().__init__()
+        self.heads = heads
+        self.norm_attention = nn.LayerNorm(width)
+        self.qkv = nn.Linear(width, 3 * width, bias=False)
+        self.out = nn.Linear(width, width, bias=False)
+        self.norm_ffn = nn.LayerNorm(width)
+        hidden = int(width * ffn_ratio)
+        self.ffn_in = nn.Linear(width, hidden)
+        self.ffn_out = nn.Linear(hidden, width)
+        self.dropout = nn.Dropout(0.0)
+
+    def forward(
+        self,
+        x_BSD: Tensor,
+        *,
+        rotary: tuple[Tensor, Tensor] | None = None,
+        present_BS: Tensor | None = None,
+        backend: AttentionBackend = "auto",
+    ) -> Tensor:
+        """Return [B, S, D]; `rotary` holds cosines and sines [S, K], or None for a set."""
+        qkv_BSE = self.qkv(self.norm_attention(x_BSD))
+        query, key, value = (split_heads(part, self.heads) for part in qkv_BSE.chunk(3, dim=-1))
+        if rotary is not None:
+            cos_SK, sin_SK = (table.to(query.dtype) for table in rotary)
+            query, key = rotate(query, cos_SK, sin_SK), rotate(key, cos_SK, sin_SK)
+        mixed_BHSK = attend(query, key, value, present_BT=present_BS, backend=backend)
+        x_BSD = x_BSD + self.dropout(self.out(join_heads(mixed_BHSK)))
+        hidden = gelu(self.ffn_in(self.norm_ffn(x_BSD)), approximate="tanh")
+        return x_BSD + self.dropout(self.ffn_out(hidden))

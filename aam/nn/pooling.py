@@ -1,0 +1,30 @@
+"""Pooling of a set of positions into one vector.
+
+Letters: B batch, S positions, D width.
+"""
+
+import torch
+from torch import Tensor, nn
+
+
+class AttentionPooling(nn.Module):
+    """A learned query's attention over the positions, then a norm.
+
+    Parameters
+    ----------
+    width
+        Width of the positions.
+    """
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.score = nn.Linear(width, 1, bias=False)
+        self.norm = nn.LayerNorm(width)
+
+    def forward(self, x_BSD: Tensor, present_BS: Tensor | None = None) -> Tensor:
+        """Return [B, D]; positions that are not present have no weight."""
+        score_BS = self.score(x_BSD).squeeze(-1).float()
+        if present_BS is not None:
+            score_BS = score_BS.masked_fill(~present_BS, float("-inf"))
+        weight_BS = torch.softmax(score_BS, dim=-1).to(x_BSD.dtype)
+        return self.norm(torch.bmm(weight_BS[:, None, :], x_BSD).squeeze(1))

@@ -1,0 +1,96 @@
+"""Rows of the sample store to a batch: vectorized, each distinct ASV once.
+
+Letters: U distinct ASVs, S positions, B samples, A ASVs in a sample.
+"""
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from aam.data.samples import SampleStore
+from aam.data.tokens import TokenStore
+from aam.model.batch import AsvBlock, Batch, Masked, SampleBlock
+from aam.train.masking import Masker
+
+SAMPLES_PER_BLOCK = 16
+"""Samples are padded to the richest of so many of similar richness."""
+
+
+def assemble(
+    store: SampleStore,
+    tokens: TokenStore,
+    rows_B: NDArray[np.int64],
+    *,
+    masker: Masker | None = None,
+    epoch: int = 0,
+) -> Batch:
+    """Build the batch of some rows of the store, without targets.
+
+    Parameters
+    ----------
+    store, tokens
+        Where the samples and the sequences are.
+    rows_B
+        Rows of `store`.
+    masker, epoch
+        What masks the nucleotides in this epoch; None: nothing is masked.
+    """
+    starts_B = store.offsets[rows_B]
+    richness_B = store.offsets[rows_B + 1] - starts_B
+    ends_B = np.cumsum(richness_B)
+    flat = np.arange(ends_B[-1]) + np.repeat(starts_B - ends_B + richness_B, richness_B)
+    distinct_U, place = np.unique(store.asvs[flat], return_inverse=True)
+    blocks, number_U = asv_blocks(tokens, distinct_U, masker=masker, epoch=epoch)
+    samples, order_B = _sample_blocks(
+        number_U[place], store.counts[flat], richness_B, ends_B - richness_B
+    )
+    return Batch(asvs=blocks, samples=samples, order_B=order_B, distances={}, values={})
+
+
+def asv_blocks(
+    tokens: TokenStore,
+    asvs_U: NDArray[np.integer],
+    *,
+    masker: Masker | None = None,
+    epoch: int = 0,
+) -> tuple[list[AsvBlock], NDArray[np.int64]]:
+    """Return one block per length, and the number of each of `asvs_U` through all blocks."""
+    lengths_U = tokens.lengths[asvs_U]
+    blocks, number_U, done = [], np.empty(len(asvs_U), np.int64), 0
+    for length in np.unique(lengths_U):
+        members = np.flatnonzero(lengths_U == length)
+        tokens_US, masked = tokens.tokens[asvs_U[members], :length], None
+        if masker is not None:
+            tokens_US, parts = masker.mask(tokens_US, asvs_U[members], epoch)
+            masked = Masked(*(torch.from_numpy(part) for part in parts))
+        blocks.append(AsvBlock(torch.from_numpy(tokens_US), masked))
+        number_U[members] = done + np.arange(len(members))
+        done += len(members)
+    return blocks, number_U
+
+
+def _sample_blocks(
+    asvs: NDArray[np.int64],
+    counts: NDArray[np.int32],
+    richness_B: NDArray[np.int64],
+    starts_B: NDArray[np.int64],
+) -> tuple[list[SampleBlock], torch.Tensor]:
+    by_richness = np.argsort(richness_B, kind="stable")
+    blocks = []
+    for first in range(0, len(by_richness), SAMPLES_PER_BLOCK):
+        members = by_richness[first : first + SAMPLES_PER_BLOCK]
+        column = np.arange(richness_B[members].max())
+        present_BA = column < richness_B[members, None]
+        flat_BA = np.where(present_BA, starts_B[members, None] + column, 0)
+        blocks.append(
+            SampleBlock(
+                asv_BA=torch.from_numpy(np.where(present_BA, asvs[flat_BA], 0)),
+                present_BA=torch.from_numpy(present_BA),
+                counts_BA=torch.from_numpy(
+                    np.where(present_BA, counts[flat_BA], 0).astype(np.float32)
+                ),
+            )
+        )
+    order_B = np.empty(len(by_richness), np.int64)
+    order_B[by_richness] = np.arange(len(by_richness))
+    return blocks, torch.from_numpy(order_B)

@@ -1,0 +1,48 @@
+"""Which nucleotides are masked: a function of seed, epoch, ASV and position alone."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aam.data.vocabulary import MASK
+from aam.util.seeds import seed_of
+
+_MIX = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
+
+
+@dataclass(frozen=True)
+class Masker:
+    """Masks a share of the unambiguous nucleotides.
+
+    Attributes
+    ----------
+    share
+        Probability of each nucleotide to be masked.
+    seed
+        Root seed.
+    """
+
+    share: float
+    seed: int
+
+    def mask(
+        self, tokens_US: NDArray[np.uint8], asvs_U: NDArray[np.integer], epoch: int
+    ) -> tuple[NDArray[np.uint8], tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]]:
+        """Return masked tokens, and row, position and base (0 to 3) of each masked nucleotide."""
+        chosen_US = (self._uniform(asvs_U, tokens_US.shape[1], epoch) < self.share) & (
+            (tokens_US >= 1) & (tokens_US <= 4)
+        )
+        asv_M, position_M = np.nonzero(chosen_US)
+        base_M = tokens_US[asv_M, position_M].astype(np.int64) - 1
+        return np.where(chosen_US, np.uint8(MASK), tokens_US), (asv_M, position_M, base_M)
+
+    def _uniform(self, asvs_U: NDArray[np.integer], length: int, epoch: int) -> NDArray[np.float64]:
+        """Return numbers in [0, 1) by the SplitMix64 finalizer (Steele et al. 2014)."""
+        key = seed_of("mask", self.seed, epoch)
+        place = (asvs_U.astype(np.uint64)[:, None] << 20) + np.arange(length, dtype=np.uint64)
+        bits = place * np.uint64(0x9E3779B97F4A7C15) + np.uint64(key)
+        for shift, factor in ((30, _MIX[0]), (27, _MIX[1])):
+            bits = (bits ^ np.right_shift(bits, np.uint64(shift))) * factor
+        bits = np.right_shift(bits ^ np.right_shift(bits, np.uint64(31)), np.uint64(11))
+        return bits.astype(np.float64) * 2.0**-53

@@ -1,0 +1,61 @@
+"""UniFrac matrices as training reads them."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aam.unifrac.store import read_distances, read_faith_pd
+
+FAITH_PD = "faith_pd"
+
+
+def load_matrices(
+    paths: Sequence[Path], metrics: Sequence[str], views: int, sample_ids: Sequence[str]
+) -> tuple[dict[str, NDArray[np.float32]], dict[str, NDArray[np.float32]]]:
+    """Read the distances of all metrics and views.
+
+    Parameters
+    ----------
+    paths
+        Parquet files, metric by metric, within a metric view by view.
+    metrics
+        Names of the metrics.
+    views
+        Number V of views.
+    sample_ids
+        The N samples that the files must hold, in their order.
+
+    Returns
+    -------
+    distances, values
+        Per metric the matrices [V, N, N]; for Faith's PD the standardized values [N, 1], the
+        mean of the views.
+    """
+    assert len(paths) == len(metrics) * views, "one file per metric and view"
+    distances: dict[str, NDArray[np.float32]] = {}
+    values: dict[str, NDArray[np.float32]] = {}
+    for number, metric in enumerate(metrics):
+        files = paths[number * views : (number + 1) * views]
+        read = [read_faith_pd(f) if metric == FAITH_PD else read_distances(f) for f in files]
+        for (ids, _), path in zip(read, files, strict=True):
+            assert list(ids) == list(sample_ids), f"{path} holds other samples than the store"
+        stacked = np.stack([matrix for _, matrix in read])
+        if metric == FAITH_PD:
+            mean_N1 = stacked.mean(axis=0)[:, None]
+            values[metric] = ((mean_N1 - mean_N1.mean()) / mean_N1.std()).astype(np.float32)
+        else:
+            distances[metric] = stacked.astype(np.float32, copy=False)
+    return distances, values
+
+
+def pair_variances(
+    distances: Mapping[str, NDArray[np.float32]], samples: NDArray[np.int64]
+) -> dict[str, float]:
+    """Return the variance of each metric over pairs of some samples, in view 0."""
+    upper = np.triu_indices(len(samples), 1)
+    return {
+        metric: max(float(matrix[0][np.ix_(samples, samples)][upper].var()), 1e-6)
+        for metric, matrix in distances.items()
+    }

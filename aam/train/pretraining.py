@@ -1,0 +1,104 @@
+"""The pretraining task: distances between samples and masked nucleotides.
+
+Letters: B samples of a batch, N held-out samples, U ASVs, D width.
+"""
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+
+from aam.loss.distances import pairwise_error
+from aam.model.batch import Batch
+from aam.model.build import initialize
+from aam.model.encoder import Encoder
+from aam.model.heads import DistanceHead, NucleotideHead, ValueHead
+
+UNBOUNDED = frozenset({"weighted_unnormalized"})
+FAITH_PD = "faith_pd"
+
+
+class PretrainingModel(nn.Module):
+    """An encoder with one head per distance, one for nucleotides, one for Faith's PD.
+
+    Parameters
+    ----------
+    encoder
+        The encoder to train.
+    weights
+        Weight of each metric's loss.
+    variances
+        Variance of each distance over pairs of training samples: the unit of its loss.
+    nucleotide_weight
+        Weight of the masked nucleotides' loss.
+    seed
+        Seed of the heads' weights.
+    """
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        *,
+        weights: Mapping[str, float],
+        variances: Mapping[str, float],
+        nucleotide_weight: float,
+        seed: int,
+    ) -> None:
+        super().__init__()
+        self.weights, self.variances = dict(weights), dict(variances)
+        self.nucleotide_weight = nucleotide_weight
+        width = encoder.shape.width
+        self.encoder = encoder
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            self.distances = nn.ModuleDict(
+                {
+                    metric: DistanceHead(width, bounded=metric not in UNBOUNDED)
+                    for metric in weights
+                    if metric != FAITH_PD
+                }
+            )
+            self.faith_pd = ValueHead(width, 1) if FAITH_PD in weights else None
+            self.nucleotides = NucleotideHead(width, encoder.shape.patch_bp)
+            for head in (self.distances, self.faith_pd, self.nucleotides):
+                if head is not None:
+                    initialize(head)
+
+    def projected(self, metric: str, sample_ND: Tensor) -> Tensor:
+        """Return the embeddings [N, D] as the head of a metric sees them."""
+        head = self.distances[metric]
+        assert isinstance(head, DistanceHead)
+        return head.project(sample_ND).float()
+
+    def between(self, metric: str, a_ND: Tensor, b_MD: Tensor) -> Tensor:
+        """Return the distances [N, M] of two sets of projected embeddings."""
+        head = self.distances[metric]
+        assert isinstance(head, DistanceHead)
+        return head.between(a_ND, b_MD)
+
+    def forward(self, batch: Batch) -> dict[str, Tensor]:
+        """Return the named losses of a batch; `loss` is their weighted sum."""
+        masked = [block.masked for block in batch.asvs if block.masked is not None]
+        encoded = self.encoder(batch, with_nucleotides=bool(masked))
+        losses = {
+            f"{metric}_loss": pairwise_error(
+                head(encoded.sample_BD), batch.distances[metric], self.variances[metric]
+            )
+            for metric, head in self.distances.items()
+        }
+        if self.faith_pd is not None:
+            predicted_B = self.faith_pd(encoded.sample_BD).squeeze(-1)
+            error_B = predicted_B - batch.values[FAITH_PD].squeeze(-1)
+            losses[f"{FAITH_PD}_loss"] = error_B.square().mean()
+        weighted = [
+            self.weights[name.removesuffix("_loss")] * loss for name, loss in losses.items()
+        ]
+        if encoded.nucleotides is not None:
+            logits_M4 = torch.cat(
+                [self.nucleotides(p, m) for p, m in zip(encoded.nucleotides, masked, strict=True)]
+            )
+            base_M = torch.cat([m.base_M for m in masked])
+            losses["nucleotide_loss"] = nn.functional.cross_entropy(logits_M4, base_M)
+            weighted.append(self.nucleotide_weight * losses["nucleotide_loss"])
+        losses["loss"] = torch.stack(weighted).sum()
+        return losses

@@ -1,0 +1,53 @@
+"""What training leaves behind for people and pictures."""
+
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from aam.util.atomic import atomic_path
+
+MARGIN_S = 180.0
+"""Seconds kept before a time limit for the checkpoint and the scheduler."""
+
+HISTORY = pa.schema(
+    [
+        ("step", pa.int64()),
+        ("epoch", pa.float64()),
+        ("split", pa.string()),
+        ("name", pa.string()),
+        ("value", pa.float64()),
+    ]
+)
+
+
+def write_history(
+    path: Path,
+    history: Sequence[Mapping[str, Any]],
+    provenance: Mapping[str, str],
+    extra: Sequence[tuple[str, pa.DataType]] = (),
+) -> None:
+    """Write the records of a run to Parquet, `extra` naming columns beyond the usual ones."""
+    schema = pa.schema([*extra, *HISTORY])
+    columns = {name: [record[name] for record in history] for name in schema.names}
+    write_table(path, columns, provenance, schema)
+
+
+def write_table(
+    path: Path,
+    columns: Mapping[str, Any],
+    provenance: Mapping[str, str],
+    schema: pa.Schema | None = None,
+) -> None:
+    """Write columns to Parquet atomically, with the provenance in the schema's metadata."""
+    table = pa.table(dict(columns), schema=schema).replace_schema_metadata(dict(provenance))
+    with atomic_path(path) as partial:
+        pq.write_table(table, partial, compression="zstd")
+
+
+def deadline(time_limit_s: float | None) -> float | None:
+    """Return the instant of `time.monotonic` that training has to leave by."""
+    return None if time_limit_s is None else time.monotonic() + time_limit_s - MARGIN_S
