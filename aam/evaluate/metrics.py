@@ -1,0 +1,218 @@
+"""Scores of cross-validated predictions, as numbers that JSON can hold: None where undefined."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import stats
+from sklearn import metrics
+
+REGRESSION = (
+    "mae_fold_mean",
+    "mae_fold_sd",
+    "mae_pooled",
+    "rmse_pooled",
+    "r2_pooled",
+    "pearson",
+    "spearman",
+)
+"""Names of the scores of a regression; errors are in the unit of the target."""
+
+CLASSIFICATION = (
+    "accuracy",
+    "accuracy_fold_mean",
+    "accuracy_fold_sd",
+    "balanced_accuracy",
+    "macro_f1",
+    "mcc",
+    "roc_auc",
+)
+"""Names of the scores of a classification."""
+
+MAIN = {"regression": REGRESSION, "classification": CLASSIFICATION}
+"""Names of the scores by kind of task."""
+
+HEADLINE = {"regression": "mae_fold_mean", "classification": "balanced_accuracy"}
+"""The one score that a kind of task is ranked by: errors ascending, the others descending."""
+
+Scores = dict[str, float | None]
+
+
+def regression_metrics(observed: ArrayLike, predicted: ArrayLike, fold: ArrayLike) -> Scores:
+    """Score predictions of a number.
+
+    Parameters
+    ----------
+    observed, predicted
+        Numbers in the unit of the target, [N].
+    fold
+        Fold that each sample was held out in, [N].
+
+    Returns
+    -------
+    dict
+        The names of `REGRESSION`. `mae_fold_mean` and `mae_fold_sd` (with N - 1; None for a
+        single fold) are over the folds' mean absolute errors, whatever their sizes; the others
+        take all samples at once. `r2_pooled` is None where all observed values are the same,
+        the correlations also where all predicted ones are.
+    """
+    truth, guess = _numbers(observed), _numbers(predicted)
+    assert len(truth) == len(guess) > 0
+    mean, sd = _over_folds(np.abs(truth - guess), np.asarray(fold))
+    varies = bool(np.ptp(truth) > 0)
+    both_vary = varies and bool(np.ptp(guess) > 0)
+    return {
+        "mae_fold_mean": mean,
+        "mae_fold_sd": sd,
+        "mae_pooled": _number(metrics.mean_absolute_error(truth, guess)),
+        "rmse_pooled": _number(metrics.root_mean_squared_error(truth, guess)),
+        "r2_pooled": _number(metrics.r2_score(truth, guess)) if varies else None,
+        "pearson": _number(stats.pearsonr(truth, guess).statistic) if both_vary else None,
+        "spearman": _number(stats.spearmanr(truth, guess).statistic) if both_vary else None,
+    }
+
+
+def classification_metrics(
+    observed: ArrayLike,
+    predicted: ArrayLike,
+    probabilities: ArrayLike,
+    classes: Sequence[str],
+    fold: ArrayLike,
+) -> Scores:
+    """Score predictions of a class.
+
+    Parameters
+    ----------
+    observed, predicted
+        Names of classes, [N].
+    probabilities
+        Of every class, [N, C], in the order of `classes`.
+    classes
+        Names of the C classes.
+    fold
+        Fold that each sample was held out in, [N].
+
+    Returns
+    -------
+    dict
+        The names of `CLASSIFICATION`. All but the two over folds take all samples at once.
+        `balanced_accuracy` is the mean recall of the classes that occur, `roc_auc` the mean over
+        classes of one against the rest, None unless every class occurs beside another; it
+        compares probabilities across folds. `mcc` is 0 where all predictions are the same.
+    """
+    truth, guess = _names(observed), _names(predicted)
+    assert len(truth) == len(guess) > 0
+    assert set(truth) | set(guess) <= set(classes), "a class without a probability"
+    mean, sd = _over_folds((truth == guess).astype(float), np.asarray(fold))
+    present = np.unique(truth)
+    areas = _areas(truth, probabilities, classes)
+    return {
+        "accuracy": _number(metrics.accuracy_score(truth, guess)),
+        "accuracy_fold_mean": mean,
+        "accuracy_fold_sd": sd,
+        "balanced_accuracy": _number(
+            metrics.recall_score(truth, guess, labels=present, average="macro", zero_division=0)
+        ),
+        "macro_f1": _number(metrics.f1_score(truth, guess, average="macro", zero_division=0)),
+        "mcc": _number(metrics.matthews_corrcoef(truth, guess)),
+        "roc_auc": None if None in areas else _number(np.mean(np.array(areas, dtype=float))),
+    }
+
+
+def per_class_table(
+    observed: ArrayLike, predicted: ArrayLike, probabilities: ArrayLike, classes: Sequence[str]
+) -> dict[str, dict[str, float | None]]:
+    """Return `n`, `precision`, `recall`, `f1` and `roc_auc` of every class.
+
+    `n` counts the samples observed in the class. `recall` is None for a class that is not
+    observed, `precision` for one that is never predicted, `f1` where both are missing.
+    """
+    truth, guess = _names(observed), _names(predicted)
+    precision, recall, f1, support = metrics.precision_recall_fscore_support(
+        truth, guess, labels=list(classes), zero_division=np.nan
+    )
+    areas = _areas(truth, probabilities, classes)
+    return {
+        name: {
+            "n": int(support[i]),
+            "precision": _number(precision[i]),
+            "recall": _number(recall[i]),
+            "f1": _number(f1[i]),
+            "roc_auc": areas[i],
+        }
+        for i, name in enumerate(classes)
+    }
+
+
+def confusion(observed: ArrayLike, predicted: ArrayLike, classes: Sequence[str]) -> dict[str, Any]:
+    """Return `classes` and `counts`: rows are observed classes, columns predicted ones, [C, C]."""
+    counts = metrics.confusion_matrix(_names(observed), _names(predicted), labels=list(classes))
+    return {"classes": list(classes), "counts": counts.tolist()}
+
+
+def subset_mae(
+    observed: ArrayLike, predicted: ArrayLike, labels: ArrayLike
+) -> dict[str, dict[str, float | None]]:
+    """Return `n` and `mae` within the samples of each label, labels sorted.
+
+    Samples whose label is missing (None or NaN) are in no subset.
+    """
+    return _by_label(np.abs(_numbers(observed) - _numbers(predicted)), labels, "mae")
+
+
+def subset_accuracy(
+    observed: ArrayLike, predicted: ArrayLike, labels: ArrayLike
+) -> dict[str, dict[str, float | None]]:
+    """Return `n` and `accuracy` within the samples of each label; see `subset_mae`."""
+    return _by_label((_names(observed) == _names(predicted)).astype(float), labels, "accuracy")
+
+
+def _by_label(
+    values: NDArray[np.float64], labels: ArrayLike, name: str
+) -> dict[str, dict[str, float | None]]:
+    groups: dict[str, list[float]] = {}
+    for label, value in zip(np.asarray(labels, dtype=object), values, strict=True):
+        if label is not None and label == label:
+            groups.setdefault(str(label), []).append(float(value))
+    return {
+        label: {"n": len(groups[label]), name: _number(np.mean(groups[label]))}
+        for label in sorted(groups)
+    }
+
+
+def _over_folds(
+    values: NDArray[np.float64], fold: NDArray[Any]
+) -> tuple[float | None, float | None]:
+    """Return mean and standard deviation of the folds' means."""
+    _, code, sizes = np.unique(fold, return_inverse=True, return_counts=True)
+    means = np.bincount(code, weights=values) / sizes
+    return _number(means.mean()), _number(means.std(ddof=1)) if len(means) > 1 else None
+
+
+def _areas(
+    truth: NDArray[np.str_], probabilities: ArrayLike, classes: Sequence[str]
+) -> list[float | None]:
+    """Return the area under the ROC curve of each class against the rest."""
+    scores = np.asarray(probabilities, dtype=float)
+    assert scores.shape == (len(truth), len(classes))
+    areas: list[float | None] = []
+    for column, name in enumerate(classes):
+        is_class = truth == name
+        defined = is_class.any() and not is_class.all()
+        area = metrics.roc_auc_score(is_class, scores[:, column]) if defined else None
+        areas.append(_number(area))
+    return areas
+
+
+def _number(value: float | np.floating[Any] | None) -> float | None:
+    return None if value is None or not math.isfinite(value) else float(value)
+
+
+def _numbers(values: ArrayLike) -> NDArray[np.float64]:
+    return np.asarray(values, dtype=np.float64)
+
+
+def _names(values: ArrayLike) -> NDArray[np.str_]:
+    return np.asarray(values).astype(str)

@@ -1,0 +1,156 @@
+"""The scores of one task, the tables of its predictions, and the table of all tasks."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from aam.evaluate import metrics
+from aam.util.atomic import atomic_path
+from aam.util.errors import first_names, problem
+
+PROBABILITY = "probability:"
+"""Prefix of the columns that hold the probability of a class."""
+
+
+def task_metrics(
+    kind: str,
+    predictions: pd.DataFrame,
+    metadata: pd.DataFrame | None = None,
+    report_by: Sequence[str] = (),
+) -> dict[str, Any]:
+    """Score the cross-validated predictions of one task.
+
+    Parameters
+    ----------
+    kind
+        regression or classification.
+    predictions
+        Columns `sample-id`, `fold`, `observed`, `predicted`, and `probability:<class>` of every
+        class; one row per sample.
+    metadata
+        Sample metadata, index sample IDs; needed where `report_by` names columns.
+    report_by
+        Metadata columns whose values get a score of their own.
+
+    Returns
+    -------
+    dict
+        `n`, the names of `metrics.MAIN[kind]`, and `folds` (n and score of each fold). A
+        regression has `mae_by` (column, value: `n`, `mae`); a classification `accuracy_by`,
+        `per_class` and `confusion`. Plain types without NaN: None where a score is undefined.
+
+    Raises
+    ------
+    InputError
+        If a column of `report_by` is not in the metadata.
+    """
+    assert kind in metrics.MAIN
+    assert predictions["sample-id"].is_unique
+    observed, predicted, fold = (predictions[name] for name in ("observed", "predicted", "fold"))
+    labels = _labels(predictions["sample-id"], metadata, report_by)
+    if kind == "regression":
+        observed, predicted = pd.to_numeric(observed), pd.to_numeric(predicted)
+        return {
+            "n": len(predictions),
+            **metrics.regression_metrics(observed, predicted, fold),
+            "folds": metrics.subset_mae(observed, predicted, fold),
+            "mae_by": {
+                name: metrics.subset_mae(observed, predicted, values)
+                for name, values in labels.items()
+            },
+        }
+    classes = class_names(predictions)
+    probabilities = predictions[[PROBABILITY + name for name in classes]].to_numpy(dtype=float)
+    return {
+        "n": len(predictions),
+        **metrics.classification_metrics(observed, predicted, probabilities, classes, fold),
+        "folds": metrics.subset_accuracy(observed, predicted, fold),
+        "accuracy_by": {
+            name: metrics.subset_accuracy(observed, predicted, values)
+            for name, values in labels.items()
+        },
+        "per_class": metrics.per_class_table(observed, predicted, probabilities, classes),
+        "confusion": metrics.confusion(observed, predicted, classes),
+    }
+
+
+def class_names(predictions: pd.DataFrame) -> list[str]:
+    """Return the classes that a table of predictions has probabilities of."""
+    names = map(str, predictions.columns)
+    return [name.removeprefix(PROBABILITY) for name in names if name.startswith(PROBABILITY)]
+
+
+def read_predictions(path: Path) -> pd.DataFrame:
+    """Read a `predictions.tsv`: names stay strings, `fold` and probabilities are numbers."""
+    table = pd.read_csv(path, sep="\t", dtype=str, keep_default_na=False)
+    numeric = ["fold", *(PROBABILITY + name for name in class_names(table))]
+    return table.assign(**{name: pd.to_numeric(table[name]) for name in numeric})
+
+
+def write_predictions(path: Path, predictions: pd.DataFrame) -> None:
+    """Write a `predictions.tsv` atomically; numbers have six digits, enough for any target here."""
+    with atomic_path(path) as partial:
+        predictions.to_csv(partial, sep="\t", index=False, float_format="%.6g", lineterminator="\n")
+
+
+def accuracy_table(reports: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """Put every model and baseline of every task into one table.
+
+    Parameters
+    ----------
+    reports
+        Contents of `finetune/<model>/<task>/metrics.json`, with `model`, `task`, `kind` and
+        `baselines`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns `task`, `kind`, `name`, `role` (model or baseline), `n`, and the scores of both
+        kinds, NaN where a score is undefined or of the other kind. Tasks in alphabetical order,
+        the best headline score first within a task, a baseline once per task.
+    """
+    rows: dict[tuple[str, str, str], dict[str, Any]] = {}
+    for report in reports:
+        task, kind = report["task"], report["kind"]
+        entries = [("model", report["model"], report)]
+        entries += [("baseline", name, scores) for name, scores in report["baselines"].items()]
+        for role, name, scores in entries:
+            rows[task, role, name] = {
+                "task": task,
+                "kind": kind,
+                "name": name,
+                "role": role,
+                **{key: scores[key] for key in ("n", *metrics.MAIN[kind])},
+            }
+    names = [*metrics.REGRESSION, *metrics.CLASSIFICATION]
+    table = pd.DataFrame(
+        list(rows.values()), columns=["task", "kind", "name", "role", "n", *names]
+    ).astype(dict.fromkeys(names, float))
+    rank = np.where(
+        table["kind"] == "regression", table["mae_fold_mean"], -table["balanced_accuracy"]
+    )
+    return (
+        table.assign(rank=rank)
+        .sort_values(["task", "rank", "name"], ignore_index=True)
+        .drop(columns="rank")
+    )
+
+
+def _labels(
+    sample_ids: pd.Series, metadata: pd.DataFrame | None, report_by: Sequence[str]
+) -> dict[str, Any]:
+    if not report_by:
+        return {}
+    assert metadata is not None, "report_by needs the metadata"
+    missing = [name for name in report_by if name not in metadata]
+    if missing:
+        raise problem(
+            "configuration key tasks.<task>.report_by",
+            first_names(missing),
+            f"columns of the sample metadata: {', '.join(map(str, metadata.columns))}",
+            "correct the name, or remove it",
+        )
+    return {name: metadata[name].reindex(sample_ids).to_numpy(dtype=object) for name in report_by}
