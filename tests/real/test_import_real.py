@@ -1,0 +1,87 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+from skbio.diversity import alpha_diversity, beta_diversity
+
+from aam.data.importing.sequences import feature_sequences
+from aam.data.importing.table import load_table
+from aam.data.importing.tree import cut_to, load_tree
+from aam.data.metadata import read_metadata
+from aam.data.table import read_biom
+from aam.data.tree import read_newick
+from aam.stages import import_metadata, import_table, import_tree
+from aam.stages.entry import RunContext
+from aam.util.errors import InputError
+
+DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data"
+
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.skipif(not DATA.is_dir(), reason=f"no real data in {DATA}"),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "samples", "features", "column", "labelled"),
+    [
+        ("moving-pictures", 34, 735, "BodySite", 34),
+        ("ecam", 741, 2618, "delivery", None),
+        ("oral", 2537, 5574, "host_age", 2537),
+    ],
+)
+def test_every_real_dataset_is_imported(tmp_path, name, samples, features, column, labelled):
+    source, runtime = DATA / name, RunContext()
+    out = {key: tmp_path / key for key in ("table", "sequences", "dropped", "tree", "metadata")}
+    table_inputs = {"table": source / "table.biom"}
+    import_table.run({}, inputs=table_inputs, outputs=out, runtime=runtime)
+    imported = {"table": out["table"], "sequences": out["sequences"]}
+    tree_inputs = {**imported, "tree": source / "tree.nwk"}
+    import_tree.run({}, inputs=tree_inputs, outputs=out, runtime=runtime)
+    metadata_inputs = {"table": out["table"], "metadata": source / "metadata.tsv"}
+    import_metadata.run({}, inputs=metadata_inputs, outputs=out, runtime=runtime)
+
+    table, tree, metadata = (
+        read_biom(out["table"]),
+        read_newick(out["tree"]),
+        read_metadata(out["metadata"]),
+    )
+    assert table.counts.shape == (samples, features)
+    assert len(tree.children) == 2
+    assert {tip.name for tip in tree.tips()} == set(table.feature_ids)
+    assert list(metadata.index) == table.sample_ids
+    if labelled is not None:
+        assert metadata[column].notna().sum() == labelled
+    else:
+        assert metadata[column].notna().any()
+
+
+def test_the_stem_of_a_reference_tree_is_kept():
+    """The reference numbers count the branch between the root and the ancestor of all tips."""
+    folder = DATA / "unifrac-reference" / "crawford"
+    table = load_table(folder / "crawford.biom")
+    tree = cut_to(load_tree(folder / "crawford.tre"), table.feature_ids, folder / "crawford.tre")
+    counts = table.counts.toarray()
+    expected = np.loadtxt(folder / "test.ssu.exp", skiprows=1, usecols=range(1, 10))
+    names = (folder / "test.ssu.exp").read_text().splitlines()[0].split()
+    order = [table.sample_ids.index(name) for name in names]
+    found = beta_diversity(
+        "unweighted_unifrac", counts[order], names, tree=tree, taxa=table.feature_ids
+    )
+    np.testing.assert_allclose(found.data, expected, atol=1e-5)
+    faith = alpha_diversity("faith_pd", counts, table.sample_ids, tree=tree, taxa=table.feature_ids)
+    lines = (folder / "test.faith.exp").read_text().split("\n")[1:]
+    expected_faith = dict(line.split("\t") for line in lines if line)
+    for name, value in expected_faith.items():
+        assert faith[name] == pytest.approx(float(value), rel=1e-5)
+
+
+def test_numbered_features_without_sequences_are_explained():
+    path = DATA / "unifrac-reference" / "crawford" / "crawford.biom"
+    with pytest.raises(InputError, match="look like OTU numbers"):
+        feature_sequences(load_table(path), path, None)
+
+
+def test_an_unrooted_reference_tree_is_explained():
+    with pytest.raises(InputError, match="3 children"):
+        load_tree(DATA / "unifrac-reference" / "dartunifrac" / "ASVs_aligned.tre")

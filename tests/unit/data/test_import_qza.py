@@ -1,0 +1,132 @@
+import io
+import zipfile
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+from aam.data.importing.metadata import load_metadata
+from aam.data.importing.sequences import load_sequences
+from aam.data.importing.table import load_table
+from aam.data.importing.tree import load_tree
+from aam.data.table import FeatureTable, write_biom
+from aam.util.errors import InputError
+
+UUID = "6a6c4a1e-3f1c-4f0e-9a2b-0123456789ab"
+LOADERS = {"table": load_table, "sequences": load_sequences, "tree": load_tree}
+
+
+def artifact(path, kind, member, content, extra=()):
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr(f"{UUID}/VERSION", "QIIME 2\narchive: 5\nframework: 2024.10.1\n")
+        archive.writestr(f"{UUID}/metadata.yaml", f"uuid: {UUID}\ntype: {kind}\nformat: F\n")
+        archive.writestr(f"{UUID}/provenance/metadata.yaml", "type: Other\n")
+        archive.writestr(f"{UUID}/data/{member}", content)
+        for name in extra:
+            archive.writestr(name, "x")
+    return path
+
+
+def tree(path, kind="Phylogeny[Rooted]", **kwargs):
+    return artifact(path, kind, "tree.nwk", "((a:1,b:1):1,c:1);", **kwargs)
+
+
+def test_a_table_is_read(tmp_path):
+    table = FeatureTable(["01"], ["f", "g"], csr_array(np.array([[3, 4]])))
+    write_biom(tmp_path / "t.biom", table, {})
+    content = (tmp_path / "t.biom").read_bytes()
+    found = load_table(
+        artifact(tmp_path / "t.qza", "FeatureTable[Frequency]", "feature-table.biom", content)
+    )
+    assert (found.sample_ids, found.feature_ids) == (["01"], ["f", "g"])
+    assert found.counts.toarray().tolist() == [[3, 4]]
+
+
+def test_sequences_are_read(tmp_path):
+    path = artifact(
+        tmp_path / "s.qza", "FeatureData[Sequence]", "dna-sequences.fasta", ">a x\nacg\nT\n"
+    )
+    assert load_sequences(path) == {"a": "ACGT"}
+
+
+def test_a_tree_is_read_whatever_the_name_of_the_file(tmp_path):
+    path = tree(tmp_path / "tree.zip")
+    assert [tip.name for tip in load_tree(path).tips()] == ["a", "b", "c"]
+
+
+def test_a_rooted_artifact_may_have_many_children_at_the_root(tmp_path):
+    path = artifact(tmp_path / "t.qza", "Phylogeny[Rooted]", "tree.nwk", "(a:1,b:1,c:1);")
+    assert len(load_tree(path).children) == 2
+
+
+@pytest.mark.parametrize(
+    ("what", "kind", "fix"),
+    [
+        ("tree", "Phylogeny[Unrooted]", "qiime phylogeny midpoint-root"),
+        ("tree", "FeatureTable[Frequency]", "under the key `table`"),
+        ("table", "FeatureTable[RelativeFrequency]", "FeatureTable\\[Frequency\\], instead"),
+        ("table", "FeatureTable[PresenceAbsence]", "FeatureTable\\[Frequency\\], instead"),
+        ("table", "FeatureData[Sequence]", "under the key `sequences`"),
+        ("table", "Phylogeny[Rooted]", "under the key `tree`"),
+        ("sequences", "FeatureData[AlignedSequence]", "before the alignment"),
+        ("sequences", "FeatureData[Taxonomy]", "rep-seqs"),
+        ("sequences", "Visualization", "qiime tools peek"),
+    ],
+)
+def test_an_artifact_of_another_type_is_named_with_the_fix(tmp_path, what, kind, fix):
+    path = artifact(tmp_path / "x.qza", kind, "file", "content")
+    with pytest.raises(InputError, match=fix) as caught:
+        LOADERS[what](path)
+    assert str(caught.value).startswith(f"{path}: got an artifact of type {kind}; expected ")
+
+
+@pytest.mark.parametrize(
+    "name", ["/etc/passwd", f"{UUID}/../../x", "..\\x", "C:/x", f"{UUID}/data/../../../y"]
+)
+def test_paths_that_lead_out_are_refused(tmp_path, name):
+    with pytest.raises(InputError, match="absolute or climbing paths: 1 \\("):
+        load_tree(tree(tmp_path / "t.qza", extra=[name]))
+
+
+def test_cut_off_archives_are_named(tmp_path):
+    path = tree(tmp_path / "t.qza")
+    content = path.read_bytes()
+    for size in (3, 40, len(content) // 2, len(content) - 10):
+        path.write_bytes(content[:size])
+        with pytest.raises(InputError, match="a damaged archive.*download or export it again"):
+            load_tree(path)
+
+
+def test_a_flipped_byte_in_the_data_is_named(tmp_path):
+    path = tree(tmp_path / "t.qza")
+    content = path.read_bytes()
+    path.write_bytes(content.replace(b"((a:1,b:1):1,c:1);", b"((a:1,b:1):1,c:2);", 1))
+    with pytest.raises(InputError, match="a damaged archive.*CRC"):
+        load_tree(path)
+
+
+@pytest.mark.parametrize(
+    ("members", "message"),
+    [
+        ({}, "0 entries at its top"),
+        ({"a/x": "", "b/x": ""}, "2 entries at its top"),
+        ({"a/data/tree.nwk": "(a:1,b:1);"}, "metadata.yaml"),
+        ({"a/metadata.yaml": "type: Phylogeny[Rooted]"}, "tree.nwk"),
+        ({"a/metadata.yaml": "just words"}, "without a `type`"),
+        ({"a/metadata.yaml": "a: [b"}, "not YAML"),
+    ],
+)
+def test_zip_archives_that_are_no_artifacts(tmp_path, members, message):
+    path, buffer = tmp_path / "t.qza", io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    path.write_bytes(buffer.getvalue())
+    with pytest.raises(InputError, match=message) as caught:
+        load_tree(path)
+    assert str(caught.value).startswith(f"{path}: got ")
+
+
+def test_metadata_in_an_artifact_is_explained(tmp_path):
+    with pytest.raises(InputError, match="qiime tools export"):
+        load_metadata(tree(tmp_path / "m.qza"))

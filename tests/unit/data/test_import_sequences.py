@@ -1,0 +1,113 @@
+import hashlib
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.sparse import csr_array
+
+from aam.data.importing.sequences import feature_sequences, is_sequence, load_sequences
+from aam.data.sequences import read_fasta, write_fasta
+from aam.data.table import FeatureTable
+from aam.util.errors import InputError
+
+ASV = "ACGTTGCA" * 5
+
+
+def table(features, samples=("s1",)):
+    counts = csr_array(np.ones((len(samples), len(features)), dtype=np.int64))
+    return FeatureTable(list(samples), list(features), counts)
+
+
+def fasta(tmp_path, text):
+    path = tmp_path / "rep-seqs.fasta"
+    path.write_bytes(text.encode())
+    return path
+
+
+def test_own_file_keeps_order_and_names(tmp_path):
+    sequences = {"b c": "ACGT", "0001": "NNRY", "a>b": "A"}
+    write_fasta(tmp_path / "s.fasta", sequences)
+    assert list(read_fasta(tmp_path / "s.fasta").items()) == list(sequences.items())
+
+
+def test_fasta_dialects(tmp_path):
+    path = fasta(tmp_path, "\ufeff>0001 some words\r\nacgu\r\nNRy\r\n\r\n>x\tmore\r\nT\r\n")
+    assert load_sequences(path) == {"0001": "ACGTNRY", "x": "T"}
+
+
+@given(st.text("ACGTRYSWKMBDHVN", min_size=1), st.integers(1, 60))
+def test_the_width_of_lines_does_not_matter(tmp_path_factory, sequence, width):
+    lines = [sequence[i : i + width] for i in range(0, len(sequence), width)]
+    path = fasta(tmp_path_factory.mktemp("fasta"), ">x\n" + "\n".join(lines) + "\n")
+    assert load_sequences(path) == {"x": sequence}
+
+
+def test_all_problems_of_a_fasta_are_named_at_once(tmp_path):
+    path = fasta(tmp_path, ">a\nACXZ\n>b\n>a\nAC-GT\n>\nAC\n")
+    with pytest.raises(InputError) as caught:
+        load_sequences(path)
+    unnamed, doubled, empty, strange = str(caught.value).splitlines()
+    assert "1 headers without an ID" in unnamed
+    assert "more than once: 1 (a)" in doubled
+    assert "without a sequence: 1 (b)" in empty
+    assert "'-'" in strange
+    assert "before the alignment" in strange
+    assert all(line.startswith(str(path)) for line in str(caught.value).splitlines())
+
+
+def test_text_that_is_no_fasta(tmp_path):
+    with pytest.raises(InputError, match="'hello' before the first header.*'>'"):
+        load_sequences(fasta(tmp_path, "hello\nworld\n"))
+
+
+def test_ids_that_are_sequences_need_no_file(tmp_path):
+    features = [ASV, ASV.lower().replace("t", "u") + "nn"]
+    assert feature_sequences(table(features), tmp_path / "t.biom", None) == {
+        features[0]: ASV,
+        features[1]: ASV + "NN",
+    }
+
+
+def test_a_file_gives_the_sequences_in_table_order(tmp_path):
+    path = fasta(tmp_path, f">other\nAA\n>b\nCC\n>a\nGG\n>{ASV}\nTT\n")
+    found = feature_sequences(table(["a", "b", ASV, ASV + "A"]), tmp_path / "t.biom", path)
+    assert list(found.items()) == [("a", "GG"), ("b", "CC"), (ASV, "TT"), (ASV + "A", ASV + "A")]
+
+
+@pytest.mark.parametrize(
+    ("ids", "likeness"),
+    [
+        ([hashlib.md5(b"x").hexdigest(), hashlib.md5(b"y").hexdigest()], "look like hashes"),
+        (["4479944", "1234"], "look like OTU numbers"),
+        (["Zotu1", "OTU_2"], "look like OTU numbers"),
+        (["Bacteroides", "1234"], "are no sequences"),
+    ],
+)
+def test_what_ids_look_like_without_a_file(tmp_path, ids, likeness):
+    with pytest.raises(InputError) as caught:
+        feature_sequences(table([*ids, ASV]), tmp_path / "t.biom", None)
+    message = str(caught.value)
+    assert likeness in message
+    assert f"2 ({ids[0]}" in message
+    assert "datasets.<name>.sequences" in message
+    assert str(tmp_path / "t.biom") in message
+
+
+def test_a_transposed_table_is_recognised(tmp_path):
+    with pytest.raises(InputError, match="transposed"):
+        feature_sequences(table(["s1", "s2"], samples=[ASV]), tmp_path / "t.biom", None)
+
+
+def test_features_that_the_file_lacks_are_named(tmp_path):
+    path = fasta(tmp_path, ">a\nACGT\n")
+    with pytest.raises(InputError) as caught:
+        feature_sequences(table(["a", "b", "c"]), tmp_path / "t.biom", path)
+    assert f"{path}: got no sequence for 2 (b, c) of 3 features" in str(caught.value)
+
+
+def test_hashes_are_never_taken_for_sequences():
+    assert is_sequence("ACGT" * 5)
+    assert not is_sequence("ACGT" * 4)
+    assert not is_sequence(hashlib.md5(b"x").hexdigest())
+    assert not is_sequence("ACGT" * 5 + "_1")

@@ -1,0 +1,232 @@
+import json
+from datetime import datetime
+
+import biom
+import h5py
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.sparse import csr_array, csr_matrix
+
+from aam.data.importing.table import load_table, without_empty
+from aam.data.table import FeatureTable, read_biom, read_provenance, write_biom
+from aam.util.errors import InputError
+
+COUNTS = np.array([[5, 0, 2**40], [0, 7, 1]])
+SAMPLES = ["0001", "sample β"]
+FEATURES = ["ACGT" * 10, "f 2", "f_3"]
+
+
+def table(counts=COUNTS, samples=SAMPLES, features=FEATURES):
+    return FeatureTable(list(samples), list(features), csr_array(np.asarray(counts, np.int64)))
+
+
+def assert_same(left, right):
+    assert left.sample_ids == right.sample_ids
+    assert left.feature_ids == right.feature_ids
+    assert left.counts.dtype == np.int64
+    np.testing.assert_array_equal(left.counts.toarray(), right.counts.toarray())
+
+
+def write_hdf5(path, values, samples=SAMPLES, features=FEATURES, **kwargs):
+    """Write a BIOM 2.1 file that our own writer would refuse: doubled IDs, any values."""
+    unique = biom.Table(
+        csr_matrix(np.asarray(values, float).T),
+        [f"feature{i}" for i in range(len(features))],
+        [f"sample{i}" for i in range(len(samples))],
+        **kwargs,
+    )
+    with h5py.File(path, "w") as handle:
+        unique.to_hdf5(handle, "test", creation_date=datetime(2020, 1, 1))
+        for axis, names in (("sample", samples), ("observation", features)):
+            if names:
+                handle[axis]["ids"][:] = [name.encode() for name in names]
+    return path
+
+
+def write_json(path, values, samples=SAMPLES, features=FEATURES):
+    values = np.asarray(values, float).T
+    content = {
+        "id": None, "format": "Biological Observation Matrix 1.0.0", "format_url": "",
+        "generated_by": "test", "type": "OTU table", "date": "2020-01-01T00:00:00",
+        "matrix_type": "sparse", "matrix_element_type": "float", "shape": list(values.shape),
+        "data": [[int(i), int(j), values[i, j]] for i, j in zip(*np.nonzero(values), strict=True)],
+        "rows": [{"id": name, "metadata": {"taxonomy": ["k__A"]}} for name in features],
+        "columns": [{"id": name, "metadata": None} for name in samples],
+    }  # fmt: skip
+    path.write_text(json.dumps(content))
+    return path
+
+
+def write_tsv(path, values, samples=SAMPLES, features=FEATURES):
+    lines = ["# Constructed from biom file", "\t".join(["#OTU ID", *samples])]
+    columns = np.asarray(values).T
+    lines += [
+        "\t".join([name, *map(str, row)]) for name, row in zip(features, columns, strict=True)
+    ]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def test_own_file_keeps_ids_order_and_large_counts(tmp_path):
+    write_biom(tmp_path / "table.biom", table(), {"aam.version": "1"})
+    assert_same(read_biom(tmp_path / "table.biom"), table())
+    assert read_provenance(tmp_path / "table.biom") == {"aam.version": "1"}
+
+
+def test_own_file_has_the_same_bytes_each_time(tmp_path):
+    write_biom(tmp_path / "a.biom", table(), {"b": "1", "a": "2"})
+    write_biom(tmp_path / "b.biom", table(), {"a": "2", "b": "1"})
+    assert (tmp_path / "a.biom").read_bytes() == (tmp_path / "b.biom").read_bytes()
+
+
+def test_own_file_without_samples_is_readable(tmp_path):
+    empty = FeatureTable([], ["f"], csr_array((0, 1), dtype=np.int64))
+    write_biom(tmp_path / "table.biom", empty, {})
+    assert_same(read_biom(tmp_path / "table.biom"), empty)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.lists(st.lists(st.integers(0, 2**53), min_size=3, max_size=3), min_size=1, max_size=5),
+    st.sampled_from([write_hdf5, write_json, write_tsv]),
+)
+def test_every_format_gives_the_same_table(tmp_path_factory, rows, write):
+    path = tmp_path_factory.mktemp("table") / "table"
+    samples = [f"00{i}" for i in range(len(rows))]
+    counts = np.array(rows)
+    if not counts.any():
+        counts[0, 0] = 1
+    write(path, counts, samples=samples)
+    assert_same(load_table(path), table(counts, samples=samples))
+
+
+def test_feature_metadata_is_dropped(tmp_path):
+    path = write_hdf5(
+        tmp_path / "t.biom", COUNTS, observation_metadata=[{"taxonomy": ["k__A", "p__B"]}] * 3
+    )
+    assert_same(load_table(path), table())
+
+
+@pytest.mark.parametrize("ending", ["\n", "\r\n", "\r"])
+def test_tsv_dialects(tmp_path, ending):
+    path = tmp_path / "t.tsv"
+    lines = ["#OTU ID\t01\t02\ttaxonomy", "0007\t1\t2.0\tk__A; p__B", "f2\t0\t4\t", "", ""]
+    path.write_bytes(ending.join(lines).encode())
+    assert_same(load_table(path), table([[1, 0], [2, 4]], ["01", "02"], ["0007", "f2"]))
+
+
+def test_tsv_without_comment_sign(tmp_path):
+    path = tmp_path / "t.tsv"
+    path.write_text("Feature ID\ta\tb\nx\t1\t2\n", encoding="utf-8-sig")
+    assert_same(load_table(path), table([[1], [2]], ["a", "b"], ["x"]))
+
+
+def test_samples_and_features_without_reads_are_listed():
+    kept, dropped = without_empty(table([[0, 3, 0], [0, 0, 0]], ["a", "b"], ["x", "y", "z"]))
+    assert_same(kept, table([[3]], ["a"], ["y"]))
+    assert [(item.what, item.id, item.why) for item in dropped] == [
+        ("sample", "b", "no reads"),
+        ("feature", "x", "no reads"),
+        ("feature", "z", "no reads"),
+    ]
+
+
+@pytest.mark.parametrize("write", [write_hdf5, write_json, write_tsv])
+def test_all_bad_counts_are_named_at_once(tmp_path, write):
+    path = write(tmp_path / "t", [[-3, 0.5, np.nan], [2.0**54, np.inf, 1]])
+    with pytest.raises(InputError) as caught:
+        load_table(path)
+    lines = str(caught.value).splitlines()
+    assert len(lines) == 4
+    assert all(line.startswith(str(path)) and "raw read counts" in line for line in lines)
+    assert "NaN or infinite: 2 (nan in sample 0001" in lines[0]
+    assert "negative counts: 1 (-3 in sample 0001, feature ACGT" in lines[1]
+    assert "fractional counts: 1 (0.5 in sample 0001, feature f 2" in lines[2]
+    assert "above 2**53: 1 (1.8014398509482e+16 in sample sample β" in lines[3]
+
+
+@pytest.mark.parametrize("write", [write_hdf5, write_json, write_tsv])
+def test_doubled_ids_are_named(tmp_path, write):
+    path = write(tmp_path / "t", COUNTS, samples=["s", "s"], features=["f", "g", "f"])
+    with pytest.raises(InputError) as caught:
+        load_table(path)
+    samples, features = str(caught.value).splitlines()
+    assert "sample IDs that occur more than once: 1 (s)" in samples
+    assert "feature IDs that occur more than once: 1 (f)" in features
+    assert "rename or merge" in samples
+
+
+def test_a_failed_import_leaves_biom_strict(tmp_path):
+    with pytest.raises(InputError):
+        load_table(write_json(tmp_path / "t", COUNTS, samples=["s", "s"]))
+    with pytest.raises(biom.exception.TableException):
+        biom.Table(np.ones((2, 1)), ["f", "f"], ["s"])
+
+
+def test_unusable_ids_are_named(tmp_path):
+    path = write_json(tmp_path / "t", COUNTS, samples=["a\tb", " "])
+    with pytest.raises(
+        InputError, match=r"sample IDs that are empty or hold tabs.*2 \('a\\tb', ' '"
+    ):
+        load_table(path)
+
+
+def test_empty_tables_are_refused(tmp_path):
+    with pytest.raises(InputError, match="without samples"):
+        load_table(write_hdf5(tmp_path / "a.biom", np.zeros((0, 3)), samples=[]))
+    with pytest.raises(InputError, match="without features"):
+        load_table(write_tsv(tmp_path / "b.tsv", np.zeros((2, 0)), features=[]))
+    with pytest.raises(InputError, match="without a single read"):
+        load_table(write_tsv(tmp_path / "c.tsv", np.zeros((2, 3), int)))
+
+
+@pytest.mark.parametrize("keep", [60, 3000, 0.5, 0.9])
+def test_cut_off_hdf5_is_named(tmp_path, keep):
+    path = write_hdf5(tmp_path / "t.biom", COUNTS)
+    content = path.read_bytes()
+    path.write_bytes(content[: keep if keep > 1 else int(keep * len(content))])
+    with pytest.raises(
+        InputError, match=r"t\.biom: got an HDF5 file that is cut off.*copy or export"
+    ):
+        load_table(path)
+
+
+def test_hdf5_of_something_else_is_named(tmp_path):
+    with h5py.File(tmp_path / "t.biom", "w") as handle:
+        handle["x"] = [1, 2]
+    with pytest.raises(InputError, match=r"not BIOM 2\.1"):
+        load_table(tmp_path / "t.biom")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"Dear reader,\nthis is a letter.\n", "without tab-separated columns \\('Dear reader"),
+        (b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\xff\xfe", "bytes that are not UTF-8 text"),
+        (b"a\x00b\tc", "a binary file"),
+        (b'{"rows": []}', "JSON that is cut off or not BIOM 1.0"),
+        (b'{"rows": [', "JSON that is cut off or not BIOM 1.0"),
+        (b"\x1f\x8b\x08\x00", "gunzip t"),
+        (b"", "an empty file"),
+        (b" \n", "an empty file"),
+        (b"#OTU ID\ta\tb\nx\t1\n", "number of columns than the header: 1 \\(x has 2\\)"),
+        (b"#OTU ID\ta\tb\nx\t1\t\ny\tmany\t2\n", "no numbers: 2 \\('many' in sample a, feature y"),
+        (b"#OTU ID\ta\nx\tTrue\ny\tFalse\n", "cells that are no numbers: 2"),
+    ],
+)
+def test_no_table_at_all(tmp_path, content, message):
+    path = tmp_path / "t"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=message) as caught:
+        load_table(path)
+    assert str(caught.value).startswith(f"{path}: got ")
+    assert "Hint: " in str(caught.value)
+
+
+def test_a_missing_file_or_a_folder_is_named(tmp_path):
+    with pytest.raises(InputError, match="no such file.*data_dir"):
+        load_table(tmp_path / "nothing.biom")
+    with pytest.raises(InputError, match="got a folder"):
+        load_table(tmp_path)
