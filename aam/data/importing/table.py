@@ -107,28 +107,46 @@ def without_empty(table: FeatureTable) -> tuple[FeatureTable, list[Dropped]]:
 
 
 def _parse_hdf5(path: Path, content: bytes) -> tuple[list[str], list[str], csr_array]:
+    """Parse BIOM 2.1 (http://biom-format.org), IDs and counts alone.
+
+    Not by biom-format, which hands positions to compiled code unchecked: a damaged file would
+    end the process. It also spends most of its time on lineages, which nothing here needs.
+    """
     try:
-        with h5py.File(io.BytesIO(content), "r") as handle, _duplicates_let_through():
-            return _parts(biom.Table.from_hdf5(handle))
+        with h5py.File(io.BytesIO(content), "r") as handle:
+            sample_ids, feature_ids = (
+                _names(handle["sample/ids"]),
+                _names(handle["observation/ids"]),
+            )
+            parts = [handle[f"sample/matrix/{name}"][:] for name in ("data", "indices", "indptr")]
+        values = csr_array(
+            tuple(parts), shape=(len(sample_ids), len(feature_ids)), dtype=np.float64
+        )
+        values.check_format(full_check=True)
+        return sample_ids, feature_ids, values
     except _BIOM_ERRORS as error:
         got = f"an HDF5 file that is cut off, damaged or not BIOM 2.1 ({error})"
         hint = "copy or export it again; check it with `biom validate-table -i FILE`"
         raise problem(path, got, EXPECTED, hint) from error
 
 
+def _names(dataset: h5py.Dataset) -> list[str]:
+    """Return the IDs of one axis; biom-format writes an empty axis as numbers."""
+    names: list[str] = dataset.asstr()[:].tolist() if dataset.size else []
+    return names
+
+
 def _parse_json(path: Path, content: bytes) -> tuple[list[str], list[str], csr_array]:
     try:
         with _duplicates_let_through():
-            return _parts(biom.Table.from_json(json.loads(content)))
+            table = biom.Table.from_json(json.loads(content))
+        sample_ids, feature_ids = (table.ids(axis) for axis in ("sample", "observation"))
+        values = csr_array(table.matrix_data.T.tocsr())
+        return [*map(str, sample_ids)], [*map(str, feature_ids)], values
     except _BIOM_ERRORS as error:
         got = f"JSON that is cut off or not BIOM 1.0 ({type(error).__name__}: {error})"
         hint = "export it again; check it with `biom validate-table -i FILE`"
         raise problem(path, got, EXPECTED, hint) from error
-
-
-def _parts(table: biom.Table) -> tuple[list[str], list[str], csr_array]:
-    samples, features = table.ids("sample").tolist(), table.ids("observation").tolist()
-    return [*map(str, samples)], [*map(str, features)], csr_array(table.matrix_data.T.tocsr())
 
 
 @contextmanager

@@ -193,6 +193,23 @@ def test_cut_off_hdf5_is_named(tmp_path, keep):
         load_table(path)
 
 
+@pytest.mark.parametrize(
+    ("dataset", "position", "value"),
+    [
+        ("indices", 1, 10**6),
+        ("indices", 1, -1),
+        ("indptr", 1, 10**6),
+        ("indptr", 1, -5),
+    ],
+)
+def test_positions_outside_of_the_table_are_damage(tmp_path, dataset, position, value):
+    path = write_hdf5(tmp_path / "t.biom", COUNTS)
+    with h5py.File(path, "r+") as handle:
+        handle[f"sample/matrix/{dataset}"][position] = value
+    with pytest.raises(InputError, match="damaged"):
+        load_table(path)
+
+
 def test_hdf5_of_something_else_is_named(tmp_path):
     with h5py.File(tmp_path / "t.biom", "w") as handle:
         handle["x"] = [1, 2]
