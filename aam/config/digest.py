@@ -6,8 +6,8 @@ from functools import cache
 from pathlib import Path
 
 PACKAGE_ROOT = Path(__file__).resolve().parents[1]
-NEUTRAL = frozenset({"aam.util.log", "aam.train.telemetry", "aam.stages.entry"})
-"""Modules that report what happens and never change a result."""
+NEUTRAL = frozenset({"aam", "aam.util.log", "aam.train.telemetry", "aam.stages.entry"})
+"""Modules that report what happens and never change a result; `aam` holds the version."""
 
 
 def code_digest(module: str) -> str:

@@ -115,7 +115,7 @@ def first_model():
 def starting_model(wildcards):
     """Return the pretrained model of a task, unless the task starts from scratch.
 
-    A directory has no checksum, so its metrics stand for it: made by the same job, and
+    A directory has no checksum, so the embeddings stand for it: made by the same job, and
     compared by content.
     """
     training = resolved(CONFIG, "finetuning", task=wildcards.task)
@@ -126,7 +126,7 @@ def starting_model(wildcards):
     )
     return {
         "model": ancient(f"{folder}/model"),
-        "model_metrics": f"{folder}/metrics.json",
+        "embeddings": f"{folder}/embeddings.parquet",
     }
 
 
@@ -208,7 +208,10 @@ def predictions_of(dataset):
 
 def benchmark_of(dataset):
     """Return the speed table, and the accuracy table where the dataset has tasks."""
-    tables = ["benchmark/speed.tsv", *(["benchmark/accuracy.tsv"] if tasks_of(dataset) else [])]
+    tables = [
+        "benchmark/speed.tsv",
+        *(["benchmark/accuracy.tsv"] if tasks_of(dataset) else []),
+    ]
     return [result(path, dataset=dataset) for path in tables]
 
 
@@ -228,7 +231,11 @@ def figures_of(dataset):
         ),
         *task_files(dataset, "figures/finetune/{model}/{task}/history.png"),
         *task_files(dataset, "figures/finetune/{model}/{task}/predictions.png"),
-        *([result("figures/accuracy.png", dataset=dataset)] if tasks_of(dataset) else []),
+        *(
+            [result("figures/accuracy.png", dataset=dataset)]
+            if tasks_of(dataset)
+            else []
+        ),
     ]
 
 

@@ -9,7 +9,7 @@ rule predict:
     input:
         unpack(prediction_files),
         model=ancient(result("finetune/{model}/{task}/model")),
-        model_metrics=result("finetune/{model}/{task}/metrics.json"),
+        cross_validation=result("finetune/{model}/{task}/predictions.tsv"),
     output:
         predictions=result("predict/{model}/{task}/{table}.tsv"),
     log:

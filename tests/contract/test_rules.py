@@ -1,0 +1,92 @@
+"""Rules: what Snakemake compares, and what it keeps beside the results."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+WORKFLOW = REPOSITORY / "workflow"
+RULE = re.compile(r"^rule (\w+):\n((?:    .*\n|\n)+)", re.MULTILINE)
+DIRECTIVE = re.compile(r"^    (\w+):(.*)\n((?:        .*\n|\n)*)", re.MULTILINE)
+TARGETS = {"all", "data", "pretraining", "finetuning"}
+
+
+def directives(body: str) -> dict[str, str]:
+    return {name: (rest + block).strip() for name, rest, block in DIRECTIVE.findall(body)}
+
+
+FILES = [REPOSITORY / "Snakefile", *sorted((WORKFLOW / "rules").glob("*.smk"))]
+RULES = {
+    name: directives(body)
+    for path in FILES
+    for name, body in RULE.findall(path.read_text(encoding="utf-8"))
+}
+WORKING = sorted(RULES.keys() - TARGETS)
+
+
+def names(block: str) -> list[str]:
+    """Return the names of a directive's own entries, None for an entry without a name."""
+    return re.findall(r"^(?:        )?(\w+)=", block, re.MULTILINE)
+
+
+def test_rules_are_found() -> None:
+    assert {"rarefy", "pretrain", "finetune", "summary"} <= RULES.keys()
+    assert TARGETS <= RULES.keys()
+
+
+@pytest.mark.parametrize("rule", WORKING)
+def test_params_are_settings_code_and_paths(rule: str) -> None:
+    params = RULES[rule]["params"]
+    found = names(params)
+    assert found[:2] == ["cfg", "code"]
+    assert set(found) <= {"cfg", "code", "work"}
+    assert re.search(r'code=code_digest\("aam\.stages\.\w+"\)', params)
+    assert "work=" not in params or re.search(r'work=result\("', params)
+
+
+@pytest.mark.parametrize("rule", WORKING)
+def test_script_runs_the_stage_that_the_digest_covers(rule: str) -> None:
+    script = WORKFLOW / "rules" / RULES[rule]["script"].strip('",\n ')
+    text = script.read_text(encoding="utf-8")
+    stage = re.search(r'code_digest\("aam\.stages\.(\w+)"\)', RULES[rule]["params"])
+    assert stage is not None
+    assert f"from aam.stages import {stage[1]}\n" in text
+    assert f"main({stage[1]}.run, snakemake)" in text
+    assert '__name__ == "__main__"' in text
+
+
+@pytest.mark.parametrize("rule", WORKING)
+def test_directives(rule: str) -> None:
+    found = RULES[rule]
+    needed = {"output", "log", "benchmark", "threads", "resources", "params", "message", "conda"}
+    assert needed <= found.keys()
+    assert {"mem_mb", "runtime"} <= set(names(found["resources"]))
+    assert "retries" not in found, "a rule's retries multiply inside SLURM jobs"
+    gpu = "gpu=1" in found["resources"]
+    assert gpu == (rule in {"pretrain", "finetune", "predict", "benchmark_speed"})
+
+
+@pytest.mark.parametrize("rule", WORKING)
+def test_outputs_have_names(rule: str) -> None:
+    block = RULES[rule]["output"]
+    entries = re.findall(r"^(?:        )?[^\s)\]}].*", block, re.MULTILINE)
+    assert len(names(block)) == len(entries)
+
+
+def test_every_script_belongs_to_a_rule() -> None:
+    used = {Path(RULES[rule]["script"].strip('",\n ')).name for rule in WORKING}
+    assert used == {path.name for path in (WORKFLOW / "scripts").glob("*.py")}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_functions_live_in_common(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert text.startswith('"""')
+    assert path.name == "common.smk" or not re.search(r"^\s*def ", text, re.MULTILINE)
+
+
+def test_captions_exist_and_are_used() -> None:
+    text = "".join(path.read_text(encoding="utf-8") for path in FILES)
+    captions = set(re.findall(r'caption="\.\./report/([\w.]+)"', text))
+    assert captions == {path.name for path in (WORKFLOW / "report").glob("*.rst")}

@@ -1,0 +1,51 @@
+"""The schema file and the table of keys follow the configuration tree."""
+
+import re
+from pathlib import Path
+
+import jsonschema
+import pytest
+import yaml
+
+from aam.config import schema
+from aam.config.tree import load
+
+CONFIGS = sorted((schema.REPOSITORY / "config").glob("*.yaml"))
+
+
+def test_schema_file_is_in_step() -> None:
+    assert schema.SCHEMA.read_text(encoding="utf-8") == schema.schema_text(), (
+        "run: python -m aam.config.schema"
+    )
+
+
+def test_table_of_keys_is_in_step() -> None:
+    text = schema.README.read_text(encoding="utf-8")
+    assert text == schema.readme_with_keys(text), "run: python -m aam.config.schema"
+
+
+def test_every_key_is_explained() -> None:
+    unexplained = [
+        path
+        for path, node, _ in schema.keys()
+        if not node.get("description") and "$ref" not in node
+    ]
+    assert unexplained == []
+
+
+class Yaml12(yaml.SafeLoader):
+    """Reads 1e-3 as a number, as editors do and PyYAML does not."""
+
+
+Yaml12.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"^[-+]?\d+(\.\d*)?[eE][-+]?\d+$"), list("-+0123456789")
+)
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.name)
+def test_configurations_that_we_ship_are_valid(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    # gpu.yaml is laid over another file.
+    base = {} if "datasets:" in text else {"datasets": {"demo": {"simulate": {}}}}
+    load(base | yaml.safe_load(text))
+    jsonschema.validate(base | yaml.load(text, Yaml12), schema.schema())

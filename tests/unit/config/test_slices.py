@@ -1,0 +1,121 @@
+"""Slices: which settings each stage depends on, key by key."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+import yaml
+
+from aam.config import slices
+from aam.config.tree import Config, load
+
+BASE: dict[str, Any] = {
+    "datasets": {"demo": {"simulate": {}}},
+    "rarefaction": {"views": 2},
+    "unifrac": {"metrics": ["unweighted", "generalized"]},
+    "models": {"a": {"width": 16, "heads": 2}, "b": {"width": 32, "heads": 2}},
+    "tasks": {
+        "age": {"dataset": "demo", "column": "age", "kind": "regression", "folds": {"k": 3}},
+        "raw": {
+            "dataset": "demo",
+            "column": "age",
+            "kind": "regression",
+            "folds": {"k": 3},
+            "finetuning": {"start": "scratch"},
+        },
+    },
+}
+DOWNSTREAM = {"finetune:a:age", "finetune:a:raw", "finetune:b:age", "finetune:b:raw"}
+PRETRAINED = {"pretrain:a", "pretrain:b", "benchmark"}
+
+
+def all_slices(config: Config) -> dict[str, Any]:
+    models, tasks = config.models, config.tasks
+    return {
+        "simulate": slices.simulate(config, "demo"),
+        "import": slices.no_settings(),
+        **{f"rarefy:{view}": slices.rarefy(config, "demo", view) for view in range(2)},
+        "tokenize": slices.tokenize(config, "demo"),
+        **{
+            f"unifrac:{metric}": slices.unifrac(config, "demo", metric)
+            for metric in ("unweighted", "generalized")
+        },
+        "augment": slices.augment(config, "demo"),
+        **{f"pretrain:{model}": slices.pretrain(config, "demo", model) for model in models},
+        **{f"folds:{task}": slices.folds(config, task) for task in tasks},
+        **{f"baselines:{task}": slices.baselines(config, task) for task in tasks},
+        **{
+            f"finetune:{model}:{task}": slices.finetune(config, "demo", model, task)
+            for model in models
+            for task in tasks
+        },
+        "plot_rarefaction": slices.plot_rarefaction(config, "demo"),
+        "benchmark": slices.benchmark(config, "demo", "a"),
+    }
+
+
+def merged(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
+    result = dict(base)
+    for key, value in change.items():
+        nested = isinstance(value, dict) and isinstance(result.get(key), dict)
+        result[key] = merged(result[key], value) if nested else value
+    return result
+
+
+@pytest.mark.parametrize(
+    ("change", "changed"),
+    [
+        (
+            {"rarefaction": {"depth": 500}},
+            {"rarefy:0", "rarefy:1", "augment", "plot_rarefaction"} | DOWNSTREAM,
+        ),
+        ({"rarefaction": {"seed": 1}}, {"rarefy:0", "rarefy:1"} | DOWNSTREAM),
+        ({"rarefaction": {"views": 3}}, set()),
+        ({"tokens": {"max_length_bp": 90}}, {"tokenize"}),
+        ({"unifrac": {"engine": "scikit-bio"}}, {"unifrac:unweighted", "unifrac:generalized"}),
+        ({"unifrac": {"alpha": 0.1}}, {"unifrac:generalized"}),
+        ({"unifrac": {"metrics": ["unweighted"]}}, PRETRAINED),
+        ({"augmentation": {"cutmix": 1.0}}, {"augment"}),
+        ({"models": {"b": {"asv_layers": 1}}}, {"pretrain:b", "finetune:b:raw"}),
+        ({"models": {"b": {"pretraining": {"epochs": 3}}}}, {"pretrain:b"}),
+        ({"pretraining": {"epochs": 3}}, PRETRAINED),
+        ({"finetuning": {"epochs": 3}}, DOWNSTREAM),
+        (
+            {"tasks": {"age": {"kind": "classification"}}},
+            {"folds:age", "baselines:age", "finetune:a:age", "finetune:b:age"},
+        ),
+        ({"tasks": {"age": {"folds": {"k": 4}}}}, {"folds:age"}),
+        (
+            {"tasks": {"age": {"report_by": ["study"]}}},
+            {"baselines:age", "finetune:a:age", "finetune:b:age"},
+        ),
+        ({"optimization": {"level": "basic"}}, PRETRAINED | DOWNSTREAM),
+        ({"benchmark": {"steps": 9}}, {"benchmark"}),
+        ({"runtime": {"workers": 0, "log_every_s": 1, "checkpoint_every_s": 5}}, set()),
+        ({"data_dir": "elsewhere", "results_dir": "/tmp/r"}, set()),
+        ({"datasets": {"other": {"table": "t.biom"}}}, set()),
+    ],
+)
+def test_a_key_changes_exactly_these_slices(change: dict[str, Any], changed: set[str]) -> None:
+    before, after = all_slices(load(BASE)), all_slices(load(merged(BASE, change)))
+    assert {name for name in before if before[name] != after[name]} == changed
+
+
+def test_slices_are_plain_whatever_the_order_of_the_keys() -> None:
+    backwards = yaml.safe_load(yaml.safe_dump(BASE, sort_keys=True))
+    for model in ("a", "b"):
+        one = slices.pretrain(load(BASE), "demo", model)
+        other = slices.pretrain(load(backwards), "demo", model)
+        assert repr(one) == repr(other), "Snakemake compares the text of the settings"
+    assert json.loads(json.dumps(all_slices(load(BASE)))) == all_slices(load(BASE))
+
+
+def test_distances_follow_the_order_of_the_metrics() -> None:
+    config = load({**BASE, "pretraining": {"distances": {"generalized": 0.5, "unweighted": 2}}})
+    assert list(slices.distances(config, "demo", "a").items()) == [
+        ("unweighted", 2.0),
+        ("generalized", 0.5),
+    ]
+    off = load({**BASE, "pretraining": {"distances": {"generalized": 0, "unweighted": 2}}})
+    assert list(slices.distances(off, "demo", "a")) == ["unweighted"]

@@ -1,0 +1,109 @@
+"""The configuration: what is refused, in which words, and how overrides resolve."""
+
+from typing import Any
+
+import pytest
+
+from aam.config.tree import load, resolved
+from aam.util.errors import InputError
+
+DEMO: dict[str, Any] = {"datasets": {"demo": {"simulate": {}}}}
+TASK = {"dataset": "demo", "column": "age", "kind": "regression", "folds": {"k": 5}}
+
+
+def message(**sections: Any) -> str:
+    with pytest.raises(InputError) as caught:
+        load({**DEMO, **sections})
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("sections", "where", "hint"),
+    [
+        ({"pretraning": {}}, "pretraning", "did you mean 'pretraining'?"),
+        ({"rarefaction": {"deph": 10}}, "rarefaction.deph", "did you mean 'depth'?"),
+        ({"models": {"a": {"widht": 8}}}, "models.a.widht", "did you mean 'width'?"),
+        (
+            {"tasks": {"age": TASK | {"folds": {"k": 5, "group": "host"}}}},
+            "tasks.age.folds.group",
+            "did you mean 'groups'?",
+        ),
+        (
+            {"datasets": {"d": {"simulate": {"sample": 30}}}},
+            "datasets.d.simulate.sample",
+            "did you mean 'samples'?",
+        ),
+        (
+            {"models": {"a": {"pretraining": {"epoch": 3}}}},
+            "models.a.pretraining.epoch",
+            "did you mean 'epochs'?",
+        ),
+    ],
+)
+def test_typo_gets_the_nearest_key(sections: dict[str, Any], where: str, hint: str) -> None:
+    text = message(**sections)
+    assert f"configuration key {where}:" in text
+    assert hint in text
+
+
+def test_all_mistakes_are_told_at_once() -> None:
+    text = message(rarefaction={"depth": 0}, pretraining={"epochs": "many"}, unifrac={"x": 1})
+    assert "rarefaction.depth" in text
+    assert "pretraining.epochs" in text
+    assert "unifrac.x" in text
+    assert len(text.splitlines()) == 3
+
+
+def test_numbers_written_as_yaml_reads_them() -> None:
+    config = load({**DEMO, "pretraining": {"learning_rate": "1e-4"}})
+    assert config.pretraining.learning_rate == pytest.approx(1e-4)
+
+
+@pytest.mark.parametrize(
+    ("dataset", "words"),
+    [
+        ({}, "`simulate` or `table`"),
+        ({"simulate": {}, "table": "t.biom"}, "`simulate` or `table`"),
+    ],
+)
+def test_dataset_has_one_source(dataset: dict[str, Any], words: str) -> None:
+    assert words in message(datasets={"d": dataset})
+
+
+@pytest.mark.parametrize(
+    "folds", [{}, {"k": 5, "column": "fold"}, {"column": "fold", "groups": "host"}]
+)
+def test_folds_are_named_or_drawn(folds: dict[str, Any]) -> None:
+    assert "tasks.age.folds" in message(tasks={"age": TASK | {"folds": folds}})
+
+
+def test_names_must_exist() -> None:
+    assert "'oral' is not one of demo" in message(tasks={"age": TASK | {"dataset": "oral"}})
+    assert "'age' is not one of none" in message(
+        predictions={"new": {"simulated": "demo", "tasks": ["age"]}}
+    )
+
+
+def test_unknown_metric_of_pretraining() -> None:
+    text = message(pretraining={"distances": {"generalized": 1.0}})
+    assert "'generalized'" in text
+    assert "unifrac.metrics" in text
+
+
+def test_overrides_resolve_dataset_then_model() -> None:
+    config = load(
+        {
+            "datasets": {"demo": {"simulate": {}, "pretraining": {"epochs": 5, "seed": 3}}},
+            "pretraining": {"epochs": 2, "batch_size": 16},
+            "models": {"long": {"pretraining": {"epochs": 9}}, "base": {}},
+        }
+    )
+    long = resolved(config, "pretraining", dataset="demo", model="long")
+    base = resolved(config, "pretraining", dataset="demo", model="base")
+    assert (long.epochs, long.seed, long.batch_size) == (9, 3, 16)
+    assert (base.epochs, base.seed, base.batch_size) == (5, 3, 16)
+    assert config.pretraining.epochs == 2
+
+
+def test_a_null_section_is_a_mistake_not_a_default() -> None:
+    assert "configuration key rarefaction:" in message(rarefaction=None)
