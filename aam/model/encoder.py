@@ -63,6 +63,8 @@ class AsvEncoder(nn.Module):
         )
         self.pooling = AttentionPooling(shape.width)
         patches = -(-shape.max_length_bp // shape.patch_bp)
+        # Amplicons begin at the same primer, so that the absolute position means something.
+        self.position_TD = nn.Parameter(torch.empty(patches, shape.width).normal_(std=0.1))
         cos_TK, sin_TK = rotary_tables(patches, shape.width // shape.heads)
         self.register_buffer("cos_TK", cos_TK, persistent=False)
         self.register_buffer("sin_TK", sin_TK, persistent=False)
@@ -71,6 +73,7 @@ class AsvEncoder(nn.Module):
         """Return the ASV embeddings [U, D] and the patches [U, T, D]."""
         x_UTD = self.stem(self._one_hot(tokens_US))
         patches = x_UTD.shape[1]
+        x_UTD = x_UTD + self.position_TD[:patches].to(x_UTD.dtype)
         rotary = (self.cos_TK[:patches], self.sin_TK[:patches])
         for block in self.blocks:
             x_UTD = block(x_UTD, rotary=rotary, backend=backend)

@@ -28,7 +28,7 @@ class DistanceHead(nn.Module):
     def __init__(self, width: int, *, bounded: bool) -> None:
         super().__init__()
         self.project = nn.Linear(width, width, bias=False)
-        self.log_scale = nn.Parameter(torch.tensor(-0.5 * math.log(2.0 * width)))
+        self.log_scale = nn.Parameter(torch.zeros(()))
         self.bounded = bounded
 
     def forward(self, sample_BD: Tensor) -> Tensor:
@@ -36,6 +36,13 @@ class DistanceHead(nn.Module):
         with torch.autocast(sample_BD.device.type, enabled=False):
             projected = self.project(sample_BD.float())
             return self.between(projected, projected)
+
+    @torch.no_grad()
+    def calibrate(self, sample_BD: Tensor, mean: float) -> None:
+        """Set the scale so that the mean distance of some untrained embeddings is `mean`."""
+        pairs = torch.pdist(self.project(sample_BD.float()))
+        wanted = -math.log1p(-min(mean, 0.99)) if self.bounded else mean
+        self.log_scale.fill_(math.log(wanted / max(float(pairs.mean()), 1e-6)))
 
     def between(self, a_ND: Tensor, b_MD: Tensor) -> Tensor:
         """Return the distances [N, M] of two sets of projected embeddings."""

@@ -2,51 +2,30 @@
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from aam.config.digest import code_digest
 from aam.config.sections.execution import Optimization
 from aam.config.sections.training import Pretraining
-from aam.data.samples import SampleStore
-from aam.data.splits import held_out
-from aam.data.tokens import TokenStore
-from aam.model.build import architecture, build_encoder, plain, set_dropout
+from aam.model.build import plain
 from aam.model.store import save_model
 from aam.stages.entry import Files, RunContext
 from aam.train.checkpoint import Checkpoints
 from aam.train.devices import Devices
-from aam.train.feed import Feed
 from aam.train.inference import embed_samples
 from aam.train.loop import Pace, Progress, fit
-from aam.train.masking import Masker
-from aam.train.matrices import FAITH_PD, load_matrices, pair_variances
+from aam.train.matrices import FAITH_PD
 from aam.train.options import step_options
-from aam.train.pretraining import PretrainingModel
+from aam.train.preparation import Prepared, prepare
 from aam.train.records import deadline, write_history, write_table
-from aam.train.validation import HeldOut
 from aam.util.atomic import write_json
 from aam.util.provenance import provenance, settings_digest
-from aam.util.seeds import seed_of
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, eq=False)
-class Prepared:
-    """Everything that training needs, read from the inputs."""
-
-    store: SampleStore
-    tokens: TokenStore
-    is_held_out: NDArray[np.bool_]
-    feed: Feed
-    validation: HeldOut
-    model: PretrainingModel
 
 
 def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunContext) -> None:
@@ -97,43 +76,6 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunCo
     )
     _write(cfg, prepared, progress, devices, settings, outputs, origin)
     checkpoints.clear()
-
-
-def prepare(cfg: Mapping[str, Any], inputs: Files) -> Prepared:
-    """Open the inputs and build feed, validation and model."""
-    settings = Pretraining.model_validate(cfg["pretraining"])
-    options = step_options(Optimization.model_validate(cfg["optimization"]))
-    store, tokens = SampleStore.open(inputs["samples"]), TokenStore.open(inputs["tokens"])
-    weights = settings.distances or {}
-    distances, values = load_matrices(
-        inputs["distances"], list(weights), store.views, store.sample_ids
-    )
-    is_held_out = held_out(store.sample_ids, settings.held_out, settings.seed)
-    training, validation = np.flatnonzero(~is_held_out), np.flatnonzero(is_held_out)
-    feed = Feed(
-        store=store,
-        tokens=tokens,
-        samples=training,
-        batch_size=settings.batch_size,
-        epochs=settings.epochs,
-        seed=settings.seed,
-        masker=Masker(settings.mask, settings.seed),
-        distances=distances,
-        values=values,
-    )
-    shape = architecture(cfg["model"], tokens.tokens.shape[1])
-    encoder = build_encoder(shape, seed=settings.seed, backend=options.attention)
-    model = PretrainingModel(
-        encoder,
-        weights=weights,
-        variances=pair_variances(distances, training),
-        nucleotide_weight=settings.nucleotide_weight,
-        seed=seed_of("heads", settings.seed),
-    )
-    set_dropout(model, settings.dropout)
-    fixed_mask = Masker(settings.mask, seed_of("validation", settings.seed))
-    scored = HeldOut(store, tokens, validation, training, distances, values, fixed_mask)
-    return Prepared(store, tokens, is_held_out, feed, scored, model)
 
 
 def _write(

@@ -65,13 +65,16 @@ class Feed(Dataset[Batch]):
     def __getitem__(self, step: int) -> Batch:
         """Return the batch of one step."""
         rows_B, view = self.rows(step)
-        epoch = step // self.steps_per_epoch
-        batch = assemble(self.store, self.tokens, rows_B, masker=self.masker, epoch=epoch)
+        batch = self.assemble(rows_B, step // self.steps_per_epoch)
         parents, share_BK = parent_shares(self.store, rows_B)
         for name, matrix in self.distances.items():
             batch.distances[name] = _mixed_distances(matrix[view], parents, share_BK)
         batch.values.update(self.targets(rows_B))
         return batch
+
+    def assemble(self, rows_B: NDArray[np.int64], epoch: int) -> Batch:
+        """Return the batch of some rows, without targets."""
+        return assemble(self.store, self.tokens, rows_B, masker=self.masker, epoch=epoch)
 
     def rows(self, step: int) -> tuple[NDArray[np.int64], int]:
         """Return the rows [B] of one step and the view they come from.

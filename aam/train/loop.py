@@ -109,7 +109,7 @@ def fit(
     wrapped.train()
     for batch in _batches(feed, progress.step, devices, pace.workers):
         rate = settings.learning_rate * warmup_cosine(progress.step, total, settings.warmup)
-        losses, norm = _step(wrapped, optimizer, batch, rate, settings, progress.step, devices)
+        losses, norm = train_step(wrapped, optimizer, batch, rate, settings, progress.step, devices)
         sums.add({**losses, "gradient_norm": norm})
         progress.step += 1
         reporter.step(progress.step)
@@ -135,7 +135,7 @@ def fit(
     return progress
 
 
-def _step(
+def train_step(
     model: nn.Module,
     optimizer: Any,
     batch: Batch,

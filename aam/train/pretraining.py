@@ -66,15 +66,17 @@ class PretrainingModel(nn.Module):
 
     def projected(self, metric: str, sample_ND: Tensor) -> Tensor:
         """Return the embeddings [N, D] as the head of a metric sees them."""
-        head = self.distances[metric]
-        assert isinstance(head, DistanceHead)
-        return head.project(sample_ND).float()
+        return self.head(metric).project(sample_ND).float()
 
     def between(self, metric: str, a_ND: Tensor, b_MD: Tensor) -> Tensor:
         """Return the distances [N, M] of two sets of projected embeddings."""
+        return self.head(metric).between(a_ND, b_MD)
+
+    def head(self, metric: str) -> DistanceHead:
+        """Return the head of a metric."""
         head = self.distances[metric]
         assert isinstance(head, DistanceHead)
-        return head.between(a_ND, b_MD)
+        return head
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         """Return the named losses of a batch; `loss` is their weighted sum."""

@@ -25,8 +25,10 @@ class Benchmark(Section):
 
     batch_sizes: list[int] = [8, 64]
     """Samples per step of the optimized modes; the naive mode runs at the first."""
-    steps: int = Field(5, ge=2)
-    """Timed steps per repeat, after warm-up."""
+    steps: int = Field(10, ge=2)
+    """Timed steps per repeat, after one step of warm-up."""
+    seconds: float = Field(20, gt=0)
+    """No further step of a repeat is begun after so many seconds."""
     repeats: int = Field(3, ge=1)
     """Repeats of each mode, interleaved; the median and the spread are reported."""
     naive_asvs: int = Field(1024, ge=1)

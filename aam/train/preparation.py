@@ -1,0 +1,86 @@
+"""Inputs and settings of pretraining to feed, validation and model."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from aam.config.sections.execution import Optimization
+from aam.config.sections.training import Pretraining
+from aam.data.samples import SampleStore
+from aam.data.splits import held_out
+from aam.data.tokens import TokenStore
+from aam.model.build import architecture, build_encoder, set_dropout
+from aam.train.feed import Feed
+from aam.train.masking import Masker
+from aam.train.matrices import load_matrices, pair_variances
+from aam.train.options import step_options
+from aam.train.pretraining import PretrainingModel
+from aam.train.validation import HeldOut
+from aam.util.seeds import seed_of
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """Everything that training needs, read from the inputs."""
+
+    store: SampleStore
+    tokens: TokenStore
+    is_held_out: NDArray[np.bool_]
+    feed: Feed
+    validation: HeldOut
+    model: PretrainingModel
+
+
+def prepare(cfg: Mapping[str, Any], inputs: Mapping[str, Any]) -> Prepared:
+    """Open the inputs and build feed, validation and model."""
+    settings = Pretraining.model_validate(cfg["pretraining"])
+    options = step_options(Optimization.model_validate(cfg["optimization"]))
+    store, tokens = SampleStore.open(inputs["samples"]), TokenStore.open(inputs["tokens"])
+    weights = settings.distances or {}
+    distances, values = load_matrices(
+        inputs["distances"], list(weights), store.views, store.sample_ids
+    )
+    is_held_out = held_out(store.sample_ids, settings.held_out, settings.seed)
+    training, validation = np.flatnonzero(~is_held_out), np.flatnonzero(is_held_out)
+    feed = Feed(
+        store=store,
+        tokens=tokens,
+        samples=training,
+        batch_size=settings.batch_size,
+        epochs=settings.epochs,
+        seed=settings.seed,
+        masker=Masker(settings.mask, settings.seed),
+        distances=distances,
+        values=values,
+    )
+    shape = architecture(cfg["model"], tokens.tokens.shape[1])
+    encoder = build_encoder(shape, seed=settings.seed, backend=options.attention)
+    model = PretrainingModel(
+        encoder,
+        weights=weights,
+        variances=pair_variances(distances, training),
+        nucleotide_weight=settings.nucleotide_weight,
+        seed=seed_of("heads", settings.seed),
+    )
+    calibrate(model, feed)
+    set_dropout(model, settings.dropout)
+    fixed_mask = Masker(settings.mask, seed_of("validation", settings.seed))
+    scored = HeldOut(store, tokens, validation, training, distances, values, fixed_mask)
+    return Prepared(store, tokens, is_held_out, feed, scored, model)
+
+
+@torch.no_grad()
+def calibrate(model: PretrainingModel, feed: Feed) -> None:
+    """Start every distance head at the mean distance of the first batch.
+
+    Without it the first hundred steps go into finding the scale.
+    """
+    batch = feed[0]
+    sample_BD = model.encoder(batch).sample_BD
+    pairs = batch.size * (batch.size - 1)
+    for metric, true_BB in batch.distances.items():
+        model.head(metric).calibrate(sample_BD, float(true_BB.sum()) / pairs)
