@@ -15,9 +15,9 @@ rule benchmark_speed:
             result("benchmark/speed.tsv"),
             caption="../report/speed.rst",
             category="Benchmark",
-            labels={"table": "speed"},
+            labels={"dataset": "{dataset}", "content": "speed, table"},
         ),
-        text=result("benchmark/speed.md"),
+        page=result("benchmark/speed.md"),
     log:
         result("logs/benchmark_speed.log"),
     benchmark:
@@ -47,9 +47,9 @@ rule benchmark_accuracy:
             result("benchmark/accuracy.tsv"),
             caption="../report/accuracy.rst",
             category="Benchmark",
-            labels={"table": "accuracy"},
+            labels={"dataset": "{dataset}", "content": "accuracy, table"},
         ),
-        text=result("benchmark/accuracy.md"),
+        page=result("benchmark/accuracy.md"),
     log:
         result("logs/benchmark_accuracy.log"),
     benchmark:

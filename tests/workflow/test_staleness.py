@@ -1,0 +1,196 @@
+"""The contract "Stale stages": one change, and exactly the jobs that it makes necessary.
+
+The tiny study has two views, two models, and two tasks: `environment` starts from the
+pretrained models and is predicted for a second study, `site` starts from scratch.
+"""
+
+import shutil
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.workflow
+
+MODEL_PLOTS = Counter(plot_pretraining=1)
+TASK_PLOTS = Counter(plot_task=1)
+TABLES = Counter(benchmark_accuracy=1, plot_accuracy=1, summary=1)
+SPEED = Counter(benchmark_speed=1, plot_speed=1)
+
+
+def times(number: int, jobs: Counter[str]) -> Counter[str]:
+    return Counter({name: number * count for name, count in jobs.items()})
+
+
+def after_pretraining(models: int) -> Counter[str]:
+    """Jobs that follow from new pretrained models: the task `site` starts from scratch."""
+    return times(models, Counter(finetune=1, predict=1) + TASK_PLOTS) + TABLES
+
+
+PRETRAINED = times(2, Counter(pretrain=1) + MODEL_PLOTS)
+FINETUNED = times(4, Counter(finetune=1) + TASK_PLOTS) + Counter(predict=2) + TABLES
+AFTER_SAMPLES = PRETRAINED + SPEED + Counter(folds=2, baselines=2) + FINETUNED
+AFTER_RAREFYING = Counter(unifrac=2, augment=1) + AFTER_SAMPLES
+OF_ONE_TASK = times(2, Counter(finetune=1) + TASK_PLOTS) + TABLES
+
+ROWS: dict[str, tuple[dict[str, Any], Counter[str]]] = {
+    "rarefaction": (
+        {"rarefaction": {"depth": 150}},
+        Counter(rarefy=2, plot_rarefaction=1) + AFTER_RAREFYING,
+    ),
+    "one more view": (
+        {"rarefaction": {"views": 3}},
+        Counter(rarefy=1, unifrac=1, augment=1) + AFTER_SAMPLES,
+    ),
+    "tokens": (
+        {"tokens": {"max_length_bp": 30}},
+        Counter(tokenize=1, augment=1) + AFTER_SAMPLES,
+    ),
+    "unifrac": (
+        {"unifrac": {"checked_pairs": 7}},
+        Counter(unifrac=2, baselines=2) + PRETRAINED + SPEED + FINETUNED,
+    ),
+    "augmentation": ({"augmentation": {"asv_dropout": 0.1}}, Counter(augment=1) + AFTER_SAMPLES),
+    "models, the one that is timed": (
+        {"models": {"base": {"width": 32}}},
+        Counter(pretrain=1, finetune=1) + MODEL_PLOTS + TASK_PLOTS + SPEED + after_pretraining(1),
+    ),
+    "models, another": (
+        {"models": {"other": {"width": 32}}},
+        Counter(pretrain=1, finetune=1) + MODEL_PLOTS + TASK_PLOTS + after_pretraining(1),
+    ),
+    "pretraining": (
+        {"pretraining": {"epochs": 2}},
+        PRETRAINED + SPEED + after_pretraining(2),
+    ),
+    "tasks, folds": (
+        {"tasks": {"environment": {"folds": {"k": 3}}}},
+        Counter(folds=1, baselines=1, predict=2) + OF_ONE_TASK,
+    ),
+    "tasks, fine-tuning": (
+        {"tasks": {"site": {"finetuning": {"epochs": 2}}}},
+        OF_ONE_TASK,
+    ),
+    "finetuning": ({"finetuning": {"epochs": 2}}, FINETUNED),
+    "benchmark": ({"benchmark": {"steps": 3}}, SPEED + Counter(summary=1)),
+    "runtime": (
+        {"runtime": {"workers": 1, "log_every_s": 5, "checkpoint_every_s": 9}},
+        Counter(),
+    ),
+    "nothing": ({}, Counter()),
+}
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_settings(completed: Any, row: str) -> None:
+    change, expected = ROWS[row]
+    assert completed.planned(**change) == expected
+
+
+def test_a_model_concerns_no_other_model(completed: Any) -> None:
+    messages = completed.messages(models={"other": {"width": 32}})
+    assert "Pretraining other on demo" in messages
+    assert not [message for message in messages if "base" in message.split()]
+
+
+def test_a_task_concerns_no_other_task(completed: Any) -> None:
+    messages = completed.messages(tasks={"environment": {"folds": {"seed": 5}}})
+    assert "Fine-tuning base to environment" in messages
+    assert not [message for message in messages if "site" in message.split()]
+
+
+def test_a_new_model_leaves_the_others_alone(completed: Any) -> None:
+    planned = completed.planned(models={"third": {"width": 16, "heads": 2}})
+    new = Counter(pretrain=1, finetune=2, predict=1) + MODEL_PLOTS + times(2, TASK_PLOTS) + TABLES
+    assert planned == new
+
+
+@contextmanager
+def edited(root: Path, module: str, old: str, new: str) -> Iterator[None]:
+    """Replace a piece of a module of the package, and put it back."""
+    path = root / "aam" / module
+    text = path.read_text(encoding="utf-8")
+    assert old in text, f"the test expects {old!r} in {module}"
+    path.write_text(text.replace(old, new, 1), encoding="utf-8")
+    try:
+        yield
+    finally:
+        path.write_text(text, encoding="utf-8")
+
+
+LOGIC: dict[str, tuple[str, str, str, Counter[str]]] = {
+    "rarefy": (
+        "stages/rarefy.py",
+        "reads < cfg",
+        "reads <= cfg",
+        Counter(rarefy=2) + AFTER_RAREFYING,
+    ),
+    "tokenize": (
+        "stages/tokenize.py",
+        "> cfg[",
+        ">= cfg[",
+        Counter(tokenize=1, augment=1) + AFTER_SAMPLES,
+    ),
+    "pretrain": (
+        "stages/pretrain.py",
+        '"format": 1',
+        '"format": 2',
+        PRETRAINED + after_pretraining(2),
+    ),
+    "folds": (
+        "stages/folds.py",
+        "logger = ",
+        "flag = True\nlogger = ",
+        Counter(folds=2, baselines=2) + FINETUNED,
+    ),
+}
+
+
+@pytest.mark.parametrize("stage", LOGIC)
+def test_logic_of_a_stage(completed: Any, stage: str) -> None:
+    module, old, new, expected = LOGIC[stage]
+    with edited(completed.root, module, old, new):
+        assert completed.planned() == expected
+
+
+@pytest.mark.parametrize(
+    ("module", "old", "new"),
+    [
+        ("stages/pretrain.py", "logger = ", "# a comment\nlogger = "),
+        ("stages/pretrain.py", '"""Pretrain one encoder', '"""Train an encoder'),
+        ("data/samples.py", '"""', '"""New words. '),
+        ("util/log.py", "INFO", "DEBUG"),
+        ("__init__.py", '"0.', '"7.'),
+    ],
+)
+def test_words_are_not_logic(completed: Any, module: str, old: str, new: str) -> None:
+    with edited(completed.root, module, old, new):
+        assert completed.planned() == Counter()
+
+
+def test_everything_touched(completed: Any) -> None:
+    for path in sorted(completed.root.rglob("*")):
+        if ".snakemake" not in path.parts:
+            path.touch()
+    assert completed.planned() == Counter()
+
+
+def test_cloned_and_copied_again(completed: Any, tmp_path: Path) -> None:
+    copy = tmp_path / "clone"
+    # Without the times of the files, as git and most copying programs leave them.
+    shutil.copytree(completed.root, copy, copy_function=shutil.copyfile)
+    assert type(completed)(copy).planned() == Counter()
+
+
+def test_a_changed_input_is_noticed(completed: Any, tmp_path: Path) -> None:
+    copy = tmp_path / "changed"
+    shutil.copytree(completed.root, copy)
+    metadata = copy / "results" / "demo" / "simulated" / "metadata.tsv"
+    metadata.write_text(metadata.read_text() + "\n", encoding="utf-8")
+    planned = type(completed)(copy).planned()
+    assert planned["import_metadata"] == 1
+    assert planned["finetune"] == 4
+    assert planned["pretrain"] == 0
