@@ -72,20 +72,33 @@ class NucleotideHead(nn.Module):
 class ValueHead(nn.Module):
     """Two layers from a sample embedding to C outputs.
 
+    Embeddings of one study lie close together, so they are standardized first, by what `calibrate`
+    saw.
+
     Parameters
     ----------
     width, outputs
         Width of the embedding; number of outputs.
     """
 
+    mean_D: Tensor
+    deviation_D: Tensor
+
     def __init__(self, width: int, outputs: int) -> None:
         super().__init__()
-        self.norm = nn.LayerNorm(width)
+        self.register_buffer("mean_D", torch.zeros(width))
+        self.register_buffer("deviation_D", torch.ones(width))
         self.hidden = nn.Linear(width, width)
         self.dropout = nn.Dropout(0.0)
         self.out = nn.Linear(width, outputs)
 
+    def calibrate(self, sample_BD: Tensor) -> None:
+        """Take mean and deviation from the embeddings of training samples."""
+        self.mean_D.copy_(sample_BD.mean(dim=0))
+        self.deviation_D.copy_(sample_BD.std(dim=0).clamp(min=1e-3))
+
     def forward(self, sample_BD: Tensor) -> Tensor:
         """Return [B, C] in fp32."""
-        hidden = torch.nn.functional.gelu(self.hidden(self.norm(sample_BD)))
+        standard_BD = (sample_BD.float() - self.mean_D) / self.deviation_D
+        hidden = torch.nn.functional.gelu(self.hidden(standard_BD))
         return self.out(self.dropout(hidden)).float()
