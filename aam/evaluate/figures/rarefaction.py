@@ -1,0 +1,79 @@
+"""Rarefaction curves, with what the chosen depth keeps and drops."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+from matplotlib.ticker import FuncFormatter, PercentFormatter
+
+from aam.evaluate.figures.style import BLACK, BLUE, VERMILION, picture
+
+
+def draw(curve: pd.DataFrame, dropped: pd.DataFrame, depth: int, path: Path) -> None:
+    """Draw expected richness by depth, and the share of samples that every depth keeps.
+
+    Parameters
+    ----------
+    curve
+        Columns `sample-id`, `depth`, `richness`; the last depth of a sample is all of its reads.
+    dropped
+        Column `sample-id`: samples with fewer reads than `depth`.
+    depth
+        Chosen rarefaction depth in reads.
+    path
+        PNG to write.
+    """
+    with picture(path, 3.6, columns=2, width_ratios=(3, 2)) as (_, (curves, kept)):
+        _draw_curves(curves, curve, set(dropped["sample-id"]), depth)
+        _draw_kept(kept, curve.groupby("sample-id")["depth"].max().to_numpy(), depth)
+        for axes in (curves, kept):
+            axes.axvline(depth, color=BLACK, linewidth=1, linestyle="--")
+            axes.set_xlabel("depth (reads)")
+            axes.xaxis.set_major_formatter(FuncFormatter(_thousands))
+
+
+def _draw_curves(axes: Axes, curve: pd.DataFrame, dropped: set[str], depth: int) -> None:
+    lines = {
+        str(name): part[["depth", "richness"]].to_numpy(dtype=float)
+        for name, part in curve.groupby("sample-id")
+    }
+    kept_lines = [line for name, line in lines.items() if name not in dropped]
+    dropped_lines = [line for name, line in lines.items() if name in dropped]
+    alpha = float(np.clip(12 / max(len(kept_lines), 1), 0.04, 0.6))
+    axes.add_collection(LineCollection(kept_lines, colors=BLUE, linewidths=0.8, alpha=alpha))
+    if dropped_lines:
+        axes.add_collection(LineCollection(dropped_lines, colors=VERMILION, linewidths=0.9))
+        ends = np.array([line[-1] for line in dropped_lines])
+        axes.scatter(ends[:, 0], ends[:, 1], s=10, color=VERMILION, zorder=3)
+    axes.plot([], [], color=BLUE, label="kept")
+    if dropped:
+        axes.plot([], [], color=VERMILION, marker="o", markersize=3, label="dropped: too few reads")
+    axes.plot([], [], color=BLACK, linestyle="--", linewidth=1, label=f"chosen depth, {depth}")
+    reads = curve.groupby("sample-id")["depth"].max()
+    right = min(float(reads.max()), max(3.0 * depth, float(reads.median()))) * 1.04
+    shown = curve.loc[curve["depth"] <= max(right, depth), "richness"]
+    axes.set_xlim(0, max(right, 1.04 * depth))
+    axes.set_ylim(0, 1.05 * max(float(shown.max()), 1.0))
+    axes.set_ylabel("expected richness (ASVs)")
+    axes.set_title(f"Rarefaction curves of {len(lines)} samples")
+    axes.legend(loc="lower right")
+
+
+def _draw_kept(axes: Axes, reads: np.ndarray, depth: int) -> None:
+    depths = np.unique(np.append(reads, depth))
+    share = 1 - np.searchsorted(np.sort(reads), depths, side="left") / len(reads)
+    at_depth = float(np.mean(reads >= depth))
+    axes.step([0, *depths, depths[-1]], [1, *share, 0], where="pre", color=BLUE)
+    axes.plot([depth], [at_depth], "o", color=BLACK, markersize=4)
+    right = min(float(depths[-1]), max(4.0 * depth, float(np.quantile(reads, 0.95))))
+    axes.set_xlim(0, 1.04 * right)
+    axes.set_ylim(0, 1.08)
+    axes.yaxis.set_major_formatter(PercentFormatter(1.0))
+    axes.set_ylabel("samples kept")
+    axes.set_title(f"Depth {depth} keeps {at_depth:.1%}")
+
+
+def _thousands(value: float, position: int | None) -> str:
+    return f"{value / 1000:g}k" if value >= 10_000 else f"{value:g}"

@@ -1,0 +1,117 @@
+"""One look for all pictures, and one way to save them: the same data give the same bytes."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import matplotlib.style
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from numpy.typing import ArrayLike
+
+from aam.util.atomic import atomic_path
+
+WIDTH_IN = 8.0
+DPI = 150
+
+BLUE, VERMILION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
+ORANGE, SKY, BLACK, GREY = "#E69F00", "#56B4E9", "#222222", "#999999"
+CYCLE = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, BLACK)
+"""Distinguishable with any colour vision: Okabe, M. & Ito, K. (2008), Color Universal Design."""
+
+LOOK: dict[str, Any] = {
+    "font.family": "DejaVu Sans",
+    "font.size": 9,
+    "axes.titlesize": 10,
+    "axes.titlelocation": "left",
+    "axes.labelsize": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "axes.grid": True,
+    "grid.color": "#E6E6E6",
+    "grid.linewidth": 0.6,
+    "legend.fontsize": 8,
+    "legend.framealpha": 0.85,
+    "legend.edgecolor": "none",
+    "xtick.labelsize": 8,
+    "ytick.labelsize": 8,
+    "figure.facecolor": "white",
+    "lines.linewidth": 1.4,
+}
+
+
+@contextmanager
+def picture(
+    path: Path,
+    height_in: float,
+    rows: int = 1,
+    columns: int = 1,
+    width_in: float = WIDTH_IN,
+    **grid: Any,
+) -> Iterator[tuple[Figure, list[Axes]]]:
+    """Yield a figure and its axes, row by row; save it as PNG at the end.
+
+    Parameters
+    ----------
+    path
+        The file, written atomically.
+    height_in, width_in
+        Size in inches, of 150 px each.
+    rows, columns
+        Grid of axes.
+    **grid
+        Further arguments of `Figure.subplots`, `width_ratios` for instance.
+    """
+    # A user's own matplotlibrc must not change the pictures.
+    with matplotlib.style.context(["default", LOOK]):
+        figure = Figure(figsize=(width_in, height_in), dpi=DPI)
+        FigureCanvasAgg(figure)
+        figure.set_layout_engine("constrained", w_pad=0.08, h_pad=0.08)
+        axes = figure.subplots(rows, columns, squeeze=False, **grid)
+        yield figure, list(axes.flat)
+        with atomic_path(path) as partial:
+            # The version of matplotlib would be part of the file otherwise.
+            figure.savefig(partial, format="png", metadata={"Software": None})
+
+
+def colors(number: int) -> list[Any]:
+    """Return so many distinguishable colours; beyond seven, steps of one colour map."""
+    if number <= len(CYCLE):
+        return list(CYCLE[:number])
+    return list(matplotlib.colormaps["viridis"](np.linspace(0, 0.95, number)))
+
+
+def bars(
+    axes: Axes,
+    names: Sequence[str],
+    values: ArrayLike,
+    texts: Sequence[str],
+    bar_colors: Sequence[Any],
+    errors: ArrayLike | None = None,
+) -> None:
+    """Draw named horizontal bars, the first on top, each with a text behind its end.
+
+    Values that are NaN leave a place with its text; `errors` are half the length of a whisker.
+    """
+    lengths = np.nan_to_num(np.asarray(values, dtype=float))
+    half = np.nan_to_num(np.zeros(len(lengths)) if errors is None else np.asarray(errors, float))
+    places = np.arange(len(names))
+    axes.barh(places, lengths, color=list(bar_colors), height=0.68)
+    shown = half > 0
+    axes.errorbar(
+        lengths[shown], places[shown], xerr=half[shown], fmt="none", ecolor=BLACK, elinewidth=1
+    )
+    for place, end, text in zip(places, lengths + half, texts, strict=True):
+        axes.annotate(
+            text, (end, place), xytext=(4, 0), textcoords="offset points", va="center", fontsize=8
+        )
+    axes.set_yticks(places, list(names))
+    axes.tick_params(axis="y", length=0)
+    axes.set_ylim(len(names) - 0.4, -0.6)
+    axes.grid(visible=False, axis="y")
+    axes.set_xlim(min(0.0, float(lengths.min(initial=0))), 1.28 * max((lengths + half).max(), 1e-9))
