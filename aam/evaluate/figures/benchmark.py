@@ -31,20 +31,14 @@ def draw_speed(speed: pd.DataFrame, path: Path) -> None:
     memory_gb = speed["peak_memory_mb"].to_numpy(dtype=float) / 1024
     with picture(path, 1.3 + 0.36 * len(names), columns=2, width_ratios=(3, 2)) as (_, axes):
         throughput, memory = axes
-        bars(
-            throughput,
-            names,
-            rate,
-            _with_speedup(rate, speed["speedup"].to_numpy(dtype=float)),
-            [BLUE] * len(names),
-        )
-        measured = rate[np.isfinite(rate) & (rate > 0)]
-        if len(measured):
-            low = 10 ** np.floor(np.log10(measured.min() / 2))
-            throughput.set_xscale("log")
-            span = np.log10(measured.max() / low)
-            throughput.set_xlim(low, measured.max() * 10 ** (0.35 * span))
-            throughput.xaxis.set_major_formatter(LogFormatter(labelOnlyBase=True))
+        measured = rate[rate > 0]
+        low = float(10 ** np.floor(np.log10(measured.min() / 2))) if len(measured) else 1.0
+        high = float(measured.max()) if len(measured) else 10.0
+        texts = _with_speedup(rate, speed["speedup"].to_numpy(dtype=float))
+        bars(throughput, names, rate, texts, [BLUE] * len(names), left=low)
+        throughput.set_xscale("log")
+        throughput.set_xlim(low, high * (high / low) ** 0.35)
+        throughput.xaxis.set_major_formatter(LogFormatter(labelOnlyBase=True))
         throughput.set_xlabel("samples per second (logarithmic)")
         throughput.set_title("Throughput of training (× the first mode)")
         texts = [quantity(value) if np.isfinite(value) else "not measured" for value in memory_gb]

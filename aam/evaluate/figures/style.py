@@ -93,12 +93,14 @@ def bars(
     texts: Sequence[str],
     bar_colors: Sequence[Any],
     errors: ArrayLike | None = None,
+    left: float = 0.0,
 ) -> None:
     """Draw named horizontal bars, the first on top, each with a text behind its end.
 
-    Values that are NaN leave a place with its text; `errors` are half the length of a whisker.
+    Values that are NaN leave a place with its text, at `left`, where the axis begins; `errors`
+    are half the length of a whisker.
     """
-    lengths = np.nan_to_num(np.asarray(values, dtype=float))
+    lengths = np.nan_to_num(np.asarray(values, dtype=float), nan=left)
     half = np.nan_to_num(np.zeros(len(lengths)) if errors is None else np.asarray(errors, float))
     places = np.arange(len(names))
     axes.barh(places, lengths, color=list(bar_colors), height=0.68)
@@ -114,4 +116,5 @@ def bars(
     axes.tick_params(axis="y", length=0)
     axes.set_ylim(len(names) - 0.4, -0.6)
     axes.grid(visible=False, axis="y")
-    axes.set_xlim(min(0.0, float(lengths.min(initial=0))), 1.28 * max((lengths + half).max(), 1e-9))
+    right = float((lengths + half).max())
+    axes.set_xlim(left, 1.28 * right if right > left else left + 1)

@@ -178,11 +178,11 @@ def _draw_roc(axes: Axes, predictions: pd.DataFrame, report: Mapping[str, Any]) 
         is_class = (predictions["observed"].astype(str) == name).to_numpy()
         false, true, _ = roc_curve(is_class, predictions[PROBABILITY + name])
         area = score(table[name]["roc_auc"])
-        axes.plot(false, true, color=color, label=f"{short(name, 14)}: {area}")
+        axes.plot(false, true, color=color, label=f"{short(name, 14)}  {area}")
     if shown:
-        axes.legend(title="class: area", loc="upper left", bbox_to_anchor=(1.01, 1.03))
+        axes.legend(loc="lower right", fontsize=7, handlelength=1.2, labelspacing=0.3)
     axes.set(xlim=(-0.01, 1.01), ylim=(-0.01, 1.02), aspect="equal")
     axes.set_xlabel("false positive rate")
     axes.set_ylabel("true positive rate")
-    largest = f", {len(shown)} largest classes" if len(table) > ROC_CLASSES else ""
-    axes.set_title(f"ROC, one against the rest{largest}")
+    which = f"{len(shown)} largest classes" if len(table) > ROC_CLASSES else "one against the rest"
+    axes.set_title(f"ROC and its area, {which}")
