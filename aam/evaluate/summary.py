@@ -1,0 +1,201 @@
+"""Results in words: the accuracy page, the summary of a dataset, a few lines for a terminal."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from aam.evaluate.labels import SCORES, plain, quantity, row_label, score
+from aam.evaluate.metrics import HEADLINE, MAIN
+from aam.evaluate.report import accuracy_table
+
+BY = {
+    "regression": ("mae_by", "mae", "MAE"),
+    "classification": ("accuracy_by", "accuracy", "Accuracy"),
+}
+"""Where the scores of subsets are, by kind of task: key, name of the score, its label."""
+
+
+@dataclass(frozen=True)
+class Results:
+    """What was recorded of one dataset."""
+
+    dataset: str
+    """Name of the dataset."""
+    pretraining: Mapping[str, Mapping[str, Any]]
+    """Content of `metrics.json` by model."""
+    tasks: Sequence[Mapping[str, Any]]
+    """Contents of the fine-tunings' `metrics.json`."""
+    speed: pd.DataFrame | None = None
+    """The table of the speed benchmark."""
+    dropped: Sequence[str] = ()
+    """Sentences on what is not in the results."""
+    pictures: Sequence[str] = ()
+    """Links to pictures."""
+    tables: Sequence[tuple[str, str]] = ()
+    """What a table holds, and the link to it."""
+
+
+def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table whose first column is text and whose others are numbers."""
+    lines = [header, ["---", *["---:"] * (len(header) - 1)], *rows]
+    return "\n".join(
+        "| " + " | ".join(str(cell).replace("|", "\\|") for cell in line) + " |" for line in lines
+    )
+
+
+def accuracy_page(reports: Sequence[Mapping[str, Any]]) -> str:
+    """Return the accuracy of every model and baseline, a section per task, as Markdown."""
+    table = accuracy_table(reports)
+    parts = [
+        "# Accuracy",
+        "Cross-validated: every sample is predicted by a model that never saw it, and all rows of "
+        "a task share its folds and its rarefied table. The best row comes first.",
+    ]
+    for task, rows in table.groupby("task", sort=False):
+        of_task = [report for report in reports if report["task"] == task]
+        kind, n = of_task[0]["kind"], of_task[0]["n"]
+        parts += [
+            f"## {task}",
+            f"{kind.capitalize()}, {n} samples, {len(of_task[0]['folds'])} folds.",
+            _score_table(rows, kind),
+        ]
+        parts += _subset_tables(of_task, kind)
+    return "\n\n".join(parts) + "\n"
+
+
+def summary_page(results: Results) -> str:
+    """Return the summary of a dataset as Markdown, in plain words."""
+    parts = [f"# Results of `{results.dataset}`"]
+    if results.dropped:
+        parts += ["## Left out", _items(results.dropped)]
+    parts += ["## Pretraining"]
+    parts += [_pretraining_text(model, report) for model, report in results.pretraining.items()]
+    if results.tasks:
+        parts += ["## Tasks"]
+        table = accuracy_table(results.tasks)
+        for task, rows in table.groupby("task", sort=False):
+            of_task = [report for report in results.tasks if report["task"] == task]
+            parts += [f"### {task}", _items(map(_task_sentence, of_task))]
+            parts += [_score_table(rows, of_task[0]["kind"])]
+            parts += _subset_tables(of_task, of_task[0]["kind"])
+    if results.speed is not None:
+        parts += ["## Speed", _speed_sentence(results.speed)]
+    if results.pictures:
+        parts += ["## Pictures"]
+        parts += [f"![{_title(link)}]({link})" for link in results.pictures]
+    if results.tables:
+        parts += ["## Files", _items(f"{what}: [{link}]({link})" for what, link in results.tables)]
+    return "\n\n".join(parts) + "\n"
+
+
+def terminal_lines(results: Results) -> list[str]:
+    """Return the same in a few short lines: what was learned, and the scores beside baselines."""
+    lines = [f"Results of {results.dataset}"]
+    for model, report in results.pretraining.items():
+        parts = []
+        if "unifrac_pearson" in report:
+            parts.append(f"UniFrac r {score(report['unifrac_pearson'])}")
+        parts.append(
+            f"masked nucleotides {report['nucleotide_accuracy']:.1%} "
+            f"(commonest base {report['nucleotide_baseline_accuracy']:.1%})"
+        )
+        lines.append(f"  pretraining, {model}: {', '.join(parts)}, on held-out samples")
+    if results.tasks:
+        for task, rows in accuracy_table(results.tasks).groupby("task", sort=False):
+            name = HEADLINE[rows["kind"].iloc[0]]
+            shown = [
+                f"{row_label(row['name'], row['role'])} {score(row[name])}"
+                for row in rows.to_dict("records")
+            ]
+            lines.append(f"  {task}, {SCORES[name]}: {' | '.join(shown)}")
+    if results.speed is not None:
+        lines.append(f"  speed: {_speed_sentence(results.speed)}")
+    return lines
+
+
+def _score_table(rows: pd.DataFrame, kind: str) -> str:
+    body = []
+    for row in rows.to_dict("records"):
+        label = row_label(row["name"], row["role"])
+        shown = f"**{label}**" if row["role"] == "model" else label
+        body.append([shown, *(score(row[name]) for name in MAIN[kind])])
+    return markdown_table(["", *(SCORES[name] for name in MAIN[kind])], body)
+
+
+def _subset_tables(reports: Sequence[Mapping[str, Any]], kind: str) -> list[str]:
+    """Return a table per column of `report_by`: values down, models and baselines across."""
+    key, name, label = BY[kind]
+    tables = []
+    for column, values in reports[0][key].items():
+        across = {report["model"]: report[key][column] for report in reports}
+        for baseline, scores in reports[0]["baselines"].items():
+            across[row_label(baseline, "baseline")] = scores[key][column]
+        rows = [
+            [value, str(own["n"]), *(score(part[value][name]) for part in across.values())]
+            for value, own in values.items()
+        ]
+        tables += [f"{label} within each `{column}`:", markdown_table([column, "n", *across], rows)]
+    return tables
+
+
+def _pretraining_text(model: str, report: Mapping[str, Any]) -> str:
+    parts = [f"**{model}**, scored on {report['held_out_samples']} samples kept from training."]
+    if "unifrac_pearson" in report:
+        parts.append(
+            "Distances between its embeddings of two such samples agree with their UniFrac "
+            f"distance: Pearson r {score(report['unifrac_pearson'])}, mean absolute error "
+            f"{score(report['unifrac_mae'])}."
+        )
+    parts.append(
+        f"It names {report['nucleotide_accuracy']:.1%} of the masked nucleotides; always guessing "
+        f"the commonest base of each position names "
+        f"{report['nucleotide_baseline_accuracy']:.1%}."
+    )
+    minutes = report["wall_s"] / 60
+    parts.append(
+        f"{report['steps']} steps took {quantity(minutes)} minutes "
+        f"({quantity(report['samples_per_s'])} samples per second) for "
+        f"{report['parameters']:,} parameters."
+    )
+    return " ".join(parts)
+
+
+def _task_sentence(report: Mapping[str, Any]) -> str:
+    """Compare a model with the best of its baselines."""
+    kind = report["kind"]
+    name = HEADLINE[kind]
+    sign = 1 if kind == "regression" else -1
+    value = report[name]
+    baseline = min(report["baselines"], key=lambda key: sign * report["baselines"][key][name])
+    other = report["baselines"][baseline][name]
+    verdict = "better than" if sign * (other - value) > 0 else "not better than"
+    spread = report.get("mae_fold_sd")
+    shown = score(value) + (f" ± {score(spread)}" if kind == "regression" and spread else "")
+    return (
+        f"**{report['model']}**: {SCORES[name]} {shown}, {verdict} the best baseline, "
+        f"{row_label(baseline, 'baseline')} ({score(other)})."
+    )
+
+
+def _speed_sentence(speed: pd.DataFrame) -> str:
+    measured = speed[speed["samples_per_s"].notna()]
+    if not len(measured):
+        return "no mode could run"
+    rows = measured.to_dict("records")
+    first, best = rows[0], max(rows, key=lambda row: row["samples_per_s"])
+    return (
+        f"{plain(str(best['name']))} at batch {best['batch_size']} trains on "
+        f"{quantity(best['samples_per_s'])} samples per second, "
+        f"{quantity(best['speedup'])} times as many as {plain(str(first['name']))}"
+    )
+
+
+def _title(link: str) -> str:
+    """Return words for a picture: `figures/pretrain/base/pairs.png` as `pretrain, base, pairs`."""
+    return plain(link.rsplit(".", 1)[0].removeprefix("figures/").replace("/", ", "))
+
+
+def _items(lines: Iterable[str]) -> str:
+    return "\n".join(f"- {line}" for line in lines)

@@ -1,0 +1,31 @@
+"""The accuracy of all models and baselines in one table."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from aam.evaluate.report import accuracy_table
+from aam.evaluate.summary import accuracy_page
+from aam.stages.entry import Files, RunContext
+from aam.util.atomic import atomic_path, read_json, write_text
+
+
+def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunContext) -> None:
+    """Gather the scores of every fine-tuned model and, once per task, of the baselines.
+
+    Parameters
+    ----------
+    cfg
+        No settings.
+    inputs
+        `metrics`: the `metrics.json` of all fine-tunings.
+    outputs
+        `table` (TSV: see `aam.evaluate.report.accuracy_table`) and `text` (Markdown).
+    runtime
+        Not used.
+    """
+    reports = [read_json(path) for path in inputs["metrics"]]
+    with atomic_path(outputs["table"]) as partial:
+        accuracy_table(reports).to_csv(
+            partial, sep="\t", index=False, float_format="%.6g", lineterminator="\n"
+        )
+    write_text(outputs["text"], accuracy_page(reports))
