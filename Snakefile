@@ -45,6 +45,12 @@ localrules:
     data,
     pretraining,
     finetuning,
+    plot_rarefaction,
+    plot_pretraining,
+    plot_task,
+    plot_speed,
+    plot_accuracy,
+    summary,
 
 
 rule all:

@@ -74,7 +74,7 @@ class Checkout:
     root: Path
 
     def snakemake(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run Snakemake with this checkout's package."""
+        """Run Snakemake with this checkout's package; both streams end up in `stdout`."""
         environment = {
             **os.environ,
             "PYTHONPATH": str(self.root),
@@ -85,7 +85,8 @@ class Checkout:
             [sys.executable, "-m", "snakemake", "--nocolor", *arguments],
             cwd=self.root,
             env=environment,
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
             text=True,
             check=False,
         )
@@ -115,8 +116,8 @@ class Checkout:
     def dry_run(self, **change: Any) -> str:
         """Return what a dry run prints."""
         done = self.snakemake(*self.configured(merged(TINY, change)), "--dry-run")
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout + done.stderr
+        assert done.returncode == 0, done.stdout
+        return done.stdout
 
 
 def copy_of_the_workflow(root: Path) -> Checkout:
@@ -137,7 +138,7 @@ def completed(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
     """Return a checkout in which every stage of the tiny study has run for real."""
     checkout = copy_of_the_workflow(tmp_path_factory.mktemp("workflow") / "checkout")
     done = checkout.run()
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.returncode == 0, done.stdout
     return checkout
 
 

@@ -24,7 +24,7 @@ def user_config(root: Path, **sections: Any) -> str:
 def test_a_configuration_of_the_user_stands_alone(fresh: Any) -> None:
     config = user_config(fresh.root)
     done = fresh.snakemake("--dry-run", "--configfile", config)
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0, done.stdout
     assert "mine" in done.stdout
     assert "demo" not in done.stdout
     assert "simulate" not in done.stdout
@@ -32,7 +32,7 @@ def test_a_configuration_of_the_user_stands_alone(fresh: Any) -> None:
 
 def test_the_demo_is_the_default_and_takes_single_keys(fresh: Any) -> None:
     done = fresh.snakemake("--dry-run", "--config", "rarefaction={views: 3}")
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0, done.stdout
     assert "Rarefying demo, view 2" in done.stdout
 
 
@@ -40,7 +40,7 @@ def test_single_keys_win_over_the_file(fresh: Any) -> None:
     config = user_config(fresh.root, data_dir="nowhere")
     assert fresh.snakemake("--dry-run", "--configfile", config).returncode == 1
     done = fresh.snakemake("--dry-run", "--configfile", config, "--config", "data_dir=.")
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0, done.stdout
 
 
 @pytest.mark.parametrize(
@@ -53,10 +53,10 @@ def test_single_keys_win_over_the_file(fresh: Any) -> None:
 def test_a_mistake_is_one_message_and_nothing_else(fresh: Any, override: str, words: str) -> None:
     done = fresh.snakemake("--cores", "1", "--config", override)
     assert done.returncode == 1
-    assert words in done.stderr
-    assert "Hint:" in done.stderr
-    assert "Traceback" not in done.stderr
-    assert ".smk" not in done.stderr
+    assert words in done.stdout
+    assert "Hint:" in done.stdout
+    assert "Traceback" not in done.stdout
+    assert ".smk" not in done.stdout
     assert not (fresh.root / "results").exists()
 
 
@@ -65,7 +65,7 @@ def test_a_missing_file_is_named(fresh: Any) -> None:
     (fresh.root / "table.tsv").unlink()
     done = fresh.snakemake("--dry-run", "--configfile", config)
     assert done.returncode == 1
-    assert "table.tsv" in done.stderr
+    assert "table.tsv" in done.stdout
 
 
 def test_a_problem_of_the_data_is_one_message(fresh: Any) -> None:
@@ -74,8 +74,8 @@ def test_a_problem_of_the_data_is_one_message(fresh: Any) -> None:
     table.write_text("#OTU ID\ts1\nACGTACGT\t-3\n", encoding="utf-8")
     done = fresh.snakemake("--cores", "1", "--configfile", config, "--", "data")
     assert done.returncode == 1
-    assert "Hint:" in done.stderr
-    assert "Traceback" not in done.stderr
+    assert "Hint:" in done.stdout
+    assert "Traceback" not in done.stdout
     assert not (fresh.root / "results/mine/inputs/table.biom").exists()
 
 
@@ -86,8 +86,8 @@ def test_a_large_file_is_compared_by_content(fresh: Any) -> None:
     target = "results/mine/inputs/table.biom"
     command = ("--cores", "1", "--configfile", config, "--", target)
     done = fresh.snakemake(*command)
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0, done.stdout
     table.touch()
-    assert "Nothing to be done" in fresh.snakemake("--dry-run", *command).stderr
+    assert "Nothing to be done" in fresh.snakemake("--dry-run", *command).stdout
     table.write_text(table.read_text().replace("\t1\n", "\t2\n"), encoding="utf-8")
     assert "import_table" in fresh.snakemake("--dry-run", *command).stdout

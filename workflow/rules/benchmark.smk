@@ -49,7 +49,7 @@ rule benchmark_accuracy:
             category="Benchmark",
             labels={"dataset": "{dataset}", "content": "accuracy, table"},
         ),
-        page=result("benchmark/accuracy.md"),
+        text=result("benchmark/accuracy.md"),
     log:
         result("logs/benchmark_accuracy.log"),
     benchmark:

@@ -206,13 +206,13 @@ def predictions_of(dataset):
     ]
 
 
-def benchmark_of(dataset):
-    """Return the speed table, and the accuracy table where the dataset has tasks."""
-    tables = [
-        "benchmark/speed.tsv",
-        *(["benchmark/accuracy.tsv"] if tasks_of(dataset) else []),
-    ]
-    return [result(path, dataset=dataset) for path in tables]
+def benchmark_tables(wildcards):
+    """Return the speed table, and the accuracy table where the dataset has tasks, by name."""
+    names = ["speed", *(["accuracy"] if tasks_of(wildcards.dataset) else [])]
+    return {
+        name: result(f"benchmark/{name}.tsv", dataset=wildcards.dataset)
+        for name in names
+    }
 
 
 def figures_of(dataset):
@@ -246,7 +246,5 @@ def everything_of(dataset):
         *pretraining_of(dataset),
         *finetuning_of(dataset),
         *predictions_of(dataset),
-        *benchmark_of(dataset),
-        *figures_of(dataset),
         result("summary.md", dataset=dataset),
     ]

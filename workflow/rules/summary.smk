@@ -1,0 +1,33 @@
+"""Put the headline figures of a dataset on one page, with links to its tables and pictures.
+
+Inputs: `metrics.json` of all models and tasks, the lists of what was dropped, `benchmark/*.tsv`, `figures/`.
+Outputs: `summary.md`.
+"""
+
+
+rule summary:
+    input:
+        unpack(benchmark_tables),
+        pretrain=lambda wildcards: pretraining_of(wildcards.dataset),
+        finetune=lambda wildcards: finetuning_of(wildcards.dataset),
+        dropped=[result("inputs/dropped.tsv"), result("rarefied/view0.dropped.tsv")],
+        figures=lambda wildcards: figures_of(wildcards.dataset),
+    output:
+        summary=result("summary.md"),
+    log:
+        result("logs/summary.log"),
+    benchmark:
+        result("benchmarks/summary.tsv")
+    conda:
+        ENVIRONMENT
+    threads: 1
+    resources:
+        mem_mb=4000,
+        runtime=60,
+    params:
+        cfg=slices.no_settings(),
+        code=code_digest("aam.stages.summary"),
+    message:
+        "Summing up {wildcards.dataset}"
+    script:
+        "../scripts/write_summary.py"
