@@ -46,6 +46,9 @@ class DistanceHead(nn.Module):
 
     def between(self, a_ND: Tensor, b_MD: Tensor) -> Tensor:
         """Return the distances [N, M] of two sets of projected embeddings."""
+        # Embeddings of one study lie close together: far from the origin their squares cancel.
+        center_D = b_MD.detach().mean(dim=0)
+        a_ND, b_MD = a_ND - center_D, b_MD - center_D
         square = a_ND.square().sum(-1, keepdim=True) + b_MD.square().sum(-1) - 2.0 * a_ND @ b_MD.T
         # The root has no finite slope at zero, where a sample meets itself.
         euclidean = square.clamp(min=1e-8).sqrt() * self.log_scale.exp()

@@ -1,0 +1,177 @@
+from dataclasses import replace
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from aam.data.tokens import TokenStore
+from aam.data.vocabulary import PAD
+from aam.model.encoder import AsvEncoder
+from aam.train import collate
+from aam.train.collate import assemble
+from aam.train.masking import Masker
+
+properties = settings(deadline=None, max_examples=15)
+ROWS = st.lists(st.integers(0, 19), min_size=1, max_size=20, unique=True)
+
+
+def embed(encoder, store, tokens, rows, per_block=16) -> np.ndarray:
+    with torch.no_grad(), patch.object(collate, "SAMPLES_PER_BLOCK", per_block):
+        return encoder(assemble(store, tokens, np.array(rows))).sample_BD.numpy()
+
+
+@pytest.fixture(scope="module")
+def all_rows(mixed_lengths, new_encoder):
+    encoder = new_encoder(20)
+    return encoder, embed(encoder, mixed_lengths.store, mixed_lengths.tokens, range(20))
+
+
+def test_the_samples_of_these_tests_differ(all_rows):
+    between = np.linalg.norm(all_rows[1][:, None] - all_rows[1], axis=-1)
+    assert between[np.triu_indices(20, 1)].min() > 1e-2
+
+
+@given(rows=ROWS, per_block=st.integers(1, 20))
+@properties
+def test_other_samples_their_order_and_padding_do_not_matter(
+    mixed_lengths, all_rows, rows, per_block
+):
+    encoder, expected = all_rows
+    found = embed(encoder, mixed_lengths.store, mixed_lengths.tokens, rows, per_block)
+    np.testing.assert_allclose(found, expected[rows], atol=1e-5)
+
+
+@given(seed=st.integers(0, 10**6))
+@properties
+def test_the_order_of_the_table_columns_does_not_matter(mixed_lengths, all_rows, seed):
+    encoder, expected = all_rows
+    tokens, store = mixed_lengths.tokens, mixed_lengths.store
+    rng = np.random.default_rng(seed)
+    new_place = rng.permutation(len(tokens.lengths))
+    old_place = np.argsort(new_place)
+    moved = TokenStore(
+        [tokens.feature_ids[i] for i in old_place],
+        tokens.lengths[old_place],
+        tokens.tokens[old_place],
+    )
+    within = np.concatenate(
+        [
+            start + rng.permutation(end - start)
+            for start, end in zip(store.offsets[:-1], store.offsets[1:], strict=True)
+        ]
+    )
+    shuffled = replace(
+        store, asvs=new_place[store.asvs[within]].astype(np.int32), counts=store.counts[within]
+    )
+    np.testing.assert_allclose(embed(encoder, shuffled, moved, range(20)), expected, atol=1e-5)
+
+
+@given(more=st.integers(1, 30))
+@properties
+def test_width_of_the_token_store_does_not_matter(mixed_lengths, all_rows, more):
+    encoder, expected = all_rows
+    tokens = mixed_lengths.tokens
+    padded = np.pad(tokens.tokens, ((0, 0), (0, more)), constant_values=PAD)
+    wide = TokenStore(tokens.feature_ids, tokens.lengths, padded)
+    np.testing.assert_array_equal(embed(encoder, mixed_lengths.store, wide, range(20)), expected)
+
+
+@pytest.mark.parametrize("patch_bp", [1, 3, 20, 32])
+def test_every_nucleotide_and_count_changes_the_sample(tiny, new_encoder, patch_bp):
+    encoder = new_encoder(20, patch_bp=patch_bp)
+    before = embed(encoder, tiny.store, tiny.tokens, [0])
+    asv = tiny.store.asvs[0]
+    for position in (0, 10, 19):
+        changed = tiny.tokens.tokens.copy()
+        changed[asv, position] = changed[asv, position] % 4 + 1
+        after = embed(encoder, tiny.store, replace(tiny.tokens, tokens=changed), [0])
+        assert np.abs(after - before).max() > 1e-5
+    counts = tiny.store.counts.copy()
+    counts[0] += 5
+    after = embed(encoder, replace(tiny.store, counts=counts), tiny.tokens, [0])
+    assert np.abs(after - before).max() > 1e-4
+
+
+def test_the_order_of_nucleotides_matters(tiny, new_encoder):
+    encoder = new_encoder(20)
+    tokens = torch.from_numpy(tiny.tokens.tokens)
+    with torch.no_grad():
+        forward, _ = encoder.asv(tokens, "auto")
+        backward, _ = encoder.asv(tokens.flip(1), "auto")
+    assert (forward - backward).abs().max() > 1e-2
+
+
+def test_nothing_is_padded_and_no_asv_is_encoded_twice(mixed_lengths, new_encoder):
+    tokens, encoded = mixed_lengths.tokens, []
+    forward = AsvEncoder.forward
+
+    def spy(self, tokens_US, backend):
+        encoded.append(tokens_US)
+        return forward(self, tokens_US, backend)
+
+    rows = np.array([3, 0, 11, 3])
+    with patch.object(AsvEncoder, "forward", spy), torch.no_grad():
+        new_encoder(20)(assemble(mixed_lengths.store, tokens, rows))
+    store = mixed_lengths.store
+    held = {
+        int(asv) for row in rows for asv in store.asvs[store.offsets[row] : store.offsets[row + 1]]
+    }
+    assert {block.shape[1] for block in encoded} == {int(tokens.lengths[asv]) for asv in held}
+    assert all((block != PAD).all() for block in encoded)
+    seen = [bytes(sequence.tolist()) for block in encoded for sequence in block]
+    expected = [tokens.tokens[asv, : tokens.lengths[asv]].tobytes() for asv in held]
+    assert sorted(seen) == sorted(expected)
+    assert len(seen) < sum(store.offsets[row + 1] - store.offsets[row] for row in rows)
+
+
+def test_batches_point_to_the_asvs_and_counts_of_the_store(mixed_lengths):
+    store, tokens = mixed_lengths.store, mixed_lengths.tokens
+    rows = np.array([7, 2, 19])
+    batch = assemble(store, tokens, rows)
+    numbered = [bytes(s.tolist()) for block in batch.asvs for s in block.tokens_US]
+    for place, row in zip(batch.order_B.tolist(), rows, strict=True):
+        asv_A, present_A, counts_A = (
+            torch.cat([getattr(block, name) for block in batch.samples])[place]
+            for name in ("asv_BA", "present_BA", "counts_BA")
+        )
+        found = {
+            (numbered[asv], int(count))
+            for asv, count in zip(asv_A[present_A].tolist(), counts_A[present_A], strict=True)
+        }
+        held = range(store.offsets[row], store.offsets[row + 1])
+        assert found == {
+            (
+                tokens.tokens[store.asvs[i], : tokens.lengths[store.asvs[i]]].tobytes(),
+                int(store.counts[i]),
+            )
+            for i in held
+        }
+        assert not counts_A[~present_A].any()
+
+
+def test_nucleotide_states_only_when_asked_for(tiny, new_encoder):
+    batch = assemble(tiny.store, tiny.tokens, np.arange(4), masker=Masker(0.2, 0))
+    encoder = new_encoder(20)
+    assert encoder(batch).nucleotides is None
+    states = encoder(batch, with_nucleotides=True).nucleotides
+    assert [s.shape for s in states] == [(len(batch.asvs[0].tokens_US), 7, 16)]
+
+
+def test_weights_follow_from_the_seed_and_leave_the_global_generator_alone(new_encoder):
+    before = torch.random.get_rng_state()
+    first, again, other = (new_encoder(20, seed=seed).state_dict() for seed in (1, 1, 2))
+    assert torch.equal(before, torch.random.get_rng_state())
+    assert all(torch.equal(first[name], again[name]) for name in first)
+    assert any(not torch.equal(first[name], other[name]) for name in first)
+
+
+def test_weights_do_not_depend_on_the_global_generator(new_encoder):
+    torch.manual_seed(1)
+    first = new_encoder(20).state_dict()
+    torch.manual_seed(2)
+    assert all(
+        torch.equal(value, first[name]) for name, value in new_encoder(20).state_dict().items()
+    )

@@ -1,0 +1,84 @@
+import numpy as np
+import pytest
+import torch
+
+from aam.model.batch import Masked
+from aam.model.heads import DistanceHead, NucleotideHead, ValueHead
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+def embeddings(rows: int = 12, seed: int = 0) -> torch.Tensor:
+    return torch.randn(rows, 16, generator=torch.Generator().manual_seed(seed))
+
+
+@pytest.mark.parametrize("bounded", [True, False])
+def test_distances_follow_the_formula(bounded):
+    torch.manual_seed(0)
+    head, x = DistanceHead(16, bounded=bounded), embeddings()
+    with torch.no_grad():
+        head.log_scale.fill_(-1.0)
+        found = head(x)
+        euclidean = torch.cdist(head.project(x), head.project(x)) * np.exp(-1)
+    expected = 1 - torch.exp(-euclidean) if bounded else euclidean
+    apart = ~torch.eye(12, dtype=torch.bool)
+    torch.testing.assert_close(found[apart], expected[apart], atol=1e-5, rtol=0)
+    torch.testing.assert_close(found, found.T, atol=1e-5, rtol=0)
+    assert found.diagonal().max() < 1e-3
+
+
+def test_distances_of_embeddings_far_from_the_origin():
+    head, x = DistanceHead(16, bounded=False), embeddings()
+    with torch.no_grad():
+        near, far = head.between(x, x[3:]), head.between(x + 1000, x[3:] + 1000)
+    torch.testing.assert_close(far, near, atol=2e-2, rtol=0)
+
+
+@pytest.mark.parametrize(("bounded", "mean"), [(True, 0.7), (False, 3.0)])
+def test_calibration_starts_at_the_mean_distance(bounded, mean):
+    torch.manual_seed(0)
+    head, x = DistanceHead(16, bounded=bounded), embeddings(40)
+    head.calibrate(x, mean)
+    found = head(x).detach()[np.triu_indices(40, 1)].mean()
+    assert float(found) == pytest.approx(mean, abs=0.05)
+
+
+def test_equal_samples_give_finite_gradients():
+    head = DistanceHead(16, bounded=True)
+    x = embeddings(1).repeat(3, 1).requires_grad_()
+    head(x).sum().backward()
+    assert torch.isfinite(x.grad).all()
+
+
+def test_distances_are_computed_in_fp32_under_bf16():
+    head, x = DistanceHead(16, bounded=True), embeddings()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found = head(x)
+    assert found.dtype == torch.float32
+    assert torch.equal(found, head(x))
+
+
+def test_nucleotide_logits_are_those_of_each_masked_position():
+    torch.manual_seed(0)
+    head, patches = NucleotideHead(16, 3), torch.randn(4, 5, 16)
+    masked = Masked(torch.tensor([0, 0, 3]), torch.tensor([0, 14, 7]), torch.tensor([1, 2, 3]))
+    logits = head(patches, masked)
+    assert logits.shape == (3, 4)
+    everything = head.bases(head.norm(patches)).reshape(4, 15, 4)
+    torch.testing.assert_close(logits, everything[[0, 0, 3], [0, 14, 7]])
+
+
+def test_value_heads_standardize_what_they_were_calibrated_on():
+    torch.manual_seed(0)
+    head, x = ValueHead(16, 2), embeddings(50)
+    head.calibrate(x)
+    expected = head(x)
+    head.calibrate(x * 20 + 3)
+    torch.testing.assert_close(head(x * 20 + 3), expected, atol=1e-4, rtol=0)
+    assert torch.isfinite(head(x)).all()
+
+
+def test_a_constant_embedding_does_not_break_the_standardization():
+    head = ValueHead(16, 1)
+    head.calibrate(torch.ones(10, 16))
+    assert torch.isfinite(head(torch.ones(3, 16))).all()

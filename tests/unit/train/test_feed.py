@@ -1,0 +1,175 @@
+from collections import Counter
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+
+from aam.model.predictor import EMBEDDING
+from aam.train.feed import EmbeddingFeed, Feed, augmented_rows
+from aam.train.masking import Masker
+from aam.train.matrices import FAITH_PD, load_matrices, pair_variances
+from aam.unifrac.store import write_distances, write_faith_pd
+
+TRAINING = np.array([0, 2, 3, 5, 6, 7, 9, 11, 12, 15, 18])
+
+
+@pytest.fixture(scope="module")
+def feed_of(augmented) -> Callable[..., Feed]:
+    def build(**changes) -> Feed:
+        settings = {"batch_size": 4, "epochs": 3, "seed": 1, **changes}
+        values = {"age": np.arange(40, dtype=np.float32).reshape(20, 2)}
+        return Feed(
+            store=augmented.store,
+            tokens=augmented.tokens,
+            samples=TRAINING,
+            distances={"unweighted": augmented.distances},
+            values=values,
+            **settings,
+        )
+
+    return build
+
+
+def parents_of(store, row: int) -> dict[int, float]:
+    held = slice(store.parent_offsets[row], store.parent_offsets[row + 1])
+    return dict(zip(store.parents[held].tolist(), store.weights[held].tolist(), strict=True))
+
+
+def first_parents(store, rows) -> list[int]:
+    return [int(store.parents[store.parent_offsets[row]]) for row in rows]
+
+
+@pytest.mark.parametrize("batch_size", [2, 4, 5, 11, 64])
+def test_every_training_sample_comes_once_per_epoch_in_a_new_order(feed_of, batch_size):
+    feed = feed_of(batch_size=batch_size)
+    epochs = []
+    for epoch in range(3):
+        steps = range(epoch * feed.steps_per_epoch, (epoch + 1) * feed.steps_per_epoch)
+        batches = [first_parents(feed.store, feed.rows(step)[0]) for step in steps]
+        epochs.append([sample for batch in batches for sample in batch])
+        sizes = {len(batch) for batch in batches}
+        assert max(sizes) <= batch_size
+        assert max(sizes) - min(sizes) <= 1
+    assert len(feed) == 3 * feed.steps_per_epoch
+    assert all(sorted(epoch) == TRAINING.tolist() for epoch in epochs)
+    assert epochs[0] != epochs[1] != epochs[2]
+
+
+def test_a_batch_is_a_function_of_the_step(feed_of):
+    forward = [feed_of(masker=Masker(0.2, 0)) for _ in range(2)]
+    backward = {step: forward[1][step] for step in reversed(range(len(forward[1])))}
+    for step in range(len(forward[0])):
+        here, there = forward[0][step], backward[step]
+        assert torch.equal(here.order_B, there.order_B)
+        assert torch.equal(here.distances["unweighted"], there.distances["unweighted"])
+        assert torch.equal(here.asvs[0].tokens_US, there.asvs[0].tokens_US)
+        assert torch.equal(here.asvs[0].masked.base_M, there.asvs[0].masked.base_M)
+
+
+def test_masks_change_with_the_epoch(feed_of):
+    feed = feed_of(batch_size=64, masker=Masker(0.5, 0))
+    counts = [[(b.tokens_US == 6).sum().item() for b in feed[step].asvs] for step in range(3)]
+    assert counts[0] != counts[1] != counts[2]
+
+
+def test_all_views_and_augmented_rows_are_drawn(feed_of):
+    feed = feed_of(epochs=200)
+    drawn = Counter(
+        int(feed.store.row_view[row]) for s in range(len(feed)) for row in feed.rows(s)[0]
+    )
+    assert set(drawn) == {-1, 0, 1}
+    assert drawn[0] == pytest.approx(drawn[1], rel=0.25)
+
+
+def test_no_row_with_a_held_out_parent_is_ever_drawn(feed_of):
+    feed = feed_of(epochs=200)
+    store, drawn = feed.store, {int(r) for s in range(len(feed)) for r in feed.rows(s)[0]}
+    assert all(set(parents_of(store, row)) <= set(TRAINING.tolist()) for row in drawn)
+    allowed = {
+        row
+        for row in range(len(store.row_view))
+        if set(parents_of(store, row)) <= set(TRAINING.tolist())
+    }
+    assert drawn == allowed
+    assert any(len(parents_of(store, row)) == 2 for row in drawn)
+
+
+def test_augmented_rows_lie_under_their_first_parent(augmented):
+    starts, rows = augmented_rows(augmented.store, np.arange(20))
+    assert sorted(rows.tolist()) == np.flatnonzero(augmented.store.row_view < 0).tolist()
+    for sample in range(20):
+        assert set(first_parents(augmented.store, rows[starts[sample] : starts[sample + 1]])) <= {
+            sample
+        }
+
+
+def test_distances_and_targets_are_those_of_the_parents_in_the_view(feed_of):
+    feed = feed_of(epochs=12)
+    mixed = 0
+    for step in range(len(feed)):
+        rows, view = feed.rows(step)
+        batch, shares = feed[step], [parents_of(feed.store, row) for row in rows]
+        mixed += sum(len(share) == 2 for share in shares)
+        for i, one in enumerate(shares):
+            expected = sum(w * feed.values["age"][p] for p, w in one.items())
+            np.testing.assert_allclose(batch.values["age"][i], expected, rtol=1e-5)
+            for j, other in enumerate(shares):
+                distance = sum(
+                    w * v * feed.distances["unweighted"][view, p, q]
+                    for p, w in one.items()
+                    for q, v in other.items()
+                )
+                found = float(batch.distances["unweighted"][i, j])
+                assert found == pytest.approx(0 if i == j else float(distance), abs=1e-6)
+    assert mixed > 5
+
+
+def test_unmixed_distances_are_exactly_those_of_the_file(tiny):
+    feed = Feed(
+        tiny.store, tiny.tokens, np.arange(20), 6, 1, 0, distances={"unweighted": tiny.distances}
+    )
+    for step in range(len(feed)):
+        rows, _ = feed.rows(step)
+        expected = tiny.distances[0][np.ix_(rows, rows)]
+        np.testing.assert_array_equal(feed[step].distances["unweighted"], expected)
+
+
+def test_a_feed_of_embeddings_gives_those_of_the_same_rows(augmented, feed_of):
+    embedding = torch.arange(len(augmented.store.row_view), dtype=torch.float32)[:, None]
+    plain = feed_of()
+    feed = EmbeddingFeed(
+        augmented.store,
+        augmented.tokens,
+        TRAINING,
+        4,
+        3,
+        1,
+        values=plain.values,
+        embedding_RD=embedding,
+    )
+    for step in range(len(feed)):
+        batch = feed[step]
+        assert batch.values[EMBEDDING][:, 0].tolist() == plain.rows(step)[0].tolist()
+        assert torch.equal(batch.values["age"], plain[step].values["age"])
+
+
+def test_matrices_are_read_per_metric_and_view(augmented, tmp_path):
+    ids = augmented.store.sample_ids
+    faith = np.random.default_rng(0).uniform(2, 9, (2, 20))
+    paths = [tmp_path / name for name in ("u0", "u1", "f0", "f1")]
+    for view in range(2):
+        write_distances(paths[view], ids, augmented.distances[view], {})
+        write_faith_pd(paths[2 + view], ids, faith[view], {})
+    distances, values = load_matrices(paths, ["unweighted", FAITH_PD], 2, ids)
+    np.testing.assert_array_equal(distances["unweighted"], augmented.distances)
+    mean = faith.mean(axis=0)
+    np.testing.assert_allclose(values[FAITH_PD][:, 0], (mean - mean.mean()) / mean.std(), rtol=1e-5)
+    with pytest.raises(AssertionError, match="other samples"):
+        load_matrices(paths, ["unweighted", FAITH_PD], 2, ids[::-1])
+
+
+def test_the_variance_is_that_of_pairs_of_training_samples(tiny):
+    found = pair_variances({"unweighted": tiny.distances}, TRAINING)["unweighted"]
+    pairs = [tiny.distances[0, i, j] for i in TRAINING for j in TRAINING if i < j]
+    assert found == pytest.approx(np.var(pairs), rel=1e-5)

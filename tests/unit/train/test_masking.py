@@ -1,0 +1,60 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from aam.data.vocabulary import AMBIGUOUS, MASK, PAD
+from aam.train.masking import Masker
+
+RNG = np.random.default_rng(0)
+TOKENS = RNG.integers(0, 6, (400, 50)).astype(np.uint8)
+
+
+@given(
+    rows=st.lists(st.integers(0, 399), min_size=1, max_size=30),
+    length=st.integers(1, 50),
+    epoch=st.integers(0, 50),
+)
+@settings(deadline=None, max_examples=50)
+def test_an_asv_is_masked_alike_in_every_batch_order_and_width(rows, length, epoch):
+    masker, asvs = Masker(0.3, 7), np.array(rows)
+    everything, _ = masker.mask(TOKENS, np.arange(400), epoch)
+    found, _ = masker.mask(TOKENS[asvs, :length], asvs, epoch)
+    assert np.array_equal(found, everything[asvs, :length])
+
+
+@pytest.mark.parametrize("share", [0.05, 0.15, 0.6])
+def test_the_share_of_masked_nucleotides_is_near_the_setting(share):
+    masked, _ = Masker(share, 1).mask(TOKENS, np.arange(400), 0)
+    is_base = (TOKENS >= 1) & (TOKENS <= 4)
+    found = (masked == MASK)[is_base].mean()
+    assert found == pytest.approx(share, abs=4 * np.sqrt(share * (1 - share) / is_base.sum()))
+
+
+def test_only_bases_are_masked_and_their_letters_are_kept():
+    masked, (row, position, base) = Masker(0.5, 1).mask(TOKENS, np.arange(400), 3)
+    changed = masked != TOKENS
+    assert np.array_equal(changed, masked == MASK)
+    assert not np.isin(TOKENS[changed], [PAD, AMBIGUOUS]).any()
+    assert np.array_equal(np.flatnonzero(changed), row * 50 + position)
+    assert np.array_equal(TOKENS[row, position], base + 1)
+    assert set(base.tolist()) == {0, 1, 2, 3}
+
+
+def test_epochs_seeds_asvs_and_positions_are_masked_independently():
+    tokens = np.ones((300, 40), np.uint8)
+    reference = Masker(0.5, 1).mask(tokens, np.arange(300), 0)[0] == MASK
+    others = {
+        "epoch": Masker(0.5, 1).mask(tokens, np.arange(300), 1)[0] == MASK,
+        "seed": Masker(0.5, 2).mask(tokens, np.arange(300), 0)[0] == MASK,
+        "ASV": np.roll(reference, 1, axis=0),
+        "position": np.roll(reference, 1, axis=1),
+    }
+    for name, other in others.items():
+        assert (reference == other).mean() == pytest.approx(0.5, abs=0.03), name
+
+
+def test_the_input_is_left_as_it_is():
+    tokens = TOKENS.copy()
+    tokens.flags.writeable = False
+    Masker(0.5, 1).mask(tokens, np.arange(400), 0)
