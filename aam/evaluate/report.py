@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from aam.data.targets import metadata_column
 from aam.evaluate import metrics
 from aam.util.atomic import atomic_path
-from aam.util.errors import first_names, problem
 
 PROBABILITY = "probability:"
 """Prefix of the columns that hold the probability of a class."""
@@ -145,12 +145,7 @@ def _labels(
     if not report_by:
         return {}
     assert metadata is not None, "report_by needs the metadata"
-    missing = [name for name in report_by if name not in metadata]
-    if missing:
-        raise problem(
-            "configuration key tasks.<task>.report_by",
-            first_names(missing),
-            f"columns of the sample metadata: {', '.join(map(str, metadata.columns))}",
-            "correct the name, or remove it",
-        )
-    return {name: metadata[name].reindex(sample_ids).to_numpy(dtype=object) for name in report_by}
+    return {
+        name: metadata_column(metadata, name).reindex(sample_ids).to_numpy(dtype=object)
+        for name in report_by
+    }

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from aam.data.samples import SampleStore
 from aam.data.splits import read_folds
+from aam.data.targets import metadata_column
 from aam.evaluate.baselines import Problem, predict_baselines
 from aam.evaluate.metrics import HEADLINE
 from aam.evaluate.report import task_metrics, write_predictions
@@ -42,12 +43,14 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunCo
     InputError
         If a column of `report_by` is not in the metadata.
     """
-    folds = read_folds(inputs["folds"])
-    table = predict_baselines(_problem(cfg, inputs, folds), runtime.threads)
-    table.insert(0, "sample-id", folds.index.to_numpy()[table.pop("row")])
     metadata = None
     if cfg["report_by"]:
         metadata = pd.read_parquet(inputs["metadata"]).set_index("sample_id")
+        for column in cfg["report_by"]:
+            metadata_column(metadata, column)
+    folds = read_folds(inputs["folds"])
+    table = predict_baselines(_problem(cfg, inputs, folds), runtime.threads)
+    table.insert(0, "sample-id", folds.index.to_numpy()[table.pop("row")])
     scores: dict[str, Any] = {}
     for name, predictions in table.groupby("baseline", sort=False):
         scores[str(name)] = task_metrics(cfg["kind"], predictions, metadata, cfg["report_by"])

@@ -1,0 +1,106 @@
+"""The report of a task, its files, and the table of all tasks."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from aam.evaluate.report import (
+    accuracy_table,
+    read_predictions,
+    task_metrics,
+    write_predictions,
+)
+from aam.util.errors import InputError
+
+
+def regression(errors: list[float]) -> pd.DataFrame:
+    observed = np.arange(len(errors), dtype=float)
+    return pd.DataFrame(
+        {
+            "sample-id": [f"s{i}" for i in range(len(errors))],
+            "fold": np.arange(len(errors)) % 2,
+            "observed": [str(value) for value in observed],
+            "predicted": observed + errors,
+        }
+    )
+
+
+def classification() -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "sample-id": ["001", "002", "NA"],
+            "fold": [0, 1, 1],
+            "observed": ["1", "NA", "NA"],
+            "predicted": ["1", "NA", "1"],
+            "probability:1": [0.9, 0.25, 0.6],
+            "probability:NA": [0.1, 0.75, 0.4],
+        }
+    )
+
+
+def test_metadata_columns_get_scores_of_their_own_whatever_the_order_of_rows():
+    metadata = pd.DataFrame(
+        {"study": ["b", None, "a", "a", "unused"]}, index=["s3", "s2", "s1", "s0", "s9"]
+    )
+    report = task_metrics("regression", regression([1, 3, 5, 7]), metadata, ["study"])
+    assert report["mae_by"] == {"study": {"a": {"n": 2, "mae": 2.0}, "b": {"n": 1, "mae": 7.0}}}
+    assert report["folds"] == {"0": {"n": 2, "mae": 3.0}, "1": {"n": 2, "mae": 5.0}}
+
+
+def test_an_unknown_column_names_the_near_one():
+    metadata = pd.DataFrame({"study_id": ["a", "b"]}, index=["s0", "s1"])
+    with pytest.raises(InputError, match="study_id"):
+        task_metrics("regression", regression([1, 2]), metadata, ["studyid"])
+
+
+def test_a_classification_has_tables_that_json_can_hold():
+    metadata = pd.DataFrame({"host": ["x", "x", "y"]}, index=["001", "002", "NA"])
+    report = task_metrics("classification", classification(), metadata, ["host"])
+    assert report["accuracy_by"]["host"] == {
+        "x": {"n": 2, "accuracy": 1.0},
+        "y": {"n": 1, "accuracy": 0.0},
+    }
+    assert report["per_class"]["NA"]["recall"] == 0.5
+    assert report["confusion"]["counts"] == [[1, 0], [1, 1]]
+    assert json.loads(json.dumps(report, allow_nan=False)) == report
+
+
+def test_predictions_come_back_as_written_with_ids_that_look_like_numbers(tmp_path):
+    path = tmp_path / "predictions.tsv"
+    write_predictions(path, classification())
+    pd.testing.assert_frame_equal(read_predictions(path), classification())
+
+
+def test_accuracy_table_ranks_within_a_task_and_keeps_a_baseline_once():
+    def scored(error: float) -> dict:
+        return task_metrics("regression", regression([error, -error, error, error]))
+
+    baselines = {"median": scored(9), "random_forest": scored(2)}
+    reports = [
+        {
+            **scored(error),
+            "kind": "regression",
+            "task": task,
+            "model": model,
+            "baselines": baselines,
+        }
+        for task in ("weight", "age")
+        for model, error in (("small", 5), ("base", 1))
+    ]
+    site = task_metrics("classification", classification())
+    reports.append(
+        {**site, "kind": "classification", "task": "site", "model": "base", "baselines": {}}
+    )
+    table = accuracy_table(reports)
+    assert table["name"].tolist() == ["base", "random_forest", "small", "median"][:4] + [
+        "base",
+        "base",
+        "random_forest",
+        "small",
+        "median",
+    ]
+    assert table["task"].tolist() == ["age"] * 4 + ["site"] + ["weight"] * 4
+    assert table.loc[table["task"] == "site", "mae_pooled"].isna().all()
+    assert table.loc[0, "mae_fold_mean"] == 1.0
