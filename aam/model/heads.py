@@ -33,9 +33,13 @@ class DistanceHead(nn.Module):
 
     def forward(self, sample_BD: Tensor) -> Tensor:
         """Return distances [B, B] in fp32."""
-        with torch.autocast(sample_BD.device.type, enabled=False):
-            projected = self.project(sample_BD.float())
-            return self.between(projected, projected)
+        projected = self.projected(sample_BD)
+        return self.between(projected, projected)
+
+    def projected(self, sample_ND: Tensor) -> Tensor:
+        """Return the projected embeddings [N, D] in fp32, whatever the arithmetic around."""
+        with torch.autocast(sample_ND.device.type, enabled=False):
+            return self.project(sample_ND.float())
 
     @torch.no_grad()
     def calibrate(self, sample_BD: Tensor, mean: float) -> None:
@@ -46,13 +50,15 @@ class DistanceHead(nn.Module):
 
     def between(self, a_ND: Tensor, b_MD: Tensor) -> Tensor:
         """Return the distances [N, M] of two sets of projected embeddings."""
-        # Embeddings of one study lie close together: far from the origin their squares cancel.
-        center_D = b_MD.detach().mean(dim=0)
-        a_ND, b_MD = a_ND - center_D, b_MD - center_D
-        square = a_ND.square().sum(-1, keepdim=True) + b_MD.square().sum(-1) - 2.0 * a_ND @ b_MD.T
-        # The root has no finite slope at zero, where a sample meets itself.
-        euclidean = square.clamp(min=1e-8).sqrt() * self.log_scale.exp()
-        return 1.0 - torch.exp(-euclidean) if self.bounded else euclidean
+        with torch.autocast(a_ND.device.type, enabled=False):
+            # Embeddings of one study lie close together: far from the origin their squares cancel.
+            center_D = b_MD.detach().mean(dim=0)
+            a_ND, b_MD = a_ND - center_D, b_MD - center_D
+            product_NM = a_ND @ b_MD.T
+            square = a_ND.square().sum(-1, keepdim=True) + b_MD.square().sum(-1) - 2.0 * product_NM
+            # The root has no finite slope at zero, where a sample meets itself.
+            euclidean = square.clamp(min=1e-8).sqrt() * self.log_scale.exp()
+            return 1.0 - torch.exp(-euclidean) if self.bounded else euclidean
 
 
 class NucleotideHead(nn.Module):

@@ -66,7 +66,7 @@ class PretrainingModel(nn.Module):
 
     def projected(self, metric: str, sample_ND: Tensor) -> Tensor:
         """Return the embeddings [N, D] as the head of a metric sees them."""
-        return self.head(metric).project(sample_ND).float()
+        return self.head(metric).projected(sample_ND)
 
     def between(self, metric: str, a_ND: Tensor, b_MD: Tensor) -> Tensor:
         """Return the distances [N, M] of two sets of projected embeddings."""
