@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from aam.data.metadata import read_metadata
 from aam.data.samples import SampleStore
 from aam.data.splits import read_folds
 from aam.data.targets import metadata_column
@@ -45,7 +46,7 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunCo
     """
     metadata = None
     if cfg["report_by"]:
-        metadata = pd.read_parquet(inputs["metadata"]).set_index("sample_id")
+        metadata = read_metadata(inputs["metadata"])
         for column in cfg["report_by"]:
             metadata_column(metadata, column)
     folds = read_folds(inputs["folds"])

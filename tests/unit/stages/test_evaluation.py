@@ -1,0 +1,289 @@
+"""The stages from baselines to summary, on small stores made here."""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from aam.data.samples import SampleStore, write_samples
+from aam.evaluate import baselines as methods
+from aam.evaluate.report import read_predictions, task_metrics
+from aam.stages import (
+    baselines,
+    benchmark_accuracy,
+    plot_benchmark,
+    plot_pretraining,
+    plot_rarefaction,
+    plot_task,
+    summary,
+)
+from aam.stages.entry import RunContext
+from aam.unifrac.store import write_distances
+from aam.util.atomic import write_json
+from aam.util.errors import InputError
+
+SAMPLES, FEATURES = 24, 6
+PNG = b"\x89PNG"
+
+
+@pytest.fixture(autouse=True)
+def few_trees(monkeypatch):
+    monkeypatch.setattr(methods, "TREES", 5)
+
+
+@pytest.fixture
+def inputs(tmp_path: Path) -> dict[str, Path]:
+    """Return stores of two views, distances and metadata in other orders than the folds."""
+    rng = np.random.default_rng(0)
+    ids = [f"{i:04d}" for i in range(SAMPLES)]
+    rows = 2 * SAMPLES
+    counts = rng.integers(1, 50, (rows, FEATURES))
+    counts[:, 0] = np.tile(np.arange(SAMPLES), 2) + 1
+    counts[SAMPLES:] = 1
+    store = SampleStore(
+        sample_ids=ids,
+        views=2,
+        row_view=np.repeat([0, 1], SAMPLES).astype(np.int32),
+        offsets=np.arange(rows + 1, dtype=np.int64) * FEATURES,
+        asvs=np.tile(np.arange(FEATURES, dtype=np.int32), rows),
+        counts=counts.astype(np.int32).ravel(),
+        parent_offsets=np.arange(rows + 1, dtype=np.int64),
+        parents=np.tile(np.arange(SAMPLES, dtype=np.int32), 2),
+        weights=np.ones(rows, dtype=np.float32),
+    )
+    names = ("samples", "distances", "metadata", "folds")
+    paths = {name: tmp_path / "in" / name for name in names}
+    paths["folds"].parent.mkdir()
+    write_samples(paths["samples"], store, {})
+    place = np.arange(SAMPLES, dtype=np.float64)
+    write_distances(paths["distances"], ids, np.abs(place[:, None] - place) / SAMPLES, {})
+    order = rng.permutation(SAMPLES)
+    study = [None if i == 3 else "ab"[i % 2] for i in order]
+    table = pa.table({"sample_id": [ids[i] for i in order], "study": study})
+    pq.write_table(table, paths["metadata"])
+    labelled = rng.permutation(SAMPLES)[:-2]
+    pd.DataFrame(
+        {
+            "sample-id": [ids[i] for i in labelled],
+            "fold": labelled % 3,
+            "observed": [f"{10.0 * i}" for i in labelled],
+            "group": "",
+        }
+    ).to_csv(paths["folds"], sep="\t", index=False)
+    return paths
+
+
+def run_baselines(folder: Path, inputs: dict[str, Path], **cfg) -> dict[str, Path]:
+    outputs = {"predictions": folder / "predictions.tsv", "metrics": folder / "metrics.json"}
+    settings = {"kind": "regression", "seed": 0, "report_by": ["study"], **cfg}
+    baselines.run(settings, inputs=inputs, outputs=outputs, runtime=RunContext(threads=2))
+    return outputs
+
+
+def test_baselines_join_stores_by_sample_and_use_view_zero(tmp_path, inputs):
+    outputs = run_baselines(tmp_path, inputs)
+    table = read_predictions(outputs["predictions"])
+    folds = pd.read_csv(inputs["folds"], sep="\t", dtype=str)
+    for _, part in table.groupby("baseline"):
+        assert part["sample-id"].tolist() == folds["sample-id"].tolist()
+    own = 10.0 * table["sample-id"].astype(float)
+    assert (pd.to_numeric(table["observed"]) == own).all()
+    report = json.loads(outputs["metrics"].read_text())
+    assert report.keys() == {"median", "random_forest", "knn_unifrac", "provenance"}
+    # The ID is both the target and, in view 0, a count and a place: a wrong join is far off.
+    assert report["knn_unifrac"]["mae_pooled"] < 25 < report["median"]["mae_pooled"]
+    assert report["random_forest"]["mae_pooled"] < report["median"]["mae_pooled"]
+    assert report["median"]["mae_by"]["study"].keys() == {"a", "b"}
+
+
+def test_baselines_give_the_same_bytes_again(tmp_path, inputs):
+    first, second = (run_baselines(tmp_path / name, inputs) for name in ("first", "second"))
+    for name in first:
+        assert first[name].read_bytes() == second[name].read_bytes()
+
+
+def test_an_unknown_report_column_stops_before_anything_is_written(tmp_path, inputs):
+    with pytest.raises(InputError, match="'studdy'.*study"):
+        run_baselines(tmp_path, inputs, report_by=["studdy"])
+    assert not (tmp_path / "predictions.tsv").exists()
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    """Return the results of one model and two tasks, as the training stages leave them."""
+    root = tmp_path / "results" / "mouth"
+    pretraining = {
+        "unifrac_pearson": 0.91,
+        "unifrac_mae": 0.04,
+        "nucleotide_accuracy": 0.8,
+        "nucleotide_baseline_accuracy": 0.55,
+        "held_out_samples": 30,
+        "steps": 100,
+        "wall_s": 90.0,
+        "samples_per_s": 512.0,
+        "parameters": 123456,
+    }
+    write_json(root / "pretrain" / "base" / "metrics.json", pretraining)
+    ids = [f"s{i}" for i in range(12)]
+    observed = np.arange(12.0)
+    table = pd.DataFrame({"sample-id": ids, "fold": np.arange(12) % 3, "observed": observed})
+    metadata = pd.DataFrame({"study|id": ["x", "y"] * 6}, index=ids)
+    own, other = (
+        task_metrics("regression", table.assign(predicted=observed + error), metadata, ["study|id"])
+        for error in (1.0, 4.0)
+    )
+    age = root / "finetune" / "base" / "age"
+    write_json(
+        age / "metrics.json",
+        {
+            **own,
+            "model": "base",
+            "task": "age",
+            "kind": "regression",
+            "baselines": {"median": other, "random_forest": {**other, "mae_fold_mean": 2.5}},
+        },
+    )
+    table.assign(predicted=observed + 1).to_csv(age / "predictions.tsv", sep="\t", index=False)
+    site = table.assign(observed=["a", "b"] * 6, predicted=["a", "a"] * 6)
+    site = site.assign(**{"probability:a": 0.6, "probability:b": 0.4})
+    scores = task_metrics("classification", site)
+    better = {**scores, "balanced_accuracy": 0.75}
+    names = {"model": "base", "task": "site", "kind": "classification"}
+    folder = root / "finetune" / "base" / "site"
+    write_json(folder / "metrics.json", {**scores, **names, "baselines": {"knn_unifrac": better}})
+    site.to_csv(folder / "predictions.tsv", sep="\t", index=False)
+    speed = root / "benchmark" / "speed.tsv"
+    speed.parent.mkdir()
+    speed.write_text(
+        "name\tbatch_size\tsamples_per_s\tpeak_memory_mb\tspeedup\n"
+        "naive\t8\t5\t900\t1\nadvanced\t64\t200\t800\t40\nhuge\t64\t\t\t\n"
+    )
+    return root
+
+
+def gather(root: Path) -> dict[str, Path]:
+    outputs = {"table": root / "benchmark/accuracy.tsv", "text": root / "benchmark/accuracy.md"}
+    metrics = sorted(root.glob("finetune/*/*/metrics.json"))
+    benchmark_accuracy.run({}, inputs={"metrics": metrics}, outputs=outputs, runtime=RunContext())
+    return outputs
+
+
+def test_accuracy_has_a_row_per_model_and_baseline(results):
+    outputs = gather(results)
+    table = pd.read_csv(outputs["table"], sep="\t")
+    rows = table[["task", "name", "role"]].to_numpy().tolist()
+    assert rows == [
+        ["age", "base", "model"],
+        ["age", "random_forest", "baseline"],
+        ["age", "median", "baseline"],
+        ["site", "knn_unifrac", "baseline"],
+        ["site", "base", "model"],
+    ]
+    assert table["mae_fold_mean"].tolist()[:3] == [1.0, 2.5, 4.0]
+    page = outputs["text"].read_text()
+    assert "| **base** | 1.00 |" in page
+    assert "| x | 6 | 1.00 | 4.00 | 4.00 |" in page
+
+
+def test_summary_says_what_was_learned_and_its_links_lead_somewhere(results):
+    table = gather(results)["table"]
+    picture = results / "figures" / "finetune" / "base" / "age" / "predictions.png"
+    picture.parent.mkdir(parents=True)
+    picture.write_bytes(PNG)
+    dropped = [results / "inputs" / "dropped.tsv", results / "rarefied" / "view0.dropped.tsv"]
+    for path, text in zip(
+        dropped,
+        (
+            "what\tid\twhy\nsample\tq\tno reads\nfeature\tz\tno reads\n",
+            "sample-id\treads\tdepth\nu\t7\t1000\nw\t9\t1000\n",
+        ),
+        strict=True,
+    ):
+        path.parent.mkdir()
+        path.write_text(text)
+    inputs = {
+        "pretraining": [results / "pretrain" / "base" / "metrics.json"],
+        "finetuning": sorted(results.glob("finetune/*/*/metrics.json")),
+        "predictions": [],
+        "benchmark": [results / "benchmark" / "speed.tsv", table],
+        "figures": [picture],
+        "dropped": dropped,
+    }
+    page = results / "summary.md"
+    summary.run({}, inputs=inputs, outputs={"summary": page}, runtime=RunContext())
+    text = page.read_text()
+    for words in (
+        "Pearson r 0.910",
+        "80.0% of the masked nucleotides",
+        "55.0%",
+        "better than the best baseline, random forest (2.50)",
+        "not better than the best baseline, kNN on UniFrac (0.750)",
+        "40 times as many as naive",
+        "2, with fewer than 1000 reads",
+        "feature: 1, no reads",
+    ):
+        assert words in text
+    links = re.findall(r"\]\(([^)]+)\)", text)
+    assert len(links) == 7
+    assert all((results / link).is_file() for link in links)
+
+
+def test_terminal_summary_is_short_and_names_the_scores(results):
+    lines = summary.terminal_summary(results).splitlines()
+    assert len(lines) == 5
+    assert "UniFrac r 0.910" in lines[1]
+    assert "base 1.00 | random forest 2.50 | training median 4.00" in lines[2]
+
+
+def test_terminal_summary_of_nothing_says_what_to_do(tmp_path):
+    with pytest.raises(InputError, match="make demo"):
+        summary.terminal_summary(tmp_path)
+
+
+def test_plots_come_from_the_recorded_files(results, tmp_path):
+    def records(name: str, content: dict) -> Path:
+        path = tmp_path / f"{name}.parquet"
+        pd.DataFrame(content).to_parquet(path)
+        return path
+
+    curve, dropped = tmp_path / "curve.tsv", tmp_path / "dropped.tsv"
+    curve.write_text("sample-id\tdepth\trichness\nNA\t1\t1.0\nNA\t90\t8.0\n02\t1\t1\n02\t400\t20\n")
+    dropped.write_text("sample-id\treads\tdepth\nNA\t90\t100\n")
+    history = records(
+        "history",
+        {"epoch": [0.5, 1.0], "split": "train", "name": "loss", "value": [2.0, 1.0], "fold": 0},
+    )
+    pairs = {"metric": "unweighted", "observed": [0.1, 0.5, 0.9], "predicted": [0.2, 0.5, 0.7]}
+    embeddings = {
+        "split": ["training", "held-out", "training"],
+        "embedding": [[1, 2], [2, 1], [0, 0]],
+    }
+    age = results / "finetune" / "base" / "age"
+    recorded = {
+        plot_rarefaction: {"curve": curve, "dropped": dropped},
+        plot_pretraining: {
+            "history": history,
+            "pairs": records("pairs", pairs),
+            "embeddings": records("embeddings", embeddings),
+        },
+        plot_task: {
+            "predictions": age / "predictions.tsv",
+            "metrics": age / "metrics.json",
+            "history": history,
+        },
+        plot_benchmark: {
+            "speed": results / "benchmark" / "speed.tsv",
+            "accuracy": gather(results)["table"],
+        },
+    }
+    for stage, inputs in recorded.items():
+        drawn = {name: tmp_path / stage.__name__ / f"{name}.png" for name in inputs}
+        for name in {"dropped", "metrics"} & drawn.keys():
+            del drawn[name]
+        stage.run({"depth": 100}, inputs=inputs, outputs=drawn, runtime=RunContext())
+        assert all(path.read_bytes().startswith(PNG) for path in drawn.values())
