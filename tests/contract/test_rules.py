@@ -74,6 +74,15 @@ def test_outputs_have_names(rule: str) -> None:
     assert len(names(block)) == len(entries)
 
 
+@pytest.mark.parametrize("rule", WORKING)
+def test_outputs_are_those_that_the_stage_writes(rule: str) -> None:
+    stage = re.search(r'code_digest\("aam\.stages\.(\w+)"\)', RULES[rule]["params"])
+    assert stage is not None
+    source = (REPOSITORY / "aam" / "stages" / f"{stage[1]}.py").read_text(encoding="utf-8")
+    written = set(re.findall(r'outputs\["(\w+)"\]', source))
+    assert not written or written == set(names(RULES[rule]["output"]))
+
+
 def test_every_script_belongs_to_a_rule() -> None:
     used = {Path(RULES[rule]["script"].strip('",\n ')).name for rule in WORKING}
     assert used == {path.name for path in (WORKFLOW / "scripts").glob("*.py")}

@@ -17,7 +17,7 @@ rule benchmark_speed:
             category="Benchmark",
             labels={"dataset": "{dataset}", "content": "speed, table"},
         ),
-        page=result("benchmark/speed.md"),
+        text=result("benchmark/speed.md"),
     log:
         result("logs/benchmark_speed.log"),
     benchmark:
