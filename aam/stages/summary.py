@@ -15,9 +15,10 @@ from aam.util.atomic import read_json, write_text
 from aam.util.errors import InputError, problem
 
 WHAT = {
+    "accuracy": "accuracy of all models and baselines",
     "own": "cross-validated predictions",
     "predictions": "predictions for another table",
-    "benchmark": "benchmark",
+    "speed": "speed of training",
     "dropped": "left out",
 }
 """What the tables of an input hold."""
@@ -31,27 +32,31 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunCo
     cfg
         No settings.
     inputs
-        Lists: `pretraining` (`metrics.json`) and, where there are any, `finetuning`
-        (`metrics.json`), `predictions` (TSV, of other tables), `benchmark` (`speed.tsv`,
-        `accuracy.tsv`), `figures` (PNG), `dropped` (TSV).
+        `pretrain` (list of `metrics.json`) and, where there are any, `finetune` (list of
+        `metrics.json`), `speed` and `accuracy` (TSV), `predictions` (list of TSV, for other
+        tables), `figures` (list of PNG), `dropped` (list of TSV).
     outputs
         `summary` (Markdown), in the folder of the dataset's results.
     runtime
         Not used.
     """
     root = outputs["summary"].parent
-    finetuning = inputs.get("finetuning", [])
-    files = {name: inputs.get(name, []) for name in WHAT}
-    files["own"] = [path.with_name("predictions.tsv") for path in finetuning]
-    speed = [path for path in files["benchmark"] if path.name == "speed.tsv"]
+    finetune = inputs.get("finetune", [])
+    listed = {name: inputs.get(name, []) for name in ("predictions", "dropped", "figures")}
+    listed["own"] = [path.with_name("predictions.tsv") for path in finetune]
+    listed |= {name: [inputs[name]] for name in ("speed", "accuracy") if name in inputs}
     results = _results(
         root.name,
-        pretraining=inputs["pretraining"],
-        finetuning=finetuning,
-        speed=speed[0] if speed else None,
-        dropped=files["dropped"],
-        pictures=[_link(root, path) for path in inputs.get("figures", [])],
-        tables=[(what, _link(root, path)) for name, what in WHAT.items() for path in files[name]],
+        pretrain=inputs["pretrain"],
+        finetune=finetune,
+        speed=inputs.get("speed"),
+        dropped=listed["dropped"],
+        pictures=[_link(root, path) for path in listed["figures"]],
+        tables=[
+            (what, _link(root, path))
+            for name, what in WHAT.items()
+            for path in listed.get(name, [])
+        ],
     )
     write_text(outputs["summary"], summary_page(results))
 
@@ -64,8 +69,8 @@ def terminal_summary(results_dir: Path) -> str:
     InputError
         If no model has been pretrained there.
     """
-    pretraining = sorted(results_dir.glob("pretrain/*/metrics.json"))
-    if not pretraining:
+    pretrain = sorted(results_dir.glob("pretrain/*/metrics.json"))
+    if not pretrain:
         raise problem(
             results_dir,
             "no pretrain/<model>/metrics.json below it",
@@ -75,8 +80,8 @@ def terminal_summary(results_dir: Path) -> str:
     speed = results_dir / "benchmark" / "speed.tsv"
     results = _results(
         results_dir.name,
-        pretraining=pretraining,
-        finetuning=sorted(results_dir.glob("finetune/*/*/metrics.json")),
+        pretrain=pretrain,
+        finetune=sorted(results_dir.glob("finetune/*/*/metrics.json")),
         speed=speed if speed.is_file() else None,
     )
     lines = terminal_lines(results)
@@ -89,8 +94,8 @@ def terminal_summary(results_dir: Path) -> str:
 def _results(
     dataset: str,
     *,
-    pretraining: Iterable[Path],
-    finetuning: Iterable[Path],
+    pretrain: Iterable[Path],
+    finetune: Iterable[Path],
     speed: Path | None,
     dropped: Iterable[Path] = (),
     pictures: Sequence[str] = (),
@@ -98,8 +103,8 @@ def _results(
 ) -> Results:
     return Results(
         dataset=dataset,
-        pretraining={path.parent.name: read_json(path) for path in pretraining},
-        tasks=[read_json(path) for path in finetuning],
+        pretraining={path.parent.name: read_json(path) for path in pretrain},
+        tasks=[read_json(path) for path in finetune],
         speed=None if speed is None else pd.read_csv(speed, sep="\t"),
         dropped=[sentence for path in dropped for sentence in _dropped_sentences(path)],
         pictures=pictures,

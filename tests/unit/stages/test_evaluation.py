@@ -207,10 +207,10 @@ def test_summary_says_what_was_learned_and_its_links_lead_somewhere(results):
         path.parent.mkdir()
         path.write_text(text)
     inputs = {
-        "pretraining": [results / "pretrain" / "base" / "metrics.json"],
-        "finetuning": sorted(results.glob("finetune/*/*/metrics.json")),
-        "predictions": [],
-        "benchmark": [results / "benchmark" / "speed.tsv", table],
+        "pretrain": [results / "pretrain" / "base" / "metrics.json"],
+        "finetune": sorted(results.glob("finetune/*/*/metrics.json")),
+        "speed": results / "benchmark" / "speed.tsv",
+        "accuracy": table,
         "figures": [picture],
         "dropped": dropped,
     }
