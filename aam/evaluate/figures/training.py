@@ -81,6 +81,7 @@ def _draw_panel(axes: Axes, panel: Panel, part: pd.DataFrame) -> None:
     number = part["fold"].nunique() if "fold" in part else 1
     alone = part["split"].nunique() == 1
     labelled: set[str] = set()
+    part = part.sort_values("name", key=lambda name: name.map(names.index), kind="stable")
     for key, line in part.groupby(runs, sort=False):
         name, split = str(key[0]), str(key[1])
         label = NAMES.get(name.removesuffix(panel.suffix), plain(name.removesuffix(panel.suffix)))
@@ -111,7 +112,7 @@ def _draw_panel(axes: Axes, panel: Panel, part: pd.DataFrame) -> None:
     axes.set_ylabel(panel.label)
     axes.set_xlim(left=0)
     if len(labelled) > 1:
-        if len(labelled) > 2 and axes.get_yscale() == "linear":
+        if panel.label == "accuracy":
             low, high = axes.get_ylim()
-            axes.set_ylim(low - 0.35 * (high - low), high)
+            axes.set_ylim(max(0.0, low - 0.35 * (high - low)), high)
         axes.legend()
