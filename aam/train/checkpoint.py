@@ -1,6 +1,7 @@
 """Complete, atomic checkpoints of a training run, in a folder that is no declared output."""
 
 import logging
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -48,9 +49,9 @@ class Checkpoints:
         return None
 
     def clear(self) -> None:
-        """Delete the checkpoints of a finished run."""
-        for path in self._files():
-            path.unlink()
+        """Delete the folder of a finished run, with what a killed process left half-written."""
+        if self.folder is not None and self.folder.exists():
+            shutil.rmtree(self.folder)
 
     def _files(self) -> list[Path]:
         return [] if self.folder is None else sorted(self.folder.glob("step-*.pt"))

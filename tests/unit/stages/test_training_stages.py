@@ -1,0 +1,267 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+from safetensors.numpy import load_file
+
+from aam.model.store import load_config
+from aam.stages import finetune, predict, pretrain
+from aam.stages.entry import RunContext
+from aam.train.ensemble import Ensemble
+from aam.train.loop import TimeIsUp
+from aam.train.records import MARGIN_S
+from aam.util.atomic import read_json
+from aam.util.errors import InputError
+
+PRETRAINING = ("model", "metrics", "history", "embeddings", "pairs")
+FINETUNING = ("model", "predictions", "metrics", "history")
+
+
+def run_pretraining(study, folder: Path, **runtime) -> dict[str, Path]:
+    outputs = {name: folder / name for name in PRETRAINING}
+    pretrain.run(
+        study.pretrain_slice(),
+        inputs=study.pretraining_inputs,
+        outputs=outputs,
+        runtime=RunContext(work=folder / "work", **runtime),
+    )
+    return outputs
+
+
+def run_finetuning(study, folder: Path, task: str, model: Path | None) -> dict[str, Path]:
+    outputs = {name: folder / name for name in FINETUNING}
+    inputs = study.task_inputs(task)
+    finetune.run(
+        study.finetune_slice(task),
+        inputs=inputs if model is None else {**inputs, "model": model},
+        outputs=outputs,
+        runtime=RunContext(work=folder / "work"),
+    )
+    return outputs
+
+
+@pytest.fixture(scope="module")
+def pretrained(study, tmp_path_factory) -> dict[str, Path]:
+    return run_pretraining(study, tmp_path_factory.mktemp("pretrained"))
+
+
+@pytest.fixture(scope="module")
+def finetuned(study, pretrained, tmp_path_factory) -> dict[str, dict[str, Path]]:
+    return {
+        task: run_finetuning(
+            study,
+            tmp_path_factory.mktemp(task),
+            task,
+            None if task == "scratch" else pretrained["model"],
+        )
+        for task in ("age", "site", "scratch")
+    }
+
+
+def columns_of(path: Path) -> dict[str, str]:
+    return {field.name: str(field.type) for field in pq.read_schema(path)}
+
+
+def test_pretraining_reports_what_the_contract_names(pretrained, study):
+    metrics = read_json(pretrained["metrics"])
+    names = {
+        *("unifrac_pearson", "unifrac_mae", "nucleotide_accuracy", "nucleotide_baseline_accuracy"),
+        *("steps", "wall_s", "samples_per_s", "peak_memory_mb", "parameters"),
+        *("model_flop_utilisation", "faith_pd_pearson", "provenance"),
+    }
+    assert names <= set(metrics)
+    assert metrics["unifrac_pearson"] == metrics["unweighted_pearson"]
+    assert metrics["steps"] == 2 * 3
+    assert (metrics["training_samples"], metrics["held_out_samples"]) == (16, 4)
+    assert metrics["wall_s"] > 0
+    assert metrics["samples_per_s"] == pytest.approx(2 * 16 / metrics["wall_s"])
+    assert set(json.loads(metrics["provenance"]["aam.inputs"])) == set(study.pretraining_inputs)
+
+
+def test_pretraining_writes_the_tables_of_the_contract(pretrained, study):
+    ids = study.tiny.store.sample_ids
+    assert columns_of(pretrained["history"]) == {
+        "step": "int64",
+        "epoch": "double",
+        "split": "string",
+        "name": "string",
+        "value": "double",
+    }
+    assert columns_of(pretrained["pairs"]) == {
+        "metric": "string",
+        "observed": "float",
+        "predicted": "float",
+    }
+    embeddings = pq.read_table(pretrained["embeddings"])
+    assert embeddings.column("sample_id").to_pylist() == ids
+    assert embeddings.schema.field("embedding").type.list_size == 16
+    assert embeddings.column("split").to_pylist().count("held-out") == 4
+    pairs = pd.read_parquet(pretrained["pairs"])
+    assert pairs["metric"].tolist() == ["unweighted"] * 6
+    metrics = read_json(pretrained["metrics"])
+    error = (pairs["observed"] - pairs["predicted"]).abs().mean()
+    assert error == pytest.approx(metrics["unifrac_mae"], abs=1e-5)
+    for name in ("history", "pairs", "embeddings"):
+        assert b"aam.settings" in pq.read_schema(pretrained[name]).metadata
+
+
+def test_pretraining_leaves_a_model_and_no_scratch_files(pretrained):
+    config = load_config(pretrained["model"])
+    assert config["kind"] == "pretrained"
+    assert config["architecture"]["max_length_bp"] == 20
+    assert config["distances"] == ["unweighted", "faith_pd"]
+    assert not (pretrained["model"].parent / "work").exists()
+
+
+def test_two_runs_give_the_same_bytes(study, pretrained, tmp_path):
+    again = run_pretraining(study, tmp_path, workers=2, checkpoint_every_s=0.0)
+    for name in ("history", "pairs", "embeddings", "model/model.safetensors", "model/config.json"):
+        here, there = (outputs["model"].parent / name for outputs in (again, pretrained))
+        assert here.read_bytes() == there.read_bytes(), name
+
+
+def test_the_time_limit_ends_pretraining_with_nothing_declared_written(study, pretrained, tmp_path):
+    for _ in range(6 - 1):
+        with pytest.raises(TimeIsUp):
+            run_pretraining(study, tmp_path, time_limit_s=MARGIN_S - 1)
+        assert [path.name for path in tmp_path.iterdir()] == ["work"]
+    outputs = run_pretraining(study, tmp_path, time_limit_s=MARGIN_S - 1)
+    weights = "model.safetensors"
+    expected = (pretrained["model"] / weights).read_bytes()
+    assert (outputs["model"] / weights).read_bytes() == expected
+
+
+def killed(moment: str, spec: dict, folder: Path) -> None:
+    """Pretrain in a new process that does not live to see the end."""
+    work = folder / "work"
+    asked = folder / "specification.json"
+    asked.write_text(json.dumps({**spec, "moment": moment, "work": str(work)}))
+    script = Path(__file__).with_name("killed_pretraining.py")
+    process = subprocess.Popen(
+        [sys.executable, str(script), str(asked)], env={**os.environ, "OMP_NUM_THREADS": "1"}
+    )
+    try:
+        while moment == "in training" and process.poll() is None:
+            if list(work.glob("step-*.pt")):
+                process.kill()
+            time.sleep(0.01)
+        assert process.wait(60) == -signal.SIGKILL, moment
+    finally:
+        process.kill()
+
+
+def test_a_run_killed_again_and_again_ends_with_the_same_bytes(study, pretrained, tmp_path):
+    inputs = {
+        name: [str(p) for p in value] if isinstance(value, list) else str(value)
+        for name, value in study.pretraining_inputs.items()
+    }
+    outputs = {name: str(tmp_path / name) for name in PRETRAINING}
+    spec = {"cfg": study.pretrain_slice(), "inputs": inputs, "outputs": outputs}
+    moments = {"in training": 1, "in a checkpoint": 3, "in an output": 6}
+    for moment, done in moments.items():
+        killed(moment, spec, tmp_path)
+        steps = sorted(path.name for path in (tmp_path / "work").glob("step-*.pt"))
+        assert steps[-1] == f"step-{done:09d}.pt"
+        assert not (tmp_path / "model").exists()
+        assert not (tmp_path / "metrics").exists()
+    found = run_pretraining(study, tmp_path)
+    for name in ("history", "pairs", "embeddings", "model/model.safetensors", "model/config.json"):
+        expected = (pretrained["model"].parent / name).read_bytes()
+        assert (found["model"].parent / name).read_bytes() == expected, name
+    assert not (tmp_path / "work").exists()
+
+
+def test_finetuning_reports_what_the_contract_names(finetuned, study):
+    age, site = (read_json(finetuned[task]["metrics"]) for task in ("age", "site"))
+    assert {"mae_fold_mean", "mae_fold_sd", "mae_pooled", "r2_pooled"} <= set(age)
+    assert {"accuracy", "balanced_accuracy", "macro_f1", "roc_auc"} <= set(site)
+    assert set(age["mae_by"]["site"]) == {"gut", "skin"}
+    assert age["baselines"] == {"median": {"n": 3}}
+    assert (age["task"], age["model"], age["kind"]) == ("age", "small", "regression")
+    assert (age["encoder"], site["encoder"]) == ("full", "frozen")
+    assert read_json(finetuned["scratch"]["metrics"])["start"] == "scratch"
+    assert columns_of(finetuned["age"]["history"])["fold"] == "int64"
+    history = pd.read_parquet(finetuned["age"]["history"])
+    assert set(history["fold"]) == {0, 1}
+
+
+def test_every_labelled_sample_is_predicted_once(finetuned, study):
+    for task in ("age", "site", "scratch"):
+        kinds = {"sample-id": str}
+        folds = pd.read_csv(study.files[f"{task}.tsv"], sep="\t", dtype=kinds)
+        table = pd.read_csv(finetuned[task]["predictions"], sep="\t", dtype=kinds)
+        for column in ("sample-id", "fold", "observed"):
+            assert table[column].tolist() == folds[column].tolist()
+        assert table["predicted"].notna().all()
+    classes = pd.read_csv(finetuned["site"]["predictions"], sep="\t")
+    shares = classes[["probability:gut", "probability:skin"]]
+    assert (shares.sum(axis=1) - 1).abs().max() < 1e-5
+    assert classes["predicted"].tolist() == [
+        "gut" if gut > skin else "skin" for gut, skin in shares.to_numpy()
+    ]
+
+
+def test_the_starts_are_what_they_are_called(finetuned, pretrained):
+    """A frozen encoder is the pretrained one; the folds of a fine-tuned one go apart."""
+
+    def encoder(path: Path) -> dict[str, np.ndarray]:
+        state = load_file(path / "model.safetensors")
+        return {name: value for name, value in state.items() if name.startswith("encoder.")}
+
+    start = encoder(pretrained["model"])
+    for task, stays in (("site", True), ("age", False), ("scratch", False)):
+        folds = [encoder(finetuned[task]["model"] / f"fold{fold}") for fold in range(2)]
+        for fold in folds:
+            assert set(fold) == set(start)
+            assert all(np.array_equal(fold[n], start[n]) for n in start) == stays, task
+    assert not any(finetuned[task]["model"].parent.joinpath("work").exists() for task in finetuned)
+
+
+def test_a_missing_pretrained_model_is_one_message(study, tmp_path):
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match=r"empty.*no config\.json"):
+        run_finetuning(study, tmp_path, "age", tmp_path / "empty")
+    assert not (tmp_path / "predictions").exists()
+
+
+@pytest.mark.parametrize("task", ["age", "site"])
+def test_the_model_of_a_fold_predicts_its_samples_again_from_the_table(finetuned, study, task):
+    known = pd.read_csv(
+        finetuned[task]["predictions"], sep="\t", dtype={"sample-id": str}, index_col="sample-id"
+    )
+    ensemble = Ensemble.load(finetuned[task]["model"])
+    for fold, predictor in enumerate(ensemble.predictors):
+        found = replace(ensemble, predictors=[predictor]).predict(
+            study.tiny.table, study.tiny.sequences
+        )
+        expected = known[known["fold"] == fold]
+        assert not found["unseen_asvs"].any()
+        column = "predicted" if task == "age" else "probability:gut"
+        np.testing.assert_allclose(
+            found.loc[expected.index, column].astype(float), expected[column], rtol=5e-3
+        )
+
+
+def test_prediction_writes_metadata_that_qiime_reads(finetuned, study, tmp_path):
+    outputs = {"predictions": tmp_path / "new.tsv"}
+    inputs = {"table": study.files["table.biom"], "model": finetuned["site"]["model"]}
+    predict.run({}, inputs=inputs, outputs=outputs, runtime=RunContext())
+    table = pd.read_csv(outputs["predictions"], sep="\t", dtype={"sample-id": str})
+    assert list(table.columns) == [
+        "sample-id",
+        "predicted",
+        "probability:gut",
+        "probability:skin",
+        "unseen_asvs",
+    ]
+    assert table["sample-id"].tolist() == study.tiny.table.sample_ids
+    assert not table["unseen_asvs"].any()
