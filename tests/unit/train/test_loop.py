@@ -53,9 +53,13 @@ def train(devices, quick, new_model, new_feed):
     return run
 
 
+@pytest.mark.parametrize("log_points", [200, 3])
 @pytest.mark.parametrize("dropout", [0.0, 0.3])
 @pytest.mark.parametrize("fused", [True, False])
-def test_an_interrupted_run_ends_as_one_that_never_was(train, new_feed, tmp_path, dropout, fused):
+def test_an_interrupted_run_ends_as_one_that_never_was(
+    train, new_feed, tmp_path, monkeypatch, log_points, dropout, fused
+):
+    monkeypatch.setattr("aam.train.loop.LOG_POINTS", log_points)
     settings = {"dropout": dropout, "fused": fused}
     weights, progress = train(**settings)
     for broken in (1, 4, 5, 9):
