@@ -91,15 +91,15 @@ class Checkout:
             check=False,
         )
 
-    def configured(self, settings: Mapping[str, Any]) -> list[str]:
-        """Write a configuration, and return the arguments that name it."""
+    def configured(self, **change: Any) -> list[str]:
+        """Write the tiny study's configuration, and return the arguments that name it."""
         path = self.root / "tiny.yaml"
-        path.write_text(yaml.safe_dump(dict(settings), sort_keys=False), encoding="utf-8")
+        path.write_text(yaml.safe_dump(merged(TINY, change), sort_keys=False), encoding="utf-8")
         return ["--cores", "2", "--configfile", str(path)]
 
     def run(self, *targets: str, **change: Any) -> subprocess.CompletedProcess[str]:
         """Carry out the tiny study, with some settings changed."""
-        return self.snakemake(*self.configured(merged(TINY, change)), "--", *targets)
+        return self.snakemake(*self.configured(**change), "--", *targets)
 
     def planned(self, **change: Any) -> Counter[str]:
         """Return how many jobs of each rule a dry run would start, targets left out."""
@@ -115,7 +115,7 @@ class Checkout:
 
     def dry_run(self, **change: Any) -> str:
         """Return what a dry run prints."""
-        done = self.snakemake(*self.configured(merged(TINY, change)), "--dry-run")
+        done = self.snakemake(*self.configured(**change), "--dry-run")
         assert done.returncode == 0, done.stdout[-4000:]
         return done.stdout
 

@@ -126,7 +126,7 @@ LOGIC: dict[str, tuple[str, str, str, Counter[str]]] = {
         "stages/rarefy.py",
         "reads < cfg",
         "reads <= cfg",
-        Counter(rarefy=2) + AFTER_RAREFYING,
+        Counter(rarefy=2, plot_rarefaction=1) + AFTER_RAREFYING,
     ),
     "tokenize": (
         "stages/tokenize.py",
@@ -169,6 +169,13 @@ def test_logic_of_a_stage(completed: Any, stage: str) -> None:
 def test_words_are_not_logic(completed: Any, module: str, old: str, new: str) -> None:
     with edited(completed.root, module, old, new):
         assert completed.planned() == Counter()
+
+
+def test_a_colour_costs_pictures_only(completed: Any) -> None:
+    with edited(completed.root, "evaluate/figures/style.py", '"#0072B2"', '"#000080"'):
+        planned = completed.planned()
+    assert planned["plot_task"] == 4
+    assert {name for name in planned if not name.startswith("plot_")} == {"summary"}
 
 
 def test_everything_touched(completed: Any) -> None:
