@@ -9,7 +9,6 @@ VENV := .venv
 BIN := $(CURDIR)/$(VENV)/bin
 CORES ?= $(shell n=$$(getconf _NPROCESSORS_ONLN); echo $$(( n > 2 ? n : 2 )))
 STAMP := $(VENV)/.installed
-export PATH := $(BIN):$(PATH)
 
 .PHONY: help env demo test lint bench clean
 
@@ -26,22 +25,22 @@ $(STAMP): pyproject.toml constraints.txt workflow/install_system.sh
 	touch $@
 
 demo: env ## run the whole workflow on the embedded data set and print a summary
-	snakemake --cores $(CORES) --configfile config/config.yaml
-	python -m aam.stages.summary results/demo
+	$(BIN)/snakemake --cores $(CORES) --configfile config/config.yaml
+	$(BIN)/python -m aam.stages.summary results/demo
 
 lint: env ## check style, types, imports and the workflow
-	ruff check .
-	ruff format --check .
-	mypy
-	lint-imports
-	snakefmt --check Snakefile workflow
-	snakemake --lint
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/snakefmt --check Snakefile workflow
+	$(BIN)/snakemake --lint
 
 test: env lint ## run the linters and all tests
-	pytest
+	$(BIN)/pytest
 
 bench: env ## time the modes of training on the embedded data set
-	snakemake --cores $(CORES) --configfile config/config.yaml --forcerun benchmark_speed -- results/demo/benchmark/speed.tsv
+	$(BIN)/snakemake --cores $(CORES) --configfile config/config.yaml --forcerun benchmark_speed -- results/demo/benchmark/speed.tsv
 	cat results/demo/benchmark/speed.md
 
 clean: ## remove the environment and the results of the embedded data set
