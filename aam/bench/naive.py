@@ -18,6 +18,7 @@ from aam.model.batch import AsvBlock, Batch, Masked, SampleBlock
 from aam.model.encoder import Encoded, Encoder
 from aam.train.feed import Feed
 from aam.train.masking import Masker
+from aam.util.errors import problem
 
 ASVS_PER_CHUNK = 256
 
@@ -61,7 +62,13 @@ def assemble_naive(
     for number, row in enumerate(rows_B):
         held = slice(store.offsets[row], store.offsets[row + 1])
         richness = held.stop - held.start
-        assert richness <= asvs_per_sample, f"a sample has {richness} ASVs"
+        if richness > asvs_per_sample:
+            raise problem(
+                "configuration key benchmark.naive_asvs",
+                str(asvs_per_sample),
+                f"at least {richness}, the ASVs of the richest sample in the batch",
+                "raise it: the naive mode pads every sample to it",
+            )
         asvs_BA[number, :richness] = store.asvs[held]
         counts_BA[number, :richness] = store.counts[held]
     present_BA = asvs_BA >= 0

@@ -7,12 +7,13 @@ import math
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import batch_norm, gelu
 
 from aam.model.batch import Masked
 
 
 class DistanceHead(nn.Module):
-    """Distances of all pairs of samples from a projection of their embeddings.
+    """Distances of all pairs of samples from a projection of their standardized embeddings.
 
     The projection's Euclidean distance is mapped by 1 - exp(-x), whose scale the projection learns;
     `unbounded` metrics are left as they are.
@@ -27,6 +28,7 @@ class DistanceHead(nn.Module):
 
     def __init__(self, width: int, *, bounded: bool) -> None:
         super().__init__()
+        self.standardize = nn.BatchNorm1d(width, affine=False)
         self.project = nn.Linear(width, width, bias=False)
         self.log_scale = nn.Parameter(torch.zeros(()))
         self.bounded = bounded
@@ -39,12 +41,13 @@ class DistanceHead(nn.Module):
     def projected(self, sample_ND: Tensor) -> Tensor:
         """Return the projected embeddings [N, D] in fp32, whatever the arithmetic around."""
         with torch.autocast(sample_ND.device.type, enabled=False):
-            return self.project(sample_ND.float())
+            return self.project(self.standardize(sample_ND.float()))
 
     @torch.no_grad()
     def calibrate(self, sample_BD: Tensor, mean: float) -> None:
         """Set the scale so that the mean distance of some untrained embeddings is `mean`."""
-        pairs = torch.pdist(self.project(sample_BD.float()))
+        standard_BD = batch_norm(sample_BD.float(), None, None, training=True)
+        pairs = torch.pdist(self.project(standard_BD))
         wanted = -math.log1p(-min(mean, 0.99)) if self.bounded else mean
         self.log_scale.fill_(math.log(wanted / max(float(pairs.mean()), 1e-6)))
 
@@ -81,8 +84,8 @@ class NucleotideHead(nn.Module):
 class ValueHead(nn.Module):
     """Two layers from a sample embedding to C outputs.
 
-    Embeddings of one study lie close together, so they are standardized first, by what `calibrate`
-    saw.
+    Embeddings of one study lie close together, so they are standardized first: in training by the
+    batch, so that a drift common to all samples has no effect, else by the mean of the batches.
 
     Parameters
     ----------
@@ -90,24 +93,14 @@ class ValueHead(nn.Module):
         Width of the embedding; number of outputs.
     """
 
-    mean_D: Tensor
-    deviation_D: Tensor
-
     def __init__(self, width: int, outputs: int) -> None:
         super().__init__()
-        self.register_buffer("mean_D", torch.zeros(width))
-        self.register_buffer("deviation_D", torch.ones(width))
+        self.standardize = nn.BatchNorm1d(width, affine=False)
         self.hidden = nn.Linear(width, width)
         self.dropout = nn.Dropout(0.0)
         self.out = nn.Linear(width, outputs)
 
-    def calibrate(self, sample_BD: Tensor) -> None:
-        """Take mean and deviation from the embeddings of training samples."""
-        self.mean_D.copy_(sample_BD.mean(dim=0))
-        self.deviation_D.copy_(sample_BD.std(dim=0).clamp(min=1e-3))
-
     def forward(self, sample_BD: Tensor) -> Tensor:
         """Return [B, C] in fp32."""
-        standard_BD = (sample_BD.float() - self.mean_D) / self.deviation_D
-        hidden = torch.nn.functional.gelu(self.hidden(standard_BD))
+        hidden = gelu(self.hidden(self.standardize(sample_BD.float())))
         return self.out(self.dropout(hidden)).float()

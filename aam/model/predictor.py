@@ -89,4 +89,4 @@ def load_predictor(
     )
     predictor = Predictor(encoder, Target.from_plain(config["target"]), seed=0)
     load_weights(directory, predictor)
-    return predictor, config
+    return predictor.eval(), config

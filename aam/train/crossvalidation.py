@@ -29,7 +29,6 @@ from aam.train.loop import Pace, Record, fit
 from aam.util.seeds import seed_of
 
 logger = logging.getLogger(__name__)
-CALIBRATION_SAMPLES = 512
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,7 +136,6 @@ class CrossValidation:
                 load_weights(directory, predictor)
                 return predictor, config["history"]
         feed = self._feed(target, is_training, fold, embedding_RD)
-        self._calibrate(predictor, feed, embedding_RD)
         set_dropout(predictor, self.settings.dropout)
         encoder.requires_grad_(embedding_RD is None)
         checkpoints = Checkpoints(self.work / f"fold{fold}", f"{self.fingerprint}-fold{fold}")
@@ -154,19 +152,6 @@ class CrossValidation:
         predictor.save(directory, {**about, **extra})
         checkpoints.clear()
         return predictor, progress.history
-
-    def _calibrate(
-        self, predictor: Predictor, feed: Feed, embedding_RD: torch.Tensor | None
-    ) -> None:
-        """Let the head see the spread of some training samples' embeddings."""
-        rows = feed.samples[:CALIBRATION_SAMPLES]
-        if embedding_RD is None:
-            chosen_RD = embed_samples(
-                predictor.encoder, self.store, self.tokens, rows, self.devices
-            )
-        else:
-            chosen_RD = embedding_RD[torch.from_numpy(rows)]
-        predictor.head.calibrate(chosen_RD.to(predictor.head.mean_D.device))
 
     def _feed(
         self,

@@ -1,5 +1,6 @@
 """Where and in which arithmetic a model runs: the only module that knows Lightning Fabric."""
 
+import logging
 import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,6 +27,7 @@ class Devices:
     def __init__(self, precision: str, threads: int) -> None:
         torch.set_num_threads(max(1, threads))
         torch.set_float32_matmul_precision("high")
+        logging.getLogger("lightning_fabric.utilities.rank_zero").setLevel(logging.WARNING)
         self.precision = precision
         self._fabric = Fabric(accelerator="auto", devices=1, precision=_PRECISION[precision])
 

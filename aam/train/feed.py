@@ -55,8 +55,8 @@ class Feed(Dataset[Batch]):
 
     @property
     def steps_per_epoch(self) -> int:
-        """Batches that the samples are divided into, of nearly equal sizes."""
-        return -(-len(self.samples) // self.batch_size)
+        """Batches that the samples are divided into: of nearly equal sizes, of two at least."""
+        return max(1, min(-(-len(self.samples) // self.batch_size), len(self.samples) // 2))
 
     def __len__(self) -> int:
         """Return the number of steps of the whole run."""

@@ -82,7 +82,5 @@ def calibrate(model: PretrainingModel, feed: Feed) -> None:
     batch = feed[0]
     sample_BD = model.encoder(batch).sample_BD
     pairs = batch.size * (batch.size - 1)
-    if model.faith_pd is not None:
-        model.faith_pd.calibrate(sample_BD)
     for metric, true_BB in batch.distances.items():
         model.head(metric).calibrate(sample_BD, float(true_BB.sum()) / pairs)

@@ -50,7 +50,7 @@ class Finetuning(Training):
 
     epochs: int = Field(6, ge=1)
     """Passes over the training samples of a fold."""
-    learning_rate: float = Field(5e-4, gt=0)
+    learning_rate: float = Field(3e-4, gt=0)
     """Peak learning rate of AdamW."""
     dropout: float = Field(0.1, ge=0, lt=1)
     """Dropout in every block."""

@@ -15,11 +15,11 @@ def embeddings(rows: int = 12, seed: int = 0) -> torch.Tensor:
 @pytest.mark.parametrize("bounded", [True, False])
 def test_distances_follow_the_formula(bounded):
     torch.manual_seed(0)
-    head, x = DistanceHead(16, bounded=bounded), embeddings()
+    head, x = DistanceHead(16, bounded=bounded).eval(), embeddings()
     with torch.no_grad():
         head.log_scale.fill_(-1.0)
         found = head(x)
-        euclidean = torch.cdist(head.project(x), head.project(x)) * np.exp(-1)
+        euclidean = torch.cdist(head.projected(x), head.projected(x)) * np.exp(-1)
     expected = 1 - torch.exp(-euclidean) if bounded else euclidean
     apart = ~torch.eye(12, dtype=torch.bool)
     torch.testing.assert_close(found[apart], expected[apart], atol=1e-5, rtol=0)
@@ -68,17 +68,21 @@ def test_nucleotide_logits_are_those_of_each_masked_position():
     torch.testing.assert_close(logits, everything[[0, 0, 3], [0, 14, 7]])
 
 
-def test_value_heads_standardize_what_they_were_calibrated_on():
+def test_a_drift_common_to_all_samples_changes_no_value_in_training():
     torch.manual_seed(0)
     head, x = ValueHead(16, 2), embeddings(50)
-    head.calibrate(x)
-    expected = head(x)
-    head.calibrate(x * 20 + 3)
-    torch.testing.assert_close(head(x * 20 + 3), expected, atol=1e-4, rtol=0)
-    assert torch.isfinite(head(x)).all()
+    torch.testing.assert_close(head(x * 20 + 3), head(x), atol=1e-4, rtol=0)
+
+
+def test_a_trained_value_head_treats_each_sample_alone():
+    head, x = ValueHead(16, 2), embeddings(50)
+    for _ in range(5):
+        head(x)
+    head.eval()
+    torch.testing.assert_close(head(x[:1]), head(x)[:1])
 
 
 def test_a_constant_embedding_does_not_break_the_standardization():
     head = ValueHead(16, 1)
-    head.calibrate(torch.ones(10, 16))
-    assert torch.isfinite(head(torch.ones(3, 16))).all()
+    assert torch.isfinite(head(torch.ones(10, 16))).all()
+    assert torch.isfinite(head.eval()(torch.ones(1, 16))).all()

@@ -61,11 +61,13 @@ def test_classes_are_those_of_all_samples_in_alphabetical_order():
 @pytest.mark.parametrize("target", [AGE, SITE])
 def test_a_predictor_rebuilds_itself_from_its_directory_alone(tiny, new_encoder, tmp_path, target):
     predictor = Predictor(new_encoder(20, patch_bp=4), target, seed=3)
-    predictor.head.calibrate(torch.randn(9, 16))
+    predictor.head(torch.randn(9, 16))
+    predictor.eval()
     batch = assemble(tiny.store, tiny.tokens, np.arange(6))
     predictor.save(tmp_path / "model", {"remark": "0001"})
     loaded, config = load_predictor((tmp_path / "model").rename(tmp_path / "elsewhere"))
     assert loaded.target == target
+    loaded.eval()
     assert config["remark"] == "0001"
     with torch.no_grad():
         expected = predictor.head(predictor.encoder(batch).sample_BD)

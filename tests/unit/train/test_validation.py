@@ -53,7 +53,7 @@ def test_scores_are_those_of_the_distances_of_the_head(scored, new_model, precis
     found = scored.score(model, devices)
     embedding = embed_samples(model.encoder, scored.store, scored.tokens, HELD_OUT, devices)
     with torch.no_grad():
-        predicted = model.head("unweighted")(embedding).numpy()
+        predicted = model.head("unweighted").eval()(embedding).numpy()
     above = np.triu_indices(len(HELD_OUT), 1)
     true = scored.distances["unweighted"][0][np.ix_(HELD_OUT, HELD_OUT)]
     correlation = np.corrcoef(true[above], predicted[above])[0, 1]
@@ -68,7 +68,7 @@ def test_recorded_pairs_are_those_of_the_head(scored, new_model, precision):
     true, predicted = scored.recorded_pairs(model, devices, seed=0)["unweighted"]
     embedding = embed_samples(model.encoder, scored.store, scored.tokens, HELD_OUT, devices)
     with torch.no_grad():
-        matrix = model.head("unweighted")(embedding).numpy()
+        matrix = model.head("unweighted").eval()(embedding).numpy()
     above = np.triu_indices(len(HELD_OUT), 1)
     np.testing.assert_allclose(predicted, matrix[above], atol=1e-5)
     expected = scored.distances["unweighted"][0][np.ix_(HELD_OUT, HELD_OUT)][above]
