@@ -1,5 +1,6 @@
 """The door between a Snakemake script and a stage."""
 
+import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -24,7 +25,7 @@ class RunContext:
     work: Path | None = None
     """Folder for checkpoints and scratch files, outside of the declared outputs."""
     time_limit_s: float | None = None
-    """Wall-clock seconds granted, if there is a limit."""
+    """Wall-clock seconds that a scheduler granted; None: no limit."""
     log_every_s: float = 10.0
     """Seconds between progress lines."""
     checkpoint_every_s: float = 60.0
@@ -46,7 +47,8 @@ def main(run: Callable[..., None], snakemake: Any) -> None:
     log.start(Path(snakemake.log[0]) if snakemake.log else None)
     settings = snakemake.config.get("runtime") or {}
     work = snakemake.params.get("work")
-    minutes = snakemake.resources.get("runtime")
+    # Only a scheduler ends a job at its limit: on a workstation a long training goes on.
+    minutes = snakemake.resources.get("runtime") if "SLURM_JOB_ID" in os.environ else None
     context = RunContext(
         threads=snakemake.threads,
         workers=int(settings.get("workers", 2)),

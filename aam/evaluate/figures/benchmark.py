@@ -24,7 +24,7 @@ def draw_speed(speed: pd.DataFrame, path: Path) -> None:
         PNG to write.
     """
     names = [
-        f"{short(plain(str(row.name_)), 24)}, batch {row.batch_size}"
+        f"{short(plain(str(row.name_)), 40)}, batch {row.batch_size}"
         for row in speed.rename(columns={"name": "name_"}).itertuples()
     ]
     rate = speed["samples_per_s"].to_numpy(dtype=float)

@@ -7,6 +7,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, NullFormatter
 from numpy.typing import NDArray
 from sklearn.decomposition import PCA
 
@@ -15,6 +16,10 @@ from aam.evaluate.labels import plain
 
 BINS = 45
 SPLITS = {"training": BLUE, "held-out": VERMILION}
+
+
+def _count(value: float, _: int) -> str:
+    return f"{value:g}"
 
 
 def draw_pairs(pairs: pd.DataFrame, path: Path) -> None:
@@ -67,7 +72,11 @@ def _draw_metric(
         cmap="viridis_r",
         linewidths=0.1,
     )
-    figure.colorbar(cells, cax=axes.inset_axes((1.03, 0, 0.045, 1)), label="pairs per cell")
+    bar = axes.inset_axes((1.03, 0, 0.045, 1))
+    figure.colorbar(cells, cax=bar, label="pairs per cell", format=FuncFormatter(_count))
+    # Below a decade there is no room for powers of ten, and one label would not make a scale.
+    few = np.max(cells.get_array()) < 20
+    bar.yaxis.set_minor_formatter(FuncFormatter(_count) if few else NullFormatter())
     axes.plot(limits, limits, color=BLACK, linewidth=1, linestyle="--", label="identity")
     axes.set(xlim=limits, ylim=limits, aspect="equal")
     varies = np.ptp(observed) > 0 and np.ptp(predicted) > 0
