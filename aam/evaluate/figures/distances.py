@@ -75,7 +75,7 @@ def _draw_metric(
     bar = axes.inset_axes((1.03, 0, 0.045, 1))
     figure.colorbar(cells, cax=bar, label="pairs per cell", format=FuncFormatter(_count))
     # Below a decade there is no room for powers of ten, and one label would not make a scale.
-    few = np.max(cells.get_array()) < 20
+    few = np.max(np.asarray(cells.get_array())) < 20
     bar.yaxis.set_minor_formatter(FuncFormatter(_count) if few else NullFormatter())
     axes.plot(limits, limits, color=BLACK, linewidth=1, linestyle="--", label="identity")
     axes.set(xlim=limits, ylim=limits, aspect="equal")
