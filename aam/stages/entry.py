@@ -44,7 +44,8 @@ def main(run: Callable[..., None], snakemake: Any) -> None:
     snakemake
         The object that Snakemake puts into the script.
     """
-    log.start(Path(snakemake.log[0]) if snakemake.log else None)
+    log_file = Path(snakemake.log[0]) if snakemake.log else None
+    log.start(log_file)
     settings = snakemake.config.get("runtime") or {}
     work = snakemake.params.get("work")
     # Only a scheduler ends a job at its limit: on a workstation a long training goes on.
@@ -65,6 +66,10 @@ def main(run: Callable[..., None], snakemake: Any) -> None:
             runtime=context,
         )
     except InputError as error:
+        # A cluster job's standard error is far away: its log is where Snakemake points to.
+        if log_file is not None:
+            with log_file.open("a", encoding="utf-8") as handle:
+                handle.write(f"{error}\n")
         sys.exit(f"\n{error}\n")
 
 
