@@ -7,7 +7,7 @@ import pandas as pd
 from matplotlib.ticker import LogFormatter
 from numpy.typing import NDArray
 
-from aam.evaluate.figures.style import BLUE, GREEN, GREY, bars, picture
+from aam.evaluate.figures.style import BLUE, GREEN, GREY, bars, headline_axis, picture
 from aam.evaluate.labels import plain, quantity, row_label, score, short
 from aam.evaluate.metrics import HEADLINE
 
@@ -77,12 +77,7 @@ def draw_accuracy(accuracy: pd.DataFrame, path: Path) -> None:
                 errors=part["mae_fold_sd"].to_list() if regression else None,
             )
             axes.set_title(f"{short(plain(task), 30)} (n={part['n'].iloc[0]})")
-            if regression:
-                axes.set_xlabel("MAE ± sd over folds (lower is better)")
-            else:
-                axes.set_xlabel("balanced accuracy (higher is better)")
-                axes.set_xlim(0, 1.12)
-                axes.set_xticks(np.linspace(0, 1, 6))
+            headline_axis(axes, regression=regression)
         for axes in all_axes[len(tasks) :]:
             axes.set_visible(False)
 

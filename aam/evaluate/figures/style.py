@@ -118,3 +118,18 @@ def bars(
     axes.grid(visible=False, axis="y")
     right = float((lengths + half).max())
     axes.set_xlim(left, 1.28 * right if right > left else left + 1)
+
+
+def share_axis(axes: Axes, label: str) -> None:
+    """Label the axis of bars that end between 0 and 1, with room for their texts."""
+    axes.set_xlabel(label)
+    axes.set_xlim(0, 1.12)
+    axes.set_xticks(np.linspace(0, 1, 6))
+
+
+def headline_axis(axes: Axes, *, regression: bool) -> None:
+    """Label the axis of bars of the headline score, and say which end of it is better."""
+    if regression:
+        axes.set_xlabel("MAE ± sd over folds (lower is better)")
+    else:
+        share_axis(axes, "balanced accuracy (higher is better)")

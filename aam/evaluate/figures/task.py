@@ -9,7 +9,16 @@ import pandas as pd
 from matplotlib.axes import Axes
 from sklearn.metrics import roc_curve
 
-from aam.evaluate.figures.style import BLACK, BLUE, GREY, bars, colors, picture
+from aam.evaluate.figures.style import (
+    BLACK,
+    BLUE,
+    GREY,
+    bars,
+    colors,
+    headline_axis,
+    picture,
+    share_axis,
+)
 from aam.evaluate.labels import plain, row_label, score, short
 from aam.evaluate.metrics import HEADLINE
 from aam.evaluate.report import PROBABILITY
@@ -53,12 +62,7 @@ def draw_comparison(axes: Axes, report: Mapping[str, Any]) -> None:
         [BLUE if role == "model" else GREY for role, _, _ in rows],
         errors=spread if regression else None,
     )
-    if regression:
-        axes.set_xlabel("MAE ± sd over folds (lower is better)")
-    else:
-        axes.set_xlabel("balanced accuracy (higher is better)")
-        axes.set_xlim(0, 1.12)
-        axes.set_xticks(np.linspace(0, 1, 6))
+    headline_axis(axes, regression=regression)
     axes.set_title("Beside the baselines")
 
 
@@ -159,9 +163,7 @@ def _draw_recall(axes: Axes, report: Mapping[str, Any]) -> None:
         [BLUE] * len(table),
     )
     axes.tick_params(axis="y", labelsize=_label_size(len(table)))
-    axes.set_xlim(0, 1.12)
-    axes.set_xticks(np.linspace(0, 1, 6))
-    axes.set_xlabel("recall: share of the class that is found")
+    share_axis(axes, "recall: share of the class that is found")
     axes.set_title(
         f"Accuracy {score(report['accuracy'])}, balanced {score(report['balanced_accuracy'])}"
     )
