@@ -43,5 +43,6 @@ bench: env ## time the modes of training on the embedded data set
 	$(BIN)/snakemake --cores $(CORES) --configfile config/config.yaml --forcerun benchmark_speed -- results/demo/benchmark/speed.tsv
 	cat results/demo/benchmark/speed.md
 
+# Not .snakemake: it remembers what the results of other data sets were made with.
 clean: ## remove the environment and the results of the embedded data set
-	rm -rf $(VENV) results/demo .snakemake .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) results/demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
