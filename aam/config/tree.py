@@ -1,9 +1,10 @@
 """The whole configuration: loading, cross-checks and overrides."""
 
+import re
 from collections.abc import Mapping
 from typing import Any, Self, TypeVar
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from aam.config.messages import config_error
 from aam.config.sections.base import Override, Section
@@ -17,6 +18,8 @@ from aam.util.errors import problem
 
 S = TypeVar("S", bound=Section)
 NAME = r"^[A-Za-z0-9][A-Za-z0-9_-]*$"
+"""Names become folders, wildcards and parts of links."""
+NAMED: dict[str, Any] = {"propertyNames": {"pattern": NAME}}
 
 
 class Config(Section):
@@ -26,23 +29,34 @@ class Config(Section):
     """Folder that the paths of datasets and predictions are relative to."""
     results_dir: str = "results"
     """Folder of everything that the workflow writes."""
-    datasets: dict[str, Dataset] = Field(min_length=1)
+    datasets: dict[str, Dataset] = Field(min_length=1, json_schema_extra=NAMED)
     """Datasets by name."""
     rarefaction: Rarefaction = Rarefaction()
     tokens: Tokens = Tokens()
     unifrac: Unifrac = Unifrac()
     augmentation: Augmentation = Augmentation()
-    models: dict[str, Model] = {"base": Model()}
+    models: dict[str, Model] = Field({"base": Model()}, min_length=1, json_schema_extra=NAMED)
     """Encoders by name; each is pretrained on every dataset."""
     pretraining: Pretraining = Pretraining()
     finetuning: Finetuning = Finetuning()
-    tasks: dict[str, Task] = {}
+    tasks: dict[str, Task] = Field({}, json_schema_extra=NAMED)
     """Targets by name."""
-    predictions: dict[str, Prediction] = {}
+    predictions: dict[str, Prediction] = Field({}, json_schema_extra=NAMED)
     """Tables to predict for, by name."""
     optimization: Optimization = Optimization()
     benchmark: Benchmark = Benchmark()
     runtime: Runtime = Runtime()
+
+    @field_validator("datasets", "models", "tasks", "predictions")
+    @classmethod
+    def _names_are_plain(cls, named: dict[str, S]) -> dict[str, S]:
+        bad = [name for name in named if not re.fullmatch(NAME, name)]
+        if bad:
+            raise ValueError(
+                f"got the name {', '.join(map(repr, bad))}; expected letters, digits, '_' and "
+                "'-', with a letter or a digit first"
+            )
+        return named
 
     @model_validator(mode="after")
     def _names_exist(self) -> Self:
@@ -52,7 +66,12 @@ class Config(Section):
             for task_name in prediction.tasks:
                 _require(task_name, self.tasks, f"predictions.{name}.tasks")
             if prediction.simulated is not None:
-                _require(prediction.simulated, self.datasets, f"predictions.{name}.simulated")
+                simulated = {
+                    dataset: section
+                    for dataset, section in self.datasets.items()
+                    if section.simulate is not None
+                }
+                _require(prediction.simulated, simulated, f"predictions.{name}.simulated")
         return self
 
 

@@ -8,7 +8,9 @@ from pydantic import BaseModel, ConfigDict
 class Section(BaseModel):
     """A frozen section of the configuration that refuses unknown keys."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True
+    )
 
     def plain(self) -> dict[str, Any]:
         """Return the section as plain built-in types, every key present, in a fixed order."""

@@ -52,4 +52,10 @@ class Dataset(Section):
     def _one_source(self) -> Self:
         if (self.simulate is None) == (self.table is None):
             raise ValueError("give either `simulate` or `table`, not both and not neither")
+        given = [name for name in ("sequences", "tree", "metadata") if getattr(self, name)]
+        if self.simulate is not None and given:
+            raise ValueError(
+                f"got {', '.join(f'`{name}`' for name in given)} beside `simulate`; expected "
+                "neither sequences, nor tree, nor metadata: a simulated study brings its own"
+            )
         return self

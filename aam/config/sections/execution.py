@@ -1,6 +1,6 @@
 """How the work is carried out: optimizations, benchmark, runtime."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -23,7 +23,7 @@ class Optimization(Section):
 class Benchmark(Section):
     """The speed ladder and the accuracy table."""
 
-    batch_sizes: list[int] = [8, 64]
+    batch_sizes: list[Annotated[int, Field(ge=2)]] = Field([8, 64], min_length=1)
     """Samples per step of the optimized modes; the naive mode runs at the first."""
     steps: int = Field(10, ge=2)
     """Timed steps per repeat, after one step of warm-up."""

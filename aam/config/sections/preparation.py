@@ -1,8 +1,8 @@
 """Rarefaction, tokens, UniFrac and augmentation: one section per stage before training."""
 
-from typing import Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from aam.config.sections.base import Section
 
@@ -36,12 +36,20 @@ class Unifrac(Section):
     """Metrics to compute; pretraining learns those it names in `pretraining.distances`."""
     engine: Literal["auto", "ssu", "scikit-bio"] = "auto"
     """auto: `ssu` and `faithpd` where they are installed, else scikit-bio."""
-    partitions: Literal["auto"] | int = "auto"
+    partitions: Literal["auto"] | Annotated[int, Field(ge=1)] = "auto"
     """Steps that `ssu` divides its work into, to need less memory; auto: one per 5000 samples."""
     alpha: float = Field(0.5, ge=0, le=1)
     """Exponent of generalized UniFrac."""
     checked_pairs: int = Field(50, ge=1)
     """Pairs of every matrix that the other engine recomputes."""
+
+    @field_validator("partitions", mode="before")
+    @classmethod
+    def _auto_or_a_count(cls, value: Any) -> Any:
+        # Pydantic itself would print one message per member of the union.
+        if value != "auto" and not (str(value).isdecimal() and int(value) >= 1):
+            raise ValueError(f"got {value!r}; expected 'auto' or a whole number of at least 1")
+        return value
 
 
 class Augmentation(Section):

@@ -46,6 +46,15 @@ class Task(Section):
     finetuning: Override = {}
     """Keys of `finetuning` for this task alone."""
 
+    @model_validator(mode="after")
+    def _stratified_by_class(self) -> Self:
+        if self.folds.stratified and self.kind == "regression":
+            raise ValueError(
+                "got folds.stratified with kind regression; expected it with classification "
+                "alone: remove folds.stratified, or set the kind to classification"
+            )
+        return self
+
 
 class Prediction(Section):
     """A table that trained models are applied to."""

@@ -1,8 +1,8 @@
 """Pretraining and fine-tuning."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from aam.config.sections.base import Section
 
@@ -37,12 +37,19 @@ class Pretraining(Training):
 
     held_out: float = Field(0.2, gt=0, lt=1)
     """Share of the samples kept for validation."""
-    distances: dict[str, float] | None = None
+    distances: dict[str, Annotated[float, Field(ge=0)]] | None = None
     """Weight per metric of `unifrac.metrics`; null: each of them with weight 1."""
     nucleotide_weight: float = Field(1.0, ge=0)
     """Weight of the masked nucleotides' loss."""
     mask: float = Field(0.15, gt=0, lt=1)
     """Share of the nucleotides masked."""
+
+    @field_validator("distances")
+    @classmethod
+    def _learns_a_distance(cls, weights: dict[str, float] | None) -> dict[str, float] | None:
+        if weights is not None and not any(weights.values()):
+            raise ValueError(f"got {weights}; expected at least one metric with a weight above 0")
+        return weights
 
 
 class Finetuning(Training):

@@ -107,3 +107,82 @@ def test_overrides_resolve_dataset_then_model() -> None:
 
 def test_a_null_section_is_a_mistake_not_a_default() -> None:
     assert "configuration key rarefaction:" in message(rarefaction=None)
+
+
+@pytest.mark.parametrize("name", ["a b", "../up", "-x", "a.b", "", "a/b", "x\n"])
+@pytest.mark.parametrize("key", ["datasets", "models", "tasks", "predictions"])
+def test_names_that_cannot_be_folders_are_refused(key: str, name: str) -> None:
+    sections: dict[str, Any] = {
+        "datasets": {"demo": {"simulate": {}}},
+        "models": {},
+        "tasks": {"age": TASK},
+        "predictions": {},
+    }
+    made = {
+        "datasets": {"simulate": {}},
+        "models": {},
+        "tasks": TASK,
+        "predictions": {"simulated": "demo", "tasks": ["age"]},
+    }
+    sections[key][name] = made[key]
+    if not sections["models"]:
+        del sections["models"]
+    text = message(**sections)
+    assert f"configuration key {key}: got the name {name!r}; expected letters" in text
+    assert len(text.splitlines()) == 1
+
+
+@pytest.mark.parametrize("name", ["a", "2024", "gut_v4-150bp", "Age"])
+def test_plain_names_are_accepted(name: str) -> None:
+    assert list(load({**DEMO, "models": {name: {}}}).models) == [name]
+
+
+def test_a_prediction_of_newcomers_needs_a_simulated_dataset() -> None:
+    text = message(
+        datasets={"demo": {"simulate": {}}, "real": {"table": "t.biom"}},
+        tasks={"age": TASK},
+        predictions={"new": {"simulated": "real", "tasks": ["age"]}},
+    )
+    assert "predictions.new.simulated: 'real' is not one of demo" in text
+
+
+@pytest.mark.parametrize(
+    ("sections", "where", "got"),
+    [
+        ({"models": {}}, "models", "at least 1"),
+        ({"benchmark": {"batch_sizes": []}}, "benchmark.batch_sizes", "at least 1"),
+        ({"benchmark": {"batch_sizes": [8, 1]}}, "benchmark.batch_sizes.1", "got 1"),
+        ({"unifrac": {"partitions": 0}}, "unifrac.partitions", "got 0"),
+        ({"unifrac": {"partitions": "many"}}, "unifrac.partitions", "got 'many'"),
+        ({"pretraining": {"learning_rate": float("inf")}}, "pretraining.learning_rate", "got inf"),
+        ({"runtime": {"log_every_s": float("nan")}}, "runtime.log_every_s", "got nan"),
+        (
+            {"pretraining": {"distances": {"unweighted": -1}}},
+            "pretraining.distances.unweighted",
+            "got -1",
+        ),
+        ({"pretraining": {"distances": {"unweighted": 0}}}, "pretraining.distances", "above 0"),
+        ({"pretraining": {"distances": {}}}, "pretraining.distances", "got {}"),
+        (
+            {"models": {"a": {"pretraining": {"distances": {"unweighted": float("inf")}}}}},
+            "models.a.pretraining.distances.unweighted",
+            "got inf",
+        ),
+        (
+            {"tasks": {"age": TASK | {"folds": {"k": 5, "stratified": True}}}},
+            "tasks.age",
+            "folds.stratified with kind regression",
+        ),
+        (
+            {"datasets": {"d": {"simulate": {}, "tree": "t.nwk", "metadata": "m.tsv"}}},
+            "datasets.d",
+            "got `tree`, `metadata` beside `simulate`",
+        ),
+    ],
+)
+def test_values_that_no_stage_can_use(sections: dict[str, Any], where: str, got: str) -> None:
+    text = message(**sections)
+    assert f"configuration key {where}" in text
+    assert got in text
+    assert "Hint:" in text
+    assert len(text.splitlines()) == 1
