@@ -127,15 +127,15 @@ def _drawn(
             f"at least as many as folds, {k}",
             "lower folds.k, or fill in the metadata",
         )
-    if not settings["stratified"]:
-        return assign_folds(observed.index.tolist(), k, settings["seed"], groups=groups)
-    if cfg["kind"] == "regression":
-        raise problem(
-            f"folds of the task that predicts '{column}'",
-            "stratified folds of a number",
-            "stratified folds of classes only",
-            "remove folds.stratified, or set the task's kind to classification",
-        )
+    if cfg["kind"] == "classification":
+        _require_samples_of_each_class(observed, k, column)
+    classes = observed.tolist() if settings["stratified"] else None
+    return assign_folds(
+        observed.index.tolist(), k, settings["seed"], classes=classes, groups=groups
+    )
+
+
+def _require_samples_of_each_class(observed: pd.Series, k: int, column: str) -> None:
     sizes = observed.value_counts()
     small = sizes[sizes < k].sort_index()
     if len(small):
@@ -144,12 +144,8 @@ def _drawn(
             "classes with fewer samples than folds: "
             f"{first_names(f'{name}: {size}' for name, size in small.items())}",
             f"at least {k} samples of each class",
-            "lower folds.k, empty the target of these classes, or remove folds.stratified",
+            "lower folds.k, or empty the target of the samples of these classes",
         )
-    classes = observed.tolist()
-    return assign_folds(
-        observed.index.tolist(), k, settings["seed"], classes=classes, groups=groups
-    )
 
 
 def _warn_of_confined_classes(observed: pd.Series, folds: NDArray[np.int64], column: str) -> None:

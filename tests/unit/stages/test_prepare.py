@@ -255,11 +255,16 @@ def test_a_class_in_one_fold_alone_is_reported(divide, caplog):
         ("age", "regression", {"k": 8, "groups": "host"}, "'host': got groups 7 .h0"),
         ("age", "regression", {"k": 3, "groups": "holes"}, "'holes': got no value in 1 .0001."),
         ("age", "regression", {"k": 3, "groups": "hosts"}, "'hosts': .* mean 'host'"),
+        (
+            "rare",
+            "classification",
+            {"k": 4},
+            "'rare': got classes with fewer samples than folds: 1 .b: 3.; expected at least 4",
+        ),
         ("age", "regression", {"column": "fold"}, "'fold': got no such column"),
         ("age", "regression", {"column": "empty"}, "'empty': got 0 folds in the 23"),
         ("age", "regression", {"column": "constant"}, "'constant': got 1 folds"),
         ("age", "regression", {"k": 24}, "'age': got a value in 23 samples"),
-        ("age", "regression", {"k": 2, "stratified": True}, "stratified folds of a number"),
     ],
 )
 def test_what_cannot_be_divided_is_explained(divide, tmp_path, column, kind, settings, message):
