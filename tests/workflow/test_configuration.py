@@ -36,6 +36,13 @@ def test_the_demo_is_the_default_and_takes_single_keys(fresh: Any) -> None:
     assert "Rarefying demo, view 2" in done.stdout
 
 
+def test_the_summary_lists_the_predictions_for_other_tables(fresh: Any) -> None:
+    done = fresh.snakemake("--dry-run", "--", "results/demo/summary.md")
+    assert done.returncode == 0, done.stdout
+    for task in ("environment", "site"):
+        assert f"Predicting {task} of newcomers with base" in done.stdout
+
+
 def test_single_keys_win_over_the_file(fresh: Any) -> None:
     config = user_config(fresh.root, data_dir="nowhere")
     assert fresh.snakemake("--dry-run", "--configfile", config).returncode == 1

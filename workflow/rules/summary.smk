@@ -1,6 +1,6 @@
 """Put the headline figures of a dataset on one page, with links to its tables and pictures.
 
-Inputs: `metrics.json` of all models and tasks, the lists of what was dropped, `benchmark/*.tsv`, `figures/`.
+Inputs: `metrics.json` of all models and tasks, `predict/`, the lists of what was dropped, `benchmark/*.tsv`, `figures/`.
 Outputs: `summary.md`.
 """
 
@@ -10,6 +10,7 @@ rule summary:
         unpack(benchmark_tables),
         pretrain=lambda wildcards: pretraining_of(wildcards.dataset),
         finetune=lambda wildcards: finetuning_of(wildcards.dataset),
+        predictions=lambda wildcards: predictions_of(wildcards.dataset),
         dropped=[result("inputs/dropped.tsv"), result("rarefied/view0.dropped.tsv")],
         figures=lambda wildcards: figures_of(wildcards.dataset),
     output:
