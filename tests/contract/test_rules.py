@@ -83,6 +83,16 @@ def test_outputs_are_those_that_the_stage_writes(rule: str) -> None:
     assert not written or written == set(names(RULES[rule]["output"]))
 
 
+@pytest.mark.parametrize("rule", WORKING)
+@pytest.mark.parametrize("kind", ["log", "benchmark"])
+def test_records_of_two_jobs_never_share_a_file(rule: str, kind: str) -> None:
+    path = re.search(r'result\("(.*)"\)', RULES[rule][kind])
+    assert path is not None
+    parts = path[1].split("/")
+    assert parts[1].split(".")[0] == rule, "another rule could write the same file"
+    assert all(part.count("{") <= 1 for part in parts), "a_b + c reads like a + b_c"
+
+
 def test_every_script_belongs_to_a_rule() -> None:
     used = {Path(RULES[rule]["script"].strip('",\n ')).name for rule in WORKING}
     assert used == {path.name for path in (WORKFLOW / "scripts").glob("*.py")}

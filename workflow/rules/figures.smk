@@ -72,9 +72,9 @@ rule plot_pretraining:
             },
         ),
     log:
-        result("logs/plot_pretraining_{model}.log"),
+        result("logs/plot_pretraining/{model}.log"),
     benchmark:
-        result("benchmarks/plot_pretraining_{model}.tsv")
+        result("benchmarks/plot_pretraining/{model}.tsv")
     conda:
         ENVIRONMENT
     threads: 1
@@ -119,9 +119,9 @@ rule plot_task:
             },
         ),
     log:
-        result("logs/plot_task_{model}_{task}.log"),
+        result("logs/plot_task/{model}/{task}.log"),
     benchmark:
-        result("benchmarks/plot_task_{model}_{task}.tsv")
+        result("benchmarks/plot_task/{model}/{task}.tsv")
     conda:
         ENVIRONMENT
     threads: 1

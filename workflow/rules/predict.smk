@@ -13,9 +13,9 @@ rule predict:
     output:
         predictions=result("predict/{model}/{task}/{table}.tsv"),
     log:
-        result("logs/predict_{model}_{task}_{table}.log"),
+        result("logs/predict/{model}/{task}/{table}.log"),
     benchmark:
-        result("benchmarks/predict_{model}_{task}_{table}.tsv")
+        result("benchmarks/predict/{model}/{task}/{table}.tsv")
     conda:
         ENVIRONMENT
     threads: 8

@@ -18,9 +18,9 @@ rule pretrain:
         embeddings=result("pretrain/{model}/embeddings.parquet"),
         pairs=result("pretrain/{model}/pairs.parquet"),
     log:
-        result("logs/pretrain_{model}.log"),
+        result("logs/pretrain/{model}.log"),
     benchmark:
-        result("benchmarks/pretrain_{model}.tsv")
+        result("benchmarks/pretrain/{model}.tsv")
     conda:
         ENVIRONMENT
     threads: 8

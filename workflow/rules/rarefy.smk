@@ -12,9 +12,9 @@ rule rarefy:
         table=result("rarefied/view{view}.biom"),
         dropped=result("rarefied/view{view}.dropped.tsv"),
     log:
-        result("logs/rarefy_view{view}.log"),
+        result("logs/rarefy/view{view}.log"),
     benchmark:
-        result("benchmarks/rarefy_view{view}.tsv")
+        result("benchmarks/rarefy/view{view}.tsv")
     conda:
         ENVIRONMENT
     threads: 1

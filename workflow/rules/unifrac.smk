@@ -12,9 +12,9 @@ rule unifrac:
     output:
         distances=result("unifrac/{metric}/view{view}.parquet"),
     log:
-        result("logs/unifrac_{metric}_view{view}.log"),
+        result("logs/unifrac/{metric}/view{view}.log"),
     benchmark:
-        result("benchmarks/unifrac_{metric}_view{view}.tsv")
+        result("benchmarks/unifrac/{metric}/view{view}.tsv")
     conda:
         ENVIRONMENT
     threads: 8
