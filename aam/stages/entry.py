@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from aam.config.sections.execution import Runtime
 from aam.util import log
 from aam.util.errors import InputError
 
@@ -46,17 +47,17 @@ def main(run: Callable[..., None], snakemake: Any) -> None:
     """
     log_file = Path(snakemake.log[0]) if snakemake.log else None
     log.start(log_file)
-    settings = snakemake.config.get("runtime") or {}
+    settings = Runtime.model_validate(snakemake.config.get("runtime") or {})
     work = snakemake.params.get("work")
     # Only a scheduler ends a job at its limit: on a workstation a long training goes on.
     minutes = snakemake.resources.get("runtime") if "SLURM_JOB_ID" in os.environ else None
     context = RunContext(
         threads=snakemake.threads,
-        workers=int(settings.get("workers", 2)),
+        workers=settings.workers,
         work=Path(work) if work else None,
         time_limit_s=60.0 * minutes if isinstance(minutes, int | float) else None,
-        log_every_s=float(settings.get("log_every_s", 10)),
-        checkpoint_every_s=float(settings.get("checkpoint_every_s", 60)),
+        log_every_s=settings.log_every_s,
+        checkpoint_every_s=settings.checkpoint_every_s,
     )
     try:
         run(
