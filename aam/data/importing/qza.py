@@ -5,6 +5,7 @@ the data below `data/`: https://docs.qiime2.org, "Artifact archive structure".
 """
 
 import io
+import lzma
 import zipfile
 import zlib
 from collections.abc import Mapping
@@ -16,7 +17,15 @@ import yaml
 from aam.util.errors import InputError, first_names, problem
 
 _MAGIC = (b"PK\x03\x04", b"PK\x05\x06")
-_DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError)
+_DAMAGE = (
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    EOFError,
+    NotImplementedError,
+    RuntimeError,
+    OSError,
+)
 _KEYS = {
     "FeatureTable": "this is a feature table: give it under the key `table`",
     "FeatureData[Sequence]": "these are sequences: give them under the key `sequences`",

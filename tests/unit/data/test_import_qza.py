@@ -106,6 +106,24 @@ def test_a_flipped_byte_in_the_data_is_named(tmp_path):
 
 
 @pytest.mark.parametrize(
+    "method", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA], ids=str
+)
+def test_damage_inside_of_compressed_data_is_named(tmp_path, method):
+    path, name = tree(tmp_path / "t.qza"), f"{UUID}/data/tree.nwk"
+    with zipfile.ZipFile(path, "w", method) as archive:
+        archive.writestr(f"{UUID}/metadata.yaml", "type: Phylogeny[Rooted]\n")
+        archive.writestr(name, "((a:1,b:1):1,c:1);" * 50)
+        stored = archive.getinfo(name)
+    content = bytearray(path.read_bytes())
+    start = stored.header_offset + 30 + len(name)
+    # The first bytes of LZMA data in an archive are its settings; what follows is the stream.
+    content[start + 4 : start + stored.compress_size] = b"\xff" * (stored.compress_size - 4)
+    path.write_bytes(content)
+    with pytest.raises(InputError, match="a damaged archive.*download or export it again"):
+        load_tree(path)
+
+
+@pytest.mark.parametrize(
     ("members", "message"),
     [
         ({}, "0 entries at its top"),
