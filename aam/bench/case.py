@@ -39,7 +39,8 @@ def run_case(spec: dict[str, Any]) -> dict[str, Any]:
     Returns
     -------
     dict
-        `step_s` of the timed steps, `losses` of all steps, `peak_memory_mb`, `parameters`.
+        `step_s` and `sizes` (samples) of the timed steps, `losses` of all steps,
+        `peak_memory_mb`, `parameters`, `device`.
     """
     cfg, settings = spec["cfg"], Pretraining.model_validate(spec["cfg"]["pretraining"])
     options = step_options(Optimization.model_validate(cfg["optimization"]))
@@ -54,7 +55,7 @@ def run_case(spec: dict[str, Any]) -> dict[str, Any]:
     )
     wrapped, optimizer = devices.setup(model, optimizer)
     wrapped.train()
-    durations, losses = [], []
+    durations, losses, sizes = [], [], []
     t_start = time.perf_counter()
     for step in range(WARM_UP_STEPS + spec["steps"]):
         t0 = time.perf_counter()
@@ -64,9 +65,11 @@ def run_case(spec: dict[str, Any]) -> dict[str, Any]:
         batch = feed[step].to(devices.device)
         values, _ = train_step(wrapped, optimizer, batch, rate, settings, step, devices)
         losses.append(float(values["loss"]))
+        sizes.append(batch.size)
         durations.append(time.perf_counter() - t0)
     return {
         "step_s": durations[WARM_UP_STEPS:],
+        "sizes": sizes[WARM_UP_STEPS:],
         "losses": losses,
         "peak_memory_mb": devices.peak_memory_mb(),
         "parameters": sum(parameter.numel() for parameter in model.parameters()),

@@ -15,9 +15,22 @@ import numpy as np
 import pandas as pd
 import psutil
 
+from aam.bench import case
 from aam.util.atomic import read_json
 
 logger = logging.getLogger(__name__)
+COLUMNS = [
+    "name",
+    "batch_size",
+    "step_ms_median",
+    "step_ms_iqr",
+    "samples_per_s",
+    "peak_memory_mb",
+    "loss_after_steps",
+    "loss_step",
+    "timed_steps",
+    "parameters",
+]
 
 
 @dataclass(frozen=True)
@@ -80,23 +93,36 @@ def climb(cfg: Mapping[str, Any], inputs: Mapping[str, Any], threads: int) -> pd
         One row per rung: `name`, `batch_size`, `step_ms_median`, `step_ms_iqr`, `samples_per_s`,
         `peak_memory_mb`, `speedup` (samples per second over the naive rung's),
         `loss_after_steps` (at the last step that all rungs of the batch size reached), `loss_step`,
-        `timed_steps`, `parameters`.
+        `timed_steps`, `parameters`. A rung that could not run, for want of memory for instance,
+        has no figures.
     """
     ladder = rungs(cfg)
     results: dict[Rung, list[dict[str, Any]]] = {rung: [] for rung in ladder}
+    failed: set[Rung] = set()
     for repeat in range(cfg["repeats"]):
         for rung in ladder:
-            results[rung].append(_run_apart(rung, cfg, inputs, threads))
-            seconds = np.median(results[rung][-1]["step_s"])
-            words = (repeat + 1, rung.name, rung.batch_size, seconds)
-            logger.info("repeat %d, %s, batch %d: %.3g s a step", *words)
+            if rung in failed:
+                continue
+            result = _run_apart(rung, cfg, inputs, threads)
+            words = (repeat + 1, rung.name, rung.batch_size)
+            if result is None:
+                failed.add(rung)
+                logger.warning("repeat %d, %s, batch %d: could not run, see above", *words)
+                continue
+            results[rung].append(result)
+            seconds = np.median(result["step_s"])
+            logger.info("repeat %d, %s, batch %d: %.3g s a step", *words, seconds)
     return _table(results)
 
 
 def _table(results: Mapping[Rung, list[dict[str, Any]]]) -> pd.DataFrame:
     rows = []
     for rung, repeats in results.items():
+        if not repeats:
+            rows.append({"name": rung.name, "batch_size": rung.batch_size})
+            continue
         times_ms = 1e3 * np.concatenate([repeat["step_s"] for repeat in repeats])
+        size = np.median(np.concatenate([repeat["sizes"] for repeat in repeats]))
         low, median, high = np.percentile(times_ms, [25, 50, 75])
         alike = [r for other, r in results.items() if other.batch_size == rung.batch_size]
         last = min(len(repeat["losses"]) for same in alike for repeat in same)
@@ -106,7 +132,7 @@ def _table(results: Mapping[Rung, list[dict[str, Any]]]) -> pd.DataFrame:
                 "batch_size": rung.batch_size,
                 "step_ms_median": median,
                 "step_ms_iqr": high - low,
-                "samples_per_s": rung.batch_size / median * 1e3,
+                "samples_per_s": size / median * 1e3,
                 "peak_memory_mb": max(repeat["peak_memory_mb"] for repeat in repeats),
                 "loss_after_steps": repeats[0]["losses"][last - 1],
                 "loss_step": last,
@@ -114,15 +140,15 @@ def _table(results: Mapping[Rung, list[dict[str, Any]]]) -> pd.DataFrame:
                 "parameters": repeats[0]["parameters"],
             }
         )
-    table = pd.DataFrame(rows)
+    table = pd.DataFrame(rows, columns=COLUMNS)
     table.insert(6, "speedup", table["samples_per_s"] / table["samples_per_s"].iloc[0])
     return table
 
 
 def _run_apart(
     rung: Rung, cfg: Mapping[str, Any], inputs: Mapping[str, Any], threads: int
-) -> dict[str, Any]:
-    """Run one rung in a new process and return its result."""
+) -> dict[str, Any] | None:
+    """Run one rung in a new process and return its result, None where it failed."""
     spec = {
         "cfg": {
             "model": {**cfg["model"], "patch_bp": rung.patch_bp},
@@ -146,10 +172,9 @@ def _run_apart(
         asked, answered = Path(folder, "specification.json"), Path(folder, "result.json")
         # `write_json` sorts keys, but the order of the metrics is that of the files of distances.
         asked.write_text(json.dumps(spec), encoding="utf-8")
-        subprocess.run(
-            [sys.executable, "-m", "aam.bench.case", str(asked), str(answered)], check=True
-        )
-        return read_json(answered)
+        command = [sys.executable, "-m", case.__name__, str(asked), str(answered)]
+        done = subprocess.run(command, check=False)
+        return read_json(answered) if done.returncode == 0 else None
 
 
 def machine() -> dict[str, str]:

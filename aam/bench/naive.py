@@ -53,10 +53,10 @@ def assemble_naive(
 ) -> Batch:
     """Build a batch in which each sample has `asvs_per_sample` sequences of its own.
 
-    All sequences must have one length, as those of one amplicon do.
+    Shorter sequences are padded to the longest, and the padding takes part as it is; only where
+    all have one length are the embeddings those of the optimized batch.
     """
     length = int(tokens.lengths.max())
-    assert (tokens.lengths == length).all(), "the naive batch has one length"
     shape = (len(rows_B), asvs_per_sample)
     asvs_BA, counts_BA = np.full(shape, -1, np.int64), np.zeros(shape, np.float32)
     for number, row in enumerate(rows_B):

@@ -83,13 +83,9 @@ def folds(config: Config, task: str) -> Slice:
 
 
 def baselines(config: Config, task: str) -> Slice:
-    """Return the kind of target, the seed of the folds and what is scored apart."""
+    """Return the kind of target and the seed of the folds."""
     section = config.tasks[task]
-    return {
-        "kind": section.kind,
-        "seed": section.folds.seed,
-        "report_by": section.plain()["report_by"],
-    }
+    return {"kind": section.kind, "seed": section.folds.seed}
 
 
 def finetune(config: Config, dataset: str, model: str, task: str) -> Slice:
@@ -104,7 +100,6 @@ def finetune(config: Config, dataset: str, model: str, task: str) -> Slice:
         "names": {"dataset": dataset, "model": model, "task": task},
         "kind": section.kind,
         "column": section.column,
-        "report_by": section.report_by,
         "finetuning": training.plain(),
         "optimization": config.optimization.plain(),
         "rarefaction": {
@@ -112,6 +107,19 @@ def finetune(config: Config, dataset: str, model: str, task: str) -> Slice:
             for key in ("depth", "seed")
         },
         **scratch,
+    }
+
+
+def score(config: Config, dataset: str, model: str, task: str) -> Slice:
+    """Return what a score is called and what is scored apart: nothing that was trained."""
+    section = config.tasks[task]
+    training = resolved(config, "finetuning", task=task)
+    return {
+        "names": {"dataset": dataset, "model": model, "task": task},
+        "kind": section.kind,
+        "encoder": training.encoder,
+        "start": training.start,
+        "report_by": section.plain()["report_by"],
     }
 
 

@@ -10,6 +10,9 @@ from typing import Self
 import torch
 from torch import Tensor
 
+EMBEDDING, TARGET = "embedding", "target"
+"""Names among a batch's values: an embedding made before, and what is to be predicted."""
+
 
 @dataclass
 class Movable:

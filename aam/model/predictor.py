@@ -11,16 +11,13 @@ import torch
 from torch import Tensor, nn
 
 from aam.loss.targets import classification_error, regression_error
-from aam.model.batch import Batch
+from aam.model.batch import EMBEDDING, TARGET, Batch
 from aam.model.build import architecture, build_encoder, initialize, plain
 from aam.model.encoder import Encoder
 from aam.model.heads import ValueHead
 from aam.model.store import load_config, load_weights, save_model
 from aam.model.target import Target
 from aam.nn.attention import AttentionBackend
-
-EMBEDDING = "embedding"
-TARGET = "target"
 
 
 class Predictor(nn.Module):

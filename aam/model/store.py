@@ -13,6 +13,8 @@ from aam.util.errors import problem
 
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
+SEEN_ASVS = "asvs.txt"
+"""File of a fine-tuned model directory: the sequences that its table held, one per line."""
 
 
 def save_model(directory: Path, model: nn.Module, config: Mapping[str, Any]) -> None:

@@ -1,6 +1,5 @@
 """What a task's folds give without deep learning."""
 
-import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -8,19 +7,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from aam.data.metadata import read_metadata
 from aam.data.samples import SampleStore
 from aam.data.splits import read_folds
-from aam.data.targets import metadata_column
 from aam.evaluate.baselines import Problem, predict_baselines
-from aam.evaluate.metrics import HEADLINE
-from aam.evaluate.report import task_metrics, write_predictions
+from aam.evaluate.report import write_predictions
 from aam.stages.entry import Files, RunContext
 from aam.unifrac.store import read_distances
-from aam.util.atomic import write_json
-from aam.util.provenance import provenance
-
-logger = logging.getLogger(__name__)
 
 
 def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunContext) -> None:
@@ -31,34 +23,16 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunCo
     cfg
         `aam.config.slices.baselines`.
     inputs
-        `folds` (TSV), `samples` (Arrow), `distances` (Parquet: unweighted UniFrac of view 0) and,
-        where `report_by` names columns, `metadata` (Parquet).
+        `folds` (TSV), `samples` (Arrow), `distances` (Parquet: unweighted UniFrac of view 0).
     outputs
-        `predictions` (TSV: a row per sample and baseline) and `metrics` (JSON: the scores of each
-        baseline, by its name, and `provenance`).
+        `predictions` (TSV: a row per sample and baseline).
     runtime
         `threads` of the forest.
-
-    Raises
-    ------
-    InputError
-        If a column of `report_by` is not in the metadata.
     """
-    metadata = None
-    if cfg["report_by"]:
-        metadata = read_metadata(inputs["metadata"])
-        for column in cfg["report_by"]:
-            metadata_column(metadata, column)
     folds = read_folds(inputs["folds"])
     table = predict_baselines(_problem(cfg, inputs, folds), runtime.threads)
     table.insert(0, "sample-id", folds.index.to_numpy()[table.pop("row")])
-    scores: dict[str, Any] = {}
-    for name, predictions in table.groupby("baseline", sort=False):
-        scores[str(name)] = task_metrics(cfg["kind"], predictions, metadata, cfg["report_by"])
-        headline = HEADLINE[cfg["kind"]]
-        logger.info("%s: %s %.4g", name, headline, scores[str(name)][headline])
     write_predictions(outputs["predictions"], table)
-    write_json(outputs["metrics"], {**scores, "provenance": provenance(cfg, inputs)})
 
 
 def _problem(cfg: Mapping[str, Any], inputs: Files, folds: pd.DataFrame) -> Problem:

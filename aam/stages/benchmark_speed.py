@@ -1,6 +1,6 @@
 """The speed table: a naive training step against the optimized one."""
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from importlib.metadata import version
 from typing import Any
 
@@ -44,12 +44,18 @@ def page(table: pd.DataFrame, about: Mapping[str, str]) -> str:
     head = (
         "| mode | batch | step, ms (IQR) | samples/s | peak memory, MB | speed-up | loss (step) |"
     )
-    rows = [
-        f"| {r.name} | {r.batch_size} | {r.step_ms_median:.0f} ({r.step_ms_iqr:.0f}) "
-        f"| {r.samples_per_s:.3g} | {r.peak_memory_mb:.0f} | {r.speedup:.1f}x "
-        f"| {r.loss_after_steps:.4f} ({r.loss_step}) |"
-        for r in table.itertuples(index=False)
-    ]
+    rows = [_line(row) for row in table.to_dict("records")]
     facts = [f"- {name}: {value}" for name, value in about.items()]
     rule = "|---|---|---|---|---|---|---|"
     return "\n".join(["# Speed of a training step", "", head, rule, *rows, "", *facts, ""])
+
+
+def _line(row: Mapping[Hashable, Any]) -> str:
+    start = f"| {row['name']} | {row['batch_size']} |"
+    if pd.isna(row["step_ms_median"]):
+        return f"{start} could not run | | | | |"
+    return (
+        f"{start} {row['step_ms_median']:.0f} ({row['step_ms_iqr']:.0f}) "
+        f"| {row['samples_per_s']:.3g} | {row['peak_memory_mb']:.0f} | {row['speedup']:.1f}x "
+        f"| {row['loss_after_steps']:.4f} ({row['loss_step']:.0f}) |"
+    )

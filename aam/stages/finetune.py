@@ -17,19 +17,18 @@ from aam.data.samples import SampleStore
 from aam.data.splits import read_folds
 from aam.data.tokens import TokenStore
 from aam.data.vocabulary import untokenize
-from aam.evaluate.report import PROBABILITY, task_metrics, write_predictions
+from aam.evaluate.report import PROBABILITY, write_predictions
 from aam.model.build import architecture, build_encoder
 from aam.model.encoder import Encoder
-from aam.model.store import load_config, load_part
+from aam.model.store import SEEN_ASVS, load_config, load_part
 from aam.nn.attention import AttentionBackend
 from aam.stages.entry import Files, RunContext
 from aam.train.crossvalidation import CrossValidation, Labelled
 from aam.train.devices import Devices
-from aam.train.ensemble import SEEN_ASVS
 from aam.train.loop import Pace
 from aam.train.options import step_options
 from aam.train.records import deadline, write_history
-from aam.util.atomic import atomic_path, read_json, write_json, write_text
+from aam.util.atomic import atomic_path, write_text
 from aam.util.provenance import provenance, settings_digest
 from aam.util.seeds import seed_of
 
@@ -42,10 +41,9 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunCo
     cfg
         Slice `aam.config.slices.finetune`.
     inputs
-        `folds`, `tokens`, `samples`, `baselines`; `model` unless the start is from scratch;
-        `metadata` where `report_by` names columns.
+        `folds`, `tokens`, `samples`; `model` unless the start is from scratch.
     outputs
-        `model` (a directory with one model per fold), `predictions`, `metrics`, `history`.
+        `model` (a directory with one model per fold), `predictions`, `history`.
     runtime
         Means of the run; checkpoints and finished folds lie in its `work` folder.
     """
@@ -91,7 +89,6 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunCo
     table = prediction_table(validation, outputs_LC, folds)
     write_predictions(outputs["predictions"], table)
     write_history(outputs["history"], history, origin, extra=[("fold", pa.int64())])
-    write_json(outputs["metrics"], _metrics(cfg, table, inputs, validation, origin))
     _write_models(outputs["model"], models, tokens)
     shutil.rmtree(runtime.work)
 
@@ -129,30 +126,6 @@ def _encoder_maker(
         return encoder
 
     return pretrained
-
-
-def _metrics(
-    cfg: Mapping[str, Any],
-    table: pd.DataFrame,
-    inputs: Files,
-    validation: CrossValidation,
-    origin: Mapping[str, str],
-) -> dict[str, Any]:
-    metadata = None
-    if cfg["report_by"]:
-        metadata = pd.read_parquet(inputs["metadata"]).set_index("sample_id")
-    baselines = read_json(inputs["baselines"])
-    del baselines["provenance"]
-    return {
-        **task_metrics(cfg["kind"], table, metadata, cfg["report_by"]),
-        "model": cfg["names"]["model"],
-        "task": cfg["names"]["task"],
-        "kind": cfg["kind"],
-        "encoder": validation.settings.encoder,
-        "start": validation.settings.start,
-        "baselines": baselines,
-        "provenance": dict(origin),
-    }
 
 
 def _write_models(directory: Path, models: Mapping[int, Path], tokens: TokenStore) -> None:

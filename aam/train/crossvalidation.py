@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 from aam.config.sections.training import Finetuning
 from aam.data.samples import SampleStore
 from aam.data.tokens import TokenStore
+from aam.model.batch import TARGET
 from aam.model.build import set_dropout
 from aam.model.encoder import Encoder
-from aam.model.predictor import TARGET, Predictor
+from aam.model.predictor import Predictor
 from aam.model.store import CONFIG, load_config, load_weights
 from aam.model.target import Target
 from aam.train.checkpoint import Checkpoints
@@ -26,6 +27,7 @@ from aam.train.devices import Devices
 from aam.train.feed import EmbeddingFeed, Feed
 from aam.train.inference import embed_samples
 from aam.train.loop import Pace, Record, fit
+from aam.train.statistics import settle, some_of
 from aam.util.seeds import seed_of
 
 logger = logging.getLogger(__name__)
@@ -148,10 +150,21 @@ class CrossValidation:
             checkpoints=checkpoints,
             pace=replace(self.pace, name=f"{self.pace.name}, fold {fold}"),
         )
+        self._settle(predictor, feed, embedding_RD)
         extra = {"fold": fold, "fingerprint": self.fingerprint, "history": progress.history}
         predictor.save(directory, {**about, **extra})
         checkpoints.clear()
         return predictor, progress.history
+
+    def _settle(self, predictor: Predictor, feed: Feed, embedding_RD: torch.Tensor | None) -> None:
+        rows = some_of(feed.samples)
+        if embedding_RD is None:
+            chosen_RD = embed_samples(
+                predictor.encoder, self.store, self.tokens, rows, self.devices
+            )
+        else:
+            chosen_RD = embedding_RD[torch.from_numpy(rows)]
+        settle(predictor.head, chosen_RD)
 
     def _feed(
         self,

@@ -16,12 +16,10 @@ from aam.data.table import FeatureTable
 from aam.data.tokens import TokenStore
 from aam.data.vocabulary import tokenize, untokenize
 from aam.model.predictor import Predictor, load_predictor
+from aam.model.store import SEEN_ASVS
 from aam.train.crossvalidation import predict_samples
 from aam.train.devices import Devices
 from aam.util.errors import problem
-
-SEEN_ASVS = "asvs.txt"
-"""File of a fine-tuned model directory: the sequences that its table held, one per line."""
 
 
 @dataclass(frozen=True, eq=False)

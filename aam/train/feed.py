@@ -13,8 +13,7 @@ from torch.utils.data import Dataset
 
 from aam.data.samples import SampleStore
 from aam.data.tokens import TokenStore
-from aam.model.batch import Batch
-from aam.model.predictor import EMBEDDING
+from aam.model.batch import EMBEDDING, Batch
 from aam.train.collate import assemble
 from aam.train.masking import Masker
 from aam.util.seeds import generator, seed_of

@@ -17,6 +17,7 @@ from aam.train.devices import Devices
 from aam.train.inference import ASVS_PER_BATCH, embed_samples
 from aam.train.masking import Masker
 from aam.train.pretraining import PretrainingModel
+from aam.train.statistics import settle, some_of
 from aam.util.seeds import generator
 
 ROWS_AT_ONCE = 512
@@ -78,7 +79,12 @@ class HeldOut:
     masker: Masker
 
     def score(self, model: PretrainingModel, devices: Devices) -> dict[str, float]:
-        """Return correlation and error per distance, and the accuracy on masked nucleotides."""
+        """Return correlation and error per distance, and the accuracy on masked nucleotides.
+
+        The statistics of the heads are set from training samples first.
+        """
+        rows = some_of(self.training_samples)
+        settle(model, embed_samples(model.encoder, self.store, self.tokens, rows, devices))
         sample_ND = embed_samples(model.encoder, self.store, self.tokens, self.samples, devices)
         values: dict[str, float] = {}
         for metric in model.distances:

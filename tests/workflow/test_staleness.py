@@ -18,6 +18,7 @@ pytestmark = pytest.mark.workflow
 MODEL_PLOTS = Counter(plot_pretraining=1)
 TASK_PLOTS = Counter(plot_task=1)
 TABLES = Counter(benchmark_accuracy=1, plot_accuracy=1, summary=1)
+SCORED = Counter(score=1) + TASK_PLOTS
 SPEED = Counter(benchmark_speed=1, plot_speed=1)
 
 
@@ -27,14 +28,14 @@ def times(number: int, jobs: Counter[str]) -> Counter[str]:
 
 def after_pretraining(models: int) -> Counter[str]:
     """Jobs that follow from new pretrained models: the task `site` starts from scratch."""
-    return times(models, Counter(finetune=1, predict=1) + TASK_PLOTS) + TABLES
+    return times(models, Counter(finetune=1, predict=1) + SCORED) + TABLES
 
 
 PRETRAINED = times(2, Counter(pretrain=1) + MODEL_PLOTS)
-FINETUNED = times(4, Counter(finetune=1) + TASK_PLOTS) + Counter(predict=2) + TABLES
+FINETUNED = times(4, Counter(finetune=1) + SCORED) + Counter(predict=2) + TABLES
 AFTER_SAMPLES = PRETRAINED + SPEED + Counter(folds=2, baselines=2) + FINETUNED
 AFTER_RAREFYING = Counter(unifrac=2, augment=1) + AFTER_SAMPLES
-OF_ONE_TASK = times(2, Counter(finetune=1) + TASK_PLOTS) + TABLES
+OF_ONE_TASK = times(2, Counter(finetune=1) + SCORED) + TABLES
 
 ROWS: dict[str, tuple[dict[str, Any], Counter[str]]] = {
     "rarefaction": (
@@ -56,11 +57,11 @@ ROWS: dict[str, tuple[dict[str, Any], Counter[str]]] = {
     "augmentation": ({"augmentation": {"asv_dropout": 0.1}}, Counter(augment=1) + AFTER_SAMPLES),
     "models, the one that is timed": (
         {"models": {"base": {"width": 32}}},
-        Counter(pretrain=1, finetune=1) + MODEL_PLOTS + TASK_PLOTS + SPEED + after_pretraining(1),
+        Counter(pretrain=1, finetune=1) + MODEL_PLOTS + SCORED + SPEED + after_pretraining(1),
     ),
     "models, another": (
         {"models": {"other": {"width": 32}}},
-        Counter(pretrain=1, finetune=1) + MODEL_PLOTS + TASK_PLOTS + after_pretraining(1),
+        Counter(pretrain=1, finetune=1) + MODEL_PLOTS + SCORED + after_pretraining(1),
     ),
     "pretraining": (
         {"pretraining": {"epochs": 2}},
@@ -69,6 +70,14 @@ ROWS: dict[str, tuple[dict[str, Any], Counter[str]]] = {
     "tasks, folds": (
         {"tasks": {"environment": {"folds": {"k": 3}}}},
         Counter(folds=1, baselines=1, predict=2) + OF_ONE_TASK,
+    ),
+    "tasks, what is scored apart": (
+        {"tasks": {"site": {"report_by": ["host"]}}},
+        times(2, SCORED) + TABLES,
+    ),
+    "optimization": (
+        {"optimization": {"attention": "math"}},
+        PRETRAINED + SPEED + FINETUNED,
     ),
     "tasks, fine-tuning": (
         {"tasks": {"site": {"finetuning": {"epochs": 2}}}},
@@ -104,7 +113,7 @@ def test_a_task_concerns_no_other_task(completed: Any) -> None:
 
 def test_a_new_model_leaves_the_others_alone(completed: Any) -> None:
     planned = completed.planned(models={"third": {"width": 16, "heads": 2}})
-    new = Counter(pretrain=1, finetune=2, predict=1) + MODEL_PLOTS + times(2, TASK_PLOTS) + TABLES
+    new = Counter(pretrain=1, finetune=2, predict=1) + MODEL_PLOTS + times(2, SCORED) + TABLES
     assert planned == new
 
 
@@ -139,6 +148,30 @@ LOGIC: dict[str, tuple[str, str, str, Counter[str]]] = {
         '"format": 1',
         '"format": 2',
         PRETRAINED + after_pretraining(2),
+    ),
+    "a layer": (
+        "nn/block.py",
+        "self.dropout(self.ffn_out",
+        "self.dropout(2 * self.ffn_out",
+        PRETRAINED + SPEED + FINETUNED,
+    ),
+    "baselines": (
+        "stages/baselines.py",
+        "def _positions(",
+        "FLAG = True\n\n\ndef _positions(",
+        Counter(baselines=2) + times(4, SCORED) + TABLES,
+    ),
+    "scores": (
+        "evaluate/metrics.py",
+        "def ",
+        "FLAG = True\n\n\ndef ",
+        times(4, SCORED) + TABLES,
+    ),
+    "the naive step": (
+        "bench/naive.py",
+        "ASVS_PER_CHUNK = 256",
+        "ASVS_PER_CHUNK = 128",
+        SPEED + Counter(summary=1),
     ),
     "folds": (
         "stages/folds.py",

@@ -1,4 +1,4 @@
-"""Predict a column of the metadata: folds, baselines, and a fine-tuned model per fold.
+"""Predict a column of the metadata: folds, baselines, a fine-tuned model per fold, and scores.
 
 Inputs: `inputs/metadata.parquet`, `views/samples.arrow`, `tokens/asvs.arrow`, `pretrain/<model>/model/`,
 `unifrac/unweighted/view0.parquet` (the nearest neighbours' baseline).
@@ -14,9 +14,9 @@ rule folds:
     output:
         folds=result("folds/{task}.tsv"),
     log:
-        result("logs/folds_{task}.log"),
+        result("logs/folds/{task}.log"),
     benchmark:
-        result("benchmarks/folds_{task}.tsv")
+        result("benchmarks/folds/{task}.tsv")
     priority: 100
     conda:
         ENVIRONMENT
@@ -37,15 +37,13 @@ rule baselines:
     input:
         folds=result("folds/{task}.tsv"),
         samples=result("views/samples.arrow"),
-        metadata=result("inputs/metadata.parquet"),
         distances=result("unifrac/unweighted/view0.parquet"),
     output:
         predictions=result("baselines/{task}/predictions.tsv"),
-        metrics=result("baselines/{task}/metrics.json"),
     log:
-        result("logs/baselines_{task}.log"),
+        result("logs/baselines/{task}.log"),
     benchmark:
-        result("benchmarks/baselines_{task}.tsv")
+        result("benchmarks/baselines/{task}.tsv")
     conda:
         ENVIRONMENT
     threads: 8
@@ -67,17 +65,14 @@ rule finetune:
         folds=result("folds/{task}.tsv"),
         tokens=result("tokens/asvs.arrow"),
         samples=result("views/samples.arrow"),
-        metadata=result("inputs/metadata.parquet"),
-        baselines=result("baselines/{task}/metrics.json"),
     output:
         model=directory(result("finetune/{model}/{task}/model")),
         predictions=result("finetune/{model}/{task}/predictions.tsv"),
-        metrics=result("finetune/{model}/{task}/metrics.json"),
         history=result("finetune/{model}/{task}/history.parquet"),
     log:
-        result("logs/finetune_{model}_{task}.log"),
+        result("logs/finetune/{model}/{task}.log"),
     benchmark:
-        result("benchmarks/finetune_{model}_{task}.tsv")
+        result("benchmarks/finetune/{model}/{task}.tsv")
     conda:
         ENVIRONMENT
     threads: 8
@@ -95,3 +90,31 @@ rule finetune:
         "Fine-tuning {wildcards.model} to {wildcards.task}"
     script:
         "../scripts/finetune_model.py"
+
+
+rule score:
+    input:
+        predictions=result("finetune/{model}/{task}/predictions.tsv"),
+        baselines=result("baselines/{task}/predictions.tsv"),
+        metadata=result("inputs/metadata.parquet"),
+    output:
+        metrics=result("finetune/{model}/{task}/metrics.json"),
+    log:
+        result("logs/score/{model}/{task}.log"),
+    benchmark:
+        result("benchmarks/score/{model}/{task}.tsv")
+    conda:
+        ENVIRONMENT
+    threads: 1
+    resources:
+        mem_mb=4000,
+        runtime=60,
+    params:
+        cfg=lambda wildcards: slices.score(
+            CONFIG, wildcards.dataset, wildcards.model, wildcards.task
+        ),
+        code=code_digest("aam.stages.score"),
+    message:
+        "Scoring {wildcards.model} on {wildcards.task}"
+    script:
+        "../scripts/score_task.py"

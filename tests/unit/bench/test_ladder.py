@@ -96,6 +96,7 @@ def measured(rung, cfg, inputs, threads) -> dict:
     count = 2 if rung.naive_asvs else 4
     return {
         "step_s": [step_s * factor for factor in (1.0, 1.2, 0.8, 1.0)[:count]],
+        "sizes": [rung.batch_size] * count,
         "losses": [5.0 - step - rung.patch_bp / 100 for step in range(count)],
         "peak_memory_mb": 100.0 * rung.batch_size,
         "parameters": 1234,
@@ -131,6 +132,22 @@ def test_the_table_compares_samples_per_second_and_losses_at_one_step(monkeypatc
     assert set(same["loss_step"]) == {2}
     assert same["loss_after_steps"].tolist() == pytest.approx([3.99] * (len(same) - 1) + [3.95])
     assert set(table[table["batch_size"] == 8]["loss_step"]) == {4}
+
+
+def test_a_rung_that_cannot_run_leaves_the_others_their_figures(monkeypatch, files, tmp_path):
+    monkeypatch.setattr(
+        ladder, "_run_apart", lambda rung, *rest: None if rung.naive_asvs else measured(rung, *rest)
+    )
+    outputs = {name: tmp_path / name for name in ("table", "text")}
+    benchmark_speed.run(settings(), inputs=files, outputs=outputs, runtime=RunContext())
+    table = pd.read_csv(outputs["table"], sep="\t")
+    assert table["step_ms_median"].isna().tolist() == [True] + [False] * (len(table) - 1)
+    assert "| naive | 4 | could not run |" in outputs["text"].read_text()
+
+
+def test_too_few_naive_asvs_are_a_rung_that_cannot_run(files):
+    cfg = {**settings(), "naive_asvs": 1}
+    assert ladder._run_apart(rungs(cfg)[0], cfg, files, 1) is None
 
 
 def test_repeats_are_interleaved(monkeypatch):

@@ -9,8 +9,8 @@ from aam.config.tree import Config, load
 from aam.data.samples import write_samples
 from aam.data.table import FeatureTable, write_biom
 from aam.data.tokens import write_tokens
+from aam.evaluate.report import write_predictions
 from aam.unifrac.store import write_distances, write_faith_pd
-from aam.util.atomic import write_json
 
 METRICS = ["unweighted", "faith_pd"]
 
@@ -38,12 +38,20 @@ class Study:
             "tokens": self.files["tokens"],
             "samples": self.files["samples"],
             "folds": self.files[f"{task}.tsv"],
-            "baselines": self.files["baselines"],
-            "metadata": self.files["metadata"],
         }
 
     def pretrain_slice(self) -> dict:
         return slices.pretrain(self.config, "d", "small")
+
+    def score_inputs(self, task: str, predictions: Path) -> dict:
+        return {
+            "predictions": predictions,
+            "baselines": self.files[f"{task}.baselines"],
+            "metadata": self.files["metadata"],
+        }
+
+    def score_slice(self, task: str) -> dict:
+        return slices.score(self.config, "d", "small", task)
 
     def finetune_slice(self, task: str) -> dict:
         return slices.finetune(self.config, "d", "small", task)
@@ -77,7 +85,7 @@ def configuration() -> Config:
 def study(tiny, tmp_path_factory) -> Study:
     """Write what the stages before training write."""
     folder = tmp_path_factory.mktemp("study")
-    names = ("tokens", "samples", *METRICS, "table.biom", "sequences", "metadata", "baselines")
+    names = ("tokens", "samples", *METRICS, "table.biom", "sequences", "metadata")
     files = {name: folder / name for name in (*names, "age.tsv", "site.tsv", "scratch.tsv")}
     store, tokens, ids = tiny.store, tiny.tokens, tiny.store.sample_ids
     write_tokens(files["tokens"], tokens.feature_ids, tokens.tokens, tokens.lengths, {})
@@ -91,11 +99,14 @@ def study(tiny, tmp_path_factory) -> Study:
     )
     site = ["gut" if int(name) % 2 else "skin" for name in ids]
     pd.DataFrame({"sample_id": ids, "site": site}).to_parquet(files["metadata"])
-    write_json(files["baselines"], {"median": {"n": 3}, "provenance": {}})
     labelled = [name for name in ids if name not in ("002", "007")]
     for task in ("age", "site", "scratch"):
         observed = [site[ids.index(n)] if task == "site" else str(int(n) + 0.5) for n in labelled]
         folds = [int(name) // 2 % 2 for name in labelled]
         columns = {"sample-id": labelled, "fold": folds, "observed": observed, "group": ""}
         pd.DataFrame(columns).to_csv(files[f"{task}.tsv"], sep="\t", index=False)
+        columns = {**columns, "baseline": "first", "predicted": observed[:1] * len(observed)}
+        shares = {f"probability:{name}": 0.5 for name in ("gut", "skin") if task == "site"}
+        files[f"{task}.baselines"] = folder / f"{task}.baselines.tsv"
+        write_predictions(files[f"{task}.baselines"], pd.DataFrame({**columns, **shares}))
     return Study(configuration(), files, tiny)

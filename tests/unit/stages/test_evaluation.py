@@ -12,7 +12,7 @@ import pytest
 
 from aam.data.samples import SampleStore, write_samples
 from aam.evaluate import baselines as methods
-from aam.evaluate.report import read_predictions, task_metrics
+from aam.evaluate.report import read_predictions, task_metrics, write_predictions
 from aam.stages import (
     baselines,
     benchmark_accuracy,
@@ -20,6 +20,7 @@ from aam.stages import (
     plot_pretraining,
     plot_rarefaction,
     plot_task,
+    score,
     summary,
 )
 from aam.stages.entry import RunContext
@@ -78,11 +79,25 @@ def inputs(tmp_path: Path) -> dict[str, Path]:
     return paths
 
 
-def run_baselines(folder: Path, inputs: dict[str, Path], **cfg) -> dict[str, Path]:
-    outputs = {"predictions": folder / "predictions.tsv", "metrics": folder / "metrics.json"}
-    settings = {"kind": "regression", "seed": 0, "report_by": ["study"], **cfg}
+def run_baselines(folder: Path, inputs: dict[str, Path]) -> dict[str, Path]:
+    outputs = {"predictions": folder / "predictions.tsv"}
+    settings = {"kind": "regression", "seed": 0}
     baselines.run(settings, inputs=inputs, outputs=outputs, runtime=RunContext(threads=2))
     return outputs
+
+
+def run_score(folder: Path, inputs: dict[str, Path], **cfg) -> dict:
+    """Score the median as if it were a model, beside all baselines."""
+    table = read_predictions(inputs["baselines"])
+    own = table[table["baseline"] == "median"].drop(columns="baseline")
+    write_predictions(folder / "own.tsv", own)
+    names = {"dataset": "d", "model": "m", "task": "t"}
+    described = {"encoder": "full", "start": "pretrained", "kind": "regression"}
+    settings = {"names": names, **described, "report_by": ["study"], **cfg}
+    paths = {**inputs, "predictions": folder / "own.tsv"}
+    outputs = {"metrics": folder / "metrics.json"}
+    score.run(settings, inputs=paths, outputs=outputs, runtime=RunContext())
+    return json.loads(outputs["metrics"].read_text())
 
 
 def test_baselines_join_stores_by_sample_and_use_view_zero(tmp_path, inputs):
@@ -93,12 +108,15 @@ def test_baselines_join_stores_by_sample_and_use_view_zero(tmp_path, inputs):
         assert part["sample-id"].tolist() == folds["sample-id"].tolist()
     own = 10.0 * table["sample-id"].astype(float)
     assert (pd.to_numeric(table["observed"]) == own).all()
-    report = json.loads(outputs["metrics"].read_text())
-    assert report.keys() == {"median", "random_forest", "knn_unifrac", "provenance"}
+    report = run_score(tmp_path, {**inputs, "baselines": outputs["predictions"]})
+    others = report["baselines"]
+    assert others.keys() == {"median", "random_forest", "knn_unifrac"}
     # The ID is both the target and, in view 0, a count and a place: a wrong join is far off.
-    assert report["knn_unifrac"]["mae_pooled"] < 25 < report["median"]["mae_pooled"]
-    assert report["random_forest"]["mae_pooled"] < report["median"]["mae_pooled"]
-    assert report["median"]["mae_by"]["study"].keys() == {"a", "b"}
+    assert others["knn_unifrac"]["mae_pooled"] < 25 < others["median"]["mae_pooled"]
+    assert others["random_forest"]["mae_pooled"] < others["median"]["mae_pooled"]
+    assert report["mae_by"]["study"].keys() == {"a", "b"}
+    assert {key: report[key] for key in others["median"]} == others["median"]
+    assert (report["model"], report["task"], report["start"]) == ("m", "t", "pretrained")
 
 
 def test_baselines_give_the_same_bytes_again(tmp_path, inputs):
@@ -108,9 +126,10 @@ def test_baselines_give_the_same_bytes_again(tmp_path, inputs):
 
 
 def test_an_unknown_report_column_stops_before_anything_is_written(tmp_path, inputs):
+    baseline = run_baselines(tmp_path, inputs)["predictions"]
     with pytest.raises(InputError, match="'studdy'.*study"):
-        run_baselines(tmp_path, inputs, report_by=["studdy"])
-    assert not (tmp_path / "predictions.tsv").exists()
+        run_score(tmp_path, {**inputs, "baselines": baseline}, report_by=["studdy"])
+    assert not (tmp_path / "metrics.json").exists()
 
 
 @pytest.fixture
