@@ -27,6 +27,7 @@ BASE: dict[str, Any] = {
     },
 }
 DOWNSTREAM = {"finetune:a:age", "finetune:a:raw", "finetune:b:age", "finetune:b:raw"}
+SCORES = {"score:a:age", "score:b:age"}
 PRETRAINED = {"pretrain:a", "pretrain:b", "benchmark"}
 
 
@@ -47,6 +48,11 @@ def all_slices(config: Config) -> dict[str, Any]:
         **{f"baselines:{task}": slices.baselines(config, task) for task in tasks},
         **{
             f"finetune:{model}:{task}": slices.finetune(config, "demo", model, task)
+            for model in models
+            for task in tasks
+        },
+        **{
+            f"score:{model}:{task}": slices.score(config, "demo", model, task)
             for model in models
             for task in tasks
         },
@@ -83,12 +89,12 @@ def merged(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]
         ({"finetuning": {"epochs": 3}}, DOWNSTREAM),
         (
             {"tasks": {"age": {"kind": "classification"}}},
-            {"folds:age", "baselines:age", "finetune:a:age", "finetune:b:age"},
+            {"folds:age", "baselines:age", "finetune:a:age", "finetune:b:age", *SCORES},
         ),
         ({"tasks": {"age": {"folds": {"k": 4}}}}, {"folds:age"}),
         (
             {"tasks": {"age": {"report_by": ["study"]}}},
-            {"baselines:age", "finetune:a:age", "finetune:b:age"},
+            SCORES,
         ),
         ({"optimization": {"level": "basic"}}, PRETRAINED | DOWNSTREAM),
         ({"benchmark": {"steps": 9}}, {"benchmark"}),
