@@ -18,7 +18,7 @@ from sklearn.metrics import mean_absolute_error, recall_score
 from sklearn.model_selection import GroupKFold, LeaveOneGroupOut
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 
-from aam.evaluate.report import PROBABILITY
+from aam.evaluate.predictions import PROBABILITY
 from aam.util.seeds import seed_of
 
 NEIGHBOURS = (1, 3, 5, 10, 20, 40)

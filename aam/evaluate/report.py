@@ -1,7 +1,6 @@
 """The scores of one task, the tables of its predictions, and the table of all tasks."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,10 +8,7 @@ import pandas as pd
 
 from aam.data.targets import metadata_column
 from aam.evaluate import metrics
-from aam.util.atomic import atomic_path
-
-PROBABILITY = "probability:"
-"""Prefix of the columns that hold the probability of a class."""
+from aam.evaluate.predictions import PROBABILITY, class_names
 
 
 def task_metrics(
@@ -75,25 +71,6 @@ def task_metrics(
         "per_class": metrics.per_class_table(observed, predicted, probabilities, classes),
         "confusion": metrics.confusion(observed, predicted, classes),
     }
-
-
-def class_names(predictions: pd.DataFrame) -> list[str]:
-    """Return the classes that a table of predictions has probabilities of."""
-    names = map(str, predictions.columns)
-    return [name.removeprefix(PROBABILITY) for name in names if name.startswith(PROBABILITY)]
-
-
-def read_predictions(path: Path) -> pd.DataFrame:
-    """Read a `predictions.tsv`: names stay strings, `fold` and probabilities are numbers."""
-    table = pd.read_csv(path, sep="\t", dtype=str, keep_default_na=False)
-    numeric = ["fold", *(PROBABILITY + name for name in class_names(table))]
-    return table.assign(**{name: pd.to_numeric(table[name]) for name in numeric})
-
-
-def write_predictions(path: Path, predictions: pd.DataFrame) -> None:
-    """Write a `predictions.tsv` atomically; numbers have six digits, enough for any target here."""
-    with atomic_path(path) as partial:
-        predictions.to_csv(partial, sep="\t", index=False, float_format="%.6g", lineterminator="\n")
 
 
 def accuracy_table(reports: Sequence[Mapping[str, Any]]) -> pd.DataFrame:

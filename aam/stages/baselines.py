@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from aam.data.samples import SampleStore
 from aam.data.splits import read_folds
 from aam.evaluate.baselines import Problem, predict_baselines
-from aam.evaluate.report import write_predictions
+from aam.evaluate.predictions import write_predictions
 from aam.stages.entry import Files, RunContext
 from aam.unifrac.store import read_distances
 

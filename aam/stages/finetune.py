@@ -17,7 +17,7 @@ from aam.data.samples import SampleStore
 from aam.data.splits import read_folds
 from aam.data.tokens import TokenStore
 from aam.data.vocabulary import untokenize
-from aam.evaluate.report import PROBABILITY, write_predictions
+from aam.evaluate.predictions import PROBABILITY, write_predictions
 from aam.model.build import architecture, build_encoder
 from aam.model.encoder import Encoder
 from aam.model.store import SEEN_ASVS, load_config, load_part

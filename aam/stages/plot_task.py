@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 
 from aam.evaluate.figures import task, training
-from aam.evaluate.report import read_predictions
+from aam.evaluate.predictions import read_predictions
 from aam.stages.entry import Files, RunContext
 from aam.util.atomic import read_json
 

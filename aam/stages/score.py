@@ -9,7 +9,8 @@ import pandas as pd
 from aam.data.metadata import read_metadata
 from aam.data.targets import metadata_column
 from aam.evaluate.metrics import HEADLINE
-from aam.evaluate.report import read_predictions, task_metrics
+from aam.evaluate.predictions import read_predictions
+from aam.evaluate.report import task_metrics
 from aam.stages.entry import Files, RunContext
 from aam.util.atomic import write_json
 from aam.util.provenance import provenance

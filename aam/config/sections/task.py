@@ -72,4 +72,6 @@ class Prediction(Section):
     def _one_source(self) -> Self:
         if (self.simulated is None) == (self.table is None):
             raise ValueError("give either `simulated` or `table`, not both and not neither")
+        if self.simulated is not None and self.sequences is not None:
+            raise ValueError("`sequences` goes with `table`: simulated features are sequences")
         return self

@@ -21,7 +21,7 @@ from aam.evaluate.figures.style import (
 )
 from aam.evaluate.labels import plain, row_label, score, short
 from aam.evaluate.metrics import HEADLINE
-from aam.evaluate.report import PROBABILITY
+from aam.evaluate.predictions import PROBABILITY
 
 LEGEND_FOLDS = 10
 ANNOTATED_CLASSES = 12

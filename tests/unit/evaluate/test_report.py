@@ -6,12 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from aam.evaluate.report import (
-    accuracy_table,
-    read_predictions,
-    task_metrics,
-    write_predictions,
-)
+from aam.evaluate.predictions import read_predictions, write_predictions
+from aam.evaluate.report import accuracy_table, task_metrics
 from aam.util.errors import InputError
 
 

@@ -9,7 +9,7 @@ from aam.config.tree import Config, load
 from aam.data.samples import write_samples
 from aam.data.table import FeatureTable, write_biom
 from aam.data.tokens import write_tokens
-from aam.evaluate.report import write_predictions
+from aam.evaluate.predictions import write_predictions
 from aam.unifrac.store import write_distances, write_faith_pd
 
 METRICS = ["unweighted", "faith_pd"]

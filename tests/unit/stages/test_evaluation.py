@@ -12,7 +12,8 @@ import pytest
 
 from aam.data.samples import SampleStore, write_samples
 from aam.evaluate import baselines as methods
-from aam.evaluate.report import read_predictions, task_metrics, write_predictions
+from aam.evaluate.predictions import read_predictions, write_predictions
+from aam.evaluate.report import task_metrics
 from aam.stages import (
     baselines,
     benchmark_accuracy,
