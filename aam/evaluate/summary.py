@@ -180,16 +180,24 @@ def _task_sentence(report: Mapping[str, Any]) -> str:
 
 
 def _speed_sentence(speed: pd.DataFrame) -> str:
-    measured = speed[speed["samples_per_s"].notna()]
+    """Compare the fastest mode with the first at the same batch size, and say the highest rate."""
+    measured = speed[speed["samples_per_s"].notna()].sort_values("samples_per_s")
     if not len(measured):
         return "no mode could run"
-    rows = measured.to_dict("records")
-    first, best = rows[0], max(rows, key=lambda row: row["samples_per_s"])
-    return (
-        f"{plain(str(best['name']))} at batch {best['batch_size']} trains on "
-        f"{quantity(best['samples_per_s'])} samples per second, "
-        f"{quantity(best['speedup'])} times as many as {plain(str(first['name']))}"
-    )
+    first, top = speed.iloc[0], measured.iloc[-1]
+    alike = measured[measured["batch_size"] == first["batch_size"]]
+    parts = []
+    if pd.notna(first["samples_per_s"]) and len(alike) > 1:
+        best = alike.iloc[-1]
+        parts.append(
+            f"{plain(str(best['name']))} trains on {quantity(best['samples_per_s'])} samples per "
+            f"second at batch {best['batch_size']}, {quantity(best['speedup'])} times as many as "
+            f"{plain(str(first['name']))}"
+        )
+    if not parts or top["batch_size"] != first["batch_size"]:
+        rate = f"{quantity(top['samples_per_s'])} samples per second at batch {top['batch_size']}"
+        parts.append(rate if parts else f"{plain(str(top['name']))}: {rate}")
+    return "; ".join(parts)
 
 
 def _title(link: str) -> str:
