@@ -60,7 +60,12 @@ class Reporter:
     def values(self, done: int, values: dict[str, float]) -> None:
         """Print measured values."""
         text = ", ".join(f"{name} {value:.4g}" for name, value in values.items())
+        # A line written while the bar stands would end up beside it.
+        if self.bar is not None:
+            self.bar.stop()
         logger.info("%s: step %d of %d: %s", self.name, done, self.total, text)
+        if self.bar is not None:
+            self.bar.start()
 
     def close(self) -> None:
         """End the bar."""
