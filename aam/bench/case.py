@@ -1,98 +1,188 @@
-"""One rung of the speed ladder, in a process of its own so that its peak memory is its own.
+"""One measurement, meant for a process of its own (see `aam.bench.apart`)."""
 
-Run as `python -m aam.bench.case <specification.json> <result.json>`.
-"""
-
-import copy
-import sys
 import time
+from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import nn
+from torch.utils.data import DataLoader
 
-from aam.bench.naive import NaiveEncoder, NaiveFeed
+from aam.bench import roofline
+from aam.bench.naive import NaiveFeed
+from aam.bench.pool import PooledFeed
+from aam.bench.timing import Steps
 from aam.config.sections.execution import Optimization
 from aam.config.sections.training import Pretraining
+from aam.model.batch import Batch
+from aam.train.compilation import compile_blocks
 from aam.train.devices import Devices
 from aam.train.feed import Feed
-from aam.train.loop import train_step
-from aam.train.optimizer import adamw
-from aam.train.options import step_options
-from aam.train.preparation import Prepared, prepare
+from aam.train.flops import step_flops
+from aam.train.loop import PREFETCHED, train_step
+from aam.train.optimizer import make_optimizer
+from aam.train.options import StepOptions, step_options
+from aam.train.preparation import prepare
 from aam.train.schedule import warmup_cosine
-from aam.util.atomic import read_json, write_json
-
-WARM_UP_STEPS = 1
+from aam.util.errors import problem
 
 
-def run_case(spec: dict[str, Any]) -> dict[str, Any]:
+def run(spec: dict[str, Any]) -> dict[str, Any]:
+    """Do what the key `kind` of a request says: `device`, `roofline` or `steps`."""
+    kinds = {"device": run_device, "roofline": run_roofline, "steps": run_steps}
+    return kinds[spec["kind"]](spec)
+
+
+def run_device(spec: dict[str, Any]) -> dict[str, Any]:
+    """Say what models run on.
+
+    Parameters
+    ----------
+    spec
+        `threads`, and `compile`: whether to try the compiler for a CPU too.
+
+    Returns
+    -------
+    dict
+        `accelerator` and `compiles`, true or false, and `about`: device, driver and versions.
+    """
+    devices = Devices("fp32", spec["threads"])
+    on_accelerator = devices.device.type != "cpu"
+    try_it = spec["compile"] or on_accelerator
+    compiles = try_it and compile_blocks(nn.Module(), "default", devices.device)
+    about = {"device": devices.name, "torch": torch.__version__}
+    if devices.device.type == "cuda":
+        about |= {"cuda": str(torch.version.cuda), "driver": _driver()}
+    return {"accelerator": on_accelerator, "compiles": compiles, "about": about}
+
+
+def run_roofline(spec: dict[str, Any]) -> dict[str, Any]:
+    """Measure what the machine does at best.
+
+    Parameters
+    ----------
+    spec
+        `precisions`, `width`, `ffn_ratio`, `threads`.
+
+    Returns
+    -------
+    dict
+        What `aam.bench.roofline.measure` returns.
+    """
+    devices = Devices("fp32", spec["threads"])
+    width, ffn_ratio = spec["width"], spec["ffn_ratio"]
+    return roofline.measure(spec["precisions"], devices.device, width=width, ffn_ratio=ffn_ratio)
+
+
+def run_steps(spec: dict[str, Any]) -> dict[str, Any]:
     """Train some steps and time them.
 
     Parameters
     ----------
     spec
-        `cfg` (slice of pretraining), `inputs`, `naive_asvs` (null: the optimized batch),
-        `steps`, `seconds` (no further step is begun after them) and `threads`.
+        `cfg` (slice of pretraining); `inputs`; `batch`, what its batches are (see `_feed`);
+        `workers`, processes that assemble them (0: this one does, between the steps); `steps` and
+        `seconds`, after which no further step is begun once two are timed, or one where a step
+        takes longer than that; `threads`.
 
     Returns
     -------
     dict
-        `step_s` and `sizes` (samples) of the timed steps, `losses` of all steps,
-        `peak_memory_mb`, `parameters`, `device`.
+        Of the timed steps `step_s`, `loading_s` (of it, waiting for the batch), `sizes` (samples),
+        `distinct_asvs` (sequences encoded) and `flops`; `losses` of all steps; `recompilations`
+        after the first step; `peak_memory_mb`, `parameters`, `precision`.
     """
     cfg, settings = spec["cfg"], Pretraining.model_validate(spec["cfg"]["pretraining"])
     options = step_options(Optimization.model_validate(cfg["optimization"]))
-    devices = Devices(settings.precision, spec["threads"])
+    devices = Devices(settings.precision, spec["threads"], deterministic=options.deterministic)
     prepared = prepare(cfg, _paths(spec["inputs"]))
-    model, feed = _as_specified(prepared, spec["naive_asvs"])
-    optimizer = adamw(
+    model, feed = prepared.model, _feed(prepared.feed, spec["batch"])
+    if spec["batch"].get("copies", False):
+        model.encoder.recompute("pieces")
+    elif options.checkpointing:
+        model.encoder.recompute("layers")
+    _compile(model, options, devices)
+    optimizer = make_optimizer(
         model,
+        settings.optimizer,
         learning_rate=settings.learning_rate,
         weight_decay=settings.weight_decay,
         fused=options.fused_optimizer,
     )
     wrapped, optimizer = devices.setup(model, optimizer)
     wrapped.train()
-    durations, losses, sizes = [], [], []
-    t_start = time.perf_counter()
-    for step in range(WARM_UP_STEPS + spec["steps"]):
+    steps = Steps(devices.device, spec, eager=options.compile == "off")
+    batches = _batches(feed, devices, spec["workers"])
+    while steps.goes_on():
         t0 = time.perf_counter()
-        if step > WARM_UP_STEPS and t0 - t_start > spec["seconds"]:
-            break
-        rate = settings.learning_rate * warmup_cosine(step, len(feed), settings.warmup)
-        batch = feed[step].to(devices.device)
-        values, _ = train_step(wrapped, optimizer, batch, rate, settings, step, devices)
-        losses.append(float(values["loss"]))
-        sizes.append(batch.size)
-        durations.append(time.perf_counter() - t0)
+        batch = next(batches).to(devices.device)
+        loading_s = time.perf_counter() - t0
+        rate = settings.learning_rate * warmup_cosine(steps.step, len(feed), settings.warmup)
+        values, _ = train_step(wrapped, optimizer, batch, rate, settings, steps.step, devices)
+        steps.add(batch, values["loss"], loading_s, step_flops(model.encoder.shape, batch))
     return {
-        "step_s": durations[WARM_UP_STEPS:],
-        "sizes": sizes[WARM_UP_STEPS:],
-        "losses": losses,
+        **steps.result(),
         "peak_memory_mb": devices.peak_memory_mb(),
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
-        "device": devices.name,
+        "precision": devices.precision,
     }
 
 
-def _as_specified(prepared: Prepared, naive_asvs: int | None) -> tuple[nn.Module, Feed]:
-    if naive_asvs is None:
-        return prepared.model, prepared.feed
-    plain = {field.name: getattr(prepared.feed, field.name) for field in fields(prepared.feed)}
-    encoder = NaiveEncoder(prepared.model.encoder.shape, prepared.model.encoder.backend)
-    encoder.load_state_dict(copy.deepcopy(prepared.model.encoder.state_dict()))
-    prepared.model.encoder = encoder
-    return prepared.model, NaiveFeed(**plain, asvs_per_sample=naive_asvs)
+def _feed(feed: Feed, batch: Mapping[str, Any]) -> Feed:
+    """Return the feed with the batches asked for.
+
+    Empty: the optimized ones; `copies` and `asvs_per_sample`: those of `NaiveFeed`; `pool` and
+    `richness`: those of `PooledFeed`.
+    """
+    if not batch:
+        return feed
+    plain = {field.name: getattr(feed, field.name) for field in fields(feed)}
+    return PooledFeed(**plain, **batch) if "pool" in batch else NaiveFeed(**plain, **batch)
 
 
-def _paths(inputs: dict[str, Any]) -> dict[str, Any]:
+def _batches(feed: Feed, devices: Devices, workers: int) -> Iterator[Batch]:
+    """Yield the batches of the run, over and over."""
+    while True:
+        if workers and devices.device.type != "cpu":
+            yield from DataLoader(
+                feed,
+                batch_size=None,
+                sampler=range(len(feed)),
+                num_workers=workers,
+                prefetch_factor=PREFETCHED,
+                pin_memory=True,
+            )
+        else:
+            yield from (feed[step] for step in range(len(feed)))
+
+
+def _compile(model: nn.Module, options: StepOptions, devices: Devices) -> None:
+    compiled = compile_blocks(model, options.compile, devices.device)
+    if options.compile != "off" and not compiled:
+        raise problem(
+            "configuration key optimization.compile",
+            options.compile,
+            "a working compiler",
+            "see the warning above",
+        )
+
+
+def _driver() -> str:
+    try:
+        import pynvml
+    except ImportError:
+        return "unknown, for want of the package nvidia-ml-py"
+    try:
+        pynvml.nvmlInit()
+        return str(pynvml.nvmlSystemGetDriverVersion())
+    except pynvml.NVMLError as error:
+        return f"unknown: {error}"
+
+
+def _paths(inputs: Mapping[str, Any]) -> dict[str, Any]:
     return {
         name: [Path(item) for item in value] if isinstance(value, list) else Path(value)
         for name, value in inputs.items()
     }
-
-
-if __name__ == "__main__":
-    write_json(Path(sys.argv[2]), run_case(read_json(Path(sys.argv[1]))))

@@ -1,22 +1,15 @@
 """The speed ladder: from the naive step to the optimized one, one change at a time."""
 
-import json
 import logging
-import platform
-import subprocess
-import sys
-import tempfile
-from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import psutil
 
-from aam.bench import case
-from aam.util.atomic import read_json
+from aam.bench.roofline import Rate, merge
+from aam.bench.rungs import NAIVE, ORDER, Means, Mode, Rung, asks_for_compilation, rungs
 
 logger = logging.getLogger(__name__)
 COLUMNS = [
@@ -26,165 +19,240 @@ COLUMNS = [
     "step_ms_iqr",
     "samples_per_s",
     "peak_memory_mb",
+    "speedup",
     "loss_after_steps",
+    "group",
+    "gflop_per_step",
+    "gflop_per_s",
+    "roofline_share",
+    "loading_share",
+    "recompilations",
     "loss_step",
     "timed_steps",
     "parameters",
 ]
+OF_TRAINING = ("precision", "optimizer")
+OF_OPTIMIZATION = ("attention", "fused_optimizer", "compile", "checkpointing")
+"""What a mode sets in the sections `pretraining` and `optimization`."""
+
+Measure = Callable[[Mapping[str, Any]], dict[str, Any] | None]
+"""Does a request of `aam.bench.case.run`, in a process of its own; None where it failed."""
+Choose = Callable[[Mapping[str, Any], Means], list[Rung]]
 
 
 @dataclass(frozen=True)
-class Rung:
-    """One mode of the training step.
+class Climbed:
+    """What a ladder found.
 
     Attributes
     ----------
-    name
-        Words for the table.
-    batch_size
-        Samples per step.
-    naive_asvs
-        ASVs that every sample is padded to; None: distinct ASVs once, no padding.
-    patch_bp, precision, level
-        What the mode sets.
+    table
+        One row per rung, with `COLUMNS`.
+    rates
+        Per precision, and for ``copy``, the best that the machine did.
+    about
+        Words by name: device, driver, versions.
     """
 
-    name: str
-    batch_size: int
-    naive_asvs: int | None
-    patch_bp: int
-    precision: str
-    level: str
+    table: pd.DataFrame
+    rates: dict[str, Rate]
+    about: dict[str, str]
 
 
-def rungs(cfg: Mapping[str, Any]) -> list[Rung]:
-    """Return the modes of one run; the last of each batch size is what the configuration says."""
-    first = cfg["batch_sizes"][0]
-    patch, precision = cfg["model"]["patch_bp"], cfg["pretraining"]["precision"]
-    level = cfg["optimization"]["level"]
-    ladder = [
-        Rung("naive", first, cfg["naive_asvs"], 1, "fp32", "basic"),
-        Rung("distinct ASVs, no padding", first, None, 1, "fp32", "basic"),
-        Rung("+ attention, fused AdamW", first, None, 1, "fp32", "advanced"),
-    ]
-    for batch_size in cfg["batch_sizes"]:
-        ladder.append(Rung("+ bf16", batch_size, None, 1, "bf16", "advanced"))
-        if patch > 1:
-            name = f"+ patch stem of {patch} bp: optimized"
-            ladder.append(Rung(name, batch_size, None, patch, precision, level))
-    return ladder
+def climb(
+    measure: Measure,
+    cfg: Mapping[str, Any],
+    inputs: Mapping[str, Any],
+    *,
+    threads: int,
+    workers: int,
+    choose: Choose = rungs,
+) -> Climbed:
+    """Time every rung and what the machine can do at best, the repeats interleaved.
 
-
-def climb(cfg: Mapping[str, Any], inputs: Mapping[str, Any], threads: int) -> pd.DataFrame:
-    """Time every rung, the repeats interleaved so that the machine's moods meet all alike.
+    So the machine's moods meet all alike.
 
     Parameters
     ----------
+    measure
+        Does a request in a process of its own (`aam.bench.apart.Apart`).
     cfg
         Slice `aam.config.slices.benchmark`.
     inputs
         `tokens`, `samples`, `distances`.
     threads
         Cores granted.
+    workers
+        Processes that assemble batches for an accelerator.
+    choose
+        Returns the rungs from `cfg` and what the machine has.
 
     Returns
     -------
-    pandas.DataFrame
-        One row per rung: `name`, `batch_size`, `step_ms_median`, `step_ms_iqr`, `samples_per_s`,
-        `peak_memory_mb`, `speedup` (samples per second over the naive rung's),
-        `loss_after_steps` (at the last step that all rungs of the batch size reached), `loss_step`,
-        `timed_steps`, `parameters`. A rung that could not run, for want of memory for instance,
-        has no figures.
+    Climbed
+        In the table `speedup` is samples per second over those of the naive rung: of the same
+        group, or of the group ``order`` where that could not run or is none. `loss_after_steps`
+        stands at `loss_step`, the last step that all rungs of the group and the batch size reached.
+        `gflop_per_step` counts the model's matrix products (`aam.train.flops`), `roofline_share`
+        is their rate over the measured rate of matrix products in the same precision, and
+        `loading_share` the share of a step spent waiting for its batch. A rung that could not
+        run, for want of memory for instance, has no figures.
+
+    Raises
+    ------
+    RuntimeError
+        When not even the device could be used.
     """
-    ladder = rungs(cfg)
+    device = answered(measure(device_request(cfg, threads)), "device")
+    means = Means(device["accelerator"], device["compiles"], workers)
+    ladder = choose(cfg, means)
+    precisions = sorted({rung.mode.precision for rung in ladder if rung.mode is not None})
     results: dict[Rung, list[dict[str, Any]]] = {rung: [] for rung in ladder}
-    failed: set[Rung] = set()
+    failed = {rung for rung in ladder if rung.mode is None}
+    rates = []
     for repeat in range(cfg["repeats"]):
+        rates.append(answered(measure(_roofline_request(cfg, precisions, threads)), "roofline"))
         for rung in ladder:
             if rung in failed:
                 continue
-            result = _run_apart(rung, cfg, inputs, threads)
-            words = (repeat + 1, rung.name, rung.batch_size)
+            assert rung.mode is not None
+            result = measure(request(cfg, inputs, rung.mode, rung.batch_size, threads=threads))
+            words = (repeat + 1, rung.group, rung.name, rung.batch_size)
             if result is None:
                 failed.add(rung)
-                logger.warning("repeat %d, %s, batch %d: could not run, see above", *words)
+                logger.warning("repeat %d, %s: %s, batch %d: could not run, see above", *words)
                 continue
             results[rung].append(result)
             seconds = np.median(result["step_s"])
-            logger.info("repeat %d, %s, batch %d: %.3g s a step", *words, seconds)
-    return _table(results)
+            logger.info("repeat %d, %s: %s, batch %d: %.3g s a step", *words, seconds)
+    best = merge(rates)
+    return Climbed(_table(results, best), best, device["about"])
 
 
-def _table(results: Mapping[Rung, list[dict[str, Any]]]) -> pd.DataFrame:
-    rows = []
-    for rung, repeats in results.items():
-        if not repeats:
-            rows.append({"name": rung.name, "batch_size": rung.batch_size})
-            continue
-        times_ms = 1e3 * np.concatenate([repeat["step_s"] for repeat in repeats])
-        size = np.median(np.concatenate([repeat["sizes"] for repeat in repeats]))
-        low, median, high = np.percentile(times_ms, [25, 50, 75])
-        alike = [r for other, r in results.items() if other.batch_size == rung.batch_size]
-        last = min(len(repeat["losses"]) for same in alike for repeat in same)
-        rows.append(
-            {
-                "name": rung.name,
-                "batch_size": rung.batch_size,
-                "step_ms_median": median,
-                "step_ms_iqr": high - low,
-                "samples_per_s": size / median * 1e3,
-                "peak_memory_mb": max(repeat["peak_memory_mb"] for repeat in repeats),
-                "loss_after_steps": repeats[0]["losses"][last - 1],
-                "loss_step": last,
-                "timed_steps": len(times_ms),
-                "parameters": repeats[0]["parameters"],
-            }
-        )
-    table = pd.DataFrame(rows, columns=COLUMNS)
-    table.insert(6, "speedup", table["samples_per_s"] / table["samples_per_s"].iloc[0])
-    return table
+def answered(result: dict[str, Any] | None, what: str) -> dict[str, Any]:
+    """Return the result of a request that nothing goes on without."""
+    if result is None:
+        raise RuntimeError(f"the {what} could not be measured, see above")
+    return result
 
 
-def _run_apart(
-    rung: Rung, cfg: Mapping[str, Any], inputs: Mapping[str, Any], threads: int
-) -> dict[str, Any] | None:
-    """Run one rung in a new process and return its result, None where it failed."""
-    spec = {
+def device_request(cfg: Mapping[str, Any], threads: int) -> dict[str, Any]:
+    """Return the request of `aam.bench.case.run` that says what models run on."""
+    return {"kind": "device", "threads": threads, "compile": asks_for_compilation(cfg)}
+
+
+def request(
+    cfg: Mapping[str, Any],
+    inputs: Mapping[str, Any],
+    mode: Mode,
+    batch_size: int,
+    *,
+    threads: int,
+    **pool: int,
+) -> dict[str, Any]:
+    """Return the request of `aam.bench.case.run` that times a mode.
+
+    Parameters
+    ----------
+    cfg
+        Slice of pretraining, and `steps` and `seconds` of the benchmark.
+    inputs
+        `tokens`, `samples`, `distances`.
+    mode, batch_size
+        What is timed.
+    threads
+        Cores granted.
+    **pool
+        Nothing, or `pool` and `richness` of `aam.bench.pool.PooledFeed`.
+    """
+    plain = asdict(mode)
+    naive = {key: plain[key] for key in ("copies", "asvs_per_sample")}
+    training, optimization = (
+        {key: plain[key] for key in keys} for keys in (OF_TRAINING, OF_OPTIMIZATION)
+    )
+    return {
+        "kind": "steps",
         "cfg": {
-            "model": {**cfg["model"], "patch_bp": rung.patch_bp},
-            "pretraining": {
-                **cfg["pretraining"],
-                "batch_size": rung.batch_size,
-                "precision": rung.precision,
-            },
-            "optimization": {**cfg["optimization"], "level": rung.level},
+            "model": {**cfg["model"], "patch_bp": mode.patch_bp},
+            "pretraining": {**cfg["pretraining"], **training, "batch_size": batch_size},
+            "optimization": {**cfg["optimization"], **optimization},
         },
         "inputs": {
             name: [str(item) for item in value] if isinstance(value, list) else str(value)
             for name, value in inputs.items()
         },
-        "naive_asvs": rung.naive_asvs,
+        "batch": pool or (naive if mode.copies or mode.asvs_per_sample is not None else {}),
+        "workers": mode.workers,
         "steps": cfg["steps"],
         "seconds": cfg["seconds"],
         "threads": threads,
     }
-    with tempfile.TemporaryDirectory() as folder:
-        asked, answered = Path(folder, "specification.json"), Path(folder, "result.json")
-        # `write_json` sorts keys, but the order of the metrics is that of the files of distances.
-        asked.write_text(json.dumps(spec), encoding="utf-8")
-        command = [sys.executable, "-m", case.__name__, str(asked), str(answered)]
-        done = subprocess.run(command, check=False)
-        return read_json(answered) if done.returncode == 0 else None
 
 
-def machine() -> dict[str, str]:
-    """Return what the figures were measured on."""
-    cpu = Path("/proc/cpuinfo")
-    lines = cpu.read_text(encoding="utf-8").splitlines() if cpu.is_file() else []
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+def medians(results: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Return the medians over the timed steps of all repeats of one request.
+
+    Returns
+    -------
+    dict
+        `step_ms_median`, `step_ms_iqr`, `samples_per_step`, `samples_per_s`, `gflop_per_step`,
+        `gflop_per_s`,
+        `distinct_asvs` (sequences encoded in a step), `loading_share`, `peak_memory_mb` and
+        `recompilations` (the most of a repeat), `timed_steps`, `parameters`.
+    """
+    step_s, sizes, flops, distinct = (
+        np.concatenate([result[name] for result in results])
+        for name in ("step_s", "sizes", "flops", "distinct_asvs")
+    )
+    low, median, high = np.percentile(step_s, [25, 50, 75])
     return {
-        "processor": names[0] if names else platform.processor(),
-        "cores": str(psutil.cpu_count()),
-        "system": platform.platform(),
-        "python": platform.python_version(),
+        "step_ms_median": 1e3 * median,
+        "step_ms_iqr": 1e3 * (high - low),
+        "samples_per_step": np.median(sizes),
+        "samples_per_s": np.median(sizes) / median,
+        "gflop_per_step": np.median(flops) / 1e9,
+        "gflop_per_s": np.median(flops) / median / 1e9,
+        "distinct_asvs": np.median(distinct),
+        "loading_share": sum(sum(result["loading_s"]) for result in results) / step_s.sum(),
+        "peak_memory_mb": max(result["peak_memory_mb"] for result in results),
+        "recompilations": max(result["recompilations"] for result in results),
+        "timed_steps": len(step_s),
+        "parameters": results[0]["parameters"],
     }
+
+
+def _roofline_request(
+    cfg: Mapping[str, Any], precisions: Sequence[str], threads: int
+) -> dict[str, Any]:
+    shape = {key: cfg["model"][key] for key in ("width", "ffn_ratio")}
+    return {"kind": "roofline", "precisions": precisions, "threads": threads, **shape}
+
+
+def _table(results: Mapping[Rung, list[dict[str, Any]]], best: Mapping[str, Rate]) -> pd.DataFrame:
+    rows = []
+    for rung, repeats in results.items():
+        row: dict[str, Any] = {"group": rung.group, "name": rung.name}
+        row["batch_size"] = rung.batch_size
+        if repeats:
+            row |= medians(repeats)
+            precision = repeats[0]["precision"]
+            row["roofline_share"] = 1e9 * row["gflop_per_s"] / best[precision].median
+            alike = [
+                result
+                for other, found in results.items()
+                if (other.group, other.batch_size) == (rung.group, rung.batch_size)
+                for result in found
+            ]
+            row["loss_step"] = min(len(result["losses"]) for result in alike)
+            row["loss_after_steps"] = repeats[0]["losses"][row["loss_step"] - 1]
+        rows.append(row)
+    table = pd.DataFrame(rows, columns=COLUMNS)
+    table["speedup"] = table["samples_per_s"] / table["group"].map(_naive_rates(table))
+    return table
+
+
+def _naive_rates(table: pd.DataFrame) -> dict[str, float]:
+    """Return the samples per second that each group is compared with."""
+    naive = table[table["name"] == NAIVE].set_index("group")["samples_per_s"]
+    measured = naive.dropna().to_dict()
+    return {group: measured.get(group, measured.get(ORDER, np.nan)) for group in table["group"]}

@@ -6,7 +6,19 @@ from functools import cache
 from pathlib import Path
 
 PACKAGE_ROOT = Path(__file__).resolve().parents[1]
-NEUTRAL = frozenset({"aam", "aam.util.log", "aam.train.telemetry", "aam.stages.entry"})
+NEUTRAL = frozenset(
+    {
+        "aam",
+        "aam.util.log",
+        "aam.train.monitor",
+        "aam.train.profiling",
+        "aam.train.telemetry",
+        "aam.train.tensorboard",
+        "aam.train.watch",
+        "aam.stages.entry",
+        "aam.stages.pace",
+    }
+)
 """Modules that report what happens and never change a result; `aam` holds the version."""
 
 

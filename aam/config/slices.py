@@ -130,4 +130,16 @@ def plot_rarefaction(config: Config, dataset: str) -> Slice:
 
 def benchmark(config: Config, dataset: str, model: str) -> Slice:
     """Return the settings of the speed ladder and of the model it times."""
-    return {**config.benchmark.plain(), **pretrain(config, dataset, model)}
+    ladder = config.benchmark.plain()
+    del ladder["scaling"]
+    return {**ladder, **pretrain(config, dataset, model)}
+
+
+def scaling(config: Config, dataset: str, model: str) -> Slice:
+    """Return the points of the scaling table, and the settings of the model it times."""
+    section = config.benchmark
+    return {
+        "scaling": section.scaling.plain(),
+        **{key: getattr(section, key) for key in ("steps", "seconds", "repeats")},
+        **pretrain(config, dataset, model),
+    }

@@ -1,21 +1,27 @@
 """The hierarchical encoder: nucleotides to ASV to sample.
 
-Letters: U distinct ASVs, S positions, P nucleotides per patch, T patches, B samples, A ASVs in a
-sample, D width.
+Letters: U distinct ASVs, S positions, P nucleotides per patch, T patches, M masked nucleotides,
+B samples, A ASVs in a sample, D width.
 """
 
 from dataclasses import dataclass
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
+from torch.utils.checkpoint import checkpoint
 
-from aam.model.batch import AsvBlock, Batch, SampleBlock
+from aam.model.batch import AsvBlock, Batch, Masked, SampleBlock
 from aam.nn.attention import AttentionBackend, rotary_tables
 from aam.nn.block import Block
 from aam.nn.pooling import AttentionPooling
 
 VOCABULARY_SIZE = 7
+
+Recompute = Literal["nothing", "layers", "pieces"]
+"""What the backward pass computes a second time instead of keeping its activations: nothing, the
+inside of every layer, or every block of ASVs and of samples as a whole."""
 
 
 @dataclass(frozen=True)
@@ -41,11 +47,11 @@ class Encoded:
     sample_BD
         Embedding of each sample, in the order of the batch.
     nucleotides
-        Per ASV block the patches [U, T, D]; only when asked for.
+        Per ASV block the patch [M, D] of each masked nucleotide; empty where nothing is masked.
     """
 
     sample_BD: Tensor
-    nucleotides: list[Tensor] | None
+    nucleotides: list[Tensor]
 
 
 class AsvEncoder(nn.Module):
@@ -57,6 +63,7 @@ class AsvEncoder(nn.Module):
     def __init__(self, shape: Architecture) -> None:
         super().__init__()
         self.patch_bp = shape.patch_bp
+        self.keeps_layers = True
         self.stem = nn.Linear(shape.patch_bp * VOCABULARY_SIZE, shape.width)
         self.blocks = nn.ModuleList(
             Block(shape.width, shape.heads, shape.ffn_ratio) for _ in range(shape.asv_layers)
@@ -69,15 +76,19 @@ class AsvEncoder(nn.Module):
         self.register_buffer("cos_TK", cos_TK, persistent=False)
         self.register_buffer("sin_TK", sin_TK, persistent=False)
 
-    def forward(self, tokens_US: Tensor, backend: AttentionBackend) -> tuple[Tensor, Tensor]:
-        """Return the ASV embeddings [U, D] and the patches [U, T, D]."""
+    def forward(
+        self, tokens_US: Tensor, masked: Masked | None, backend: AttentionBackend
+    ) -> tuple[Tensor, Tensor | None]:
+        """Return the ASV embeddings [U, D] and the patches [M, D] of the masked nucleotides."""
         x_UTD = self.stem(self._one_hot(tokens_US))
         patches = x_UTD.shape[1]
         x_UTD = x_UTD + self.position_TD[:patches].to(x_UTD.dtype)
         rotary = (self.cos_TK[:patches], self.sin_TK[:patches])
         for block in self.blocks:
-            x_UTD = block(x_UTD, rotary=rotary, backend=backend)
-        return self.pooling(x_UTD), x_UTD
+            x_UTD = _layer(self, block, x_UTD, rotary=rotary, backend=backend)
+        if masked is None:
+            return self.pooling(x_UTD), None
+        return self.pooling(x_UTD), x_UTD[masked.asv_M, masked.position_M // self.patch_bp]
 
     def _one_hot(self, tokens_US: Tensor) -> Tensor:
         """Return [U, T, P * vocabulary]: a matrix product then serves as the embedding."""
@@ -93,6 +104,7 @@ class SampleEncoder(nn.Module):
 
     def __init__(self, shape: Architecture) -> None:
         super().__init__()
+        self.keeps_layers = True
         self.abundance = nn.Linear(2, shape.width)
         self.blocks = nn.ModuleList(
             Block(shape.width, shape.heads, shape.ffn_ratio) for _ in range(shape.sample_layers)
@@ -108,7 +120,7 @@ class SampleEncoder(nn.Module):
         )
         x_BAD = asv_UD[block.asv_BA] + self.abundance(features_BA2)
         for layer in self.blocks:
-            x_BAD = layer(x_BAD, present_BS=block.present_BA, backend=backend)
+            x_BAD = _layer(self, layer, x_BAD, present_BS=block.present_BA, backend=backend)
         return self.pooling(x_BAD, block.present_BA)
 
 
@@ -127,21 +139,42 @@ class Encoder(nn.Module):
         super().__init__()
         self.shape = shape
         self.backend = backend
+        self.keeps_blocks = True
         self.asv = AsvEncoder(shape)
         self.sample = SampleEncoder(shape)
 
-    def forward(self, batch: Batch, *, with_nucleotides: bool = False) -> Encoded:
+    def recompute(self, what: Recompute) -> None:
+        """Choose what the backward pass computes again; results differ by rounding only."""
+        self.keeps_blocks = what != "pieces"
+        for part in (self.asv, self.sample):
+            part.keeps_layers = what != "layers"
+
+    def forward(self, batch: Batch) -> Encoded:
         """Encode each distinct ASV once, then the samples that point to them."""
-        encoded = [self.asv(block.tokens_US, self.backend) for block in batch.asvs]
-        nucleotides = [patches for _, patches in encoded] if with_nucleotides else None
+        encoded = [
+            self._block(self.asv, block.tokens_US, block.masked, self.backend)
+            for block in batch.asvs
+        ]
         asv_UD = torch.cat([asv for asv, _ in encoded])
+        nucleotides = [hidden for _, hidden in encoded if hidden is not None]
         return Encoded(self.encode_samples(asv_UD, batch), nucleotides)
 
     def encode_asvs(self, block: AsvBlock) -> Tensor:
         """Return the embeddings [U, D] of the ASVs of one block."""
-        return self.asv(block.tokens_US, self.backend)[0]
+        return self.asv(block.tokens_US, None, self.backend)[0]
 
     def encode_samples(self, asv_UD: Tensor, batch: Batch) -> Tensor:
         """Return the sample embeddings [B, D] in the order of the batch, in fp32."""
-        parts = [self.sample(asv_UD, block, self.backend) for block in batch.samples]
+        parts = [self._block(self.sample, asv_UD, block, self.backend) for block in batch.samples]
         return torch.cat(parts)[batch.order_B].float()
+
+    def _block(self, part: nn.Module, *inputs: Any) -> Any:
+        if self.keeps_blocks or not torch.is_grad_enabled():
+            return part(*inputs)
+        return checkpoint(part, *inputs, use_reentrant=False)
+
+
+def _layer(part: AsvEncoder | SampleEncoder, layer: nn.Module, x: Tensor, **named: Any) -> Tensor:
+    if part.keeps_layers or not torch.is_grad_enabled():
+        return layer(x, **named)
+    return checkpoint(layer, x, **named, use_reentrant=False)

@@ -12,6 +12,11 @@ from torch.nn.functional import batch_norm, gelu
 from aam.model.batch import Masked
 
 
+def standardization(width: int) -> nn.BatchNorm1d:
+    """Return a layer that standardizes by the batch in training, else by what `settle` has set."""
+    return nn.BatchNorm1d(width, affine=False, momentum=0.0)
+
+
 class DistanceHead(nn.Module):
     """Distances of all pairs of samples from a projection of their standardized embeddings.
 
@@ -28,7 +33,7 @@ class DistanceHead(nn.Module):
 
     def __init__(self, width: int, *, bounded: bool) -> None:
         super().__init__()
-        self.standardize = nn.BatchNorm1d(width, affine=False)
+        self.standardize = standardization(width)
         self.project = nn.Linear(width, width, bias=False)
         self.log_scale = nn.Parameter(torch.zeros(()))
         self.bounded = bounded
@@ -73,9 +78,8 @@ class NucleotideHead(nn.Module):
         self.norm = nn.LayerNorm(width)
         self.bases = nn.Linear(width, patch_bp * 4)
 
-    def forward(self, patches_UTD: Tensor, masked: Masked) -> Tensor:
-        """Return logits [M, 4] of one block of ASVs, in fp32."""
-        hidden_MD = patches_UTD[masked.asv_M, masked.position_M // self.patch_bp]
+    def forward(self, hidden_MD: Tensor, masked: Masked) -> Tensor:
+        """Return logits [M, 4] in fp32 from the patches of one block's masked nucleotides."""
         logits_MP4 = self.bases(self.norm(hidden_MD)).unflatten(-1, (self.patch_bp, 4))
         offset_M11 = (masked.position_M % self.patch_bp)[:, None, None].expand(-1, 1, 4)
         return logits_MP4.gather(1, offset_M11).squeeze(1).float()
@@ -95,7 +99,7 @@ class ValueHead(nn.Module):
 
     def __init__(self, width: int, outputs: int) -> None:
         super().__init__()
-        self.standardize = nn.BatchNorm1d(width, affine=False)
+        self.standardize = standardization(width)
         self.hidden = nn.Linear(width, width)
         self.dropout = nn.Dropout(0.0)
         self.out = nn.Linear(width, outputs)

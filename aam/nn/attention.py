@@ -3,7 +3,7 @@
 Letters: B batch, H heads, S query positions, T key positions, K width of a head.
 """
 
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -34,29 +34,39 @@ def attend(
     query_BHSK, key_BHTK, value_BHTK
         Projections per head.
     present_BT
-        True where a key exists; None: all do.
+        True where a key exists, one per row at least; None: all do.
     backend
-        - ``auto``: what was measured fastest (docs/optimization.md): on a CPU math for bf16 and
-          for short sequences, else what PyTorch chooses
+        - ``auto``: what was measured fastest (docs/experiments.md): on a CPU plain products for
+          bf16 and for short sequences, else what PyTorch chooses
         - ``flash``, ``memory_efficient``: that kernel, or math where the device has none
-        - ``math``: plain matrix products
+        - ``math``: PyTorch's reference
 
     Returns
     -------
     Tensor
         Of shape [B, H, S, K].
     """
+    if backend == "auto" and query_BHSK.device.type == "cpu" and _plain_wins_on_cpu(query_BHSK):
+        return _plain(query_BHSK, key_BHTK, value_BHTK, present_BT)
     mask = None if present_BT is None else present_BT[:, None, None, :]
-    if backend == "auto" and query_BHSK.device.type == "cpu" and _math_wins_on_cpu(query_BHSK):
-        backend = "math"
     if backend == "auto":
         return scaled_dot_product_attention(query_BHSK, key_BHTK, value_BHTK, attn_mask=mask)
     with sdpa_kernel(_KERNELS[backend], set_priority=True):
         return scaled_dot_product_attention(query_BHSK, key_BHTK, value_BHTK, attn_mask=mask)
 
 
-def _math_wins_on_cpu(query_BHSK: Tensor) -> bool:
+def _plain_wins_on_cpu(query_BHSK: Tensor) -> bool:
     return query_BHSK.dtype == torch.bfloat16 or query_BHSK.shape[-2] < 64
+
+
+def _plain(
+    query_BHSK: Tensor, key_BHTK: Tensor, value_BHTK: Tensor, present_BT: Tensor | None
+) -> Tensor:
+    """Attend by two products in the given arithmetic; PyTorch's reference computes bf16 in fp32."""
+    scores_BHST = (query_BHSK * query_BHSK.shape[-1] ** -0.5) @ key_BHTK.transpose(-1, -2)
+    if present_BT is not None:
+        scores_BHST = scores_BHST.masked_fill(~present_BT[:, None, None], float("-inf"))
+    return torch.softmax(scores_BHST, dim=-1) @ value_BHTK
 
 
 def split_heads(x_BSD: Tensor, heads: int) -> Tensor:
@@ -79,5 +89,25 @@ def rotary_tables(positions: int, head_width: int, base: float = 10_000.0) -> tu
 
 def rotate(x_BHSK: Tensor, cos_SK: Tensor, sin_SK: Tensor) -> Tensor:
     """Return queries or keys turned by the angle of their position."""
-    first, second = x_BHSK.chunk(2, dim=-1)
-    return x_BHSK * cos_SK + torch.cat([-second, first], dim=-1) * sin_SK
+    return _Rotation.apply(x_BHSK, cos_SK, sin_SK)
+
+
+class _Rotation(torch.autograd.Function):
+    """A rotation, whose gradient is the rotation back: nothing of the input is kept for it."""
+
+    @staticmethod
+    def forward(x_BHSK: Tensor, cos_SK: Tensor, sin_SK: Tensor) -> Tensor:
+        half = x_BHSK.shape[-1] // 2
+        turned = x_BHSK * cos_SK
+        turned[..., :half].addcmul_(x_BHSK[..., half:], sin_SK[..., :half], value=-1.0)
+        turned[..., half:].addcmul_(x_BHSK[..., :half], sin_SK[..., half:])
+        return turned
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+        ctx.save_for_backward(*inputs[1:])
+
+    @staticmethod
+    def backward(ctx: Any, grad_BHSK: Tensor) -> tuple[Tensor, None, None]:
+        cos_SK, sin_SK = ctx.saved_tensors
+        return _Rotation.forward(grad_BHSK, cos_SK, -sin_SK), None, None

@@ -31,6 +31,14 @@ class RunContext:
     """Seconds between progress lines."""
     checkpoint_every_s: float = 60.0
     """Seconds between checkpoints."""
+    max_memory_gb: float | None = None
+    """Memory that a training step may take; None: what is free."""
+    notes: Path | None = None
+    """Folder for curves and profiles, beside the log; None: neither is written."""
+    tensorboard: bool = False
+    """Write curves for TensorBoard."""
+    profile_steps: int = 0
+    """Steps to record with torch.profiler."""
 
 
 def main(run: Callable[..., None], snakemake: Any) -> None:
@@ -58,6 +66,10 @@ def main(run: Callable[..., None], snakemake: Any) -> None:
         time_limit_s=60.0 * minutes if isinstance(minutes, int | float) else None,
         log_every_s=settings.log_every_s,
         checkpoint_every_s=settings.checkpoint_every_s,
+        max_memory_gb=settings.max_memory_gb,
+        notes=log_file.with_suffix("") if log_file is not None else None,
+        tensorboard=settings.tensorboard,
+        profile_steps=settings.profile_steps,
     )
     try:
         run(

@@ -23,11 +23,11 @@ from aam.model.encoder import Encoder
 from aam.model.store import SEEN_ASVS, load_config, load_part
 from aam.nn.attention import AttentionBackend
 from aam.stages.entry import Files, RunContext
+from aam.stages.pace import pace
 from aam.train.crossvalidation import CrossValidation, Labelled
 from aam.train.devices import Devices
-from aam.train.loop import Pace
 from aam.train.options import step_options
-from aam.train.records import deadline, write_history
+from aam.train.records import write_history
 from aam.util.atomic import atomic_path, write_text
 from aam.util.provenance import provenance, settings_digest
 from aam.util.seeds import seed_of
@@ -41,7 +41,8 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunCo
     cfg
         Slice `aam.config.slices.finetune`.
     inputs
-        `folds`, `tokens`, `samples`; `model` unless the start is from scratch.
+        `folds`, `tokens`, `samples`; `model` unless the start is from scratch; `asvs`, the ASV
+        embeddings of pretraining, where the encoder stays frozen.
     outputs
         `model` (a directory with one model per fold), `predictions`, `history`.
     runtime
@@ -67,16 +68,11 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunCo
         column=cfg["column"],
         settings=settings,
         make_encoder=_encoder_maker(cfg, settings, inputs, tokens, options.attention),
-        devices=Devices(settings.precision, runtime.threads),
-        fused=options.fused_optimizer,
-        pace=Pace(
-            name="fine-tuning",
-            workers=runtime.workers,
-            log_every_s=runtime.log_every_s,
-            checkpoint_every_s=runtime.checkpoint_every_s,
-            deadline=deadline(runtime.time_limit_s),
-        ),
+        devices=Devices(settings.precision, runtime.threads, deterministic=options.deterministic),
+        options=options,
+        pace=pace(runtime, "fine-tuning"),
         work=runtime.work,
+        asvs=inputs.get("asvs"),
         fingerprint=settings_digest({**origin, "code": code_digest(__name__)}),
     )
     about = {

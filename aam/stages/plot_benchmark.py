@@ -8,18 +8,22 @@ import pandas as pd
 from aam.evaluate.figures import benchmark
 from aam.stages.entry import Files, RunContext
 
-PICTURES = {"speed": benchmark.draw_speed, "accuracy": benchmark.draw_accuracy}
+PICTURES = {
+    "speed": benchmark.draw_speed,
+    "scaling": benchmark.draw_scaling,
+    "accuracy": benchmark.draw_accuracy,
+}
 
 
 def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunContext) -> None:
-    """Draw speed and accuracy, whichever table is given.
+    """Draw speed, scaling and accuracy, whichever table is given.
 
     Parameters
     ----------
     cfg
         No settings.
     inputs
-        `speed`, `accuracy` (TSV), either or both.
+        `speed`, `scaling`, `accuracy` (TSV), any of them.
     outputs
         The same names (PNG).
     runtime

@@ -21,7 +21,8 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunCo
     cfg
         Empty: the models bring their own settings.
     inputs
-        `table`, optional `sequences`, and `model`, the directory that fine-tuning wrote.
+        `table`, optional `sequences`, `model`, the directory that fine-tuning wrote, and optional
+        `asvs`, the ASV embeddings that pretraining wrote, for models with a frozen encoder.
     outputs
         `predictions`: TSV that QIIME 2 reads as sample metadata.
     runtime
@@ -30,7 +31,7 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunCo
     table, _ = without_empty(load_table(inputs["table"]))
     sequences = feature_sequences(table, inputs["table"], inputs.get("sequences"))
     ensemble = Ensemble.load(inputs["model"])
-    result = ensemble.predict(table, sequences, runtime.threads)
+    result = ensemble.predict(table, sequences, runtime.threads, inputs.get("asvs"))
     shallow = len(table.sample_ids) - len(result)
     if shallow:
         logger.warning(

@@ -8,24 +8,34 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from aam.bench.roofline import arithmetic, matrix_product_rate
 from aam.config.digest import code_digest
 from aam.config.sections.execution import Optimization
 from aam.config.sections.training import Pretraining
 from aam.model.build import plain
 from aam.model.store import save_model
 from aam.stages.entry import Files, RunContext
+from aam.stages.pace import pace
 from aam.train.checkpoint import Checkpoints
+from aam.train.compilation import graphs_compiled
 from aam.train.devices import Devices
+from aam.train.embeddings import AsvEmbeddings, embed_asvs_cached, encoder_digest
+from aam.train.flops import step_flops
 from aam.train.inference import embed_samples
-from aam.train.loop import Pace, Progress, fit
+from aam.train.loop import Validation, fit
 from aam.train.matrices import FAITH_PD
 from aam.train.options import step_options
 from aam.train.preparation import Prepared, prepare
-from aam.train.records import deadline, write_history, write_table
+from aam.train.pretraining import PretrainingModel
+from aam.train.progress import Progress
+from aam.train.records import write_history, write_table
+from aam.train.stopping import EarlyStopping
 from aam.util.atomic import write_json
 from aam.util.provenance import provenance, settings_digest
 
 logger = logging.getLogger(__name__)
+BATCHES_COUNTED = 16
+"""Batches whose operations are counted for the utilisation."""
 
 
 def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunContext) -> None:
@@ -38,14 +48,14 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunCo
     inputs
         `tokens`, `samples`, and `distances`: metric by metric, within a metric view by view.
     outputs
-        `model`, `metrics`, `history`, `embeddings`, `pairs`.
+        `model`, `metrics`, `history`, `embeddings`, `pairs`, and `asvs`: embeddings of all ASVs.
     runtime
         Means of the run; checkpoints lie in its `work` folder.
     """
     settings = Pretraining.model_validate(cfg["pretraining"])
     options = step_options(Optimization.model_validate(cfg["optimization"]))
     origin = provenance(cfg, inputs)
-    devices = Devices(settings.precision, runtime.threads)
+    devices = Devices(settings.precision, runtime.threads, deterministic=options.deterministic)
     prepared = prepare(cfg, inputs)
     model = prepared.model
     fingerprint = settings_digest({**origin, "code": code_digest(__name__)})
@@ -63,63 +73,25 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunCo
         prepared.feed,
         settings,
         devices=devices,
-        fused=options.fused_optimizer,
+        options=options,
         checkpoints=checkpoints,
-        pace=Pace(
-            name="pretraining",
-            workers=runtime.workers,
-            log_every_s=runtime.log_every_s,
-            checkpoint_every_s=runtime.checkpoint_every_s,
-            deadline=deadline(runtime.time_limit_s),
+        pace=pace(runtime, "pretraining"),
+        validation=Validation(
+            score=lambda: prepared.validation.score(model, devices),
+            times=settings.validations,
+            watched=_watched(model),
+            stopping=EarlyStopping(settings.early_stopping),
         ),
-        validate=lambda: prepared.validation.score(model, devices),
     )
-    _write(cfg, prepared, progress, devices, settings, outputs, origin)
-    checkpoints.clear()
-
-
-def _write(
-    cfg: Mapping[str, Any],
-    prepared: Prepared,
-    progress: Progress,
-    devices: Devices,
-    settings: Pretraining,
-    outputs: Files,
-    origin: Mapping[str, str],
-) -> None:
-    model, store = prepared.model, prepared.store
-    scores = prepared.validation.score(model, devices)
-    primary = next((metric for metric in model.weights if metric != FAITH_PD), None)
-    if primary is not None:
-        scores["unifrac_pearson"] = scores[f"{primary}_pearson"]
-        scores["unifrac_mae"] = scores[f"{primary}_mae"]
-    samples_seen = progress.step / prepared.feed.steps_per_epoch * len(prepared.feed.samples)
     metrics = {
-        **scores,
-        "held_out_samples": int(prepared.is_held_out.sum()),
-        "training_samples": len(prepared.feed.samples),
-        "steps": progress.step,
-        "wall_s": progress.elapsed_s,
-        "samples_per_s": samples_seen / progress.elapsed_s,
-        "peak_memory_mb": devices.peak_memory_mb(),
-        "parameters": sum(parameter.numel() for parameter in model.parameters()),
-        "model_flop_utilisation": None,
-        "device": devices.name,
+        **prepared.validation.score(model, devices),
+        **_facts(prepared, progress, devices),
         "provenance": dict(origin),
     }
-    rows = np.arange(len(store.sample_ids))
-    embedding_ND = embed_samples(model.encoder, store, prepared.tokens, rows, devices).numpy()
-    split = np.where(prepared.is_held_out, "held-out", "training")
-    flat = pa.array(embedding_ND.reshape(-1), pa.float32())
-    write_table(
-        outputs["embeddings"],
-        {
-            "sample_id": pa.array(store.sample_ids, pa.string()),
-            "split": pa.array(split.tolist(), pa.string()),
-            "embedding": pa.FixedSizeListArray.from_arrays(flat, embedding_ND.shape[1]),
-        },
-        origin,
-    )
+    if (primary := _primary(model)) is not None:
+        metrics["unifrac_pearson"] = metrics[f"{primary}_pearson"]
+        metrics["unifrac_mae"] = metrics[f"{primary}_mae"]
+    _write_embeddings(prepared, devices, outputs, origin)
     _write_pairs(prepared, devices, settings.seed, outputs["pairs"], origin)
     write_history(outputs["history"], progress.history, origin)
     save_model(
@@ -135,6 +107,74 @@ def _write(
         },
     )
     write_json(outputs["metrics"], metrics)
+    checkpoints.clear()
+
+
+def _primary(model: PretrainingModel) -> str | None:
+    """Return the first distance that the model learns."""
+    return next((metric for metric in model.weights if metric != FAITH_PD), None)
+
+
+def _watched(model: PretrainingModel) -> str:
+    return f"{_primary(model) or FAITH_PD}_pearson"
+
+
+def _facts(prepared: Prepared, progress: Progress, devices: Devices) -> dict[str, Any]:
+    """Return what a run took; rates are those of its last start, without validations."""
+    rate = progress.summary.get("samples_per_s")
+    plan = progress.plan
+    return {
+        "held_out_samples": int(prepared.is_held_out.sum()),
+        "training_samples": len(prepared.feed.samples),
+        "steps": progress.step,
+        "wall_s": progress.elapsed_s,
+        "samples_per_s": rate,
+        "loading_share": progress.summary.get("loading_share"),
+        "peak_memory_mb": devices.peak_memory_mb(),
+        "estimated_step_memory_mb": None if plan is None else plan.estimated_mb,
+        "measured_step_memory_mb": None if plan is None else plan.measured_mb,
+        "graphs_compiled": graphs_compiled(),
+        "parameters": sum(parameter.numel() for parameter in prepared.model.parameters()),
+        "model_flop_utilisation": _utilisation(prepared, rate, devices),
+        "gpu_utilisation": progress.summary.get("gpu_utilisation_mean"),
+        "gpu_power_w": progress.summary.get("gpu_power_w_mean"),
+        "device": devices.name,
+    }
+
+
+def _utilisation(prepared: Prepared, rate: float | None, devices: Devices) -> float | None:
+    """Return the FLOPs of training per second over those of the best matrix product here."""
+    if rate is None:
+        return None
+    feed = prepared.feed
+    some = [feed[step] for step in range(min(BATCHES_COUNTED, feed.steps_per_epoch))]
+    flops = sum(step_flops(prepared.model.encoder.shape, batch) for batch in some)
+    per_sample = flops / sum(batch.size for batch in some)
+    with arithmetic(devices.precision) as dtype:
+        return rate * per_sample / matrix_product_rate(dtype, devices.device).median
+
+
+def _write_embeddings(
+    prepared: Prepared, devices: Devices, outputs: Files, origin: Mapping[str, str]
+) -> None:
+    """Embed every ASV once, then all samples from those."""
+    encoder, store, tokens = prepared.model.encoder, prepared.store, prepared.tokens
+    asv_UD = embed_asvs_cached(encoder, tokens, devices, None)
+    digest = encoder_digest(encoder, devices.precision)
+    AsvEmbeddings.write(outputs["asvs"], tokens, asv_UD, digest, origin)
+    rows = np.arange(len(store.sample_ids))
+    embedding_ND = embed_samples(encoder, store, tokens, rows, devices, asv_UD).numpy()
+    split = np.where(prepared.is_held_out, "held-out", "training")
+    flat = pa.array(embedding_ND.reshape(-1), pa.float32())
+    write_table(
+        outputs["embeddings"],
+        {
+            "sample_id": pa.array(store.sample_ids, pa.string()),
+            "split": pa.array(split.tolist(), pa.string()),
+            "embedding": pa.FixedSizeListArray.from_arrays(flat, embedding_ND.shape[1]),
+        },
+        origin,
+    )
 
 
 def _write_pairs(

@@ -62,7 +62,7 @@ def asv_blocks(
         tokens_US, masked = tokens.tokens[asvs_U[members], :length], None
         if masker is not None:
             tokens_US, parts = masker.mask(tokens_US, asvs_U[members], epoch)
-            masked = Masked(*(torch.from_numpy(part) for part in parts))
+            masked = Masked(*(torch.from_numpy(np.ascontiguousarray(part)) for part in parts))
         blocks.append(AsvBlock(torch.from_numpy(tokens_US), masked))
         number_U[members] = done + np.arange(len(members))
         done += len(members)

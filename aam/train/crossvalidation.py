@@ -24,10 +24,14 @@ from aam.model.store import CONFIG, load_config, load_weights
 from aam.model.target import Target
 from aam.train.checkpoint import Checkpoints
 from aam.train.devices import Devices
+from aam.train.embeddings import embed_asvs_cached
 from aam.train.feed import EmbeddingFeed, Feed
 from aam.train.inference import embed_samples
-from aam.train.loop import Pace, Record, fit
+from aam.train.loop import Pace, fit
+from aam.train.options import StepOptions
+from aam.train.progress import Record
 from aam.train.statistics import settle, some_of
+from aam.util.atomic import read_json, write_json
 from aam.util.seeds import seed_of
 
 logger = logging.getLogger(__name__)
@@ -66,12 +70,14 @@ class CrossValidation:
         How a fold is trained.
     make_encoder
         Returns a new encoder, pretrained or from scratch.
-    devices, fused, pace
+    devices, options, pace
         Means.
     work
         Folder of checkpoints and of finished folds.
     fingerprint
         Digest of settings, code and inputs.
+    asvs
+        File of ASV embeddings for a frozen encoder (`aam.train.embeddings`), or None.
     """
 
     store: SampleStore
@@ -82,10 +88,11 @@ class CrossValidation:
     settings: Finetuning
     make_encoder: Callable[[], Encoder]
     devices: Devices
-    fused: bool
+    options: StepOptions
     pace: Pace
     work: Path
     fingerprint: str
+    asvs: Path | None = None
 
     def folds(self) -> list[int]:
         """Return the numbers of the folds."""
@@ -121,8 +128,9 @@ class CrossValidation:
     def _frozen_embeddings(self) -> torch.Tensor | None:
         if self.settings.encoder != "frozen":
             return None
-        rows = np.arange(len(self.store.row_view))
-        return embed_samples(self.make_encoder(), self.store, self.tokens, rows, self.devices)
+        encoder, rows = self.make_encoder(), np.arange(len(self.store.row_view))
+        asv_UD = embed_asvs_cached(encoder, self.tokens, self.devices, self.asvs)
+        return embed_samples(encoder, self.store, self.tokens, rows, self.devices, asv_UD)
 
     def _fold(
         self, fold: int, directory: Path, about: dict[str, Any], embedding_RD: torch.Tensor | None
@@ -131,12 +139,14 @@ class CrossValidation:
         target = Target.fit(self.kind, self.column, self.labelled.observed, is_training)
         encoder = self.make_encoder()
         predictor = Predictor(encoder, target, seed=seed_of("head", self.settings.seed, fold))
+        # Beside the model: it holds times, which would make every model's files differ.
+        history = directory.with_suffix(".json")
         if (directory / CONFIG).is_file():
             config = load_config(directory)
             if config["fingerprint"] == self.fingerprint:
                 logger.info("fold %d was finished before", fold)
                 load_weights(directory, predictor)
-                return predictor, config["history"]
+                return predictor, read_json(history)["records"]
         feed = self._feed(target, is_training, fold, embedding_RD)
         set_dropout(predictor, self.settings.dropout)
         encoder.requires_grad_(embedding_RD is None)
@@ -146,15 +156,21 @@ class CrossValidation:
             feed,
             self.settings,
             devices=self.devices,
-            fused=self.fused,
+            options=self.options,
             checkpoints=checkpoints,
-            pace=replace(self.pace, name=f"{self.pace.name}, fold {fold}"),
+            pace=self._pace(fold),
         )
         self._settle(predictor, feed, embedding_RD)
-        extra = {"fold": fold, "fingerprint": self.fingerprint, "history": progress.history}
-        predictor.save(directory, {**about, **extra})
+        write_json(history, {"records": progress.history})
+        predictor.save(directory, {**about, "fold": fold, "fingerprint": self.fingerprint})
         checkpoints.clear()
         return predictor, progress.history
+
+    def _pace(self, fold: int) -> Pace:
+        notes = self.pace.notes
+        folder = None if notes.folder is None else notes.folder / f"fold{fold}"
+        name = f"{self.pace.name}, fold {fold}"
+        return replace(self.pace, name=name, notes=replace(notes, folder=folder))
 
     def _settle(self, predictor: Predictor, feed: Feed, embedding_RD: torch.Tensor | None) -> None:
         rows = some_of(feed.samples)

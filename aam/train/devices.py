@@ -1,6 +1,7 @@
 """Where and in which arithmetic a model runs: the only module that knows Lightning Fabric."""
 
 import logging
+import os
 import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +11,13 @@ import torch
 from lightning_fabric import Fabric
 from torch import Tensor, nn, optim
 
-_PRECISION: dict[str, Any] = {"fp32": "32-true", "bf16": "bf16-mixed"}
+logger = logging.getLogger(__name__)
+_PRECISION: dict[str, Any] = {
+    "fp32": "32-true",
+    "tf32": "32-true",
+    "bf16": "bf16-mixed",
+    "fp16": "16-mixed",
+}
 
 
 class Devices:
@@ -19,15 +26,25 @@ class Devices:
     Parameters
     ----------
     precision
-        ``fp32`` or ``bf16``; weights stay fp32 in both.
+        ``fp32``; ``tf32``: fp32 with products of 10-bit mantissas where the accelerator has them;
+        ``bf16``; ``fp16`` with scaled gradients. Weights stay fp32 in all of them.
     threads
         Cores granted to this process.
+    deterministic
+        Only algorithms with bit-identical reruns on an accelerator; a CPU has no others.
     """
 
-    def __init__(self, precision: str, threads: int) -> None:
+    def __init__(self, precision: str, threads: int, *, deterministic: bool = False) -> None:
         torch.set_num_threads(max(1, threads))
-        torch.set_float32_matmul_precision("high")
         logging.getLogger("lightning_fabric.utilities.rank_zero").setLevel(logging.WARNING)
+        if precision == "fp16" and not torch.cuda.is_available():
+            logger.warning("precision fp16 needs an accelerator: training in bf16")
+            precision = "bf16"
+        torch.set_float32_matmul_precision("highest" if precision == "fp32" else "high")
+        torch.backends.cudnn.benchmark = not deterministic
+        if deterministic:
+            os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+        torch.use_deterministic_algorithms(deterministic, warn_only=True)
         self.precision = precision
         self._fabric = Fabric(accelerator="auto", devices=1, precision=_PRECISION[precision])
 
@@ -43,6 +60,22 @@ class Devices:
     def backward(self, loss: Tensor) -> None:
         """Compute gradients."""
         self._fabric.backward(loss)
+
+    def clip(self, model: nn.Module, optimizer: Any, largest_norm: float) -> Tensor:
+        """Scale the gradients down to a largest norm; return the norm before, unread."""
+        norm = self._fabric.clip_gradients(
+            model, optimizer, max_norm=largest_norm, error_if_nonfinite=False
+        )
+        assert norm is not None
+        return norm
+
+    def scaling(self) -> dict[str, Any]:
+        """Return the state of the gradients' scale: empty but in fp16."""
+        return self._fabric.strategy.precision.state_dict()
+
+    def restore_scaling(self, state: dict[str, Any]) -> None:
+        """Go on with the scale that `scaling` returned."""
+        self._fabric.strategy.precision.load_state_dict(state)
 
     @contextmanager
     def inference(self, model: nn.Module) -> Iterator[None]:

@@ -3,6 +3,7 @@
 Letters: N samples, C outputs, F folds.
 """
 
+import logging
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from aam.augment.views import Augmentation, build_store
 from aam.data.rarefaction import rarefy
+from aam.data.samples import SampleStore
 from aam.data.table import FeatureTable
 from aam.data.tokens import TokenStore
 from aam.data.vocabulary import tokenize, untokenize
@@ -19,7 +21,11 @@ from aam.model.predictor import Predictor, load_predictor
 from aam.model.store import SEEN_ASVS
 from aam.train.crossvalidation import predict_samples
 from aam.train.devices import Devices
+from aam.train.embeddings import embed_asvs_cached, module_digest
+from aam.train.inference import embed_samples
 from aam.util.errors import problem
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +80,11 @@ class Ensemble:
         )
 
     def predict(
-        self, table: FeatureTable, sequences: dict[str, str], threads: int = 1
+        self,
+        table: FeatureTable,
+        sequences: dict[str, str],
+        threads: int = 1,
+        asvs: Path | None = None,
     ) -> pd.DataFrame:
         """Predict every sample that is deep enough.
 
@@ -86,6 +96,9 @@ class Ensemble:
             Sequence of every feature of `table`.
         threads
             Cores granted.
+        asvs
+            File of ASV embeddings that a frozen encoder has made before
+            (`aam.train.embeddings`); what it lacks is computed.
 
         Returns
         -------
@@ -96,7 +109,7 @@ class Ensemble:
         Raises
         ------
         InputError
-            When no sample has enough reads.
+            When no sample has enough reads, or `asvs` is no such file.
         """
         view = rarefy(table, self.depth, self.seed, 0)
         letters_US, length_U = tokenize(
@@ -107,16 +120,34 @@ class Ensemble:
             rarefaction_draws=0, asv_dropout=0, cutmix=0, seed=0, depth=self.depth
         )
         store = build_store(view.feature_ids, view, [view], nothing)
-        samples = np.arange(len(view.sample_ids))
         devices = Devices(self.precision, threads)
-        outputs_FNC = np.stack(
-            [predict_samples(p, store, tokens, samples, devices) for p in self.predictors]
-        )
-        result = self._columns(outputs_FNC)
+        result = self._columns(self._outputs(store, tokens, devices, asvs))
         is_new = [name not in self.seen_asvs for name in untokenize(letters_US, length_U)]
         result["unseen_asvs"] = (view.counts @ np.array(is_new, float)) / self.depth
         result.index = pd.Index(view.sample_ids, name="sample-id")
         return result
+
+    def _outputs(
+        self, store: SampleStore, tokens: TokenStore, devices: Devices, asvs: Path | None
+    ) -> NDArray[np.float64]:
+        """Return the outputs [F, N, C]; an encoder that folds share runs once."""
+        samples = np.arange(len(store.sample_ids))
+        sharing: dict[str, list[int]] = {}
+        for fold, predictor in enumerate(self.predictors):
+            sharing.setdefault(module_digest(predictor.encoder), []).append(fold)
+        if asvs is not None and len(sharing) > 1:
+            logger.warning("the folds have encoders of their own: %s is not used", asvs)
+            asvs = None
+        outputs: dict[int, NDArray[np.float64]] = {}
+        for folds in sharing.values():
+            encoder = self.predictors[folds[0]].encoder
+            asv_UD = embed_asvs_cached(encoder, tokens, devices, asvs)
+            embedding_ND = embed_samples(encoder, store, tokens, samples, devices, asv_UD)
+            for fold in folds:
+                outputs[fold] = predict_samples(
+                    self.predictors[fold], store, tokens, samples, devices, embedding_ND
+                )
+        return np.stack([outputs[fold] for fold in range(len(self.predictors))])
 
     def _columns(self, outputs_FNC: NDArray[np.float64]) -> pd.DataFrame:
         mean_NC, classes = outputs_FNC.mean(axis=0), self.predictors[0].target.classes

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -12,21 +12,23 @@ from torch.utils.data import DataLoader
 from aam.config.sections.training import Training
 from aam.model.batch import Batch
 from aam.train.checkpoint import Checkpoints
+from aam.train.compilation import compile_blocks
 from aam.train.devices import Devices
 from aam.train.feed import Feed
-from aam.train.optimizer import adamw
+from aam.train.optimizer import make_optimizer, set_rate
+from aam.train.options import StepOptions
+from aam.train.probe import fit_to_memory, with_splitting
+from aam.train.progress import Progress
 from aam.train.schedule import warmup_cosine
-from aam.train.telemetry import Reporter
+from aam.train.stopping import EarlyStopping
+from aam.train.watch import Notes, Watch
 from aam.util.errors import InputError
 from aam.util.seeds import seed_of
 
 LOG_POINTS = 200
 """Points of the training curves that a run records."""
-VALIDATIONS = 8
-"""Validations of a run, the last after its last step."""
-
-Record = dict[str, Any]
-Validate = Callable[[], dict[str, float]]
+PREFETCHED = 4
+"""Batches that each worker holds ready for an accelerator."""
 
 
 @dataclass(frozen=True)
@@ -39,26 +41,48 @@ class Pace:
         What is trained, for progress lines.
     workers
         Processes that assemble batches for an accelerator; a CPU assembles its own.
-    log_every_s, checkpoint_every_s
-        Seconds between progress lines and between checkpoints.
+    checkpoint_every_s
+        Seconds between checkpoints.
     deadline
         Instant of `time.monotonic` to leave by, with a checkpoint; None: none.
+    max_memory_gb
+        Memory that a step may take; None: what is free.
+    notes
+        What is written about the run.
     """
 
     name: str
     workers: int = 0
-    log_every_s: float = 10.0
     checkpoint_every_s: float = 60.0
     deadline: float | None = None
+    max_memory_gb: float | None = None
+    notes: Notes = Notes()
 
 
-@dataclass
-class Progress:
-    """State of the loop: all that a resumed run needs beside model and optimizer."""
+@dataclass(frozen=True)
+class Validation:
+    """What is scored in the course of a run.
 
-    step: int = 0
-    elapsed_s: float = 0.0
-    history: list[Record] = field(default_factory=list)
+    Attributes
+    ----------
+    score
+        Returns named values of the model as it is.
+    times
+        How often, the last time after the last step.
+    watched
+        Name of the value that early stopping follows, the higher the better.
+    stopping
+        Settings of early stopping, by `EarlyStopping`.
+    """
+
+    score: Callable[[], dict[str, float]]
+    times: int = 8
+    watched: str | None = None
+    stopping: EarlyStopping | None = None
+
+    def steps(self, total: int) -> set[int]:
+        """Return the steps after which the model is scored."""
+        return {max(1, round(total * part / self.times)) for part in range(1, self.times + 1)}
 
 
 class TimeIsUp(InputError):
@@ -71,20 +95,21 @@ def fit(
     settings: Training,
     *,
     devices: Devices,
-    fused: bool,
+    options: StepOptions,
     checkpoints: Checkpoints,
     pace: Pace,
-    validate: Validate | None = None,
+    validation: Validation | None = None,
 ) -> Progress:
     """Train `model`, whose forward returns named losses of a batch, `loss` being minimized.
 
     The run goes on from the newest checkpoint of the same fingerprint. Everything random is a
-    function of seed and step, so an interrupted run ends with the same weights.
+    function of seed and step, so an interrupted run ends with the same weights. With early
+    stopping the model ends with the weights that were best when validated.
 
     Returns
     -------
     Progress
-        With the history: one record per log point.
+        With the history: one record per value and log point.
 
     Raises
     ------
@@ -92,47 +117,148 @@ def fit(
         When a loss is not finite.
     TimeIsUp
         When the deadline comes before the last step; a checkpoint was written.
+    InputError
+        When the smallest piece of a batch does not fit into the memory.
     """
-    optimizer = adamw(
+    optimizer = make_optimizer(
         model,
+        settings.optimizer,
         learning_rate=settings.learning_rate,
         weight_decay=settings.weight_decay,
-        fused=fused,
+        fused=options.fused_optimizer,
     )
+    compile_blocks(model, options.compile, devices.device)
     wrapped, optimizer = devices.setup(model, optimizer)
-    progress, sums = _resume(model, optimizer, checkpoints)
-    total = len(feed)
-    log_every, validate_at = max(1, total // LOG_POINTS), _validation_steps(total)
-    reporter = Reporter(pace.name, progress.step, total, pace.log_every_s)
-    t_start = t_saved = time.monotonic()
-    elapsed_before_s = progress.elapsed_s
+    stopping = validation.stopping if validation is not None else None
+    progress = Progress(stopping or EarlyStopping(None))
+    progress.resume(checkpoints, model, optimizer, devices)
+    run = _Run(wrapped, model, optimizer, feed, settings, devices, checkpoints, pace, progress)
     wrapped.train()
-    for batch in _batches(feed, progress.step, devices, pace.workers):
-        rate = settings.learning_rate * warmup_cosine(progress.step, total, settings.warmup)
-        losses, norm = train_step(wrapped, optimizer, batch, rate, settings, progress.step, devices)
-        sums.add({**losses, "gradient_norm": norm})
-        progress.step += 1
-        reporter.step(progress.step)
-        if progress.step % log_every == 0 or progress.step == total:
-            values = sums.mean_and_reset(progress.step)
-            _record(progress, feed, "train", {**values, "learning_rate": rate})
-        if validate is not None and progress.step in validate_at:
-            values = validate()
-            _record(progress, feed, "validation", values)
-            reporter.values(progress.step, values)
-        now = time.monotonic()
-        progress.elapsed_s = elapsed_before_s + now - t_start
-        late = pace.deadline is not None and now > pace.deadline and progress.step < total
-        if late or now - t_saved >= pace.checkpoint_every_s:
-            _save(model, optimizer, checkpoints, progress, sums)
-            t_saved = time.monotonic()
-        if late:
-            raise TimeIsUp(
-                f"{pace.name}: the time limit came at step {progress.step} of {total}; "
-                "the checkpoint is written. Hint: run the same command again"
-            )
-    reporter.close()
+    run.plan_pieces(checkpointing=options.checkpointing)
+    run.go(validation)
+    checkpoints.wait()
+    if stopping is not None and (best := checkpoints.load_best()) is not None:
+        model.load_state_dict(best["model"])
     return progress
+
+
+@dataclass(frozen=True)
+class _Run:
+    """What the steps of one run share."""
+
+    wrapped: nn.Module
+    model: nn.Module
+    optimizer: Any
+    feed: Feed
+    settings: Training
+    devices: Devices
+    checkpoints: Checkpoints
+    pace: Pace
+    progress: Progress
+
+    def plan_pieces(self, *, checkpointing: bool) -> None:
+        """Choose the pieces of a batch by a real step, unless a checkpoint has them."""
+        if self.progress.plan is None:
+            self.progress.plan = fit_to_memory(
+                self.wrapped, self.feed, self.devices, self.pace.max_memory_gb,
+                recompute="layers" if checkpointing else "nothing",
+            )  # fmt: skip
+        self.progress.plan.apply(self.model)
+
+    def go(self, validation: Validation | None) -> None:
+        """Do the steps that are left."""
+        progress, total = self.progress, len(self.feed)
+        log_every = max(1, total // LOG_POINTS)
+        validate_at = validation.steps(total) if validation is not None else set()
+        left = sum(step > progress.step for step in validate_at)
+        t_start = t_saved = time.monotonic()
+        elapsed_before_s = progress.elapsed_s
+        with Watch(
+            self.pace.name,
+            self.pace.notes,
+            self.devices.device,
+            done=progress.step,
+            total=total,
+            validations=left,
+        ) as watch:
+            assert progress.plan is not None
+            if progress.step < total and progress.plan.seconds_per_step is not None:
+                watch.expect(progress.plan.seconds_per_step)
+            if progress.stopping.should_stop:
+                return
+            for batch in watch.batches(_batches(self.feed, progress.step, self.devices, self.pace)):
+                rate = self._step(batch)
+                watch.step(progress.step, batch.size)
+                if progress.step % log_every == 0 or progress.step == total:
+                    self._log(watch, rate)
+                if validation is not None and progress.step in validate_at:
+                    self._validate(watch, validation)
+                now = time.monotonic()
+                progress.elapsed_s = elapsed_before_s + now - t_start
+                stop = progress.stopping.should_stop or progress.step == total
+                late = self._is_late(now) and not stop
+                if late or now - t_saved >= self.pace.checkpoint_every_s:
+                    with watch.aside():
+                        progress.save(self.checkpoints, self.model, self.optimizer, self.devices)
+                    t_saved = time.monotonic()
+                if late:
+                    self._leave(total)
+                if stop:
+                    break
+            progress.summary = watch.summary()
+
+    def _step(self, batch: Batch) -> float:
+        progress = self.progress
+        share = warmup_cosine(progress.step, len(self.feed), self.settings.warmup)
+        rate = self.settings.learning_rate * share
+
+        def step(piecewise: Batch) -> tuple[dict[str, Tensor], Tensor]:
+            moved = piecewise.to(self.devices.device)
+            return train_step(
+                self.wrapped,
+                self.optimizer,
+                moved,
+                rate,
+                self.settings,
+                progress.step,
+                self.devices,
+            )
+
+        assert progress.plan is not None
+        (losses, norm), progress.plan = with_splitting(
+            step, batch, progress.plan, self.model, self.optimizer
+        )
+        progress.sums.add({**losses, "gradient_norm": norm})
+        progress.step += 1
+        return rate
+
+    def _log(self, watch: Watch, rate: float) -> None:
+        progress, epoch = self.progress, self.progress.step / self.feed.steps_per_epoch
+        values = {**progress.sums.mean_and_reset(progress.step), "learning_rate": rate}
+        progress.record(epoch, "train", values)
+        watch.values(progress.step, "train", values)
+        progress.record(epoch, "system", watch.system(progress.step))
+
+    def _validate(self, watch: Watch, validation: Validation) -> None:
+        progress = self.progress
+        with watch.aside():
+            values = validation.score()
+            progress.record(progress.step / self.feed.steps_per_epoch, "validation", values)
+            watch.values(progress.step, "validation", values)
+            if validation.watched is not None and progress.stopping.update(
+                values[validation.watched]
+            ):
+                self.checkpoints.save_best(progress.step, {"model": self.model.state_dict()})
+
+    def _is_late(self, now: float) -> bool:
+        return self.pace.deadline is not None and now > self.pace.deadline
+
+    def _leave(self, total: int) -> None:
+        self.checkpoints.wait()
+        raise TimeIsUp(
+            f"{self.pace.name}: the time limit came at step {self.progress.step} of {total}; "
+            "the checkpoint is written. Hint: run the same command again"
+        )
 
 
 def train_step(
@@ -144,91 +270,26 @@ def train_step(
     step: int,
     devices: Devices,
 ) -> tuple[dict[str, Tensor], Tensor]:
-    """Do one update; nothing here waits for the device."""
-    for group in optimizer.param_groups:
-        group["lr"] = rate
+    """Do one update; nothing here waits for the device, but in fp16 the check of the scale."""
+    set_rate(optimizer, rate)
     torch.manual_seed(seed_of("dropout", settings.seed, step))
     losses = model(batch)
     devices.backward(losses["loss"])
-    norm = nn.utils.clip_grad_norm_(model.parameters(), settings.gradient_clip)
+    norm = devices.clip(model, optimizer, settings.gradient_clip)
     optimizer.step()
     optimizer.zero_grad(set_to_none=True)
     return {name: value.detach() for name, value in losses.items()}, norm.detach()
 
 
-def _batches(feed: Feed, first: int, devices: Devices, workers: int) -> Iterator[Batch]:
+def _batches(feed: Feed, first: int, devices: Devices, pace: Pace) -> Iterator[Batch]:
     on_accelerator = devices.device.type != "cpu"
+    workers = pace.workers if on_accelerator else 0
     loader = DataLoader(
         feed,
         batch_size=None,
         sampler=range(first, len(feed)),
-        num_workers=workers if on_accelerator else 0,
+        num_workers=workers,
+        prefetch_factor=PREFETCHED if workers else None,
         pin_memory=on_accelerator,
     )
-    for batch in loader:
-        yield batch.to(devices.device)
-
-
-class _Sums:
-    """Sums of device values, read when logging only."""
-
-    def __init__(self) -> None:
-        self.values: dict[str, Tensor] = {}
-        self.steps = 0
-
-    def add(self, values: dict[str, Tensor]) -> None:
-        for name, value in values.items():
-            self.values[name] = self.values[name] + value if name in self.values else value
-        self.steps += 1
-
-    def mean_and_reset(self, step: int) -> dict[str, float]:
-        means = {name: float(value) / self.steps for name, value in self.values.items()}
-        self.values, self.steps = {}, 0
-        bad = [
-            name for name, value in means.items() if value != value or abs(value) == float("inf")
-        ]
-        if bad:
-            raise RuntimeError(
-                f"{', '.join(bad)} not finite before step {step}: try precision fp32 or a lower "
-                "learning_rate"
-            )
-        return means
-
-
-def _validation_steps(total: int) -> set[int]:
-    return {round(total * part / VALIDATIONS) for part in range(1, VALIDATIONS + 1)}
-
-
-def _record(progress: Progress, feed: Feed, split: str, values: dict[str, float]) -> None:
-    epoch = progress.step / feed.steps_per_epoch
-    for name, value in values.items():
-        progress.history.append(
-            {"step": progress.step, "epoch": epoch, "split": split, "name": name, "value": value}
-        )
-
-
-def _save(
-    model: nn.Module, optimizer: Any, checkpoints: Checkpoints, progress: Progress, sums: _Sums
-) -> None:
-    checkpoints.save(
-        progress.step,
-        {
-            "model": model.state_dict(),
-            "optimizer": optimizer.state_dict(),
-            "elapsed_s": progress.elapsed_s,
-            "history": progress.history,
-            "sums": sums.values,
-            "summed_steps": sums.steps,
-        },
-    )
-
-
-def _resume(model: nn.Module, optimizer: Any, checkpoints: Checkpoints) -> tuple[Progress, _Sums]:
-    state = checkpoints.load()
-    if state is None:
-        return Progress(), _Sums()
-    model.load_state_dict(state["model"])
-    optimizer.load_state_dict(state["optimizer"])
-    sums = _Sums()
-    sums.values, sums.steps = state["sums"], state["summed_steps"]
-    return Progress(state["step"], state["elapsed_s"], state["history"]), sums
+    yield from loader

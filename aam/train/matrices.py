@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 from aam.unifrac.store import read_distances, read_faith_pd
 
 FAITH_PD = "faith_pd"
+DISTANCES_AT_ONCE = 1 << 20
+"""Distances that are read at a time where all pairs are summed up."""
 
 
 def load_matrices(
@@ -53,9 +55,29 @@ def load_matrices(
 def pair_variances(
     distances: Mapping[str, NDArray[np.float32]], samples: NDArray[np.int64]
 ) -> dict[str, float]:
-    """Return the variance of each metric over pairs of some samples, in view 0."""
-    upper = np.triu_indices(len(samples), 1)
+    """Return the variance of each metric over pairs of some samples, in view 0.
+
+    A few rows are read at a time, so the matrices may be mapped from files.
+    """
     return {
-        metric: max(float(matrix[0][np.ix_(samples, samples)][upper].var()), 1e-6)
+        metric: max(_pair_variance(matrix[0], samples), 1e-6)
         for metric, matrix in distances.items()
     }
+
+
+def _pair_variance(matrix_NN: NDArray[np.float32], samples: NDArray[np.int64]) -> float:
+    """Merge means and squared deviations of blocks of rows (Chan et al. 1979)."""
+    rows_at_once = max(1, DISTANCES_AT_ONCE // len(samples))
+    number, mean, square = 0, 0.0, 0.0
+    for first in range(0, len(samples), rows_at_once):
+        # Row i of the block meets the samples behind it: those of the columns are behind `first`.
+        block = matrix_NN[np.ix_(samples[first : first + rows_at_once], samples[first:])]
+        values = block[np.triu(np.ones(block.shape, bool), 1)].astype(np.float64)
+        if not len(values):
+            continue
+        added, shift = len(values), values.mean() - mean
+        square += ((values - values.mean()) ** 2).sum()
+        square += shift**2 * number * added / (number + added)
+        number += added
+        mean += shift * added / number
+    return square / max(number, 1)

@@ -1,18 +1,103 @@
-"""The optimizer and its parameter groups."""
+"""The optimizers and their parameter groups."""
 
+from typing import Any
+
+import torch
 from torch import nn, optim
 
+from aam.nn.block import Block
 
-def adamw(
-    model: nn.Module, *, learning_rate: float, weight_decay: float, fused: bool
-) -> optim.AdamW:
-    """Return AdamW (Loshchilov & Hutter 2019, arXiv:1711.05101) over the trainable parameters.
+MUON_RATE = 20.0
+"""Learning rate of Muon in units of AdamW's: an orthogonal update is that much smaller."""
 
-    Only matrices are decayed: biases, norms and scales are not.
+
+def make_optimizer(
+    model: nn.Module, name: str, *, learning_rate: float, weight_decay: float, fused: bool
+) -> optim.Optimizer:
+    """Return an optimizer over the trainable parameters.
+
+    Parameters
+    ----------
+    model
+        What is trained.
+    name
+        - ``adamw``: AdamW (Loshchilov & Hutter 2019, arXiv:1711.05101) for everything
+        - ``muon``: orthogonalized momentum (Jordan et al. 2024) for the matrices of the blocks,
+          AdamW for the rest
+    learning_rate
+        Of AdamW; Muon's is a fixed multiple.
+    weight_decay
+        Of the matrices: biases, norms and scales are not decayed.
+    fused
+        One kernel for AdamW's whole update.
     """
-    trainable = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    groups = [
-        {"params": [p for p in trainable if p.ndim >= 2], "weight_decay": weight_decay},
-        {"params": [p for p in trainable if p.ndim < 2], "weight_decay": 0.0},
-    ]
-    return optim.AdamW(groups, lr=learning_rate, betas=(0.9, 0.98), fused=fused, foreach=False)
+    trainable = [p for p in model.parameters() if p.requires_grad]
+    hidden = _block_matrices(model) if name == "muon" else []
+    taken = {id(p) for p in hidden}
+    others = [p for p in trainable if id(p) not in taken]
+    adamw = optim.AdamW(
+        [
+            {"params": [p for p in others if p.ndim >= 2], "weight_decay": weight_decay},
+            {"params": [p for p in others if p.ndim < 2], "weight_decay": 0.0},
+        ],
+        lr=learning_rate,
+        betas=(0.9, 0.98),
+        fused=fused,
+        foreach=False,
+    )
+    if not hidden:
+        return adamw
+    muon = optim.Muon(hidden, lr=MUON_RATE * learning_rate, weight_decay=weight_decay)
+    return Together(adamw, muon)
+
+
+def set_rate(optimizer: optim.Optimizer, rate: float) -> None:
+    """Set the learning rate of AdamW's groups to `rate`, of Muon's to its multiple."""
+    for group in optimizer.param_groups:
+        group["lr"] = rate * (MUON_RATE if "ns_steps" in group else 1.0)
+
+
+def _block_matrices(model: nn.Module) -> list[nn.Parameter]:
+    blocks = [module for module in model.modules() if isinstance(module, Block)]
+    return [p for b in blocks for p in b.parameters() if p.ndim == 2 and p.requires_grad]
+
+
+class Together(optim.Optimizer):
+    """Two optimizers that step as one, so that gradient scaling sees one.
+
+    Parameters
+    ----------
+    parts
+        Optimizers of different parameters.
+    """
+
+    def __init__(self, *parts: optim.Optimizer) -> None:
+        self.parts = parts
+        super().__init__([p for group in self.param_groups for p in group["params"]], {})
+
+    @property
+    def param_groups(self) -> list[dict[str, Any]]:
+        """The groups of all parts."""
+        return [group for part in self.parts for group in part.param_groups]
+
+    @param_groups.setter
+    def param_groups(self, groups: list[dict[str, Any]]) -> None:
+        """Keep the parts' own groups: the base class assigns an empty list at its start."""
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Do nothing: every parameter is in a part."""
+
+    @torch.no_grad()
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
+        """Step every part."""
+        for part in self.parts:
+            part.step()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the states of the parts by their numbers."""
+        return {str(number): part.state_dict() for number, part in enumerate(self.parts)}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Fill every part."""
+        for number, part in enumerate(self.parts):
+            part.load_state_dict(state_dict[str(number)])

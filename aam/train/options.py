@@ -1,8 +1,8 @@
 """What an optimization level stands for."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
-from aam.config.sections.execution import Optimization
+from aam.config.sections.execution import Compile, Optimization
 from aam.nn.attention import AttentionBackend
 
 
@@ -16,24 +16,32 @@ class StepOptions:
         Back-end of attention.
     fused_optimizer
         One kernel for the whole AdamW update.
+    compile
+        Mode of torch.compile for every block, or ``off``.
+    checkpointing
+        Activations of a block's inside are computed again in the backward pass.
+    deterministic
+        Only algorithms with bit-identical reruns on an accelerator.
     """
 
     attention: AttentionBackend
     fused_optimizer: bool
+    compile: Compile
+    checkpointing: bool
+    deterministic: bool
 
 
 LEVELS = {
-    "basic": StepOptions(attention="math", fused_optimizer=False),
-    "advanced": StepOptions(attention="auto", fused_optimizer=True),
+    "basic": StepOptions("math", False, "off", False, False),
+    "advanced": StepOptions("auto", True, "off", False, False),
 }
 
 
 def step_options(section: Optimization) -> StepOptions:
     """Return the options of the section's level with its own overrides."""
     level = LEVELS[section.level]
-    return StepOptions(
-        attention=level.attention if section.attention is None else section.attention,
-        fused_optimizer=(
-            level.fused_optimizer if section.fused_optimizer is None else section.fused_optimizer
-        ),
-    )
+    chosen = {}
+    for field in fields(StepOptions):
+        own = getattr(section, field.name)
+        chosen[field.name] = getattr(level, field.name) if own is None else own
+    return StepOptions(**chosen)

@@ -69,7 +69,16 @@ def prepare(cfg: Mapping[str, Any], inputs: Mapping[str, Any]) -> Prepared:
     calibrate(model, feed)
     set_dropout(model, settings.dropout)
     fixed_mask = Masker(settings.mask, seed_of("validation", settings.seed))
-    scored = HeldOut(store, tokens, validation, training, distances, values, fixed_mask)
+    scored = HeldOut(
+        store,
+        tokens,
+        validation,
+        training,
+        distances,
+        values,
+        fixed_mask,
+        plotted_pairs=settings.plotted_pairs,
+    )
     return Prepared(store, tokens, is_held_out, feed, scored, model)
 
 

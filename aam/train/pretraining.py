@@ -81,7 +81,7 @@ class PretrainingModel(nn.Module):
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         """Return the named losses of a batch; `loss` is their weighted sum."""
         masked = [block.masked for block in batch.asvs if block.masked is not None]
-        encoded = self.encoder(batch, with_nucleotides=bool(masked))
+        encoded = self.encoder(batch)
         losses = {
             f"{metric}_loss": pairwise_error(
                 head(encoded.sample_BD), batch.distances[metric], self.variances[metric]
@@ -95,9 +95,9 @@ class PretrainingModel(nn.Module):
         weighted = [
             self.weights[name.removesuffix("_loss")] * loss for name, loss in losses.items()
         ]
-        if encoded.nucleotides is not None:
+        if masked:
             logits_M4 = torch.cat(
-                [self.nucleotides(p, m) for p, m in zip(encoded.nucleotides, masked, strict=True)]
+                [self.nucleotides(h, m) for h, m in zip(encoded.nucleotides, masked, strict=True)]
             )
             base_M = torch.cat([m.base_M for m in masked])
             losses["nucleotide_loss"] = nn.functional.cross_entropy(logits_M4, base_M)

@@ -1,6 +1,5 @@
 """What training leaves behind for people and pictures."""
 
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,9 +8,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from aam.util.atomic import atomic_path
-
-MARGIN_S = 180.0
-"""Seconds kept before a time limit for the checkpoint and the scheduler."""
 
 HISTORY = pa.schema(
     [
@@ -46,8 +42,3 @@ def write_table(
     table = pa.table(dict(columns), schema=schema).replace_schema_metadata(dict(provenance))
     with atomic_path(path) as partial:
         pq.write_table(table, partial, compression="zstd")
-
-
-def deadline(time_limit_s: float | None) -> float | None:
-    """Return the instant of `time.monotonic` that training has to leave by."""
-    return None if time_limit_s is None else time.monotonic() + time_limit_s - MARGIN_S

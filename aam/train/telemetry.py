@@ -1,23 +1,29 @@
-"""What a run says while it works: plain lines with an estimate, or a bar on a terminal."""
+"""What a run says while it works: a bar on a terminal, plain lines with an estimate elsewhere."""
 
 import logging
 import sys
 import time
+from collections import deque
+from types import TracebackType
 
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn
+from rich.text import Text
 
 logger = logging.getLogger(__name__)
+
+WINDOW_STEPS = 50
+"""Latest steps that the running estimate looks at."""
+PROBED_STEPS = 5
+"""Steps after which a run says how long it will take."""
+REDRAWN_EVERY_S = 0.1
+"""Least time between two changes of the bar."""
 
 
 class Reporter:
     """Progress of one run of `total` steps.
+
+    Use it as a context manager, or call `close`: a bar left standing hides the cursor.
 
     Parameters
     ----------
@@ -27,47 +33,179 @@ class Reporter:
         Steps done before this start; steps of the whole run.
     every_s
         Seconds between lines where there is no terminal.
+    validations
+        Validations still to come, for the estimate.
     """
 
-    def __init__(self, name: str, done: int, total: int, every_s: float) -> None:
+    def __init__(
+        self, name: str, done: int, total: int, every_s: float, validations: int = 0
+    ) -> None:
         self.name = name
-        self.first, self.total, self.every_s = done, total, every_s
-        self.t0 = self.t_line = time.monotonic()
-        self.bar: Progress | None = None
-        if sys.stderr.isatty():
-            columns = (
-                TextColumn("{task.description}"),
-                BarColumn(),
-                MofNCompleteColumn(),
-                TimeElapsedColumn(),
-                TimeRemainingColumn(),
-            )
-            self.bar = Progress(*columns, transient=True)
-            self.bar.start()
-            self.bar.add_task(name, total=total, completed=done)
+        self.first, self.done, self.total = done, done, total
+        self.every_s = every_s
+        self.validations_left = validations
+        self.t_last = self.t_line = time.monotonic()
+        self._latest = _Window()
+        self._validation_s: float | None = None
+        self._said_estimate = False
+        if 0 < done < total:
+            logger.info("%s: going on from step %d of %d", name, done, total)
+        elif done:
+            logger.info("%s: all %d steps were done before", name, total)
+        self.bar = _bar(name, done, total)
 
-    def step(self, done: int) -> None:
-        """Note that `done` steps are done; prints nothing most of the time."""
-        if self.bar is not None:
-            self.bar.update(self.bar.task_ids[0], completed=done)
-            return
+    def __enter__(self) -> "Reporter":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def estimate_before(self, step_s: float, validation_s: float | None = None) -> None:
+        """Say how long the run will take; said after the first steps if it was not called.
+
+        Parameters
+        ----------
+        step_s
+            Measured seconds of a step.
+        validation_s
+            Measured seconds of a validation; None: not known, so they are only counted.
+        """
+        self._said_estimate = True
+        if validation_s is not None:
+            self._validation_s = validation_s
+        count = self.total - self.first
+        steps = f"{count} steps" if not self.first else f"{count} of {self.total} steps"
+        validations = _counted(self.validations_left, "validation")
+        seconds = step_s * count
+        if not self.validations_left:
+            text = f"{steps}, about {duration(seconds)}"
+        elif self._validation_s is None:
+            text = f"{steps}, about {duration(seconds)}, and {validations}"
+        else:
+            seconds += self._validation_s * self.validations_left
+            text = f"{steps} and {validations}, about {duration(seconds)}"
+        self._say(f"{self.name}: {text}")
+
+    def step(self, done: int, samples: int = 0) -> None:
+        """Note that `done` steps are done, the last with `samples`; prints little."""
         now = time.monotonic()
-        if now - self.t_line >= self.every_s and done > self.first:
+        self._latest.add(now - self.t_last, samples)
+        self.t_last, self.done = now, done
+        if not self._said_estimate and done - self.first == PROBED_STEPS < self.total - self.first:
+            self.estimate_before(self._latest.step_s)
+        if self.bar is not None:
+            if now - self.t_line >= REDRAWN_EVERY_S or done == self.total:
+                self.t_line = now
+                self._redraw(self.bar)
+        elif now - self.t_line >= self.every_s:
             self.t_line = now
-            left_s = (now - self.t0) / (done - self.first) * (self.total - done)
-            logger.info("%s: step %d of %d, about %.0f s left", self.name, done, self.total, left_s)
+            parts = [f"step {done} of {self.total}", self._rate(), f"about {self._left()} left"]
+            logger.info("%s: %s", self.name, ", ".join(part for part in parts if part))
 
     def values(self, done: int, values: dict[str, float]) -> None:
-        """Print measured values."""
+        """Print what a validation measured; the time since the last step was the validation's."""
+        now = time.monotonic()
+        self._validation_s, self.t_last = now - self.t_last, now
+        self.validations_left = max(0, self.validations_left - 1)
         text = ", ".join(f"{name} {value:.4g}" for name, value in values.items())
-        # A line written while the bar stands would end up beside it.
-        if self.bar is not None:
-            self.bar.stop()
-        logger.info("%s: step %d of %d: %s", self.name, done, self.total, text)
-        if self.bar is not None:
-            self.bar.start()
+        self._say(f"{self.name}: step {done} of {self.total}: {text}")
 
     def close(self) -> None:
         """End the bar."""
         if self.bar is not None:
             self.bar.stop()
+
+    def remaining_s(self) -> float:
+        """Return the seconds to the end, if steps go on as lately and validations as the last."""
+        steps_s = self._latest.step_s * (self.total - self.done)
+        return steps_s + self.validations_left * (self._validation_s or 0.0)
+
+    def _left(self) -> str:
+        return duration(self.remaining_s())
+
+    def _rate(self) -> str:
+        rate = self._latest.samples_per_s
+        return f"{rate:,.0f} samples/s" if rate >= 10 else f"{rate:.2g} samples/s" if rate else ""
+
+    def _redraw(self, bar: Progress) -> None:
+        bar.update(bar.task_ids[0], completed=self.done, rate=self._rate(), left=self._left())
+
+    def _say(self, text: str) -> None:
+        # A line written while the bar stands would end up beside it.
+        if self.bar is not None:
+            self.bar.stop()
+        logger.info("%s", text)
+        if self.bar is not None:
+            self.bar.start()
+
+
+def duration(seconds: float) -> str:
+    """Return a time in the two largest units that fit it: `42 s`, `3 min 20 s`, `2 h 5 min`."""
+    # What would be rounded up to a day or to an hour is already one.
+    finest_s = 3600 if seconds >= 86370 else 60 if seconds >= 3599.5 else 1
+    whole_s = finest_s * max(0, round(seconds / finest_s))
+    sizes = (("d", 86400), ("h", 3600), ("min", 60), ("s", 1))
+    parts = []
+    for unit, size in sizes:
+        number, whole_s = divmod(whole_s, size)
+        if number:
+            parts.append(f"{number} {unit}")
+    return " ".join(parts) or "0 s"
+
+
+class _Window:
+    """Times of the latest steps, without the first, which holds the start of everything."""
+
+    def __init__(self) -> None:
+        self._steps: deque[tuple[float, int]] = deque(maxlen=WINDOW_STEPS)
+        self._seen = 0
+
+    def add(self, seconds: float, samples: int) -> None:
+        if self._seen == 1:
+            self._steps.clear()
+        self._steps.append((seconds, samples))
+        self._seen += 1
+
+    @property
+    def step_s(self) -> float:
+        return sum(seconds for seconds, _ in self._steps) / max(1, len(self._steps))
+
+    @property
+    def samples_per_s(self) -> float:
+        seconds = sum(seconds for seconds, _ in self._steps)
+        return sum(samples for _, samples in self._steps) / seconds if seconds > 0 else 0.0
+
+
+class _Elapsed(ProgressColumn):
+    """Time since the start of this process's part of the run."""
+
+    def render(self, task: Task) -> Text:
+        return Text(duration(task.elapsed or 0.0), style="progress.elapsed")
+
+
+def _bar(name: str, done: int, total: int) -> Progress | None:
+    """Return a bar that stands on standard error, None where that is no terminal."""
+    console = Console(stderr=True)
+    if not (sys.stderr.isatty() and console.is_interactive):
+        return None
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[rate]}", style="progress.data.speed"),
+        _Elapsed(),
+        TextColumn("{task.fields[left]}", style="progress.remaining"),
+    )
+    bar = Progress(*columns, console=console, transient=True)
+    bar.add_task(name, total=total, completed=done, rate="", left="")
+    bar.start()
+    return bar
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -1,6 +1,7 @@
-"""How well a pretrained model does on held-out samples.
+"""How well a pretrained model does on held-out samples, in memory that does not grow with them.
 
-Letters: N held-out samples, U ASVs, S positions, M masked nucleotides, D width.
+Letters: N samples of the store, R rows, B samples of a block, U ASVs, S positions, M masked
+nucleotides, D width, P pairs.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,15 +15,17 @@ from aam.data.samples import SampleStore
 from aam.data.tokens import TokenStore
 from aam.train.collate import asv_blocks
 from aam.train.devices import Devices
-from aam.train.inference import ASVS_PER_BATCH, embed_samples
+from aam.train.inference import asv_batches, asvs_of, embed_samples
 from aam.train.masking import Masker
-from aam.train.pretraining import PretrainingModel
+from aam.train.pretraining import FAITH_PD, PretrainingModel
 from aam.train.statistics import settle, some_of
 from aam.util.seeds import generator
 
-ROWS_AT_ONCE = 512
+SAMPLES_PER_BLOCK = 1024
+"""Held-out samples of which all pairs are scored."""
+ROWS_AT_ONCE = 128
 ASVS_SCORED = 4096
-PAIRS_RECORDED = 20_000
+ASVS_COUNTED_AT_ONCE = 4096
 
 
 @dataclass
@@ -63,11 +66,14 @@ class HeldOut:
     training_samples
         Positions of the others.
     distances
-        Per metric the matrices [V, N, N]; view 0 is scored.
+        Per metric the matrices [V, N, N], in memory or mapped; view 0 is scored, of which only the
+        held-out rows are read.
     values
         Per name the standardized values [N, 1] of all samples.
     masker
-        Masks with a fixed seed.
+        Masks with a fixed seed, which also divides the samples into blocks.
+    plotted_pairs
+        Most pairs that `recorded_pairs` returns.
     """
 
     store: SampleStore
@@ -77,127 +83,147 @@ class HeldOut:
     distances: Mapping[str, NDArray[np.float32]]
     values: Mapping[str, NDArray[np.float32]]
     masker: Masker
+    plotted_pairs: int = 20_000
+
+    def blocks(self) -> list[NDArray[np.int64]]:
+        """Return the held-out samples in blocks of nearly equal size, the same at every call.
+
+        Pairs within a block are scored, others are not; up to `SAMPLES_PER_BLOCK` samples are one
+        block.
+        """
+        number = -(-len(self.samples) // SAMPLES_PER_BLOCK)
+        if number == 1:
+            return [self.samples]
+        drawn = generator("blocks", self.masker.seed).permutation(self.samples)
+        return [np.sort(part) for part in np.array_split(drawn, number)]
 
     def score(self, model: PretrainingModel, devices: Devices) -> dict[str, float]:
         """Return correlation and error per distance, and the accuracy on masked nucleotides.
 
         The statistics of the heads are set from training samples first.
         """
-        rows = some_of(self.training_samples)
-        settle(model, embed_samples(model.encoder, self.store, self.tokens, rows, devices))
-        sample_ND = embed_samples(model.encoder, self.store, self.tokens, self.samples, devices)
+        moments = {name: PairMoments() for name in model.distances}
+        faith_pd = PairMoments()
+        for block_B, sample_BD in self._settled_blocks(model, devices):
+            for metric, merged in moments.items():
+                for true, predicted in self._pairs(model, metric, block_B, sample_BD, devices):
+                    merged.add(true, predicted)
+            if model.faith_pd is not None:
+                with devices.inference(model):
+                    predicted_B = model.faith_pd(sample_BD.to(devices.device)).squeeze(-1).cpu()
+                faith_pd.add(self.values[FAITH_PD][block_B, 0], predicted_B.numpy())
         values: dict[str, float] = {}
-        for metric in model.distances:
-            moments = PairMoments()
-            for true, predicted in self._pairs(model, metric, sample_ND, devices):
-                moments.add(true, predicted)
-            values[f"{metric}_pearson"] = moments.pearson
-            values[f"{metric}_mae"] = moments.mean_absolute_error
+        for metric, merged in moments.items():
+            values[f"{metric}_pearson"] = merged.pearson
+            values[f"{metric}_mae"] = merged.mean_absolute_error
         if model.faith_pd is not None:
-            with devices.inference(model):
-                predicted_N = model.faith_pd(sample_ND.to(devices.device)).cpu().numpy().squeeze(-1)
-            moments = PairMoments()
-            moments.add(self.values["faith_pd"][self.samples, 0], predicted_N)
-            values["faith_pd_pearson"] = moments.pearson
+            values[f"{FAITH_PD}_pearson"] = faith_pd.pearson
         return {**values, **self._nucleotides(model, devices)}
 
     def recorded_pairs(
         self, model: PretrainingModel, devices: Devices, seed: int
     ) -> dict[str, tuple[NDArray[np.float32], NDArray[np.float32]]]:
-        """Return true and predicted distances of a bounded sample of pairs, per metric."""
-        sample_ND = embed_samples(model.encoder, self.store, self.tokens, self.samples, devices)
-        number = len(self.samples)
-        first, second = np.triu_indices(number, 1) if number < 2000 else _random_pairs(number, seed)
-        if len(first) > PAIRS_RECORDED:
-            chosen = generator("pairs", seed).choice(len(first), PAIRS_RECORDED, replace=False)
-            first, second = first[np.sort(chosen)], second[np.sort(chosen)]
-        recorded = {}
-        for metric in model.distances:
-            with devices.inference(model):
-                z_ND = model.projected(metric, sample_ND.to(devices.device))
-                rows = [
-                    model.between(metric, z_ND[i : i + 1], z_ND[j]).cpu().numpy()[0]
-                    for i, j in _by_first(first, second)
-                ]
-            true = self.distances[metric][0][self.samples[first], self.samples[second]]
-            recorded[metric] = (true, np.concatenate(rows).astype(np.float32))
-        return recorded
+        """Return true and predicted distances of at most `plotted_pairs` pairs, per metric.
+
+        They are drawn from all blocks, from each in proportion to its pairs. `score` comes before,
+        because it sets the statistics of the heads.
+        """
+        blocks, rng = self.blocks(), generator("pairs", seed)
+        pairs = np.array([len(block_B) * (len(block_B) - 1) // 2 for block_B in blocks])
+        ends = np.cumsum(pairs)
+        quota = np.diff(np.minimum(ends, ends * self.plotted_pairs // max(ends[-1], 1)), prepend=0)
+        parts: dict[str, list[NDArray[np.float32]]] = {name: [] for name in model.distances}
+        for block_B, number, wanted in zip(blocks, pairs, quota, strict=True):
+            chosen_P = np.sort(rng.choice(number, wanted, replace=False))
+            sample_BD = self._embed(model, block_B, devices)
+            for metric, part in parts.items():
+                done = 0
+                for true, predicted in self._pairs(model, metric, block_B, sample_BD, devices):
+                    here = chosen_P[(chosen_P >= done) & (chosen_P < done + len(true))] - done
+                    part.append(np.stack([true[here], predicted[here]]))
+                    done += len(true)
+        joined = {metric: np.concatenate(part, axis=1) for metric, part in parts.items()}
+        return {metric: (both_2P[0], both_2P[1]) for metric, both_2P in joined.items()}
+
+    def _settled_blocks(
+        self, model: PretrainingModel, devices: Devices
+    ) -> Iterator[tuple[NDArray[np.int64], torch.Tensor]]:
+        """Set the statistics of the heads, then yield every block with its embeddings [B, D]."""
+        rows, blocks = some_of(self.training_samples), self.blocks()
+        # Together, so that an ASV of both is encoded once.
+        both_RD = self._embed(model, np.concatenate([rows, blocks[0]]), devices)
+        settle(model, both_RD[: len(rows)])
+        yield blocks[0], both_RD[len(rows) :]
+        for block_B in blocks[1:]:
+            yield block_B, self._embed(model, block_B, devices)
+
+    def _embed(
+        self, model: PretrainingModel, samples_R: NDArray[np.int64], devices: Devices
+    ) -> torch.Tensor:
+        # The rows of view 0 come first in the store: they are the positions of the samples.
+        return embed_samples(model.encoder, self.store, self.tokens, samples_R, devices)
 
     def _pairs(
-        self, model: PretrainingModel, metric: str, sample_ND: torch.Tensor, devices: Devices
-    ) -> Iterator[tuple[NDArray[np.floating], NDArray[np.floating]]]:
-        """Yield true and predicted distances of all pairs, some rows at a time."""
+        self,
+        model: PretrainingModel,
+        metric: str,
+        block_B: NDArray[np.int64],
+        sample_BD: torch.Tensor,
+        devices: Devices,
+    ) -> Iterator[tuple[NDArray[np.float32], NDArray[np.float32]]]:
+        """Yield true and predicted distances of all pairs of a block, row after row, in parts."""
+        matrix_NN = self.distances[metric][0]
         with devices.inference(model):
-            z_ND = model.projected(metric, sample_ND.to(devices.device))
-        for first in range(0, len(self.samples), ROWS_AT_ONCE):
+            z_BD = model.projected(metric, sample_BD.to(devices.device))
+        for first in range(0, len(block_B), ROWS_AT_ONCE):
             rows = slice(first, first + ROWS_AT_ONCE)
             with torch.inference_mode():
-                predicted = model.between(metric, z_ND[rows], z_ND).cpu().numpy()
+                predicted = model.between(metric, z_BD[rows], z_BD).cpu().numpy()
             above = np.triu(np.ones(predicted.shape, bool), first + 1)
-            true = self.distances[metric][0][np.ix_(self.samples[rows], self.samples)]
+            true = np.asarray(matrix_NN[np.ix_(block_B[rows], block_B)])
             yield true[above], predicted[above]
 
     def _nucleotides(self, model: PretrainingModel, devices: Devices) -> dict[str, float]:
         """Score masked nucleotides of the held-out samples' ASVs, beside the commonest base's."""
-        asvs_U = self._asvs(self.samples)
-        seen = np.isin(asvs_U, self._asvs(self.training_samples))
+        training_U = asvs_of(self.store, self.training_samples, len(self.tokens.lengths))
+        asvs_U = asvs_of(self.store, self.samples, len(self.tokens.lengths))
         if len(asvs_U) > ASVS_SCORED:
-            chosen = np.sort(
-                generator("asvs", self.masker.seed).permutation(len(asvs_U))[:ASVS_SCORED]
-            )
-            asvs_U, seen = asvs_U[chosen], seen[chosen]
-        common_S = commonest_bases(self.tokens, self._asvs(self.training_samples))
-        right, base_right, unseen = [], [], []
+            drawn = generator("asvs", self.masker.seed).permutation(len(asvs_U))[:ASVS_SCORED]
+            asvs_U = asvs_U[np.sort(drawn)]
+        is_new_U = ~np.isin(asvs_U, training_U)
+        common_S = commonest_bases(self.tokens, training_U)
+        right, base_right, new = [], [], []
+        encoder = model.encoder
         with devices.inference(model):
-            for first in range(0, len(asvs_U), ASVS_PER_BATCH):
-                chunk = asvs_U[first : first + ASVS_PER_BATCH]
-                blocks, number = asv_blocks(self.tokens, chunk, masker=self.masker)
-                seen_in_order = np.empty(len(chunk), bool)
-                seen_in_order[number] = seen[first : first + ASVS_PER_BATCH]
+            for members in asv_batches(self.tokens, asvs_U, encoder.shape.patch_bp, devices.device):
+                blocks, number = asv_blocks(self.tokens, asvs_U[members], masker=self.masker)
+                is_new = np.empty(len(members), bool)
+                is_new[number] = is_new_U[members]
                 done = 0
                 for block in blocks:
                     masked = block.masked
                     assert masked is not None
-                    on_device = block.to(devices.device)
-                    patches_UTD = model.encoder.asv(on_device.tokens_US, model.encoder.backend)[1]
-                    guess_M = model.nucleotides(patches_UTD, on_device.masked).argmax(-1).cpu()
+                    here = block.to(devices.device)
+                    hidden_MD = encoder.asv(here.tokens_US, here.masked, encoder.backend)[1]
+                    guess_M = model.nucleotides(hidden_MD, here.masked).argmax(-1).cpu()
                     right.append((guess_M == masked.base_M).numpy())
                     base_right.append(common_S[masked.position_M.numpy()] == masked.base_M.numpy())
-                    unseen.append(~seen_in_order[done + masked.asv_M.numpy()])
+                    new.append(is_new[done + masked.asv_M.numpy()])
                     done += len(block.tokens_US)
-        hits, base_hits, new = (np.concatenate(part) for part in (right, base_right, unseen))
+        hits, base_hits, unseen = (np.concatenate(part) for part in (right, base_right, new))
         values = {
             "nucleotide_accuracy": float(hits.mean()),
             "nucleotide_baseline_accuracy": float(base_hits.mean()),
         }
-        if new.any():
-            values["nucleotide_accuracy_unseen_asvs"] = float(hits[new].mean())
+        if unseen.any():
+            values["nucleotide_accuracy_unseen_asvs"] = float(hits[unseen].mean())
         return values
-
-    def _asvs(self, samples: NDArray[np.int64]) -> NDArray[np.int64]:
-        offsets = self.store.offsets
-        parts = [self.store.asvs[offsets[i] : offsets[i + 1]] for i in samples]
-        return np.unique(np.concatenate(parts)).astype(np.int64)
 
 
 def commonest_bases(tokens: TokenStore, asvs_U: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the commonest base (0 to 3) at each position of some ASVs, [L]."""
-    letters_US = tokens.tokens[asvs_U]
-    counts_4S = np.stack([(letters_US == base).sum(axis=0) for base in (1, 2, 3, 4)])
+    """Return the commonest base (0 to 3) at each position of some ASVs, [S]."""
+    counts_4S = np.zeros((4, tokens.tokens.shape[1]), np.int64)
+    for first in range(0, len(asvs_U), ASVS_COUNTED_AT_ONCE):
+        letters_US = tokens.tokens[asvs_U[first : first + ASVS_COUNTED_AT_ONCE]]
+        counts_4S += np.stack([(letters_US == base).sum(axis=0) for base in (1, 2, 3, 4)])
     return counts_4S.argmax(axis=0)
-
-
-def _random_pairs(number: int, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    first, second = generator("pairs", seed).integers(0, number, (2, 2 * PAIRS_RECORDED))
-    different = first != second
-    pairs = np.unique(np.sort(np.stack([first[different], second[different]]), axis=0), axis=1)
-    return pairs[0], pairs[1]
-
-
-def _by_first(
-    first: NDArray[np.int64], second: NDArray[np.int64]
-) -> Iterator[tuple[int, NDArray[np.int64]]]:
-    """Yield each first sample with its partners; `first` is ascending."""
-    numbers, starts = np.unique(first, return_index=True)
-    for number, partners in zip(numbers, np.split(second, starts[1:]), strict=True):
-        yield int(number), partners

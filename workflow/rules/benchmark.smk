@@ -1,7 +1,7 @@
 """Time the modes of training, and gather the accuracy of every model and task.
 
 Inputs: `tokens/asvs.arrow`, `views/samples.arrow`, `unifrac/<metric>/view<v>.parquet`, the tasks' `metrics.json`.
-Outputs: `benchmark/speed.tsv`, `speed.md`, `accuracy.tsv`, `accuracy.md`.
+Outputs: `benchmark/speed.tsv`, `speed.md`, `roofline.json`, `accuracy.tsv`, `accuracy.md`; when asked for by name `scaling.tsv`, `scaling.md`.
 """
 
 
@@ -18,6 +18,7 @@ rule benchmark_speed:
             labels={"dataset": "{dataset}", "content": "speed, table"},
         ),
         text=result("benchmark/speed.md"),
+        roofline=result("benchmark/roofline.json"),
     log:
         result("logs/benchmark_speed.log"),
     benchmark:
@@ -37,6 +38,40 @@ rule benchmark_speed:
         "Timing {wildcards.dataset}"
     script:
         "../scripts/benchmark_speed.py"
+
+
+rule benchmark_scaling:
+    input:
+        tokens=result("tokens/asvs.arrow"),
+        samples=result("views/samples.arrow"),
+        distances=lambda wildcards: distances_of(wildcards.dataset, first_model()),
+    output:
+        table=report(
+            result("benchmark/scaling.tsv"),
+            caption="../report/scaling.rst",
+            category="Benchmark",
+            labels={"dataset": "{dataset}", "content": "scaling, table"},
+        ),
+        text=result("benchmark/scaling.md"),
+    log:
+        result("logs/benchmark_scaling.log"),
+    benchmark:
+        result("benchmarks/benchmark_scaling.tsv")
+    priority: -10
+    conda:
+        ENVIRONMENT
+    threads: 8
+    resources:
+        mem_mb=64000,
+        runtime=480,
+        gpu=1,
+    params:
+        cfg=lambda wildcards: slices.scaling(CONFIG, wildcards.dataset, first_model()),
+        code=code_digest("aam.stages.benchmark_scaling"),
+    message:
+        "Measuring how {wildcards.dataset} scales"
+    script:
+        "../scripts/benchmark_scaling.py"
 
 
 rule benchmark_accuracy:

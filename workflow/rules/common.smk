@@ -131,7 +131,17 @@ def starting_model(wildcards):
     return {
         "model": ancient(f"{folder}/model"),
         "embeddings": f"{folder}/embeddings.parquet",
+        **frozen_asvs(wildcards),
     }
+
+
+def frozen_asvs(wildcards):
+    """Return the embeddings of all ASVs, where a task uses them as pretraining left them."""
+    training = resolved(CONFIG, "finetuning", task=wildcards.task)
+    if training.start == "scratch" or training.encoder != "frozen":
+        return {}
+    path = "pretrain/{model}/asvs.safetensors"
+    return {"asvs": result(path, dataset=wildcards.dataset, model=wildcards.model)}
 
 
 def tasks_of(dataset):

@@ -1,6 +1,6 @@
 """Draw what the other rules recorded, so that no picture ever costs a training run.
 
-Inputs: `rarefied/curve.tsv`, the records of pretraining and fine-tuning, `benchmark/speed.tsv`, `accuracy.tsv`.
+Inputs: `rarefied/curve.tsv`, the records of pretraining and fine-tuning, `benchmark/speed.tsv`, `scaling.tsv`, `accuracy.tsv`.
 Outputs: `figures/`.
 """
 
@@ -162,6 +162,35 @@ rule plot_speed:
         code=code_digest("aam.stages.plot_benchmark"),
     message:
         "Drawing the speed on {wildcards.dataset}"
+    script:
+        "../scripts/plot_benchmark.py"
+
+
+rule plot_scaling:
+    input:
+        scaling=result("benchmark/scaling.tsv"),
+    output:
+        scaling=report(
+            result("figures/scaling.png"),
+            caption="../report/scaling_picture.rst",
+            category="Benchmark",
+            labels={"dataset": "{dataset}", "content": "scaling, picture"},
+        ),
+    log:
+        result("logs/plot_scaling.log"),
+    benchmark:
+        result("benchmarks/plot_scaling.tsv")
+    conda:
+        ENVIRONMENT
+    threads: 1
+    resources:
+        mem_mb=4000,
+        runtime=60,
+    params:
+        cfg=slices.no_settings(),
+        code=code_digest("aam.stages.plot_benchmark"),
+    message:
+        "Drawing how {wildcards.dataset} scales"
     script:
         "../scripts/plot_benchmark.py"
 

@@ -1,6 +1,6 @@
 """Apply a task's models to another table.
 
-Inputs: a table of `predictions`, `finetune/<model>/<task>/model/`.
+Inputs: a table of `predictions`, `finetune/<model>/<task>/model/`, for a frozen encoder `pretrain/<model>/asvs.safetensors`.
 Outputs: `predict/<model>/<task>/<table>.tsv`.
 """
 
@@ -8,6 +8,7 @@ Outputs: `predict/<model>/<task>/<table>.tsv`.
 rule predict:
     input:
         unpack(prediction_files),
+        unpack(frozen_asvs),
         model=ancient(result("finetune/{model}/{task}/model")),
         cross_validation=result("finetune/{model}/{task}/predictions.tsv"),
     output:

@@ -1,7 +1,7 @@
 """Pretrain one encoder on one dataset.
 
 Inputs: `tokens/asvs.arrow`, `views/samples.arrow`, `unifrac/<metric>/view<v>.parquet`.
-Outputs: `pretrain/<model>/`: `model/`, `metrics.json`, `history.parquet`, `embeddings.parquet`, `pairs.parquet`.
+Outputs: `pretrain/<model>/`: `model/`, `metrics.json`, `history.parquet`, `embeddings.parquet`, `asvs.safetensors`, `pairs.parquet`.
 Checkpoints lie in the undeclared `pretrain/<model>/work/`, so that they survive a failure.
 """
 
@@ -16,6 +16,7 @@ rule pretrain:
         metrics=result("pretrain/{model}/metrics.json"),
         history=result("pretrain/{model}/history.parquet"),
         embeddings=result("pretrain/{model}/embeddings.parquet"),
+        asvs=result("pretrain/{model}/asvs.safetensors"),
         pairs=result("pretrain/{model}/pairs.parquet"),
     log:
         result("logs/pretrain/{model}.log"),

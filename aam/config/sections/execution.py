@@ -7,6 +7,7 @@ from pydantic import Field
 from aam.config.sections.base import Section
 
 Attention = Literal["auto", "flash", "memory_efficient", "math"]
+Compile = Literal["off", "default", "reduce-overhead", "max-autotune"]
 
 
 class Optimization(Section):
@@ -18,21 +19,48 @@ class Optimization(Section):
     """Back-end of scaled dot product attention; null: as the level says."""
     fused_optimizer: bool | None = None
     """One kernel for the whole AdamW update; null: as the level says."""
+    compile: Compile | None = None
+    """Mode of torch.compile for every block; off: none; null: as the level says."""
+    checkpointing: bool | None = None
+    """Compute each block's activations again in the backward pass: less memory, more time."""
+    deterministic: bool | None = None
+    """Only algorithms whose reruns on an accelerator are bit-identical; a CPU's always are."""
+
+
+class Scaling(Section):
+    """Points of the table `benchmark/scaling.tsv`, which is made when asked for by name only."""
+
+    batch_sizes: list[Annotated[int, Field(ge=2)]] = [8, 16, 32, 64, 128, 256]
+    """Samples per step, at the configured depth."""
+    layers: list[Annotated[int, Field(ge=1)]] = [2, 4, 8]
+    """Layers of the ASV encoder and as many of the sample encoder, at the pretraining's batch."""
+    asvs: list[Annotated[int, Field(ge=2)]] = [256, 512, 1024, 2048, 4096]
+    """ASVs that made-up samples draw theirs from, at the pretraining's batch; a number above that
+    of the table's ASVs is left out."""
+    samples: list[Annotated[int, Field(ge=1)]] = [1000, 5000, 20_000]
+    """Samples that are embedded."""
+    held_out: list[Annotated[int, Field(ge=2)]] = [500, 2000, 20_000]
+    """Held-out samples that are validated."""
 
 
 class Benchmark(Section):
     """The speed ladder and the accuracy table."""
 
     batch_sizes: list[Annotated[int, Field(ge=2)]] = Field([8, 64], min_length=1)
-    """Samples per step of the optimized modes; the naive mode runs at the first."""
+    """Samples per step: at the first the options are added up, at the others the last ones run."""
+    alone_batch_size: int | None = Field(2, ge=2)
+    """Samples per step where each option is put alone into the naive step; null: not measured."""
     steps: int = Field(10, ge=2)
-    """Timed steps per repeat, after one step of warm-up."""
+    """Timed steps per repeat, after one step of warm-up, five where something is compiled or on
+    an accelerator."""
     seconds: float = Field(20, gt=0)
-    """No further step of a repeat is begun after so many seconds."""
+    """No further step of a repeat is begun after so many seconds, once two are timed; where a
+    step takes longer, once one is."""
     repeats: int = Field(3, ge=1)
     """Repeats of each mode, interleaved; the median and the spread are reported."""
     naive_asvs: int = Field(1024, ge=1)
     """ASVs that the naive mode pads every sample to."""
+    scaling: Scaling = Scaling()
 
 
 class Runtime(Section):
@@ -44,3 +72,9 @@ class Runtime(Section):
     """Seconds between progress lines."""
     checkpoint_every_s: float = Field(60, gt=0)
     """Seconds between checkpoints."""
+    max_memory_gb: float | None = Field(None, gt=0)
+    """Memory that a training step may take; a larger batch is worked in pieces. Null: what is free."""
+    tensorboard: bool = True
+    """Write the training curves for TensorBoard beside the log."""
+    profile_steps: int = Field(0, ge=0)
+    """Steps to record with torch.profiler; a table and a trace end up beside the log."""

@@ -20,7 +20,7 @@ class Model(Section):
     """Blocks over the nucleotides of an ASV."""
     sample_layers: int = Field(4, ge=1)
     """Blocks over the ASVs of a sample."""
-    patch_bp: int = Field(5, ge=1)
+    patch_bp: int = Field(10, ge=1)
     """Nucleotides per token of the ASV encoder; 1: one token each."""
     ffn_ratio: float = Field(4, gt=0)
     """Hidden width of the feed-forward layers, in widths."""

@@ -6,7 +6,8 @@ from pydantic import Field, field_validator
 
 from aam.config.sections.base import Section
 
-Precision = Literal["fp32", "bf16"]
+Precision = Literal["fp32", "tf32", "bf16", "fp16"]
+Optimizer = Literal["adamw", "muon"]
 
 
 class Training(Section):
@@ -16,6 +17,8 @@ class Training(Section):
     """Passes over the training samples."""
     batch_size: int = Field(64, ge=2)
     """Samples per step."""
+    optimizer: Optimizer = "adamw"
+    """muon: orthogonalized momentum for the matrices of the blocks, AdamW for the rest."""
     learning_rate: float = Field(1e-3, gt=0)
     """Peak learning rate of AdamW."""
     weight_decay: float = Field(0.01, ge=0)
@@ -25,16 +28,28 @@ class Training(Section):
     gradient_clip: float = Field(1.0, gt=0)
     """Largest norm of the gradient."""
     precision: Precision = "bf16"
-    """Arithmetic of the layers; weights and their updates are always fp32."""
+    """Arithmetic of the layers; weights and their updates are always fp32. tf32 and fp16 (with
+    scaled gradients) are for accelerators."""
     dropout: float = Field(0.0, ge=0, lt=1)
     """Dropout in every block."""
     seed: int = 0
     """Seed of the weights, the order of samples and the masks."""
 
 
+class EarlyStopping(Section):
+    """When to leave a pretraining that no longer gets better."""
+
+    patience: int = Field(3, ge=1)
+    """Validations in a row without an improvement that end the training."""
+    min_delta: float = Field(0.001, ge=0)
+    """Least improvement of the held-out correlation that counts."""
+
+
 class Pretraining(Training):
     """Self-supervision by distances between samples and masked nucleotides."""
 
+    optimizer: Optimizer = "muon"
+    """muon: orthogonalized momentum for the matrices of the blocks, AdamW for the rest."""
     held_out: float = Field(0.2, gt=0, lt=1)
     """Share of the samples kept for validation."""
     distances: dict[str, Annotated[float, Field(ge=0)]] | None = None
@@ -43,6 +58,13 @@ class Pretraining(Training):
     """Weight of the masked nucleotides' loss."""
     mask: float = Field(0.15, gt=0, lt=1)
     """Share of the nucleotides masked."""
+
+    validations: int = Field(8, ge=1)
+    """Validations of a run, the last after its last step."""
+    early_stopping: EarlyStopping | None = None
+    """Stop when the held-out correlation stands still, and keep the best weights; null: never."""
+    plotted_pairs: int = Field(20_000, ge=100)
+    """Pairs of held-out samples that are kept for the picture of predicted distances."""
 
     @field_validator("distances")
     @classmethod

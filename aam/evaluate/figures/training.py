@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter
+from numpy.typing import NDArray
 
 from aam.evaluate.figures.style import BLACK, GREY, colors, picture
 from aam.evaluate.labels import plain
@@ -21,7 +22,15 @@ class Panel:
     label: str
     holds: Callable[[str], bool]
     suffix: str = ""
+    scale: float = 1.0
+    """Factor from the recorded unit to the one of the label."""
+    least_top: float | None = None
+    """The axis begins at zero and ends here or higher; None: it fits the values."""
+    noisy: bool = False
+    """A running median is drawn over the values, which are faint."""
 
+
+MEMORY = ("memory_mb", "peak_memory_mb")
 
 PANELS = (
     Panel("Loss", "loss", lambda name: name == "loss" or name.endswith("_loss"), "_loss"),
@@ -36,9 +45,27 @@ PANELS = (
         "accuracy",
         lambda name: name.startswith("nucleotide_") and "accuracy" in name,
     ),
-    Panel("Learning rate", "learning rate", lambda name: name == "learning_rate"),
-    Panel("Gradient", "norm before clipping", lambda name: name == "gradient_norm"),
+    Panel("Learning rate", "learning rate", lambda name: name == "learning_rate", least_top=0.0),
+    Panel("Gradient", "norm before clipping", lambda name: name == "gradient_norm", noisy=True),
+    Panel(
+        "Throughput",
+        "samples per s",
+        lambda name: name == "samples_per_s",
+        least_top=0.0,
+        noisy=True,
+    ),
+    Panel("Memory", "GB", lambda name: name in MEMORY, scale=2**-10, least_top=0.0),
+    Panel(
+        "Waiting for data",
+        "% of the time",
+        lambda name: name == "loading_share",
+        scale=100.0,
+        least_top=10.0,
+        noisy=True,
+    ),
 )
+LEAST_SMOOTHED = 30
+"""Points of a run from which on a running median says more than they do."""
 
 NAMES = {
     "loss": "total",
@@ -46,20 +73,23 @@ NAMES = {
     "nucleotide_baseline_accuracy": "commonest base",
     "nucleotide_accuracy_unseen_asvs": "model, ASVs not in training",
     "faith_pd": "Faith's PD",
+    "memory_mb": "process",
+    "peak_memory_mb": "peak on the device",
 }
 
 
 def draw(history: pd.DataFrame, path: Path) -> None:
-    """Draw what was recorded: losses, quality on held-out samples, learning rate, gradient.
+    """Draw what was recorded: losses, quality on held-out samples, what the run took.
 
     Parameters
     ----------
     history
-        Columns `epoch`, `split` (train or validation), `name`, `value`; `fold` where several
-        runs are in one table.
+        Columns `epoch`, `split` (train, validation or system), `name`, `value` (NaN: not
+        measured); `fold` where several runs are in one table.
     path
         PNG to write.
     """
+    history = history.dropna(subset=["value"])
     names = history["name"].unique()
     panels = [panel for panel in PANELS if any(map(panel.holds, names))]
     assert panels, "nothing recorded"
@@ -67,7 +97,8 @@ def draw(history: pd.DataFrame, path: Path) -> None:
     rows = -(-len(panels) // columns)
     with picture(path, 2.7 * rows + 0.2, rows=rows, columns=columns) as (_, all_axes):
         for axes, panel in zip(all_axes, panels, strict=False):
-            _draw_panel(axes, panel, history[history["name"].map(panel.holds)])
+            part = history[history["name"].map(panel.holds)]
+            _draw_panel(axes, panel, part.assign(value=part["value"] * panel.scale))
         for axes in all_axes[len(panels) :]:
             axes.set_visible(False)
 
@@ -80,6 +111,7 @@ def _draw_panel(axes: Axes, panel: Panel, part: pd.DataFrame) -> None:
     runs = ["name", "split"] + (["fold"] if "fold" in part else [])
     number = part["fold"].nunique() if "fold" in part else 1
     alone = part["split"].nunique() == 1
+    smoothed = panel.noisy and len(part) >= LEAST_SMOOTHED * number
     labelled: set[str] = set()
     part = part.sort_values("name", key=lambda name: name.map(names.index), kind="stable")
     for key, line in part.groupby(runs, sort=False):
@@ -88,9 +120,11 @@ def _draw_panel(axes: Axes, panel: Panel, part: pd.DataFrame) -> None:
         if not alone:
             label += f", {split}"
         is_validation = split == "validation"
+        if smoothed:
+            axes.plot(line["epoch"], line["value"], color=GREY, alpha=0.4 / number, linewidth=0.7)
         axes.plot(
             line["epoch"],
-            line["value"],
+            _running_median(line["value"]) if smoothed else line["value"],
             color=GREY if "baseline" in name else palette.get(name, GREY),
             linestyle="--" if "baseline" in name or (is_validation and not alone) else "-",
             marker="o" if is_validation and "baseline" not in name else None,
@@ -100,14 +134,9 @@ def _draw_panel(axes: Axes, panel: Panel, part: pd.DataFrame) -> None:
             label=None if label in labelled else label,
         )
         labelled.add(label)
-    values = part["value"].to_numpy()
-    if panel.label in ("loss", "norm before clipping") and values.min() > 0:
-        if np.max(values) > 20 * np.min(values):
-            axes.set_yscale("log")
-    elif panel.label == "learning rate":
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        axes.set_ylim(bottom=0)
-    axes.set_title(panel.title + (f", {number} folds" if number > 1 else ""))
+    _scale(axes, panel, part["value"].to_numpy())
+    title = panel.title + (", running median" if smoothed else "")
+    axes.set_title(title + (f", {number} folds" if number > 1 else ""))
     axes.set_xlabel("epoch")
     axes.set_ylabel(panel.label)
     axes.set_xlim(left=0)
@@ -116,3 +145,16 @@ def _draw_panel(axes: Axes, panel: Panel, part: pd.DataFrame) -> None:
             low, high = axes.get_ylim()
             axes.set_ylim(max(0.0, low - 0.35 * (high - low)), high)
         axes.legend()
+
+
+def _running_median(values: pd.Series) -> pd.Series:
+    return values.rolling(max(5, len(values) // 15), center=True, min_periods=1).median()
+
+
+def _scale(axes: Axes, panel: Panel, values: NDArray[np.float64]) -> None:
+    if panel.label in ("loss", "norm before clipping") and values.min() > 0:
+        if np.max(values) > 20 * np.min(values):
+            axes.set_yscale("log")
+    elif panel.least_top is not None:
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+        axes.set_ylim(0, max(panel.least_top, axes.get_ylim()[1]))

@@ -1,179 +1,253 @@
+import json
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
-from aam.bench import ladder
-from aam.bench.case import run_case
-from aam.bench.ladder import climb, rungs
-from aam.config import slices
-from aam.config.tree import load
-from aam.data.samples import write_samples
-from aam.data.tokens import write_tokens
+from aam.bench import case, timing
+from aam.bench.apart import Apart
+from aam.bench.ladder import COLUMNS, Climbed, climb, medians, request
+from aam.bench.naive import NaiveFeed
+from aam.bench.page import speed_page
+from aam.bench.rungs import ALONE, BATCH, ORDER, Means, Mode, rungs
+from aam.bench.timing import Steps
+from aam.model.batch import Batch
 from aam.stages import benchmark_speed
 from aam.stages.entry import RunContext
-from aam.unifrac.store import write_distances, write_faith_pd
+
+CONTRACT = [
+    "name",
+    "batch_size",
+    "step_ms_median",
+    "step_ms_iqr",
+    "samples_per_s",
+    "peak_memory_mb",
+    "speedup",
+    "loss_after_steps",
+]
+OPTIMIZED = Mode(copies=False, patch_bp=5)
 
 
-@pytest.fixture(scope="module")
-def files(tiny, tmp_path_factory) -> dict:
-    folder = tmp_path_factory.mktemp("bench")
-    paths = {name: folder / name for name in ("tokens", "samples")}
-    tokens = tiny.tokens
-    write_tokens(paths["tokens"], tokens.feature_ids, tokens.tokens, tokens.lengths, {})
-    write_samples(paths["samples"], tiny.store, {})
-    ids, distances = tiny.store.sample_ids, [folder / "unweighted", folder / "faith_pd"]
-    write_distances(distances[0], ids, tiny.distances[0], {})
-    write_faith_pd(distances[1], ids, np.arange(20.0), {})
-    return {**paths, "distances": distances}
+def run_mode(mode: Mode, cfg, files, batch_size=4) -> dict:
+    asked = request(cfg, files, mode, batch_size, threads=1)
+    return case.run(json.loads(json.dumps(asked)))
 
 
-def settings(**pretraining) -> dict:
-    config = load(
-        {
-            "datasets": {"d": {"table": "t.biom"}},
-            "unifrac": {"metrics": ["unweighted", "faith_pd"]},
-            "models": {
-                "small": {
-                    "width": 16,
-                    "heads": 2,
-                    "asv_layers": 1,
-                    "sample_layers": 1,
-                    "patch_bp": 5,
-                }
-            },
-            "pretraining": {"batch_size": 4, **pretraining},
-            "benchmark": {"batch_sizes": [4, 8], "steps": 3, "repeats": 2, "naive_asvs": 40},
-        }
-    )
-    return slices.benchmark(config, "d", "small")
-
-
-def losses(files, naive_asvs, **pretraining) -> dict:
-    cfg = settings(precision="fp32", **pretraining)
-    spec = {"cfg": cfg, "naive_asvs": naive_asvs, "steps": 3, "seconds": 60, "threads": 1}
-    return run_case({**spec, "inputs": files})
-
-
-def test_the_naive_and_the_optimized_run_learn_the_same(files):
-    naive, optimized = (losses(files, asvs, nucleotide_weight=0) for asvs in (40, None))
-    assert len(naive["losses"]) == len(optimized["losses"]) == 4
-    np.testing.assert_allclose(naive["losses"], optimized["losses"], rtol=1e-3)
-    assert len(set(naive["losses"])) == 4
-    assert naive["parameters"] == optimized["parameters"]
-    for result in (naive, optimized):
-        assert len(result["step_s"]) == 3
-        assert min(result["step_s"]) > 0
-        assert result["peak_memory_mb"] > 0
-
-
-def test_no_step_is_begun_after_the_time_is_up(files):
-    cfg = settings(precision="fp32")
-    spec = {"cfg": cfg, "naive_asvs": None, "steps": 50, "seconds": 1e-9, "threads": 1}
-    assert len(run_case({**spec, "inputs": files})["step_s"]) == 1
-
-
-def test_rungs_change_one_thing_at_a_time_from_naive_to_configured():
-    cfg = settings()
-    steps = [rung for rung in rungs(cfg) if rung.batch_size == 4]
-    naive, last = steps[0], steps[-1]
-    assert (naive.naive_asvs, naive.patch_bp, naive.precision, naive.level) == (
-        40,
-        1,
-        "fp32",
-        "basic",
-    )
-    assert (last.naive_asvs, last.patch_bp) == (None, 5)
-    assert (last.precision, last.level) == (cfg["pretraining"]["precision"], "advanced")
-    for one, other in zip(steps[:-1], steps[1:], strict=True):
-        names = ("naive_asvs", "patch_bp", "precision", "level")
-        assert sum(getattr(one, name) != getattr(other, name) for name in names) == 1
-    assert {rung.batch_size for rung in rungs(cfg)} == {4, 8}
-
-
-def measured(rung, cfg, inputs, threads) -> dict:
-    """Stand in for a measurement: naive steps take 1 s, others 0.1 s per 4 samples."""
-    step_s = 1.0 if rung.naive_asvs else 0.025 * rung.batch_size
-    count = 2 if rung.naive_asvs else 4
-    return {
-        "step_s": [step_s * factor for factor in (1.0, 1.2, 0.8, 1.0)[:count]],
-        "sizes": [rung.batch_size] * count,
-        "losses": [5.0 - step - rung.patch_bp / 100 for step in range(count)],
-        "peak_memory_mb": 100.0 * rung.batch_size,
-        "parameters": 1234,
-        "device": "none",
+def test_every_kind_of_batch_learns_the_same(files, ladder_cfg):
+    cfg = ladder_cfg(pretraining={"precision": "fp32", "nucleotide_weight": 0})
+    modes = {
+        "naive": Mode(asvs_per_sample=40),
+        "copied": Mode(),
+        "padded": Mode(copies=False, asvs_per_sample=40),
+        "optimized": Mode(copies=False),
+        "checkpointing": Mode(copies=False, checkpointing=True),
     }
+    results = {name: run_mode(mode, cfg, files) for name, mode in modes.items()}
+    expected = results["optimized"]
+    assert len(expected["losses"]) == 4
+    assert len(set(expected["losses"])) == 4
+    for result in results.values():
+        np.testing.assert_allclose(result["losses"], expected["losses"], rtol=1e-3)
+        assert result["parameters"] == expected["parameters"]
+        assert len(result["step_s"]) == len(result["loading_s"]) == 3
+        for loading_s, step_s in zip(result["loading_s"], result["step_s"], strict=True):
+            assert 0 < loading_s < step_s
+        assert result["peak_memory_mb"] > 0
+        assert result["precision"] == "fp32"
+        assert result["recompilations"] == 0
+    assert results["naive"]["distinct_asvs"] == [4 * 40] * 3
+    encoded = {name: sum(result["distinct_asvs"]) for name, result in results.items()}
+    assert encoded["optimized"] == encoded["padded"] < encoded["copied"] < encoded["naive"]
+    flops = {name: sum(result["flops"]) for name, result in results.items()}
+    assert flops["optimized"] < flops["padded"] < flops["naive"]
+    assert flops["checkpointing"] == flops["optimized"]
 
 
-def test_the_table_compares_samples_per_second_and_losses_at_one_step(monkeypatch):
-    monkeypatch.setattr(ladder, "_run_apart", measured)
-    table = climb(settings(), {}, 1)
-    assert list(table.columns) == [
-        "name",
-        "batch_size",
-        "step_ms_median",
-        "step_ms_iqr",
-        "samples_per_s",
-        "peak_memory_mb",
-        "speedup",
-        "loss_after_steps",
-        "loss_step",
-        "timed_steps",
-        "parameters",
-    ]
-    naive, optimized = table.iloc[0], table[table["batch_size"] == 8].iloc[-1]
+def test_a_mode_is_what_the_step_gets(files, ladder_cfg, monkeypatch):
+    seen = {}
+    real = case.train_step
+
+    def spy(model, optimizer, batch, *rest):
+        seen["encoder"] = model.module.encoder
+        seen["optimizer"] = optimizer.optimizer
+        seen["batch"] = batch
+        return real(model, optimizer, batch, *rest)
+
+    monkeypatch.setattr(case, "train_step", spy)
+    mode = replace(
+        OPTIMIZED, precision="bf16", optimizer="muon", attention="auto", checkpointing=True
+    )
+    result = run_mode(mode, ladder_cfg(), files, batch_size=8)
+    assert seen["batch"].size == result["sizes"][0] == 8
+    assert seen["encoder"].backend == "auto"
+    assert seen["encoder"].shape.patch_bp == 5
+    assert not seen["encoder"].asv.keeps_layers
+    assert seen["encoder"].keeps_blocks
+    assert type(seen["optimizer"]).__name__ == "Together"
+    assert result["precision"] == "bf16"
+    run_mode(Mode(asvs_per_sample=40), ladder_cfg(), files)
+    assert not seen["encoder"].keeps_blocks
+    assert seen["encoder"].backend == "math"
+    assert seen["optimizer"].defaults["fused"] is False
+    run_mode(replace(OPTIMIZED, fused_optimizer=True), ladder_cfg(), files)
+    assert seen["optimizer"].defaults["fused"] is True
+
+
+def test_a_naive_feed_is_asked_for_by_copies_or_padding_alone(files, ladder_cfg):
+    prepared = case.prepare(ladder_cfg(), files)
+    assert case._feed(prepared.feed, {}) is prepared.feed
+    pooled = case._feed(prepared.feed, {"pool": 12, "richness": 6})
+    batch = pooled[0]
+    assert sum(len(block.tokens_US) for block in batch.asvs) <= 12
+    assert all((block.present_BA.sum(dim=1) == 6).all() for block in batch.samples)
+    assert isinstance(case._feed(prepared.feed, {"copies": True}), NaiveFeed)
+
+
+@pytest.mark.parametrize(
+    ("step_s", "steps", "seconds", "timed"),
+    [
+        (0.1, 5, 60.0, 5),
+        (0.1, 50, 0.35, 4),
+        (0.3, 50, 0.35, 2),
+        (0.3, 1, 0.35, 1),
+        (2.0, 50, 1.0, 1),
+    ],
+)
+@pytest.mark.parametrize("eager", [True, False])
+def test_when_steps_end(step_s, steps, seconds, timed, eager, monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(timing.time, "perf_counter", lambda: now[0])
+    batch = Batch([], [], torch.arange(4), {}, {})
+    seen = Steps(torch.device("cpu"), {"steps": steps, "seconds": seconds}, eager=eager)
+    while seen.goes_on():
+        # The first step of a compiled model takes long, however fast the model is.
+        now[0] += step_s if eager or seen.step else 100.0
+        seen.add(batch, torch.tensor(1.5), 0.25 * step_s, 7)
+    result = seen.result()
+    np.testing.assert_allclose(result["step_s"], [step_s] * timed)
+    assert result["sizes"] == [4] * timed
+    assert result["flops"] == [7] * timed
+    warm_up = len(result["losses"]) - timed
+    assert warm_up == (1 if eager else 2 if step_s > seconds else min(5, 2 + int(seconds / step_s)))
+
+
+def climbed(cfg, measure) -> Climbed:
+    return climb(measure, cfg, {}, threads=1, workers=0)
+
+
+def test_the_table_compares_samples_per_second_and_losses_at_one_step(ladder_cfg, stand_in):
+    table = climbed(ladder_cfg(), stand_in).table
+    assert list(table.columns) == COLUMNS
+    assert COLUMNS[: len(CONTRACT)] == CONTRACT
+    by_group = dict(list(table.groupby("group")))
+    naive, order, alone = table.iloc[0], by_group[ORDER], by_group[ALONE]
     assert naive["name"] == "naive"
     assert naive["step_ms_median"] == pytest.approx(1100)
     assert naive["samples_per_s"] == pytest.approx(4 / 1.1)
     assert naive["speedup"] == 1
     assert naive["timed_steps"] == 4
-    assert optimized["step_ms_median"] == pytest.approx(200)
+    assert naive["loading_share"] == pytest.approx(0.1 / 1.1)
+    assert naive["gflop_per_step"] == pytest.approx(0.2)
+    assert naive["gflop_per_s"] == pytest.approx(0.2 / 1.1)
+    assert naive["roofline_share"] == pytest.approx(0.2 / 1.1 / 5)
+    optimized = by_group[BATCH].iloc[-1]
     assert optimized["speedup"] == pytest.approx(8 / 0.2 / (4 / 1.1))
-    same = table[table["batch_size"] == 4]
-    assert set(same["loss_step"]) == {2}
-    assert same["loss_after_steps"].tolist() == pytest.approx([3.99] * (len(same) - 1) + [3.95])
-    assert set(table[table["batch_size"] == 8]["loss_step"]) == {4}
+    assert alone.iloc[0]["speedup"] == 1
+    assert alone.iloc[-1]["speedup"] == pytest.approx(2 / 0.05 / (2 / 1.1))
+    assert set(order["loss_step"].dropna()) == {2}
+    assert order["loss_after_steps"].dropna().tolist() == pytest.approx([3.99] * 6 + [3.95])
+    assert set(by_group[BATCH]["loss_step"]) == {4}
 
 
-def test_a_rung_that_cannot_run_leaves_the_others_their_figures(monkeypatch, files, tmp_path):
-    monkeypatch.setattr(
-        ladder, "_run_apart", lambda rung, *rest: None if rung.naive_asvs else measured(rung, *rest)
-    )
-    outputs = {name: tmp_path / name for name in ("table", "text")}
-    benchmark_speed.run(settings(), inputs=files, outputs=outputs, runtime=RunContext())
+def test_a_rung_that_cannot_run_leaves_the_others_their_figures(ladder_cfg, stand_in):
+    def fails_for_copies(asked):
+        return None if asked.get("batch", {}).get("copies") else stand_in(asked)
+
+    cfg = ladder_cfg(benchmark={"alone_batch_size": None})
+    found = climbed(cfg, fails_for_copies)
+    assert found.table.iloc[0]["name"] == "naive"
+    assert np.isnan(found.table.iloc[0]["step_ms_median"])
+    others = found.table[~found.table["name"].str.contains("naive|loader")]
+    assert others["step_ms_median"].notna().all()
+    assert others["speedup"].isna().all()
+    assert "| order | naive | 4 | not run |" in speed_page(found.table, found.rates, {})
+
+
+def test_a_group_whose_naive_step_cannot_run_is_compared_with_the_order(ladder_cfg, stand_in):
+    def fails_alone(asked):
+        naive = asked.get("batch", {}).get("copies")
+        small = asked["kind"] == "steps" and asked["cfg"]["pretraining"]["batch_size"] == 2
+        return None if naive and small else stand_in(asked)
+
+    table = climbed(ladder_cfg(), fails_alone).table
+    last = table[table["group"] == ALONE].iloc[-1]
+    assert last["speedup"] == pytest.approx(2 / 0.05 / (4 / 1.1))
+
+
+@pytest.mark.parametrize("kind", ["device", "roofline"])
+def test_without_a_device_nothing_is_measured(kind, ladder_cfg, stand_in):
+    with pytest.raises(RuntimeError, match=kind):
+        climbed(ladder_cfg(), lambda asked: None if asked["kind"] == kind else stand_in(asked))
+
+
+def test_repeats_are_interleaved_and_each_measures_the_roofline(ladder_cfg, stand_in):
+    asked = []
+    cfg = ladder_cfg()
+    climbed(cfg, lambda request: asked.append(request) or stand_in(request))
+    kinds = [one["kind"] for one in asked]
+    steps = sum(rung.mode is not None for rung in rungs(cfg, Means()))
+    assert kinds == ["device", *(["roofline"] + ["steps"] * steps) * 2]
+    assert asked[1 : 2 + steps] == asked[2 + steps :]
+    assert asked[1]["precisions"] == ["bf16", "fp32"]
+
+
+def test_medians_are_over_the_steps_of_all_repeats(stand_in):
+    one = stand_in({"kind": "steps", "batch": {}, "cfg": ladder_like(4)})
+    other = {**one, "step_s": [0.4, 0.6], "sizes": [4, 4], "peak_memory_mb": 1.0}
+    found = medians([one, {**other, "flops": [2, 2], "distinct_asvs": [1, 1], "loading_s": [0, 0]}])
+    assert found["step_ms_median"] == pytest.approx(110)
+    assert found["timed_steps"] == 6
+    assert found["peak_memory_mb"] == 400
+    assert found["loading_share"] == pytest.approx(0.04 / 1.4)
+
+
+def ladder_like(size: int) -> dict:
+    return {"pretraining": {"batch_size": size, "precision": "fp32"}, "model": {"patch_bp": 1}}
+
+
+def test_the_stage_writes_table_page_and_roofline(
+    files, ladder_cfg, stand_in, instead_of_processes, tmp_path
+):
+    instead_of_processes(stand_in)
+    outputs = {name: tmp_path / name for name in ("table", "text", "roofline")}
+    cfg = ladder_cfg()
+    benchmark_speed.run(cfg, inputs=files, outputs=outputs, runtime=RunContext())
     table = pd.read_csv(outputs["table"], sep="\t")
-    assert table["step_ms_median"].isna().tolist() == [True] + [False] * (len(table) - 1)
-    assert "| naive | 4 | could not run |" in outputs["text"].read_text()
-
-
-def test_too_few_naive_asvs_are_a_rung_that_cannot_run(files):
-    cfg = {**settings(), "naive_asvs": 1}
-    assert ladder._run_apart(rungs(cfg)[0], cfg, files, 1) is None
-
-
-def test_repeats_are_interleaved(monkeypatch):
-    order = []
-    monkeypatch.setattr(
-        ladder, "_run_apart", lambda rung, *rest: order.append(rung) or measured(rung, *rest)
-    )
-    climb(settings(), {}, 1)
-    assert order == rungs(settings()) * 2
-
-
-def test_a_rung_runs_in_a_process_of_its_own(files):
-    cfg = {**settings(), "steps": 2}
-    result = ladder._run_apart(rungs(cfg)[-1], cfg, files, 1)
-    assert len(result["step_s"]) == 2
-    assert len(result["losses"]) == 3
-
-
-def test_the_stage_writes_a_table_and_a_page(monkeypatch, files, tmp_path):
-    monkeypatch.setattr(ladder, "_run_apart", measured)
-    outputs = {name: tmp_path / name for name in ("table", "text")}
-    benchmark_speed.run(settings(), inputs=files, outputs=outputs, runtime=RunContext())
-    table = pd.read_csv(outputs["table"], sep="\t")
-    assert len(table) == len(rungs(settings()))
+    assert len(table) == len(rungs(cfg, Means()))
     text = outputs["text"].read_text()
-    assert "| naive | 4 | 1100 (" in text
+    assert "| order | naive | 4 | 1,100 (" in text
     assert text.count("\n| ") == len(table) + 1
-    for fact in ("processor", "torch", "threads: 1", "aam.settings"):
+    for fact in ("- matrix products, bf16: 5 GFLOP/s, IQR", "6 measurements of 8 x 8 x 8"):
         assert fact in text
+    for fact in ("commit: ", "processor: ", "device: none", "threads: 1", "aam.settings: "):
+        assert f"\n- {fact}" in text
+    roofline = json.loads(outputs["roofline"].read_text())
+    assert roofline["fp32"]["median"] == pytest.approx(5e9)
+    assert roofline["fp32"]["count"] == 6
+    assert set(roofline) == {"fp32", "bf16", "copy", "about"}
+
+
+def test_requests_run_in_processes_of_their_own(files, ladder_cfg):
+    cfg = {**ladder_cfg(), "steps": 2}
+    good = request(cfg, files, OPTIMIZED, 4, threads=1)
+    bad = request(cfg, files, Mode(asvs_per_sample=1), 4, threads=1)
+    with Apart() as measure:
+        device = measure({"kind": "device", "threads": 1, "compile": False})
+        results = [measure(asked) for asked in (good, bad, good)]
+    assert device["about"]["torch"] == torch.__version__
+    assert results[1] is None
+    first, last = results[0], results[2]
+    assert first["losses"] == last["losses"]
+    assert len(first["losses"]) == 3

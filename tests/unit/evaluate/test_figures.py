@@ -7,6 +7,7 @@ import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 
@@ -52,6 +53,29 @@ def history_of_folds(path: Path) -> None:
         for step in range(5)
     ]
     training.draw(pd.DataFrame(rows, columns=["fold", "epoch", "split", "name", "value"]), path)
+
+
+def watched_history(path: Path) -> None:
+    rng = np.random.default_rng(2)
+    values = {
+        "train": {"loss": 1.0, "learning_rate": 1e-3, "gradient_norm": 2.0},
+        "validation": {"unweighted_pearson": 0.9, "nucleotide_accuracy": 0.5},
+        "system": {
+            "samples_per_s": 1234.0,
+            "step_s": 0.05,
+            "loading_share": 0.02,
+            "memory_mb": 1024.0,
+            "peak_memory_mb": 2048.0,
+            "gpu_power_w": np.nan,
+        },
+    }
+    rows = [
+        (step, step / 4, split, name, value * (1 + 0.1 * rng.random()))
+        for split, named in values.items()
+        for name, value in named.items()
+        for step in range(1, 41)
+    ]
+    training.draw(pd.DataFrame(rows, columns=["step", "epoch", "split", "name", "value"]), path)
 
 
 def pairs(path: Path) -> None:
@@ -127,6 +151,7 @@ PICTURES: dict[str, Callable[[Path], None]] = {
     "curves": curves,
     "history": history,
     "history_of_folds": history_of_folds,
+    "watched_history": watched_history,
     "pairs": pairs,
     "constant_pairs": constant_pairs,
     "ordination": ordination,
@@ -163,3 +188,61 @@ def test_picture_is_whole_and_bounded_and_the_same_for_everyone(name, tmp_path, 
     assert drawn.y0 >= 0
     assert drawn.x1 <= size[0]
     assert drawn.y1 <= size[1]
+
+
+@pytest.fixture
+def figures(monkeypatch) -> list[Figure]:
+    """Return the list that gets every figure saved in the test."""
+    saved: list[Figure] = []
+    save = Figure.savefig
+
+    def kept(figure: Figure, *arguments, **options) -> None:
+        saved.append(figure)
+        save(figure, *arguments, **options)
+
+    monkeypatch.setattr(Figure, "savefig", kept)
+    return saved
+
+
+def panels(figure: Figure) -> dict[str, Axes]:
+    return {axes.get_title(loc="left"): axes for axes in figure.axes if axes.get_visible()}
+
+
+def test_a_watched_run_shows_what_it_took_in_plain_units(figures, tmp_path):
+    watched_history(tmp_path / "history.png")
+    shown = panels(figures[0])
+    assert list(shown) == [
+        "Loss",
+        "Distances between held-out samples",
+        "Masked nucleotides of held-out samples",
+        "Learning rate",
+        "Gradient, running median",
+        "Throughput, running median",
+        "Memory",
+        "Waiting for data, running median",
+    ]
+    memory = {line.get_label(): line.get_ydata().mean() for line in shown["Memory"].lines}
+    assert memory == pytest.approx({"process": 1.05, "peak on the device": 2.1}, rel=0.03)
+    waiting = shown["Waiting for data, running median"]
+    assert waiting.lines[-1].get_ydata().mean() == pytest.approx(2.1, rel=0.03)
+    assert waiting.get_ylim() == (0, 10)
+
+
+def test_a_run_that_nobody_watched_has_no_empty_panels(figures, tmp_path):
+    history(tmp_path / "history.png")
+    assert len(panels(figures[0])) == 5
+    rows = [(0.5, "train", "loss", 1.0), (0.5, "system", "memory_mb", np.nan)]
+    training.draw(
+        pd.DataFrame(rows, columns=["epoch", "split", "name", "value"]), tmp_path / "short.png"
+    )
+    assert list(panels(figures[1])) == ["Loss"]
+
+
+def test_the_running_median_hides_no_value(figures, tmp_path):
+    values = np.ones(60)
+    values[30] = 50.0
+    table = pd.DataFrame({"epoch": np.arange(60.0), "value": values})
+    training.draw(table.assign(split="train", name="gradient_norm"), tmp_path / "history.png")
+    raw, median = panels(figures[0])["Gradient, running median"].lines
+    assert raw.get_ydata().max() == 50.0
+    assert median.get_ydata().max() == 1.0

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from aam.data.tokens import TokenStore
 from aam.data.vocabulary import PAD
+from aam.model.build import set_dropout
 from aam.model.encoder import AsvEncoder
 from aam.train import collate
 from aam.train.collate import assemble
@@ -99,8 +100,8 @@ def test_the_order_of_nucleotides_matters(tiny, new_encoder):
     encoder = new_encoder(20)
     tokens = torch.from_numpy(tiny.tokens.tokens)
     with torch.no_grad():
-        forward, _ = encoder.asv(tokens, "auto")
-        backward, _ = encoder.asv(tokens.flip(1), "auto")
+        forward, _ = encoder.asv(tokens, None, "auto")
+        backward, _ = encoder.asv(tokens.flip(1), None, "auto")
     assert (forward - backward).abs().max() > 1e-2
 
 
@@ -108,9 +109,9 @@ def test_nothing_is_padded_and_no_asv_is_encoded_twice(mixed_lengths, new_encode
     tokens, encoded = mixed_lengths.tokens, []
     forward = AsvEncoder.forward
 
-    def spy(self, tokens_US, backend):
+    def spy(self, tokens_US, masked, backend):
         encoded.append(tokens_US)
-        return forward(self, tokens_US, backend)
+        return forward(self, tokens_US, masked, backend)
 
     rows = np.array([3, 0, 11, 3])
     with patch.object(AsvEncoder, "forward", spy), torch.no_grad():
@@ -152,12 +153,36 @@ def test_batches_point_to_the_asvs_and_counts_of_the_store(mixed_lengths):
         assert not counts_A[~present_A].any()
 
 
-def test_nucleotide_states_only_when_asked_for(tiny, new_encoder):
-    batch = assemble(tiny.store, tiny.tokens, np.arange(4), masker=Masker(0.2, 0))
+def test_nucleotide_states_are_those_of_masked_positions_alone(tiny, new_encoder):
+    plain = assemble(tiny.store, tiny.tokens, np.arange(4))
     encoder = new_encoder(20)
-    assert encoder(batch).nucleotides is None
-    states = encoder(batch, with_nucleotides=True).nucleotides
-    assert [s.shape for s in states] == [(len(batch.asvs[0].tokens_US), 7, 16)]
+    assert encoder(plain).nucleotides == []
+    batch = assemble(tiny.store, tiny.tokens, np.arange(4), masker=Masker(0.2, 0))
+    (states,) = encoder(batch).nucleotides
+    masked = batch.asvs[0].masked
+    assert states.shape == (len(masked.asv_M), 16)
+    same_patch = (masked.asv_M == masked.asv_M[0]) & (
+        masked.position_M // encoder.shape.patch_bp == masked.position_M[0] // encoder.shape.patch_bp
+    )
+    assert torch.equal(states[0].expand_as(states[same_patch]), states[same_patch])
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.3])
+@pytest.mark.parametrize("what", ["layers", "pieces"])
+def test_computing_activations_again_changes_nothing(mixed_lengths, new_encoder, what, dropout):
+    batch = assemble(
+        mixed_lengths.store, mixed_lengths.tokens, np.arange(6), masker=Masker(0.2, 0)
+    )
+    results = []
+    for recompute in ("nothing", what):
+        encoder = new_encoder(20)
+        set_dropout(encoder, dropout)
+        encoder.recompute(recompute)
+        torch.manual_seed(3)
+        encoded = encoder(batch)
+        (encoded.sample_BD.square().sum() + torch.cat(encoded.nucleotides).sum()).backward()
+        results.append([encoded.sample_BD.detach(), *(p.grad for p in encoder.parameters())])
+    assert all(torch.equal(*pair) for pair in zip(*results, strict=True))
 
 
 def test_weights_follow_from_the_seed_and_leave_the_global_generator_alone(new_encoder):

@@ -62,7 +62,7 @@ def test_nucleotide_logits_are_those_of_each_masked_position():
     torch.manual_seed(0)
     head, patches = NucleotideHead(16, 3), torch.randn(4, 5, 16)
     masked = Masked(torch.tensor([0, 0, 3]), torch.tensor([0, 14, 7]), torch.tensor([1, 2, 3]))
-    logits = head(patches, masked)
+    logits = head(patches[masked.asv_M, masked.position_M // 3], masked)
     assert logits.shape == (3, 4)
     everything = head.bases(head.norm(patches)).reshape(4, 15, 4)
     torch.testing.assert_close(logits, everything[[0, 0, 3], [0, 14, 7]])

@@ -43,9 +43,10 @@ def test_every_backend_is_the_formula(backend, dtype, masked, positions):
     torch.testing.assert_close(result.double(), expected, atol=TOLERANCE[dtype], rtol=0)
 
 
+@pytest.mark.parametrize("dtype", TOLERANCE)
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_absent_keys_have_no_influence(backend):
-    query, key, value = projections()
+def test_absent_keys_have_no_influence(backend, dtype):
+    query, key, value = projections(dtype)
     present = some_present()
     absent = ~present[:, None, :, None]
     result = attend(query, key, value, present_BT=present, backend=backend)
@@ -98,6 +99,25 @@ def test_rotated_products_depend_on_the_difference_of_positions(first, second, s
 
     moved = product(first + shift, second + shift)
     assert moved == pytest.approx(product(first, second), abs=1e-4)
+
+
+def rotate_by_hand(x, cosines, sines):
+    first, second = x.chunk(2, dim=-1)
+    return x * cosines + torch.cat([-second, first], dim=-1) * sines
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+def test_rotation_and_its_gradient_are_those_of_the_formula(dtype):
+    tables = [table.to(dtype) for table in rotary_tables(70, 8)]
+    results = []
+    for turn in (rotate_by_hand, rotate):
+        x, weight, _ = projections(dtype)
+        part = x.transpose(1, 2).contiguous().transpose(1, 2).requires_grad_()
+        turned = turn(part, *tables)
+        (turned * weight).sum().backward()
+        results.append((turned.detach(), part.grad))
+    for expected, found in zip(*results, strict=True):
+        torch.testing.assert_close(found, expected, atol=TOLERANCE[dtype], rtol=1e-2)
 
 
 def test_rotation_keeps_lengths_and_leaves_position_zero():

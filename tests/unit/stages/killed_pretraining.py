@@ -1,18 +1,24 @@
-"""A pretraining that is killed: `killed_pretraining.py <specification.json>`, run by a test."""
+"""A pretraining that is killed again and again: `killed_pretraining.py <specification.json>`.
+
+Each start is a fork of this process, which has imported everything and computed nothing, and runs
+until it is killed by SIGKILL at one of the specified moments. Prints a JSON list: per start the
+signal that ended it and the files it left in its work folder.
+"""
 
 import json
 import os
 import signal
 import sys
+import threading
 import time
 from pathlib import Path
 
 import torch
 
 import aam.model.store
+import aam.train.loop
 from aam.stages import pretrain
 from aam.stages.entry import RunContext
-from aam.train.feed import Feed
 
 
 def die_writing(path: Path) -> None:
@@ -20,17 +26,43 @@ def die_writing(path: Path) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def arrange(moment: str) -> None:
-    """Have the process killed while it writes, or slow it down until it is killed from outside."""
-    save, assemble = torch.save, Feed.assemble
-    if moment == "in a checkpoint":
-        torch.save = lambda state, path: (
-            die_writing(path) if state["step"] == 4 else save(state, path)
-        )
-    if moment == "in an output":
-        aam.model.store.save_file = lambda state, path: die_writing(path)
-    if moment == "in training":
-        Feed.assemble = lambda *args: time.sleep(2) or assemble(*args)
+def before_each_step(call) -> None:
+    """Have `call` called with the number of steps done."""
+    train_step = aam.train.loop.train_step
+
+    def step(*args):
+        call(args[5])
+        return train_step(*args)
+
+    aam.train.loop.train_step = step
+
+
+def die_in_a_write(step: int) -> None:
+    """Die with half of a checkpoint written, after training has gone on to the next step."""
+    save, gone_on = torch.save, threading.Event()
+
+    def half(state, path):
+        if state.get("step") != step:
+            save(state, path)
+        elif gone_on.wait(20):
+            die_writing(path)
+        else:
+            raise RuntimeError("training waited for the write")
+
+    before_each_step(lambda done: gone_on.set() if done == step else None)
+    torch.save = half
+
+
+def tell(pipe: int, step: int, last: int) -> None:
+    """Write to the pipe when at least `step` steps are done, and never do the last step."""
+
+    def at_step(done: int) -> None:
+        if done >= step:
+            os.write(pipe, b".")
+        if done == last:
+            time.sleep(60)
+
+    before_each_step(at_step)
 
 
 def paths(names: dict) -> dict:
@@ -40,11 +72,39 @@ def paths(names: dict) -> dict:
     }
 
 
-spec = json.loads(Path(sys.argv[1]).read_text())
-arrange(spec["moment"])
-pretrain.run(
-    spec["cfg"],
-    inputs=paths(spec["inputs"]),
-    outputs=paths(spec["outputs"]),
-    runtime=RunContext(work=Path(spec["work"]), checkpoint_every_s=0.0),
-)
+def run(spec: dict, moment: dict, pipe: int) -> None:
+    if moment["kind"] == "in a write":
+        die_in_a_write(moment["step"])
+    elif moment["kind"] == "in an output":
+        aam.model.store.save_file = lambda state, path: die_writing(path)
+    else:
+        tell(pipe, moment["step"], spec["steps"] - 1)
+    pretrain.run(
+        spec["cfg"],
+        inputs=paths(spec["inputs"]),
+        outputs=paths(spec["outputs"]),
+        runtime=RunContext(work=Path(spec["work"]), checkpoint_every_s=0.0),
+    )
+
+
+def start(spec: dict, moment: dict) -> dict:
+    """Run in a new process until it is killed."""
+    reached, pipe = os.pipe()
+    child = os.fork()
+    if child == 0:
+        run(spec, moment, pipe)
+        sys.exit("nobody killed it")
+    os.close(pipe)
+    if moment["kind"] == "at any time":
+        os.read(reached, 1)
+        time.sleep(moment["delay_s"])
+        os.kill(child, signal.SIGKILL)
+    _, status = os.waitpid(child, 0)
+    os.close(reached)
+    work = Path(spec["work"])
+    left = sorted(path.name for path in work.rglob("*") if path.is_file())
+    return {"signal": os.WTERMSIG(status), "files": left}
+
+
+specification = json.loads(Path(sys.argv[1]).read_text())
+print(json.dumps([start(specification, moment) for moment in specification["moments"]]))

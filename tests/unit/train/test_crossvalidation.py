@@ -4,12 +4,15 @@ import numpy as np
 import pytest
 import torch
 
+from aam.config.sections.execution import Optimization
 from aam.config.sections.training import Finetuning
 from aam.model.predictor import load_predictor
 from aam.train import crossvalidation
 from aam.train.crossvalidation import CrossValidation, Labelled, predict_samples
+from aam.train.embeddings import AsvEmbeddings, embed_asvs_cached, encoder_digest
 from aam.train.feed import EmbeddingFeed
 from aam.train.loop import Pace
+from aam.train.options import step_options
 
 SAMPLES = np.array([17, 0, 3, 4, 19, 8, 9, 11, 14])
 FOLD = np.array([0, 1, 2, 0, 1, 2, 0, 1, 2])
@@ -33,13 +36,18 @@ def task(augmented, new_encoder, devices, tmp_path):
             settings=Finetuning(**{"epochs": 2, "batch_size": 4, "precision": "fp32", **settings}),
             make_encoder=lambda: new_encoder(20, seed=8, asv_layers=1, sample_layers=1),
             devices=devices,
-            fused=True,
+            options=step_options(Optimization()),
             pace=Pace("fine-tuning"),
             work=tmp_path / "work",
             fingerprint="here",
         )
 
     return build
+
+
+def learned(history: list[dict]) -> list[dict]:
+    """Return the records that do not depend on the machine."""
+    return [record for record in history if record["split"] != "system"]
 
 
 @pytest.fixture
@@ -111,16 +119,42 @@ def test_a_frozen_encoder_stays_as_it_was(task, encoder, changes):
         assert changes == any(not torch.equal(weights[name], start[name]) for name in start)
 
 
+def test_embeddings_of_asvs_made_before_serve_a_frozen_encoder(
+    task, devices, monkeypatch, tmp_path
+):
+    """Marked embeddings show that they are what was read."""
+    encoder, tokens = task().make_encoder(), task().tokens
+    asv_UD = embed_asvs_cached(encoder, tokens, devices, None)
+    found = {}
+
+    def stop(model, feed, *args, **kwargs):
+        found[name] = feed.embedding_RD
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(crossvalidation, "fit", stop)
+    for name, content in (("none", None), ("same", asv_UD), ("marked", 2 * asv_UD)):
+        if content is not None:
+            AsvEmbeddings.write(tmp_path / name, tokens, content, encoder_digest(encoder, "fp32"))
+        asvs = None if content is None else tmp_path / name
+        with pytest.raises(KeyboardInterrupt):
+            replace(task(encoder="frozen"), asvs=asvs).run(ABOUT)
+    torch.testing.assert_close(found["same"], found["none"], atol=1e-5, rtol=0)
+    assert (found["marked"] - found["none"]).abs().max() > 0.01
+
+
 def test_a_finished_fold_is_not_trained_again(task, feeds):
     setup = task()
     outputs, history, models = setup.run(ABOUT)
+    before = {fold: (folder / "config.json").read_bytes() for fold, folder in models.items()}
     (models[1] / "config.json").unlink()
     feeds.clear()
-    again, same_history, _ = task().run(ABOUT)
+    again, same_history, models = task().run(ABOUT)
     assert len(feeds) == 1
     assert set(SAMPLES[FOLD == 1]).isdisjoint(feeds[0].samples)
     np.testing.assert_array_equal(again, outputs)
-    assert same_history == history
+    assert learned(same_history) == learned(history)
+    assert {r["fold"] for r in same_history if r["split"] == "system"} == {0, 1, 2}
+    assert before == {fold: (d / "config.json").read_bytes() for fold, d in models.items()}
 
 
 def test_other_settings_train_every_fold_again(task, feeds):
@@ -148,7 +182,7 @@ def test_an_interrupted_fold_goes_on(task, monkeypatch, tmp_path):
             replace(task(), pace=pace).run(ABOUT)
     found, found_history, _ = replace(task(), pace=pace).run(ABOUT)
     np.testing.assert_array_equal(found, expected)
-    assert found_history == history
+    assert learned(found_history) == learned(history)
 
 
 def test_predictions_are_means_over_the_views(task, devices):

@@ -7,6 +7,8 @@ from hypothesis import strategies as st
 from aam.data.table import FeatureTable
 from aam.model.predictor import Predictor
 from aam.model.target import Target
+from aam.train import ensemble
+from aam.train.embeddings import AsvEmbeddings, embed_asvs_cached, encoder_digest
 from aam.train.ensemble import SEEN_ASVS, Ensemble
 from aam.util.errors import InputError
 
@@ -113,6 +115,66 @@ def test_an_ensemble_is_loaded_from_the_folder_alone(tiny, new_encoder, tmp_path
     pd.testing.assert_frame_equal(
         loaded.predict(tiny.table, tiny.sequences), expected.predict(tiny.table, tiny.sequences)
     )
+
+
+@pytest.fixture
+def encoded(monkeypatch) -> list[int]:
+    """Collect how many samples each run of an encoder embeds."""
+    seen, embed_samples = [], ensemble.embed_samples
+
+    def spy(encoder, store, tokens, rows, *rest):
+        seen.append(len(rows))
+        return embed_samples(encoder, store, tokens, rows, *rest)
+
+    monkeypatch.setattr(ensemble, "embed_samples", spy)
+    return seen
+
+
+def test_an_encoder_that_folds_share_runs_once(tiny, new_encoder, encoded):
+    encoders = [new_encoder(20, seed=seed) for seed in (0, 1, 0, 0)]
+    predictors = [Predictor(encoder, AGE, seed=s) for s, encoder in enumerate(encoders)]
+    found = Ensemble(predictors, DEPTH, 0, 20, frozenset(), "fp32").predict(
+        tiny.table, tiny.sequences
+    )
+    assert encoded == [20, 20]
+    alone = [
+        Ensemble([predictor], DEPTH, 0, 20, frozenset(), "fp32")
+        .predict(tiny.table, tiny.sequences)["predicted"]
+        .to_numpy()
+        for predictor in predictors
+    ]
+    np.testing.assert_allclose(found["predicted"], np.mean(alone, axis=0), rtol=1e-5)
+    np.testing.assert_allclose(found["sd"], np.std(alone, axis=0), rtol=1e-3)
+
+
+def write_asvs(tiny, encoder, devices, path, factor: float) -> None:
+    asv_UD = factor * embed_asvs_cached(encoder, tiny.tokens, devices, None)
+    AsvEmbeddings.write(path, tiny.tokens, asv_UD, encoder_digest(encoder, "fp32"))
+
+
+def test_asvs_embedded_before_are_read_from_their_file(tiny, new_encoder, devices, tmp_path):
+    """Marked embeddings show that they are what was read."""
+    predictors = [Predictor(new_encoder(20), AGE, seed=seed) for seed in range(3)]
+    frozen = Ensemble(predictors, DEPTH, 0, 20, frozenset(), "fp32")
+    expected = frozen.predict(tiny.table, tiny.sequences)
+    for name, factor in (("same", 1.0), ("marked", 2.0)):
+        write_asvs(tiny, new_encoder(20), devices, tmp_path / name, factor)
+    same, marked = (
+        frozen.predict(tiny.table, tiny.sequences, asvs=tmp_path / name)
+        for name in ("same", "marked")
+    )
+    pd.testing.assert_frame_equal(same, expected, atol=1e-4, rtol=0)
+    assert (marked["predicted"] - expected["predicted"]).abs().max() > 5e-4
+
+
+def test_one_file_cannot_serve_encoders_of_their_own(tiny, new_encoder, devices, tmp_path, caplog):
+    write_asvs(tiny, new_encoder(20, seed=0), devices, tmp_path / "asvs", 2.0)
+    own = ensemble_of(new_encoder, AGE)
+    found = own.predict(tiny.table, tiny.sequences, asvs=tmp_path / "asvs")
+    expected = own.predict(tiny.table, tiny.sequences)
+    pd.testing.assert_frame_equal(found, expected)
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "encoders of their own" in caplog.text
 
 
 def test_a_folder_without_folds_is_named(tmp_path):

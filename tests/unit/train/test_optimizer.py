@@ -1,11 +1,12 @@
 import math
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from aam.config.sections.execution import Optimization
-from aam.train.optimizer import adamw
+from aam.train.optimizer import MUON_RATE, make_optimizer, set_rate
 from aam.train.options import step_options
 from aam.train.schedule import warmup_cosine
 
@@ -26,31 +27,60 @@ def test_every_step_of_any_run_has_a_usable_rate(total, warmup):
     assert max(rates) == pytest.approx(1)
 
 
-def test_matrices_alone_are_decayed(new_model):
+def groups_by_name(model, optimizer) -> dict[str, dict]:
+    names = {id(parameter): name for name, parameter in model.named_parameters()}
+    return {names[id(p)]: group for group in optimizer.param_groups for p in group["params"]}
+
+
+@pytest.mark.parametrize("name", ["adamw", "muon"])
+def test_matrices_alone_are_decayed(new_model, name):
     model = new_model()
     frozen = model.encoder.asv.stem
     frozen.requires_grad_(False)
-    optimizer = adamw(model, learning_rate=1e-3, weight_decay=0.1, fused=False)
-    names = {id(parameter): name for name, parameter in model.named_parameters()}
-    decay = {
-        names[id(p)]: group["weight_decay"]
-        for group in optimizer.param_groups
-        for p in group["params"]
-    }
-    trainable = {name for name, p in model.named_parameters() if p.requires_grad}
-    assert set(decay) == trainable
-    assert not any(name.startswith("encoder.asv.stem") for name in decay)
+    optimizer = make_optimizer(model, name, learning_rate=1e-3, weight_decay=0.1, fused=False)
+    groups = groups_by_name(model, optimizer)
+    assert set(groups) == {name for name, p in model.named_parameters() if p.requires_grad}
+    assert not any(name.startswith("encoder.asv.stem") for name in groups)
     for name, parameter in model.named_parameters():
-        if name in decay:
-            assert decay[name] == (0.1 if parameter.ndim >= 2 else 0.0), name
-    assert decay["encoder.asv.blocks.0.norm_ffn.weight"] == 0
-    assert decay["distances.unweighted.log_scale"] == 0
+        if name in groups:
+            expected = 0.1 if parameter.ndim >= 2 else 0.0
+            assert groups[name]["weight_decay"] == expected, name
+    assert groups["encoder.asv.blocks.0.norm_ffn.weight"]["weight_decay"] == 0
+    assert groups["distances.unweighted.log_scale"]["weight_decay"] == 0
+
+
+def test_muon_moves_the_matrices_of_the_blocks_by_orthogonal_steps(new_model):
+    model = new_model()
+    optimizer = make_optimizer(model, "muon", learning_rate=1e-3, weight_decay=0, fused=True)
+    set_rate(optimizer, 5e-4)
+    weight = model.encoder.sample.blocks[0].out.weight
+    head = model.distances["unweighted"].project.weight
+    before = {w: w.detach().clone() for w in (weight, head)}
+    rng = torch.Generator().manual_seed(0)
+    for parameter in model.parameters():
+        parameter.grad = torch.randn(parameter.shape, generator=rng)
+    optimizer.step()
+    step = (before[weight] - weight).detach() / (MUON_RATE * 5e-4)
+    singular = torch.linalg.svdvals(step)
+    assert singular.min() > 0.3
+    assert singular.max() < 1.5
+    adam = (before[head] - head).detach() / 5e-4
+    torch.testing.assert_close(adam.abs(), torch.ones_like(adam), atol=1e-3, rtol=0)
+
+
+def test_a_model_without_trainable_blocks_is_left_to_adamw(new_model):
+    model = new_model()
+    model.encoder.requires_grad_(False)
+    optimizer = make_optimizer(model, "muon", learning_rate=1e-3, weight_decay=0.1, fused=True)
+    assert isinstance(optimizer, torch.optim.AdamW)
 
 
 def test_levels_name_the_options_and_single_options_win():
     basic, advanced = (step_options(Optimization(level=level)) for level in ("basic", "advanced"))
     assert (basic.attention, basic.fused_optimizer) == ("math", False)
     assert (advanced.attention, advanced.fused_optimizer) == ("auto", True)
+    assert (basic.compile, basic.checkpointing, basic.deterministic) == ("off", False, False)
     chosen = step_options(Optimization(level="basic", attention="flash", fused_optimizer=True))
     assert (chosen.attention, chosen.fused_optimizer) == ("flash", True)
     assert not step_options(Optimization(level="advanced", fused_optimizer=False)).fused_optimizer
+    assert step_options(Optimization(compile="default")).compile == "default"

@@ -1,0 +1,121 @@
+"""The state of a run beside its model and its optimizer, and how it is kept."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import Tensor, nn
+
+from aam.train.checkpoint import Checkpoints
+from aam.train.devices import Devices
+from aam.train.pieces import Plan
+from aam.train.stopping import EarlyStopping
+
+Record = dict[str, Any]
+
+
+class Sums:
+    """Sums of device values, read when logging only."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, Tensor] = {}
+        self.steps = 0
+
+    def add(self, values: dict[str, Tensor]) -> None:
+        """Take in the values of one step."""
+        for name, value in values.items():
+            self.values[name] = self.values[name] + value if name in self.values else value
+        self.steps += 1
+
+    def mean_and_reset(self, step: int) -> dict[str, float]:
+        """Return the means since the last call.
+
+        Raises
+        ------
+        RuntimeError
+            When a mean is not finite.
+        """
+        means = {name: float(value) / self.steps for name, value in self.values.items()}
+        self.values, self.steps = {}, 0
+        bad = [
+            name for name, value in means.items() if value != value or abs(value) == float("inf")
+        ]
+        if bad:
+            raise RuntimeError(
+                f"{', '.join(bad)} not finite before step {step}: try precision fp32 or a lower "
+                "learning_rate"
+            )
+        return means
+
+
+@dataclass
+class Progress:
+    """State of the loop.
+
+    Attributes
+    ----------
+    step, elapsed_s
+        Steps done and seconds spent, over all starts of the run.
+    history
+        One record per value.
+    sums
+        What was not logged yet.
+    stopping
+        Follows the validations.
+    plan
+        The pieces that batches are worked in; None: not decided yet.
+    summary
+        Means and peaks of this start.
+    """
+
+    stopping: EarlyStopping
+    step: int = 0
+    elapsed_s: float = 0.0
+    history: list[Record] = field(default_factory=list)
+    sums: Sums = field(default_factory=Sums)
+    plan: Plan | None = None
+    summary: dict[str, float | None] = field(default_factory=dict)
+
+    def record(self, epoch: float, split: str, values: dict[str, float]) -> None:
+        """Add values to the history."""
+        for name, value in values.items():
+            self.history.append(
+                {"step": self.step, "epoch": epoch, "split": split, "name": name, "value": value}
+            )
+
+    def save(
+        self, checkpoints: Checkpoints, model: nn.Module, optimizer: Any, devices: Devices
+    ) -> None:
+        """Write a checkpoint."""
+        checkpoints.save(
+            self.step,
+            {
+                "model": model.state_dict(),
+                "optimizer": optimizer.state_dict(),
+                "scaling": devices.scaling(),
+                "elapsed_s": self.elapsed_s,
+                "history": self.history,
+                "sums": self.sums.values,
+                "summed_steps": self.sums.steps,
+                "stopping": self.stopping.state(),
+                "plan": None if self.plan is None else self.plan.plain(),
+            },
+        )
+
+    def resume(
+        self, checkpoints: Checkpoints, model: nn.Module, optimizer: Any, devices: Devices
+    ) -> None:
+        """Go on from the newest checkpoint, where there is one."""
+        state = checkpoints.load()
+        if state is None:
+            return
+        model.load_state_dict(state["model"])
+        optimizer.load_state_dict(state["optimizer"])
+        devices.restore_scaling(state["scaling"])
+        self.step, self.elapsed_s, self.history = (
+            state["step"],
+            state["elapsed_s"],
+            state["history"],
+        )
+        self.sums.values, self.sums.steps = state["sums"], state["summed_steps"]
+        self.stopping.restore(state["stopping"])
+        self.plan = None if state["plan"] is None else Plan.from_plain(state["plan"])

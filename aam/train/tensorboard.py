@@ -1,0 +1,90 @@
+"""Curves of a run for TensorBoard, beside those that history.parquet keeps."""
+
+import logging
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+logger = logging.getLogger(__name__)
+
+FLUSHED_EVERY_S = 10
+"""Seconds after which a point is on disk, for a TensorBoard that looks on."""
+
+
+class CurveWriter:
+    """Write scalars to `folder`; a context manager, or call `close`.
+
+    A folder that cannot be written, or a missing package `tensorboard`, costs the curves and one
+    warning, never the run.
+
+    Parameters
+    ----------
+    folder
+        Folder of this run alone, made when it is missing; None: nothing is written.
+    first_step
+        Steps done before this start. TensorBoard hides what an earlier start wrote behind it, so
+        that a resumed run has one curve; 0: the curves of an earlier run are removed.
+    """
+
+    def __init__(self, folder: Path | None, first_step: int) -> None:
+        self._folder = folder
+        self._writer: Any = None
+        if folder is None:
+            return
+        try:
+            # The package takes seconds to load, and not every run wants it.
+            from torch.utils.tensorboard import SummaryWriter
+
+            if first_step == 0:
+                for left in folder.glob("events.out.tfevents.*"):
+                    left.unlink()
+            self._writer = SummaryWriter(
+                str(folder), purge_step=first_step + 1, flush_secs=FLUSHED_EVERY_S
+            )
+        except (ImportError, OSError) as error:
+            logger.warning("no curves for TensorBoard: %s", error)
+
+    def __enter__(self) -> "CurveWriter":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def add(self, step: int, name: str, value: float | None) -> None:
+        """Add one point.
+
+        Parameters
+        ----------
+        step
+            Steps done, counted from the start of the whole run.
+        name
+            The curve, with its group: `train/loss`, `validation/unweighted_pearson`,
+            `system/samples_per_s`.
+        value
+            The point; None: not measured, nothing is added.
+        """
+        if self._writer is None or value is None:
+            return
+        try:
+            self._writer.add_scalar(name, value, step)
+        except OSError as error:
+            self._give_up(error)
+
+    def close(self) -> None:
+        """Write out what waits, and close the file."""
+        if self._writer is None:
+            return
+        try:
+            self._writer.close()
+        except OSError as error:
+            self._give_up(error)
+        self._writer = None
+
+    def _give_up(self, error: OSError) -> None:
+        logger.warning("no more curves for TensorBoard in %s: %s", self._folder, error)
+        self._writer = None

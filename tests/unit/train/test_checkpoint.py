@@ -1,0 +1,362 @@
+import copy
+import logging
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from aam.bench.checkpointing import made_up_state, measure
+from aam.train.checkpoint import BEST, KEPT, Checkpoints
+
+DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
+DTYPES = [torch.float32, torch.bfloat16, torch.float64, torch.int64, torch.uint8, torch.bool]
+
+
+def files(folder: Path) -> list[str]:
+    return sorted(str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file())
+
+
+def same(one, other) -> bool:
+    """Whether two states are equal in values, types and shapes."""
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, torch.Tensor):
+        return one.dtype == other.dtype and torch.equal(one, other)
+    if isinstance(one, dict):
+        return list(one) == list(other) and all(same(one[key], other[key]) for key in one)
+    if isinstance(one, list | tuple):
+        return len(one) == len(other) and all(map(same, one, other))
+    return one == other
+
+
+@st.composite
+def tensors(draw) -> torch.Tensor:
+    shape = draw(st.lists(st.integers(0, 4), max_size=3))
+    values = torch.randint(0, 100, shape, generator=torch.Generator().manual_seed(1))
+    values = values.to(draw(st.sampled_from(DTYPES))).to(draw(st.sampled_from(DEVICES)))
+    return values.transpose(0, -1)[::2] if values.ndim > 1 and draw(st.booleans()) else values
+
+
+plain = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
+states = st.dictionaries(
+    st.text(max_size=3),
+    st.recursive(
+        tensors() | plain,
+        lambda inner: st.one_of(
+            st.lists(inner, max_size=3),
+            st.lists(inner, max_size=3).map(tuple),
+            st.dictionaries(st.text(max_size=3) | st.integers(), inner, max_size=3),
+        ),
+        max_leaves=8,
+    ),
+    max_size=4,
+)
+
+
+@settings(max_examples=15, deadline=None)
+@given(sequence=st.lists(states, min_size=1, max_size=3))
+def test_both_ways_give_files_that_load_to_the_same_state(tmp_path_factory, sequence):
+    """Of states that change their shape from save to save, too."""
+    folder = tmp_path_factory.mktemp("both")
+    ways = [Checkpoints(folder / str(way), "a", background=way) for way in (False, True)]
+    for step, state in enumerate(sequence):
+        for checkpoints in ways:
+            checkpoints.save(step, state)
+        reference, found = (checkpoints.load() for checkpoints in ways)
+        assert same(found, reference)
+        assert found.keys() == {"fingerprint", "step", *state}
+
+
+def test_a_trained_model_and_its_optimizer_go_on_from_a_background_save(tmp_path):
+    def new():
+        torch.manual_seed(1)
+        model = nn.Sequential(nn.Linear(3, 5), nn.BatchNorm1d(5), nn.Linear(5, 2))
+        return model, torch.optim.AdamW(model.parameters(), lr=0.1)
+
+    def train(model, optimizer, steps):
+        for step in steps:
+            inputs = torch.randn(8, 3, generator=torch.Generator().manual_seed(step))
+            model(inputs).square().sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+
+    model, optimizer = new()
+    train(model, optimizer, range(3))
+    checkpoints = Checkpoints(tmp_path, "a")
+    checkpoints.save(3, {"model": model.state_dict(), "optimizer": optimizer.state_dict()})
+    train(model, optimizer, range(3, 6))
+    state = checkpoints.load()
+    resumed, resumed_optimizer = new()
+    resumed.load_state_dict(state["model"])
+    resumed_optimizer.load_state_dict(state["optimizer"])
+    assert getattr(state["model"], "_metadata", None) == model.state_dict()._metadata
+    train(resumed, resumed_optimizer, range(3, 6))
+    assert same(resumed.state_dict(), model.state_dict())
+    assert same(resumed_optimizer.state_dict(), optimizer.state_dict())
+
+
+@pytest.fixture
+def gate(monkeypatch) -> threading.Event:
+    """Hold every write until the event is set."""
+    opened, save = threading.Event(), torch.save
+
+    def held(state, path):
+        assert opened.wait(30)
+        save(state, path)
+
+    monkeypatch.setattr(torch, "save", held)
+    return opened
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_what_is_written_are_the_values_at_the_moment_of_the_call(tmp_path, gate, device):
+    checkpoints = Checkpoints(tmp_path, "a")
+    state = {
+        "weights": torch.arange(100_000.0, device=device),
+        "nested": [{"moment": torch.ones(3, 4, device=device)[:, 1:3]}],
+        "history": [{"step": 1}],
+    }
+    expected = copy.deepcopy(state)
+    checkpoints.save(1, state)
+    state["weights"].mul_(-1)
+    state["nested"][0]["moment"].zero_()
+    state["nested"].append(2)
+    state["history"][0]["step"] = 9
+    state["history"].append({"step": 2})
+    del state["weights"]
+    gate.set()
+    found = checkpoints.load()
+    assert torch.equal(found["weights"], expected["weights"].cpu())
+    assert torch.equal(found["nested"][0]["moment"], torch.ones(3, 2))
+    assert (len(found["nested"]), found["history"]) == (1, [{"step": 1}])
+
+
+def test_a_save_returns_before_its_file_is_there_and_wait_after(tmp_path, gate):
+    checkpoints = Checkpoints(tmp_path, "a")
+    checkpoints.save(1, {"x": torch.ones(3)})
+    assert files(tmp_path) == []
+    gate.set()
+    checkpoints.wait()
+    assert files(tmp_path) == ["a/step-000000001.pt"]
+    assert not [thread for thread in threading.enumerate() if "checkpoint" in thread.name]
+
+
+def test_a_save_waits_for_the_write_before_it(tmp_path, monkeypatch):
+    """The copies share their memory: a write that still reads it must not see the next state."""
+    save, written = torch.save, []
+
+    def slow(state, path):
+        time.sleep(0.05)
+        save(state, path)
+        written.append((state["step"], float(state["x"].sum())))
+
+    monkeypatch.setattr(torch, "save", slow)
+    checkpoints = Checkpoints(tmp_path, "a")
+    for step in (1, 2, 3):
+        checkpoints.save(step, {"x": torch.full((4,), step)})
+        checkpoints.save_best(step, {"x": torch.full((4,), 10 * step)})
+    checkpoints.wait()
+    assert written == [(1, 4), (1, 40), (2, 8), (2, 80), (3, 12), (3, 120)]
+    assert checkpoints.blocked_s >= 5 * 0.05
+
+
+def test_synchronous_saves_count_as_blocked(tmp_path, monkeypatch):
+    monkeypatch.setattr(torch, "save", lambda _, path: (time.sleep(0.02), path.touch()))
+    checkpoints = Checkpoints(tmp_path, "a", background=False)
+    checkpoints.save(1, {})
+    assert files(tmp_path) == ["a/step-000000001.pt"]
+    assert checkpoints.blocked_s >= 0.02
+
+
+def test_the_memory_of_a_copy_is_used_again(tmp_path, monkeypatch):
+    places = []
+    monkeypatch.setattr(
+        torch,
+        "save",
+        lambda state, path: (places.append([t.data_ptr() for t in state["x"]]), path.touch()),
+    )
+    checkpoints = Checkpoints(tmp_path, "a")
+    parts = [torch.zeros(50, 50), torch.zeros(7)]
+    checkpoints.save(1, {"x": parts})
+    checkpoints.save_best(2, {"y": torch.ones(2), "x": parts[:1]})
+    checkpoints.save(3, {"y": torch.ones(3), "x": [part + 1 for part in parts]})
+    checkpoints.wait()
+    assert places[0] == places[2]
+    assert places[1] == places[0][:1]
+    assert not set(places[0]) & {part.data_ptr() for part in parts}
+
+
+@pytest.mark.parametrize("call", ["save", "save_best", "wait"])
+def test_a_write_that_failed_is_told_at_the_next_call_and_once(tmp_path, monkeypatch, call):
+    checkpoints, save = Checkpoints(tmp_path, "a"), torch.save
+    checkpoints.save(1, {"x": torch.ones(3)})
+    checkpoints.wait()
+
+    def half(state, path):
+        path.write_bytes(b"half")
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(torch, "save", half)
+    checkpoints.save(2, {"x": torch.zeros(3)})
+    with pytest.raises(OSError, match="no space"):
+        checkpoints.wait() if call == "wait" else getattr(checkpoints, call)(3, {})
+    assert files(tmp_path) == ["a/step-000000001.pt"]
+    monkeypatch.setattr(torch, "save", save)
+    assert torch.equal(checkpoints.load()["x"], torch.ones(3))
+    checkpoints.save(4, {})
+    assert checkpoints.load()["step"] == 4
+
+
+def test_a_synchronous_write_that_failed_is_told_at_once(tmp_path, monkeypatch):
+    def full(state, path):
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(torch, "save", full)
+    with pytest.raises(OSError, match="no space"):
+        Checkpoints(tmp_path, "a", background=False).save(1, {})
+
+
+@pytest.mark.parametrize("value", [np.float64(1), np.zeros(2), {1, 2}, nn.Linear(1, 1)])
+def test_what_could_not_be_loaded_is_refused_by_name(tmp_path, value):
+    checkpoints = Checkpoints(tmp_path, "a")
+    with pytest.raises(TypeError, match=r"history\.1\.value, a "):
+        checkpoints.save(1, {"history": [{}, {"value": value}]})
+    checkpoints.wait()
+    assert files(tmp_path) == []
+
+
+def test_a_process_that_ends_completes_its_write(tmp_path):
+    script = f"""
+import sys, time, torch
+from pathlib import Path
+from aam.train.checkpoint import Checkpoints
+save = torch.save
+torch.save = lambda *args: time.sleep(0.2) or save(*args)
+Checkpoints(Path({str(tmp_path)!r}), "a").save(7, {{"x": torch.ones(3)}})
+sys.exit("an error ends it")
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stderr.strip() == "an error ends it"
+    assert files(tmp_path) == ["a/step-000000007.pt"]
+    assert torch.equal(Checkpoints(tmp_path, "a").load()["x"], torch.ones(3))
+
+
+def test_settings_that_are_changed_back_find_their_run(tmp_path, caplog):
+    first, second = "1" * 64, "2" * 64
+    Checkpoints(tmp_path, first, background=False).save(5, {"x": torch.ones(3)})
+    with caplog.at_level(logging.INFO):
+        assert Checkpoints(tmp_path, second).load() is None
+    assert f"the checkpoints in {tmp_path} are of other settings" in caplog.text
+    assert "starting anew" in caplog.text
+    Checkpoints(tmp_path, second, background=False).save(2, {})
+    caplog.clear()
+    with caplog.at_level(logging.INFO):
+        state = Checkpoints(tmp_path, first).load()
+    assert (state["step"], state["fingerprint"]) == (5, first)
+    assert "resuming after step 5" in caplog.text
+    assert "starting anew" not in caplog.text
+    assert files(tmp_path) == [
+        f"{first[:12]}/step-000000005.pt",
+        f"{second[:12]}/step-000000002.pt",
+    ]
+
+
+def test_a_first_run_says_nothing(tmp_path, caplog):
+    with caplog.at_level(logging.INFO):
+        assert Checkpoints(tmp_path / "new", "a").load() is None
+        assert Checkpoints(None, "a").load() is None
+    assert caplog.text == ""
+
+
+def test_of_other_runs_the_one_written_last_is_kept(tmp_path):
+    (tmp_path / "finished").mkdir()
+    (tmp_path / "finished" / "model.safetensors").touch()
+    runs = {name: Checkpoints(tmp_path, name, background=False) for name in "abc"}
+    for step, name in enumerate("abac"):
+        runs[name].save(step, {})
+        time.sleep(0.01)
+    assert files(tmp_path) == [
+        "a/step-000000000.pt",
+        "a/step-000000002.pt",
+        "c/step-000000003.pt",
+        "finished/model.safetensors",
+    ]
+    runs["c"].clear()
+    assert not tmp_path.exists()
+
+
+def test_a_fingerprint_that_only_begins_the_same_is_not_resumed(tmp_path, caplog):
+    one, other = "0" * 12 + "1", "0" * 12 + "2"
+    checkpoints = Checkpoints(tmp_path, one, background=False)
+    for step in (8, 9):
+        checkpoints.save(step, {})
+    checkpoints.save_best(9, {})
+    checkpoints = Checkpoints(tmp_path, other)
+    with caplog.at_level(logging.INFO):
+        assert checkpoints.load() is None
+    assert "starting anew" in caplog.text
+    assert checkpoints.load_best() is None
+    checkpoints.save(1, {})
+    assert checkpoints.load()["step"] == 1
+
+
+def test_the_best_is_kept_beside_the_newest(tmp_path):
+    checkpoints = Checkpoints(tmp_path, "a")
+    assert checkpoints.load_best() is None
+    for step in range(1, 6):
+        checkpoints.save(step, {"x": torch.tensor(step)})
+        if step in (1, 2):
+            checkpoints.save_best(step, {"x": torch.tensor(10 * step)})
+    best = checkpoints.load_best()
+    assert (best["step"], int(best["x"])) == (2, 20)
+    assert checkpoints.load()["step"] == 5
+    assert len(files(tmp_path)) == KEPT + 1
+    assert f"a/{BEST}" in files(tmp_path)
+    assert Checkpoints(tmp_path, "b").load_best() is None
+
+
+def test_what_a_killed_process_left_half_written_goes_with_the_next_save(tmp_path):
+    left = tmp_path / "a" / ".partial-1-step-000000003.pt"
+    left.parent.mkdir()
+    left.write_bytes(b"half")
+    checkpoints = Checkpoints(tmp_path, "a")
+    assert checkpoints.load() is None
+    checkpoints.save(1, {})
+    checkpoints.wait()
+    assert files(tmp_path) == ["a/step-000000001.pt"]
+
+
+def test_without_a_folder_nothing_is_written(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    checkpoints = Checkpoints(None, "a")
+    checkpoints.save(1, {})
+    checkpoints.save_best(1, {})
+    checkpoints.wait()
+    assert checkpoints.load_best() is None
+    checkpoints.clear()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_measurement_tells_blocked_time_of_both_ways(tmp_path, monkeypatch):
+    save = torch.save
+    monkeypatch.setattr(torch, "save", lambda *args: time.sleep(0.03) or save(*args))
+    state = made_up_state(1.0, seed=0)
+    assert same(state, made_up_state(1.0, seed=0))
+    found = measure(2, state, tmp_path / "new", load_s=0.05)
+    assert found["repeats"] == 2
+    assert found["megabytes"] == pytest.approx(1, rel=0.3)
+    assert found["synchronous"]["blocked_s"]["median"] >= 0.03
+    for name in ("synchronous", "background"):
+        assert set(found[name]) == {"blocked_s", "delay_s"}
+        assert all(set(found[name][what]) == {"median", "iqr"} for what in found[name])
+    ratio = found["background"]["blocked_s"]["median"] / found["synchronous"]["blocked_s"]["median"]
+    assert found["blocked_less"] == pytest.approx(1 - ratio)
+    assert not (tmp_path / "new").exists()
