@@ -50,7 +50,9 @@ localrules:
     plot_task,
     plot_speed,
     plot_accuracy,
+    plot_scaling,
     summary,
+    bench,
 
 
 rule all:
@@ -73,6 +75,13 @@ rule pretraining:
         [path for dataset in CONFIG.datasets for path in pretraining_of(dataset)],
     message:
         "All encoders are pretrained"
+
+
+rule bench:
+    input:
+        [path for dataset in CONFIG.datasets for path in bench_of(dataset)],
+    message:
+        "Speed and scaling are measured"
 
 
 rule finetuning:

@@ -11,7 +11,6 @@ import psutil
 
 from aam.bench.ladder import Climbed
 from aam.bench.roofline import Rate
-from aam.evaluate.labels import quantity
 from aam.util.atomic import atomic_path, write_json, write_text
 from aam.util.provenance import provenance
 
@@ -137,7 +136,7 @@ def scaling_page(table: pd.DataFrame, about: Mapping[str, str]) -> str:
         of_it = table[table["experiment"] == experiment]
         head = (of_it["unit"].iloc[0], *SCALING_HEAD)
         rows = [_scaling_cells(row) for row in of_it.to_dict("records")]
-        parts += [f"## {str(experiment).capitalize()}", markdown_table(head, rows)]
+        parts += [f"## {experiment[0].upper()}{experiment[1:]}", markdown_table(head, rows)]
     return "\n\n".join([*parts, "## Measured on", facts(about)]) + "\n"
 
 
@@ -185,12 +184,12 @@ def _speed_cells(row: Mapping[Hashable, Any]) -> list[str]:
         return [*start, "not run", *[""] * (len(SPEED_HEAD) - 4)]
     return [
         *start,
-        f"{quantity(row['step_ms_median'])} ({quantity(row['step_ms_iqr'])})",
-        quantity(row["samples_per_s"]),
+        f"{_number(row['step_ms_median'])} ({_number(row['step_ms_iqr'])})",
+        _number(row["samples_per_s"]),
         f"{row['peak_memory_mb']:.0f}",
         "" if pd.isna(row["speedup"]) else f"{row['speedup']:.1f}x",
-        quantity(row["gflop_per_step"]),
-        quantity(row["gflop_per_s"]),
+        _number(row["gflop_per_step"]),
+        _number(row["gflop_per_s"]),
         f"{100 * row['roofline_share']:.0f} %",
         f"{100 * row['loading_share']:.1f} %",
         f"{row['recompilations']:.0f}",
@@ -199,17 +198,21 @@ def _speed_cells(row: Mapping[Hashable, Any]) -> list[str]:
 
 
 def _scaling_cells(row: Mapping[Hashable, Any]) -> list[str]:
-    start = [quantity(float(row["x"])), str(row["mode"])]
+    start = [_number(float(row["x"])), str(row["mode"])]
     if pd.isna(row["time_ms_median"]):
         return [*start, "not run", "", "", ""]
-    spread = "" if pd.isna(row["time_ms_iqr"]) else f" ({quantity(row['time_ms_iqr'])})"
+    spread = "" if pd.isna(row["time_ms_iqr"]) else f" ({_number(row['time_ms_iqr'])})"
     return [
         *start,
-        f"{quantity(row['time_ms_median'])}{spread}",
-        "" if pd.isna(row["samples_per_s"]) else quantity(row["samples_per_s"]),
+        f"{_number(row['time_ms_median'])}{spread}",
+        "" if pd.isna(row["samples_per_s"]) else _number(row["samples_per_s"]),
         "" if pd.isna(row["peak_memory_mb"]) else f"{row['peak_memory_mb']:.0f}",
         f"{row['count']:.0f}",
     ]
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
 
 
 def _what(name: str) -> str:

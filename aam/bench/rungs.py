@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from aam.config.sections.execution import Optimization
-from aam.evaluate.labels import plain
 from aam.train.options import step_options
 
 ORDER, ALONE, BATCH, OPTION = "order", "alone", "batch", "option"
@@ -155,7 +154,8 @@ def options(cfg: Mapping[str, Any], means: Means) -> list[Rung]:
             for value in choices:
                 mode = replace(base, patch_bp=patch_bp, **{key: value})
                 if mode not in seen:
-                    words = f"{plain(key)}: {plain(str(value))}"
+                    said = ("off", "on")[value] if isinstance(value, bool) else in_words(value)
+                    words = f"{in_words(key)}: {said}"
                     more.append(Rung(OPTION, f"{words}, {patch_bp} bp per token", size, mode))
                 seen.add(mode)
     return more
@@ -193,7 +193,7 @@ def _changes(cfg: Mapping[str, Any], naive: Mode, means: Means) -> list[Change]:
     changes: list[Change] = [
         ("distinct ASVs once", {"copies": False}),
         ("no padding of samples", {"asvs_per_sample": None}),
-        (f"attention: {plain(timed['attention'])}", {"attention": timed["attention"]}),
+        (f"attention: {in_words(timed['attention'])}", {"attention": timed["attention"]}),
         (timed["precision"], {"precision": timed["precision"]}),
         ("fused AdamW", {"fused_optimizer": True}),
     ]
@@ -236,3 +236,8 @@ def _at_batches(cfg: Mapping[str, Any], mode: Mode, means: Means) -> list[Rung]:
     for size in larger:
         found += [Rung(BATCH, name, size, one) for one, name in names.items()]
     return found
+
+
+def in_words(name: str) -> str:
+    """Return a value of the configuration as words."""
+    return name.replace("_", " ")

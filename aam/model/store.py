@@ -34,7 +34,12 @@ def save_model(directory: Path, model: nn.Module, config: Mapping[str, Any]) -> 
         state = {
             name: value.detach().cpu().contiguous() for name, value in model.state_dict().items()
         }
-        save_file(state, partial / WEIGHTS)
+        weights = partial / WEIGHTS
+        weights.touch()
+        mode = weights.stat().st_mode
+        save_file(state, weights)
+        # The library makes files that nobody else may read.
+        weights.chmod(mode)
         write_json(partial / CONFIG, config)
 
 

@@ -96,7 +96,11 @@ class AsvEmbeddings:
             "row": torch.from_numpy(order),
         }
         with atomic_path(path) as partial:
+            partial.touch()
+            mode = partial.stat().st_mode
             save_file(parts, partial, metadata={ABOUT: json.dumps(about, sort_keys=True)})
+            # The library makes files that nobody else may read, whatever the user's mask.
+            partial.chmod(mode)
 
     @classmethod
     def open(cls, path: Path) -> "AsvEmbeddings":

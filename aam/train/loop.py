@@ -135,8 +135,10 @@ def fit(
     run = _Run(wrapped, model, optimizer, feed, settings, devices, checkpoints, pace, progress)
     wrapped.train()
     run.plan_pieces(checkpointing=options.checkpointing)
-    run.go(validation)
-    checkpoints.wait()
+    try:
+        run.go(validation)
+    finally:
+        checkpoints.wait()
     if stopping is not None and (best := checkpoints.load_best()) is not None:
         model.load_state_dict(best["model"])
     return progress
@@ -254,7 +256,6 @@ class _Run:
         return self.pace.deadline is not None and now > self.pace.deadline
 
     def _leave(self, total: int) -> None:
-        self.checkpoints.wait()
         raise TimeIsUp(
             f"{self.pace.name}: the time limit came at step {self.progress.step} of {total}; "
             "the checkpoint is written. Hint: run the same command again"

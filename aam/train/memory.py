@@ -9,7 +9,7 @@ import torch
 
 from aam.model.encoder import Recompute
 from aam.train.activations import FULL, Work, asv_block, head_bytes, sample_block
-from aam.train.collate import SAMPLES_PER_BLOCK
+from aam.train.collate import SAMPLES_PER_BLOCK, bucket
 from aam.train.feed import EmbeddingFeed, Feed
 from aam.train.pieces import cuts
 from aam.train.usage import MB
@@ -31,7 +31,8 @@ class BatchShape:
     Attributes
     ----------
     asvs
-        Per block of ASVs: length in nucleotides, distinct ASVs, masked nucleotides.
+        Per block of ASVs: length in nucleotides, distinct ASVs with the unused rows, masked
+        nucleotides.
     richness
         Per block of samples the number of ASVs in each, ascending.
     samples
@@ -87,7 +88,7 @@ def batch_shape(feed: Feed, step: int) -> BatchShape:
     firsts = range(0, len(ascending), SAMPLES_PER_BLOCK)
     return BatchShape(
         asvs=tuple(
-            (length, number, round(share * length * number))
+            (length, bucket(number), round(share * length * number))
             for length, number in zip(lengths.tolist(), numbers.tolist(), strict=True)
         ),
         richness=tuple(tuple(ascending[first : first + SAMPLES_PER_BLOCK]) for first in firsts),
@@ -130,7 +131,7 @@ def estimate(
         for first, last in cuts(number, asvs)
     ]
     blocks += [
-        sample_block(work, last - first, max(richness[first:last]))
+        sample_block(work, last - first, bucket(max(richness[first:last])))
         for richness in batch.richness
         for first, last in cuts(len(richness), samples)
     ]
@@ -163,7 +164,7 @@ def estimate(
 def largest_block(work: Work, batch: BatchShape) -> int:
     """Return the bytes of the most expensive block while it is worked on."""
     asvs = [asv_block(work, number, length, m).at_work for length, number, m in batch.asvs]
-    samples = [sample_block(work, len(r), max(r)).at_work for r in batch.richness]
+    samples = [sample_block(work, len(r), bucket(max(r))).at_work for r in batch.richness]
     return max(asvs + samples, default=0)
 
 
@@ -185,7 +186,7 @@ def piece_limits(work: Work, batch: BatchShape, size: float) -> tuple[int | None
 
 def _largest_cut(work: Work, richness: tuple[int, ...], limit: int) -> int:
     return max(
-        sample_block(work, last - first, max(richness[first:last])).at_work
+        sample_block(work, last - first, bucket(max(richness[first:last]))).at_work
         for first, last in cuts(len(richness), limit)
     )
 

@@ -13,6 +13,7 @@ from torch import nn
 
 from aam.model.batch import AsvBlock, Batch, Masked, SampleBlock
 from aam.model.encoder import Encoder, Recompute
+from aam.train.collate import bucket
 
 
 @dataclass(frozen=True)
@@ -140,7 +141,7 @@ def _asv_pieces(block: AsvBlock, limit: int | None) -> list[AsvBlock]:
 
 
 def _sample_pieces(block: SampleBlock, limit: int | None) -> list[SampleBlock]:
-    """Cut a block of samples; each piece is padded to its own richest sample only."""
+    """Cut a block of samples; each piece is as wide as its own richest sample needs."""
     rows = cuts(len(block.asv_BA), limit)
     if len(rows) == 1:
         return [block]
@@ -148,7 +149,7 @@ def _sample_pieces(block: SampleBlock, limit: int | None) -> list[SampleBlock]:
     richness_B = (block.present_BA * column_A).amax(dim=1).tolist()
     pieces = []
     for first, last in rows:
-        part = (slice(first, last), slice(0, max(1, *richness_B[first:last])))
+        part = (slice(first, last), slice(0, bucket(max(1, *richness_B[first:last]))))
         pieces.append(
             SampleBlock(block.asv_BA[part], block.present_BA[part], block.counts_BA[part])
         )

@@ -276,11 +276,13 @@ class _Search:
         plan = replace(plan, estimated_mb=self.estimated_mb(plan))
         plan.apply(self.model)
         release()
+        # Earlier trials leave what libraries keep, such as compiled kernels of other shapes.
+        left_mb = held_mb(self.devices.device) - self.held_mb
         try:
             split = plan.split(self.batch)
             seconds, peak_mb = probe(self.model, split, self.devices, self.devices.backward)
             # The optimizer's moments come with the first update.
-            measured_mb = peak_mb + self.estimate(plan).optimizer_mb
+            measured_mb = peak_mb - left_mb + self.estimate(plan).optimizer_mb
             plan = replace(plan, measured_mb=measured_mb, seconds_per_step=seconds)
         except RuntimeError as error:
             if not is_out_of_memory(error):

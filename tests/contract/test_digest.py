@@ -85,7 +85,10 @@ def test_figures_belong_to_plot_stages_alone(stage: str) -> None:
 
 @pytest.mark.parametrize("stage", STAGES)
 def test_only_training_stages_import_the_training_layers(stage: str) -> None:
-    trains = stage in {"pretrain", "finetune", "predict", "benchmark_speed"}
+    trains = stage in {
+        *("pretrain", "finetune", "predict"),
+        *("benchmark_speed", "benchmark_scaling"),
+    }
     layers = {
         name.split(".")[1] for name in digest.imported_modules(f"aam.stages.{stage}") if "." in name
     }

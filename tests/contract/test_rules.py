@@ -9,7 +9,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 WORKFLOW = REPOSITORY / "workflow"
 RULE = re.compile(r"^rule (\w+):\n((?:    .*\n|\n)+)", re.MULTILINE)
 DIRECTIVE = re.compile(r"^    (\w+):(.*)\n((?:        .*\n|\n)*)", re.MULTILINE)
-TARGETS = {"all", "data", "pretraining", "finetuning"}
+TARGETS = {"all", "bench", "data", "pretraining", "finetuning"}
 
 
 def directives(body: str) -> dict[str, str]:
@@ -64,7 +64,8 @@ def test_directives(rule: str) -> None:
     assert {"mem_mb", "runtime"} <= set(names(found["resources"]))
     assert "retries" not in found, "a rule's retries multiply inside SLURM jobs"
     gpu = "gpu=1" in found["resources"]
-    assert gpu == (rule in {"pretrain", "finetune", "predict", "benchmark_speed"})
+    trains = {"pretrain", "finetune", "predict", "benchmark_speed", "benchmark_scaling"}
+    assert gpu == (rule in trains)
 
 
 @pytest.mark.parametrize("rule", WORKING)

@@ -253,6 +253,16 @@ def figures_of(dataset):
     ]
 
 
+def bench_of(dataset):
+    """Return the tables and pictures of speed and scaling."""
+    paths = ("benchmark/{}.md", "figures/{}.png")
+    return [
+        result(path.format(name), dataset=dataset)
+        for name in ("speed", "scaling")
+        for path in paths
+    ]
+
+
 def everything_of(dataset):
     """Return all results of a dataset, the summary last."""
     return [

@@ -73,7 +73,7 @@ class Runtime(Section):
     checkpoint_every_s: float = Field(60, gt=0)
     """Seconds between checkpoints."""
     max_memory_gb: float | None = Field(None, gt=0)
-    """Memory that a training step may take; a larger batch is worked in pieces. Null: what is free."""
+    """Memory that a step may take; a larger batch is worked in pieces. Null: what is free."""
     tensorboard: bool = True
     """Write the training curves for TensorBoard beside the log."""
     profile_steps: int = Field(0, ge=0)

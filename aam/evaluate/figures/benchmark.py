@@ -18,7 +18,7 @@ from aam.evaluate.metrics import HEADLINE
 SPEED_GROUPS = {
     "order": "Changes added up",
     "alone": "Each change alone in the naive step",
-    "batch": "At other batches",
+    "batch": "The last modes",
     "option": "Other options",
 }
 SCALED = {
@@ -33,7 +33,6 @@ SCALED = {
 PANELS_ABREAST = 3
 LEAST_RATIO = 1.6
 """Of two sizes that both get a label."""
-IN_WORDS = FuncFormatter(lambda value, _: quantity(value))
 
 
 def draw_speed(speed: pd.DataFrame, path: Path) -> None:
@@ -61,8 +60,10 @@ def draw_speed(speed: pd.DataFrame, path: Path) -> None:
             _draw_modes(throughput, memory, part, low)
             throughput.set_xscale("log")
             throughput.set_xlim(low, high * (high / low) ** 0.4)
-            throughput.xaxis.set_major_formatter(IN_WORDS)
-            throughput.set_title(SPEED_GROUPS.get(name, plain(name)))
+            throughput.xaxis.set_major_formatter(FuncFormatter(_in_words))
+            sizes = sorted(set(part["batch_size"]))
+            batch = f" (batch {sizes[0]})" if len(sizes) == 1 else " (samples per step)"
+            throughput.set_title(SPEED_GROUPS.get(name, plain(name)) + batch)
             memory.set_xlim(0, 1.3 * memory_gb or 1.0)
             memory.set_title("Memory" if number == 0 else "")
         throughput.set_xlabel("samples per second, and times the naive step's")
@@ -78,7 +79,6 @@ def _draw_modes(throughput: Axes, memory: Axes, part: pd.DataFrame, low: float) 
     rate = part["samples_per_s"].to_numpy(dtype=float)
     texts = _with_speedup(rate, part["speedup"].to_numpy(dtype=float))
     bars(throughput, names, rate, texts, [BLUE] * len(names), left=low)
-    throughput.set_ylabel("samples per step" if len(set(sizes)) > 1 else f"batch {sizes[0]}")
     memory_gb = part["peak_memory_mb"].to_numpy(dtype=float) / 1024
     texts = [quantity(value) if np.isfinite(value) else "" for value in memory_gb]
     bars(memory, [""] * len(names), memory_gb, texts, [GREEN] * len(names))
@@ -118,13 +118,13 @@ class Quantity:
     Attributes
     ----------
     column, spread
-        Columns of the table; None: there is no spread.
+        Columns of the table; None: there is none.
     label
         Of the axis.
     factor
         From the column's unit to the label's.
     logarithmic
-        Else the axis begins at zero.
+        Whether the axis is; else it begins at zero.
     """
 
     column: str
@@ -135,7 +135,7 @@ class Quantity:
 
 
 QUANTITIES = (
-    Quantity("time_ms_median", "time_ms_iqr", "seconds (logarithmic)", 1e-3, True),
+    Quantity("time_ms_median", "time_ms_iqr", "seconds", 1e-3, True),
     Quantity("samples_per_s", None, "samples per second", 1.0, False),
     Quantity("peak_memory_mb", None, "peak memory (GiB)", 2**-10, False),
 )
@@ -162,15 +162,15 @@ def _draw_quantity(axes: Axes, part: pd.DataFrame, shown: Quantity) -> None:
         axes.errorbar(x, y, yerr=half, color=color, marker="o", markersize=4, label=mode)
     axes.set_xscale("log")
     ticks = _ticks(part["x"])
-    axes.set_xticks(ticks, [f"{x / 1000:.3g}k" if x >= 1000 else f"{x:.3g}" for x in ticks])
+    axes.set_xticks(ticks, [_in_words(size) for size in ticks])
     if shown.logarithmic:
         axes.set_yscale("log")
         axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-        axes.yaxis.set_major_formatter(IN_WORDS)
+        axes.yaxis.set_major_formatter(FuncFormatter(_in_words))
     else:
         axes.set_ylim(0, 1.08 * float(part[shown.column].max()) * shown.factor)
     axes.minorticks_off()
-    axes.set_ylabel(shown.label)
+    axes.set_ylabel(f"{shown.label} (logarithmic)" if shown.logarithmic else shown.label)
     if len(modes) > 1 and shown == QUANTITIES[0]:
         axes.legend()
 
@@ -181,6 +181,10 @@ def _draw_one_size(axes: Axes, part: pd.DataFrame, shown: Quantity) -> None:
     shades = colors(len(part))
     bars(axes, part["mode"].tolist(), values, [quantity(value) for value in values], shades)
     axes.set_xlabel(shown.label)
+
+
+def _in_words(value: float, _position: int | None = None) -> str:
+    return f"{value / 1000:.3g}k" if value >= 1000 else f"{value:.3g}"
 
 
 def _ticks(sizes: Iterable[float]) -> list[float]:

@@ -28,7 +28,7 @@ BASE: dict[str, Any] = {
 }
 DOWNSTREAM = {"finetune:a:age", "finetune:a:raw", "finetune:b:age", "finetune:b:raw"}
 SCORES = {"score:a:age", "score:b:age"}
-PRETRAINED = {"pretrain:a", "pretrain:b", "benchmark"}
+PRETRAINED = {"pretrain:a", "pretrain:b", "benchmark", "scaling"}
 
 
 def all_slices(config: Config) -> dict[str, Any]:
@@ -58,6 +58,7 @@ def all_slices(config: Config) -> dict[str, Any]:
         },
         "plot_rarefaction": slices.plot_rarefaction(config, "demo"),
         "benchmark": slices.benchmark(config, "demo", "a"),
+        "scaling": slices.scaling(config, "demo", "a"),
     }
 
 
@@ -97,7 +98,8 @@ def merged(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]
             SCORES,
         ),
         ({"optimization": {"level": "basic"}}, PRETRAINED | DOWNSTREAM),
-        ({"benchmark": {"steps": 9}}, {"benchmark"}),
+        ({"benchmark": {"steps": 9}}, {"benchmark", "scaling"}),
+        ({"benchmark": {"scaling": {"layers": [1]}}}, {"scaling"}),
         ({"runtime": {"workers": 0, "log_every_s": 1, "checkpoint_every_s": 5}}, set()),
         ({"data_dir": "elsewhere", "results_dir": "/tmp/r"}, set()),
         ({"datasets": {"other": {"table": "t.biom"}}}, set()),

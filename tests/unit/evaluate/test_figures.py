@@ -134,6 +134,7 @@ def speed(path: Path) -> None:
         {
             "name": ["naive", "advanced", LONG],
             "batch_size": [8, 64, 64],
+            "group": ["order", "order", "batch"],
             "samples_per_s": [3.0, 4500.0, np.nan],
             "peak_memory_mb": [9000.0, 800.0, np.nan],
             "speedup": [1.0, 1500.0, np.nan],

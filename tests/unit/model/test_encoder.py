@@ -162,7 +162,8 @@ def test_nucleotide_states_are_those_of_masked_positions_alone(tiny, new_encoder
     masked = batch.asvs[0].masked
     assert states.shape == (len(masked.asv_M), 16)
     same_patch = (masked.asv_M == masked.asv_M[0]) & (
-        masked.position_M // encoder.shape.patch_bp == masked.position_M[0] // encoder.shape.patch_bp
+        masked.position_M // encoder.shape.patch_bp
+        == masked.position_M[0] // encoder.shape.patch_bp
     )
     assert torch.equal(states[0].expand_as(states[same_patch]), states[same_patch])
 
@@ -170,9 +171,7 @@ def test_nucleotide_states_are_those_of_masked_positions_alone(tiny, new_encoder
 @pytest.mark.parametrize("dropout", [0.0, 0.3])
 @pytest.mark.parametrize("what", ["layers", "pieces"])
 def test_computing_activations_again_changes_nothing(mixed_lengths, new_encoder, what, dropout):
-    batch = assemble(
-        mixed_lengths.store, mixed_lengths.tokens, np.arange(6), masker=Masker(0.2, 0)
-    )
+    batch = assemble(mixed_lengths.store, mixed_lengths.tokens, np.arange(6), masker=Masker(0.2, 0))
     results = []
     for recompute in ("nothing", what):
         encoder = new_encoder(20)

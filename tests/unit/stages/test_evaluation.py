@@ -180,8 +180,9 @@ def results(tmp_path: Path) -> Path:
     speed = root / "benchmark" / "speed.tsv"
     speed.parent.mkdir()
     speed.write_text(
-        "name\tbatch_size\tsamples_per_s\tpeak_memory_mb\tspeedup\n"
-        "naive\t8\t5\t900\t1\nadvanced\t8\t100\t800\t20\nadvanced\t64\t200\t800\t40\nhuge\t64\t\t\t\n"
+        "name\tbatch_size\tsamples_per_s\tpeak_memory_mb\tspeedup\tgroup\n"
+        "naive\t8\t5\t900\t1\torder\nadvanced\t8\t100\t800\t20\torder\n"
+        "advanced\t64\t200\t800\t40\tbatch\nhuge\t64\t\t\t\tbatch\n"
     )
     return root
 

@@ -90,6 +90,12 @@ def test_the_same_content_gives_the_same_bytes(tmp_path):
     assert len({path.read_bytes() for path in paths}) == 1
 
 
+def test_a_file_may_be_read_by_whom_other_files_may(cache):
+    other = cache.with_name("other")
+    other.write_text("")
+    assert cache.stat().st_mode == other.stat().st_mode
+
+
 def test_only_what_a_cache_lacks_is_computed(
     mixed_lengths, new_encoder, devices, cache, computed, caplog
 ):

@@ -55,6 +55,7 @@ def train(devices, quick, new_model, new_feed):
         feed=None,
         dropout=0.0,
         optimizer="adamw",
+        learning_rate=3e-3,
         fingerprint="a",
         validation=HALF,
         **pace,
@@ -65,7 +66,7 @@ def train(devices, quick, new_model, new_feed):
         progress = fit(
             model,
             feed or new_feed(),
-            quick.model_copy(update={"optimizer": optimizer}),
+            quick.model_copy(update={"optimizer": optimizer, "learning_rate": learning_rate}),
             devices=devices,
             options=step_options(Optimization()),
             checkpoints=Checkpoints(folder, fingerprint),
@@ -193,7 +194,7 @@ def test_the_history_says_what_happened_at_each_step(train):
 
 
 def test_training_lowers_the_losses(devices, quick, new_model, new_feed):
-    settings = quick.model_copy(update={"epochs": 40})
+    settings = quick.model_copy(update={"epochs": 40, "optimizer": "adamw"})
     feed = new_feed()
     object.__setattr__(feed, "epochs", 40)
     progress = fit(
@@ -267,5 +268,6 @@ def test_running_out_of_memory_splits_the_batch_and_goes_on(train, monkeypatch, 
 def test_the_losses_of_a_run_are_those_recorded(train):
     """A change that is not meant to change the arithmetic leaves `tests/golden` as it is."""
     golden = Path(__file__).parents[2] / "golden" / "losses.json"
-    _, progress = train(dropout=0.1)
-    assert losses_of(progress) == pytest.approx(json.loads(golden.read_text()), rel=1e-3)
+    # A high rate would make the last bit of a gradient decide.
+    _, progress = train(dropout=0.1, learning_rate=1e-5)
+    assert losses_of(progress) == pytest.approx(json.loads(golden.read_text()), rel=1e-4)

@@ -16,6 +16,7 @@ from aam.model.build import architecture, build_encoder, set_dropout
 from aam.model.encoder import Architecture
 from aam.train import memory
 from aam.train.activations import FULL, Work, attention_kernel, layer_bytes
+from aam.train.collate import bucket
 from aam.train.devices import Devices
 from aam.train.feed import EmbeddingFeed, Feed
 from aam.train.masking import Masker
@@ -61,7 +62,7 @@ def draw(lengths, samples, richest) -> Batch:
         asvs.append(AsvBlock(tokens_US, masked))
     richness_B = torch.randint(richest // 2, richest + 1, (samples,), generator=random).sort()[0]
     for richness in richness_B.split(16):
-        present_BA = torch.arange(int(richness.max())) < richness[:, None]
+        present_BA = torch.arange(bucket(int(richness.max()))) < richness[:, None]
         asv_BA = torch.randint(0, 24, present_BA.shape, generator=random) * present_BA
         blocks.append(SampleBlock(asv_BA, present_BA, present_BA * 7.0))
     distances = {"unweighted": torch.rand(samples, samples, generator=random)}
@@ -157,7 +158,7 @@ def test_the_estimated_peak_is_that_of_a_step(recompute, asvs, samples, tmp_path
         model(in_pieces(batch, asvs, samples))["loss"].backward()
     # The profiler counts what the step allocates: neither weights nor moments are among that.
     assert step.peak_mb - step.weights_mb - step.optimizer_mb == pytest.approx(
-        allocated_peak_mb(profiler, tmp_path / "trace.json"), rel=0.15
+        allocated_peak_mb(profiler, tmp_path / "trace.json"), rel=0.08 if asvs is None else 0.15
     )
 
 

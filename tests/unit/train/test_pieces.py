@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from aam.model.batch import Batch
 from aam.model.build import set_dropout
 from aam.model.encoder import Encoded
+from aam.train.collate import bucket
 from aam.train.feed import Feed
 from aam.train.masking import Masker
 from aam.train.pieces import Plan, cuts, in_pieces
@@ -160,7 +161,7 @@ def test_pieces_share_the_memory_of_their_block_and_have_no_padding_of_others(ba
     for name in ("tokens_US", "asv_BA", "present_BA", "counts_BA"):
         assert storages(pieces, name) == storages(batch, name)
     for block in pieces.samples:
-        assert block.present_BA[:, -1].any()
+        assert block.present_BA.shape[1] == bucket(int(block.present_BA.sum(dim=1).max()))
         assert block.present_BA.any(dim=1).all()
 
 
@@ -200,7 +201,7 @@ def check(batch, model):
 
 
 @given(asvs=LIMITS, samples=LIMITS)
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=10)
 def test_a_batch_in_pieces_gives_the_same_embeddings_and_gradients(check, asvs, samples):
     check(asvs, samples)
 
@@ -214,7 +215,7 @@ def test_the_loss_of_a_batch_in_pieces_is_that_of_all_its_pairs(batch, model):
         torch.testing.assert_close(found[name], gradient, rtol=1e-3, atol=1e-4)
 
 
-@pytest.mark.parametrize(("asvs", "samples"), [(None, None), (4, 5), (1, 1)])
+@pytest.mark.parametrize(("asvs", "samples"), [(None, None), (4, 5), (7, 1)])
 @pytest.mark.parametrize("recompute", ["nothing", "layers", "pieces"])
 def test_the_gradient_is_the_sum_of_the_pieces_to_the_bit(batch, model, asvs, samples, recompute):
     pieces = in_pieces(batch, asvs, samples)

@@ -1,0 +1,108 @@
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.figure import Figure
+from matplotlib.image import imread
+
+from aam.bench.ladder import climb
+from aam.bench.scaling import COLUMNS
+from aam.stages import plot_benchmark
+from aam.stages.entry import RunContext
+
+LONG = "a_name_that_somebody_made_far_too_long_for_any_picture"
+
+
+@pytest.fixture
+def figures(monkeypatch) -> list[Figure]:
+    """Return the list that gets every figure saved in the test."""
+    saved: list[Figure] = []
+    save = Figure.savefig
+
+    def kept(figure: Figure, *arguments, **options) -> None:
+        saved.append(figure)
+        save(figure, *arguments, **options)
+
+    monkeypatch.setattr(Figure, "savefig", kept)
+    return saved
+
+
+@pytest.fixture
+def speed(ladder_cfg, stand_in) -> pd.DataFrame:
+    table = climb(stand_in, ladder_cfg(), {}, threads=1, workers=0).table
+    table.loc[table.index[-1], "name"] = LONG
+    return table
+
+
+@pytest.fixture
+def scaling() -> pd.DataFrame:
+    rows = []
+    for experiment, modes, sizes in (
+        ("batch size", ["training step"], (8, 16, 256)),
+        ("distinct ASVs", ["training step"], (255, 990, 1000)),
+        ("embedding", ["empty cache", "filled cache"], (1000, 20_000)),
+        ("checkpoint", ["synchronous", "background"], (28.8,)),
+    ):
+        for mode in modes:
+            for x in sizes:
+                row = dict.fromkeys(COLUMNS, np.nan)
+                row |= {"experiment": experiment, "mode": mode, "x": x}
+                row |= {"time_ms_median": 3.0 * x, "time_ms_iqr": 9.0 * x}
+                if experiment != "checkpoint":
+                    row |= {"samples_per_s": 1000.0 / x, "peak_memory_mb": 500.0 + x}
+                rows.append(row)
+    table = pd.DataFrame(rows)
+    table.loc[2, "time_ms_median"] = np.nan
+    return table
+
+
+def draw(name, table, figures, folder) -> Figure:
+    """Draw a table from its file, and check that the picture is whole and bounded."""
+    table.to_csv(folder / "table.tsv", sep="\t", index=False)
+    files = {"inputs": {name: folder / "table.tsv"}, "outputs": {name: folder / "drawn.png"}}
+    plot_benchmark.run({}, **files, runtime=RunContext())
+    height, width = imread(folder / "drawn.png").shape[:2]
+    assert width <= 1200
+    assert height <= 2200
+    drawn, size = figures[0].get_tightbbox(), figures[0].get_size_inches()
+    assert min(drawn.x0, drawn.y0) >= 0
+    assert drawn.x1 <= size[0]
+    assert drawn.y1 <= size[1]
+    return figures[0]
+
+
+def test_every_mode_has_a_bar_in_the_panel_of_its_group(speed, figures, tmp_path):
+    panels = draw("speed", speed, figures, tmp_path).axes[::2]
+    titles = [axes.get_title(loc="left") for axes in panels]
+    assert [title.split(" (")[1] for title in titles] == ["batch 4)", "batch 2)", "batch 8)"]
+    bars = [len(axes.patches) for axes in panels]
+    assert bars == speed.groupby("group", sort=False).size().tolist()
+    texts = [text.get_text() for text in panels[0].texts]
+    assert texts[0].endswith("(1×)")
+    assert texts.count("not run") == 1
+    assert len({axes.get_xlim() for axes in panels}) == 1
+
+
+def test_a_table_in_which_nothing_could_run_is_drawn(speed, figures, tmp_path):
+    empty = speed.assign(samples_per_s=np.nan, peak_memory_mb=np.nan, speedup=np.nan)
+    figure = draw("speed", empty[empty["group"] == "batch"], figures, tmp_path)
+    assert {text.get_text() for text in figure.axes[0].texts} == {"not run"}
+
+
+def test_scaling_has_a_column_of_panels_per_experiment(scaling, figures, tmp_path):
+    figure = draw("scaling", scaling, figures, tmp_path)
+    shown = [axes for axes in figure.axes if axes.get_visible()]
+    titles = {axes.get_title(loc="left"): axes for axes in shown}
+    assert set(titles) - {""} == {
+        "Samples per step",
+        "Distinct ASVs per step",
+        "Samples embedded",
+        "Wait for a checkpoint",
+    }
+    assert len(shown) == 3 * 3 + 1
+    seconds = titles["Samples embedded"].lines
+    np.testing.assert_allclose(seconds[0].get_ydata(), [3.0, 60.0])
+    np.testing.assert_allclose(titles["Samples per step"].lines[0].get_xdata(), [8, 16])
+    labels = [label.get_text() for label in titles["Distinct ASVs per step"].get_xticklabels()]
+    assert labels == ["255", "990"]
+    bars = titles["Wait for a checkpoint"].patches
+    np.testing.assert_allclose([bar.get_width() for bar in bars], [3e-3 * 28.8] * 2)
