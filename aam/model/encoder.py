@@ -82,7 +82,8 @@ class AsvEncoder(nn.Module):
         """Return the ASV embeddings [U, D] and the patches [M, D] of the masked nucleotides."""
         x_UTD = self.stem(self._one_hot(tokens_US))
         patches = x_UTD.shape[1]
-        x_UTD = x_UTD + self.position_TD[:patches].to(x_UTD.dtype)
+        # In fp32, as all that is added up over layers, so that no gradient is summed in bf16.
+        x_UTD = x_UTD + self.position_TD[:patches]
         rotary = (self.cos_TK[:patches], self.sin_TK[:patches])
         for block in self.blocks:
             x_UTD = _layer(self, block, x_UTD, rotary=rotary, backend=backend)
@@ -171,6 +172,8 @@ class Encoder(nn.Module):
     def _block(self, part: nn.Module, *inputs: Any) -> Any:
         if self.keeps_blocks or not torch.is_grad_enabled():
             return part(*inputs)
+        # Pieces that share the cast of a weight would add up their gradients in that precision.
+        torch.clear_autocast_cache()
         return checkpoint(part, *inputs, use_reentrant=False)
 
 

@@ -27,4 +27,4 @@ class AttentionPooling(nn.Module):
         if present_BS is not None:
             score_BS = score_BS.masked_fill(~present_BS, float("-inf"))
         weight_BS = torch.softmax(score_BS, dim=-1).to(x_BSD.dtype)
-        return self.norm(torch.bmm(weight_BS[:, None, :], x_BSD).squeeze(1))
+        return self.norm(torch.bmm(weight_BS[:, None, :], x_BSD).squeeze(1).float())

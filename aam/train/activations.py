@@ -78,11 +78,6 @@ class Work:
         return ITEM[self.precision]
 
     @property
-    def norm_item(self) -> int:
-        """Bytes of a number that a norm sees: autocast raises it, but on a CPU it does not."""
-        return self.item if self.device == "cpu" else FULL
-
-    @property
     def hidden(self) -> int:
         """Hidden width of the feed-forward layers."""
         return int(self.shape.width * self.shape.ffn_ratio)
@@ -143,9 +138,9 @@ def asv_block(work: Work, number: int, length: int, masked: int) -> Footprint:
     return Footprint(
         layers=work.shape.asv_layers,
         layer=layer_bytes(work, rows, positions, has_rotary=True, has_absent=False),
-        layer_input=rows * work.shape.width * work.item,
+        layer_input=rows * work.shape.width * FULL,
         outside=one_hot + _pooling_bytes(work, number, rows) + places,
-        returned=number * work.shape.width * work.norm_item + places,
+        returned=number * work.shape.width * FULL + places,
         transient=_transient_bytes(work, rows, positions, has_absent=False),
     )
 
@@ -160,9 +155,9 @@ def sample_block(work: Work, samples: int, richness: int) -> Footprint:
     return Footprint(
         layers=work.shape.sample_layers,
         layer=layer_bytes(work, rows, richness, has_rotary=False, has_absent=True),
-        layer_input=rows * work.shape.width * work.norm_item,
+        layer_input=rows * work.shape.width * FULL,
         outside=2 * rows * work.item + _pooling_bytes(work, samples, rows) + rows,
-        returned=samples * work.shape.width * work.norm_item,
+        returned=samples * work.shape.width * FULL,
         transient=_transient_bytes(work, rows, richness, has_absent=True),
     )
 
@@ -172,8 +167,7 @@ def layer_bytes(
 ) -> int:
     """Return what autograd keeps of one transformer layer.
 
-    - the inputs of both norms [N, D], in fp32 where the device's autocast raises them, and two
-      statistics of each row
+    - the inputs of both norms [N, D] in fp32, and two statistics of each row
     - what both norms return [N, D]: the input of the linear layers
     - attention by products: scaled queries, keys and values [N, D], and the probabilities
       [N, H, S]; PyTorch's reference keeps them in fp32 whatever the precision. A single kernel:
@@ -194,7 +188,7 @@ def layer_bytes(
     """
     width, heads = work.shape.width, work.shape.heads
     vector = rows * width * work.item
-    norms = 2 * rows * (width * work.norm_item + 2 * FULL) + 2 * vector
+    norms = 2 * rows * (width * FULL + 2 * FULL) + 2 * vector
     kernel = attention_kernel(work, positions, has_absent=has_absent)
     if kernel == "fused":
         attention = (5 if has_rotary else 3) * vector + rows * heads * FULL
@@ -229,7 +223,7 @@ def head_bytes(work: Work, samples: int, masked: int) -> int:
     """
     width, patch = work.shape.width, work.shape.patch_bp
     distances = work.distances * (4 * samples**2 + 4 * samples * width) * FULL
-    hidden = masked * (width * (work.norm_item + work.item) + 2 * FULL)
+    hidden = masked * (width * (FULL + work.item) + 2 * FULL)
     logits = masked * (4 * patch * work.item + 3 * 8 + 2 * 4 * FULL)
     return distances + hidden + logits
 
@@ -237,7 +231,7 @@ def head_bytes(work: Work, samples: int, masked: int) -> int:
 def _pooling_bytes(work: Work, sets: int, rows: int) -> int:
     width = work.shape.width
     weights = rows * (FULL + (work.item if work.item < FULL else 0))
-    return rows * width * work.item + weights + sets * (width * work.norm_item + 2 * FULL)
+    return rows * width * work.item + weights + sets * (width * FULL + 2 * FULL)
 
 
 def _transient_bytes(work: Work, rows: int, positions: int, *, has_absent: bool) -> int:
@@ -248,7 +242,7 @@ def _transient_bytes(work: Work, rows: int, positions: int, *, has_absent: bool)
     feed-forward part has been let go of.
     """
     width = work.shape.width
-    feed_forward = rows * (work.hidden + 2 * width) * work.item
+    feed_forward = rows * (work.hidden * work.item + 2 * width * FULL)
     kernel = attention_kernel(work, positions, has_absent=has_absent)
     if kernel == "fused":
         return feed_forward

@@ -35,6 +35,9 @@ class Devices:
     """
 
     def __init__(self, precision: str, threads: int, *, deterministic: bool = False) -> None:
+        # On a CPU every shape has bf16 kernels of its own; they are kept, and would fill the memory.
+        for cache in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
+            os.environ.setdefault(cache, "256")
         torch.set_num_threads(max(1, threads))
         logging.getLogger("lightning_fabric.utilities.rank_zero").setLevel(logging.WARNING)
         if precision == "fp16" and not torch.cuda.is_available():
