@@ -8,7 +8,6 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.utils.data import DataLoader
 
 from aam.bench import roofline
 from aam.bench.naive import NaiveFeed
@@ -21,7 +20,7 @@ from aam.train.compilation import compile_blocks
 from aam.train.devices import Devices
 from aam.train.feed import Feed
 from aam.train.flops import step_flops
-from aam.train.loop import PREFETCHED, train_step
+from aam.train.loop import batches, train_step
 from aam.train.optimizer import make_optimizer
 from aam.train.options import StepOptions, step_options
 from aam.train.preparation import prepare
@@ -114,10 +113,10 @@ def run_steps(spec: dict[str, Any]) -> dict[str, Any]:
     wrapped, optimizer = devices.setup(model, optimizer)
     wrapped.train()
     steps = Steps(devices.device, spec, eager=options.compile == "off")
-    batches = _batches(feed, devices, spec["workers"])
+    coming = _batches(feed, devices, spec["workers"])
     while steps.goes_on():
         t0 = time.perf_counter()
-        batch = next(batches).to(devices.device)
+        batch = next(coming).to(devices.device)
         loading_s = time.perf_counter() - t0
         rate = settings.learning_rate * warmup_cosine(steps.step, len(feed), settings.warmup)
         values, _ = train_step(wrapped, optimizer, batch, rate, settings, steps.step, devices)
@@ -146,14 +145,7 @@ def _batches(feed: Feed, devices: Devices, workers: int) -> Iterator[Batch]:
     """Yield the batches of the run, over and over."""
     while True:
         if workers and devices.device.type != "cpu":
-            yield from DataLoader(
-                feed,
-                batch_size=None,
-                sampler=range(len(feed)),
-                num_workers=workers,
-                prefetch_factor=PREFETCHED,
-                pin_memory=True,
-            )
+            yield from batches(feed, 0, workers=workers, pin=True)
         else:
             yield from (feed[step] for step in range(len(feed)))
 

@@ -9,7 +9,9 @@ PACKAGE_ROOT = Path(__file__).resolve().parents[1]
 NEUTRAL = frozenset(
     {
         "aam",
+        "aam.bench.roofline",
         "aam.util.log",
+        "aam.train.flops",
         "aam.train.monitor",
         "aam.train.profiling",
         "aam.train.telemetry",

@@ -55,8 +55,8 @@ def score(value: float | None) -> str:
     return f"{value:.3f}" if size >= 0.1 or size == 0 else f"{value:.3g}"
 
 
-def quantity(value: float) -> str:
+def quantity(value: float | None) -> str:
     """Return a measured quantity with three significant digits, or a dash for none."""
-    if value != value:
+    if value is None or value != value:
         return "–"
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"

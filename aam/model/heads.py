@@ -89,7 +89,7 @@ class ValueHead(nn.Module):
     """Two layers from a sample embedding to C outputs.
 
     Embeddings of one study lie close together, so they are standardized first: in training by the
-    batch, so that a drift common to all samples has no effect, else by the mean of the batches.
+    batch, so that a drift common to all samples has no effect, else by what `settle` has set.
 
     Parameters
     ----------

@@ -9,15 +9,18 @@ from typing import Any
 
 import torch
 from lightning_fabric import Fabric
+from lightning_fabric.plugins import MixedPrecision
 from torch import Tensor, nn, optim
 
 logger = logging.getLogger(__name__)
-_PRECISION: dict[str, Any] = {
-    "fp32": "32-true",
-    "tf32": "32-true",
-    "bf16": "bf16-mixed",
-    "fp16": "16-mixed",
-}
+_MIXED: dict[str, Any] = {"bf16": "bf16-mixed", "fp16": "16-mixed"}
+
+
+class _Autocast(MixedPrecision):
+    """Autocast alone: Fabric would also round counts, distances, targets and embeddings."""
+
+    def convert_input(self, data: Any) -> Any:
+        return data
 
 
 class Devices:
@@ -35,7 +38,7 @@ class Devices:
     """
 
     def __init__(self, precision: str, threads: int, *, deterministic: bool = False) -> None:
-        # On a CPU every shape has bf16 kernels of its own; they are kept, and would fill the memory.
+        # On a CPU every shape has bf16 kernels of its own; kept, they would fill the memory.
         for cache in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
             os.environ.setdefault(cache, "256")
         torch.set_num_threads(max(1, threads))
@@ -43,13 +46,15 @@ class Devices:
         if precision == "fp16" and not torch.cuda.is_available():
             logger.warning("precision fp16 needs an accelerator: training in bf16")
             precision = "bf16"
-        torch.set_float32_matmul_precision("highest" if precision == "fp32" else "high")
-        torch.backends.cudnn.benchmark = not deterministic
+        torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
         if deterministic:
             os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-        torch.use_deterministic_algorithms(deterministic, warn_only=True)
+        torch.use_deterministic_algorithms(deterministic)
         self.precision = precision
-        self._fabric = Fabric(accelerator="auto", devices=1, precision=_PRECISION[precision])
+        kind, mixed = "cuda" if torch.cuda.is_available() else "cpu", _MIXED.get(precision)
+        plugins: Any = [_Autocast(mixed, kind)] if mixed else None
+        self._fabric = Fabric(accelerator="auto", devices=1, plugins=plugins)
+        self._first_scaling = self.scaling()
 
     @property
     def device(self) -> torch.device:
@@ -58,6 +63,7 @@ class Devices:
 
     def setup(self, model: nn.Module, optimizer: optim.Optimizer) -> tuple[nn.Module, Any]:
         """Return the model and the optimizer, moved to the device and wrapped for training."""
+        self.restore_scaling(self._first_scaling)
         return self._fabric.setup(model, optimizer)
 
     def backward(self, loss: Tensor) -> None:
@@ -70,7 +76,8 @@ class Devices:
             model, optimizer, max_norm=largest_norm, error_if_nonfinite=False
         )
         assert norm is not None
-        return norm
+        # The scaler leaves out a step that overflowed, and goes on with a smaller scale.
+        return norm.nan_to_num(nan=0.0, posinf=0.0) if self.precision == "fp16" else norm
 
     def scaling(self) -> dict[str, Any]:
         """Return the state of the gradients' scale: empty but in fp16."""

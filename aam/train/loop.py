@@ -11,6 +11,7 @@ from torch.utils.data import DataLoader
 
 from aam.config.sections.training import Training
 from aam.model.batch import Batch
+from aam.model.encoder import Recompute
 from aam.train.checkpoint import Checkpoints
 from aam.train.compilation import compile_blocks
 from aam.train.devices import Devices
@@ -27,6 +28,8 @@ from aam.util.seeds import seed_of
 
 LOG_POINTS = 200
 """Points of the training curves that a run records."""
+STEPS_BETWEEN_LOOKS = 10
+"""Least steps of an accelerator between two points of the curves."""
 PREFETCHED = 4
 """Batches that each worker holds ready for an accelerator."""
 
@@ -159,18 +162,20 @@ class _Run:
     progress: Progress
 
     def plan_pieces(self, *, checkpointing: bool) -> None:
-        """Choose the pieces of a batch by a real step, unless a checkpoint has them."""
-        if self.progress.plan is None:
-            self.progress.plan = fit_to_memory(
-                self.wrapped, self.feed, self.devices, self.pace.max_memory_gb,
-                recompute="layers" if checkpointing else "nothing",
-            )  # fmt: skip
-        self.progress.plan.apply(self.model)
+        """Choose the pieces of a batch by real steps, unless a checkpoint has them."""
+        plan = self.progress.plan
+        if plan is None or plan.limit_gb != self.pace.max_memory_gb:
+            limit_gb, recompute = self.pace.max_memory_gb, _recompute(checkpointing=checkpointing)
+            plan = fit_to_memory(
+                self.wrapped, self.feed, self.devices, limit_gb, recompute=recompute
+            )
+        self.progress.plan = plan
+        plan.apply(self.model)
 
     def go(self, validation: Validation | None) -> None:
         """Do the steps that are left."""
         progress, total = self.progress, len(self.feed)
-        log_every = max(1, total // LOG_POINTS)
+        log_every = max(self._least_steps_between_looks(), total // LOG_POINTS)
         validate_at = validation.steps(total) if validation is not None else set()
         left = sum(step > progress.step for step in validate_at)
         t_start = t_saved = time.monotonic()
@@ -188,7 +193,10 @@ class _Run:
                 watch.expect(progress.plan.seconds_per_step)
             if progress.stopping.should_stop:
                 return
-            for batch in watch.batches(_batches(self.feed, progress.step, self.devices, self.pace)):
+            on_cpu = self.devices.device.type == "cpu"
+            workers = 0 if on_cpu else self.pace.workers
+            loader = batches(self.feed, progress.step, workers=workers, pin=not on_cpu)
+            for batch in watch.batches(loader):
                 rate = self._step(batch)
                 watch.step(progress.step, batch.size)
                 if progress.step % log_every == 0 or progress.step == total:
@@ -252,6 +260,10 @@ class _Run:
             ):
                 self.checkpoints.save_best(progress.step, {"model": self.model.state_dict()})
 
+    def _least_steps_between_looks(self) -> int:
+        """Return how often losses may be read: an accelerator is waited for when they are."""
+        return 1 if self.devices.device.type == "cpu" else STEPS_BETWEEN_LOOKS
+
     def _is_late(self, now: float) -> bool:
         return self.pace.deadline is not None and now > self.pace.deadline
 
@@ -260,6 +272,10 @@ class _Run:
             f"{self.pace.name}: the time limit came at step {self.progress.step} of {total}; "
             "the checkpoint is written. Hint: run the same command again"
         )
+
+
+def _recompute(*, checkpointing: bool) -> Recompute:
+    return "layers" if checkpointing else "nothing"
 
 
 def train_step(
@@ -282,15 +298,13 @@ def train_step(
     return {name: value.detach() for name, value in losses.items()}, norm.detach()
 
 
-def _batches(feed: Feed, first: int, devices: Devices, pace: Pace) -> Iterator[Batch]:
-    on_accelerator = devices.device.type != "cpu"
-    workers = pace.workers if on_accelerator else 0
-    loader = DataLoader(
+def batches(feed: Feed, first: int, *, workers: int, pin: bool) -> Iterator[Batch]:
+    """Yield the batches of a feed from a step on, assembled ahead by so many processes."""
+    yield from DataLoader(
         feed,
         batch_size=None,
         sampler=range(first, len(feed)),
         num_workers=workers,
         prefetch_factor=PREFETCHED if workers else None,
-        pin_memory=on_accelerator,
+        pin_memory=pin,
     )
-    yield from loader

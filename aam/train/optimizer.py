@@ -46,7 +46,7 @@ def make_optimizer(
         foreach=False,
     )
     if not hidden:
-        return adamw
+        return Together(adamw)
     muon = optim.Muon(hidden, lr=MUON_RATE * learning_rate, weight_decay=weight_decay)
     return Together(adamw, muon)
 
@@ -63,7 +63,7 @@ def _block_matrices(model: nn.Module) -> list[nn.Parameter]:
 
 
 class Together(optim.Optimizer):
-    """Two optimizers that step as one, so that gradient scaling sees one.
+    """Optimizers that step as one. Gradients are unscaled before, also those of a fused AdamW.
 
     Parameters
     ----------

@@ -31,6 +31,8 @@ class Plan:
         batch: by the formulas, and as it was; None where no step was measured.
     seconds_per_step
         Of the measured step.
+    limit_gb
+        The limit that the plan keeps to; None: what was free.
     """
 
     asvs_per_piece: int | None = None
@@ -39,6 +41,7 @@ class Plan:
     estimated_mb: float | None = None
     measured_mb: float | None = None
     seconds_per_step: float | None = None
+    limit_gb: float | None = None
 
     def split(self, batch: Batch) -> Batch:
         """Return the batch in pieces of this plan."""
@@ -80,7 +83,8 @@ def in_pieces(batch: Batch, asvs: int | None, samples: int | None) -> Batch:
     """Return the same batch with its larger blocks cut into pieces of nearly equal sizes.
 
     The ASVs and the samples keep their order and their numbers, so that every embedding, every
-    pair and every loss is that of the uncut batch. The pieces share the memory of their block;
+    pair and every loss is that of the uncut batch, but for dropout, whose masks are drawn piece by
+    piece. The pieces share the memory of their block;
     only the numbers of masked ASVs are written anew. Where no block is larger the batch itself is
     returned.
 

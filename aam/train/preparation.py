@@ -18,9 +18,13 @@ from aam.train.feed import Feed
 from aam.train.masking import Masker
 from aam.train.matrices import load_matrices, pair_variances
 from aam.train.options import step_options
+from aam.train.pieces import in_pieces
 from aam.train.pretraining import PretrainingModel
 from aam.train.validation import HeldOut
 from aam.util.seeds import seed_of
+
+ASVS_AT_ONCE = 512
+"""ASVs that are encoded together before the memory of a step is looked at."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +93,8 @@ def calibrate(model: PretrainingModel, feed: Feed) -> None:
     Without it the first hundred steps go into finding the scale.
     """
     batch = feed[0]
-    sample_BD = model.encoder(batch).sample_BD
+    # Without gradients a piece is let go of at once: a large first batch takes no more memory.
+    sample_BD = model.encoder(in_pieces(batch, ASVS_AT_ONCE, None)).sample_BD
     pairs = batch.size * (batch.size - 1)
     for metric, true_BB in batch.distances.items():
         model.head(metric).calibrate(sample_BD, float(true_BB.sum()) / pairs)

@@ -13,9 +13,9 @@ from aam.model.batch import Batch
 from aam.model.build import initialize
 from aam.model.encoder import Encoder
 from aam.model.heads import DistanceHead, NucleotideHead, ValueHead
+from aam.train.matrices import FAITH_PD
 
 UNBOUNDED = frozenset({"weighted_unnormalized"})
-FAITH_PD = "faith_pd"
 
 
 class PretrainingModel(nn.Module):

@@ -21,8 +21,7 @@ def some_of(samples: NDArray[np.int64]) -> NDArray[np.int64]:
 def settle(heads: nn.Module, embedding_ND: Tensor) -> None:
     """Set the statistics of every standardization in `heads` to those of some embeddings.
 
-    The running means of a short training still hold their start, and they were taken from masked
-    sequences; what is scored later is neither.
+    Training standardizes by its batches, which are masked; what is scored later is not.
     """
     for layer in heads.modules():
         if isinstance(layer, nn.BatchNorm1d):

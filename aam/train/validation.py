@@ -17,7 +17,8 @@ from aam.train.collate import asv_blocks
 from aam.train.devices import Devices
 from aam.train.inference import asv_batches, asvs_of, embed_samples
 from aam.train.masking import Masker
-from aam.train.pretraining import FAITH_PD, PretrainingModel
+from aam.train.matrices import FAITH_PD
+from aam.train.pretraining import PretrainingModel
 from aam.train.statistics import settle, some_of
 from aam.util.seeds import generator
 

@@ -64,7 +64,10 @@ class Benchmark(Section):
 
 
 class Runtime(Section):
-    """Means, which never change a result: no key here makes a stage stale."""
+    """Means: no key here makes a stage stale.
+
+    A batch cut for want of memory gives the same up to rounding, and other dropout masks.
+    """
 
     workers: int = Field(2, ge=0)
     """Processes that assemble batches beside the training."""

@@ -22,7 +22,7 @@ class Training(Section):
     learning_rate: float = Field(1e-3, gt=0)
     """Peak learning rate of AdamW."""
     weight_decay: float = Field(0.01, ge=0)
-    """Decay of the matrices; biases, norms and embeddings are not decayed."""
+    """Decay of the matrices, in units of their learning rate; biases and norms are not decayed."""
     warmup: float = Field(0.1, ge=0, lt=1)
     """Share of the steps that the learning rate rises in, before it falls on a cosine."""
     gradient_clip: float = Field(1.0, gt=0)
@@ -62,7 +62,8 @@ class Pretraining(Training):
     validations: int = Field(8, ge=1)
     """Validations of a run, the last after its last step."""
     early_stopping: EarlyStopping | None = None
-    """Stop when the held-out correlation stands still, and keep the best weights; null: never."""
+    """Stop when the held-out correlation stands still, and keep the weights for which it was best:
+    what is reported is then what was selected by. Null: never."""
     plotted_pairs: int = Field(20_000, ge=100)
     """Pairs of held-out samples that are kept for the picture of predicted distances."""
 

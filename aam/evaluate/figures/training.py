@@ -54,7 +54,7 @@ PANELS = (
         least_top=0.0,
         noisy=True,
     ),
-    Panel("Memory", "GB", lambda name: name in MEMORY, scale=2**-10, least_top=0.0),
+    Panel("Memory", "GiB", lambda name: name in MEMORY, scale=2**-10, least_top=0.0),
     Panel(
         "Waiting for data",
         "% of the time",

@@ -90,9 +90,9 @@ def test_a_mode_is_what_the_step_gets(files, ladder_cfg, monkeypatch):
     run_mode(Mode(asvs_per_sample=40), ladder_cfg(), files)
     assert not seen["encoder"].keeps_blocks
     assert seen["encoder"].backend == "math"
-    assert seen["optimizer"].defaults["fused"] is False
+    assert seen["optimizer"].parts[0].defaults["fused"] is False
     run_mode(replace(OPTIMIZED, fused_optimizer=True), ladder_cfg(), files)
-    assert seen["optimizer"].defaults["fused"] is True
+    assert seen["optimizer"].parts[0].defaults["fused"] is True
 
 
 def test_a_naive_feed_is_asked_for_by_copies_or_padding_alone(files, ladder_cfg):

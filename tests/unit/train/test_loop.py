@@ -14,7 +14,7 @@ from aam.model.build import set_dropout
 from aam.model.encoder import AsvEncoder
 from aam.train.checkpoint import KEPT, Checkpoints
 from aam.train.feed import Feed
-from aam.train.loop import Pace, TimeIsUp, Validation, fit
+from aam.train.loop import Pace, TimeIsUp, Validation, batches, fit
 from aam.train.options import step_options
 from aam.train.pieces import Plan
 from aam.train.stopping import EarlyStopping
@@ -271,3 +271,14 @@ def test_the_losses_of_a_run_are_those_recorded(train):
     # A high rate would make the last bit of a gradient decide.
     _, progress = train(dropout=0.1, learning_rate=1e-5)
     assert losses_of(progress) == pytest.approx(json.loads(golden.read_text()), rel=1e-4)
+
+
+def test_batches_assembled_by_other_processes_are_the_same_in_the_same_order(new_feed):
+    feed = new_feed()
+    here = list(batches(feed, 3, workers=0, pin=False))
+    there = list(batches(feed, 3, workers=2, pin=False))
+    assert len(here) == len(there) == STEPS - 3
+    for one, other in zip(here, there, strict=True):
+        assert torch.equal(one.distances["unweighted"], other.distances["unweighted"])
+        for a, b in zip(one.asvs, other.asvs, strict=True):
+            assert torch.equal(a.tokens_US, b.tokens_US)

@@ -1,0 +1,63 @@
+import logging
+
+import pytest
+import torch
+from torch import nn
+
+from aam.model.batch import TARGET, Batch
+from aam.train.devices import Devices
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+class Spy(nn.Module):
+    """Keeps the batch and the type of its products."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(2, 2)
+
+    def forward(self, batch: Batch) -> torch.Tensor:
+        self.batch = batch
+        self.product = self.layer(batch.values[TARGET])
+        return self.product.float().sum()
+
+
+def a_batch() -> Batch:
+    true_BB = torch.tensor([[0.0, 0.70001], [0.70001, 0.0]])
+    values = {TARGET: torch.tensor([[1.0001, 2.0], [3.0, 70_001.0]])}
+    return Batch([], [], torch.arange(2), {"unweighted": true_BB}, values)
+
+
+@pytest.mark.parametrize(
+    ("precision", "product"), [("fp32", torch.float32), ("bf16", torch.bfloat16)]
+)
+def test_layers_compute_in_the_precision_and_batches_are_not_rounded(precision, product):
+    devices, spy = Devices(precision, 1), Spy()
+    wrapped, _ = devices.setup(spy, torch.optim.SGD(spy.parameters(), lr=0.1))
+    batch = a_batch()
+    wrapped(batch)
+    assert spy.product.dtype == product
+    assert torch.equal(spy.batch.distances["unweighted"], batch.distances["unweighted"])
+    assert torch.equal(spy.batch.values[TARGET], batch.values[TARGET])
+    assert next(spy.parameters()).dtype == torch.float32
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="an accelerator has fp16")
+def test_fp16_without_an_accelerator_is_bf16_and_said_so(caplog):
+    with caplog.at_level(logging.WARNING):
+        assert Devices("fp16", 1).precision == "bf16"
+    assert caplog.text.count("precision fp16 needs an accelerator") == 1
+
+
+@pytest.mark.parametrize("name", ["tf32", "fp32", "bf16"])
+def test_products_in_fp32_are_shortened_only_where_asked_for(name):
+    Devices(name, 1)
+    assert torch.get_float32_matmul_precision() == ("high" if name == "tf32" else "highest")
+
+
+def test_deterministic_algorithms_are_asked_for_and_let_go_of():
+    Devices("fp32", 1, deterministic=True)
+    assert torch.are_deterministic_algorithms_enabled()
+    Devices("fp32", 1)
+    assert not torch.are_deterministic_algorithms_enabled()
