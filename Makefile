@@ -39,9 +39,9 @@ lint: env ## check style, types, imports and the workflow
 test: env lint ## run the linters and all tests
 	$(BIN)/pytest
 
-bench: env ## time the modes of training on the embedded data set
-	$(BIN)/snakemake --cores $(CORES) --configfile config/config.yaml --forcerun benchmark_speed -- results/demo/benchmark/speed.tsv
-	cat results/demo/benchmark/speed.md
+bench: env ## time the modes of training, and how they grow, on the embedded data set
+	$(BIN)/snakemake --cores $(CORES) --configfile config/config.yaml --forcerun benchmark_speed benchmark_scaling -- bench
+	cat results/demo/benchmark/speed.md results/demo/benchmark/scaling.md
 
 # Not .snakemake: it remembers what the results of other data sets were made with.
 clean: ## remove the environment and the results of the embedded data set
