@@ -50,6 +50,8 @@ class Pretraining(Training):
 
     optimizer: Optimizer = "muon"
     """muon: orthogonalized momentum for the matrices of the blocks, AdamW for the rest."""
+    learning_rate: float = Field(5e-4, gt=0)
+    """Peak learning rate of AdamW; Muon's is 20 times that. Small studies and batches want less."""
     held_out: float = Field(0.2, gt=0, lt=1)
     """Share of the samples kept for validation."""
     distances: dict[str, Annotated[float, Field(ge=0)]] | None = None
