@@ -122,3 +122,21 @@ def write_samples(path: Path, store: SampleStore, provenance: Mapping[str, str])
 def _lists(offsets: NDArray[np.int64], values: NDArray, kind: pa.DataType) -> pa.ListArray:
     assert offsets[-1] <= np.iinfo(np.int32).max, "too many values for one Arrow list array"
     return pa.ListArray.from_arrays(pa.array(offsets, type=pa.int32()), pa.array(values, type=kind))
+
+
+def places_of(
+    offsets: NDArray[np.int64], rows_B: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return where the entries of some rows lie, row after row, and their numbers [B].
+
+    Parameters
+    ----------
+    offsets
+        Row r has the entries from `offsets[r]` up to `offsets[r + 1]`.
+    rows_B
+        Rows.
+    """
+    starts_B = offsets[rows_B]
+    number_B = offsets[rows_B + 1] - starts_B
+    ends_B = np.cumsum(number_B)
+    return np.arange(number_B.sum()) + np.repeat(starts_B - ends_B + number_B, number_B), number_B

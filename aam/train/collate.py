@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from aam.data.samples import SampleStore
+from aam.data.samples import SampleStore, places_of
 from aam.data.tokens import TokenStore
 from aam.data.vocabulary import PAD
 from aam.model.batch import AsvBlock, Batch, Masked, SampleBlock
@@ -38,14 +38,11 @@ def assemble(
     masker, epoch
         What masks the nucleotides in this epoch; None: nothing is masked.
     """
-    starts_B = store.offsets[rows_B]
-    richness_B = store.offsets[rows_B + 1] - starts_B
-    ends_B = np.cumsum(richness_B)
-    flat = np.arange(ends_B[-1]) + np.repeat(starts_B - ends_B + richness_B, richness_B)
+    flat, richness_B = places_of(store.offsets, rows_B)
     distinct_U, place = np.unique(store.asvs[flat], return_inverse=True)
     blocks, number_U = asv_blocks(tokens, distinct_U, masker=masker, epoch=epoch, bucketed=True)
     samples, order_B = _sample_blocks(
-        number_U[place], store.counts[flat], richness_B, ends_B - richness_B
+        number_U[place], store.counts[flat], richness_B, np.cumsum(richness_B) - richness_B
     )
     return Batch(asvs=blocks, samples=samples, order_B=order_B, distances={}, values={})
 
@@ -79,12 +76,12 @@ def asv_blocks(
     return blocks, number_U
 
 
-def bucket(number: int) -> int:
-    """Return the next number of at most `BITS` binary digits before its zeros.
+def bucket(number: int, bits: int = BITS) -> int:
+    """Return the next number of at most `bits` binary digits before its zeros.
 
     Kernels are made for each shape, compiled ones above all, and kept: few shapes are faster.
     """
-    step = 1 << max(0, number.bit_length() - BITS)
+    step = 1 << max(0, number.bit_length() - bits)
     return -(-number // step) * step
 
 

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch.utils.data import Dataset
 
-from aam.data.samples import SampleStore
+from aam.data.samples import SampleStore, places_of
 from aam.data.tokens import TokenStore
 from aam.model.batch import EMBEDDING, Batch
 from aam.train.collate import assemble
@@ -151,10 +151,7 @@ def parent_shares(
     store: SampleStore, rows_B: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     """Return the K distinct parents of some rows and the share of each in each row [B, K]."""
-    starts_B = store.parent_offsets[rows_B]
-    number_B = store.parent_offsets[rows_B + 1] - starts_B
-    ends_B = np.cumsum(number_B)
-    flat = np.arange(ends_B[-1]) + np.repeat(starts_B - ends_B + number_B, number_B)
+    flat, number_B = places_of(store.parent_offsets, rows_B)
     parents, place = np.unique(store.parents[flat], return_inverse=True)
     share_BK = np.zeros((len(rows_B), len(parents)), np.float32)
     np.add.at(share_BK, (np.repeat(np.arange(len(rows_B)), number_B), place), store.weights[flat])

@@ -12,20 +12,23 @@ import torch
 from numpy.typing import NDArray
 from torch.nn.functional import pad
 
-from aam.data.samples import SampleStore
+from aam.data.samples import SampleStore, places_of
 from aam.data.tokens import TokenStore
 from aam.model.batch import AsvBlock, Batch, SampleBlock
 from aam.model.build import architecture, build_encoder
 from aam.model.encoder import Encoder
 from aam.model.store import load_config, load_part
 from aam.nn.attention import AttentionBackend
-from aam.train.collate import asv_blocks
+from aam.train.collate import asv_blocks, bucket
 from aam.train.devices import Devices
 
 TOKENS_ON_CPU, TOKENS_ON_ACCELERATOR = 1 << 13, 1 << 17
 """Positions of a batch, padding included."""
 SCORES_PER_TOKEN = 1 << 10
 """Pairs of positions that attention compares, per position of a full batch."""
+BITS = 3
+"""Binary digits of shapes (`bucket`): fewer than in training, a quarter of padding at most, because
+a CPU makes and keeps bf16 kernels for every shape, and a table has many."""
 ROWS_PER_BLOCK = 4096
 """Rows that are sorted by richness, and embedded, at a time."""
 ROWS_PER_LOOK = 4096
@@ -128,7 +131,7 @@ def embed_asvs(
 
 def _encoded(encoder: Encoder, tokens_US: torch.Tensor, devices: Devices) -> torch.Tensor:
     """Return embeddings [U, D] of sequences of one length, padded to a rounded number of them."""
-    padded_US = pad(tokens_US, (0, 0, 0, round_up(len(tokens_US)) - len(tokens_US)))
+    padded_US = pad(tokens_US, (0, 0, 0, bucket(len(tokens_US), BITS) - len(tokens_US)))
     block = AsvBlock(padded_US, None).to(devices.device)
     return encoder.encode_asvs(block)[: len(tokens_US)]
 
@@ -137,7 +140,7 @@ def asvs_of(store: SampleStore, rows_R: NDArray[np.int64], number: int) -> NDArr
     """Return which of `number` ASVs some rows of the store have, ascending."""
     has_U = np.zeros(number, bool)
     for first in range(0, len(rows_R), ROWS_PER_LOOK):
-        flat, _ = _flat(store, rows_R[first : first + ROWS_PER_LOOK])
+        flat, _ = places_of(store.offsets, rows_R[first : first + ROWS_PER_LOOK])
         has_U[store.asvs[flat]] = True
     return np.flatnonzero(has_U)
 
@@ -165,24 +168,15 @@ def _batches(
     limit = TOKENS_ON_CPU if device.type == "cpu" else TOKENS_ON_ACCELERATOR
     first = 0
     while first < len(order):
-        longest = round_up(int(size_N[order[first]]))
+        longest = bucket(int(size_N[order[first]]), BITS)
         fitting = min(limit, limit * SCORES_PER_TOKEN // longest) // longest
         number = max(1, _round_down(fitting))
         yield order[first : first + number]
         first += number
 
 
-def round_up(number: int) -> int:
-    """Return the next number whose binary digits behind the first three are zero.
-
-    A CPU makes and keeps bf16 kernels for every shape, so that rounded shapes bound memory. They
-    cost a quarter of padding at most.
-    """
-    return -_round_down(-number)
-
-
 def _round_down(number: int) -> int:
-    unit = 1 << max(0, number.bit_length() - 3)
+    unit = 1 << max(0, number.bit_length() - BITS)
     return number // unit * unit
 
 
@@ -190,8 +184,8 @@ def _sample_block(
     store: SampleStore, rows_B: NDArray[np.int64], place_U: NDArray[np.int64]
 ) -> SampleBlock:
     """Return samples that point to places in a table of ASVs, and rows of padding behind them."""
-    flat, richness_B = _flat(store, rows_B)
-    shape = round_up(len(rows_B)), round_up(int(richness_B.max()))
+    flat, richness_B = places_of(store.offsets, rows_B)
+    shape = bucket(len(rows_B), BITS), bucket(int(richness_B.max()), BITS)
     asv_BA, counts_BA = np.zeros(shape, np.int64), np.zeros(shape, np.float32)
     present_BA = np.zeros(shape, bool)
     present_BA[: len(rows_B)] = np.arange(shape[1]) < richness_B[:, None]
@@ -200,15 +194,3 @@ def _sample_block(
     # Attention to nothing at all is not a number.
     present_BA[len(rows_B) :, 0] = True
     return SampleBlock(*(torch.from_numpy(part) for part in (asv_BA, present_BA, counts_BA)))
-
-
-def _flat(
-    store: SampleStore, rows_B: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return where the ASVs of some rows are in the store, row after row, and their numbers [B]."""
-    starts_B = store.offsets[rows_B]
-    richness_B = store.offsets[rows_B + 1] - starts_B
-    ends_B = np.cumsum(richness_B)
-    return np.arange(richness_B.sum()) + np.repeat(
-        starts_B - ends_B + richness_B, richness_B
-    ), richness_B

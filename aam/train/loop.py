@@ -22,7 +22,7 @@ from aam.train.probe import fit_to_memory, with_splitting
 from aam.train.progress import Progress
 from aam.train.schedule import warmup_cosine
 from aam.train.stopping import EarlyStopping
-from aam.train.watch import Notes, Watch
+from aam.train.watch import Notes, Watch, watching
 from aam.util.errors import InputError
 from aam.util.seeds import seed_of
 
@@ -137,7 +137,7 @@ def fit(
     progress.resume(checkpoints, model, optimizer, devices)
     run = _Run(wrapped, model, optimizer, feed, settings, devices, checkpoints, pace, progress)
     wrapped.train()
-    run.plan_pieces(checkpointing=options.checkpointing)
+    run.plan_pieces(options.recompute)
     try:
         run.go(validation)
     finally:
@@ -161,11 +161,11 @@ class _Run:
     pace: Pace
     progress: Progress
 
-    def plan_pieces(self, *, checkpointing: bool) -> None:
+    def plan_pieces(self, recompute: Recompute) -> None:
         """Choose the pieces of a batch by real steps, unless a checkpoint has them."""
         plan = self.progress.plan
         if plan is None or plan.limit_gb != self.pace.max_memory_gb:
-            limit_gb, recompute = self.pace.max_memory_gb, _recompute(checkpointing=checkpointing)
+            limit_gb = self.pace.max_memory_gb
             plan = fit_to_memory(
                 self.wrapped, self.feed, self.devices, limit_gb, recompute=recompute
             )
@@ -180,7 +180,7 @@ class _Run:
         left = sum(step > progress.step for step in validate_at)
         t_start = t_saved = time.monotonic()
         elapsed_before_s = progress.elapsed_s
-        with Watch(
+        with watching(
             self.pace.name,
             self.pace.notes,
             self.devices.device,
@@ -272,10 +272,6 @@ class _Run:
             f"{self.pace.name}: the time limit came at step {self.progress.step} of {total}; "
             "the checkpoint is written. Hint: run the same command again"
         )
-
-
-def _recompute(*, checkpointing: bool) -> Recompute:
-    return "layers" if checkpointing else "nothing"
 
 
 def train_step(

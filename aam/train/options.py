@@ -3,6 +3,7 @@
 from dataclasses import dataclass, fields
 
 from aam.config.sections.execution import Compile, Optimization
+from aam.model.encoder import Recompute
 from aam.nn.attention import AttentionBackend
 
 
@@ -29,6 +30,11 @@ class StepOptions:
     compile: Compile
     checkpointing: bool
     deterministic: bool
+
+    @property
+    def recompute(self) -> Recompute:
+        """What the backward pass computes again where a batch is not cut."""
+        return "layers" if self.checkpointing else "nothing"
 
 
 LEVELS = {

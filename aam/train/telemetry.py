@@ -4,7 +4,6 @@ import logging
 import sys
 import time
 from collections import deque
-from types import TracebackType
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn
@@ -23,7 +22,7 @@ REDRAWN_EVERY_S = 0.1
 class Reporter:
     """Progress of one run of `total` steps.
 
-    Use it as a context manager, or call `close`: a bar left standing hides the cursor.
+    Close it (`contextlib.closing`): a bar left standing hides the cursor.
 
     Parameters
     ----------
@@ -53,17 +52,6 @@ class Reporter:
         elif done:
             logger.info("%s: all %d steps were done before", name, total)
         self.bar = _bar(name, done, total)
-
-    def __enter__(self) -> "Reporter":
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def estimate_before(self, step_s: float, validation_s: float | None = None) -> None:
         """Say how long the run will take; said after the first steps if it was not called.

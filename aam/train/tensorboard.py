@@ -2,7 +2,6 @@
 
 import logging
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 logger = logging.getLogger(__name__)
@@ -12,7 +11,7 @@ FLUSHED_EVERY_S = 10
 
 
 class CurveWriter:
-    """Write scalars to `folder`; a context manager, or call `close`.
+    """Write scalars to `folder`, until `close`.
 
     A folder that cannot be written, or a missing package `tensorboard`, costs the curves and one
     warning, never the run.
@@ -43,17 +42,6 @@ class CurveWriter:
             )
         except (ImportError, OSError) as error:
             logger.warning("no curves for TensorBoard: %s", error)
-
-    def __enter__(self) -> "CurveWriter":
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def add(self, step: int, name: str, value: float | None) -> None:
         """Add one point.

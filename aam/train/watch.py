@@ -1,16 +1,15 @@
 """Everything that looks at a training run from outside and never changes what it learns."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 
 import torch
 
 from aam.model.batch import Batch
 from aam.train.monitor import Monitor
-from aam.train.profiling import profiled
+from aam.train.profiling import StepProfiler, profiled
 from aam.train.telemetry import Reporter
 from aam.train.tensorboard import CurveWriter
 
@@ -38,55 +37,17 @@ class Notes:
 
 
 class Watch:
-    """Progress lines, curves, measurements and the profile of one run; a context manager.
-
-    Parameters
-    ----------
-    name
-        What is trained.
-    notes
-        What is written.
-    device
-        Where it is trained.
-    done, total
-        Steps done before this start; steps of the whole run.
-    validations
-        Validations still to come.
-    """
+    """What the loop tells of its run, and asks of it; made by `watching`."""
 
     def __init__(
         self,
-        name: str,
-        notes: Notes,
-        device: torch.device,
-        *,
-        done: int,
-        total: int,
-        validations: int,
+        monitor: Monitor,
+        reporter: Reporter,
+        curves: CurveWriter,
+        profiler: StepProfiler,
     ) -> None:
-        self._stack = ExitStack()
-        self._open = lambda: (
-            Monitor(device),
-            Reporter(name, done, total, notes.every_s, validations),
-            CurveWriter(_below(notes.folder, "tensorboard") if notes.tensorboard else None, done),
-            profiled(_below(notes.folder, "profile"), notes.profile_steps, done),
-        )
-
-    def __enter__(self) -> "Watch":
-        monitor, reporter, curves, profiler = self._open()
-        self._monitor = self._stack.enter_context(monitor)
-        self._reporter = self._stack.enter_context(reporter)
-        self._curves = self._stack.enter_context(curves)
-        self._profiler = self._stack.enter_context(profiler)
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._stack.__exit__(kind, error, traceback)
+        self._monitor, self._reporter = monitor, reporter
+        self._curves, self._profiler = curves, profiler
 
     def expect(self, step_s: float) -> None:
         """Say how long the run will take, from the seconds of one step."""
@@ -123,6 +84,36 @@ class Watch:
     def summary(self) -> dict[str, float | None]:
         """Return means and peaks of this start of the run."""
         return self._monitor.summary()
+
+
+@contextmanager
+def watching(
+    name: str, notes: Notes, device: torch.device, *, done: int, total: int, validations: int
+) -> Iterator[Watch]:
+    """Yield progress lines, curves, measurements and the profile of one run.
+
+    Parameters
+    ----------
+    name
+        What is trained.
+    notes
+        What is written.
+    device
+        Where it is trained.
+    done, total
+        Steps done before this start; steps of the whole run.
+    validations
+        Validations still to come.
+    """
+    reporter = Reporter(name, done, total, notes.every_s, validations)
+    curves = CurveWriter(_below(notes.folder, "tensorboard") if notes.tensorboard else None, done)
+    with (
+        closing(reporter),
+        closing(curves),
+        Monitor(device) as monitor,
+        profiled(_below(notes.folder, "profile"), notes.profile_steps, done) as profiler,
+    ):
+        yield Watch(monitor, reporter, curves, profiler)
 
 
 def _below(folder: Path | None, name: str) -> Path | None:

@@ -140,7 +140,7 @@ def test_pretraining_leaves_a_model_and_no_scratch_files(pretrained):
 
 
 def test_two_runs_give_the_same_bytes(study, pretrained, tmp_path):
-    again = run_pretraining(study, tmp_path, workers=2, checkpoint_every_s=0.0)
+    again = run_pretraining(study, tmp_path, checkpoint_every_s=0.0)
     for name in ("pairs", "embeddings", "asvs", "model/model.safetensors", "model/config.json"):
         here, there = (outputs["model"].parent / name for outputs in (again, pretrained))
         assert here.read_bytes() == there.read_bytes(), name

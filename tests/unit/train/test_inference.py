@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from aam.model.predictor import Predictor
 from aam.model.target import Target
 from aam.train import inference
-from aam.train.collate import assemble
+from aam.train.collate import assemble, bucket
 from aam.train.inference import (
     asv_batches,
     asvs_of,
@@ -15,10 +15,14 @@ from aam.train.inference import (
     embed_samples,
     embedded_blocks,
     load_encoder,
-    round_up,
     sample_batches,
 )
 from aam.util.errors import InputError
+
+
+def rounded_up(number: int) -> int:
+    return bucket(number, inference.BITS)
+
 
 ROWS = np.array([6, 1, 19, 6, 11, 0, 8])
 CPU = torch.device("cpu")
@@ -90,21 +94,21 @@ def test_batches_hold_every_row_once_richest_first_and_fit(tiny, limit, scores, 
     richness = np.diff(store.offsets)[rows]
     assert (np.diff(richness[order]) <= 0).all()
     for members in batches:
-        width = round_up(int(richness[members].max()))
+        width = rounded_up(int(richness[members].max()))
         if len(members) > 1:
             assert len(members) * width <= limit
             assert len(members) * width**2 <= limit * scores
     for members in batches[:-1]:
-        width, more = round_up(int(richness[members].max())), 1.5 * len(members) + 1
+        width, more = rounded_up(int(richness[members].max())), 1.5 * len(members) + 1
         assert more * width > limit or more * width**2 > limit * scores
 
 
 @given(st.integers(1, 10**6))
 def test_a_rounded_number_has_three_binary_digits_and_is_near(number):
-    rounded = round_up(number)
+    rounded = rounded_up(number)
     assert number <= rounded <= max(number, 1.25 * number)
     assert bin(rounded)[5:].count("1") == 0
-    assert round_up(rounded) == rounded
+    assert rounded_up(rounded) == rounded
 
 
 def test_few_shapes_reach_the_model(mixed_lengths, new_encoder, devices, monkeypatch):
@@ -120,7 +124,7 @@ def test_few_shapes_reach_the_model(mixed_lengths, new_encoder, devices, monkeyp
         embed_samples(encoder, mixed_lengths.store, mixed_lengths.tokens, rows, devices)
     for kind, *sizes in shapes:
         rounded = sizes if kind == "samples" else sizes[:1]
-        assert [round_up(size) for size in rounded] == rounded, (kind, sizes)
+        assert [rounded_up(size) for size in rounded] == rounded, (kind, sizes)
 
 
 def test_asvs_are_batched_by_their_patches_longest_first(mixed_lengths, monkeypatch):

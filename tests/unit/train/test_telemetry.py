@@ -4,6 +4,7 @@ import io
 import logging
 import re
 import sys
+from contextlib import closing
 from types import SimpleNamespace
 
 import pytest
@@ -153,7 +154,7 @@ def test_validations_do_not_slow_the_steps_but_count_for_what_is_left(clock, sai
 
 def test_a_terminal_shows_a_bar_with_pace_and_time_left(clock, said, open_terminal):
     terminal = open_terminal()
-    with Reporter("pretraining", 0, 100, every_s=0) as reporter:
+    with closing(Reporter("pretraining", 0, 100, every_s=0)) as reporter:
         steps(reporter, clock, 40, 2, samples=64)
     screen = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", terminal.getvalue())
     last = [line for line in re.split(r"[\r\n]+", screen) if "pretraining" in line][-1]
@@ -166,7 +167,7 @@ def test_a_run_that_breaks_gives_the_terminal_back(clock, open_terminal):
     terminal = open_terminal()
 
     def broken() -> None:
-        with Reporter("pretraining", 0, 10, every_s=1):
+        with closing(Reporter("pretraining", 0, 10, every_s=1)):
             assert "\x1b[?25l" in terminal.getvalue()
             raise KeyError
 
@@ -179,6 +180,6 @@ def test_a_run_that_breaks_gives_the_terminal_back(clock, open_terminal):
 def test_no_bar_is_drawn_into_a_file(clock, monkeypatch):
     monkeypatch.setattr(sys, "stderr", io.StringIO())
     monkeypatch.setenv("FORCE_COLOR", "1")
-    with Reporter("pretraining", 0, 10, every_s=1) as reporter:
+    with closing(Reporter("pretraining", 0, 10, every_s=1)) as reporter:
         steps(reporter, clock, 10, 1)
         assert sys.stderr.getvalue() == ""

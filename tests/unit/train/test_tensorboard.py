@@ -2,6 +2,7 @@
 
 import logging
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ def curves(folder: Path) -> dict[str, list[tuple[int, float]]]:
 
 
 def test_points_are_written_and_missing_ones_left_out(tmp_path):
-    with CurveWriter(tmp_path / "new" / "folder", 0) as writer:
+    with closing(CurveWriter(tmp_path / "new" / "folder", 0)) as writer:
         writer.add(1, "train/loss", 3.0)
         writer.add(2, "train/loss", 2.5)
         writer.add(2, "system/gpu_power_w", None)
@@ -33,10 +34,10 @@ def test_points_are_written_and_missing_ones_left_out(tmp_path):
 
 @pytest.mark.parametrize("first_step", [0, 1, 4, 6])
 def test_a_resumed_run_has_one_curve(tmp_path, first_step):
-    with CurveWriter(tmp_path, 0) as writer:
+    with closing(CurveWriter(tmp_path, 0)) as writer:
         for step in range(1, 7):
             writer.add(step, "train/loss", 1.0)
-    with CurveWriter(tmp_path, first_step) as writer:
+    with closing(CurveWriter(tmp_path, first_step)) as writer:
         for step in range(first_step + 1, 10):
             writer.add(step, "train/loss", 2.0)
     expected = [(step, 1.0 if step <= first_step else 2.0) for step in range(1, 10)]
@@ -45,10 +46,10 @@ def test_a_resumed_run_has_one_curve(tmp_path, first_step):
 
 def test_a_new_run_takes_the_place_of_an_older_one_and_of_nothing_else(tmp_path):
     (tmp_path / "mine.txt").write_text("")
-    with CurveWriter(tmp_path, 0) as writer:
+    with closing(CurveWriter(tmp_path, 0)) as writer:
         writer.add(1, "train/loss", 1.0)
         writer.add(2, "train/faith_pd_loss", 1.0)
-    with CurveWriter(tmp_path, 0) as writer:
+    with closing(CurveWriter(tmp_path, 0)) as writer:
         writer.add(3, "train/loss", 2.0)
     assert curves(tmp_path) == {"train/loss": [(3, 2.0)]}
     assert len(list(tmp_path.iterdir())) == 2
@@ -56,7 +57,7 @@ def test_a_new_run_takes_the_place_of_an_older_one_and_of_nothing_else(tmp_path)
 
 def test_without_a_folder_nothing_is_written(tmp_path, monkeypatch, caplog):
     monkeypatch.chdir(tmp_path)
-    with CurveWriter(None, 0) as writer:
+    with closing(CurveWriter(None, 0)) as writer:
         writer.add(1, "train/loss", 3.0)
     assert list(tmp_path.iterdir()) == []
     assert caplog.records == []
@@ -64,7 +65,7 @@ def test_without_a_folder_nothing_is_written(tmp_path, monkeypatch, caplog):
 
 def test_without_the_package_there_is_one_warning(tmp_path, monkeypatch, caplog):
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
-    with CurveWriter(tmp_path / "curves", 0) as writer:
+    with closing(CurveWriter(tmp_path / "curves", 0)) as writer:
         writer.add(1, "train/loss", 3.0)
         writer.add(2, "train/loss", 3.0)
     assert [record.levelno for record in caplog.records] == [logging.WARNING]
@@ -73,7 +74,7 @@ def test_without_the_package_there_is_one_warning(tmp_path, monkeypatch, caplog)
 
 def test_a_folder_that_cannot_be_made_costs_the_curves_only(tmp_path, caplog):
     (tmp_path / "file").write_text("")
-    with CurveWriter(tmp_path / "file", 0) as writer:
+    with closing(CurveWriter(tmp_path / "file", 0)) as writer:
         writer.add(1, "train/loss", 3.0)
     assert [record.levelno for record in caplog.records] == [logging.WARNING]
 
@@ -82,7 +83,7 @@ def test_a_full_disk_costs_the_curves_only(tmp_path, monkeypatch, caplog):
     def full(*arguments) -> None:
         raise OSError("no space left on device")
 
-    with CurveWriter(tmp_path, 0) as writer:
+    with closing(CurveWriter(tmp_path, 0)) as writer:
         writer.add(1, "train/loss", 3.0)
         monkeypatch.setattr(SummaryWriter, "add_scalar", full)
         writer.add(2, "train/loss", 3.0)
