@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import pad
+from torch.nn.functional import embedding, pad
 from torch.utils.checkpoint import checkpoint
 
 from aam.model.batch import AsvBlock, Batch, Masked, SampleBlock
@@ -89,7 +89,8 @@ class AsvEncoder(nn.Module):
             x_UTD = _layer(self, block, x_UTD, rotary=rotary, backend=backend)
         if masked is None:
             return self.pooling(x_UTD), None
-        return self.pooling(x_UTD), x_UTD[masked.asv_M, masked.position_M // self.patch_bp]
+        row_M = masked.asv_M * patches + masked.position_M // self.patch_bp
+        return self.pooling(x_UTD), embedding(row_M, x_UTD.flatten(0, 1))
 
     def _one_hot(self, tokens_US: Tensor) -> Tensor:
         """Return [U, T, P * vocabulary]: a matrix product then serves as the embedding."""
@@ -119,7 +120,8 @@ class SampleEncoder(nn.Module):
         features_BA2 = torch.stack(
             [torch.log1p(block.counts_BA) / 2, torch.sqrt(block.counts_BA / reads_B1) * 4], dim=-1
         )
-        x_BAD = asv_UD[block.asv_BA] + self.abundance(features_BA2)
+        # Unlike indexing, its gradient is summed in one order, whatever the number of threads.
+        x_BAD = embedding(block.asv_BA, asv_UD) + self.abundance(features_BA2)
         for layer in self.blocks:
             x_BAD = _layer(self, layer, x_BAD, present_BS=block.present_BA, backend=backend)
         return self.pooling(x_BAD, block.present_BA)

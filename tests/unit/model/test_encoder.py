@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from aam.data.tokens import TokenStore
 from aam.data.vocabulary import PAD
+from aam.model.batch import SampleBlock
 from aam.model.build import set_dropout
 from aam.model.encoder import AsvEncoder
 from aam.train import collate
@@ -199,3 +200,22 @@ def test_weights_do_not_depend_on_the_global_generator(new_encoder):
     assert all(
         torch.equal(value, first[name]) for name, value in new_encoder(20).state_dict().items()
     )
+
+
+def test_gradients_are_the_same_bits_at_every_run_on_several_threads(new_encoder):
+    """Many samples share an ASV: what they send back has to be added up in one order."""
+    rng = torch.Generator().manual_seed(0)
+    encoder, found = new_encoder(20, width=64), []
+    asv_BA = torch.randint(0, 40, (64, 120), generator=rng)
+    block = SampleBlock(asv_BA, torch.ones_like(asv_BA, dtype=torch.bool), torch.ones(64, 120))
+    asv_UD = torch.randn(40, 64, generator=rng, requires_grad=True)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        for _ in range(6):
+            encoder.sample(asv_UD, block, "auto").square().sum().backward()
+            found.append(asv_UD.grad)
+            asv_UD.grad = None
+    finally:
+        torch.set_num_threads(threads)
+    assert all(torch.equal(grad, found[0]) for grad in found)
