@@ -7,7 +7,13 @@ from pydantic import Field, field_validator
 from aam.config.sections.base import Section
 
 Metric = Literal[
-    "unweighted", "weighted_normalized", "weighted_unnormalized", "generalized", "faith_pd"
+    "unweighted",
+    "weighted_normalized",
+    "weighted_unnormalized",
+    "generalized",
+    "bray_curtis",
+    "robust_aitchison",
+    "faith_pd",
 ]
 
 
@@ -30,7 +36,7 @@ class Tokens(Section):
 
 
 class Unifrac(Section):
-    """Distances between samples, and Faith's phylogenetic diversity."""
+    """Distances between samples, with and without the tree, and Faith's phylogenetic diversity."""
 
     metrics: list[Metric] = Field(["unweighted"], min_length=1)
     """Metrics to compute; pretraining learns those it names in `pretraining.distances`."""

@@ -1,10 +1,13 @@
 """Targets from the sample metadata, their folds, and tables to predict for."""
 
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
 from aam.config.sections.base import Override, Section
+
+
+Transform = Literal["none", "minmax", "zscore", "log", "log_zscore", "quantile"]
 
 
 class Folds(Section):
@@ -18,6 +21,9 @@ class Folds(Section):
     """Metadata column whose samples stay together, a host for instance."""
     stratified: bool = False
     """Keep the shares of the classes alike in all folds."""
+    test: float = Field(0.0, ge=0, lt=1)
+    """Share of the samples, whole groups of them, that no fold has: they are predicted by the models of
+    all folds and scored apart."""
     seed: int = 0
     """Seed of the draw."""
 
@@ -31,20 +37,38 @@ class Folds(Section):
 
 
 class Task(Section):
-    """One column to predict."""
+    """What to predict: a column, or several numbers at once."""
 
     dataset: str
     """Name under `datasets`."""
-    column: str
-    """Metadata column to predict; samples without a value are left out."""
-    kind: Literal["regression", "classification"]
-    """regression: a number; classification: one of several classes."""
+    column: str | Annotated[list[str], Field(min_length=1)]
+    """Metadata column to predict, or several of numbers; samples without a value in each are left
+    out."""
+    kind: Literal["regression", "classification", "ordinal"]
+    """regression: a number; classification: one of several classes; ordinal: one of several classes
+    that have an order."""
+    classes: list[str] | None = None
+    """Classes of an ordinal target, the lowest first."""
+    transform: Transform = "zscore"
+    """What a number is turned into for training; predictions are turned back. log is log(1 + x), quantile
+    the normal deviate of the rank."""
+    transform_by: str | None = None
+    """Metadata column: the z-score is taken within each of its categories."""
+    bounds: tuple[float | None, float | None] = (None, None)
+    """Least and largest number that is predicted; null: no bound."""
+    condition: list[str] = []
+    """Metadata columns of categories that the model is told, beside the sample."""
     folds: Folds
     """Cross-validation."""
     report_by: list[str] = []
     """Metadata columns; the metrics are reported for each of their values too."""
     finetuning: Override = {}
     """Keys of `finetuning` for this task alone."""
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns to predict."""
+        return [self.column] if isinstance(self.column, str) else list(self.column)
 
     @model_validator(mode="after")
     def _stratified_by_class(self) -> Self:
@@ -53,6 +77,30 @@ class Task(Section):
                 "got folds.stratified with kind regression; expected it with classification "
                 "alone: remove folds.stratified, or set the kind to classification"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _keys_of_the_kind(self) -> Self:
+        if self.kind != "regression":
+            given = [
+                key
+                for key in ("transform", "transform_by", "bounds")
+                if getattr(self, key) != type(self).model_fields[key].default
+            ]
+            if given or len(self.columns) > 1:
+                what = ", ".join(f"`{key}`" for key in given) or "several columns"
+                raise ValueError(f"got {what} with kind {self.kind}; expected them with regression")
+        if (self.classes is not None) != (self.kind == "ordinal"):
+            raise ValueError("give `classes`, the lowest first, with kind ordinal and only there")
+        if self.transform_by is not None and self.transform != "zscore":
+            raise ValueError("`transform_by` goes with transform zscore")
+        low, high = self.bounds
+        if low is not None and high is not None and low >= high:
+            raise ValueError(f"got bounds {low}, {high}; expected the least first")
+        for key in ("columns", "classes", "condition"):
+            names = getattr(self, key) or []
+            if len(set(names)) < len(names):
+                raise ValueError(f"got a name twice in {names}")
         return self
 
 
@@ -65,6 +113,8 @@ class Prediction(Section):
     """Feature table, relative to `data_dir`."""
     sequences: str | None = None
     """FASTA or .qza, where the feature IDs are not sequences."""
+    metadata: str | None = None
+    """QIIME 2 metadata with the categories of `condition` and `transform_by`; null: all unknown."""
     tasks: list[str] = Field(min_length=1)
     """Tasks whose models are applied."""
 
@@ -72,6 +122,7 @@ class Prediction(Section):
     def _one_source(self) -> Self:
         if (self.simulated is None) == (self.table is None):
             raise ValueError("give either `simulated` or `table`, not both and not neither")
-        if self.simulated is not None and self.sequences is not None:
-            raise ValueError("`sequences` goes with `table`: simulated features are sequences")
+        for key in ("sequences", "metadata"):
+            if self.simulated is not None and getattr(self, key) is not None:
+                raise ValueError(f"`{key}` goes with `table`: simulated newcomers need none")
         return self
