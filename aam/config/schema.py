@@ -84,6 +84,8 @@ def _type(node: dict[str, Any]) -> str:
         return ", ".join(f"`{value}`" for value in node["enum"])
     if "const" in node:
         return f"`{node['const']}`"
+    if "prefixItems" in node:
+        return f"[{', '.join(_type(item) for item in node['prefixItems'])}]"
     if node.get("type") == "array":
         return f"list of {_type(node['items'])}"
     values = node.get("additionalProperties")

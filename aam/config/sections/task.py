@@ -6,7 +6,6 @@ from pydantic import Field, model_validator
 
 from aam.config.sections.base import Override, Section
 
-
 Transform = Literal["none", "minmax", "zscore", "log", "log_zscore", "quantile"]
 
 
@@ -22,8 +21,8 @@ class Folds(Section):
     stratified: bool = False
     """Keep the shares of the classes alike in all folds."""
     test: float = Field(0.0, ge=0, lt=1)
-    """Share of the samples, whole groups of them, that no fold has: they are predicted by the models of
-    all folds and scored apart."""
+    """Share of the samples, whole groups of them, that no fold has: they are predicted by the
+    models of all folds and scored apart."""
     seed: int = 0
     """Seed of the draw."""
 
@@ -50,8 +49,8 @@ class Task(Section):
     classes: list[str] | None = None
     """Classes of an ordinal target, the lowest first."""
     transform: Transform = "zscore"
-    """What a number is turned into for training; predictions are turned back. log is log(1 + x), quantile
-    the normal deviate of the rank."""
+    """What a number is turned into for training; predictions are turned back. log is log(1 + x),
+    quantile the normal deviate of the rank."""
     transform_by: str | None = None
     """Metadata column: the z-score is taken within each of its categories."""
     bounds: tuple[float | None, float | None] = (None, None)

@@ -99,26 +99,28 @@ class Finetuning(Training):
     layer_decay: float = Field(1.0, gt=0, le=1)
     """Learning rate of a block in units of that of the block above it."""
     inductive: bool = False
-    """Pretrain an encoder per fold without the samples of that fold; false: one for all, which has seen
-    every sample, though no label."""
+    """Pretrain an encoder per fold without the samples of that fold; false: one for all, which has
+    seen every sample, though no label."""
     head: Head = "mlp"
     """What predicts from an embedding: one layer, two, or two beside one."""
     loss: Loss | None = None
     """null: huber for numbers, cross_entropy for classes. quantile predicts five quantiles."""
     asymmetry: float = Field(0.5, gt=0, lt=1)
-    """Weight of predictions that are too low in the asymmetric loss; those too high have the rest."""
+    """Weight of predictions that are too low in the asymmetric loss; those too high have the
+    rest."""
     class_weights: bool = False
     """Weight the classes so that each counts alike."""
     label_smoothing: float = Field(0.0, ge=0, lt=1)
     """Share of every label that is spread over all classes."""
     fusion: Fusion = "concat"
-    """How the categories of `condition` meet the sample: beside its embedding, added to it, by gates, as queries
-    to its ASVs, or as a scale and a shift of the output."""
+    """How the categories of `condition` meet the sample: beside its embedding, added to it, by
+    gates, as queries to its ASVs, or as a scale and a shift of the output."""
     asv_dropout: float = Field(0.0, ge=0, lt=1)
     """Share of the ASVs that are left out of each sample, anew in every step."""
     count_weight: float = Field(0.0, ge=0)
     """Weight of a second task: the reads of each ASV, hidden from the encoder for some of them."""
     weight_average: float = Field(0.0, ge=0, lt=1)
-    """Decay per step of a running mean of the weights that ends as the model; 0: the last weights."""
+    """Decay per step of a running mean of the weights that ends as the model; 0: the last
+    weights."""
     models: int = Field(1, ge=1)
     """Models per fold, of different seeds; their predictions are averaged."""
