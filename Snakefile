@@ -35,6 +35,7 @@ include: "workflow/rules/augment.smk"
 include: "workflow/rules/pretrain.smk"
 include: "workflow/rules/finetune.smk"
 include: "workflow/rules/predict.smk"
+include: "workflow/rules/explain.smk"
 include: "workflow/rules/benchmark.smk"
 include: "workflow/rules/figures.smk"
 include: "workflow/rules/summary.smk"
@@ -48,6 +49,7 @@ localrules:
     plot_rarefaction,
     plot_pretraining,
     plot_task,
+    plot_importance,
     plot_speed,
     plot_accuracy,
     plot_scaling,

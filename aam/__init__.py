@@ -1,3 +1,33 @@
 """Attention All Microbes: learning from microbiome tables."""
 
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from aam.api import Model
+
 __version__ = "0.1.0"
+
+
+def load(directory: str | Path) -> "Model":
+    """Rebuild fine-tuned models, to predict other tables (see `aam.api.Model`).
+
+    Parameters
+    ----------
+    directory
+        The model directory of a task, `results/<dataset>/finetune/<model>/<task>/model`.
+
+    Raises
+    ------
+    InputError
+        When the directory holds no fine-tuned models, or one of its parts is missing or damaged.
+
+    Examples
+    --------
+    >>> model = aam.load("results/oral/finetune/base/age/model")  # doctest: +SKIP
+    >>> model.predict("table.biom")  # doctest: +SKIP
+    """
+    # Here, because it takes torch: the workflow and the importers do without it.
+    from aam.api import Model
+
+    return Model.load(directory)

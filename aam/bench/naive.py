@@ -38,9 +38,9 @@ class NaiveFeed(Feed):
     copies: bool = True
     asvs_per_sample: int | None = 1024
 
-    def assemble(self, rows_B: NDArray[np.int64], epoch: int) -> Batch:
+    def assemble(self, rows_B: NDArray[np.int64], step: int) -> Batch:
         """Return the batch of some rows."""
-        batch = super().assemble(rows_B, epoch)
+        batch = super().assemble(rows_B, step)
         if self.asvs_per_sample is not None:
             batch = pad_samples(batch, self.asvs_per_sample)
         if not self.copies:

@@ -5,9 +5,14 @@ A key that is absent from a slice cannot make its stage stale.
 
 from typing import Any
 
+from aam.config.sections.training import Finetuning
 from aam.config.tree import Config, resolved
 
 Slice = dict[str, Any]
+TREELESS = ("bray_curtis", "robust_aitchison")
+"""Metrics that UniFrac's engines have no part in."""
+EXPLAINED = {"samples": 64, "checked": 16}
+"""Held-out samples of a fold that are explained, and those whose ASVs are also removed singly."""
 
 
 def simulate(config: Config, dataset: str) -> Slice:
@@ -36,6 +41,8 @@ def tokenize(config: Config, dataset: str) -> Slice:
 def unifrac(config: Config, dataset: str, metric: str) -> Slice:
     """Return the settings of one metric; the list of metrics is not part of it."""
     section = resolved(config, "unifrac", dataset=dataset)
+    if metric in TREELESS:
+        return {"metric": metric, "checked_pairs": section.checked_pairs}
     keys = {"engine", "partitions", "checked_pairs"} | (
         {"alpha"} if metric == "generalized" else set()
     )
@@ -77,15 +84,22 @@ def _architecture(config: Config, model: str) -> Slice:
 
 
 def folds(config: Config, task: str) -> Slice:
-    """Return column, kind and folds of a task."""
-    section = config.tasks[task].plain()
-    return {key: section[key] for key in ("column", "kind", "folds")}
+    """Return what a task predicts, its folds, and the metadata that its model is told."""
+    section = config.tasks[task]
+    told = [*section.condition, *filter(None, [section.transform_by])]
+    return {
+        "columns": section.columns,
+        "kind": section.kind,
+        "classes": section.classes,
+        "categories": list(dict.fromkeys(told)),
+        "folds": section.folds.plain(),
+    }
 
 
 def baselines(config: Config, task: str) -> Slice:
-    """Return the kind of target and the seed of the folds."""
+    """Return the kind of target, its classes and the seed of the folds."""
     section = config.tasks[task]
-    return {"kind": section.kind, "seed": section.folds.seed}
+    return {"kind": section.kind, "classes": section.classes, "seed": section.folds.seed}
 
 
 def finetune(config: Config, dataset: str, model: str, task: str) -> Slice:
@@ -99,13 +113,14 @@ def finetune(config: Config, dataset: str, model: str, task: str) -> Slice:
     return {
         "names": {"dataset": dataset, "model": model, "task": task},
         "kind": section.kind,
-        "column": section.column,
+        "columns": section.columns,
+        **{
+            key: section.plain()[key]
+            for key in ("classes", "transform", "transform_by", "bounds", "condition")
+        },
         "finetuning": training.plain(),
         "optimization": config.optimization.plain(),
-        "rarefaction": {
-            key: getattr(resolved(config, "rarefaction", dataset=dataset), key)
-            for key in ("depth", "seed")
-        },
+        "rarefaction": resolved(config, "rarefaction", dataset=dataset).plain(),
         **scratch,
     }
 
@@ -117,10 +132,26 @@ def score(config: Config, dataset: str, model: str, task: str) -> Slice:
     return {
         "names": {"dataset": dataset, "model": model, "task": task},
         "kind": section.kind,
+        "classes": section.classes,
         "encoder": training.encoder,
         "start": training.start,
+        "evaluation": evaluation(training),
         "report_by": section.plain()["report_by"],
     }
+
+
+def evaluation(training: Finetuning) -> str:
+    """Return whether the encoder has seen the samples that it is scored on, without their labels.
+
+    An encoder from scratch sees the samples of training alone.
+    """
+    unseen = training.inductive or training.start == "scratch"
+    return "inductive" if unseen else "transductive"
+
+
+def explain(config: Config, task: str) -> Slice:
+    """Return how many samples of a fold are explained, and the seed of their choice."""
+    return {**EXPLAINED, "seed": config.tasks[task].folds.seed}
 
 
 def plot_rarefaction(config: Config, dataset: str) -> Slice:

@@ -55,6 +55,58 @@ def held_out(sample_ids: Sequence[str], share: float, seed: int) -> NDArray[np.b
     return mask
 
 
+def held_out_groups(
+    sample_ids: Sequence[str],
+    share: float,
+    seed: int,
+    *,
+    classes: Sequence[str] | None = None,
+    groups: Sequence[str] | None = None,
+) -> NDArray[np.bool_]:
+    """Return which samples are held out for testing, in whole groups.
+
+    Groups are gone through in the order of the digests of (seed, group). One is taken where that
+    brings the number of samples taken of each class nearer to the share of the class, by the
+    squared differences over the wanted numbers. The choice depends on the set of samples, never
+    on their order.
+
+    Parameters
+    ----------
+    sample_ids
+        IDs of N samples, all different.
+    share
+        Share of the samples to hold out.
+    seed
+        Seed of the choice.
+    classes
+        Class of each sample, to keep the shares of the classes alike on both sides; None: one.
+    groups
+        Group of each sample; None: each sample by itself.
+
+    Returns
+    -------
+    numpy.ndarray
+        bool [N]; all False where even the smallest group is too large.
+    """
+    group_rows, names = pd.factorize(np.array(sample_ids if groups is None else groups, object))
+    class_rows, kinds = pd.factorize(
+        np.array(classes if classes is not None else [""] * len(sample_ids), object)
+    )
+    sizes_GC = np.zeros((len(names), len(kinds)))
+    np.add.at(sizes_GC, (group_rows, class_rows), 1)
+    wanted_C = share * sizes_GC.sum(axis=0)
+    missing_C = wanted_C.copy()
+    is_chosen = np.zeros(len(names), dtype=np.bool_)
+    for group in sorted(
+        range(len(names)), key=lambda g: (seed_of("test", seed, names[g]), names[g])
+    ):
+        after_C = missing_C - sizes_GC[group]
+        if (after_C**2 / wanted_C).sum() < (missing_C**2 / wanted_C).sum():
+            missing_C = after_C
+            is_chosen[group] = True
+    return is_chosen[group_rows]
+
+
 def natural_key(text: str) -> tuple[tuple[str, int], ...]:
     """Return a sorting key that puts `fold2` before `fold10`, and `9` before `10`."""
     parts = re.split(r"([0-9]+)", text)
@@ -132,14 +184,22 @@ def assign_folds(
     return folds
 
 
+OBSERVED = "observed:"
+"""Prefix of the columns that hold one of several targets."""
+
+CATEGORY = "category:"
+"""Prefix of the columns that hold a category of the metadata."""
+
+
 def read_folds(path: Path) -> pd.DataFrame:
     """Read the folds of a task.
 
     Returns
     -------
     pandas.DataFrame
-        Index `sample-id`; columns `fold` (int), `observed` (str) and `group` (str, empty without
-        groups).
+        Index `sample-id`; `fold` (int, -1: held out for testing), and as text `observed`, `group`
+        (empty without groups), `observed:<column>` where there are several targets, and
+        `category:<column>` (empty where missing).
     """
     frame = pd.read_csv(path, sep="\t", dtype=str, na_filter=False).set_index("sample-id")
     return frame.astype({"fold": np.int64})

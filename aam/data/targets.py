@@ -1,6 +1,7 @@
-"""The column of the metadata that a task predicts, checked."""
+"""The columns of the metadata that a task predicts, checked."""
 
 import difflib
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
@@ -34,6 +35,53 @@ def metadata_column(metadata: pd.DataFrame, column: str) -> pd.Series:
         f"one of the metadata's columns, {first_names(names, limit=20)}",
         hint,
     )
+
+
+def observed_values(
+    metadata: pd.DataFrame, kind: str, columns: Sequence[str], classes: Sequence[str] | None = None
+) -> pd.DataFrame:
+    """Return the values of all targets, without the samples that lack one of them.
+
+    Parameters
+    ----------
+    metadata
+        Text per sample and column, null where missing.
+    kind
+        regression, classification or ordinal.
+    columns
+        Names of the targets; more than one only for numbers.
+    classes
+        Classes of an ordinal target.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A column per target: float64 for numbers, else text.
+
+    Raises
+    ------
+    InputError
+        If a target cannot be predicted, or the targets have no varied samples in common.
+    """
+    if kind == "regression":
+        read = [observed_numbers(metadata, column) for column in columns]
+    elif kind == "ordinal":
+        assert classes is not None, "an ordinal target has classes"
+        read = [observed_levels(metadata, column, classes) for column in columns]
+    else:
+        read = [observed_classes(metadata, column) for column in columns]
+    values = pd.concat(read, axis=1, join="inner")
+    values = values.loc[metadata.index[metadata.index.isin(values.index)]]
+    if not len(values):
+        raise problem(
+            f"metadata columns {', '.join(repr(column) for column in columns)}",
+            "no sample that has a value in each of them",
+            "samples that have all the targets",
+            "make a task of each column, or fill in the metadata",
+        )
+    for column in columns:
+        _varied(values[column], column)
+    return values
 
 
 def observed_numbers(metadata: pd.DataFrame, column: str) -> pd.Series:
@@ -93,6 +141,40 @@ def observed_classes(metadata: pd.DataFrame, column: str) -> pd.Series:
         If values are missing everywhere, or all the same.
     """
     return _varied(_given(metadata, column), column)
+
+
+def observed_levels(metadata: pd.DataFrame, column: str, classes: Sequence[str]) -> pd.Series:
+    """Return the classes of an ordinal target, without the samples that have none.
+
+    Parameters
+    ----------
+    metadata
+        Text per sample and column, null where missing.
+    column
+        Name of the target.
+    classes
+        All classes that there may be.
+
+    Returns
+    -------
+    pandas.Series
+        Text, of two classes at least.
+
+    Raises
+    ------
+    InputError
+        If values are missing everywhere, all the same, or none of the classes.
+    """
+    values = observed_classes(metadata, column)
+    others = sorted(set(values) - set(classes))
+    if others:
+        raise problem(
+            f"metadata column '{column}'",
+            f"values that are no class of the task: {first_names(map(repr, others))}",
+            f"one of its classes, {first_names(map(repr, classes), limit=20)}",
+            "put them into the task's classes, in their order, or empty these cells",
+        )
+    return values
 
 
 def _given(metadata: pd.DataFrame, column: str) -> pd.Series:

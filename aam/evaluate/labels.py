@@ -15,19 +15,54 @@ SCORES = {
     "macro_f1": "macro F1",
     "mcc": "MCC",
     "roc_auc": "ROC AUC",
+    "brier": "Brier score",
+    "ece": "calibration error",
+    "mae_ranks": "MAE in ranks",
+    "quadratic_kappa": "quadratic κ",
 }
 
 BASELINES = {
     "median": "training median",
     "majority": "commonest class",
     "random_forest": "random forest",
+    "gradient_boosting": "gradient boosting",
+    "elastic_net": "elastic net on CLR",
+    "svm_unifrac": "SVM on UniFrac",
     "knn_unifrac": "kNN on UniFrac",
+    "stacked": "stacked",
 }
+
+EVALUATION = {
+    "transductive": "Transductive: pretraining saw every sample, though no label.",
+    "inductive": "Inductive: no model saw any of the samples that it predicts.",
+}
+
+TESTS = {
+    "corrected_t_p": "corrected t-test over folds",
+    "wilcoxon_folds_p": "Wilcoxon over folds",
+    "wilcoxon_samples_p": "Wilcoxon over samples",
+    "mcnemar_p": "McNemar over samples",
+}
+"""Paired tests, in the order in which they are told."""
 
 
 def row_label(name: str, role: str) -> str:
     """Return the label of a model (its name) or of a baseline."""
     return BASELINES.get(name, name) if role == "baseline" else name
+
+
+def interval(value: float | None, low: float | None, high: float | None) -> str:
+    """Return a score with its interval, or alone where there is none."""
+    if low is None or high is None or low != low or high != high:
+        return score(value)
+    return f"{score(value)} [{score(low)}, {score(high)}]"
+
+
+def p_value(value: float | None) -> str:
+    """Return `p = 0.032`, `p < 0.0001`, or a dash for none."""
+    if value is None:
+        return "–"
+    return "p < 0.0001" if value < 1e-4 else f"p = {value:.2g}"
 
 
 def plain(name: str) -> str:

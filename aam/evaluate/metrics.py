@@ -28,14 +28,26 @@ CLASSIFICATION = (
     "macro_f1",
     "mcc",
     "roc_auc",
+    "brier",
+    "ece",
 )
 """Names of the scores of a classification."""
 
-MAIN = {"regression": REGRESSION, "classification": CLASSIFICATION}
+ORDINAL = (*CLASSIFICATION, "mae_ranks", "quadratic_kappa")
+"""Names of the scores of classes that have an order; `mae_ranks` is in steps of that order."""
+
+MAIN = {"regression": REGRESSION, "classification": CLASSIFICATION, "ordinal": ORDINAL}
 """Names of the scores by kind of task."""
 
-HEADLINE = {"regression": "mae_fold_mean", "classification": "balanced_accuracy"}
+HEADLINE = {
+    "regression": "mae_fold_mean",
+    "classification": "balanced_accuracy",
+    "ordinal": "balanced_accuracy",
+}
 """The one score that a kind of task is ranked by: errors ascending, the others descending."""
+
+BINS = 10
+"""Bins of a reliability table, of as many samples each as ties allow."""
 
 Scores = dict[str, float | None]
 
@@ -101,12 +113,15 @@ def classification_metrics(
         `balanced_accuracy` is the mean recall of the classes that occur, `roc_auc` the mean over
         classes of one against the rest, None unless every class occurs beside another; it
         compares probabilities across folds. `mcc` is 0 where all predictions are the same.
+        `brier` is the mean squared error of the probabilities, summed over classes where there
+        are more than two; `ece` the expected calibration error over the bins of `reliability`.
     """
     truth, guess = _names(observed), _names(predicted)
     assert len(truth) == len(guess) > 0
     assert set(truth) | set(guess) <= set(classes), "a class without a probability"
     mean, sd = _over_folds((truth == guess).astype(float), np.asarray(fold))
     present = np.unique(truth)
+    varies = len(np.union1d(truth, guess)) > 1
     areas = _areas(truth, probabilities, classes)
     return {
         "accuracy": _number(metrics.accuracy_score(truth, guess)),
@@ -116,9 +131,125 @@ def classification_metrics(
             metrics.recall_score(truth, guess, labels=present, average="macro", zero_division=0)
         ),
         "macro_f1": _number(metrics.f1_score(truth, guess, average="macro", zero_division=0)),
-        "mcc": _number(metrics.matthews_corrcoef(truth, guess)),
+        "mcc": _number(metrics.matthews_corrcoef(truth, guess)) if varies else 0.0,
         "roc_auc": None if None in areas else _number(np.mean(np.array(areas, dtype=float))),
+        **probability_metrics(truth, probabilities, classes),
     }
+
+
+def ordinal_metrics(
+    observed: ArrayLike,
+    predicted: ArrayLike,
+    probabilities: ArrayLike,
+    classes: Sequence[str],
+    fold: ArrayLike,
+) -> Scores:
+    """Score predictions of a class among `classes` in their order, the lowest first.
+
+    Returns
+    -------
+    dict
+        The names of `ORDINAL`: those of `classification_metrics`; `mae_ranks`, the mean distance
+        in steps between observed and predicted class; and `quadratic_kappa`, Cohen's kappa with
+        squared steps as weights (Cohen 1968, doi:10.1037/h0026256), None where all samples are
+        observed and predicted in one class.
+    """
+    truth, guess = class_codes(observed, classes), class_codes(predicted, classes)
+    kappa = None
+    if len(np.union1d(truth, guess)) > 1:
+        labels = list(range(len(classes)))
+        kappa = metrics.cohen_kappa_score(truth, guess, labels=labels, weights="quadratic")
+    return {
+        **classification_metrics(observed, predicted, probabilities, classes, fold),
+        "mae_ranks": _number(np.abs(truth - guess).mean()),
+        "quadratic_kappa": _number(kappa),
+    }
+
+
+def probability_metrics(
+    observed: ArrayLike, probabilities: ArrayLike, classes: Sequence[str]
+) -> Scores:
+    """Return `brier` and `ece` of the probabilities [N, C] of `classes`."""
+    shares_NC = np.asarray(probabilities, dtype=np.float64)
+    # Files hold six digits: the sum of a row may miss 1 by more than the library lets pass.
+    normal_NC = shares_NC / shares_NC.sum(axis=1, keepdims=True)
+    codes = class_codes(observed, classes)
+    bins = reliability(observed, shares_NC, classes)
+    gaps = [row["n"] * abs(row["accuracy"] - row["confidence"]) for row in bins]
+    return {
+        "brier": _number(metrics.brier_score_loss(codes, normal_NC, labels=range(len(classes)))),
+        "ece": _number(sum(gaps) / len(codes)),
+    }
+
+
+def reliability(
+    observed: ArrayLike, probabilities: ArrayLike, classes: Sequence[str], bins: int = BINS
+) -> list[dict[str, Any]]:
+    """Bin samples by the probability of their likeliest class.
+
+    Parameters
+    ----------
+    observed
+        Names of classes, [N].
+    probabilities
+        Of every class, [N, C], in the order of `classes`.
+    classes
+        Names of the C classes.
+    bins
+        At most so many bins; samples of the same probability share one.
+
+    Returns
+    -------
+    list of dict
+        `n`, `confidence` (mean probability) and `accuracy` (share of samples whose likeliest
+        class is the observed one) of each bin, the least sure first.
+    """
+    shares_NC = np.asarray(probabilities, dtype=np.float64)
+    is_right = shares_NC.argmax(axis=1) == class_codes(observed, classes)
+    confidence = shares_NC.max(axis=1)
+    inner = np.linspace(0, 1, bins + 1)[1:-1]
+    edges = np.unique(np.quantile(confidence, inner, method="inverted_cdf"))
+    code = np.searchsorted(edges, confidence)
+    rows = [np.flatnonzero(code == number) for number in np.unique(code)]
+    return [
+        {
+            "n": len(row),
+            "confidence": float(confidence[row].mean()),
+            "accuracy": float(is_right[row].mean()),
+        }
+        for row in rows
+    ]
+
+
+def fold_scores(
+    kind: str, observed: ArrayLike, predicted: ArrayLike, fold: ArrayLike
+) -> NDArray[np.float64]:
+    """Return the headline score within each fold, folds ascending.
+
+    The mean absolute error of a regression; else the mean recall of the classes that occur in
+    the fold.
+    """
+    folds = np.asarray(fold)
+    names = np.unique(folds)
+    if kind == "regression":
+        error = np.abs(_numbers(observed) - _numbers(predicted))
+        return np.array([error[folds == name].mean() for name in names])
+    truth, guess = _names(observed), _names(predicted)
+    recalls = []
+    for name in names:
+        own = folds == name
+        recalls.append(
+            metrics.recall_score(
+                truth[own], guess[own], labels=np.unique(truth[own]), average="macro"
+            )
+        )
+    return np.array(recalls)
+
+
+def class_codes(names: ArrayLike, classes: Sequence[str]) -> NDArray[np.int64]:
+    """Return the place of each name in `classes`, [N]."""
+    place = {name: number for number, name in enumerate(classes)}
+    return np.array([place[name] for name in _names(names)], dtype=np.int64)
 
 
 def per_class_table(

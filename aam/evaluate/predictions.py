@@ -12,6 +12,12 @@ from aam.util.atomic import atomic_path
 PROBABILITY = "probability:"
 """Prefix of the columns that hold the probability of a class."""
 
+QUANTILE = "quantile:"
+"""Prefix of the columns that hold a predicted quantile, `quantile:0.05` for instance."""
+
+TARGET = "target"
+"""Column that names the target of a row, where a task has several."""
+
 
 def class_names(predictions: pd.DataFrame) -> list[str]:
     """Return the classes that a table of predictions has probabilities of."""
@@ -19,10 +25,19 @@ def class_names(predictions: pd.DataFrame) -> list[str]:
     return [name.removeprefix(PROBABILITY) for name in names if name.startswith(PROBABILITY)]
 
 
+def by_target(predictions: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Return the rows of each target, in the order of appearance; all as "" where there is one."""
+    if TARGET not in predictions:
+        return {"": predictions}
+    parts = predictions.groupby(TARGET, sort=False)
+    return {str(name): part.drop(columns=TARGET) for name, part in parts}
+
+
 def read_predictions(path: Path) -> pd.DataFrame:
-    """Read a `predictions.tsv`: names stay strings, `fold` and probabilities are numbers."""
+    """Read a `predictions.tsv`: names stay strings; fold, probabilities, quantiles are numbers."""
     table = pd.read_csv(path, sep="\t", dtype=str, keep_default_na=False)
-    numeric = ["fold", *(PROBABILITY + name for name in class_names(table))]
+    names = map(str, table.columns)
+    numeric = ["fold", *(name for name in names if name.startswith((PROBABILITY, QUANTILE)))]
     return table.assign(**{name: pd.to_numeric(table[name]) for name in numeric})
 
 

@@ -8,6 +8,7 @@ import pandas as pd
 
 from aam.data.targets import metadata_column
 from aam.evaluate import metrics
+from aam.evaluate.conformal import scaled_probabilities, temperature
 from aam.evaluate.predictions import PROBABILITY, class_names
 
 
@@ -16,13 +17,14 @@ def task_metrics(
     predictions: pd.DataFrame,
     metadata: pd.DataFrame | None = None,
     report_by: Sequence[str] = (),
+    classes: Sequence[str] | None = None,
 ) -> dict[str, Any]:
-    """Score the cross-validated predictions of one task.
+    """Score predictions of one target, whatever their fold.
 
     Parameters
     ----------
     kind
-        regression or classification.
+        regression, classification or ordinal.
     predictions
         Columns `sample-id`, `fold`, `observed`, `predicted`, and `probability:<class>` of every
         class; one row per sample.
@@ -30,12 +32,14 @@ def task_metrics(
         Sample metadata, index sample IDs; needed where `report_by` names columns.
     report_by
         Metadata columns whose values get a score of their own.
+    classes
+        Classes in their order, the lowest first; None: in that of the columns.
 
     Returns
     -------
     dict
         `n`, the names of `metrics.MAIN[kind]`, and `folds` (n and score of each fold). A
-        regression has `mae_by` (column, value: `n`, `mae`); a classification `accuracy_by`,
+        regression has `mae_by` (column, value: `n`, `mae`); the other kinds `accuracy_by`,
         `per_class` and `confusion`. Plain types without NaN: None where a score is undefined.
 
     Raises
@@ -58,11 +62,12 @@ def task_metrics(
                 for name, values in labels.items()
             },
         }
-    classes = class_names(predictions)
+    classes = class_names(predictions) if classes is None else list(classes)
+    scored = metrics.ordinal_metrics if kind == "ordinal" else metrics.classification_metrics
     probabilities = predictions[[PROBABILITY + name for name in classes]].to_numpy(dtype=float)
     return {
         "n": len(predictions),
-        **metrics.classification_metrics(observed, predicted, probabilities, classes, fold),
+        **scored(observed, predicted, probabilities, classes, fold),
         "folds": metrics.subset_accuracy(observed, predicted, fold),
         "accuracy_by": {
             name: metrics.subset_accuracy(observed, predicted, values)
@@ -73,25 +78,81 @@ def task_metrics(
     }
 
 
+def target_report(
+    kind: str,
+    predictions: pd.DataFrame,
+    metadata: pd.DataFrame | None = None,
+    report_by: Sequence[str] = (),
+    classes: Sequence[str] | None = None,
+) -> dict[str, Any]:
+    """Score the rows of fold 0 and above, and apart from them the held-out test samples.
+
+    Parameters
+    ----------
+    kind, predictions, metadata, report_by, classes
+        As for `task_metrics`; the rows of fold -1 are the test samples.
+
+    Returns
+    -------
+    dict
+        What `task_metrics` returns for the cross-validated samples, and in `test`, where there
+        are any, for the test samples. Of classes both have also `calibrated_brier` and
+        `calibrated_ece`, of probabilities scaled by the temperature of the other folds, and the
+        first `temperature`, that of all folds.
+    """
+    is_test = predictions["fold"].to_numpy() < 0
+    parts = {"": predictions[~is_test], "test": predictions[is_test]}
+    scores = {
+        name: task_metrics(kind, part, metadata, report_by, classes)
+        for name, part in parts.items()
+        if len(part)
+    }
+    if kind != "regression":
+        names = class_names(predictions) if classes is None else list(classes)
+        scaled_NC = scaled_probabilities(predictions, names)
+        for name, rows in (("", ~is_test), ("test", is_test)):
+            if rows.any():
+                values = metrics.probability_metrics(
+                    predictions["observed"][rows], scaled_NC[rows], names
+                )
+                scores[name] |= {f"calibrated_{key}": value for key, value in values.items()}
+        shares_NC = parts[""][[PROBABILITY + name for name in names]].to_numpy(dtype=float)
+        scores[""]["temperature"] = temperature(parts[""]["observed"], shares_NC, names)
+    report = scores.pop("")
+    return {**report, **scores}
+
+
+def of_each_target(reports: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return one report per target: a task of several gets one named `task, column` for each."""
+    each: list[dict[str, Any]] = []
+    for report in reports:
+        for column, own in report.get("targets", {"": {}}).items():
+            name = f"{report['task']}, {column}" if column else report["task"]
+            each.append({**report, **own, "task": name})
+    return each
+
+
 def accuracy_table(reports: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     """Put every model and baseline of every task into one table.
 
     Parameters
     ----------
     reports
-        Contents of `finetune/<model>/<task>/metrics.json`, with `model`, `task`, `kind` and
-        `baselines`.
+        Contents of `finetune/<model>/<task>/metrics.json`, with `model`, `task`, `kind`,
+        `baselines` and, of models, `bootstrap`; tasks of several targets count as several.
 
     Returns
     -------
     pandas.DataFrame
-        Columns `task`, `kind`, `name`, `role` (model or baseline), `n`, and the scores of both
-        kinds, NaN where a score is undefined or of the other kind. Tasks in alphabetical order,
+        Columns `task`, `kind`, `name`, `role` (model or baseline), `n`, the scores of all kinds,
+        NaN where a score is undefined or of another kind, and `headline_low`, `headline_high`,
+        the bootstrap interval of a model's headline score. Tasks in alphabetical order,
         the best headline score first within a task, a baseline once per task.
     """
     rows: dict[tuple[str, str, str], dict[str, Any]] = {}
-    for report in reports:
+    for report in of_each_target(reports):
         task, kind = report["task"], report["kind"]
+        low, high = report["bootstrap"][metrics.HEADLINE[kind]] or (None, None)
         entries = [("model", report["model"], report)]
         entries += [("baseline", name, scores) for name, scores in report["baselines"].items()]
         for role, name, scores in entries:
@@ -101,8 +162,9 @@ def accuracy_table(reports: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
                 "name": name,
                 "role": role,
                 **{key: scores[key] for key in ("n", *metrics.MAIN[kind])},
+                **({"headline_low": low, "headline_high": high} if role == "model" else {}),
             }
-    names = [*metrics.REGRESSION, *metrics.CLASSIFICATION]
+    names = [*metrics.REGRESSION, *metrics.ORDINAL, "headline_low", "headline_high"]
     table = pd.DataFrame(
         list(rows.values()), columns=["task", "kind", "name", "role", "n", *names]
     ).astype(dict.fromkeys(names, float))

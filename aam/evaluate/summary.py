@@ -6,13 +6,24 @@ from typing import Any
 
 import pandas as pd
 
-from aam.evaluate.labels import SCORES, plain, quantity, row_label, score
+from aam.evaluate.labels import (
+    EVALUATION,
+    SCORES,
+    TESTS,
+    interval,
+    p_value,
+    plain,
+    quantity,
+    row_label,
+    score,
+)
 from aam.evaluate.metrics import HEADLINE, MAIN
-from aam.evaluate.report import accuracy_table
+from aam.evaluate.report import accuracy_table, of_each_target
 
 BY = {
     "regression": ("mae_by", "mae", "MAE"),
     "classification": ("accuracy_by", "accuracy", "Accuracy"),
+    "ordinal": ("accuracy_by", "accuracy", "Accuracy"),
 }
 """Where the scores of subsets are, by kind of task: key, name of the score, its label."""
 
@@ -47,14 +58,15 @@ def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def accuracy_page(reports: Sequence[Mapping[str, Any]]) -> str:
     """Return the accuracy of every model and baseline, a section per task, as Markdown."""
-    table = accuracy_table(reports)
+    table, each = accuracy_table(reports), of_each_target(reports)
     parts = [
         "# Accuracy",
         "Cross-validated: every sample is predicted by a model that never saw it, and all rows of "
-        "a task share its folds and its rarefied table. The best row comes first.",
+        "a task share its folds and its rarefied table. The best row comes first. In "
+        "brackets: 95 % of the values that other draws of samples would give.",
     ]
     for task, rows in table.groupby("task", sort=False):
-        of_task = [report for report in reports if report["task"] == task]
+        of_task = [report for report in each if report["task"] == task]
         kind, n = of_task[0]["kind"], of_task[0]["n"]
         parts += [
             f"## {task}",
@@ -74,10 +86,11 @@ def summary_page(results: Results) -> str:
     parts += [_pretraining_text(model, report) for model, report in results.pretraining.items()]
     if results.tasks:
         parts += ["## Tasks"]
-        table = accuracy_table(results.tasks)
+        table, each = accuracy_table(results.tasks), of_each_target(results.tasks)
         for task, rows in table.groupby("task", sort=False):
-            of_task = [report for report in results.tasks if report["task"] == task]
-            parts += [f"### {task}", _items(map(_task_sentence, of_task))]
+            of_task = [report for report in each if report["task"] == task]
+            parts += [f"### {task}"]
+            parts += [_items(line for report in of_task for line in _task_lines(report))]
             parts += [_score_table(rows, of_task[0]["kind"])]
             parts += _subset_tables(of_task, of_task[0]["kind"])
     if results.speed is not None:
@@ -120,7 +133,9 @@ def _score_table(rows: pd.DataFrame, kind: str) -> str:
     for row in rows.to_dict("records"):
         label = row_label(row["name"], row["role"])
         shown = f"**{label}**" if row["role"] == "model" else label
-        body.append([shown, *(score(row[name]) for name in MAIN[kind])])
+        bounds = {HEADLINE[kind]: (row["headline_low"], row["headline_high"])}
+        cells = [interval(row[name], *bounds.get(name, (None, None))) for name in MAIN[kind]]
+        body.append([shown, *cells])
     return markdown_table(["", *(SCORES[name] for name in MAIN[kind])], body)
 
 
@@ -175,7 +190,64 @@ def _task_sentence(report: Mapping[str, Any]) -> str:
     shown = score(value) + (f" ± {score(spread)}" if kind == "regression" and spread else "")
     return (
         f"**{report['model']}**: {SCORES[name]} {shown}, {verdict} the best baseline, "
-        f"{row_label(baseline, 'baseline')} ({score(other)})."
+        f"{row_label(baseline, 'baseline')} ({score(other)}). {EVALUATION[report['evaluation']]}"
+    )
+
+
+def _task_lines(report: Mapping[str, Any]) -> list[str]:
+    """Say how a model does, against each baseline, on test samples, and how sure it is."""
+    lines = [_task_sentence(report)]
+    lines += [_test_sentence(report)] if "test" in report else []
+    lines += [_interval_sentence(report)]
+    if "temperature" in report:
+        lines.append(
+            f"**{report['model']}**, probabilities: calibration error {score(report['ece'])}, "
+            f"Brier score {score(report['brier'])}; scaled by the temperature of the other folds "
+            f"{score(report['calibrated_ece'])} and {score(report['calibrated_brier'])}."
+        )
+    lines += [_comparison_sentence(report, name) for name in report["comparisons"]]
+    return lines
+
+
+def _test_sentence(report: Mapping[str, Any]) -> str:
+    name, test = HEADLINE[report["kind"]], report["test"]
+    others = ", ".join(
+        f"{row_label(baseline, 'baseline')} {score(scores['test'][name])}"
+        for baseline, scores in report["baselines"].items()
+        if "test" in scores
+    )
+    label = {"mae_fold_mean": "MAE"}.get(name, SCORES[name])
+    return (
+        f"**{report['model']}** on {test['n']} held-out test samples: {label} "
+        f"{score(test[name])}" + (f" ({others})." if others else ".")
+    )
+
+
+def _interval_sentence(report: Mapping[str, Any]) -> str:
+    found = report["intervals"]
+    of_folds = found["coverage_by_fold"].values()
+    if "width" in found:
+        what, size = "prediction intervals", f"mean width {score(found['width'])}"
+    else:
+        what, size = "sets of classes", f"{score(found['set_size'])} classes on average"
+    test = f"; of the test samples {found['test']['coverage']:.1%}" if "test" in found else ""
+    return (
+        f"**{report['model']}**, {what} for {found['level']:.0%}: they cover "
+        f"{found['coverage']:.1%} ({min(of_folds):.1%} to {max(of_folds):.1%} in a fold){test}; "
+        f"{size}."
+    )
+
+
+def _comparison_sentence(report: Mapping[str, Any], baseline: str) -> str:
+    found = report["comparisons"][baseline]
+    name = "MAE" if report["kind"] == "regression" else "balanced accuracy"
+    tests = ", ".join(
+        f"{label} {p_value(found[key])}" for key, label in TESTS.items() if key in found
+    )
+    return (
+        f"**{report['model']}** less {row_label(baseline, 'baseline')}, mean of the folds: {name} "
+        f"{found['difference']:+.3g}, better in {found['folds_won']:.0%} of {found['folds']} "
+        f"folds; {tests}."
     )
 
 

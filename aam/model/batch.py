@@ -1,7 +1,7 @@
 """What a model is given: the distinct ASVs of a batch and the samples that point to them.
 
 Letters: U distinct ASVs, S positions in a sequence, B samples, A ASVs in a sample, M masked
-nucleotides.
+nucleotides, E values of a target, D width, F metadata columns.
 """
 
 from dataclasses import dataclass, fields, replace
@@ -10,8 +10,9 @@ from typing import Self
 import torch
 from torch import Tensor
 
-EMBEDDING, TARGET = "embedding", "target"
-"""Names among a batch's values: an embedding made before, and what is to be predicted."""
+EMBEDDING, TARGET, CATEGORIES = "embedding", "target", "categories"
+"""Names among a batch's values: embeddings made before [B, D], what is to be predicted [B, E], and
+categories of metadata columns by their numbers [B, F], int64 (`aam.model.fusion.Vocabulary`)."""
 
 
 @dataclass
@@ -76,11 +77,14 @@ class SampleBlock(Movable):
         True where there is an ASV.
     counts_BA
         Reads of each ASV; 0 where there is none.
+    hidden_BA
+        True where the encoder is not shown the reads, or None: it is shown all.
     """
 
     asv_BA: Tensor
     present_BA: Tensor
     counts_BA: Tensor
+    hidden_BA: Tensor | None = None
 
 
 @dataclass
@@ -98,7 +102,9 @@ class Batch(Movable):
     distances
         Per metric the true distances [B, B], in the order of the batch.
     values
-        Per name a target of each sample [B], or class shares [B, C].
+        Per name what is known of each sample, [B, ...].
+    embedded_UD
+        Embeddings of the distinct ASVs, made before, in place of `asvs`; None: there are none.
     """
 
     asvs: list[AsvBlock]
@@ -106,6 +112,7 @@ class Batch(Movable):
     order_B: Tensor
     distances: dict[str, Tensor]
     values: dict[str, Tensor]
+    embedded_UD: Tensor | None = None
 
     @property
     def size(self) -> int:

@@ -4,8 +4,9 @@ Letters: U distinct ASVs, S positions, P nucleotides per patch, T patches, M mas
 B samples, A ASVs in a sample, D width.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 import torch
 from torch import Tensor, nn
@@ -48,10 +49,13 @@ class Encoded:
         Embedding of each sample, in the order of the batch.
     nucleotides
         Per ASV block the patch [M, D] of each masked nucleotide; empty where nothing is masked.
+    asvs
+        Per sample block the states [B, A, D] behind the last layer; empty unless asked for.
     """
 
     sample_BD: Tensor
     nucleotides: list[Tensor]
+    asvs: list[Tensor]
 
 
 class AsvEncoder(nn.Module):
@@ -115,16 +119,22 @@ class SampleEncoder(nn.Module):
 
     def forward(self, asv_UD: Tensor, block: SampleBlock, backend: AttentionBackend) -> Tensor:
         """Return the embeddings [B, D] of one block of samples."""
+        return self.pooling(self.states(asv_UD, block, backend), block.present_BA)
+
+    def states(self, asv_UD: Tensor, block: SampleBlock, backend: AttentionBackend) -> Tensor:
+        """Return the states [B, A, D] of the ASVs of one block of samples, before the pooling."""
         reads_B1 = block.counts_BA.sum(dim=1, keepdim=True).clamp(min=1)
         # Both features are scaled to a standard deviation near one at usual depths.
         features_BA2 = torch.stack(
             [torch.log1p(block.counts_BA) / 2, torch.sqrt(block.counts_BA / reads_B1) * 4], dim=-1
         )
+        if block.hidden_BA is not None:
+            features_BA2 = features_BA2.masked_fill(block.hidden_BA[..., None], 0.0)
         # Unlike indexing, its gradient is summed in one order, whatever the number of threads.
         x_BAD = embedding(block.asv_BA, asv_UD) + self.abundance(features_BA2)
         for layer in self.blocks:
             x_BAD = _layer(self, layer, x_BAD, present_BS=block.present_BA, backend=backend)
-        return self.pooling(x_BAD, block.present_BA)
+        return x_BAD
 
 
 class Encoder(nn.Module):
@@ -152,26 +162,67 @@ class Encoder(nn.Module):
         for part in (self.asv, self.sample):
             part.keeps_layers = what != "layers"
 
-    def forward(self, batch: Batch) -> Encoded:
-        """Encode each distinct ASV once, then the samples that point to them."""
+    def forward(self, batch: Batch, *, asvs: bool = False) -> Encoded:
+        """Encode each distinct ASV once, then the samples that point to them.
+
+        Parameters
+        ----------
+        batch
+            Samples and their ASVs.
+        asvs
+            Return the states of the samples' ASVs too.
+        """
         encoded = [
             self._block(self.asv, block.tokens_US, block.masked, self.backend)
             for block in batch.asvs
         ]
-        asv_UD = torch.cat([asv for asv, _ in encoded])
+        asv_UD = batch.embedded_UD
+        if asv_UD is None:
+            asv_UD = torch.cat([asv for asv, _ in encoded])
         nucleotides = [hidden for _, hidden in encoded if hidden is not None]
-        return Encoded(self.encode_samples(asv_UD, batch), nucleotides)
+        if not asvs:
+            return Encoded(self.encode_samples(asv_UD, batch), nucleotides, [])
+        sample_BD, states = self.encode_samples(asv_UD, batch, asvs=True)
+        return Encoded(sample_BD, nucleotides, states)
 
     def encode_asvs(self, block: AsvBlock) -> Tensor:
         """Return the embeddings [U, D] of the ASVs of one block."""
         return self.asv(block.tokens_US, None, self.backend)[0]
 
-    def encode_samples(self, asv_UD: Tensor, batch: Batch) -> Tensor:
-        """Return the sample embeddings [B, D] in the order of the batch, in fp32."""
-        parts = [self._block(self.sample, asv_UD, block, self.backend) for block in batch.samples]
-        return torch.cat(parts)[batch.order_B].float()
+    @overload
+    def encode_samples(
+        self, asv_UD: Tensor, batch: Batch, *, asvs: Literal[False] = False
+    ) -> Tensor: ...
+    @overload
+    def encode_samples(
+        self, asv_UD: Tensor, batch: Batch, *, asvs: Literal[True]
+    ) -> tuple[Tensor, list[Tensor]]: ...
+    def encode_samples(
+        self, asv_UD: Tensor, batch: Batch, *, asvs: bool = False
+    ) -> Tensor | tuple[Tensor, list[Tensor]]:
+        """Return the sample embeddings [B, D] in the order of the batch, in fp32.
 
-    def _block(self, part: nn.Module, *inputs: Any) -> Any:
+        Parameters
+        ----------
+        asv_UD
+            Embeddings of the ASVs that the batch points to.
+        batch
+            Samples.
+        asvs
+            Return also, per block of samples, the states [B, A, D] of their ASVs.
+        """
+        states: list[Tensor] = []
+        parts = []
+        for block in batch.samples:
+            if asvs:
+                states.append(self._block(self.sample.states, asv_UD, block, self.backend))
+                parts.append(self.sample.pooling(states[-1], block.present_BA))
+            else:
+                parts.append(self._block(self.sample, asv_UD, block, self.backend))
+        sample_BD = torch.cat(parts)[batch.order_B].float()
+        return (sample_BD, states) if asvs else sample_BD
+
+    def _block(self, part: Callable[..., Any], *inputs: Any) -> Any:
         if self.keeps_blocks or not torch.is_grad_enabled():
             return part(*inputs)
         # Pieces that share the cast of a weight would add up their gradients in that precision.

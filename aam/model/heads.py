@@ -1,13 +1,15 @@
 """Heads on the embeddings.
 
-Letters: B samples, D width, M masked nucleotides, P nucleotides per patch, C outputs.
+Letters: B samples, A ASVs in a sample, D width, M masked nucleotides, P nucleotides per patch,
+C outputs, K classes, T = K - 1 thresholds.
 """
 
 import math
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import batch_norm, gelu
+from torch.nn.functional import batch_norm, gelu, pad, softplus
 
 from aam.model.batch import Masked
 
@@ -85,11 +87,33 @@ class NucleotideHead(nn.Module):
         return logits_MP4.gather(1, offset_M11).squeeze(1).float()
 
 
-class ValueHead(nn.Module):
-    """Two layers from a sample embedding to C outputs.
+class StandardHead(nn.Module):
+    """From a sample embedding to outputs, by the layers of a subclass.
 
     Embeddings of one study lie close together, so they are standardized first: in training by the
     batch, so that a drift common to all samples has no effect, else by what `settle` has set.
+
+    Parameters
+    ----------
+    width
+        Width of the embedding.
+    """
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.standardize = standardization(width)
+
+    def forward(self, sample_BD: Tensor) -> Tensor:
+        """Return [B, C] in fp32."""
+        return self.from_standard(self.standardize(sample_BD.float()))
+
+    def from_standard(self, standard_BD: Tensor) -> Tensor:
+        """Return [B, C] in fp32 from standardized embeddings."""
+        raise NotImplementedError
+
+
+class LinearHead(StandardHead):
+    """One layer from a standardized sample embedding to C outputs.
 
     Parameters
     ----------
@@ -98,13 +122,102 @@ class ValueHead(nn.Module):
     """
 
     def __init__(self, width: int, outputs: int) -> None:
-        super().__init__()
-        self.standardize = standardization(width)
+        super().__init__(width)
+        self.out = nn.Linear(width, outputs)
+
+    def from_standard(self, standard_BD: Tensor) -> Tensor:
+        """Return [B, C] in fp32 from standardized embeddings."""
+        return self.out(standard_BD).float()
+
+
+class ValueHead(StandardHead):
+    """Two layers from a standardized sample embedding to C outputs.
+
+    Parameters
+    ----------
+    width, outputs
+        Width of the embedding; number of outputs.
+    """
+
+    def __init__(self, width: int, outputs: int) -> None:
+        super().__init__(width)
         self.hidden = nn.Linear(width, width)
         self.dropout = nn.Dropout(0.0)
         self.out = nn.Linear(width, outputs)
 
-    def forward(self, sample_BD: Tensor) -> Tensor:
-        """Return [B, C] in fp32."""
-        hidden = gelu(self.hidden(self.standardize(sample_BD.float())))
+    def from_standard(self, standard_BD: Tensor) -> Tensor:
+        """Return [B, C] in fp32 from standardized embeddings."""
+        hidden = gelu(self.hidden(standard_BD))
         return self.out(self.dropout(hidden)).float()
+
+
+class ResidualHead(ValueHead):
+    """Two layers and, beside them, one, from a standardized sample embedding to C outputs.
+
+    Parameters
+    ----------
+    width, outputs
+        Width of the embedding; number of outputs.
+    """
+
+    def __init__(self, width: int, outputs: int) -> None:
+        super().__init__(width, outputs)
+        self.linear = nn.Linear(width, outputs, bias=False)
+
+    def from_standard(self, standard_BD: Tensor) -> Tensor:
+        """Return [B, C] in fp32 from standardized embeddings."""
+        return super().from_standard(standard_BD) + self.linear(standard_BD).float()
+
+
+def make_head(name: str, width: int, outputs: int) -> StandardHead:
+    """Return the head ``linear``, ``mlp`` or ``residual`` from `width` to `outputs` numbers."""
+    heads = {"linear": LinearHead, "mlp": ValueHead, "residual": ResidualHead}
+    return heads[name](width, outputs)
+
+
+class Thresholds(nn.Module):
+    """Logits of lying above each class but the highest: one score against ordered thresholds.
+
+    The rank-consistent outputs of CORAL (Cao, Mirjalili & Raschka 2020, arXiv:1901.07884). A score
+    of 0 starts at the classes' shares: steps are too few to move thresholds far.
+
+    Parameters
+    ----------
+    shares
+        Share of each class among the training samples, the lowest class first.
+    """
+
+    LEAST = 0.01
+
+    def __init__(self, shares: Sequence[float]) -> None:
+        super().__init__()
+        below_T = torch.tensor(shares, dtype=torch.float64).cumsum(0)[:-1]
+        start_T = torch.logit(below_T.clamp(self.LEAST, 1 - self.LEAST))
+        gap_T = start_T.diff().clamp(min=self.LEAST)
+        self.first = nn.Parameter(start_T[:1].float())
+        # The inverse of softplus.
+        self.gaps = nn.Parameter(gap_T.expm1().log().float())
+
+    def forward(self, score_B1: Tensor) -> Tensor:
+        """Return logits [B, T], descending in each row, in fp32."""
+        threshold_T = self.first + pad(softplus(self.gaps).cumsum(0), (1, 0))
+        return score_B1.float() - threshold_T
+
+
+class CountHead(nn.Module):
+    """log(1 + reads) of every ASV in a sample, standardized, from its state behind the last layer.
+
+    Parameters
+    ----------
+    width
+        Width of the states.
+    """
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(width)
+        self.reads = nn.Linear(width, 1)
+
+    def forward(self, state_BAD: Tensor) -> Tensor:
+        """Return [B, A] in fp32."""
+        return self.reads(self.norm(state_BAD)).squeeze(-1).float()

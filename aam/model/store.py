@@ -17,6 +17,12 @@ SEEN_ASVS = "asvs.txt"
 """File of a fine-tuned model directory: the sequences that its table held, one per line."""
 
 
+CROSS_VALIDATION = "cross_validation.tsv"
+"""File of a fine-tuned model directory: the cross-validated predictions of its models."""
+REFERENCE = "reference.safetensors"
+"""File of a fine-tuned model directory: embeddings of samples that its models were trained on."""
+
+
 def save_model(directory: Path, model: nn.Module, config: Mapping[str, Any]) -> None:
     """Write a model directory atomically.
 

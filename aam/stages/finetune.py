@@ -8,26 +8,30 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-from numpy.typing import NDArray
+import torch
 
 from aam.config.digest import code_digest
 from aam.config.sections.execution import Optimization
 from aam.config.sections.training import Finetuning
 from aam.data.samples import SampleStore
-from aam.data.splits import read_folds
+from aam.data.splits import CATEGORY, OBSERVED, read_folds
 from aam.data.tokens import TokenStore
 from aam.data.vocabulary import untokenize
-from aam.evaluate.predictions import PROBABILITY, write_predictions
+from aam.evaluate.predictions import PROBABILITY, QUANTILE, TARGET, write_predictions
 from aam.model.build import architecture, build_encoder
 from aam.model.encoder import Encoder
-from aam.model.store import SEEN_ASVS, load_config, load_part
+from aam.model.store import CROSS_VALIDATION, REFERENCE, SEEN_ASVS, load_config, load_part
+from aam.model.target import QUANTILES
 from aam.nn.attention import AttentionBackend
 from aam.stages.entry import Files, RunContext
 from aam.stages.pace import pace
-from aam.train.crossvalidation import CrossValidation, Labelled
+from aam.train.crossvalidation import CrossValidation
 from aam.train.devices import Devices
 from aam.train.options import step_options
+from aam.train.outputs import Outputs
 from aam.train.records import write_history
+from aam.train.reference import write_reference
+from aam.train.study import Labelled, Study, TargetColumns
 from aam.util.atomic import atomic_path, write_text
 from aam.util.provenance import provenance, settings_digest
 from aam.util.seeds import seed_of
@@ -41,12 +45,13 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunCo
     cfg
         Slice `aam.config.slices.finetune`.
     inputs
-        `folds`, `tokens`, `samples`; `model` unless the start is from scratch; `asvs`, the ASV
-        embeddings of pretraining, where the encoder stays frozen.
+        `folds`, `tokens`, `samples`; `model` unless the start is from scratch: a pretrained model,
+        or a directory of one per fold where the evaluation is inductive; `asvs`, the ASV embeddings
+        of pretraining, where the ASV level is not trained.
     outputs
-        `model` (a directory with one model per fold), `predictions`, `history`.
+        `model` (a directory with the models of all folds), `predictions`, `history`.
     runtime
-        Means of the run; checkpoints and finished folds lie in its `work` folder.
+        Means of the run; checkpoints and finished models lie in its `work` folder.
     """
     assert runtime.work is not None, "fine-tuning needs a work folder"
     settings = Finetuning.model_validate(cfg["finetuning"])
@@ -54,25 +59,17 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunCo
     origin = provenance(cfg, inputs)
     store, tokens = SampleStore.open(inputs["samples"]), TokenStore.open(inputs["tokens"])
     folds = read_folds(inputs["folds"])
-    place = {name: number for number, name in enumerate(store.sample_ids)}
-    labelled = Labelled(
-        samples=np.array([place[name] for name in folds.index], np.int64),
-        observed=folds["observed"].tolist(),
-        fold=folds["fold"].to_numpy(np.int64),
-    )
-    validation = CrossValidation(
+    study = Study(
         store=store,
         tokens=tokens,
-        labelled=labelled,
-        kind=cfg["kind"],
-        column=cfg["column"],
+        labelled=_labelled(folds, store, cfg["columns"]),
+        task=_target(cfg),
         settings=settings,
         make_encoder=_encoder_maker(cfg, settings, inputs, tokens, options.attention),
         devices=Devices(settings.precision, runtime.threads, deterministic=options.deterministic),
         options=options,
         pace=pace(runtime, "fine-tuning"),
         work=runtime.work,
-        asvs=inputs.get("asvs"),
         fingerprint=settings_digest({**origin, "code": code_digest(__name__)}),
     )
     about = {
@@ -81,24 +78,63 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunCo
         "settings": dict(cfg),
         "provenance": dict(origin),
     }
-    outputs_LC, history, models = validation.run(about)
-    table = prediction_table(validation, outputs_LC, folds)
+    finished = CrossValidation(study, inputs.get("asvs")).run(about)
+    table = prediction_table(study, finished.outputs, folds)
     write_predictions(outputs["predictions"], table)
-    write_history(outputs["history"], history, origin, extra=[("fold", pa.int64())])
-    _write_models(outputs["model"], models, tokens)
+    numbers = [("fold", pa.int64()), ("model", pa.int64())]
+    write_history(outputs["history"], finished.history, origin, extra=numbers)
+    _write_models(outputs["model"], finished.models, tokens, finished.reference_ND, table)
     shutil.rmtree(runtime.work)
 
 
-def prediction_table(
-    validation: CrossValidation, outputs_LC: NDArray[np.float64], folds: pd.DataFrame
-) -> pd.DataFrame:
+def _labelled(folds: pd.DataFrame, store: SampleStore, columns: list[str]) -> Labelled:
+    place = {name: number for number, name in enumerate(store.sample_ids)}
+    observed = ["observed"] if len(columns) == 1 else [OBSERVED + name for name in columns]
+    told = [name for name in folds.columns if name.startswith(CATEGORY)]
+    return Labelled(
+        samples=np.array([place[name] for name in folds.index], np.int64),
+        observed_LC=folds[observed].to_numpy(object),
+        fold=folds["fold"].to_numpy(np.int64),
+        categories={name.removeprefix(CATEGORY): folds[name].to_numpy(object) for name in told},
+    )
+
+
+def _target(cfg: Mapping[str, Any]) -> TargetColumns:
+    low, high = cfg["bounds"]
+    return TargetColumns(
+        kind=cfg["kind"],
+        columns=tuple(cfg["columns"]),
+        classes=None if cfg["classes"] is None else tuple(cfg["classes"]),
+        transform=cfg["transform"],
+        transform_by=cfg["transform_by"],
+        bounds=(low, high),
+        condition=tuple(cfg["condition"]),
+    )
+
+
+def prediction_table(study: Study, outputs: Outputs, folds: pd.DataFrame) -> pd.DataFrame:
     """Return the columns of `predictions.tsv`, samples in the order of the folds file."""
-    table = folds.reset_index()[["sample-id", "fold", "observed"]]
-    if validation.kind == "regression":
-        return table.assign(predicted=outputs_LC[:, 0])
-    classes = np.array(sorted(set(validation.labelled.observed)))
-    table = table.assign(predicted=classes[outputs_LC.argmax(axis=1)])
-    return table.assign(**{PROBABILITY + name: outputs_LC[:, i] for i, name in enumerate(classes)})
+    base = folds.reset_index()[["sample-id", "fold"]]
+    task, point_LC = study.task, outputs.point_NC
+    if task.kind != "regression":
+        classes = np.array(task.classes or sorted(set(study.labelled.observed_LC[:, 0])))
+        shares = {PROBABILITY + str(name): point_LC[:, i] for i, name in enumerate(classes)}
+        predicted = classes[point_LC.argmax(axis=1)]
+        return base.assign(observed=folds["observed"].tolist(), predicted=predicted, **shares)
+    parts = []
+    for place, column in enumerate(task.columns):
+        part = base.assign(
+            observed=study.labelled.observed_LC[:, place], predicted=point_LC[:, place]
+        )
+        if outputs.quantile_NCQ is not None:
+            value_LQ = outputs.quantile_NCQ[:, place]
+            part = part.assign(
+                **{f"{QUANTILE}{q:g}": value_LQ[:, i] for i, q in enumerate(QUANTILES)}
+            )
+        if len(task.columns) > 1:
+            part.insert(1, TARGET, column)
+        parts.append(part)
+    return pd.concat(parts, ignore_index=True)
 
 
 def _encoder_maker(
@@ -107,16 +143,17 @@ def _encoder_maker(
     inputs: Files,
     tokens: TokenStore,
     backend: AttentionBackend,
-) -> Callable[[], Encoder]:
-    """Return what makes a new encoder per fold: pretrained weights, or weights of the seed."""
+) -> Callable[[int], Encoder]:
+    """Return what makes a new encoder for a fold: pretrained weights, or weights of the seed."""
     if settings.start == "scratch":
         shape = architecture(cfg["model"], tokens.tokens.shape[1])
-        return lambda: build_encoder(shape, seed=seed_of("scratch", settings.seed), backend=backend)
-    directory: Path = inputs["model"]
-    plain = dict(load_config(directory)["architecture"])
-    shape = architecture(plain, plain.pop("max_length_bp"))
+        seed = seed_of("scratch", settings.seed)
+        return lambda fold: build_encoder(shape, seed=seed, backend=backend)
 
-    def pretrained() -> Encoder:
+    def pretrained(fold: int) -> Encoder:
+        directory: Path = inputs["model"] / f"fold{fold}" if settings.inductive else inputs["model"]
+        plain = dict(load_config(directory)["architecture"])
+        shape = architecture(plain, plain.pop("max_length_bp"))
         encoder = build_encoder(shape, seed=0, backend=backend)
         load_part(directory, encoder, "encoder")
         return encoder
@@ -124,10 +161,19 @@ def _encoder_maker(
     return pretrained
 
 
-def _write_models(directory: Path, models: Mapping[int, Path], tokens: TokenStore) -> None:
+def _write_models(
+    directory: Path,
+    models: Mapping[str, Path],
+    tokens: TokenStore,
+    reference_ND: torch.Tensor,
+    predictions: pd.DataFrame,
+) -> None:
+    """Write the models and what predicting another table takes beside them."""
     with atomic_path(directory) as partial:
         partial.mkdir()
-        for fold, source in models.items():
-            shutil.copytree(source, partial / f"fold{fold}")
+        for name, source in models.items():
+            shutil.copytree(source, partial / name)
         sequences = untokenize(tokens.tokens, tokens.lengths)
         write_text(partial / SEEN_ASVS, "".join(f"{sequence}\n" for sequence in sorted(sequences)))
+        write_reference(partial / REFERENCE, reference_ND.numpy())
+        write_predictions(partial / CROSS_VALIDATION, predictions)

@@ -9,17 +9,20 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from aam.data.samples import SampleStore
-from aam.data.splits import assign_folds, folds_of_labels
-from aam.data.targets import metadata_column, observed_classes, observed_numbers
+from aam.data.splits import CATEGORY, OBSERVED, assign_folds, folds_of_labels, held_out_groups
+from aam.data.targets import metadata_column, observed_values
 from aam.stages.entry import Files, RunContext
 from aam.util.atomic import write_text
 from aam.util.errors import first_names, problem
 
 logger = logging.getLogger(__name__)
 
+TEST = -1
+"""Fold of the samples that are held out for testing."""
+
 
 def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunContext) -> None:
-    """Write the fold, the observed value and the group of every labelled sample.
+    """Write the fold, the observed values, the group and the categories of every labelled sample.
 
     Parameters
     ----------
@@ -28,7 +31,8 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunCo
     inputs
         `metadata` (Parquet) and `samples` (Arrow: the samples that rarefaction keeps).
     outputs
-        `folds` (TSV: `sample-id`, `fold`, `observed`, `group`).
+        `folds` (TSV: `sample-id`, `fold`, `observed`, `group`, for several targets
+        `observed:<column>`, and `category:<column>`).
     runtime
         Not used.
 
@@ -40,61 +44,83 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunCo
     """
     sample_ids = SampleStore.open(inputs["samples"]).sample_ids
     metadata = pd.read_parquet(inputs["metadata"]).set_index("sample_id").loc[sample_ids]
-    regression = cfg["kind"] == "regression"
-    observed = (observed_numbers if regression else observed_classes)(metadata, cfg["column"])
-    settings = cfg["folds"]
-    if settings["column"] is not None:
-        observed, folds = _named(metadata, observed, settings["column"])
-        groups = None
+    columns = cfg["columns"]
+    values = observed_values(metadata, cfg["kind"], columns, cfg["classes"])
+    named = cfg["folds"]["column"]
+    groups = None
+    if named is not None:
+        values, folds = _named(metadata, values, cfg["folds"])
     else:
-        groups = _groups(metadata, observed, settings)
-        folds = _drawn(observed, groups, settings, cfg)
-    if not regression:
-        _warn_of_confined_classes(observed, folds, cfg["column"])
+        groups = _groups(metadata, values, cfg["folds"])
+        folds = _drawn(values, groups, cfg)
+    if cfg["kind"] != "regression":
+        _warn_of_classes(values[columns[0]], folds, cfg)
+    # repr keeps every bit of a number; classes are text as they are.
+    text = values.map(lambda value: repr(float(value))) if cfg["kind"] == "regression" else values
     frame = pd.DataFrame(
         {
-            "sample-id": observed.index.tolist(),
+            "sample-id": values.index.tolist(),
             "fold": folds,
-            "observed": [repr(float(value)) for value in observed]
-            if regression
-            else observed.tolist(),
+            "observed": text[columns[0]].tolist(),
             "group": "" if groups is None else groups,
         }
     )
+    if len(columns) > 1:
+        frame = frame.assign(**{OBSERVED + column: text[column].tolist() for column in columns})
+    for column in cfg["categories"]:
+        told = metadata_column(metadata, column).loc[values.index]
+        frame[CATEGORY + column] = told.where(told.notna(), "").tolist()
     logger.info(
-        "%d of %d samples in folds of %s", len(frame), len(sample_ids), np.bincount(folds).tolist()
+        "%d of %d samples: %d to test, the others in folds of %s",
+        len(frame),
+        len(sample_ids),
+        (folds == TEST).sum(),
+        np.bincount(folds[folds != TEST]).tolist(),
     )
     write_text(outputs["folds"], frame.to_csv(sep="\t", index=False, lineterminator="\n"))
 
 
 def _named(
-    metadata: pd.DataFrame, observed: pd.Series, column: str
-) -> tuple[pd.Series, NDArray[np.int64]]:
-    """Return the samples that a column puts into a fold, and these folds."""
-    labels = metadata_column(metadata, column).loc[observed.index]
+    metadata: pd.DataFrame, values: pd.DataFrame, settings: Mapping[str, Any]
+) -> tuple[pd.DataFrame, NDArray[np.int64]]:
+    """Return the samples that a column puts into a fold, and these folds.
+
+    What is held out for testing are whole folds of the column, which may be studies or hosts.
+    """
+    column = settings["column"]
+    labels = metadata_column(metadata, column).loc[values.index]
     without = labels.index[labels.isna()]
     if len(without):
         logger.warning(
             "left out, for want of a value of '%s': %s samples", column, first_names(without)
         )
     labels = labels[labels.notna()]
-    if labels.nunique() < 2:
+    is_test = np.zeros(len(labels), dtype=np.bool_)
+    if settings["test"] > 0 and labels.nunique() > 1:
+        is_test = _held_out(labels.index.tolist(), settings, None, labels.tolist(), column)
+    rest = labels[~is_test]
+    if rest.nunique() < 2:
+        left = " that folds.test leaves" if is_test.any() else ""
         raise problem(
             f"metadata column '{column}'",
-            f"{labels.nunique()} folds in the {len(observed)} samples that have a target",
+            f"{rest.nunique()} folds in the {len(rest) if left else len(values)} samples{left} "
+            "that have a target",
             "at least two",
-            "name another column in folds.column, or draw folds with folds.k",
+            "name another column in folds.column, or draw folds with folds.k"
+            + (", or lower folds.test" if left else ""),
         )
-    return observed.loc[labels.index], folds_of_labels(labels.tolist())
+    folds = np.full(len(labels), TEST, dtype=np.int64)
+    folds[~is_test] = folds_of_labels(rest.tolist())
+    return values.loc[labels.index], folds
 
 
 def _groups(
-    metadata: pd.DataFrame, observed: pd.Series, settings: Mapping[str, Any]
+    metadata: pd.DataFrame, values: pd.DataFrame, settings: Mapping[str, Any]
 ) -> list[str] | None:
     column = settings["groups"]
     if column is None:
         return None
-    groups = metadata_column(metadata, column).loc[observed.index]
+    groups = metadata_column(metadata, column).loc[values.index]
     without = groups.index[groups.isna()]
     if len(without):
         raise problem(
@@ -103,57 +129,103 @@ def _groups(
             "the group of each of them",
             "fill in the column, or empty the target of these samples",
         )
-    if groups.nunique() < settings["k"]:
-        raise problem(
-            f"metadata column '{column}'",
-            f"groups {first_names(groups.unique())}",
-            f"at least as many as folds, {settings['k']}",
-            "lower folds.k, or group by another column",
-        )
     return [str(group) for group in groups]
 
 
 def _drawn(
-    observed: pd.Series,
-    groups: list[str] | None,
-    settings: Mapping[str, Any],
-    cfg: Mapping[str, Any],
+    values: pd.DataFrame, groups: list[str] | None, cfg: Mapping[str, Any]
 ) -> NDArray[np.int64]:
-    k, column = settings["k"], cfg["column"]
-    if len(observed) < k:
+    """Return the fold of each sample, -1 for the share to test."""
+    settings = cfg["folds"]
+    observed = values[cfg["columns"][0]]
+    names = observed.index.tolist()
+    classes = observed.tolist() if settings["stratified"] else None
+    is_test = np.zeros(len(names), dtype=np.bool_)
+    if settings["test"] > 0:
+        where = settings["groups"] or cfg["columns"][0]
+        is_test = _held_out(names, settings, classes, groups, where)
+    rest = np.flatnonzero(~is_test)
+    rest_groups = None if groups is None else [groups[row] for row in rest]
+    _require_enough(observed.iloc[rest], rest_groups, cfg)
+    folds = np.full(len(names), TEST, dtype=np.int64)
+    folds[rest] = assign_folds(
+        [names[row] for row in rest],
+        settings["k"],
+        settings["seed"],
+        classes=None if classes is None else [classes[row] for row in rest],
+        groups=rest_groups,
+    )
+    return folds
+
+
+def _held_out(
+    names: list[str],
+    settings: Mapping[str, Any],
+    classes: list[str] | None,
+    groups: list[str] | None,
+    column: str,
+) -> NDArray[np.bool_]:
+    share = settings["test"]
+    is_test = held_out_groups(names, share, settings["seed"], classes=classes, groups=groups)
+    if not is_test.any():
+        groups = names if groups is None else groups
+        smallest = pd.Series(groups).value_counts().min()
         raise problem(
             f"metadata column '{column}'",
-            f"a value in {len(observed)} samples",
-            f"at least as many as folds, {k}",
-            "lower folds.k, or fill in the metadata",
+            f"{len(names)} samples, of which folds.test = {share:g} is less than the smallest "
+            f"group, {smallest}",
+            "a share to test that whole groups come near to",
+            "raise folds.test, or set it to 0",
         )
-    if cfg["kind"] == "classification":
-        _require_samples_of_each_class(observed, k, column)
-    classes = observed.tolist() if settings["stratified"] else None
-    return assign_folds(
-        observed.index.tolist(), k, settings["seed"], classes=classes, groups=groups
-    )
+    return is_test
 
 
-def _require_samples_of_each_class(observed: pd.Series, k: int, column: str) -> None:
+def _require_enough(observed: pd.Series, groups: list[str] | None, cfg: Mapping[str, Any]) -> None:
+    """Check that the samples to divide are enough for the folds, as are groups and classes."""
+    settings = cfg["folds"]
+    k = settings["k"]
+    beyond = " beyond folds.test" if settings["test"] > 0 else ""
+    lower = "lower folds.k or folds.test" if beyond else "lower folds.k"
+    if groups is not None and len(set(groups)) < k:
+        raise problem(
+            f"metadata column '{settings['groups']}'",
+            f"groups {first_names(dict.fromkeys(groups))}{beyond}",
+            f"at least as many as folds, {k}",
+            f"{lower}, or group by another column",
+        )
+    if len(observed) < k:
+        raise problem(
+            f"metadata column '{observed.name}'",
+            f"a value in {len(observed)} samples{beyond}",
+            f"at least as many as folds, {k}",
+            f"{lower}, or fill in the metadata",
+        )
+    if cfg["kind"] == "regression":
+        return
     sizes = observed.value_counts()
     small = sizes[sizes < k].sort_index()
     if len(small):
         raise problem(
-            f"metadata column '{column}'",
-            "classes with fewer samples than folds: "
+            f"metadata column '{observed.name}'",
+            f"classes with fewer samples than folds{beyond}: "
             f"{first_names(f'{name}: {size}' for name, size in small.items())}",
             f"at least {k} samples of each class",
-            "lower folds.k, or empty the target of the samples of these classes",
+            f"{lower}, or empty the target of the samples of these classes",
         )
 
 
-def _warn_of_confined_classes(observed: pd.Series, folds: NDArray[np.int64], column: str) -> None:
-    spread = pd.Series(folds, index=observed.index).groupby(observed).nunique()
-    confined = spread.index[spread < 2]
-    if len(confined):
-        logger.warning(
-            "classes of '%s' that lie in one fold, so that its model never sees them: %s",
-            column,
-            first_names(confined),
-        )
+def _warn_of_classes(observed: pd.Series, folds: NDArray[np.int64], cfg: Mapping[str, Any]) -> None:
+    in_folds = pd.Series(folds, index=observed.index).where(folds != TEST)
+    spread = in_folds.groupby(observed).nunique()
+    for count, where in ((1, "in one fold"), (0, "in the test set alone")):
+        confined = spread.index[spread == count]
+        if len(confined):
+            logger.warning(
+                "classes of '%s' that lie %s, so that its model never sees them: %s",
+                observed.name,
+                where,
+                first_names(confined),
+            )
+    unseen = [name for name in cfg["classes"] or [] if name not in spread.index]
+    if unseen:
+        logger.warning("classes of '%s' that no sample has: %s", observed.name, first_names(unseen))

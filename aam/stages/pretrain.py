@@ -53,61 +53,86 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunCo
         Means of the run; checkpoints lie in its `work` folder.
     """
     settings = Pretraining.model_validate(cfg["pretraining"])
-    options = step_options(Optimization.model_validate(cfg["optimization"]))
     origin = provenance(cfg, inputs)
-    devices = Devices(settings.precision, runtime.threads, deterministic=options.deterministic)
-    prepared = prepare(cfg, inputs)
-    model = prepared.model
     fingerprint = settings_digest({**origin, "code": code_digest(__name__)})
     checkpoints = Checkpoints(runtime.work, fingerprint)
+    prepared, devices = prepare(cfg, inputs), devices_of(cfg, runtime)
+    progress = train(cfg, prepared, devices, checkpoints, runtime, "pretraining")
+    metrics = {**scores(prepared, progress, devices), "provenance": dict(origin)}
+    _write_embeddings(prepared, devices, outputs, origin)
+    _write_pairs(prepared, devices, settings.seed, outputs["pairs"], origin)
+    write_history(outputs["history"], progress.history, origin)
+    save(outputs["model"], prepared.model, cfg, origin)
+    write_json(outputs["metrics"], metrics)
+    checkpoints.clear()
+
+
+def devices_of(cfg: Mapping[str, Any], runtime: RunContext) -> Devices:
+    """Return where pretraining computes."""
+    options = step_options(Optimization.model_validate(cfg["optimization"]))
+    precision = Pretraining.model_validate(cfg["pretraining"]).precision
+    return Devices(precision, runtime.threads, deterministic=options.deterministic)
+
+
+def train(
+    cfg: Mapping[str, Any],
+    prepared: Prepared,
+    devices: Devices,
+    checkpoints: Checkpoints,
+    runtime: RunContext,
+    name: str,
+) -> Progress:
+    """Train the model of `prepared`, called `name` in progress lines, by the settings of `cfg`."""
+    settings = Pretraining.model_validate(cfg["pretraining"])
     logger.info(
-        "%d training samples, %d held out, %d ASVs, %d steps on %s",
+        "%s: %d training samples, %d held out, %d ASVs, %d steps on %s",
+        name,
         len(prepared.feed.samples),
         prepared.is_held_out.sum(),
         len(prepared.tokens.lengths),
         len(prepared.feed),
         devices.name,
     )
-    progress = fit(
-        model,
+    return fit(
+        prepared.model,
         prepared.feed,
         settings,
         devices=devices,
-        options=options,
+        options=step_options(Optimization.model_validate(cfg["optimization"])),
         checkpoints=checkpoints,
-        pace=pace(runtime, "pretraining"),
+        pace=pace(runtime, name),
         validation=Validation(
-            score=lambda: prepared.validation.score(model, devices),
+            score=lambda: prepared.validation.score(prepared.model, devices),
             times=settings.validations,
-            watched=_watched(model),
+            watched=_watched(prepared.model),
             stopping=EarlyStopping(settings.early_stopping),
         ),
     )
-    metrics = {
-        **prepared.validation.score(model, devices),
-        **_facts(prepared, progress, devices),
+
+
+def scores(prepared: Prepared, progress: Progress, devices: Devices) -> dict[str, Any]:
+    """Return what a trained model reaches on the held-out samples, and what it took."""
+    model = prepared.model
+    found = {**prepared.validation.score(model, devices), **_facts(prepared, progress, devices)}
+    if (primary := _primary(model)) is not None:
+        found["unifrac_pearson"] = found[f"{primary}_pearson"]
+        found["unifrac_mae"] = found[f"{primary}_mae"]
+    return found
+
+
+def save(
+    directory: Path, model: PretrainingModel, cfg: Mapping[str, Any], origin: Mapping[str, str]
+) -> None:
+    """Write the directory of a pretrained model."""
+    config = {
+        "format": 1,
+        "kind": "pretrained",
+        "architecture": plain(model.encoder.shape),
+        "distances": list(model.weights),
+        "settings": dict(cfg),
         "provenance": dict(origin),
     }
-    if (primary := _primary(model)) is not None:
-        metrics["unifrac_pearson"] = metrics[f"{primary}_pearson"]
-        metrics["unifrac_mae"] = metrics[f"{primary}_mae"]
-    _write_embeddings(prepared, devices, outputs, origin)
-    _write_pairs(prepared, devices, settings.seed, outputs["pairs"], origin)
-    write_history(outputs["history"], progress.history, origin)
-    save_model(
-        outputs["model"],
-        model,
-        {
-            "format": 1,
-            "kind": "pretrained",
-            "architecture": plain(model.encoder.shape),
-            "distances": list(model.weights),
-            "settings": dict(cfg),
-            "provenance": dict(origin),
-        },
-    )
-    write_json(outputs["metrics"], metrics)
-    checkpoints.clear()
+    save_model(directory, model, config)
 
 
 def _primary(model: PretrainingModel) -> str | None:

@@ -2,20 +2,47 @@
 
 import logging
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from aam.data.metadata import read_metadata
+from aam.data.splits import read_folds
 from aam.data.targets import metadata_column
+from aam.evaluate.bootstrap import bootstrap_intervals
+from aam.evaluate.comparison import compare
+from aam.evaluate.conformal import cross_intervals, interval_report
 from aam.evaluate.metrics import HEADLINE
-from aam.evaluate.predictions import read_predictions
-from aam.evaluate.report import task_metrics
+from aam.evaluate.predictions import (
+    PROBABILITY,
+    TARGET,
+    by_target,
+    read_predictions,
+    write_predictions,
+)
+from aam.evaluate.report import target_report
 from aam.stages.entry import Files, RunContext
 from aam.util.atomic import write_json
 from aam.util.provenance import provenance
+from aam.util.seeds import seed_of
 
 logger = logging.getLogger(__name__)
+
+STACKED = "stacked"
+"""Name of the further entry among the baselines."""
+
+INTERVALS = (
+    "sample-id",
+    TARGET,
+    "fold",
+    "observed",
+    "predicted",
+    "lower",
+    "upper",
+    "prediction_set",
+)
+"""Columns of the table of intervals, as far as the kind of target has them."""
 
 
 def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunContext) -> None:
@@ -26,9 +53,14 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunCo
     cfg
         Slice `aam.config.slices.score`.
     inputs
-        `predictions` and `baselines` (TSV) on the same folds, and `metadata` (Parquet).
+        `predictions` and `baselines` (TSV) on the same `folds` (TSV), `metadata` (Parquet), and
+        optional `stacked` (TSV like `predictions`), which is scored as a baseline of that name.
     outputs
-        `metrics` (JSON): the scores of the model, and in `baselines` those of each baseline.
+        `metrics` (JSON): the scores of the model with their bootstrap intervals, in `baselines`
+        those of each baseline, in `comparisons` the paired tests against it, in `intervals` what
+        the prediction intervals cover; of a task with several targets those of the first, and in
+        `targets` those of each. `intervals` (TSV): a prediction interval, or a set of classes,
+        for every sample.
     runtime
         Not used.
 
@@ -41,17 +73,81 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunCo
     for column in cfg["report_by"]:
         assert metadata is not None
         metadata_column(metadata, column)
+    predictions = _in_order(read_predictions(inputs["predictions"]), cfg["classes"])
+    intervals = cross_intervals(predictions)
+    group = read_folds(inputs["folds"])["group"]
+    baselines = _baselines(cfg, inputs)
+    others = {name: by_target(table) for name, table in baselines.items()}
+    covered = by_target(intervals)
+    reports = {
+        target: {
+            **_report(
+                cfg, own, {name: parts[target] for name, parts in others.items()}, metadata, group
+            ),
+            "intervals": interval_report(covered[target]),
+        }
+        for target, own in by_target(predictions).items()
+    }
+    shown = [name for name in INTERVALS if name in intervals]
+    write_predictions(outputs["intervals"], intervals[shown])
+    write_json(outputs["metrics"], _content(cfg, inputs, reports))
 
-    def scores(predictions: pd.DataFrame) -> dict[str, Any]:
-        return task_metrics(cfg["kind"], predictions, metadata, cfg["report_by"])
 
-    own = scores(read_predictions(inputs["predictions"]))
-    table = read_predictions(inputs["baselines"])
-    others = {str(name): scores(part) for name, part in table.groupby("baseline", sort=False)}
-    headline = HEADLINE[cfg["kind"]]
-    for name, values in {cfg["names"]["model"]: own, **others}.items():
-        logger.info("%s: %s %.4g", name, headline, values[headline])
+def _report(
+    cfg: Mapping[str, Any],
+    own: pd.DataFrame,
+    others: Mapping[str, pd.DataFrame],
+    metadata: pd.DataFrame | None,
+    group: pd.Series,
+) -> dict[str, Any]:
+    """Score one target of the model and of the baselines, and compare them."""
+    kind, classes = cfg["kind"], cfg["classes"]
+    scored = own[own["fold"] >= 0]
+    groups = group.loc[scored["sample-id"]].to_numpy()
+    # The seed names no model: all models of a task are resampled alike.
+    seed = seed_of("bootstrap", cfg["names"]["dataset"], cfg["names"]["task"])
+
+    def scores(name: str, table: pd.DataFrame) -> dict[str, Any]:
+        values = target_report(kind, table, metadata, cfg["report_by"], classes)
+        logger.info("%s: %s %.4g", name, HEADLINE[kind], values[HEADLINE[kind]])
+        return values
+
+    return {
+        **scores(cfg["names"]["model"], own),
+        "baselines": {name: scores(name, table) for name, table in others.items()},
+        "bootstrap": bootstrap_intervals(kind, scored, groups, seed, classes=classes),
+        "comparisons": {
+            name: compare(kind, scored, table[table["fold"] >= 0]) for name, table in others.items()
+        },
+    }
+
+
+def _content(
+    cfg: Mapping[str, Any], inputs: Files, reports: Mapping[str, dict[str, Any]]
+) -> dict[str, Any]:
     described = {key: cfg["names"][key] for key in ("model", "task")}
-    described |= {key: cfg[key] for key in ("kind", "encoder", "start")}
-    origin = provenance(cfg, inputs)
-    write_json(outputs["metrics"], {**own, **described, "baselines": others, "provenance": origin})
+    described |= {key: cfg[key] for key in ("kind", "encoder", "start", "evaluation")}
+    first = next(iter(reports.values()))
+    several = {"targets": dict(reports)} if "" not in reports else {}
+    return {**first, **described, **several, "provenance": provenance(cfg, inputs)}
+
+
+def _baselines(cfg: Mapping[str, Any], inputs: Files) -> dict[str, pd.DataFrame]:
+    table = read_predictions(inputs["baselines"])
+    parts = {
+        str(name): part.drop(columns="baseline")
+        for name, part in table.groupby("baseline", sort=False)
+    }
+    if STACKED in inputs:
+        path: Path = inputs[STACKED]
+        parts[STACKED] = read_predictions(path)
+    return {name: _in_order(part, cfg["classes"]) for name, part in parts.items()}
+
+
+def _in_order(predictions: pd.DataFrame, classes: list[str] | None) -> pd.DataFrame:
+    """Put the probabilities into the order of an ordinal target's classes."""
+    if classes is None:
+        return predictions
+    columns = [PROBABILITY + name for name in classes]
+    others = [name for name in predictions if name not in columns]
+    return predictions[[*others, *columns]]

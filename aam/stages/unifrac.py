@@ -1,4 +1,4 @@
-"""UniFrac between all samples of a rarefied table, or their Faith's PD."""
+"""Distances between all samples of a rarefied table, or their Faith's PD."""
 
 import logging
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from skbio import TreeNode
 
 from aam.data.table import FeatureTable, read_biom
 from aam.stages.entry import Files, RunContext
-from aam.unifrac import check, partitions, phylogeny, store
+from aam.unifrac import check, compositional, partitions, phylogeny, store
 from aam.unifrac.engines import choose
 from aam.util.provenance import provenance
 
@@ -18,14 +18,14 @@ RATIOS = ("unweighted", "weighted_normalized", "generalized")
 
 
 def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunContext) -> None:
-    """Compute one metric of one view, check a sample of it with another engine, and write it.
+    """Compute one metric of one view, check a sample of it by other means, and write it.
 
     Parameters
     ----------
     cfg
         What `aam.config.slices.unifrac` returns.
     inputs
-        `table` (of a view) and `tree`.
+        `table` (of a view) and `tree`, which the metrics of `aam.unifrac.compositional` leave.
     outputs
         `distances`, a Parquet file; its metadata names the engine under `aam.engine`.
     runtime
@@ -39,10 +39,13 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunCo
         If an engine fails, or the engines disagree; nothing is written.
     """
     table = read_biom(inputs["table"])
+    metadata = provenance(cfg, inputs)
+    if cfg["metric"] in compositional.METRICS:
+        _write_treeless(cfg, table, metadata, outputs)
+        return
     tree = phylogeny.read_tree(inputs["tree"], table.feature_ids)
     if cfg["metric"] in RATIOS:
         phylogeny.check_lengths(table, *phylogeny.branch_counts(table, tree), where=inputs["tree"])
-    metadata = provenance(cfg, inputs)
     if cfg["metric"] == "faith_pd":
         _write_faith_pd(cfg, table, tree, metadata, outputs, runtime)
     else:
@@ -67,6 +70,21 @@ def _write_distances(
         check.check_distances(
             matrix, table, tree, metric, alpha, pairs=cfg["checked_pairs"], other=other
         )
+        store.write_distances(
+            outputs["distances"], table.sample_ids, matrix, {**metadata, "aam.engine": engine.name}
+        )
+
+
+def _write_treeless(
+    cfg: Mapping[str, Any],
+    table: FeatureTable,
+    metadata: Mapping[str, str],
+    outputs: Files,
+) -> None:
+    metric, engine = cfg["metric"], compositional.Sparse()
+    LOG.info("%s of %d samples", metric, len(table.sample_ids))
+    with engine.distances(table, metric) as matrix:
+        check.check_treeless(matrix, table, metric, pairs=cfg["checked_pairs"])
         store.write_distances(
             outputs["distances"], table.sample_ids, matrix, {**metadata, "aam.engine": engine.name}
         )

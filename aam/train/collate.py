@@ -3,6 +3,8 @@
 Letters: U distinct ASVs, S positions, B samples, A ASVs in a sample.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -12,6 +14,7 @@ from aam.data.tokens import TokenStore
 from aam.data.vocabulary import PAD
 from aam.model.batch import AsvBlock, Batch, Masked, SampleBlock
 from aam.train.masking import Masker
+from aam.train.thinning import Thinning
 
 SAMPLES_PER_BLOCK = 16
 """Samples are padded to the richest of so many of similar richness."""
@@ -26,6 +29,8 @@ def assemble(
     *,
     masker: Masker | None = None,
     epoch: int = 0,
+    thinning: Thinning | None = None,
+    step: int = 0,
 ) -> Batch:
     """Build the batch of some rows of the store, without targets.
 
@@ -37,14 +42,46 @@ def assemble(
         Rows of `store`.
     masker, epoch
         What masks the nucleotides in this epoch; None: nothing is masked.
+    thinning, step
+        What leaves out ASVs and hides reads in this step; None: all are there.
     """
-    flat, richness_B = places_of(store.offsets, rows_B)
-    distinct_U, place = np.unique(store.asvs[flat], return_inverse=True)
+    entries, distinct_U, place = entries_of(store, rows_B, thinning, step)
     blocks, number_U = asv_blocks(tokens, distinct_U, masker=masker, epoch=epoch, bucketed=True)
-    samples, order_B = _sample_blocks(
-        number_U[place], store.counts[flat], richness_B, np.cumsum(richness_B) - richness_B
-    )
+    samples, order_B = sample_blocks(number_U[place], entries)
     return Batch(asvs=blocks, samples=samples, order_B=order_B, distances={}, values={})
+
+
+class Entries(NamedTuple):
+    """The ASVs of some samples, sample after sample.
+
+    Attributes
+    ----------
+    counts
+        Reads of each.
+    richness_B
+        ASVs of each sample.
+    hidden
+        Whether the reads of each are hidden; None: none are.
+    """
+
+    counts: NDArray[np.int32]
+    richness_B: NDArray[np.int64]
+    hidden: NDArray[np.bool_] | None
+
+
+def entries_of(
+    store: SampleStore, rows_B: NDArray[np.int64], thinning: Thinning | None, step: int
+) -> tuple[Entries, NDArray[np.int32], NDArray[np.int64]]:
+    """Return the entries of some rows, their distinct ASVs [U], and the place of each in these."""
+    flat, richness_B = places_of(store.offsets, rows_B)
+    hidden = None
+    if thinning is not None:
+        kept = thinning.kept(richness_B, step)
+        sample = np.repeat(np.arange(len(rows_B)), richness_B)[kept]
+        flat, richness_B = flat[kept], np.bincount(sample, minlength=len(rows_B))
+        hidden = thinning.hidden(richness_B, step)
+    distinct_U, place = np.unique(store.asvs[flat], return_inverse=True)
+    return Entries(store.counts[flat], richness_B, hidden), distinct_U, place
 
 
 def asv_blocks(
@@ -85,12 +122,20 @@ def bucket(number: int, bits: int = BITS) -> int:
     return -(-number // step) * step
 
 
-def _sample_blocks(
-    asvs: NDArray[np.int64],
-    counts: NDArray[np.int32],
-    richness_B: NDArray[np.int64],
-    starts_B: NDArray[np.int64],
+def sample_blocks(
+    asvs: NDArray[np.int64], entries: Entries
 ) -> tuple[list[SampleBlock], torch.Tensor]:
+    """Return samples in blocks of similar richness, and where in them each sample lies.
+
+    Parameters
+    ----------
+    asvs
+        Number of each entry's ASV among those of the batch.
+    entries
+        Of all samples.
+    """
+    richness_B = entries.richness_B
+    starts_B = np.cumsum(richness_B) - richness_B
     by_richness = np.argsort(richness_B, kind="stable")
     blocks = []
     for first in range(0, len(by_richness), SAMPLES_PER_BLOCK):
@@ -98,13 +143,16 @@ def _sample_blocks(
         column = np.arange(bucket(int(richness_B[members].max())))
         present_BA = column < richness_B[members, None]
         flat_BA = np.where(present_BA, starts_B[members, None] + column, 0)
+        counts_BA = np.where(present_BA, entries.counts[flat_BA], 0).astype(np.float32)
+        hidden_BA = None
+        if entries.hidden is not None:
+            hidden_BA = torch.from_numpy(present_BA & entries.hidden[flat_BA])
         blocks.append(
             SampleBlock(
                 asv_BA=torch.from_numpy(np.where(present_BA, asvs[flat_BA], 0)),
                 present_BA=torch.from_numpy(present_BA),
-                counts_BA=torch.from_numpy(
-                    np.where(present_BA, counts[flat_BA], 0).astype(np.float32)
-                ),
+                counts_BA=torch.from_numpy(counts_BA),
+                hidden_BA=hidden_BA,
             )
         )
     order_B = np.empty(len(by_richness), np.int64)

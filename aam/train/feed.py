@@ -1,6 +1,7 @@
 """The batches of a training run: a function of the step alone, so that a run can begin anywhere.
 
-Letters: B samples of a batch, N samples, C columns of a target.
+Letters: B samples of a batch, N samples, C columns of a target, F metadata columns, U ASVs of a
+batch or of the token store, D width, R rows of the store.
 """
 
 from collections.abc import Mapping
@@ -13,9 +14,10 @@ from torch.utils.data import Dataset
 
 from aam.data.samples import SampleStore, places_of
 from aam.data.tokens import TokenStore
-from aam.model.batch import EMBEDDING, Batch
-from aam.train.collate import assemble
+from aam.model.batch import CATEGORIES, EMBEDDING, Batch
+from aam.train.collate import assemble, entries_of, sample_blocks
 from aam.train.masking import Masker
+from aam.train.thinning import Thinning
 from aam.util.seeds import generator, seed_of
 
 
@@ -37,6 +39,10 @@ class Feed(Dataset[Batch]):
         Per metric the matrices [V, N, N] of all views.
     values
         Per name the targets [N, C] of all samples.
+    thinning
+        What leaves out ASVs and hides reads, or None.
+    category_NF
+        Categories of all samples by their numbers, or None.
     """
 
     store: SampleStore
@@ -48,6 +54,8 @@ class Feed(Dataset[Batch]):
     masker: Masker | None = None
     distances: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
     values: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
+    thinning: Thinning | None = None
+    category_NF: NDArray[np.int64] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_augmented", augmented_rows(self.store, self.samples))
@@ -64,16 +72,24 @@ class Feed(Dataset[Batch]):
     def __getitem__(self, step: int) -> Batch:
         """Return the batch of one step."""
         rows_B, view = self.rows(step)
-        batch = self.assemble(rows_B, step // self.steps_per_epoch)
+        batch = self.assemble(rows_B, step)
         parents, share_BK = parent_shares(self.store, rows_B)
         for name, matrix in self.distances.items():
             batch.distances[name] = _mixed_distances(matrix[view], parents, share_BK)
         batch.values.update(self.targets(rows_B))
         return batch
 
-    def assemble(self, rows_B: NDArray[np.int64], epoch: int) -> Batch:
+    def assemble(self, rows_B: NDArray[np.int64], step: int) -> Batch:
         """Return the batch of some rows, without targets."""
-        return assemble(self.store, self.tokens, rows_B, masker=self.masker, epoch=epoch)
+        return assemble(
+            self.store,
+            self.tokens,
+            rows_B,
+            masker=self.masker,
+            epoch=step // self.steps_per_epoch,
+            thinning=self.thinning,
+            step=step,
+        )
 
     def rows(self, step: int) -> tuple[NDArray[np.int64], int]:
         """Return the rows [B] of one step and the view they come from.
@@ -94,12 +110,19 @@ class Feed(Dataset[Batch]):
         return np.where(draw_B == extra_B, base_B, rows[chosen_B]), view
 
     def targets(self, rows_B: NDArray[np.int64]) -> dict[str, torch.Tensor]:
-        """Return the targets of some rows; those of a mixed row are its parents' shares."""
+        """Return the targets of some rows, and their categories.
+
+        The targets of a mixed row are its parents' shares, its category that of its main parent.
+        """
         parents, share_BK = parent_shares(self.store, rows_B)
-        return {
+        found = {
             name: torch.from_numpy(share_BK @ values_NC[parents])
             for name, values_NC in self.values.items()
         }
+        if self.category_NF is not None:
+            main_B = parents[share_BK.argmax(axis=1)]
+            found[CATEGORIES] = torch.from_numpy(self.category_NF[main_B])
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,6 +144,26 @@ class EmbeddingFeed(Feed):
         values = {**self.targets(rows_B), EMBEDDING: embedding_BD}
         order_B = torch.arange(len(rows_B))
         return Batch(asvs=[], samples=[], order_B=order_B, distances={}, values=values)
+
+
+@dataclass(frozen=True, eq=False)
+class AsvFeed(Feed):
+    """A feed of ASV embeddings made before, for encoders of which only the sample level learns.
+
+    Attributes
+    ----------
+    asv_UD
+        Embedding of every ASV of the token store.
+    """
+
+    asv_UD: torch.Tensor = field(default_factory=lambda: torch.empty(0))
+
+    def assemble(self, rows_B: NDArray[np.int64], step: int) -> Batch:
+        """Return the batch of some rows, with embeddings instead of sequences."""
+        entries, distinct_U, place = entries_of(self.store, rows_B, self.thinning, step)
+        samples, order_B = sample_blocks(place, entries)
+        embedded_UD = self.asv_UD[torch.from_numpy(distinct_U.astype(np.int64))]
+        return Batch([], samples, order_B, {}, {}, embedded_UD)
 
 
 def augmented_rows(

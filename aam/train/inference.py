@@ -106,7 +106,7 @@ def embedded_blocks(
         # A generator must not pause inside: its caller would run without gradients too.
         with devices.inference(encoder):
             for members in sample_batches(store, rows_W, devices.device):
-                block = _sample_block(store, rows_W[members], place_U)
+                block = sample_block(store, rows_W[members], place_U)
                 order_B = torch.arange(len(members))
                 batch = Batch([], [block], order_B, {}, {}).to(devices.device)
                 to = torch.from_numpy(members).to(devices.device)
@@ -180,7 +180,7 @@ def _round_down(number: int) -> int:
     return number // unit * unit
 
 
-def _sample_block(
+def sample_block(
     store: SampleStore, rows_B: NDArray[np.int64], place_U: NDArray[np.int64]
 ) -> SampleBlock:
     """Return samples that point to places in a table of ASVs, and rows of padding behind them."""

@@ -102,6 +102,7 @@ def fit(
     checkpoints: Checkpoints,
     pace: Pace,
     validation: Validation | None = None,
+    layer_decay: float = 1.0,
 ) -> Progress:
     """Train `model`, whose forward returns named losses of a batch, `loss` being minimized.
 
@@ -129,6 +130,7 @@ def fit(
         learning_rate=settings.learning_rate,
         weight_decay=settings.weight_decay,
         fused=options.fused_optimizer,
+        layer_decay=layer_decay,
     )
     compile_blocks(model, options.compile, devices.device)
     wrapped, optimizer = devices.setup(model, optimizer)

@@ -6,11 +6,12 @@ from pathlib import Path
 import numpy as np
 import psutil
 import torch
+from numpy.typing import NDArray
 
 from aam.model.encoder import Recompute
 from aam.train.activations import FULL, Work, asv_block, head_bytes, sample_block
 from aam.train.collate import SAMPLES_PER_BLOCK, bucket
-from aam.train.feed import EmbeddingFeed, Feed
+from aam.train.feed import AsvFeed, EmbeddingFeed, Feed
 from aam.train.pieces import cuts
 from aam.train.usage import MB
 
@@ -79,20 +80,26 @@ def batch_shape(feed: Feed, step: int) -> BatchShape:
     if isinstance(feed, EmbeddingFeed):
         return BatchShape((), (), len(rows_B))
     starts_B, stops_B = feed.store.offsets[rows_B], feed.store.offsets[rows_B + 1]
+    ascending = np.sort(stops_B - starts_B).tolist()
+    firsts = range(0, len(ascending), SAMPLES_PER_BLOCK)
+    return BatchShape(
+        asvs=() if isinstance(feed, AsvFeed) else _asv_counts(feed, starts_B, stops_B),
+        richness=tuple(tuple(ascending[first : first + SAMPLES_PER_BLOCK]) for first in firsts),
+        samples=len(rows_B),
+    )
+
+
+def _asv_counts(
+    feed: Feed, starts_B: NDArray[np.int64], stops_B: NDArray[np.int64]
+) -> tuple[tuple[int, int, int], ...]:
     held = [feed.store.asvs[start:stop] for start, stop in zip(starts_B, stops_B, strict=True)]
     lengths, numbers = np.unique(
         feed.tokens.lengths[np.unique(np.concatenate(held))], return_counts=True
     )
     share = 0.0 if feed.masker is None else feed.masker.share
-    ascending = np.sort(stops_B - starts_B).tolist()
-    firsts = range(0, len(ascending), SAMPLES_PER_BLOCK)
-    return BatchShape(
-        asvs=tuple(
-            (length, bucket(number), round(share * length * number))
-            for length, number in zip(lengths.tolist(), numbers.tolist(), strict=True)
-        ),
-        richness=tuple(tuple(ascending[first : first + SAMPLES_PER_BLOCK]) for first in firsts),
-        samples=len(rows_B),
+    return tuple(
+        (length, bucket(number), round(share * length * number))
+        for length, number in zip(lengths.tolist(), numbers.tolist(), strict=True)
     )
 
 

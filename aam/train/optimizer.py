@@ -1,18 +1,28 @@
 """The optimizers and their parameter groups."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import nn, optim
 
+from aam.model.encoder import Encoder
 from aam.nn.block import Block
 
+RATE = "rate"
+"""Key of a parameter group: its learning rate in units of the model's."""
 MUON_RATE = 20.0
 """Learning rate of Muon in units of AdamW's: an orthogonal update is that much smaller."""
 
 
 def make_optimizer(
-    model: nn.Module, name: str, *, learning_rate: float, weight_decay: float, fused: bool
+    model: nn.Module,
+    name: str,
+    *,
+    learning_rate: float,
+    weight_decay: float,
+    fused: bool,
+    layer_decay: float = 1.0,
 ) -> optim.Optimizer:
     """Return an optimizer over the trainable parameters.
 
@@ -30,31 +40,67 @@ def make_optimizer(
         Of the matrices: biases, norms and scales are not decayed.
     fused
         One kernel for AdamW's whole update.
+    layer_decay
+        Learning rate of a block of the encoder in units of that of the block above it.
     """
+    depth = depths(model) if layer_decay < 1.0 else {}
     trainable = [p for p in model.parameters() if p.requires_grad]
     hidden = _block_matrices(model) if name == "muon" else []
     taken = {id(p) for p in hidden}
     others = [p for p in trainable if id(p) not in taken]
+
+    def groups(parameters: Sequence[nn.Parameter], decay: float) -> list[dict[str, Any]]:
+        levels = sorted({depth.get(id(p), 0) for p in parameters})
+        return [
+            {
+                "params": [p for p in parameters if depth.get(id(p), 0) == level],
+                "weight_decay": decay,
+                RATE: layer_decay**level,
+            }
+            for level in levels
+        ]
+
     adamw = optim.AdamW(
         [
-            {"params": [p for p in others if p.ndim >= 2], "weight_decay": weight_decay},
-            {"params": [p for p in others if p.ndim < 2], "weight_decay": 0.0},
+            *groups([p for p in others if p.ndim >= 2], weight_decay),
+            *groups([p for p in others if p.ndim < 2], 0.0),
         ],
         lr=learning_rate,
         betas=(0.9, 0.98),
         fused=fused,
         foreach=False,
     )
-    if not hidden:
-        return Together(adamw)
-    muon = optim.Muon(hidden, lr=MUON_RATE * learning_rate, weight_decay=weight_decay)
-    return Together(adamw, muon)
+    parts: list[optim.Optimizer] = [adamw]
+    if hidden:
+        parts.append(optim.Muon(groups(hidden, weight_decay), lr=MUON_RATE * learning_rate))
+    together = Together(*parts)
+    set_rate(together, learning_rate)
+    return together
 
 
 def set_rate(optimizer: optim.Optimizer, rate: float) -> None:
     """Set the learning rate of AdamW's groups to `rate`, of Muon's to its multiple."""
     for group in optimizer.param_groups:
-        group["lr"] = rate * (MUON_RATE if "ns_steps" in group else 1.0)
+        group["lr"] = rate * group[RATE] * (MUON_RATE if "ns_steps" in group else 1.0)
+
+
+def depths(model: nn.Module) -> dict[int, int]:
+    """Return by the `id` of each parameter of an encoder how many blocks stand above it.
+
+    What pools the blocks' outputs is 0, the last block 1; what enters the first block is one
+    deeper than that. Parameters outside of encoders are not in it.
+    """
+    found: dict[int, int] = {}
+    for encoder in (module for module in model.modules() if isinstance(module, Encoder)):
+        above = 0
+        for part in (encoder.sample, encoder.asv):
+            found.update({id(p): above for p in part.pooling.parameters()})
+            for block in reversed(list(part.blocks)):
+                above += 1
+                found.update({id(p): above for p in block.parameters()})
+            above += 1
+            found.update({id(p): above for p in part.parameters() if id(p) not in found})
+    return found
 
 
 def _block_matrices(model: nn.Module) -> list[nn.Parameter]:

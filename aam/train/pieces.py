@@ -155,6 +155,11 @@ def _sample_pieces(block: SampleBlock, limit: int | None) -> list[SampleBlock]:
     for first, last in rows:
         part = (slice(first, last), slice(0, bucket(max(1, *richness_B[first:last]))))
         pieces.append(
-            SampleBlock(block.asv_BA[part], block.present_BA[part], block.counts_BA[part])
+            SampleBlock(
+                block.asv_BA[part],
+                block.present_BA[part],
+                block.counts_BA[part],
+                None if block.hidden_BA is None else block.hidden_BA[part],
+            )
         )
     return pieces

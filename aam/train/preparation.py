@@ -1,6 +1,6 @@
 """Inputs and settings of pretraining to feed, validation and model."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,8 +39,22 @@ class Prepared:
     model: PretrainingModel
 
 
-def prepare(cfg: Mapping[str, Any], inputs: Mapping[str, Any]) -> Prepared:
-    """Open the inputs and build feed, validation and model."""
+def prepare(
+    cfg: Mapping[str, Any],
+    inputs: Mapping[str, Any],
+    without: Collection[str] = (),
+) -> Prepared:
+    """Open the inputs and build feed, validation and model.
+
+    Parameters
+    ----------
+    cfg
+        Slice `aam.config.slices.pretrain`.
+    inputs
+        `tokens`, `samples` and `distances`.
+    without
+        IDs of samples that are neither trained on nor validated.
+    """
     settings = Pretraining.model_validate(cfg["pretraining"])
     options = step_options(Optimization.model_validate(cfg["optimization"]))
     store, tokens = SampleStore.open(inputs["samples"]), TokenStore.open(inputs["tokens"])
@@ -49,7 +63,8 @@ def prepare(cfg: Mapping[str, Any], inputs: Mapping[str, Any]) -> Prepared:
         inputs["distances"], list(weights), store.views, store.sample_ids
     )
     is_held_out = held_out(store.sample_ids, settings.held_out, settings.seed)
-    training, validation = np.flatnonzero(~is_held_out), np.flatnonzero(is_held_out)
+    is_in = np.array([name not in without for name in store.sample_ids])
+    training, validation = np.flatnonzero(~is_held_out & is_in), np.flatnonzero(is_held_out & is_in)
     feed = Feed(
         store=store,
         tokens=tokens,

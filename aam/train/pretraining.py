@@ -15,7 +15,7 @@ from aam.model.encoder import Encoder
 from aam.model.heads import DistanceHead, NucleotideHead, ValueHead
 from aam.train.matrices import FAITH_PD
 
-UNBOUNDED = frozenset({"weighted_unnormalized"})
+UNBOUNDED = frozenset({"weighted_unnormalized", "robust_aitchison"})
 
 
 class PretrainingModel(nn.Module):

@@ -1,1 +1,1 @@
-"""UniFrac engines, their cross-check and the Parquet store."""
+"""Distances between samples: engines, their cross-check and the Parquet store."""

@@ -10,7 +10,7 @@ from skbio import TreeNode
 from aam.data.table import FeatureTable
 from aam.unifrac import formulas
 from aam.unifrac.engines import Engine
-from aam.unifrac.phylogeny import branch_counts, subset
+from aam.unifrac.phylogeny import branch_counts, samples_of, subset
 from aam.unifrac.store import Rows
 from aam.util.seeds import generator
 
@@ -58,14 +58,46 @@ def check_distances(
     rows = np.unique(np.concatenate([first, second]))
     part, part_tree = subset(table, tree, rows)
     i, j = np.searchsorted(rows, first), np.searchsorted(rows, second)
-    found = np.array([matrix[a : a + 1][0, b] for a, b in zip(first, second, strict=True)])
+    found = _values(matrix, first, second)
     if other is None:
         expected = _by_definition(part, part_tree, metric, alpha, i, j)
     else:
         with other.distances(part, part_tree, metric, alpha) as recomputed:
             expected = np.asarray(recomputed[:])[i, j]
-    names = [f"{part.sample_ids[a]} and {part.sample_ids[b]}" for a, b in zip(i, j, strict=True)]
-    return _compare(found.astype(np.float64), expected, names, metric)
+    return _compare(found, expected, _pair_names(part, i, j), metric)
+
+
+def check_treeless(matrix: Rows, table: FeatureTable, metric: str, *, pairs: int) -> float:
+    """Recompute a seeded sample of the pairs of a matrix by scikit-bio and scipy.
+
+    Parameters
+    ----------
+    matrix
+        Distances, [N, N].
+    table, metric
+        What they were computed from; a metric of `aam.unifrac.compositional`.
+    pairs
+        Number of pairs, or all if there are fewer.
+
+    Returns
+    -------
+    float
+        The largest difference.
+
+    Raises
+    ------
+    RuntimeError
+        If a pair differs by more than `TOLERANCE`; names the worst.
+    """
+    first, second = sample_pairs(len(table.sample_ids), pairs, metric)
+    if len(first) == 0:
+        return 0.0
+    rows = np.unique(np.concatenate([first, second]))
+    part = samples_of(table, rows)
+    i, j = np.searchsorted(rows, first), np.searchsorted(rows, second)
+    reads = part.counts.toarray().astype(np.float64)
+    expected = formulas.treeless_distances(reads[i], reads[j], metric)
+    return _compare(_values(matrix, first, second), expected, _pair_names(part, i, j), metric)
 
 
 def check_faith_pd(
@@ -120,6 +152,20 @@ def sample_pairs(
     starts = np.concatenate([[0], np.cumsum(np.arange(samples - 1, 0, -1))])
     first = np.searchsorted(starts, drawn, side="right") - 1
     return first, drawn - starts[first] + first + 1
+
+
+def _values(
+    matrix: Rows, first: NDArray[np.int64], second: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    values = [matrix[a : a + 1][0, b] for a, b in zip(first, second, strict=True)]
+    return np.array(values, dtype=np.float64)
+
+
+def _pair_names(
+    table: FeatureTable, first: NDArray[np.int64], second: NDArray[np.int64]
+) -> list[str]:
+    names = table.sample_ids
+    return [f"{names[a]} and {names[b]}" for a, b in zip(first, second, strict=True)]
 
 
 def _by_definition(

@@ -9,11 +9,15 @@ With p and q the shares of two samples' reads below a branch of length b, summed
 * generalized: sum b (p+q)^alpha |p-q| / (p+q), over sum b (p+q)^alpha;
   Chen et al. 2012, doi:10.1093/bioinformatics/bts342
 * Faith's PD: sum b [p>0]; Faith 1992, doi:10.1016/0006-3207(92)91201-3
+
+And the metrics of `aam.unifrac.compositional`, which need no tree, by scipy and scikit-bio.
 """
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csc_array, csr_array
+from scipy.spatial.distance import braycurtis
+from skbio.stats.composition import rclr
 
 Floats = NDArray[np.float64]
 
@@ -45,6 +49,28 @@ def pair_distances(p: Floats, q: Floats, lengths: Floats, metric: str, alpha: fl
     total = np.where(p + q > 0, p + q, 1.0)
     weight = np.where(p + q > 0, total**exponent, 0.0)
     return (weight * np.abs(p - q) / total) @ lengths / (weight @ lengths)
+
+
+def treeless_distances(a: Floats, b: Floats, metric: str) -> Floats:
+    """Return the distances of pairs of samples without a tree.
+
+    Parameters
+    ----------
+    a, b
+        Reads of the first and second sample of each pair, [P, F].
+    metric
+        bray_curtis or robust_aitchison.
+
+    Returns
+    -------
+    numpy.ndarray
+        [P].
+    """
+    if metric == "bray_curtis":
+        return np.array([braycurtis(x, y) for x, y in zip(a, b, strict=True)])
+    assert metric == "robust_aitchison"
+    # scikit-bio marks what is absent by NaN.
+    return np.linalg.norm(np.nan_to_num(rclr(a)) - np.nan_to_num(rclr(b)), axis=1)
 
 
 def faith_pd(counts: csr_array, lengths: Floats) -> Floats:

@@ -59,13 +59,18 @@ def subset(
     rows
         Samples to keep, in the order to keep them.
     """
+    part = samples_of(table, rows)
+    return part, sheared(tree, part.feature_ids)
+
+
+def samples_of(table: FeatureTable, rows: NDArray[np.int64]) -> FeatureTable:
+    """Return some samples of a table, in the order of `rows`, and the features that they have."""
     counts = table.counts[rows]
     present = np.unique(counts.indices)
     counts = csr_array(counts[:, present])
     counts.sort_indices()
     feature_ids = [table.feature_ids[column] for column in present]
-    part = FeatureTable([table.sample_ids[row] for row in rows], feature_ids, counts)
-    return part, sheared(tree, feature_ids)
+    return FeatureTable([table.sample_ids[row] for row in rows], feature_ids, counts)
 
 
 def branches(tree: TreeNode, feature_ids: Sequence[str]) -> tuple[csr_array, NDArray[np.float64]]:

@@ -16,7 +16,7 @@ ROW_GROUP = 256
 
 
 class Rows(Protocol):
-    """What a matrix must offer to be written: an array, or a dataset of an open HDF5 file."""
+    """What a matrix offers to be written: an array, an HDF5 dataset, or rows made on demand."""
 
     @property
     def shape(self) -> tuple[int, ...]:

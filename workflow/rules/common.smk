@@ -117,14 +117,25 @@ def first_model():
 
 
 def starting_model(wildcards):
-    """Return the pretrained model of a task, unless the task starts from scratch.
+    """Return the pretrained model of a task, or one per fold, unless the task starts from scratch.
 
-    A directory has no checksum, so the embeddings stand for it: made by the same job, and
-    compared by content.
+    A directory has no checksum, so the embeddings, or the digests, stand for it: made by the same
+    job, and compared by content.
     """
     training = resolved(CONFIG, "finetuning", task=wildcards.task)
     if training.start == "scratch":
         return {}
+    if training.inductive:
+        folder = result(
+            "pretrain/{model}/inductive/{task}",
+            dataset=wildcards.dataset,
+            model=wildcards.model,
+            task=wildcards.task,
+        )
+        return {
+            "model": ancient(f"{folder}/encoders"),
+            "digests": f"{folder}/digests.json",
+        }
     folder = result(
         "pretrain/{model}", dataset=wildcards.dataset, model=wildcards.model
     )
@@ -138,7 +149,11 @@ def starting_model(wildcards):
 def frozen_asvs(wildcards):
     """Return the embeddings of all ASVs, where a task uses them as pretraining left them."""
     training = resolved(CONFIG, "finetuning", task=wildcards.task)
-    if training.start == "scratch" or training.encoder != "frozen":
+    if (
+        training.start == "scratch"
+        or training.encoder == "full"
+        or training.inductive
+    ):
         return {}
     path = "pretrain/{model}/asvs.safetensors"
     return {"asvs": result(path, dataset=wildcards.dataset, model=wildcards.model)}
@@ -156,7 +171,7 @@ def prediction_files(wildcards):
         return {"table": result("simulated/new_table.biom", dataset=section.simulated)}
     return {
         name: user_file(getattr(section, name))
-        for name in ("table", "sequences")
+        for name in ("table", "sequences", "metadata")
         if getattr(section, name) is not None
     }
 
@@ -245,6 +260,7 @@ def figures_of(dataset):
         ),
         *task_files(dataset, "figures/finetune/{model}/{task}/history.png"),
         *task_files(dataset, "figures/finetune/{model}/{task}/predictions.png"),
+        *task_files(dataset, "figures/finetune/{model}/{task}/importance.png"),
         *(
             [result("figures/accuracy.png", dataset=dataset)]
             if tasks_of(dataset)

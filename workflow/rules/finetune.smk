@@ -3,7 +3,7 @@
 Inputs: `inputs/metadata.parquet`, `views/samples.arrow`, `tokens/asvs.arrow`, `pretrain/<model>/model/`,
 `unifrac/unweighted/view0.parquet` (the nearest neighbours' baseline).
 Outputs: `folds/<task>.tsv`, `baselines/<task>/`, `finetune/<model>/<task>/`: `model/`, `predictions.tsv`,
-`metrics.json`, `history.parquet`.
+`metrics.json`, `intervals.tsv`, `history.parquet`.
 """
 
 
@@ -96,9 +96,11 @@ rule score:
     input:
         predictions=result("finetune/{model}/{task}/predictions.tsv"),
         baselines=result("baselines/{task}/predictions.tsv"),
+        folds=result("folds/{task}.tsv"),
         metadata=result("inputs/metadata.parquet"),
     output:
         metrics=result("finetune/{model}/{task}/metrics.json"),
+        intervals=result("finetune/{model}/{task}/intervals.tsv"),
     log:
         result("logs/score/{model}/{task}.log"),
     benchmark:

@@ -1,6 +1,6 @@
 """Apply a task's models to another table.
 
-Inputs: a table of `predictions`, `finetune/<model>/<task>/model/`, for a frozen encoder `pretrain/<model>/asvs.safetensors`.
+Inputs: a table of `predictions`, with its sequences and metadata where given, `finetune/<model>/<task>/model/`, for a frozen encoder `pretrain/<model>/asvs.safetensors`.
 Outputs: `predict/<model>/<task>/<table>.tsv`.
 """
 

@@ -1,7 +1,8 @@
-"""Pretrain one encoder on one dataset.
+"""Pretrain one encoder on one dataset, or one per fold of a task without the samples of the fold.
 
 Inputs: `tokens/asvs.arrow`, `views/samples.arrow`, `unifrac/<metric>/view<v>.parquet`.
-Outputs: `pretrain/<model>/`: `model/`, `metrics.json`, `history.parquet`, `embeddings.parquet`, `asvs.safetensors`, `pairs.parquet`.
+Outputs: `pretrain/<model>/`: `model/`, `metrics.json`, `history.parquet`, `embeddings.parquet`, `asvs.safetensors`, `pairs.parquet`;
+`pretrain/<model>/inductive/<task>/`: `encoders/fold<k>/`, `digests.json`, `metrics.json`.
 Checkpoints lie in the undeclared `pretrain/<model>/work/`, so that they survive a failure.
 """
 
@@ -39,3 +40,36 @@ rule pretrain:
         "Pretraining {wildcards.model} on {wildcards.dataset}"
     script:
         "../scripts/pretrain_model.py"
+
+
+rule pretrain_inductive:
+    input:
+        tokens=result("tokens/asvs.arrow"),
+        samples=result("views/samples.arrow"),
+        distances=lambda wildcards: distances_of(wildcards.dataset, wildcards.model),
+        folds=result("folds/{task}.tsv"),
+    output:
+        encoders=directory(result("pretrain/{model}/inductive/{task}/encoders")),
+        digests=result("pretrain/{model}/inductive/{task}/digests.json"),
+        metrics=result("pretrain/{model}/inductive/{task}/metrics.json"),
+    log:
+        result("logs/pretrain_inductive/{model}/{task}.log"),
+    benchmark:
+        result("benchmarks/pretrain_inductive/{model}/{task}.tsv")
+    conda:
+        ENVIRONMENT
+    threads: 8
+    resources:
+        mem_mb=32000,
+        runtime=2880,
+        gpu=1,
+    params:
+        cfg=lambda wildcards: slices.pretrain(
+            CONFIG, wildcards.dataset, wildcards.model
+        ),
+        code=code_digest("aam.stages.pretrain_inductive"),
+        work=result("pretrain/{model}/inductive/{task}/work"),
+    message:
+        "Pretraining {wildcards.model} once per fold of {wildcards.task}"
+    script:
+        "../scripts/pretrain_inductive.py"

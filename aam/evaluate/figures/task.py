@@ -7,12 +7,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from numpy.typing import NDArray
 from sklearn.metrics import roc_curve
 
+from aam.evaluate.conformal import cross_intervals, scaled_probabilities
 from aam.evaluate.figures.style import (
     BLACK,
     BLUE,
     GREY,
+    ORANGE,
     bars,
     colors,
     headline_axis,
@@ -20,8 +23,9 @@ from aam.evaluate.figures.style import (
     share_axis,
 )
 from aam.evaluate.labels import plain, row_label, score, short
-from aam.evaluate.metrics import HEADLINE
-from aam.evaluate.predictions import PROBABILITY
+from aam.evaluate.metrics import HEADLINE, reliability
+from aam.evaluate.predictions import PROBABILITY, QUANTILE, by_target
+from aam.evaluate.report import of_each_target
 
 LEGEND_FOLDS = 10
 ANNOTATED_CLASSES = 12
@@ -34,15 +38,17 @@ def draw(predictions: pd.DataFrame, report: Mapping[str, Any], path: Path) -> No
     Parameters
     ----------
     predictions
-        Columns `fold`, `observed`, `predicted`, `probability:<class>`.
+        Columns `fold`, `observed`, `predicted`, [`target`], [`probability:<class>`],
+        [`quantile:<q>`]; the test samples of fold -1 are in no picture of classes.
     report
         Content of the task's `metrics.json`.
     path
         PNG to write.
     """
-    {"regression": _draw_regression, "classification": _draw_classification}[report["kind"]](
-        predictions, report, path
-    )
+    if report["kind"] == "regression":
+        _draw_regression(predictions, report, path)
+    else:
+        _draw_classes(predictions[predictions["fold"] >= 0], report, path)
 
 
 def draw_comparison(axes: Axes, report: Mapping[str, Any]) -> None:
@@ -63,7 +69,11 @@ def draw_comparison(axes: Axes, report: Mapping[str, Any]) -> None:
         errors=spread if regression else None,
     )
     headline_axis(axes, regression=regression)
-    axes.set_title("Beside the baselines")
+    interval = report["bootstrap"][headline]
+    title = "Beside the baselines"
+    if interval is not None:
+        title += f"\nmodel {score(interval[0])} to {score(interval[1])} (95 %)"
+    axes.set_title(title)
 
 
 def _title(report: Mapping[str, Any]) -> str:
@@ -71,55 +81,125 @@ def _title(report: Mapping[str, Any]) -> str:
 
 
 def _draw_regression(predictions: pd.DataFrame, report: Mapping[str, Any], path: Path) -> None:
+    """Draw a row of panels per target."""
+    reports, of_column = of_each_target([report]), by_target(predictions)
+    parts = [of_column[column] for column in report.get("targets", of_column)]
+    grid: dict[str, Any] = {"rows": len(reports), "columns": 2, "width_ratios": (5, 4)}
+    with picture(path, 4.2 * len(reports), **grid) as (_, all_axes):
+        pairs = zip(all_axes[::2], all_axes[1::2], strict=True)
+        for (axes, comparison), part, own in zip(pairs, parts, reports, strict=True):
+            _draw_scatter(axes, part, own)
+            draw_comparison(comparison, own)
+
+
+def _draw_scatter(axes: Axes, predictions: pd.DataFrame, report: Mapping[str, Any]) -> None:
+    """Draw predicted against observed numbers, coloured by fold, with what the intervals cover."""
     observed = pd.to_numeric(predictions["observed"]).to_numpy()
     predicted = pd.to_numeric(predictions["predicted"]).to_numpy()
     fold = predictions["fold"].to_numpy()
-    names = np.unique(fold)
+    names = np.unique(fold[fold >= 0])
     distinct = len(names) <= LEGEND_FOLDS
     palette = colors(len(names)) if distinct else [BLUE] * len(names)
     both = np.concatenate([observed, predicted])
     margin = 0.04 * float(np.ptp(both))
     limits = (float(both.min()) - margin, float(both.max()) + margin)
     size = float(np.clip(6000 / len(observed), 5, 24))
-    with picture(path, 4.2, columns=2, width_ratios=(5, 4)) as (_, (axes, comparison)):
-        axes.plot(limits, limits, color=BLACK, linewidth=1, linestyle="--", zorder=1)
-        # Folds in turns rather than one upon the other.
-        order = np.argsort(np.arange(len(fold)) * 0.6180339887 % 1)
-        color_of = dict(zip(names, palette, strict=True))
+    _draw_intervals(axes, predictions, observed, limits)
+    axes.plot(limits, limits, color=BLACK, linewidth=1, linestyle="--", zorder=1)
+    # Folds in turns rather than one upon the other.
+    order = np.argsort(np.arange(len(fold)) * 0.6180339887 % 1)
+    order = order[fold[order] >= 0]
+    color_of = dict(zip(names, palette, strict=True))
+    shades = [color_of[name] for name in fold[order]]
+    axes.scatter(observed[order], predicted[order], s=size, c=shades, alpha=0.6, linewidths=0)
+    is_test = fold < 0
+    if is_test.any():
         axes.scatter(
-            observed[order],
-            predicted[order],
-            s=size,
-            c=[color_of[name] for name in fold[order]],
-            alpha=0.6,
-            linewidths=0,
+            observed[is_test], predicted[is_test], s=size, marker="x", color=BLACK, linewidths=0.8
         )
-        if distinct:
-            for name in names:
-                axes.scatter([], [], s=22, color=color_of[name], label=str(name))
-            axes.legend(
-                title="fold", ncols=2 if len(names) > 5 else 1, handletextpad=0.2, columnspacing=0.8
-            )
-        axes.set(xlim=limits, ylim=limits, aspect="equal")
-        axes.set_xlabel("observed")
-        axes.set_ylabel("predicted by a model that never saw the sample")
-        axes.set_title(
-            f"{_title(report)}: {len(observed)} samples, {len(names)} folds\n"
-            f"MAE {score(report['mae_fold_mean'])}, pooled {score(report['mae_pooled'])}; "
-            f"R² {score(report['r2_pooled'])}, r {score(report['pearson'])}"
-        )
-        draw_comparison(comparison, report)
+        axes.scatter([], [], s=22, marker="x", color=BLACK, label="test")
+    if distinct:
+        for name in names:
+            axes.scatter([], [], s=22, color=color_of[name], label=str(name))
+    if distinct or is_test.any():
+        columns = 2 if distinct and len(names) > 5 else 1
+        title = "fold" if distinct else None
+        axes.legend(title=title, ncols=columns, handletextpad=0.2, columnspacing=0.8)
+    axes.set(xlim=limits, ylim=limits, aspect="equal")
+    axes.set_xlabel("observed")
+    axes.set_ylabel("predicted by a model that never saw the sample")
+    found = report["intervals"]
+    axes.set_title(
+        f"{_title(report)}: {report['n']} samples, {len(names)} folds\n"
+        f"MAE {score(report['mae_fold_mean'])}, pooled {score(report['mae_pooled'])}; "
+        f"R² {score(report['r2_pooled'])}, r {score(report['pearson'])}\n"
+        f"{found['level']:.0%} intervals (grey) cover {found['coverage']:.1%}"
+    )
 
 
-def _draw_classification(predictions: pd.DataFrame, report: Mapping[str, Any], path: Path) -> None:
+def _draw_intervals(
+    axes: Axes,
+    predictions: pd.DataFrame,
+    observed: NDArray[np.float64],
+    limits: tuple[float, float],
+) -> None:
+    """Draw intervals of one width as a band around the diagonal, others as a line per sample."""
+    intervals = cross_intervals(predictions)
+    lower, upper = intervals["lower"].to_numpy(), intervals["upper"].to_numpy()
+    if not np.isfinite(lower).all():
+        return
+    if any(name.startswith(QUANTILE) for name in map(str, predictions.columns)):
+        line = float(np.clip(300 / len(observed), 0.3, 1.2))
+        axes.vlines(observed, lower, upper, color=GREY, alpha=0.4, linewidth=line, zorder=0)
+        return
+    half, ends = float((upper - lower).mean()) / 2, np.array(limits)
+    axes.fill_between(ends, ends - half, ends + half, color=GREY, alpha=0.2, linewidth=0)
+
+
+def _draw_classes(predictions: pd.DataFrame, report: Mapping[str, Any], path: Path) -> None:
     classes = report["confusion"]["classes"]
-    heights_in = (float(np.clip(1.2 + 0.17 * len(classes), 3.1, 9)), 3.1)
-    with picture(path, sum(heights_in), 2, 2, height_ratios=heights_in) as (_, all_axes):
-        matrix, recall, roc, comparison = all_axes
+    heights_in = (
+        float(np.clip(1.2 + 0.17 * len(classes), 3.1, 8)),
+        3.1,
+        0.9 + 0.2 * (1 + len(report["baselines"])),
+    )
+    with picture(path, sum(heights_in), 3, 2, height_ratios=heights_in) as (figure, all_axes):
+        matrix, recall, roc, calibration, left, right = all_axes
         _draw_confusion(matrix, report)
         _draw_recall(recall, report)
         _draw_roc(roc, predictions, report)
-        draw_comparison(comparison, report)
+        _draw_reliability(calibration, predictions, report)
+        grid = left.get_gridspec()
+        assert grid is not None
+        left.remove()
+        right.remove()
+        draw_comparison(figure.add_subplot(grid[2, :]), report)
+
+
+def _draw_reliability(axes: Axes, predictions: pd.DataFrame, report: Mapping[str, Any]) -> None:
+    """Draw how often the likeliest class is right against its probability, a point per bin."""
+    classes = report["confusion"]["classes"]
+    shares_NC = predictions[[PROBABILITY + name for name in classes]].to_numpy(dtype=float)
+    curves = {
+        "as predicted": (shares_NC, "ece", BLUE),
+        "temperature scaled": (
+            scaled_probabilities(predictions, classes),
+            "calibrated_ece",
+            ORANGE,
+        ),
+    }
+    axes.plot([0, 1], [0, 1], color=GREY, linewidth=1, linestyle="--")
+    for label, (values_NC, key, color) in curves.items():
+        rows = pd.DataFrame(reliability(predictions["observed"], values_NC, classes))
+        text = f"{label}  {score(report[key])}"
+        axes.plot(
+            rows["confidence"], rows["accuracy"], color=color, marker="o", markersize=3, label=text
+        )
+    axes.legend(loc="upper left", fontsize=7, handlelength=1.2, labelspacing=0.3)
+    axes.set(xlim=(-0.01, 1.01), ylim=(-0.01, 1.02), aspect="equal")
+    axes.set_xlabel("probability of the likeliest class")
+    axes.set_ylabel("share of samples in that class")
+    axes.set_title("Calibration and its error")
 
 
 def _label_size(count: int) -> float:

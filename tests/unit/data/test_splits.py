@@ -4,8 +4,14 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from aam.data.splits import assign_folds, folds_of_labels, held_out
-from aam.data.targets import metadata_column, observed_classes, observed_numbers
+from aam.data.splits import assign_folds, folds_of_labels, held_out, held_out_groups
+from aam.data.targets import (
+    metadata_column,
+    observed_classes,
+    observed_levels,
+    observed_numbers,
+    observed_values,
+)
 from aam.util.errors import InputError
 
 names = st.lists(st.text("abc01", min_size=1, max_size=6), min_size=12, max_size=40, unique=True)
@@ -29,6 +35,47 @@ def test_held_out_samples_depend_on_the_seed():
 def test_three_samples_are_too_few_to_hold_out():
     with pytest.raises(InputError, match="at least 4"):
         held_out(["a", "b", "c"], 0.2, 0)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    ids=names,
+    share=st.floats(0.1, 0.9),
+    kind=st.sampled_from(["plain", "classes", "groups", "both"]),
+    random=st.randoms(),
+)
+def test_samples_to_test_are_whole_groups_whatever_the_order(ids, share, kind, random):
+    number = {name: position for position, name in enumerate(sorted(ids))}
+
+    def chosen(order):
+        classes = ["odd" if number[name] % 3 else "even" for name in order]
+        groups = [f"g{number[name] // 2}" for name in order]
+        mask = held_out_groups(
+            order,
+            share,
+            3,
+            classes=classes if kind in ("classes", "both") else None,
+            groups=groups if kind in ("groups", "both") else None,
+        )
+        return {name for name, held in zip(order, mask, strict=True) if held}
+
+    held = chosen(ids)
+    assert held == chosen(random.sample(ids, len(ids)))
+    # Pairs, or single samples of each class, come as near to the share as whole ones can.
+    assert abs(len(held) - share * len(ids)) <= {"plain": 0.5, "classes": 1, "groups": 1}.get(
+        kind, 3
+    )
+    if kind in ("groups", "both"):
+        whole = [name for name in ids if number[name] ^ 1 < len(ids)]
+        pairs = {number[name] // 2 for name in held}
+        assert {name for name in whole if number[name] // 2 in pairs} <= held
+
+
+def test_samples_to_test_depend_on_the_seed_and_may_be_none():
+    ids = [f"s{i}" for i in range(40)]
+    assert not np.array_equal(held_out_groups(ids, 0.3, 0), held_out_groups(ids, 0.3, 1))
+    one_group = held_out_groups(ids, 0.3, 0, groups=["g"] * 40)
+    assert not one_group.any()
 
 
 @pytest.mark.parametrize(
@@ -149,3 +196,21 @@ def test_targets_without_values_or_without_difference_are_refused(read):
 def test_a_misspelt_column_is_recognized():
     with pytest.raises(InputError, match="'Host_Agee': got no such column.*mean 'host_age'"):
         metadata_column(metadata("1"), "Host_Agee")
+
+
+def test_ordered_classes_are_those_of_the_task():
+    values = observed_levels(metadata("low", None, "high"), "host_age", ["low", "mid", "high"])
+    assert values.to_dict() == {"s0": "low", "s2": "high"}
+    with pytest.raises(InputError, match=r"no class of the task: 2 \('hi', 'lo'\)"):
+        observed_levels(metadata("lo", "mid", "hi"), "host_age", ["low", "mid", "high"])
+
+
+def test_targets_that_do_not_vary_where_they_meet_are_refused():
+    frame = metadata("1", "2", "3").assign(weight=["7", "7", None], height=["1", "2", "3"])
+    frame.loc["s2", "weight"] = "8"
+    frame.loc["s2", "height"] = None
+    with pytest.raises(InputError, match="'weight': got the one value '7.0' in all 2"):
+        observed_values(frame, "regression", ["height", "weight"])
+    both = observed_values(frame, "regression", ["weight", "host_age"])
+    assert both.columns.tolist() == ["weight", "host_age"]
+    assert both.loc["s2"].tolist() == [8.0, 3.0]

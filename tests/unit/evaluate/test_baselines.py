@@ -1,4 +1,4 @@
-"""Baselines: nothing leaks, nothing depends on threads, and they find what is there."""
+"""Baselines: nothing leaks, nothing depends on threads or order, and they find what is there."""
 
 import dataclasses
 
@@ -6,30 +6,49 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse
+from scipy.stats import gmean
 
-from aam.evaluate import baselines
-from aam.evaluate.baselines import Problem, predict_baselines
+from aam.evaluate.baselines import (
+    features,
+    gradient_boosting,
+    inner,
+    random_forest,
+    svm_unifrac,
+)
+from aam.evaluate.baselines.problem import Problem
+from aam.evaluate.baselines.registry import METHODS, predict_baselines
 
 SAMPLES, FEATURES = 48, 20
+KINDS = ["regression", "classification", "ordinal"]
 
 
 @pytest.fixture(autouse=True)
 def few_trees(monkeypatch):
-    monkeypatch.setattr(baselines, "TREES", 20)
+    monkeypatch.setattr(random_forest, "TREES", 8)
+    monkeypatch.setattr(gradient_boosting, "ITERATIONS", 20)
 
 
-def problem(kind: str, folds: int = 3) -> Problem:
+def problem(kind: str, folds: int = 3, test: int = 0) -> Problem:
     """Samples along a gradient, which counts, distances and target follow."""
     rng = np.random.default_rng(0)
-    gradient = rng.permutation(SAMPLES) / SAMPLES
+    # Off the grid: neighbours at the same distance would be told apart by their row.
+    gradient = (rng.permutation(SAMPLES) + 0.3 * rng.random(SAMPLES)) / SAMPLES
     rates = 40 * np.exp(-8 * (gradient[:, None] - np.linspace(0, 1, FEATURES)) ** 2)
     target = 100 * gradient
+    fold = np.arange(SAMPLES) % folds
+    fold[:test] = -1
+    classes = {
+        "regression": [],
+        "classification": ["a", "b", "c"],
+        "ordinal": ["c", "never", *"ba"],
+    }
     return Problem(
         kind=kind,
         target=target
         if kind == "regression"
         else np.array(["a", "b", "c"])[(target // 34).astype(int)],
-        fold=np.arange(SAMPLES) % folds,
+        classes=classes[kind],
+        fold=fold,
         group=np.full(SAMPLES, ""),
         counts=scipy.sparse.csr_array(rng.poisson(rates)),
         distances=np.abs(gradient[:, None] - gradient).astype(np.float32),
@@ -37,34 +56,67 @@ def problem(kind: str, folds: int = 3) -> Problem:
     )
 
 
+def part(task: Problem, rows: np.ndarray) -> Problem:
+    return dataclasses.replace(
+        task,
+        target=task.target[rows],
+        fold=task.fold[rows],
+        group=task.group[rows],
+        counts=task.counts[rows],
+        distances=task.distances[np.ix_(rows, rows)],
+    )
+
+
 def of(table: pd.DataFrame, baseline: str) -> pd.DataFrame:
     return table[table["baseline"] == baseline]
 
 
-@pytest.mark.parametrize("kind", ["regression", "classification"])
+def error(table: pd.DataFrame) -> pd.Series:
+    return (table["observed"] - table["predicted"]).abs().groupby(table["baseline"]).mean()
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_every_baseline_predicts_every_sample_once(kind):
-    table = predict_baselines(problem(kind), threads=1)
-    names = ["median" if kind == "regression" else "majority", "random_forest", "knn_unifrac"]
+    task = problem(kind, test=6)
+    table = predict_baselines(task, threads=1)
+    names = ["median" if kind == "regression" else "majority", *METHODS]
     assert table["baseline"].unique().tolist() == names
     for name in names:
         assert of(table, name)["row"].tolist() == list(range(SAMPLES))
+        assert of(table, name)["fold"].tolist() == task.fold.tolist()
+    shares = table.filter(like="probability:")
+    assert shares.columns.tolist() == [f"probability:{name}" for name in task.classes]
+    if kind != "regression":
+        assert shares.sum(axis=1).tolist() == pytest.approx([1.0] * len(table))
+        assert (table["predicted"] == np.array(task.classes)[shares.to_numpy().argmax(1)]).all()
 
 
+@pytest.mark.parametrize("fold", [0, -1])
 @pytest.mark.parametrize("kind", ["regression", "classification"])
-def test_labels_of_the_held_out_fold_change_none_of_its_predictions(kind):
-    task = problem(kind)
+def test_labels_of_held_out_samples_change_none_of_their_predictions(kind, fold):
+    task = problem(kind, test=9)
     changed = task.target.copy()
-    own = task.fold == 0
+    own = task.fold == fold
     changed[own] = 1000.0 if kind == "regression" else np.roll(changed[own], 1)
     first = predict_baselines(task, threads=1)
     second = predict_baselines(dataclasses.replace(task, target=changed), threads=1)
-    columns = [name for name in first if name not in ("observed",)]
-    pd.testing.assert_frame_equal(
-        first.loc[first["fold"] == 0, columns], second.loc[second["fold"] == 0, columns]
-    )
-    assert not first.loc[first["fold"] != 0, columns].equals(
-        second.loc[second["fold"] != 0, columns]
-    )
+    columns = [name for name in first if name != "observed"]
+    held_out = first["fold"] == fold
+    pd.testing.assert_frame_equal(first.loc[held_out, columns], second.loc[held_out, columns])
+    # Every other fold learns from fold 0, and none from the samples to test.
+    others = first.loc[~held_out, columns].equals(second.loc[~held_out, columns])
+    assert others == (fold == -1)
+
+
+@pytest.mark.parametrize("kind", ["regression", "classification"])
+def test_the_folds_are_predicted_as_if_there_were_no_samples_to_test(kind):
+    task = problem(kind, test=9)
+    table = predict_baselines(task, threads=1)
+    rest = np.flatnonzero(task.fold >= 0)
+    fewer = predict_baselines(part(task, rest), threads=1)
+    fewer["row"] = rest[fewer["row"]]
+    within = table[table["fold"] >= 0].reset_index(drop=True)
+    pd.testing.assert_frame_equal(within, fewer)
 
 
 @pytest.mark.parametrize("kind", ["regression", "classification"])
@@ -73,24 +125,82 @@ def test_threads_change_nothing(kind):
     pd.testing.assert_frame_equal(one, two, check_exact=True)
 
 
+@pytest.mark.parametrize("kind", ["regression", "classification"])
+def test_the_order_of_the_samples_changes_nothing(kind):
+    """But for the forest, whose bootstrap samples are drawn by row."""
+    task = problem(kind)
+    order = np.random.default_rng(5).permutation(SAMPLES)
+    first, second = (predict_baselines(each, threads=1) for each in (task, part(task, order)))
+    second["row"] = order[second["row"]]
+    numbers = ["predicted"] if kind == "regression" else first.filter(like="probab").columns
+    for name in set(METHODS) - {"random_forest"}:
+        one, two = (of(table, name).set_index("row")[numbers] for table in (first, second))
+        np.testing.assert_allclose(one, two.loc[one.index], rtol=0.02, atol=0.02, err_msg=name)
+
+
 def test_a_gradient_is_found():
-    table = predict_baselines(problem("regression"), threads=1)
-    error = (table["observed"] - table["predicted"]).abs().groupby(table["baseline"]).mean()
-    assert error["knn_unifrac"] < 5 < error["median"]
-    assert error["random_forest"] < 0.5 * error["median"]
+    errors = error(predict_baselines(problem("regression"), threads=1))
+    assert errors["knn_unifrac"] < 5
+    assert errors["svm_unifrac"] < 5
+    assert (errors[["random_forest", "gradient_boosting", "elastic_net"]] < 12).all()
+    assert errors["median"] > 20
+
+
+@pytest.mark.parametrize("kind", ["classification", "ordinal"])
+def test_classes_along_a_gradient_are_found(kind):
+    table = predict_baselines(problem(kind), threads=1)
+    right = (table["observed"] == table["predicted"]).groupby(table["baseline"]).mean()
+    assert (right[list(METHODS)] > 0.8).all()
+    assert right["majority"] < 0.5
+
+
+def alone(where: str) -> Problem:
+    """Return a task whose target is in one feature or in the distances, and nowhere else."""
+    rng = np.random.default_rng(2)
+    target = rng.random(90)
+    noise = rng.random(90)
+    counts = rng.poisson(20, (90, 10))
+    place = target if where == "distances" else noise
+    if where == "feature":
+        counts[:, 3] = np.exp(4 * target).astype(int)
+    return Problem(
+        kind="regression",
+        target=target,
+        classes=[],
+        fold=np.arange(90) % 3,
+        group=np.full(90, ""),
+        counts=scipy.sparse.csr_array(counts),
+        distances=np.abs(place[:, None] - place).astype(np.float32),
+        seed=0,
+    )
+
+
+def test_each_baseline_finds_the_signal_in_what_it_looks_at_and_no_other():
+    on_reads = ["random_forest", "gradient_boosting", "elastic_net"]
+    on_distances = ["knn_unifrac", "svm_unifrac"]
+    for where, finds, misses in (
+        ("feature", on_reads, on_distances),
+        ("distances", on_distances, on_reads),
+    ):
+        errors = error(predict_baselines(alone(where), threads=1))
+        assert (errors[finds] < 0.75 * errors["median"]).all(), where
+        assert (errors[misses] > 0.8 * errors["median"]).all(), where
 
 
 def test_median_is_that_of_the_other_folds():
-    task = problem("regression")
+    task = problem("regression", test=6)
     table = of(predict_baselines(task, threads=1), "median")
-    expected = [np.median(task.target[task.fold != fold]) for fold in task.fold]
+    expected = [
+        np.median(task.target[(task.fold != fold) & (task.fold >= 0)]) for fold in task.fold
+    ]
     assert table["predicted"].tolist() == pytest.approx(expected)
 
 
 def test_a_class_of_one_fold_has_no_probability_where_it_was_not_seen():
     task = problem("classification")
     target = np.where(task.fold == 2, "only here", task.target)
-    table = predict_baselines(dataclasses.replace(task, target=target), threads=1)
+    task = dataclasses.replace(task, target=target, classes=[*task.classes, "only here"])
+    table = predict_baselines(task, threads=1)
     held_out = table[table["fold"] == 2]
     assert (held_out["probability:only here"] == 0).all()
     assert (held_out["predicted"] != "only here").all()
@@ -98,15 +208,36 @@ def test_a_class_of_one_fold_has_no_probability_where_it_was_not_seen():
     assert shares.tolist() == pytest.approx([1.0] * len(table))
 
 
-def test_neighbours_are_chosen_without_looking_within_a_group():
+@pytest.mark.parametrize("kind", ["regression", "classification"])
+@pytest.mark.parametrize("group", ["", "one"])
+def test_one_class_in_the_training_folds_is_what_all_predict(kind, group):
+    """A fold of `a` alone, and one of `a` and `b` that nothing within can be chosen by."""
+    values = {"regression": (1.0, 2.0), "classification": ("a", "b")}[kind]
+    target = np.where(np.arange(12) == 11, *values[::-1])
+    task = dataclasses.replace(
+        problem(kind),
+        target=target,
+        classes=[] if kind == "regression" else ["a", "b"],
+        fold=np.repeat([0, 1], 6),
+        group=np.full(12, group),
+        counts=problem(kind).counts[:12],
+        distances=problem(kind).distances[:12, :12],
+    )
+    table = predict_baselines(task, threads=1)
+    assert len(table) == 12 * (1 + len(METHODS))
+    assert (table.loc[table["fold"] == 1, "predicted"] == values[0]).all()
+
+
+def twins(fold: np.ndarray) -> Problem:
     """Twins share target and place, so one neighbour looks best wherever twins are split."""
     rng = np.random.default_rng(3)
-    pairs = 60
+    pairs = len(fold)
     place = np.repeat(rng.random(pairs), 2)
-    task = Problem(
+    return Problem(
         kind="regression",
         target=np.repeat(rng.normal(size=pairs), 2),
-        fold=np.repeat(np.arange(pairs) % 2, 2),
+        classes=[],
+        fold=np.repeat(fold, 2),
         group=np.repeat(np.arange(pairs), 2).astype(str),
         counts=scipy.sparse.csr_array(np.ones((2 * pairs, 2), dtype=np.int64)),
         distances=(np.abs(place[:, None] - place) + 1e-3 * (place[:, None] != place)).astype(
@@ -114,5 +245,66 @@ def test_neighbours_are_chosen_without_looking_within_a_group():
         ),
         seed=0,
     )
+
+
+def test_neighbours_are_chosen_without_looking_within_a_group():
+    task = twins(np.arange(60) % 2)
     table = of(predict_baselines(task, threads=1), "knn_unifrac")
     assert not np.isin(table["predicted"].round(6), task.target.round(6)).any()
+
+
+@pytest.mark.parametrize("folds", [2, 7])
+def test_inner_splits_leave_out_whole_folds_or_groups(folds):
+    task = twins(np.arange(28) % folds)
+    train = np.flatnonzero(task.fold != 0)
+    splits = inner.leave_parts_out(task, train, parts=3)
+    assert len(splits) == 3
+    unit = task.group if folds == 2 else task.fold.astype(str)
+    for kept, left in splits:
+        assert not set(unit[train[kept]]) & set(unit[train[left]])
+        assert sorted([*kept, *left]) == list(range(len(train)))
+
+
+def test_rare_features_are_told_by_the_training_samples_alone():
+    counts = np.zeros((300, 4), dtype=np.int64)
+    counts[:, 0] = 5
+    counts[:2, 1] = 1
+    counts[:1, 2] = 1
+    counts[200:, 3] = 1
+    task = dataclasses.replace(problem("regression"), counts=scipy.sparse.csr_array(counts))
+    reads = features.prevalent_reads(task, np.arange(200))
+    assert reads.tolist() == counts[:, :2].tolist()
+    # Where all features are rare, the commonest stay.
+    rare = dataclasses.replace(task, counts=task.counts[:, [2]])
+    assert features.prevalent_reads(rare, np.arange(200)).shape == (300, 1)
+
+
+def test_log_ratios_are_to_the_geometric_mean():
+    reads = np.random.default_rng(0).poisson(3, (5, 7)).astype(float)
+    expected = [np.log((row + 0.5) / gmean(row + 0.5)) for row in reads]
+    assert features.centred_log_ratios(reads) == pytest.approx(np.array(expected))
+
+
+def test_the_kernel_is_a_gaussian_scaled_by_the_training_pairs():
+    distances = problem("regression").distances[:9, :9]
+    pairs = [distances[i, j] ** 2 for i in range(9) for j in range(i)]
+    gamma = svm_unifrac._gamma(distances)
+    assert gamma == pytest.approx(1 / np.median(pairs))
+    kernel = svm_unifrac._kernel(distances, gamma)
+    assert kernel[2, 5] == pytest.approx(np.exp(-gamma * float(distances[2, 5]) ** 2))
+    assert svm_unifrac._gamma(np.zeros((3, 3), np.float32)) == 1.0
+
+
+def test_probabilities_of_noise_are_near_to_even():
+    rng = np.random.default_rng(8)
+    place = rng.random(120)
+    task = dataclasses.replace(
+        problem("classification"),
+        target=rng.choice(["a", "b", "c"], 120),
+        fold=np.arange(120) % 3,
+        group=np.full(120, ""),
+        counts=scipy.sparse.csr_array(rng.poisson(3, (120, 5))),
+        distances=np.abs(place[:, None] - place).astype(np.float32),
+    )
+    table = of(predict_baselines(task, threads=1), "svm_unifrac")
+    assert table.filter(like="probability:").max(axis=1).mean() < 0.5

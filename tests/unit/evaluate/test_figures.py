@@ -11,9 +11,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 
+from aam.evaluate.conformal import cross_intervals, interval_report
 from aam.evaluate.figures import benchmark, distances, rarefaction, task, training
-from aam.evaluate.report import accuracy_table, task_metrics
+from aam.evaluate.labels import BASELINES
+from aam.evaluate.report import accuracy_table, target_report
 
+BOOTSTRAP = {"mae_fold_mean": [25.25, 36.5], "balanced_accuracy": None}
 LONG = "a_rather_long_name_of_a_body_site_that_nobody_would_type"
 
 
@@ -96,22 +99,36 @@ def ordination(path: Path) -> None:
     distances.draw_ordination(pd.DataFrame({"split": split, "embedding": embedding}), path)
 
 
-def regression_report(folds: int = 12) -> tuple[pd.DataFrame, dict]:
+def regression_report(folds: int = 12, test: int = 0) -> tuple[pd.DataFrame, dict]:
     observed = np.arange(60.0)
     table = pd.DataFrame(
         {
             "sample-id": [str(i) for i in range(60)],
-            "fold": np.arange(60) % folds,
+            "fold": np.where(np.arange(60) < test, -1, np.arange(60) % folds),
             "observed": observed,
             "predicted": observed[::-1],
         }
     )
-    scores = task_metrics("regression", table)
-    names = {"kind": "regression", "model": LONG, "task": LONG}
+    scores = target_report("regression", table)
+    names = {"kind": "regression", "model": LONG, "task": LONG, "bootstrap": BOOTSTRAP}
+    names["intervals"] = interval_report(cross_intervals(table))
     return table, {**scores, **names, "baselines": {"median": scores, "knn_unifrac": scores}}
 
 
-def class_report(classes: int) -> tuple[pd.DataFrame, dict]:
+def several_targets() -> tuple[pd.DataFrame, dict]:
+    """Return two targets, the second with quantiles of its own width."""
+    table, report = regression_report(3, test=9)
+    width = pd.Series(np.linspace(20, 40, 60))
+    quantiles = {
+        "quantile:0.05": table["predicted"] - width,
+        "quantile:0.95": table["predicted"] + width,
+    }
+    large = table.assign(observed=10 * table["observed"])
+    parts = [large.assign(target="bmi"), table.assign(target="age", **quantiles)]
+    return pd.concat(parts), {**report, "targets": {"age": report, "bmi": report}}
+
+
+def class_report(classes: int, kind: str = "classification") -> tuple[pd.DataFrame, dict]:
     rng = np.random.default_rng(1)
     names = np.array([f"{LONG}_{i}" for i in range(classes)])
     shares = rng.dirichlet(np.ones(classes), 4 * classes)
@@ -124,9 +141,9 @@ def class_report(classes: int) -> tuple[pd.DataFrame, dict]:
             **{f"probability:{name}": shares[:, i] for i, name in enumerate(names)},
         }
     )
-    scores = task_metrics("classification", table)
-    report = {"kind": "classification", "model": LONG, "task": "site"}
-    return table, {**scores, **report, "baselines": {"majority": scores, "random_forest": scores}}
+    scores = target_report(kind, table)
+    report = {"kind": kind, "model": LONG, "task": "site", "bootstrap": BOOTSTRAP}
+    return table, {**scores, **report, "baselines": dict.fromkeys(BASELINES, scores)}
 
 
 def speed(path: Path) -> None:
@@ -158,6 +175,8 @@ PICTURES: dict[str, Callable[[Path], None]] = {
     "ordination": ordination,
     "regression": lambda path: task.draw(*regression_report(), path),
     "regression_42_folds": lambda path: task.draw(*regression_report(42), path),
+    "several_targets": lambda path: task.draw(*several_targets(), path),
+    "ordered_classes": lambda path: task.draw(*class_report(3, "ordinal"), path),
     "two_classes": lambda path: task.draw(*class_report(2), path),
     "thirty_classes": lambda path: task.draw(*class_report(30), path),
     "speed": speed,
@@ -247,3 +266,12 @@ def test_the_running_median_hides_no_value(figures, tmp_path):
     raw, median = panels(figures[0])["Gradient, running median"].lines
     assert raw.get_ydata().max() == 50.0
     assert median.get_ydata().max() == 1.0
+
+
+def test_each_target_is_drawn_from_its_own_rows(figures, tmp_path):
+    table, report = several_targets()
+    task.draw(table, {**report, "task": "t"}, tmp_path / "predictions.png")
+    shown = {
+        title.split(", ")[1]: axes for title, axes in panels(figures[0]).items() if "," in title
+    }
+    assert shown["age"].get_xlim()[1] < 100 < 500 < shown["bmi"].get_xlim()[1]

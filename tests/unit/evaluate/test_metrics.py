@@ -88,7 +88,10 @@ def test_a_perfect_classifier_scores_one():
     scores = metrics.classification_metrics(
         observed, observed, probabilities(observed), CLASSES, [0, 1, 0, 1]
     )
-    assert {scores[name] for name in metrics.CLASSIFICATION if name != "accuracy_fold_sd"} == {1.0}
+    spreads_and_losses = {"accuracy_fold_sd", "brier", "ece"}
+    assert {scores[name] for name in set(metrics.CLASSIFICATION) - spreads_and_losses} == {1.0}
+    assert scores["brier"] == pytest.approx(0.2**2 + 2 * 0.1**2)
+    assert scores["ece"] == pytest.approx(0.2)
 
 
 def test_an_absent_class_leaves_the_area_undefined_and_the_rest_defined():
@@ -106,3 +109,60 @@ def test_an_absent_class_leaves_the_area_undefined_and_the_rest_defined():
 def test_confusion_has_observed_classes_as_rows():
     content = metrics.confusion(["a", "a", "b"], ["b", "a", "b"], CLASSES)
     assert content == {"classes": CLASSES, "counts": [[1, 1, 0], [0, 1, 0], [0, 0, 0]]}
+
+
+def test_ordered_classes_are_scored_by_their_distance():
+    observed, near, far = ["a", "b", "c", "c"], ["b", "b", "c", "c"], ["c", "b", "c", "c"]
+    folds = [0, 0, 1, 1]
+    close, distant = (
+        metrics.ordinal_metrics(observed, guess, probabilities(guess), CLASSES, folds)
+        for guess in (near, far)
+    )
+    assert close["accuracy"] == distant["accuracy"]
+    assert (close["mae_ranks"], distant["mae_ranks"]) == (0.25, 0.5)
+    # Observed squares 1 of 4 pairs, by chance (1*2*1 + 1*2*4 + 2*2*1) / 4 for near.
+    expected = np.array([[0, 1, 4], [1, 0, 1], [4, 1, 0]]) * np.outer([1, 1, 2], [0, 2, 2]) / 4
+    assert close["quadratic_kappa"] == pytest.approx(1 - 1 / expected.sum())
+    assert distant["quadratic_kappa"] < close["quadratic_kappa"]
+    assert tuple(close) == metrics.ORDINAL
+
+
+def test_ordered_classes_that_never_vary_have_no_kappa():
+    names = ["b", "b"]
+    scores = metrics.ordinal_metrics(names, names, probabilities(names), CLASSES, [0, 1])
+    assert scores["quadratic_kappa"] is None
+    assert scores["mae_ranks"] == 0
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(1, 4)), min_size=1, max_size=60))
+def test_bins_of_reliability_hold_every_sample_once_whatever_their_order(rows):
+    observed = [CLASSES[code] for code, _ in rows]
+    top = np.array([0.4 + 0.1 * level for _, level in rows])
+    shares = np.stack([top, (1 - top) / 2, (1 - top) / 2], axis=1)
+    bins = metrics.reliability(observed, shares, CLASSES)
+    assert sum(row["n"] for row in bins) == len(rows)
+    right = sum(row["n"] * row["accuracy"] for row in bins)
+    assert right == pytest.approx(observed.count("a"))
+    assert metrics.reliability(observed[::-1], shares[::-1], CLASSES) == [
+        {key: pytest.approx(value) for key, value in row.items()} for row in bins
+    ]
+
+
+def test_the_calibration_error_is_the_gap_between_confidence_and_accuracy():
+    observed = ["a"] * 8 + ["b"] * 2 + ["a"] * 5 + ["b"] * 5
+    top = np.repeat([0.9, 0.6], 10)
+    shares = np.stack([top, 1 - top], axis=1)
+    scores = metrics.probability_metrics(observed, shares, ["a", "b"])
+    assert scores["ece"] == pytest.approx((0.1 + 0.1) / 2)
+    truth = np.array([name == "a" for name in observed], dtype=float)
+    assert scores["brier"] == pytest.approx(np.mean((top - truth) ** 2))
+
+
+def test_fold_scores_are_those_of_each_fold_alone():
+    observed, predicted = ["a", "b", "b", "c"], ["a", "b", "a", "c"]
+    assert metrics.fold_scores("classification", observed, predicted, [7, 3, 3, 7]).tolist() == [
+        0.5,
+        1.0,
+    ]
+    errors = metrics.fold_scores("regression", ["1", "2", "4"], [2, 2, 0], [0, 1, 0])
+    assert errors.tolist() == [2.5, 0.0]

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from aam.evaluate.predictions import read_predictions, write_predictions
-from aam.evaluate.report import accuracy_table, task_metrics
+from aam.evaluate.report import accuracy_table, of_each_target, target_report, task_metrics
 from aam.util.errors import InputError
 
 
@@ -74,6 +74,7 @@ def test_accuracy_table_ranks_within_a_task_and_keeps_a_baseline_once():
         return task_metrics("regression", regression([error, -error, error, error]))
 
     baselines = {"median": scored(9), "random_forest": scored(2)}
+    bootstrap = {"mae_fold_mean": [0.5, 1.5]}
     reports = [
         {
             **scored(error),
@@ -81,14 +82,14 @@ def test_accuracy_table_ranks_within_a_task_and_keeps_a_baseline_once():
             "task": task,
             "model": model,
             "baselines": baselines,
+            "bootstrap": bootstrap,
         }
         for task in ("weight", "age")
         for model, error in (("small", 5), ("base", 1))
     ]
     site = task_metrics("classification", classification())
-    reports.append(
-        {**site, "kind": "classification", "task": "site", "model": "base", "baselines": {}}
-    )
+    about = {"kind": "classification", "task": "site", "model": "base", "baselines": {}}
+    reports.append({**site, **about, "bootstrap": {"balanced_accuracy": None}})
     table = accuracy_table(reports)
     assert table["name"].tolist() == ["base", "random_forest", "small", "median"][:4] + [
         "base",
@@ -100,3 +101,41 @@ def test_accuracy_table_ranks_within_a_task_and_keeps_a_baseline_once():
     assert table["task"].tolist() == ["age"] * 4 + ["site"] + ["weight"] * 4
     assert table.loc[table["task"] == "site", "mae_pooled"].isna().all()
     assert table.loc[0, "mae_fold_mean"] == 1.0
+    assert table.loc[:1, "headline_high"].tolist() == pytest.approx([1.5, np.nan], nan_ok=True)
+
+
+def test_several_targets_are_tasks_of_their_own():
+    own = {name: {"n": number} for number, name in enumerate(("bmi", "age"))}
+    report = {"task": "body", "model": "base", "n": 0, "targets": own}
+    each = of_each_target([report, {"task": "site", "n": 5}])
+    assert [(part["task"], part["n"]) for part in each] == [
+        ("body, bmi", 0),
+        ("body, age", 1),
+        ("site", 5),
+    ]
+
+
+def test_held_out_test_samples_are_scored_apart():
+    table = regression([1, 3, 5, 7])
+    test = regression([10, 20]).assign(fold=-1).assign(**{"sample-id": ["t0", "t1"]})
+    report = target_report("regression", pd.concat([table, test]))
+    assert report["test"]["mae_pooled"] == report["test"]["mae_fold_mean"] == 15
+    assert {key: report[key] for key in report if key != "test"} == task_metrics(
+        "regression", table
+    )
+
+
+def test_probabilities_that_are_too_sure_get_better_by_the_other_folds():
+    rng = np.random.default_rng(0)
+    share = rng.uniform(0.5, 1, 600)
+    observed = np.where(rng.random(600) < share, "y", "x")
+    sure = share**4 / (share**4 + (1 - share) ** 4)
+    table = pd.DataFrame({"sample-id": np.arange(600).astype(str), "fold": np.arange(600) % 3 - 1})
+    table = table.assign(observed=observed, predicted="y")
+    table = table.assign(**{"probability:x": 1 - sure, "probability:y": sure})
+    report = target_report("classification", table)
+    assert report["temperature"] == pytest.approx(4, rel=0.25)
+    for scores in (report, report["test"]):
+        assert scores["calibrated_brier"] < scores["brier"]
+        assert scores["calibrated_ece"] < scores["ece"] - 0.05
+    assert json.loads(json.dumps(report, allow_nan=False)) == report

@@ -219,3 +219,47 @@ def test_gradients_are_the_same_bits_at_every_run_on_several_threads(new_encoder
     finally:
         torch.set_num_threads(threads)
     assert all(torch.equal(grad, found[0]) for grad in found)
+
+
+@pytest.mark.parametrize("recompute", ["nothing", "layers", "pieces"])
+def test_states_of_the_asvs_come_on_request_and_change_nothing(
+    mixed_lengths, new_encoder, recompute
+):
+    rows = np.array([7, 2, 19, 4])
+    with patch.object(collate, "SAMPLES_PER_BLOCK", 3):
+        batch = assemble(mixed_lengths.store, mixed_lengths.tokens, rows)
+    results = []
+    for asvs in (False, True):
+        encoder = new_encoder(20)
+        encoder.recompute(recompute)
+        encoded = encoder(batch, asvs=asvs)
+        encoded.sample_BD.square().sum().backward()
+        results.append([encoded.sample_BD.detach(), *(p.grad for p in encoder.parameters())])
+    assert all(torch.equal(*pair) for pair in zip(*results, strict=True))
+    assert encoder(batch).asvs == []
+    assert [state.shape[:2] for state in encoded.asvs] == [b.asv_BA.shape for b in batch.samples]
+    pooled = [
+        encoder.sample.pooling(state, block.present_BA)
+        for state, block in zip(encoded.asvs, batch.samples, strict=True)
+    ]
+    assert torch.equal(torch.cat(pooled)[batch.order_B], encoded.sample_BD)
+
+
+def test_hidden_reads_do_not_reach_the_encoder(tiny, new_encoder):
+    encoder, batch = new_encoder(20), assemble(tiny.store, tiny.tokens, np.arange(4))
+    (block,), asvs = batch.samples, torch.randn(30, 16)
+    hidden_BA = torch.zeros_like(block.present_BA)
+    assert torch.equal(
+        encoder.sample(asvs, replace(block, hidden_BA=hidden_BA), "auto"),
+        encoder.sample(asvs, block, "auto"),
+    )
+    hidden_BA[:, :2] = True
+    # The total stays, as it does by rarefaction.
+    other_BA = block.counts_BA.clone()
+    other_BA[:, 0], other_BA[:, 1] = block.counts_BA[:, 1], block.counts_BA[:, 0]
+    shown, swapped = (
+        encoder.sample.states(asvs, replace(block, counts_BA=counts, hidden_BA=hidden_BA), "auto")
+        for counts in (block.counts_BA, other_BA)
+    )
+    assert torch.equal(shown, swapped)
+    assert not torch.equal(shown, encoder.sample.states(asvs, block, "auto"))

@@ -1,78 +1,83 @@
 import json
+from dataclasses import replace
+from unittest.mock import patch
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
-from aam.model.predictor import EMBEDDING, TARGET, Predictor, load_predictor
+from aam.loss import targets
+from aam.model.batch import CATEGORIES, Batch
+from aam.model.fusion import Vocabulary
+from aam.model.predictor import EMBEDDING, TARGET, Predictor, load_predictor, target_error
 from aam.model.store import load_part, save_model
 from aam.model.target import Target
+from aam.train import collate
 from aam.train.collate import assemble
 from aam.util.errors import InputError
 
-AGE = Target("regression", "age", (), 40.0, 12.0)
-SITE = Target("classification", "site", ("gut", "skin", "tongue"), 0.0, 1.0)
+WORDS = [["gut"], ["skin"], ["gut"], ["tongue"]]
+ALL = np.ones(4, bool)
+NUMBERS = [["28"], ["52"], ["28"], ["52"]]
+AGE = Target.fit("regression", ["age"], NUMBERS, ALL)
+QUANTILES = Target.fit("regression", ["age"], NUMBERS, ALL, loss="quantile")
+SITE = Target.fit("classification", ["site"], WORDS, ALL)
+STAGE = Target.fit("ordinal", ["stage"], WORDS, ALL, classes=["skin", "gut", "tongue"])
+VOCABULARY = Vocabulary.fit(["sex", "site"], [["f", "gut"], ["m", "skin"]], np.ones(2, bool))
+FUSIONS = ["concat", "add", "gated", "attention", "scale"]
+CASES = {
+    "plain": (AGE, {}),
+    "classes": (SITE, {"head": "linear"}),
+    "ordinal": (STAGE, {"fusion": "scale", "vocabulary": VOCABULARY}),
+    "quantiles": (QUANTILES, {"head": "residual", "count_weight": 0.5}),
+    **{name: (AGE, {"fusion": name, "vocabulary": VOCABULARY}) for name in FUSIONS},
+}
 
 
-@given(
-    numbers=st.lists(st.floats(-1e4, 1e4), min_size=2, max_size=9),
-    training=st.integers(1, 9),
-)
-def test_numbers_are_standardized_by_the_training_samples_and_come_back(numbers, training):
-    observed = [repr(number) for number in numbers]
-    is_training = np.arange(len(numbers)) < training
-    target = Target.fit("regression", "age", observed, is_training)
-    known = np.array(numbers)[is_training]
-    assert target.mean == pytest.approx(known.mean())
-    encoded = target.encode(observed)
-    assert encoded.shape == (len(numbers), 1)
-    if known.std() > 1e-3:
-        assert encoded[is_training].std() == pytest.approx(1, rel=1e-3)
-        spread = np.abs(np.array(numbers) - target.mean).max()
-        np.testing.assert_allclose(target.decode(encoded)[:, 0], numbers, atol=1e-6 * spread + 1e-6)
+def batch_of(data, rows, target=None, per_block=16) -> Batch:
+    """Return samples with targets and categories, in blocks of some size."""
+    with patch.object(collate, "SAMPLES_PER_BLOCK", per_block):
+        batch = assemble(data.store, data.tokens, np.asarray(rows))
+    if target is not None:
+        words = NUMBERS if target.kind == "regression" else WORDS
+        observed = [words[row % 4] for row in rows]
+        batch.values[TARGET] = torch.from_numpy(target.encode(observed))
+    batch.values[CATEGORIES] = torch.tensor([[row % 3, row % 2] for row in rows])
+    return batch
 
 
-@given(st.lists(st.sampled_from(["gut", "skin", "tongue"]), min_size=1, max_size=9))
-def test_classes_come_back(observed):
-    assert SITE.outputs == 3
-    shares = SITE.encode(observed)
-    assert shares.shape == (len(observed), 3)
-    assert (shares.sum(axis=1) == 1).all()
-    probabilities = SITE.decode(shares * 30)
-    assert [SITE.classes[i] for i in probabilities.argmax(axis=1)] == observed
+def outputs(predictor: Predictor, batch: Batch) -> torch.Tensor:
+    with torch.no_grad():
+        encoded = predictor.encoder(batch, asvs=predictor.needs_asvs)
+        return predictor.predict(
+            encoded.sample_BD, batch.values[CATEGORIES], asvs=encoded.asvs, batch=batch
+        )
 
 
-@given(st.lists(st.floats(-1e3, 1e3), min_size=3, max_size=3))
-def test_probabilities_sum_to_one_for_any_outputs(outputs):
-    probabilities = SITE.decode(np.array([outputs], np.float32))
-    assert probabilities.sum() == pytest.approx(1)
-    assert (probabilities >= 0).all()
-
-
-def test_classes_are_those_of_all_samples_in_alphabetical_order():
-    target = Target.fit(
-        "classification", "site", ["b", "c", "a", "b"], np.array([1, 0, 0, 1], bool)
-    )
-    assert target.classes == ("a", "b", "c")
-
-
-@pytest.mark.parametrize("target", [AGE, SITE])
-def test_a_predictor_rebuilds_itself_from_its_directory_alone(tiny, new_encoder, tmp_path, target):
-    predictor = Predictor(new_encoder(20, patch_bp=4), target, seed=3)
-    predictor.head(torch.randn(9, 16))
+@pytest.mark.parametrize("case", CASES)
+def test_a_predictor_rebuilds_itself_from_its_directory_alone(tiny, new_encoder, tmp_path, case):
+    target, options = CASES[case]
+    predictor = Predictor(new_encoder(20, patch_bp=4), target, seed=3, **options)
+    with torch.no_grad():
+        for parameter in predictor.parameters():
+            parameter.add_(0.1 * torch.randn_like(parameter))
+        predictor.predict(torch.randn(9, 16), asvs=[torch.randn(9, 2, 16)], batch=_nine())
     predictor.eval()
-    batch = assemble(tiny.store, tiny.tokens, np.arange(6))
     predictor.save(tmp_path / "model", {"remark": "0001"})
     loaded, config = load_predictor((tmp_path / "model").rename(tmp_path / "elsewhere"))
     assert loaded.target == target
-    loaded.eval()
+    assert loaded.vocabulary == predictor.vocabulary
     assert config["remark"] == "0001"
-    with torch.no_grad():
-        expected = predictor.head(predictor.encoder(batch).sample_BD)
-        found = loaded.head(loaded.encoder(batch).sample_BD)
-    assert torch.equal(found, expected)
+    batch = batch_of(tiny, range(6))
+    found = outputs(loaded, batch)
+    assert found.shape == (6, target.outputs)
+    assert torch.equal(found, outputs(predictor, batch))
+
+
+def _nine() -> Batch:
+    present_BA = torch.ones(9, 2, dtype=torch.bool)
+    block = collate.SampleBlock(present_BA.long(), present_BA, present_BA.float())
+    return Batch([], [block], torch.arange(9), {}, {})
 
 
 def test_equal_models_are_saved_as_equal_bytes(new_encoder, tmp_path):
@@ -107,15 +112,106 @@ def test_an_encoder_is_loaded_from_a_larger_model(new_encoder, tmp_path):
     assert all(torch.equal(v, expected[k]) for k, v in encoder.state_dict().items())
 
 
-def test_embeddings_that_come_along_are_not_computed_again(tiny, new_encoder):
-    predictor = Predictor(new_encoder(20), SITE, seed=0)
-    batch = assemble(tiny.store, tiny.tokens, np.arange(4))
-    batch.values[TARGET] = torch.from_numpy(SITE.encode(["gut", "skin", "gut", "tongue"]))
+@pytest.mark.parametrize("case", [case for case in CASES if case != "attention"])
+def test_embeddings_that_come_along_are_not_computed_again(tiny, new_encoder, case):
+    target, options = CASES[case]
+    predictor = Predictor(new_encoder(20), target, seed=0, **options)
+    batch = batch_of(tiny, range(4), target)
+    torch.manual_seed(0)
     expected = predictor(batch)["loss"]
     batch.values[EMBEDDING] = predictor.encoder(batch).sample_BD.detach()
     batch.asvs, batch.samples = [], []
+    torch.manual_seed(0)
     loss = predictor(batch)["loss"]
     torch.testing.assert_close(loss, expected)
     loss.backward()
     assert all(p.grad is None for p in predictor.encoder.parameters())
     assert all(p.grad is not None for p in predictor.head.parameters())
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_everything_but_hidden_reads_gets_a_gradient(tiny, new_encoder, case):
+    target, options = CASES[case]
+    predictor = Predictor(new_encoder(20), target, seed=0, **options)
+    loss = predictor(batch_of(tiny, range(8), target))["loss"]
+    assert torch.isfinite(loss)
+    loss.backward()
+    idle = {name for name, p in predictor.named_parameters() if p.grad is None}
+    assert {name.split(".")[0] for name in idle} <= {"counts"}
+
+
+@pytest.mark.parametrize("fusion", FUSIONS)
+def test_categories_leave_the_weights_of_the_head_alone(new_encoder, fusion):
+    plain = Predictor(new_encoder(20), AGE, seed=4).state_dict()
+    told = Predictor(new_encoder(20), AGE, seed=4, fusion=fusion, vocabulary=VOCABULARY)
+    assert all(torch.equal(told.state_dict()[name], value) for name, value in plain.items())
+
+
+@pytest.mark.parametrize("fusion", FUSIONS)
+def test_a_sample_without_metadata_is_predicted_as_one_of_unknown_categories(
+    tiny, new_encoder, fusion
+):
+    predictor = Predictor(new_encoder(20), AGE, seed=0, fusion=fusion, vocabulary=VOCABULARY)
+    predictor.eval()
+    with torch.no_grad():
+        for parameter in predictor.fusion.parameters():
+            parameter.add_(torch.randn_like(parameter))
+    batch = batch_of(tiny, range(6))
+    told = outputs(predictor, batch)
+    batch.values[CATEGORIES] = None
+    silent = outputs(predictor, batch)
+    batch.values[CATEGORIES] = torch.zeros(6, 2, dtype=torch.int64)
+    assert torch.equal(silent, outputs(predictor, batch))
+    assert (told - silent).abs().max() > 1e-3
+
+
+def test_hidden_reads_are_a_part_of_the_loss_that_does_not_hang_on_the_blocks(tiny, new_encoder):
+    predictor = Predictor(new_encoder(20), AGE, seed=0, count_weight=0.5)
+    found = []
+    for per_block in (16, 3):
+        batch = batch_of(tiny, range(8), AGE, per_block)
+        assert "count_loss" not in predictor(batch)
+        # The same ASVs are hidden however the samples are divided: those of even reads.
+        batch.samples = [replace(b, hidden_BA=b.counts_BA % 2 == 0) for b in batch.samples]
+        losses = predictor(batch)
+        found.append(losses)
+        with torch.no_grad():
+            encoded = predictor.encoder(batch, asvs=True)
+            value = target_error(predictor.predict(encoded.sample_BD), batch.values[TARGET], AGE)
+        torch.testing.assert_close(losses["loss"], value + 0.5 * losses["count_loss"])
+    torch.testing.assert_close(found[0]["count_loss"], found[1]["count_loss"])
+    assert found[0]["count_loss"].item() > 0
+    found[0]["count_loss"].backward()
+    assert predictor.counts.reads.weight.grad.abs().sum() > 0
+    assert predictor.encoder.asv.stem.weight.grad.abs().sum() > 0
+
+
+@pytest.mark.parametrize(
+    ("target", "expected"),
+    [
+        (replace(AGE, loss="huber"), lambda o, t: targets.huber_error(o, t)),
+        (replace(AGE, loss="mse"), lambda o, t: targets.squared_error(o, t)),
+        (replace(AGE, loss="mae"), lambda o, t: targets.absolute_error(o, t)),
+        (
+            replace(AGE, loss="asymmetric", asymmetry=0.8),
+            lambda o, t: targets.asymmetric_error(o, t, 0.8),
+        ),
+        (
+            replace(SITE, class_weights=(1.0, 2.0, 3.0), label_smoothing=0.2),
+            lambda o, t: targets.class_error(o, t, (1.0, 2.0, 3.0), 0.2),
+        ),
+        (
+            replace(STAGE, class_weights=(1.0, 2.0, 3.0), label_smoothing=0.2),
+            lambda o, t: targets.ordinal_error(o, t, (1.0, 2.0, 3.0), 0.2),
+        ),
+        (
+            QUANTILES,
+            lambda o, t: targets.pinball_error(o[:, None], t, (0.05, 0.25, 0.5, 0.75, 0.95)),
+        ),
+    ],
+)
+def test_the_loss_is_that_of_the_target(target, expected):
+    rng = torch.Generator().manual_seed(0)
+    output = torch.randn(4, target.outputs, generator=rng)
+    true = torch.from_numpy(target.encode(NUMBERS if target.kind == "regression" else WORDS))
+    assert torch.equal(target_error(output, true, target), expected(output, true))

@@ -47,6 +47,7 @@ class Study:
         return {
             "predictions": predictions,
             "baselines": self.files[f"{task}.baselines"],
+            "folds": self.files[f"{task}.tsv"],
             "metadata": self.files["metadata"],
         }
 

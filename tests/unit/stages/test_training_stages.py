@@ -45,7 +45,7 @@ def run_finetuning(study, folder: Path, task: str, model: Path | None) -> dict[s
         outputs=outputs,
         runtime=RunContext(work=folder / "work"),
     )
-    scores = {"metrics": folder / "metrics"}
+    scores = {"metrics": folder / "metrics", "intervals": folder / "intervals.tsv"}
     score.run(
         study.score_slice(task),
         inputs=study.score_inputs(task, outputs["predictions"]),

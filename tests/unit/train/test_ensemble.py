@@ -1,19 +1,27 @@
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aam.data.table import FeatureTable
+from aam.model.fusion import Vocabulary
 from aam.model.predictor import Predictor
 from aam.model.target import Target
 from aam.train import ensemble
 from aam.train.embeddings import AsvEmbeddings, embed_asvs_cached, encoder_digest
-from aam.train.ensemble import SEEN_ASVS, Ensemble
+from aam.train.ensemble import Ensemble
+from aam.train.inference import embed_samples
+from aam.train.reference import Reference, write_reference
 from aam.util.errors import InputError
 
-AGE = Target("regression", "age", (), 40.0, 12.0)
-SITE = Target("classification", "site", ("gut", "skin", "tongue"), 0.0, 1.0)
+AGES = np.array([["28"], ["52"]])
+AGE = Target.fit("regression", ("age",), AGES, np.ones(2, bool))
+SITES = np.array([["gut"], ["skin"], ["tongue"]])
+SITE = Target.fit("classification", ("site",), SITES, np.ones(3, bool))
 DEPTH = 60
 
 
@@ -55,12 +63,148 @@ def test_numbers_are_means_with_the_spread_of_the_folds(tiny, new_encoder):
 
 
 def test_classes_come_with_their_probabilities(tiny, new_encoder):
-    found = ensemble_of(new_encoder, SITE).predict(tiny.table, tiny.sequences)
+    ensemble = ensemble_of(new_encoder, SITE)
+    found = ensemble.predict(tiny.table, tiny.sequences)
     names = [f"probability:{name}" for name in SITE.classes]
-    assert list(found.columns) == ["predicted", *names, "unseen_asvs"]
+    assert list(found.columns) == ["predicted", "sd", *names, "unseen_asvs"]
     np.testing.assert_allclose(found[names].sum(axis=1), 1)
-    best = found[names].idxmax(axis=1).str.removeprefix("probability:")
-    assert found["predicted"].tolist() == best.tolist()
+    best = found[names].idxmax(axis=1)
+    assert found["predicted"].tolist() == best.str.removeprefix("probability:").tolist()
+    single = [
+        replace(ensemble, predictors=[one]).predict(tiny.table, tiny.sequences)[names]
+        for one in ensemble.predictors
+    ]
+    sd = pd.DataFrame(np.std(single, axis=0), found.index, names)
+    expected = [sd.loc[sample, name] for sample, name in best.items()]
+    np.testing.assert_allclose(found["sd"], expected, rtol=1e-3)
+
+
+def test_the_views_of_training_are_drawn_again_and_averaged(augmented, new_encoder, devices):
+    """The store that training reads has the same two draws."""
+    ensemble = replace(ensemble_of(new_encoder, AGE, augmented.sequences.values()), views=2)
+    found = ensemble.predict(augmented.table, augmented.sequences)
+    outputs = []
+    for predictor in ensemble.predictors:
+        for rows in (np.arange(20), np.arange(20, 40)):
+            embedding_RD = embed_samples(
+                predictor.encoder, augmented.store, augmented.tokens, rows, devices
+            )
+            raw = predictor.eval().predict(embedding_RD).detach().numpy()
+            outputs.append(40 + 12 * raw[:, 0])
+    np.testing.assert_allclose(found["predicted"], np.mean(outputs, axis=0), rtol=1e-6)
+    one = replace(ensemble, views=1).predict(augmented.table, augmented.sequences)
+    assert (found["predicted"] != one["predicted"]).all()
+    odd = replace(ensemble, seen_asvs=frozenset(list(ensemble.seen_asvs)[::2]))
+    is_new = [augmented.sequences[name] not in odd.seen_asvs for name in augmented.sequences]
+    reads = sum(augmented.store.view_matrix(view, 30).toarray() for view in range(2))
+    np.testing.assert_allclose(
+        odd.predict(augmented.table, augmented.sequences)["unseen_asvs"],
+        reads[:, is_new].sum(axis=1) / reads.sum(axis=1),
+    )
+
+
+def with_reference(ensemble: Ensemble, tiny, devices, path, shift: float) -> Ensemble:
+    """Let the samples of `tiny`, moved away in the space of embeddings, be those of training."""
+    encoder, rows = ensemble.predictors[0].encoder, np.arange(20)
+    embedding = embed_samples(encoder, tiny.store, tiny.tokens, rows, devices).numpy()
+    write_reference(path, embedding + shift * embedding.std(axis=0))
+    return replace(ensemble, reference=Reference.open(path))
+
+
+@pytest.mark.parametrize(("shift", "far"), [(0.0, False), (50.0, True)])
+def test_samples_far_from_those_of_training_are_told(
+    tiny, new_encoder, devices, tmp_path, caplog, shift, far
+):
+    ensemble = ensemble_of(new_encoder, AGE, tiny.sequences.values())
+    known = with_reference(ensemble, tiny, devices, tmp_path / "reference", shift)
+    found = known.predict(tiny.table, tiny.sequences)
+    assert list(found.columns) == ["predicted", "sd", "unseen_asvs", "novelty"]
+    assert (found["novelty"] == far).all()
+    assert [record.levelname for record in caplog.records] == ["WARNING"] * far
+    assert not far or "100 % of the samples are farther" in caplog.text
+
+
+def test_several_targets_have_columns_of_their_own(tiny, new_encoder):
+    rows = np.array([["28", "1"], ["52", "9"]])
+    target = Target.fit("regression", ("age", "x:age"), rows, np.ones(2, bool), loss="quantile")
+    ensemble = ensemble_of(new_encoder, target, tiny.sequences.values())
+    found = ensemble.predict(tiny.table, tiny.sequences)
+    names = ["predicted", "sd", *(f"quantile:{level}" for level in (0.05, 0.25, 0.5, 0.75, 0.95))]
+    expected = [f"{name}:{column}" for column in ("age", "x:age") for name in names]
+    assert list(found.columns) == [*expected, "unseen_asvs"]
+    for column in ("age", "x:age"):
+        quantiles = found[[f"{name}:{column}" for name in names[2:]]]
+        assert (quantiles.diff(axis=1).iloc[:, 1:] >= 0).all(axis=None)
+        np.testing.assert_allclose(found[f"predicted:{column}"], quantiles.iloc[:, 2])
+        single = [
+            replace(ensemble, predictors=[one]).predict(tiny.table, tiny.sequences)
+            for one in ensemble.predictors
+        ]
+        lowest = [one[f"quantile:0.05:{column}"] for one in single]
+        np.testing.assert_allclose(quantiles.iloc[:, 0], np.mean(lowest, axis=0), rtol=1e-5)
+
+
+def conditioned(new_encoder, seen) -> Ensemble:
+    """Build two models that are told the host, and scale by season; the second knows no dog."""
+    rows, both = np.array([["28"], ["52"], ["1"], ["5"]]), np.ones(4, bool)
+    target = Target.fit("regression", ("age",), rows, both, by=["dry", "dry", "wet", "wet"])
+    predictors = []
+    for seed, hosts in enumerate([("cat", "dog"), ("cat",)]):
+        predictor = Predictor(
+            new_encoder(20, seed=seed),
+            target,
+            fusion="concat",
+            vocabulary=Vocabulary(("host",), (hosts,)),
+            seed=seed,
+        )
+        for name, weight in predictor.fusion.named_parameters():
+            weight.data.normal_(generator=torch.Generator().manual_seed(len(name)))
+        predictors.append(predictor)
+    return Ensemble(predictors, DEPTH, 0, 20, frozenset(seen), "fp32", transform_by="season")
+
+
+def test_models_are_told_the_categories_of_each_sample(tiny, new_encoder, caplog):
+    ensemble = conditioned(new_encoder, tiny.sequences.values())
+    ids = tiny.table.sample_ids
+    hosts = ["cat", "dog"] * 10
+    seasons = ["wet"] * 5 + ["dry"] * 15
+    metadata = pd.DataFrame({"season": seasons, "more": "", "host": hosts}, index=ids)
+
+    def predicted(metadata) -> pd.Series:
+        return ensemble.predict(tiny.table, tiny.sequences, metadata=metadata)["predicted"]
+
+    found = predicted(metadata.iloc[::-1])
+    assert not caplog.records
+    for host in ("cat", "dog"):
+        for season in ("wet", "dry"):
+            alike = predicted(metadata.assign(host=host, season=season))
+            own = (metadata["host"] == host) & (metadata["season"] == season)
+            np.testing.assert_allclose(found[own], alike[own], rtol=1e-5)
+            assert (np.abs(found - alike)[~own] > 1e-3).all()
+
+
+def test_missing_categories_are_unknown_and_counted_once(tiny, new_encoder, caplog):
+    ensemble = conditioned(new_encoder, tiny.sequences.values())
+    ids = tiny.table.sample_ids
+    found = ensemble.predict(tiny.table, tiny.sequences)
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "of 20 samples" in caplog.text
+    assert "host in 20, season in 20" in caplog.text
+    caplog.clear()
+    strange = pd.DataFrame({"host": ["fox"] * 9 + ["cat"] * 10, "season": "wet"}, index=ids[:-1])
+    other = ensemble.predict(tiny.table, tiny.sequences, metadata=strange)
+    assert "host in 10, season in 1" in caplog.text
+    assert len(caplog.records) == 1
+    assert found["predicted"].iloc[-1] == pytest.approx(other["predicted"].iloc[-1], rel=1e-5)
+    assert (found["predicted"] != other["predicted"]).iloc[:-1].all()
+
+
+@pytest.mark.parametrize(("known", "warned"), [(29, False), (15, True)])
+def test_many_unseen_asvs_are_told_once(tiny, new_encoder, caplog, known, warned):
+    seen = list(tiny.sequences.values())[:known]
+    ensemble_of(new_encoder, AGE, seen).predict(tiny.table, tiny.sequences)
+    assert [record.levelname for record in caplog.records] == ["WARNING"] * warned
+    assert not warned or "never saw" in caplog.text
 
 
 def test_the_share_of_reads_of_unseen_asvs(tiny, new_encoder):
@@ -88,33 +232,20 @@ def test_ambiguous_letters_make_no_asv_unseen(tiny, new_encoder):
     assert not ensemble.predict(tiny.table, other)["unseen_asvs"].any()
 
 
-def test_shallow_samples_are_left_out_and_a_shallow_table_is_refused(tiny, new_encoder):
-    ensemble, table = ensemble_of(new_encoder, AGE), tiny.table
+def test_shallow_samples_are_named_and_a_shallow_table_is_refused(tiny, new_encoder, caplog):
+    ensemble, table = ensemble_of(new_encoder, AGE, tiny.sequences.values()), tiny.table
     counts = table.counts.copy()
     counts.data[counts.indptr[4] : counts.indptr[5]] = 1
     found = ensemble.predict(
         FeatureTable(table.sample_ids, table.feature_ids, counts), tiny.sequences
     )
     assert found.index.tolist() == [*table.sample_ids[:4], *table.sample_ids[5:]]
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "fewer than 60 reads" in caplog.text
+    assert "1 (004)" in caplog.text
     counts.data[:] = 1
     with pytest.raises(InputError, match="60"):
         ensemble.predict(FeatureTable(table.sample_ids, table.feature_ids, counts), tiny.sequences)
-
-
-def test_an_ensemble_is_loaded_from_the_folder_alone(tiny, new_encoder, tmp_path):
-    expected = ensemble_of(new_encoder, SITE, ["ACGT"])
-    about = {
-        "rarefaction": {"depth": DEPTH, "seed": 0},
-        "settings": {"finetuning": {"precision": "fp32"}},
-    }
-    for fold, predictor in enumerate(expected.predictors):
-        predictor.save(tmp_path / f"fold{fold}", about)
-    (tmp_path / SEEN_ASVS).write_text("ACGT\n")
-    loaded = Ensemble.load(tmp_path)
-    assert loaded.seen_asvs == {"ACGT"}
-    pd.testing.assert_frame_equal(
-        loaded.predict(tiny.table, tiny.sequences), expected.predict(tiny.table, tiny.sequences)
-    )
 
 
 @pytest.fixture
@@ -169,14 +300,9 @@ def test_asvs_embedded_before_are_read_from_their_file(tiny, new_encoder, device
 
 def test_one_file_cannot_serve_encoders_of_their_own(tiny, new_encoder, devices, tmp_path, caplog):
     write_asvs(tiny, new_encoder(20, seed=0), devices, tmp_path / "asvs", 2.0)
-    own = ensemble_of(new_encoder, AGE)
+    own = ensemble_of(new_encoder, AGE, tiny.sequences.values())
     found = own.predict(tiny.table, tiny.sequences, asvs=tmp_path / "asvs")
     expected = own.predict(tiny.table, tiny.sequences)
     pd.testing.assert_frame_equal(found, expected)
     assert [record.levelname for record in caplog.records] == ["WARNING"]
     assert "encoders of their own" in caplog.text
-
-
-def test_a_folder_without_folds_is_named(tmp_path):
-    with pytest.raises(InputError, match=r"no folder fold0.*Hint"):
-        Ensemble.load(tmp_path)

@@ -68,6 +68,32 @@ def test_muon_moves_the_matrices_of_the_blocks_by_orthogonal_steps(new_model):
     torch.testing.assert_close(adam.abs(), torch.ones_like(adam), atol=1e-3, rtol=0)
 
 
+@pytest.mark.parametrize("name", ["adamw", "muon"])
+def test_layers_further_from_the_output_learn_more_slowly(new_model, name):
+    model = new_model()
+    optimizer = make_optimizer(
+        model, name, learning_rate=1e-3, weight_decay=0.1, fused=False, layer_decay=0.5
+    )
+    set_rate(optimizer, 1e-2)
+    groups = groups_by_name(model, optimizer)
+    assert set(groups) == {name for name, _ in model.named_parameters()}
+    asv, sample = len(model.encoder.asv.blocks), len(model.encoder.sample.blocks)
+    expected = {
+        "nucleotides.bases.weight": 0,
+        "encoder.sample.pooling.score.weight": 0,
+        f"encoder.sample.blocks.{sample - 1}.norm_ffn.weight": 1,
+        "encoder.sample.blocks.0.norm_ffn.weight": sample,
+        "encoder.sample.abundance.weight": sample + 1,
+        "encoder.asv.pooling.score.weight": sample + 1,
+        "encoder.asv.blocks.0.norm_ffn.weight": sample + 1 + asv,
+        "encoder.asv.stem.weight": sample + asv + 2,
+    }
+    for parameter, depth in expected.items():
+        assert groups[parameter]["lr"] == pytest.approx(1e-2 * 0.5**depth), parameter
+    blocks = groups["encoder.sample.blocks.0.qkv.weight"]["lr"]
+    assert blocks == pytest.approx(1e-2 * 0.5**sample * (MUON_RATE if name == "muon" else 1))
+
+
 def test_a_model_without_trainable_blocks_is_left_to_adamw(new_model):
     model = new_model()
     model.encoder.requires_grad_(False)

@@ -258,7 +258,7 @@ def test_another_error_of_a_step_is_not_taken_for_want_of_memory(
 
 
 def test_a_head_on_a_frozen_encoder_needs_no_pieces(tiny, new_encoder, devices):
-    target = Target("regression", "age", (), 0.0, 1.0)
+    target = Target.fit("regression", ("age",), [["-1"], ["1"]], np.ones(2, bool))
     predictor = Predictor(new_encoder(20), target, seed=0)
     predictor.encoder.requires_grad_(False)
     feed = EmbeddingFeed(

@@ -1,0 +1,1 @@
+"""What a practitioner would try first, on the same folds and the same rarefied table."""

@@ -1,0 +1,34 @@
+"""Gradient-boosted trees on the rarefied reads of the prevalent features."""
+
+from typing import Any
+
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+
+from aam.evaluate.baselines.features import prevalent_reads
+from aam.evaluate.baselines.problem import Prediction, Problem, Rows, predicted
+from aam.util.seeds import seed_of
+
+ITERATIONS = 200
+
+
+def predict(task: Problem, fold: int, train: Rows, test: Rows, threads: int) -> Prediction:
+    """Predict with boosted trees of fixed settings; classes are weighted to count alike."""
+    settings: dict[str, Any] = {
+        "max_iter": ITERATIONS,
+        "learning_rate": 0.05,
+        "max_leaf_nodes": 15,
+        "min_samples_leaf": 5,
+        "l2_regularization": 1.0,
+        "max_features": 0.3,
+        "max_bins": 63,
+        "early_stopping": False,
+        "random_state": seed_of("gradient_boosting", task.seed, fold) % 2**32,
+    }
+    model = (
+        HistGradientBoostingRegressor(**settings)
+        if task.regression
+        else HistGradientBoostingClassifier(class_weight="balanced", **settings)
+    )
+    reads_NP = prevalent_reads(task, train)
+    model.fit(reads_NP[train], task.target[train])
+    return predicted(task, model, reads_NP[test])

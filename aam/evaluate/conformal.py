@@ -1,0 +1,278 @@
+"""Prediction intervals, sets of classes, and probabilities, calibrated on the other folds.
+
+What is predicted in fold k is calibrated on the cross-validated predictions of all other folds, as
+in cross-conformal prediction (Vovk, V. 2015, doi:10.1007/s10472-013-9368-4); held-out test samples
+and other tables on those of all folds.
+
+Letters: N samples, C classes.
+"""
+
+import logging
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import minimize_scalar
+from scipy.special import log_softmax, softmax
+
+from aam.evaluate.metrics import class_codes
+from aam.evaluate.predictions import PROBABILITY, QUANTILE, TARGET, by_target, class_names
+
+logger = logging.getLogger(__name__)
+
+LEVEL = 0.9
+"""Share of the samples that an interval is to cover."""
+
+SEPARATOR = "|"
+"""Between the classes of a set."""
+
+LEAST_PROBABILITY = 1e-6
+"""Files hold six digits: a probability of 0 may be up to this."""
+
+TEMPERATURES = (0.05, 20.0)
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What turns predictions into intervals, learned from cross-validated predictions.
+
+    Attributes
+    ----------
+    level
+        Share of the samples to cover.
+    method
+        residual: the same width on both sides of each prediction; quantile: predicted quantiles,
+        moved (Romano et al. 2019, arXiv:1905.03222); set: the classes of enough probability
+        (Sadinle et al. 2019, doi:10.1080/01621459.2017.1395341), the likeliest always.
+    thresholds
+        By target ("" where there is one): the half-width, what the quantiles are moved by, or the
+        largest 1 - probability; inf where there are too few samples for the level.
+    """
+
+    level: float
+    method: str
+    thresholds: Mapping[str, float]
+
+    @classmethod
+    def fit(cls, predictions: pd.DataFrame, level: float = LEVEL) -> "Calibration":
+        """Learn from the rows of fold 0 and above.
+
+        Parameters
+        ----------
+        predictions
+            Columns `fold`, `observed`, `predicted`, [`target`], [`probability:<class>`],
+            [`quantile:<q>`], as `read_predictions` returns them.
+        level
+            Share of the samples to cover, in (0, 1).
+        """
+        method = _method(predictions, level)
+        known = predictions[predictions["fold"] >= 0]
+        thresholds = {
+            target: finite_sample_quantile(_scores(part, method, level), level)
+            for target, part in by_target(known).items()
+        }
+        _warn_of_few(list(thresholds.values()), level)
+        return cls(level, method, thresholds)
+
+    def apply(self, frame: pd.DataFrame, target: str = "") -> pd.DataFrame:
+        """Return a table of predictions with `lower` and `upper`, or with `prediction_set`.
+
+        Parameters
+        ----------
+        frame
+            Columns `predicted`, [`target`], [`probability:<class>`], [`quantile:<q>`].
+        target
+            Target of all rows, where a task has several and `frame` no column of that name.
+
+        Returns
+        -------
+        pandas.DataFrame
+            `lower` and `upper` are missing where the calibration had too few samples;
+            `prediction_set` joins classes by "|".
+        """
+        if TARGET in frame:
+            threshold_N = np.array([self.thresholds[name] for name in frame[TARGET]])
+        else:
+            threshold_N = np.full(len(frame), self.thresholds[target])
+        return _with_intervals(frame, self.method, threshold_N, self.level)
+
+
+def cross_intervals(predictions: pd.DataFrame, level: float = LEVEL) -> pd.DataFrame:
+    """Return cross-validated predictions with the columns that `Calibration.apply` adds.
+
+    Parameters
+    ----------
+    predictions
+        As for `Calibration.fit`; the rows of fold -1 are calibrated on all the others.
+    level
+        Share of the samples to cover.
+    """
+    method = _method(predictions, level)
+    threshold_N = np.empty(len(predictions))
+    fold = predictions["fold"].to_numpy()
+    target = predictions[TARGET].to_numpy() if TARGET in predictions else np.zeros(len(fold))
+    score = _scores(predictions, method, level)
+    for name in pd.unique(target):
+        for number in np.unique(fold[target == name]):
+            own = (target == name) & (fold == number)
+            others = (target == name) & (fold != number) & (fold >= 0)
+            threshold_N[own] = finite_sample_quantile(score[others], level)
+    _warn_of_few(threshold_N, level)
+    return _with_intervals(predictions, method, threshold_N, level)
+
+
+def interval_report(intervals: pd.DataFrame, level: float = LEVEL) -> dict[str, Any]:
+    """Say how often the intervals or sets of one target cover what was observed.
+
+    Parameters
+    ----------
+    intervals
+        What `cross_intervals` returned, of one target.
+    level
+        Share of the samples that they are to cover.
+
+    Returns
+    -------
+    dict
+        `level`; `coverage` and the mean `width`, or `set_size` in classes, over the rows of fold
+        0 and above; `coverage_by_fold`; `test`, the same three for the rows of fold -1, where
+        there are any, with `n`. None for the width of intervals without bounds.
+    """
+    table = pd.DataFrame({"fold": intervals["fold"]})
+    if "prediction_set" in intervals:
+        sets = intervals["prediction_set"].str.split(SEPARATOR, regex=False)
+        rows = zip(intervals["observed"].astype(str), sets, strict=True)
+        table["coverage"] = [observed in classes for observed, classes in rows]
+        size, table["size"] = "set_size", sets.map(len)
+    else:
+        observed = pd.to_numeric(intervals["observed"])
+        # A missing bound is no bound.
+        outside = (observed < intervals["lower"]) | (observed > intervals["upper"])
+        table["coverage"] = ~outside
+        size, table["size"] = "width", intervals["upper"] - intervals["lower"]
+    scored, test = table[table["fold"] >= 0], table[table["fold"] < 0]
+
+    def summary(part: pd.DataFrame) -> dict[str, float | None]:
+        mean = float(part["size"].mean(skipna=False))
+        return {
+            "coverage": float(part["coverage"].mean()),
+            size: mean if math.isfinite(mean) else None,
+        }
+
+    by_fold = scored.groupby("fold")["coverage"].mean()
+    report: dict[str, Any] = {"level": level, **summary(scored)}
+    report["coverage_by_fold"] = {str(name): float(value) for name, value in by_fold.items()}
+    if len(test):
+        report["test"] = {"n": len(test), **summary(test)}
+    return report
+
+
+def finite_sample_quantile(scores: ArrayLike, level: float) -> float:
+    """Return the ceil((n + 1) * level)-th smallest of n scores; inf where there are too few."""
+    values = np.asarray(scores, dtype=np.float64)
+    # A product such as 10 * 0.7 may lie a rounding above the whole number it is.
+    rank = math.ceil((len(values) + 1) * level - 1e-9)
+    return float(np.partition(values, rank - 1)[rank - 1]) if rank <= len(values) else math.inf
+
+
+def temperature(observed: ArrayLike, probabilities: ArrayLike, classes: list[str]) -> float:
+    """Return the T > 0 for which p^(1/T), normalized, has the least log loss.
+
+    Guo et al. (2017), On calibration of modern neural networks, arXiv:1706.04599.
+
+    Parameters
+    ----------
+    observed
+        Names of classes, [N].
+    probabilities
+        Of each class, [N, C].
+    classes
+        Names of the C classes.
+    """
+    logit_NC = _logits(probabilities)
+    code = class_codes(observed, classes)[:, None]
+
+    def log_loss(log_temperature: float) -> float:
+        log_share_NC = log_softmax(logit_NC / math.exp(log_temperature), axis=1)
+        return -float(np.take_along_axis(log_share_NC, code, axis=1).mean())
+
+    bounds = tuple(math.log(value) for value in TEMPERATURES)
+    return math.exp(minimize_scalar(log_loss, bounds=bounds, method="bounded").x)
+
+
+def scaled_probabilities(predictions: pd.DataFrame, classes: list[str]) -> NDArray[np.float64]:
+    """Return probabilities [N, C] scaled by the temperature of the other folds' rows.
+
+    The rows of fold -1 get the temperature of all others; a single fold keeps its own
+    probabilities, for want of others.
+    """
+    shares_NC = predictions[[PROBABILITY + name for name in classes]].to_numpy(dtype=np.float64)
+    observed, fold = predictions["observed"].to_numpy(), predictions["fold"].to_numpy()
+    scaled_NC = shares_NC.copy()
+    for number in np.unique(fold):
+        own, others = fold == number, (fold != number) & (fold >= 0)
+        if others.any():
+            value = temperature(observed[others], shares_NC[others], classes)
+            scaled_NC[own] = softmax(_logits(shares_NC[own]) / value, axis=1)
+    return scaled_NC
+
+
+def _logits(probabilities: ArrayLike) -> NDArray[np.float64]:
+    return np.log(np.maximum(np.asarray(probabilities, dtype=np.float64), LEAST_PROBABILITY))
+
+
+def _method(frame: pd.DataFrame, level: float) -> str:
+    if class_names(frame):
+        return "set"
+    return "quantile" if set(_quantile_columns(level)) <= set(frame.columns) else "residual"
+
+
+def _quantile_columns(level: float) -> tuple[str, str]:
+    return f"{QUANTILE}{(1 - level) / 2:g}", f"{QUANTILE}{(1 + level) / 2:g}"
+
+
+def _scores(frame: pd.DataFrame, method: str, level: float) -> NDArray[np.float64]:
+    """Return how strange what was observed is, given its prediction, [N]."""
+    if method == "set":
+        classes = class_names(frame)
+        shares_NC = frame[[PROBABILITY + name for name in classes]].to_numpy(dtype=np.float64)
+        return 1 - shares_NC[np.arange(len(frame)), class_codes(frame["observed"], classes)]
+    low, high = _centre(frame, method, level)
+    observed = pd.to_numeric(frame["observed"]).to_numpy(dtype=np.float64)
+    return np.maximum(low - observed, observed - high)
+
+
+def _centre(
+    frame: pd.DataFrame, method: str, level: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return what the threshold is taken off and added to."""
+    names = _quantile_columns(level) if method == "quantile" else ("predicted", "predicted")
+    low, high = (pd.to_numeric(frame[name]).to_numpy(dtype=np.float64) for name in names)
+    return low, high
+
+
+def _with_intervals(
+    frame: pd.DataFrame, method: str, threshold_N: NDArray[np.float64], level: float
+) -> pd.DataFrame:
+    if method == "set":
+        classes = np.array(class_names(frame))
+        shares_NC = frame[[PROBABILITY + name for name in classes]].to_numpy(dtype=np.float64)
+        is_in_NC = 1 - shares_NC <= threshold_N[:, None]
+        is_in_NC[np.arange(len(frame)), shares_NC.argmax(axis=1)] = True
+        return frame.assign(prediction_set=[SEPARATOR.join(classes[row]) for row in is_in_NC])
+    low, high = _centre(frame, method, level)
+    threshold_N = np.where(np.isfinite(threshold_N), threshold_N, np.nan)
+    lower, upper = low - threshold_N, high + threshold_N
+    # Quantiles that are moved past each other leave one point.
+    middle, crossed = (lower + upper) / 2, lower > upper
+    lower, upper = np.where(crossed, middle, lower), np.where(crossed, middle, upper)
+    return frame.assign(lower=lower, upper=upper)
+
+
+def _warn_of_few(thresholds: ArrayLike, level: float) -> None:
+    if np.isinf(np.asarray(thresholds)).any():
+        logger.warning("too few samples in the other folds for intervals of %.0f %%", 100 * level)

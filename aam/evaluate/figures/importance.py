@@ -1,0 +1,147 @@
+"""The most important ASVs of a task, on the part of the tree that leads to them.
+
+Letters: A ASVs in the order of the tree, C explained outputs.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.patches import Patch
+from skbio import TreeNode
+
+from aam.evaluate.figures.style import BLACK, BLUE, GREY, VERMILION, picture
+from aam.evaluate.importance import DIRECTION, direction_columns
+from aam.evaluate.labels import plain, quantity, short
+
+SHOWN = 30
+"""Most ASVs of a picture."""
+SHOWN_OUTPUTS = 12
+"""Most outputs whose directions are shown: those with the largest."""
+
+
+@dataclass(frozen=True)
+class Branch:
+    """One branch of a drawn tree: its start and end, in branch length, and its place."""
+
+    start: float
+    end: float
+    place: float
+    children: tuple[float, ...]
+    """Places of the branches that it divides into."""
+
+
+def layout(tree: TreeNode) -> tuple[list[str], list[Branch]]:
+    """Return the tips from top to bottom, at places 0, 1, …, and the branches of a tree.
+
+    A branch stands in the middle of those that it divides into; negative lengths count as 0.
+    """
+    end: dict[int, float] = {}
+    for node in tree.preorder():
+        above = 0.0 if node.parent is None else end[id(node.parent)]
+        length = 0.0 if node.parent is None else max(node.length or 0.0, 0.0)
+        end[id(node)] = above + length
+    names: list[str] = []
+    place: dict[int, float] = {}
+    branches = []
+    for node in tree.postorder():
+        children = tuple(place[id(child)] for child in node.children)
+        if node.is_tip():
+            place[id(node)] = float(len(names))
+            names.append(node.name)
+        else:
+            place[id(node)] = (children[0] + children[-1]) / 2
+        start = end[id(node)] if node.parent is None else end[id(node.parent)]
+        branches.append(Branch(start, end[id(node)], place[id(node)], children))
+    return names, branches
+
+
+def draw(importance: pd.DataFrame, tree: TreeNode, check: Mapping[str, Any], path: Path) -> None:
+    """Draw the tree, the direction per output where there are several, and the importance.
+
+    Parameters
+    ----------
+    importance
+        At most `SHOWN` rows of an `importance.tsv`.
+    tree
+        Its tips are these ASVs.
+    check
+        Content of `importance_check.json`.
+    path
+        PNG to write.
+    """
+    pruned = tree.copy()
+    pruned.prune()
+    names, branches = layout(pruned)
+    table = importance.set_index("feature-id").loc[names]
+    columns = direction_columns(importance)
+    several = len(columns) > 1
+    widths = (3.0, 0.5 + 0.2 * min(len(columns), SHOWN_OUTPUTS), 3.6) if several else (3.0, 4.0)
+    height = max(3.0, 1.6 + 0.19 * len(names))
+    with picture(path, height, columns=len(widths), width_ratios=widths, sharey=True) as (
+        _,
+        panels,
+    ):
+        _draw_tree(panels[0], branches)
+        if several:
+            _draw_directions(panels[1], table[columns])
+        _draw_bars(panels[-1], table, check)
+        # Of shared axes only the first would have labels.
+        panels[1].tick_params(axis="y", left=False, labelleft=True)
+        panels[1].set_yticks(range(len(names)), [short(name, 16) for name in names])
+        panels[0].tick_params(axis="y", left=False, labelleft=False)
+        panels[-1].tick_params(axis="y", left=False)
+        panels[0].set_ylim(len(names) - 0.4, -0.6)
+
+
+def _draw_tree(axes: Axes, branches: list[Branch]) -> None:
+    right = max(branch.end for branch in branches)
+    for branch in branches:
+        axes.plot([branch.start, branch.end], [branch.place] * 2, color=BLACK, linewidth=0.9)
+        if branch.children:
+            span = [branch.children[0], branch.children[-1]]
+            axes.plot([branch.end] * 2, span, color=BLACK, linewidth=0.9)
+        else:
+            axes.plot([branch.end, right], [branch.place] * 2, color=GREY, lw=0.6, ls=":")
+    axes.set_xlim(-0.02 * right, 1.02 * right if right > 0 else 1)
+    axes.grid(visible=False)
+    axes.spines["left"].set_visible(False)
+    axes.set_xlabel("branch length")
+    axes.set_title("Tree")
+
+
+def _draw_directions(axes: Axes, direction: pd.DataFrame) -> None:
+    by_size = direction.abs().max().sort_values(ascending=False, kind="stable").index
+    kept = [name for name in direction.columns if name in set(by_size[:SHOWN_OUTPUTS])]
+    values_AC = direction[kept].to_numpy(float)
+    largest = float(np.abs(values_AC).max()) or 1.0
+    axes.imshow(values_AC, cmap="RdBu", vmin=-largest, vmax=largest, aspect="auto")
+    labels = [short(plain(name.removeprefix(f"{DIRECTION}:")), 16) for name in kept]
+    axes.set_xticks(range(len(kept)), labels, rotation=90)
+    axes.grid(visible=False)
+    axes.set_title("Direction\nblue raises")
+
+
+def _draw_bars(axes: Axes, table: pd.DataFrame, check: Mapping[str, Any]) -> None:
+    size = table["importance"].to_numpy(float)
+    single = DIRECTION in table
+    if single:
+        raises = table[DIRECTION].to_numpy(float) >= 0
+        colors = np.where(raises, BLUE, VERMILION).tolist()
+        handles = [Patch(color=BLUE, label="raises"), Patch(color=VERMILION, label="lowers")]
+        legend = axes.legend(handles=handles, loc="lower right", title=short(_target(check), 24))
+        legend.set_zorder(5)
+    axes.barh(range(len(size)), size, color=colors if single else BLUE, height=0.68)
+    axes.grid(visible=False, axis="y")
+    axes.set_xlim(0, 1.05 * size.max() if size.max() > 0 else 1)
+    axes.set_xlabel("mean size of attribution")
+    agreement = quantity(check["gradients"])
+    axes.set_title(f"{check['samples']} samples\nagreement with removal {agreement}")
+
+
+def _target(check: Mapping[str, Any]) -> str:
+    return plain(check["outputs"][0])

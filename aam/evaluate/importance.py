@@ -1,0 +1,163 @@
+"""The importance of ASVs, as a table that QIIME 2 reads as feature metadata.
+
+Letters: U ASVs, A ASVs of one sample, C explained outputs.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.stats import spearmanr
+
+from aam.util.atomic import atomic_path
+
+DIRECTION = "direction"
+"""Column of the signed attributions; with several outputs `direction:<name>` each."""
+
+
+class Importance:
+    """What the explanations of many samples say of each ASV.
+
+    Parameters
+    ----------
+    asvs
+        Number U of ASVs.
+    names
+        Names of the C explained outputs.
+    """
+
+    def __init__(self, asvs: int, names: Sequence[str]) -> None:
+        self.names = list(names)
+        self.samples_U = np.zeros(asvs, np.int64)
+        self.attention_U = np.zeros(asvs)
+        self.size_U = np.zeros(asvs)
+        self.signed_UC = np.zeros((asvs, len(self.names)))
+        self.explained = 0
+        self.gaps: list[float] = []
+        self.changes: list[float] = []
+        self.by_gradients: list[float] = []
+        self.by_attention: list[float] = []
+
+    def add(
+        self,
+        asvs_A: NDArray[np.integer],
+        *,
+        attention_A: NDArray[np.float64],
+        gradients_AC: NDArray[np.float64],
+        change_C: NDArray[np.float64],
+        removed_AC: NDArray[np.float64] | None,
+    ) -> None:
+        """Count a sample in: the numbers of its ASVs, and the fields of its explanation.
+
+        See `aam.train.explain.Explanation`.
+        """
+        self.explained += 1
+        self.samples_U[asvs_A] += 1
+        self.attention_U[asvs_A] += attention_A
+        self.size_U[asvs_A] += np.abs(gradients_AC).mean(axis=1)
+        self.signed_UC[asvs_A] += gradients_AC
+        gap_C = gradients_AC.sum(axis=0) - change_C
+        self.gaps += np.abs(gap_C).tolist()
+        self.changes += np.abs(change_C).tolist()
+        if removed_AC is not None:
+            pairs = zip(gradients_AC.T, removed_AC.T, strict=True)
+            self.by_gradients += [_spearman(found, true) for found, true in pairs]
+            size_A = np.abs(removed_AC).mean(axis=1)
+            self.by_attention.append(_spearman(attention_A, size_A))
+
+    def table(self, feature_ids: Sequence[str], sequences: Sequence[str]) -> pd.DataFrame:
+        """Return one row per ASV of the explained samples, the most important first.
+
+        Parameters
+        ----------
+        feature_ids, sequences
+            Of all ASVs, U.
+
+        Returns
+        -------
+        pandas.DataFrame
+            `feature-id`; `sequence`; `importance`, the mean size of the attributions over all
+            explained samples, 0 where the ASV is absent; `direction`, their signed mean where it
+            is present, or `direction:<name>` per output; `attention`, the mean weight where it is
+            present; `prevalence`, the share of the samples that have it; `samples`, their number.
+        """
+        rows = np.flatnonzero(self.samples_U).tolist()
+        samples = self.samples_U[rows]
+        signed_UC = self.signed_UC[rows] / samples[:, None]
+        single = len(self.names) == 1
+        directions = {
+            DIRECTION if single else f"{DIRECTION}:{name}": signed_UC[:, c]
+            for c, name in enumerate(self.names)
+        }
+        table = pd.DataFrame(
+            {
+                "feature-id": [feature_ids[row] for row in rows],
+                "sequence": [sequences[row] for row in rows],
+                "importance": self.size_U[rows] / self.explained,
+                **directions,
+                "attention": self.attention_U[rows] / samples,
+                "prevalence": samples / self.explained,
+                "samples": samples,
+            }
+        )
+        return table.sort_values(
+            ["importance", "feature-id"], ascending=[False, True], ignore_index=True
+        )
+
+    def check(self) -> dict[str, Any]:
+        """Return how far the attributions can be trusted.
+
+        Returns
+        -------
+        dict
+            `samples` explained and `checked` by removal; `completeness`: over samples and outputs
+            the median size of the output's change along the path, and the median and largest
+            difference of it from the sum of the gradients; `gradients`, `attention`: mean rank
+            correlation, within a sample, with the change at removal (of attention: with its size).
+        """
+        return {
+            "outputs": self.names,
+            "samples": self.explained,
+            "checked": len(self.by_attention),
+            "completeness": {
+                "change_median": float(np.median(self.changes)),
+                "gap_median": float(np.median(self.gaps)),
+                "gap_max": max(self.gaps),
+            },
+            "gradients": _mean(self.by_gradients),
+            "attention": _mean(self.by_attention),
+        }
+
+
+def direction_columns(importance: pd.DataFrame) -> list[str]:
+    """Return the columns of the signed attributions."""
+    names = map(str, importance.columns)
+    return [name for name in names if name == DIRECTION or name.startswith(f"{DIRECTION}:")]
+
+
+def read_importance(path: Path) -> pd.DataFrame:
+    """Read an `importance.tsv`; IDs and sequences stay text."""
+    return pd.read_csv(
+        path, sep="\t", dtype={"feature-id": str, "sequence": str}, keep_default_na=False
+    )
+
+
+def write_importance(path: Path, importance: pd.DataFrame) -> None:
+    """Write an `importance.tsv` atomically; numbers have six digits."""
+    with atomic_path(path) as partial:
+        importance.to_csv(partial, sep="\t", index=False, float_format="%.6g", lineterminator="\n")
+
+
+def _spearman(found_A: NDArray[np.float64], true_A: NDArray[np.float64]) -> float:
+    """Return the rank correlation, NaN where either is constant."""
+    if np.ptp(found_A) == 0 or np.ptp(true_A) == 0:
+        return float("nan")
+    return float(spearmanr(found_A, true_A).statistic)
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    known = [value for value in values if value == value]
+    return float(np.mean(known)) if known else None

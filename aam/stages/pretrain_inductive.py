@@ -1,0 +1,95 @@
+"""Pretraining for inductive evaluation: an encoder per fold that never saw the fold's samples."""
+
+import logging
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from aam.config.digest import code_digest
+from aam.data.splits import read_folds
+from aam.model.store import CONFIG, load_config
+from aam.stages.entry import Files, RunContext
+from aam.stages.pretrain import devices_of, save, scores, train
+from aam.train.checkpoint import Checkpoints
+from aam.train.embeddings import module_digest
+from aam.train.preparation import prepare
+from aam.util.atomic import atomic_path, read_json, write_json
+from aam.util.provenance import provenance, settings_digest
+
+logger = logging.getLogger(__name__)
+TEST = -1
+"""Fold of the held-out test samples, which no encoder sees either."""
+
+
+def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunContext) -> None:
+    """Pretrain one encoder per fold of a task.
+
+    Parameters
+    ----------
+    cfg
+        Slice `aam.config.slices.pretrain`.
+    inputs
+        As `aam.stages.pretrain.run`, and `folds`.
+    outputs
+        `encoders`, a directory with a model `fold<k>` each; `digests`, a JSON of what identifies
+        their weights; `metrics`, a JSON of their scores.
+    runtime
+        Means of the run; checkpoints and finished folds lie in its `work` folder.
+    """
+    assert runtime.work is not None, "a work folder is needed"
+    origin = provenance(cfg, inputs)
+    fingerprint = settings_digest({**origin, "code": code_digest(__name__)})
+    folds = read_folds(inputs["folds"])
+    metrics, digests = {}, {}
+    numbers = [int(fold) for fold in np.unique(folds["fold"]) if fold != TEST]
+    for fold in numbers:
+        name = f"fold{fold}"
+        unseen = set(folds.index[folds["fold"].isin([fold, TEST])])
+        directory = runtime.work / "finished" / name
+        facts = _pretrained(
+            cfg, inputs, unseen, directory, f"{fingerprint}-{name}", runtime, origin
+        )
+        metrics[name], digests[name] = facts["scores"], facts["digest"]
+    with atomic_path(outputs["encoders"]) as partial:
+        partial.mkdir()
+        for fold in numbers:
+            source = runtime.work / "finished" / f"fold{fold}"
+            shutil.copytree(source, partial / f"fold{fold}")
+    write_json(outputs["digests"], digests)
+    write_json(outputs["metrics"], {"folds": metrics, "provenance": dict(origin)})
+    shutil.rmtree(runtime.work)
+
+
+def _pretrained(
+    cfg: Mapping[str, Any],
+    inputs: Files,
+    unseen: set[str],
+    directory: Path,
+    fingerprint: str,
+    runtime: RunContext,
+    origin: Mapping[str, str],
+) -> dict[str, Any]:
+    """Return the scores and the digest of a fold's encoder, trained unless it was before."""
+    facts = directory.with_suffix(".json")
+    if (directory / CONFIG).is_file() and facts.is_file():
+        known: dict[str, Any] = read_json(facts)
+        if known["fingerprint"] == fingerprint and load_config(directory)["kind"] == "pretrained":
+            logger.info("%s was finished before", directory.name)
+            return known
+    assert runtime.work is not None
+    checkpoints = Checkpoints(runtime.work / directory.name, fingerprint)
+    prepared, devices = prepare(cfg, inputs, unseen), devices_of(cfg, runtime)
+    name = f"pretraining without {directory.name}"
+    progress = train(cfg, prepared, devices, checkpoints, runtime, name)
+    known = {
+        "fingerprint": fingerprint,
+        "scores": scores(prepared, progress, devices),
+        "digest": module_digest(prepared.model.encoder),
+    }
+    save(directory, prepared.model, cfg, origin)
+    write_json(facts, known)
+    checkpoints.clear()
+    return known

@@ -1,0 +1,92 @@
+"""What the models of a task share: its labelled samples, its target, and how they are trained.
+
+Letters: L labelled samples, C columns.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aam.config.sections.training import Finetuning
+from aam.data.samples import SampleStore
+from aam.data.tokens import TokenStore
+from aam.model.encoder import Encoder
+from aam.train.devices import Devices
+from aam.train.loop import Pace
+from aam.train.options import StepOptions
+
+TEST = -1
+"""Fold of the samples that no model is trained on."""
+
+
+@dataclass(frozen=True, eq=False)
+class Labelled:
+    """The labelled samples of a task.
+
+    Attributes
+    ----------
+    samples
+        Positions in the store, [L].
+    observed_LC
+        Values as the metadata have them, text.
+    fold
+        Fold of each, [L]; `TEST` for those that are in none.
+    categories
+        Per metadata column the category of each, text, empty where missing, [L].
+    """
+
+    samples: NDArray[np.int64]
+    observed_LC: NDArray[np.object_]
+    fold: NDArray[np.int64]
+    categories: Mapping[str, NDArray[np.object_]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class TargetColumns:
+    """What is predicted, as the section `tasks.<name>` says."""
+
+    kind: str
+    columns: tuple[str, ...]
+    classes: tuple[str, ...] | None = None
+    transform: str = "zscore"
+    transform_by: str | None = None
+    bounds: tuple[float | None, float | None] = (None, None)
+    condition: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Study:
+    """What all models of a task share.
+
+    Attributes
+    ----------
+    store, tokens, labelled
+        The data.
+    task
+        What is predicted.
+    settings
+        How a model is trained.
+    make_encoder
+        Returns a new encoder for a fold, pretrained or from scratch.
+    devices, options, pace
+        Means.
+    work
+        Folder of checkpoints and of finished models.
+    fingerprint
+        Digest of settings, code and inputs.
+    """
+
+    store: SampleStore
+    tokens: TokenStore
+    labelled: Labelled
+    task: TargetColumns
+    settings: Finetuning
+    make_encoder: Callable[[int], Encoder]
+    devices: Devices
+    options: StepOptions
+    pace: Pace
+    work: Path
+    fingerprint: str

@@ -1,0 +1,107 @@
+"""Intervals by resampling: against scores of rows that are really repeated."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from aam.evaluate import bootstrap, metrics
+from aam.evaluate.bootstrap import bootstrap_intervals, resampled_scores
+
+CLASSES = ["low", "mid", "high"]
+
+
+def numbers(rng: np.random.Generator, samples: int = 40) -> pd.DataFrame:
+    observed = rng.normal(50, 10, samples)
+    return pd.DataFrame(
+        {
+            "fold": rng.integers(0, 4, samples),
+            "observed": observed,
+            "predicted": observed + rng.normal(0, 5, samples),
+        }
+    )
+
+
+def names(rng: np.random.Generator, samples: int = 40) -> pd.DataFrame:
+    shares = rng.dirichlet(np.ones(3), samples).round(1)
+    table = pd.DataFrame({"fold": rng.integers(0, 4, samples)})
+    table["observed"] = rng.choice(CLASSES, samples)
+    table["predicted"] = np.array(CLASSES)[shares.argmax(axis=1)]
+    return table.assign(**{f"probability:{name}": shares[:, i] for i, name in enumerate(CLASSES)})
+
+
+def drawn(rng: np.random.Generator, samples: int = 40, resamples: int = 6) -> np.ndarray:
+    draws = rng.integers(0, samples, (resamples, samples))
+    return np.stack([np.bincount(draw, minlength=samples) for draw in draws]).astype(float)
+
+
+def test_numbers_that_count_twice_score_as_rows_that_stand_twice():
+    rng = np.random.default_rng(0)
+    table, weights = numbers(rng), drawn(rng)
+    found = resampled_scores("regression", table, weights)
+    sizes = table["fold"].map(table["fold"].value_counts()).to_numpy()
+    for number, weight in enumerate(weights.astype(int)):
+        rows = table.loc[np.repeat(table.index, weight)]
+        plain = metrics.regression_metrics(rows["observed"], rows["predicted"], rows["fold"])
+        error = np.abs(table["observed"] - table["predicted"])
+        plain["mae_fold_mean"] = np.average(error, weights=weight / sizes)
+        for name, values in found.items():
+            assert values[number] == pytest.approx(plain[name]), name
+
+
+def test_every_sample_once_gives_the_scores_themselves():
+    table = numbers(np.random.default_rng(1))
+    found = resampled_scores("regression", table, np.ones((1, len(table))))
+    plain = metrics.regression_metrics(table["observed"], table["predicted"], table["fold"])
+    for name, values in found.items():
+        assert values[0] == pytest.approx(plain[name]), name
+
+
+def test_classes_that_count_twice_score_as_rows_that_stand_twice():
+    rng = np.random.default_rng(2)
+    table, weights = names(rng), drawn(rng)
+    found = resampled_scores("ordinal", table, weights, CLASSES)
+    for number, weight in enumerate(weights.astype(int)):
+        rows = table.loc[np.repeat(table.index, weight)]
+        shares = rows[[f"probability:{name}" for name in CLASSES]].to_numpy()
+        plain = metrics.ordinal_metrics(
+            rows["observed"], rows["predicted"], shares, CLASSES, rows["fold"]
+        )
+        for name, values in found.items():
+            assert values[number] == pytest.approx(plain[name]), name
+
+
+def test_an_interval_holds_its_share_of_the_resamples_and_needs_no_single_block(monkeypatch):
+    table = numbers(np.random.default_rng(3), 200)
+    alone = np.full(len(table), "")
+    one = bootstrap_intervals("regression", table, alone, 5)
+    error = np.abs(table["observed"] - table["predicted"])
+    half = 1.96 * error.std() / np.sqrt(len(error))
+    low, high = one["mae_pooled"]
+    assert (high - low) / 2 == pytest.approx(half, rel=0.1)
+    assert low < error.mean() < high
+    monkeypatch.setattr(bootstrap, "BLOCK", 200 * 300)
+    assert bootstrap_intervals("regression", table, alone, 5) == {
+        name: pytest.approx(value) for name, value in one.items()
+    }
+    assert bootstrap_intervals("regression", table, alone, 6) != one
+
+
+def test_samples_of_one_group_bring_no_more_than_one_does():
+    table = numbers(np.random.default_rng(4), 30)
+    repeated = pd.concat([table] * 20, ignore_index=True)
+    groups = np.tile([f"host{i}" for i in range(30)], 20)
+
+    def width(rows: pd.DataFrame, labels: np.ndarray) -> float:
+        low, high = bootstrap_intervals("regression", rows, labels, 0)["mae_pooled"]
+        return high - low
+
+    whole = width(table, np.full(30, ""))
+    assert width(repeated, groups) == pytest.approx(whole, rel=0.15)
+    assert width(repeated, np.full(600, "")) < whole / 3
+
+
+def test_a_score_that_most_resamples_leave_undefined_has_no_interval():
+    table = numbers(np.random.default_rng(5), 10).assign(predicted=1.0)
+    found = bootstrap_intervals("regression", table, np.full(10, ""), 0, resamples=50)
+    assert found["pearson"] is None
+    assert found["mae_pooled"] is not None

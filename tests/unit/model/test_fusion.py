@@ -1,0 +1,142 @@
+import json
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from aam.model.batch import Batch, SampleBlock
+from aam.model.fusion import UNKNOWN_RATE, Vocabulary, make_fusion
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+WORDS = st.sampled_from(["", "gut", "skin", "tongue", "ear"])
+VOCABULARY = Vocabulary(("sex", "site"), (("f", "m"), ("gut", "skin", "tongue")))
+WIDTH, OUTPUTS = 8, 3
+
+
+def fusion_of(name: str):
+    torch.manual_seed(0)
+    fusion = make_fusion(
+        name, VOCABULARY, width=WIDTH, outputs=OUTPUTS, heads=2, backend="auto"
+    ).eval()
+    with torch.no_grad():
+        for parameter in fusion.parameters():
+            parameter.add_(0.3 * torch.randn_like(parameter))
+    return fusion
+
+
+def draw(samples: int = 5):
+    rng = torch.Generator().manual_seed(1)
+    sample_BD = torch.randn(samples, WIDTH, generator=rng)
+    category_BF = torch.stack([torch.arange(samples) % 3, torch.arange(samples) % 4], dim=1)
+    return sample_BD, category_BF
+
+
+@given(rows=st.lists(st.tuples(WORDS, WORDS), min_size=1, max_size=9), training=st.integers(0, 9))
+@settings(deadline=None)
+def test_categories_are_numbered_by_the_training_samples(rows, training):
+    vocabulary = Vocabulary.fit(["a", "b"], rows, np.arange(len(rows)) < training)
+    number_NF = vocabulary.encode(np.array(rows, object))
+    assert number_NF.dtype == np.int64
+    for row, numbers in zip(rows, number_NF, strict=True):
+        for place, (word, number) in enumerate(zip(row, numbers, strict=True)):
+            is_known = word != "" and word in {r[place] for r in rows[:training]}
+            assert number < vocabulary.sizes[place]
+            assert (number > 0) == is_known
+            if is_known:
+                assert vocabulary.categories[place][number - 1] == word
+    assert Vocabulary.from_plain(json.loads(json.dumps(vocabulary.plain()))) == vocabulary
+
+
+def test_training_now_and_then_takes_a_category_for_unknown():
+    fusion, category_BF = fusion_of("add"), torch.ones(4000, 2, dtype=torch.int64)
+    unknown_FE = fusion.embed(torch.zeros(1, 2, dtype=torch.int64))[0]
+    assert not (fusion.embed(category_BF) == unknown_FE).all(-1).any()
+    fusion.train()
+    torch.manual_seed(0)
+    first_BFE = fusion.embed(category_BF)
+    share_F = (first_BFE == unknown_FE).all(-1).float().mean(0)
+    torch.testing.assert_close(share_F, torch.full((2,), UNKNOWN_RATE), atol=0.02, rtol=0)
+    torch.manual_seed(0)
+    assert torch.equal(fusion.embed(category_BF), first_BFE)
+
+
+def test_fusions_follow_their_formulas():
+    sample_BD, category_BF = draw()
+    for name in ("concat", "add", "gated"):
+        fusion = fusion_of(name)
+        category_BFE = fusion.embed(category_BF)
+        found = fusion.on_sample(sample_BD, category_BFE, [], None)
+        for b in range(len(sample_BD)):
+            x = sample_BD[b]
+            own = [table.weight[category_BF[b, f]] for f, table in enumerate(fusion.tables)]
+            e = torch.cat(own)
+            if name == "concat":
+                expected = fusion.project(torch.cat([x, e]))
+            elif name == "add":
+                expected = x + fusion.project(e)
+            else:
+                z = torch.sigmoid(fusion.gate(torch.cat([x, e])))
+                expected = z * torch.tanh(fusion.sample(x))
+                expected = expected + (1 - z) * torch.tanh(fusion.category(e))
+            torch.testing.assert_close(found[b], expected)
+        output_BO = torch.randn(5, OUTPUTS)
+        assert fusion.on_output(output_BO, category_BFE) is output_BO
+
+
+def test_a_scale_and_a_shift_start_at_one_and_zero_and_differ_between_categories():
+    sample_BD, category_BF = draw(12)
+    output_BO = torch.randn(12, OUTPUTS)
+    fresh = make_fusion(
+        "scale", VOCABULARY, width=WIDTH, outputs=OUTPUTS, heads=2, backend="auto"
+    ).eval()
+    assert torch.equal(fresh.on_output(output_BO, fresh.embed(category_BF)), output_BO)
+    fusion = fusion_of("scale")
+    category_BFE = fusion.embed(category_BF)
+    assert fusion.on_sample(sample_BD, category_BFE, [], None) is sample_BD
+    zero, one = (fusion.on_output(torch.full((12, OUTPUTS), x), category_BFE) for x in (0.0, 1.0))
+    found = fusion.on_output(output_BO, category_BFE)
+    torch.testing.assert_close(found, output_BO * (one - zero) + zero)
+    assert len({tuple(row.tolist()) for row in zero}) == 12
+
+
+@pytest.mark.parametrize("sizes", [(5,), (2, 3)])
+def test_attention_asks_the_asvs_of_each_sample(sizes):
+    """Against one sample at a time, by PyTorch's own attention, in any division into blocks."""
+    fusion, (sample_BD, category_BF) = fusion_of("attention"), draw()
+    rng = torch.Generator().manual_seed(2)
+    order_B = torch.tensor([3, 0, 4, 1, 2])
+    states, blocks = [], []
+    for size in sizes:
+        # Two rows of padding stand behind the last block, as in inference.
+        rows = size + 2 * (len(blocks) == len(sizes) - 1)
+        present_BA = torch.rand(rows, 6, generator=rng) < 0.6
+        present_BA[:, 0] = True
+        states.append(torch.randn(rows, 6, WIDTH, generator=rng))
+        blocks.append(SampleBlock(present_BA.long(), present_BA, present_BA.float()))
+    batch = Batch([], blocks, order_B, {}, {})
+    with torch.no_grad():
+        category_BFE = fusion.embed(category_BF)
+        found = fusion.on_sample(sample_BD, category_BFE, states, batch)
+        everything = [
+            (state, block.present_BA[i])
+            for part, block in zip(states, blocks, strict=True)
+            for i, state in enumerate(part)
+        ]
+        for b, place in enumerate(order_B.tolist()):
+            state_AD, present_A = everything[place]
+            query_FD = fusion.query(category_BFE[b])
+            key_AD, value_AD = fusion.key_value(fusion.norm(state_AD[present_A])).chunk(2, dim=-1)
+            answer_FD = torch.zeros_like(query_FD)
+            for h in range(2):
+                part = slice(h * WIDTH // 2, (h + 1) * WIDTH // 2)
+                score = query_FD[:, part] @ key_AD[:, part].T / (WIDTH // 2) ** 0.5
+                answer_FD[:, part] = score.softmax(-1) @ value_AD[:, part]
+            expected = sample_BD[b] + fusion.project((query_FD + answer_FD).mean(0))
+            torch.testing.assert_close(found[b], expected)
+
+
+def test_a_strange_name_is_no_fusion():
+    with pytest.raises(ValueError, match=r"product.*expected concat"):
+        fusion_of("product")

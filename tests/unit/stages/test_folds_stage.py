@@ -1,0 +1,228 @@
+"""Folds of several targets, of ordered classes, with samples to test; and baselines on them."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from aam.config import slices
+from aam.config.tree import load
+from aam.data.samples import SampleStore, write_samples
+from aam.data.splits import read_folds
+from aam.evaluate.baselines import gradient_boosting, random_forest
+from aam.stages import baselines, folds
+from aam.stages.entry import RunContext
+from aam.unifrac.store import write_distances
+from aam.util.errors import InputError
+
+SAMPLES, FEATURES = 60, 5
+IDS = [f"{i:03d}" for i in range(SAMPLES)]
+STAGES = ["young", "adult", "old"]
+METADATA = {
+    "age": [None if i == 3 else str(i / 7) for i in range(SAMPLES)],
+    "weight": [None if i in (4, 5) else str(100 - i) for i in range(SAMPLES)],
+    "early": [str(i) if i < 20 else None for i in range(SAMPLES)],
+    "late": [str(i) if i >= 20 else None for i in range(SAMPLES)],
+    "stage": [STAGES[i // 20] for i in range(SAMPLES)],
+    "host": [f"h{i // 3}" for i in range(SAMPLES)],
+    "study": [f"study{i % 6}" for i in range(SAMPLES)],
+    "country": [None if i == 2 else ["NA", "01", " x\ty "][i % 3] for i in range(SAMPLES)],
+}
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("folds")
+    paths = {name: folder / name for name in ("samples", "distances", "metadata")}
+    rng = np.random.default_rng(0)
+    counts = rng.integers(1, 50, (SAMPLES, FEATURES))
+    counts[:, 0] = 5 * np.arange(SAMPLES) + 1
+    store = SampleStore(
+        sample_ids=IDS,
+        views=1,
+        row_view=np.zeros(SAMPLES, np.int32),
+        offsets=np.arange(SAMPLES + 1, dtype=np.int64) * FEATURES,
+        asvs=np.tile(np.arange(FEATURES, dtype=np.int32), SAMPLES),
+        counts=counts.astype(np.int32).ravel(),
+        parent_offsets=np.arange(SAMPLES + 1, dtype=np.int64),
+        parents=np.arange(SAMPLES, dtype=np.int32),
+        weights=np.ones(SAMPLES, dtype=np.float32),
+    )
+    write_samples(paths["samples"], store, {})
+    place = np.arange(SAMPLES) / SAMPLES
+    write_distances(paths["distances"], IDS, np.abs(place[:, None] - place), {})
+    frame = pd.DataFrame({"sample_id": IDS, **METADATA}, dtype=object)
+    frame.to_parquet(paths["metadata"], index=False)
+    return paths
+
+
+def config(task: dict):
+    return load({"datasets": {"d": {"table": "t.biom"}}, "tasks": {"t": {"dataset": "d", **task}}})
+
+
+@pytest.fixture
+def divide(files, tmp_path):
+    """Run the stage on a task and return its folds."""
+
+    def run(column, kind="regression", **task) -> pd.DataFrame:
+        output = tmp_path / "folds.tsv"
+        folds.run(
+            slices.folds(config({"column": column, "kind": kind, **task}), "t"),
+            inputs=files,
+            outputs={"folds": output},
+            runtime=RunContext(),
+        )
+        return read_folds(output)
+
+    return run
+
+
+def test_several_targets_keep_the_samples_that_have_all(divide):
+    made = divide(["weight", "age"], folds={"k": 3})
+    assert made.index.tolist() == [name for i, name in enumerate(IDS) if i not in (3, 4, 5)]
+    assert made.columns.tolist() == [
+        "fold",
+        "observed",
+        "group",
+        "observed:weight",
+        "observed:age",
+    ]
+    for column in ("weight", "age"):
+        expected = [float(METADATA[column][int(name)]) for name in made.index]
+        assert made[f"observed:{column}"].astype(float).tolist() == expected
+    assert made["observed"].tolist() == made["observed:weight"].tolist()
+
+
+def test_one_target_has_the_columns_of_one(divide):
+    made = divide(["age"], folds={"k": 3})
+    assert made.columns.tolist() == ["fold", "observed", "group"]
+
+
+def test_categories_are_text_and_empty_where_missing(divide):
+    task = {"condition": ["country", "study"], "transform_by": "country"}
+    made = divide("age", folds={"k": 2}, **task)
+    assert made.columns.tolist()[3:] == ["category:country", "category:study"]
+    expected = [METADATA["country"][int(name)] or "" for name in made.index]
+    assert made["category:country"].tolist() == expected
+
+
+def test_whole_groups_are_held_out_and_in_no_fold(divide):
+    made = divide("age", folds={"k": 4, "groups": "host", "test": 0.25})
+    assert set(made["fold"]) == {-1, 0, 1, 2, 3}
+    assert (made.groupby("group")["fold"].nunique() == 1).all()
+    assert abs((made["fold"] == -1).sum() - 0.25 * len(made)) <= 2
+
+
+def test_stratified_samples_to_test_have_the_shares_of_the_classes(divide):
+    settings = {"k": 4, "stratified": True, "test": 0.2}
+    made = divide("stage", "ordinal", classes=STAGES, folds=settings)
+    assert made.loc[made["fold"] == -1, "observed"].value_counts().to_dict() == dict.fromkeys(
+        STAGES, 4
+    )
+
+
+def test_each_study_is_a_fold_and_whole_studies_are_held_out(divide):
+    made = divide("age", folds={"column": "study"})
+    studies = pd.Series(METADATA["study"], index=IDS)[made.index]
+    assert made["fold"].tolist() == [int(name[-1]) for name in studies]
+    made = divide("age", folds={"column": "study", "test": 0.3})
+    assert (made["fold"].groupby(studies).nunique() == 1).all()
+    assert studies[made["fold"] == -1].nunique() == 2
+    assert set(made["fold"]) == {-1, 0, 1, 2, 3}
+
+
+def test_classes_that_no_sample_has_are_reported(divide, caplog):
+    divide("stage", "ordinal", classes=["egg", *STAGES], folds={"k": 2})
+    assert "classes of 'stage' that no sample has: 1 (egg)" in caplog.text
+    caplog.clear()
+    divide("stage", "ordinal", classes=STAGES, folds={"k": 2})
+    assert "no sample has" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("task", "message"),
+    [
+        (
+            {"column": "stage", "kind": "ordinal", "classes": ["old", "adult"], "folds": {"k": 2}},
+            "'stage': got values that are no class of the task: 1 .'young'.; expected one of",
+        ),
+        (
+            {"column": ["early", "late"], "kind": "regression", "folds": {"k": 2}},
+            "columns 'early', 'late': got no sample that has a value in each",
+        ),
+        (
+            {"column": "age", "kind": "regression", "folds": {"k": 2, "test": 0.001}},
+            "folds.test = 0.001 is less than the smallest group, 1",
+        ),
+        (
+            {"column": "age", "kind": "regression", "folds": {"column": "study", "test": 0.9}},
+            "'study': got 1 folds in the 10 samples that folds.test leaves",
+        ),
+        (
+            {
+                "column": "age",
+                "kind": "regression",
+                "folds": {"k": 18, "groups": "host", "test": 0.3},
+            },
+            "'host': got groups 14 .* beyond folds.test; .*lower folds.k or folds.test",
+        ),
+        (
+            {
+                "column": "age",
+                "kind": "regression",
+                "folds": {"k": 2},
+                "condition": ["contry"],
+            },
+            "'contry': got no such column.*mean 'country'",
+        ),
+    ],
+)
+def test_what_cannot_be_divided_is_explained(divide, tmp_path, task, message):
+    with pytest.raises(InputError, match=message):
+        divide(**task)
+    assert not (tmp_path / "folds.tsv").exists()
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        {"column": ["age", "weight"], "kind": "regression"},
+        {"column": "stage", "kind": "ordinal", "classes": ["egg", *STAGES]},
+    ],
+)
+def test_baselines_read_what_the_folds_say(files, divide, tmp_path, monkeypatch, task):
+    monkeypatch.setattr(random_forest, "TREES", 5)
+    monkeypatch.setattr(gradient_boosting, "ITERATIONS", 40)
+    made = divide(**task, folds={"k": 2, "test": 0.2})
+    output = tmp_path / "predictions.tsv"
+    baselines.run(
+        slices.baselines(config({**task, "folds": {"k": 2}}), "t"),
+        inputs={**files, "folds": tmp_path / "folds.tsv"},
+        outputs={"predictions": output},
+        runtime=RunContext(),
+    )
+    table = pd.read_csv(output, sep="\t", dtype={"sample-id": str})
+    head = ["fold", "baseline", "observed", "predicted"]
+    if task["kind"] == "ordinal":
+        shares = [f"probability:{name}" for name in task["classes"]]
+        assert table.columns.tolist() == ["sample-id", *head, *shares]
+        targets = [("observed", table)]
+    else:
+        assert table.columns.tolist() == ["sample-id", "target", *head]
+        targets = [(f"observed:{name}", part) for name, part in table.groupby("target")]
+        assert len(targets) == 2
+    for column, rows in targets:
+        for _, part in rows.groupby("baseline"):
+            assert part["sample-id"].tolist() == made.index.tolist()
+            assert part["fold"].tolist() == made["fold"].tolist()
+            observed = made[column]
+            if task["kind"] == "regression":
+                numbers = observed.astype(float).tolist()
+                assert part["observed"].tolist() == pytest.approx(numbers, rel=1e-5)
+            else:
+                assert part["observed"].tolist() == observed.tolist()
+        # The reads and the distances follow the samples: a wrong join would find nothing.
+        if task["kind"] == "regression":
+            wrong = (rows["observed"] - rows["predicted"]).abs().groupby(rows["baseline"]).mean()
+            assert (wrong.drop(["median"]) < 0.8 * wrong["median"]).all()

@@ -1,0 +1,258 @@
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from skbio.metadata import SampleMetadata
+
+import aam
+from aam.api import CROSS_VALIDATION, Model, load_calibration
+from aam.data.table import FeatureTable, write_biom
+from aam.evaluate.conformal import Calibration
+from aam.evaluate.predictions import write_predictions
+from aam.model.batch import TARGET
+from aam.model.fusion import Vocabulary
+from aam.model.predictor import Predictor
+from aam.model.store import SEEN_ASVS
+from aam.model.target import Target
+from aam.stages import predict
+from aam.stages.entry import RunContext
+from aam.train.devices import Devices
+from aam.train.ensemble import REFERENCE, Ensemble
+from aam.train.feed import Feed
+from aam.train.inference import embed_samples
+from aam.train.outputs import decoded, raw_outputs
+from aam.train.reference import write_reference
+from aam.util.errors import InputError
+
+AGES = np.array([[str(number + 0.5)] for number in range(20)])
+EVERY = np.ones(20, bool)
+AGE = Target.fit("regression", ("age",), AGES, EVERY)
+SITE = Target.fit("classification", ("site",), [["gut"], ["skin"]] * 10, EVERY)
+ROUND_TRIP = """
+import sys
+import aam
+assert "torch" not in sys.modules, "import aam has to stay cheap"
+model, table, sequences, found = sys.argv[1:]
+aam.load(model).predict(table, sequences=sequences, threads=1).to_csv(found)
+"""
+
+
+@pytest.fixture(scope="module")
+def files(augmented, tmp_path_factory) -> dict[str, Path]:
+    """Write the table in two formats, and its sequences."""
+    folder, table = tmp_path_factory.mktemp("files"), augmented.table
+    files = {name: folder / name for name in ("table.biom", "table.tsv", "sequences.fasta")}
+    write_biom(files["table.biom"], table, {})
+    counts = pd.DataFrame(table.counts.toarray().T, table.feature_ids, table.sample_ids)
+    counts.rename_axis("#OTU ID").to_csv(files["table.tsv"], sep="\t")
+    records = (f">{name}\n{sequence}\n" for name, sequence in augmented.sequences.items())
+    files["sequences.fasta"].write_text("".join(records))
+    return files
+
+
+def train(predictor: Predictor, tiny, target: Target, observed) -> None:
+    values = {TARGET: target.encode(observed)}
+    feed = Feed(tiny.store, tiny.tokens, np.arange(20), 5, epochs=2, seed=0, values=values)
+    optimizer = torch.optim.AdamW(predictor.parameters(), lr=3e-3)
+    for step in range(len(feed)):
+        predictor.train()(feed[step])["loss"].backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+@pytest.fixture(scope="module")
+def trained(augmented, new_encoder, tmp_path_factory) -> tuple[Path, list[Predictor]]:
+    """Train three models on two views, and write what fine-tuning writes."""
+    folder, predictors = tmp_path_factory.mktemp("model"), []
+    about = {
+        "rarefaction": {"depth": 60, "seed": 0, "views": 2},
+        "settings": {"finetuning": {"precision": "fp32"}},
+    }
+    for seed, name in enumerate(("fold0", "fold0-1", "fold1")):
+        predictors.append(Predictor(new_encoder(20, seed=seed), AGE, seed=seed))
+        train(predictors[-1], augmented, AGE, AGES)
+        predictors[-1].save(folder / name, about)
+    (folder / SEEN_ASVS).write_text("\n".join(augmented.sequences.values()))
+    store, tokens, rows = augmented.store, augmented.tokens, np.arange(20)
+    encoder = predictors[0].encoder
+    embedding = embed_samples(encoder, store, tokens, rows, Devices("fp32", 1))
+    write_reference(folder / REFERENCE, embedding.numpy())
+    write_predictions(folder / CROSS_VALIDATION, cross_validated(AGE))
+    return folder, predictors
+
+
+def cross_validated(target: Target) -> pd.DataFrame:
+    """Return predictions that are off by 0, 1, …, 18, those of a second target by tenths of it."""
+    ids = [f"{number:03d}" for number in range(19)]
+    frame = pd.DataFrame({"sample-id": ids, "fold": [0, 1] * 9 + [0]})
+    if target.classes:
+        parts = {f"probability:{name}": 0.5 for name in target.classes}
+        return frame.assign(observed=target.classes[0], predicted=target.classes[0], **parts)
+    error = np.arange(19.0)
+    parts = [
+        frame.assign(target=column, observed="40", predicted=40 + error * 0.1**place)
+        for place, column in enumerate(target.columns)
+    ]
+    return pd.concat(parts) if len(parts) > 1 else parts[0].drop(columns="target")
+
+
+def test_a_fresh_process_predicts_what_this_one_does(trained, augmented, files, tmp_path):
+    folder, predictors = trained
+    paths = [folder, files["table.biom"], files["sequences.fasta"], tmp_path / "found.csv"]
+    arguments = [sys.executable, "-c", ROUND_TRIP, *map(str, paths)]
+    done = subprocess.run(arguments, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert not done.stderr, "nothing to warn of: this is the table of training"
+    found = pd.read_csv(paths[-1], dtype={"sample-id": str}).set_index("sample-id")
+    rows, devices = np.arange(40), Devices("fp32", 1)
+    single = [
+        decoded(
+            AGE, raw_outputs(predictor, augmented.store, augmented.tokens, rows, devices), 2
+        ).point_NC[:, 0]
+        for predictor in predictors
+    ]
+    assert found.index.tolist() == augmented.store.sample_ids
+    np.testing.assert_allclose(found["predicted"], np.mean(single, axis=0), rtol=0, atol=1e-6)
+    np.testing.assert_allclose(found["sd"], np.std(single, axis=0), rtol=0, atol=1e-6)
+    assert found["predicted"].std() > 0.1, "models that say the same of all samples prove little"
+    assert not found[["unseen_asvs", "novelty"]].any(axis=None)
+
+
+@pytest.fixture(scope="module")
+def model(trained) -> Model:
+    return aam.load(str(trained[0]))
+
+
+def test_tables_come_as_paths_or_in_memory(model, augmented, files):
+    expected = model.predict(files["table.biom"], files["sequences.fasta"])
+    assert expected.index.name == "sample-id"
+    by_sequence = FeatureTable(
+        augmented.table.sample_ids, list(augmented.sequences.values()), augmented.table.counts
+    )
+    for found in (
+        model.predict(str(files["table.tsv"]), str(files["sequences.fasta"])),
+        model.predict(augmented.table, files["sequences.fasta"]),
+        # Draws are made by feature ID: with other IDs they are other draws.
+        model.predict(by_sequence)[["unseen_asvs"]],
+    ):
+        pd.testing.assert_frame_equal(found, expected[found.columns], atol=1e-3)
+    with pytest.raises(InputError, match="the table.*sequences"):
+        model.predict(augmented.table)
+    with pytest.raises(InputError, match="nothing.biom: got no such file"):
+        model.predict("nothing.biom")
+
+
+def test_samples_without_reads_are_named(model, augmented, files, caplog):
+    counts = augmented.table.counts.copy()
+    counts.data[counts.indptr[4] : counts.indptr[5]] = 0
+    counts.eliminate_zeros()
+    table = FeatureTable(augmented.table.sample_ids, augmented.table.feature_ids, counts)
+    found = model.predict(table, files["sequences.fasta"])
+    assert len(found) == 19
+    assert "004" not in found.index
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "1 (004)" in caplog.text
+
+
+def test_intervals_are_those_of_cross_validation(model, files):
+    found = model.predict(files["table.biom"], files["sequences.fasta"])
+    assert list(found.columns) == ["predicted", "sd", "lower", "upper", "unseen_asvs", "novelty"]
+    # The 18th smallest of the 19 errors, 18 = ceil(0.9 * 20).
+    np.testing.assert_allclose(found["predicted"] - found["lower"], 17)
+    np.testing.assert_allclose(found["upper"] - found["predicted"], 17)
+
+
+def of_target(new_encoder, target: Target, tiny) -> Model:
+    predictors = [Predictor(new_encoder(20, seed=seed), target, seed=seed) for seed in range(2)]
+    ensemble = Ensemble(predictors, 60, 0, 20, frozenset(tiny.sequences.values()), "fp32")
+    return Model(ensemble, Calibration.fit(cross_validated(target)))
+
+
+def test_every_target_has_an_interval_of_its_own(new_encoder, tiny, files):
+    rows = np.hstack([AGES, AGES])
+    target = Target.fit("regression", ("age", "x:age"), rows, EVERY)
+    found = of_target(new_encoder, target, tiny).predict(tiny.table, files["sequences.fasta"])
+    parts = ("predicted", "sd", "lower", "upper")
+    assert set(found.columns) == {
+        *(f"{part}:{column}" for part in parts for column in ("age", "x:age")),
+        "unseen_asvs",
+    }
+    for column, width in (("age", 17), ("x:age", 1.7)):
+        half = found[f"upper:{column}"] - found[f"predicted:{column}"]
+        np.testing.assert_allclose(half, width)
+
+
+def test_the_file_is_metadata_to_qiime(new_encoder, tiny, files, trained, tmp_path, monkeypatch):
+    """Read by the reader of QIIME 2 as scikit-bio has it."""
+    whole = aam.load(trained[0])
+    cases = {
+        "age": (whole, ["lower", "upper"]),
+        "few": (Model(whole.ensemble, Calibration.fit(cross_validated(AGE).iloc[:5])), []),
+        "site": (of_target(new_encoder, SITE, tiny), ["prediction_set"]),
+    }
+    for name, (model, added) in cases.items():
+        monkeypatch.setattr(Model, "load", lambda path, model=model: model)
+        output = tmp_path / f"{name}.tsv"
+        inputs = {"table": files["table.biom"], "sequences": files["sequences.fasta"]}
+        predict.run(
+            {},
+            inputs={**inputs, "model": trained[0]},
+            outputs={"predictions": output},
+            runtime=RunContext(),
+        )
+        found = SampleMetadata.load(str(output))
+        assert list(found.ids) == tiny.table.sample_ids
+        assert set(added) <= set(found.columns)
+        assert ("lower" in found.columns) == ("lower" in added)
+        words = {"prediction_set", *(["predicted"] if name == "site" else [])}
+        for column, about in found.columns.items():
+            assert about.type == ("categorical" if column in words else "numeric"), column
+        assert not found.to_dataframe().isna().any(axis=None)
+
+
+def test_without_cross_validation_there_are_no_intervals(trained, files, monkeypatch, caplog):
+    folder, _ = trained
+    monkeypatch.setattr("aam.api.CROSS_VALIDATION", "nothing.tsv")
+    found = aam.load(folder).predict(files["table.biom"], files["sequences.fasta"])
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "intervals" in caplog.text
+    assert list(found.columns) == ["predicted", "sd", "unseen_asvs", "novelty"]
+
+
+@pytest.mark.parametrize("target", [SITE, replace(AGE, columns=("age", "weight"))])
+def test_cross_validation_of_another_task_is_refused(trained, target):
+    with pytest.raises(InputError, match=r"cross_validation\.tsv.*Hint"):
+        load_calibration(trained[0], target)
+
+
+@pytest.mark.parametrize("content", ["", "sample-id\tpredicted\n1\t2\n", "fold\nx\n"])
+def test_damaged_cross_validation_is_named(tmp_path, content):
+    (tmp_path / CROSS_VALIDATION).write_text(content)
+    with pytest.raises(InputError, match=r"cross_validation\.tsv: got no such table.*Hint"):
+        load_calibration(tmp_path, AGE)
+
+
+def test_metadata_come_as_a_file_or_in_memory(new_encoder, tiny, files, tmp_path, caplog):
+    """Categories that pandas reads as numbers are the same as the text of the file."""
+    vocabulary = Vocabulary(("host",), (("1", "2"),))
+    predictor = Predictor(new_encoder(20), AGE, fusion="concat", vocabulary=vocabulary, seed=0)
+    ensemble = Ensemble([predictor], 60, 0, 20, frozenset(tiny.sequences.values()), "fp32")
+    model, ids = Model(ensemble), tiny.table.sample_ids
+    frame = pd.DataFrame({"host": [1, 2] * 10}, index=pd.Index(ids, name="sample-id"))
+    frame.to_csv(tmp_path / "metadata.tsv", sep="\t")
+    arguments = tiny.table, files["sequences.fasta"]
+    expected = model.predict(*arguments, metadata=tmp_path / "metadata.tsv")
+    pd.testing.assert_frame_equal(model.predict(*arguments, metadata=frame), expected)
+    assert not caplog.records
+    halves = frame.astype(object).where(frame["host"].to_numpy()[:, None] == 1)
+    other = model.predict(*arguments, metadata=halves)
+    assert "host in 10" in caplog.text
+    same = np.isclose(other["predicted"], expected["predicted"], rtol=1e-6)
+    assert same.tolist() == [True, False] * 10
+    with pytest.raises(InputError, match="more than once: 1 \\(000\\)"):
+        model.predict(*arguments, metadata=pd.concat([frame, frame.iloc[:1]]))
