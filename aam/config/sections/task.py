@@ -13,7 +13,8 @@ class Folds(Section):
     """How the samples of a task are divided for cross-validation."""
 
     column: str | None = None
-    """Metadata column that names the fold of each sample."""
+    """Metadata column that names the fold of each sample. Each of its values is a fold: a column of
+    studies leaves one study out at a time."""
     k: int | None = Field(None, ge=2)
     """Number of folds to draw."""
     groups: str | None = None
@@ -22,7 +23,7 @@ class Folds(Section):
     """Keep the shares of the classes alike in all folds."""
     test: float = Field(0.0, ge=0, lt=1)
     """Share of the samples, whole groups of them, that no fold has: they are predicted by the
-    models of all folds and scored apart."""
+    models of all folds and scored apart. With `column`: whole folds of it."""
     seed: int = 0
     """Seed of the draw."""
 

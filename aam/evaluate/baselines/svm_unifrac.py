@@ -23,14 +23,11 @@ COSTS = (0.1, 0.3, 1.0, 3.0, 10.0)
 DEFAULT_COST = 1.0
 """Where there is nothing to choose by."""
 
-POWER = 2
-"""Power of the distance in the kernel."""
-
 
 def predict(task: Problem, fold: int, train: Rows, test: Rows, threads: int) -> Prediction:
-    """Predict with exp(-gamma d²); gamma is one over the median d² of the training pairs.
+    """Predict with exp(-gamma d); gamma is one over the median distance of the training pairs.
 
-    The cost is chosen on one part of the training folds that is left out. The same part sets
+    With the square of the distance, the kernel would not be positive semidefinite. The cost is chosen on one part of the training folds that is left out. The same part sets
     the temperature of the probabilities, the softmax of the decision values.
 
     References
@@ -56,12 +53,12 @@ def predict(task: Problem, fold: int, train: Rows, test: Rows, threads: int) -> 
 
 
 def _gamma(distances_TT: NDArray[np.float32]) -> float:
-    pairs = distances_TT[np.triu_indices(len(distances_TT), 1)].astype(np.float64) ** POWER
+    pairs = distances_TT[np.triu_indices(len(distances_TT), 1)].astype(np.float64)
     return 1.0 / float(np.median(pairs) or pairs.mean() or 1.0)
 
 
 def _kernel(distances: NDArray[np.float32], gamma: float) -> NDArray[np.float64]:
-    return np.exp(-gamma * distances.astype(np.float64) ** POWER)
+    return np.exp(-gamma * distances.astype(np.float64))
 
 
 def _machine(task: Problem, cost: float) -> Any:

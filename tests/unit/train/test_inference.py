@@ -171,7 +171,9 @@ def test_no_rows_give_no_embeddings(tiny, new_encoder, devices):
 
 def test_an_encoder_is_rebuilt_from_its_folder(tiny, new_encoder, devices, tmp_path):
     encoder = new_encoder(20, seed=4)
-    Predictor(encoder, Target.fit("regression", ("age",), [["-1"], ["1"]], np.ones(2, bool)), seed=1).save(tmp_path / "m", {})
+    Predictor(
+        encoder, Target.fit("regression", ("age",), [["-1"], ["1"]], np.ones(2, bool)), seed=1
+    ).save(tmp_path / "m", {})
     expected, found = (
         embed_samples(e, tiny.store, tiny.tokens, ROWS, devices)
         for e in (encoder, load_encoder(tmp_path / "m"))
