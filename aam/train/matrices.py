@@ -14,7 +14,11 @@ DISTANCES_AT_ONCE = 1 << 20
 
 
 def load_matrices(
-    paths: Sequence[Path], metrics: Sequence[str], views: int, sample_ids: Sequence[str]
+    paths: Sequence[Path],
+    metrics: Sequence[str],
+    views: int,
+    sample_ids: Sequence[str],
+    is_in: NDArray[np.bool_] | None = None,
 ) -> tuple[dict[str, NDArray[np.float32]], dict[str, NDArray[np.float32]]]:
     """Read the distances of all metrics and views.
 
@@ -28,6 +32,8 @@ def load_matrices(
         Number V of views.
     sample_ids
         The N samples that the files must hold, in their order.
+    is_in
+        True for the samples whose mean and deviation standardize values, [N]; None: all.
 
     Returns
     -------
@@ -46,7 +52,8 @@ def load_matrices(
         stacked = np.stack([matrix for _, matrix in read])
         if metric == FAITH_PD:
             mean_N1 = stacked.mean(axis=0)[:, None]
-            values[metric] = ((mean_N1 - mean_N1.mean()) / mean_N1.std()).astype(np.float32)
+            scale = mean_N1 if is_in is None else mean_N1[is_in]
+            values[metric] = ((mean_N1 - scale.mean()) / scale.std()).astype(np.float32)
         else:
             distances[metric] = stacked.astype(np.float32, copy=False)
     return distances, values

@@ -53,18 +53,20 @@ def prepare(
     inputs
         `tokens`, `samples` and `distances`.
     without
-        IDs of samples that are neither trained on nor validated.
+        IDs of samples that are neither trained on nor validated, and have no part in a scale.
     """
     settings = Pretraining.model_validate(cfg["pretraining"])
     options = step_options(Optimization.model_validate(cfg["optimization"]))
     store, tokens = SampleStore.open(inputs["samples"]), TokenStore.open(inputs["tokens"])
     weights = settings.distances or {}
-    distances, values = load_matrices(
-        inputs["distances"], list(weights), store.views, store.sample_ids
-    )
-    is_held_out = held_out(store.sample_ids, settings.held_out, settings.seed)
     is_in = np.array([name not in without for name in store.sample_ids])
-    training, validation = np.flatnonzero(~is_held_out & is_in), np.flatnonzero(is_held_out & is_in)
+    distances, values = load_matrices(
+        inputs["distances"], list(weights), store.views, store.sample_ids, is_in
+    )
+    is_held_out = np.zeros_like(is_in)
+    names = [name for name in store.sample_ids if name not in without]
+    is_held_out[is_in] = held_out(names, settings.held_out, settings.seed)
+    training, validation = np.flatnonzero(~is_held_out & is_in), np.flatnonzero(is_held_out)
     feed = Feed(
         store=store,
         tokens=tokens,

@@ -86,7 +86,7 @@ def test_figures_belong_to_plot_stages_alone(stage: str) -> None:
 @pytest.mark.parametrize("stage", STAGES)
 def test_only_training_stages_import_the_training_layers(stage: str) -> None:
     trains = stage in {
-        *("pretrain", "finetune", "predict"),
+        *("pretrain", "pretrain_inductive", "finetune", "predict", "explain"),
         *("benchmark_speed", "benchmark_scaling"),
     }
     layers = {

@@ -64,8 +64,11 @@ def test_directives(rule: str) -> None:
     assert {"mem_mb", "runtime"} <= set(names(found["resources"]))
     assert "retries" not in found, "a rule's retries multiply inside SLURM jobs"
     gpu = "gpu=1" in found["resources"]
-    trains = {"pretrain", "finetune", "predict", "benchmark_speed", "benchmark_scaling"}
-    assert gpu == (rule in trains)
+    computes = {
+        *("pretrain", "pretrain_inductive", "finetune", "predict", "explain"),
+        *("benchmark_speed", "benchmark_scaling"),
+    }
+    assert gpu == (rule in computes)
 
 
 @pytest.mark.parametrize("rule", WORKING)

@@ -22,7 +22,7 @@ def test_report_holds_all_pictures_with_captions(completed: Any) -> None:
     entries = json.loads(found[1])
     figures = (completed.root / "results" / "demo" / "figures").rglob("*.png")
     shown = {str(path.relative_to(completed.root)) for path in figures}
-    assert len(shown) == 1 + 2 * 3 + 4 * 2 + 2
+    assert len(shown) == 1 + 2 * 3 + 4 * 3 + 2
     assert len(pictures) == len(shown)
     tables = {f"results/demo/benchmark/{name}.tsv" for name in ("speed", "accuracy")}
     assert entries.keys() == shown | tables

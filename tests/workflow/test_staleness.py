@@ -19,6 +19,8 @@ MODEL_PLOTS = Counter(plot_pretraining=1)
 TASK_PLOTS = Counter(plot_task=1)
 TABLES = Counter(benchmark_accuracy=1, plot_accuracy=1, summary=1)
 SCORED = Counter(score=1) + TASK_PLOTS
+EXPLAINED = Counter(explain=1, plot_importance=1)
+TRAINED = Counter(finetune=1) + EXPLAINED + SCORED
 SPEED = Counter(benchmark_speed=1, plot_speed=1)
 
 
@@ -28,14 +30,15 @@ def times(number: int, jobs: Counter[str]) -> Counter[str]:
 
 def after_pretraining(models: int) -> Counter[str]:
     """Jobs that follow from new pretrained models: the task `site` starts from scratch."""
-    return times(models, Counter(finetune=1, predict=1) + SCORED) + TABLES
+    return times(models, Counter(predict=1) + TRAINED) + TABLES
 
 
 PRETRAINED = times(2, Counter(pretrain=1) + MODEL_PLOTS)
-FINETUNED = times(4, Counter(finetune=1) + SCORED) + Counter(predict=2) + TABLES
+FINETUNED = times(4, TRAINED) + Counter(predict=2) + TABLES
 AFTER_SAMPLES = PRETRAINED + SPEED + Counter(folds=2, baselines=2) + FINETUNED
 AFTER_RAREFYING = Counter(unifrac=2, augment=1) + AFTER_SAMPLES
-OF_ONE_TASK = times(2, Counter(finetune=1) + SCORED) + TABLES
+OF_ONE_TASK = times(2, TRAINED) + TABLES
+OF_NEW_FOLDS = Counter(folds=1, baselines=1, predict=2) + OF_ONE_TASK
 
 ROWS: dict[str, tuple[dict[str, Any], Counter[str]]] = {
     "rarefaction": (
@@ -54,6 +57,7 @@ ROWS: dict[str, tuple[dict[str, Any], Counter[str]]] = {
         {"unifrac": {"checked_pairs": 7}},
         # The task `site` starts from scratch: distances reach its score by the baselines alone.
         Counter(unifrac=2, baselines=2, finetune=2, predict=2)
+        + times(2, EXPLAINED)
         + PRETRAINED
         + SPEED
         + times(4, SCORED)
@@ -62,11 +66,11 @@ ROWS: dict[str, tuple[dict[str, Any], Counter[str]]] = {
     "augmentation": ({"augmentation": {"asv_dropout": 0.1}}, Counter(augment=1) + AFTER_SAMPLES),
     "models, the one that is timed": (
         {"models": {"base": {"width": 32}}},
-        Counter(pretrain=1, finetune=1) + MODEL_PLOTS + SCORED + SPEED + after_pretraining(1),
+        Counter(pretrain=1) + MODEL_PLOTS + TRAINED + SPEED + after_pretraining(1),
     ),
     "models, another": (
         {"models": {"other": {"width": 32}}},
-        Counter(pretrain=1, finetune=1) + MODEL_PLOTS + SCORED + after_pretraining(1),
+        Counter(pretrain=1) + MODEL_PLOTS + TRAINED + after_pretraining(1),
     ),
     "pretraining": (
         {"pretraining": {"epochs": 2}},
@@ -74,7 +78,23 @@ ROWS: dict[str, tuple[dict[str, Any], Counter[str]]] = {
     ),
     "tasks, folds": (
         {"tasks": {"environment": {"folds": {"k": 3}}}},
-        Counter(folds=1, baselines=1, predict=2) + OF_ONE_TASK,
+        OF_NEW_FOLDS,
+    ),
+    "tasks, a test set": (
+        {"tasks": {"environment": {"folds": {"test": 0.2}}}},
+        OF_NEW_FOLDS,
+    ),
+    "tasks, what the model is told": (
+        {"tasks": {"environment": {"condition": ["site"]}}},
+        OF_NEW_FOLDS,
+    ),
+    "tasks, a transform": (
+        {"tasks": {"environment": {"transform": "quantile"}}},
+        Counter(predict=2) + OF_ONE_TASK,
+    ),
+    "tasks, an encoder per fold": (
+        {"tasks": {"environment": {"finetuning": {"inductive": True}}}},
+        Counter(pretrain_inductive=2, predict=2) + OF_ONE_TASK,
     ),
     "tasks, what is scored apart": (
         {"tasks": {"site": {"report_by": ["host"]}}},
@@ -118,7 +138,7 @@ def test_a_task_concerns_no_other_task(completed: Any) -> None:
 
 def test_a_new_model_leaves_the_others_alone(completed: Any) -> None:
     planned = completed.planned(models={"third": {"width": 16, "heads": 2}})
-    new = Counter(pretrain=1, finetune=2, predict=1) + MODEL_PLOTS + times(2, SCORED) + TABLES
+    new = Counter(pretrain=1, predict=1) + MODEL_PLOTS + times(2, TRAINED) + TABLES
     assert planned == new
 
 
@@ -170,8 +190,27 @@ LOGIC: dict[str, tuple[str, str, str, Counter[str]]] = {
         "evaluate/metrics.py",
         "def ",
         "FLAG = True\n\n\ndef ",
-        # The module of the accuracy picture draws the speed too.
-        times(4, SCORED) + TABLES + Counter(plot_speed=1),
+        # The module of the accuracy picture draws the speed too, and intervals know the scores.
+        times(4, SCORED) + TABLES + Counter(plot_speed=1, predict=2),
+    ),
+    "intervals": (
+        "evaluate/conformal.py",
+        "\ndef ",
+        "\nFLAG = True\n\n\ndef ",
+        # A prediction for another table has intervals too.
+        times(4, SCORED) + TABLES + Counter(predict=2),
+    ),
+    "the training of a fold": (
+        "train/member.py",
+        "\nclass Member",
+        "\nclass Other: ...\n\n\nclass Member",
+        FINETUNED,
+    ),
+    "importance": (
+        "stages/explain.py",
+        "TRUSTED = 0.5",
+        "TRUSTED = 0.6",
+        times(4, EXPLAINED) + Counter(summary=1),
     ),
     "the naive step": (
         "bench/naive.py",

@@ -21,12 +21,15 @@ from aam.evaluate.predictions import PROBABILITY
 
 METHODS: dict[str, Predictor] = {
     "random_forest": random_forest.predict,
+    "random_forest_median": random_forest.predict_median,
     "gradient_boosting": gradient_boosting.predict,
     "elastic_net": elastic_net.predict,
     "knn_unifrac": knn_unifrac.predict,
     "svm_unifrac": svm_unifrac.predict,
 }
 """What follows the constant, by name."""
+OF_NUMBERS = frozenset({"random_forest_median"})
+"""Methods that predict no classes."""
 
 
 def predict_baselines(task: Problem, threads: int) -> pd.DataFrame:
@@ -47,7 +50,8 @@ def predict_baselines(task: Problem, threads: int) -> pd.DataFrame:
         Columns `row` (of `task`), `fold`, `baseline`, `observed`, `predicted` and
         `probability:<class>`; sorted by baseline, then row. The same for any number of threads.
     """
-    baselines = {"median" if task.regression else "majority": constant.predict, **METHODS}
+    suited = {name: m for name, m in METHODS.items() if task.regression or name not in OF_NUMBERS}
+    baselines = {"median" if task.regression else "majority": constant.predict, **suited}
     # On several threads BLAS adds up in another order, and OpenMP costs boosting more than it
     # gives: its loops are short, and threads that wait for a busy core spin.
     with threadpool_limits(1):

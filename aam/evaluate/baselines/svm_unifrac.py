@@ -27,8 +27,9 @@ DEFAULT_COST = 1.0
 def predict(task: Problem, fold: int, train: Rows, test: Rows, threads: int) -> Prediction:
     """Predict with exp(-gamma d); gamma is one over the median distance of the training pairs.
 
-    With the square of the distance, the kernel would not be positive semidefinite. The cost is chosen on one part of the training folds that is left out. The same part sets
-    the temperature of the probabilities, the softmax of the decision values.
+    With the square of the distance, the kernel would not be positive semidefinite. The cost is
+    chosen on one part of the training folds that is left out. The same part sets the temperature
+    of the probabilities, the softmax of the decision values.
 
     References
     ----------

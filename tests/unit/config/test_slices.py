@@ -28,6 +28,7 @@ BASE: dict[str, Any] = {
 }
 DOWNSTREAM = {"finetune:a:age", "finetune:a:raw", "finetune:b:age", "finetune:b:raw"}
 SCORES = {"score:a:age", "score:b:age"}
+SCORES_OF_RAW = {"score:a:raw", "score:b:raw"}
 PRETRAINED = {"pretrain:a", "pretrain:b", "benchmark", "scaling"}
 
 
@@ -46,6 +47,7 @@ def all_slices(config: Config) -> dict[str, Any]:
         **{f"pretrain:{model}": slices.pretrain(config, "demo", model) for model in models},
         **{f"folds:{task}": slices.folds(config, task) for task in tasks},
         **{f"baselines:{task}": slices.baselines(config, task) for task in tasks},
+        **{f"explain:{task}": slices.explain(config, task) for task in tasks},
         **{
             f"finetune:{model}:{task}": slices.finetune(config, "demo", model, task)
             for model in models
@@ -78,7 +80,8 @@ def merged(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]
             {"rarefy:0", "rarefy:1", "augment", "plot_rarefaction"} | DOWNSTREAM,
         ),
         ({"rarefaction": {"seed": 1}}, {"rarefy:0", "rarefy:1"} | DOWNSTREAM),
-        ({"rarefaction": {"views": 3}}, set()),
+        # What is predicted for another table is the mean over as many views.
+        ({"rarefaction": {"views": 3}}, DOWNSTREAM),
         ({"tokens": {"max_length_bp": 90}}, {"tokenize"}),
         ({"unifrac": {"engine": "scikit-bio"}}, {"unifrac:unweighted", "unifrac:generalized"}),
         ({"unifrac": {"alpha": 0.1}}, {"unifrac:generalized"}),
@@ -88,11 +91,40 @@ def merged(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]
         ({"models": {"b": {"pretraining": {"epochs": 3}}}}, {"pretrain:b"}),
         ({"pretraining": {"epochs": 3}}, PRETRAINED),
         ({"finetuning": {"epochs": 3}}, DOWNSTREAM),
+        # An encoder from scratch has seen the samples of training alone in any case.
+        ({"finetuning": {"inductive": True}}, DOWNSTREAM | SCORES),
+        ({"finetuning": {"encoder": "partial"}}, DOWNSTREAM | SCORES | SCORES_OF_RAW),
+        ({"finetuning": {"trained_layers": 1, "loss": "mae", "models": 2}}, DOWNSTREAM),
         (
             {"tasks": {"age": {"kind": "classification"}}},
             {"folds:age", "baselines:age", "finetune:a:age", "finetune:b:age", *SCORES},
         ),
+        (
+            {"tasks": {"age": {"kind": "ordinal", "classes": ["young", "old"]}}},
+            {"folds:age", "baselines:age", "finetune:a:age", "finetune:b:age", *SCORES},
+        ),
+        (
+            {"tasks": {"age": {"column": ["age", "bmi"]}}},
+            {"folds:age", "finetune:a:age", "finetune:b:age"},
+        ),
+        (
+            {"tasks": {"age": {"condition": ["host"]}}},
+            {"folds:age", "finetune:a:age", "finetune:b:age"},
+        ),
+        (
+            {"tasks": {"age": {"transform_by": "sex"}}},
+            {"folds:age", "finetune:a:age", "finetune:b:age"},
+        ),
+        (
+            {"tasks": {"age": {"transform": "log", "bounds": [0, None]}}},
+            {"finetune:a:age", "finetune:b:age"},
+        ),
         ({"tasks": {"age": {"folds": {"k": 4}}}}, {"folds:age"}),
+        ({"tasks": {"age": {"folds": {"test": 0.2}}}}, {"folds:age"}),
+        (
+            {"tasks": {"age": {"folds": {"seed": 4}}}},
+            {"folds:age", "baselines:age", "explain:age"},
+        ),
         (
             {"tasks": {"age": {"report_by": ["study"]}}},
             SCORES,

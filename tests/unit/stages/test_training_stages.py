@@ -13,7 +13,7 @@ import pytest
 from safetensors.numpy import load_file
 
 from aam.model.store import load_config
-from aam.stages import finetune, predict, pretrain, score
+from aam.stages import predict
 from aam.stages.entry import RunContext
 from aam.stages.pace import MARGIN_S
 from aam.train.ensemble import Ensemble
@@ -22,52 +22,15 @@ from aam.util.atomic import read_json
 from aam.util.errors import InputError
 
 PRETRAINING = ("model", "metrics", "history", "embeddings", "asvs", "pairs")
-FINETUNING = ("model", "predictions", "history")
-
-
-def run_pretraining(study, folder: Path, **runtime) -> dict[str, Path]:
-    outputs = {name: folder / name for name in PRETRAINING}
-    pretrain.run(
-        study.pretrain_slice(),
-        inputs=study.pretraining_inputs,
-        outputs=outputs,
-        runtime=RunContext(work=folder / "work", **runtime),
-    )
-    return outputs
-
-
-def run_finetuning(study, folder: Path, task: str, model: Path | None) -> dict[str, Path]:
-    outputs = {name: folder / name for name in FINETUNING}
-    inputs = study.task_inputs(task)
-    finetune.run(
-        study.finetune_slice(task),
-        inputs=inputs if model is None else {**inputs, "model": model},
-        outputs=outputs,
-        runtime=RunContext(work=folder / "work"),
-    )
-    scores = {"metrics": folder / "metrics", "intervals": folder / "intervals.tsv"}
-    score.run(
-        study.score_slice(task),
-        inputs=study.score_inputs(task, outputs["predictions"]),
-        outputs=scores,
-        runtime=RunContext(),
-    )
-    return {**outputs, **scores}
-
-
-@pytest.fixture(scope="module")
-def pretrained(study, tmp_path_factory) -> dict[str, Path]:
-    return run_pretraining(study, tmp_path_factory.mktemp("pretrained"))
 
 
 @pytest.fixture(scope="module")
 def finetuned(study, pretrained, tmp_path_factory) -> dict[str, dict[str, Path]]:
     return {
-        task: run_finetuning(
-            study,
+        task: study.finetune(
             tmp_path_factory.mktemp(task),
             task,
-            None if task == "scratch" else pretrained["model"],
+            model=None if task == "scratch" else pretrained["model"],
         )
         for task in ("age", "site", "scratch")
     }
@@ -140,7 +103,7 @@ def test_pretraining_leaves_a_model_and_no_scratch_files(pretrained):
 
 
 def test_two_runs_give_the_same_bytes(study, pretrained, tmp_path):
-    again = run_pretraining(study, tmp_path, checkpoint_every_s=0.0)
+    again = study.pretrain(tmp_path, checkpoint_every_s=0.0)
     for name in ("pairs", "embeddings", "asvs", "model/model.safetensors", "model/config.json"):
         here, there = (outputs["model"].parent / name for outputs in (again, pretrained))
         assert here.read_bytes() == there.read_bytes(), name
@@ -150,9 +113,9 @@ def test_two_runs_give_the_same_bytes(study, pretrained, tmp_path):
 def test_the_time_limit_ends_pretraining_with_nothing_declared_written(study, pretrained, tmp_path):
     for _ in range(6 - 1):
         with pytest.raises(TimeIsUp):
-            run_pretraining(study, tmp_path, time_limit_s=MARGIN_S - 1)
+            study.pretrain(tmp_path, time_limit_s=MARGIN_S - 1)
         assert [path.name for path in tmp_path.iterdir()] == ["work"]
-    outputs = run_pretraining(study, tmp_path, time_limit_s=MARGIN_S - 1)
+    outputs = study.pretrain(tmp_path, time_limit_s=MARGIN_S - 1)
     weights = "model.safetensors"
     expected = (pretrained["model"] / weights).read_bytes()
     assert (outputs["model"] / weights).read_bytes() == expected
@@ -202,7 +165,7 @@ def test_a_run_killed_again_and_again_ends_with_the_same_bytes(study, pretrained
         assert whole(start)[-1] >= f"step-{moment['step'] - 1:09d}.pt"
     assert whole(found[-1]) == [f"step-{step:09d}.pt" for step in (steps - 1, steps)]
     assert not any(Path(outputs[name]).exists() for name in ("model", "metrics"))
-    resumed = run_pretraining(study, tmp_path)
+    resumed = study.pretrain(tmp_path)
     pd.testing.assert_frame_equal(learned(resumed["history"]), learned(pretrained["history"]))
     for name in ("pairs", "embeddings", "asvs", "model/model.safetensors", "model/config.json"):
         expected = (pretrained["model"].parent / name).read_bytes()
@@ -260,7 +223,7 @@ def test_the_starts_are_what_they_are_called(finetuned, pretrained):
 def test_a_missing_pretrained_model_is_one_message(study, tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match=r"empty.*no config\.json"):
-        run_finetuning(study, tmp_path, "age", tmp_path / "empty")
+        study.finetune(tmp_path, "age", model=tmp_path / "empty")
     assert not (tmp_path / "predictions").exists()
 
 
@@ -288,11 +251,8 @@ def test_prediction_writes_metadata_that_qiime_reads(finetuned, study, tmp_path)
     predict.run({}, inputs=inputs, outputs=outputs, runtime=RunContext())
     table = pd.read_csv(outputs["predictions"], sep="\t", dtype={"sample-id": str})
     assert list(table.columns) == [
-        "sample-id",
-        "predicted",
-        "probability:gut",
-        "probability:skin",
-        "unseen_asvs",
+        *("sample-id", "predicted", "sd", "probability:gut", "probability:skin"),
+        *("prediction_set", "unseen_asvs", "novelty"),
     ]
     assert table["sample-id"].tolist() == study.tiny.table.sample_ids
     assert not table["unseen_asvs"].any()

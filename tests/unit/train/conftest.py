@@ -1,13 +1,30 @@
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from aam.config.sections.training import Pretraining
+from aam.config.sections.execution import Optimization
+from aam.config.sections.training import Finetuning, Pretraining
+from aam.train import member
+from aam.train.crossvalidation import CrossValidation
 from aam.train.devices import Devices
 from aam.train.feed import Feed
+from aam.train.loop import Pace
 from aam.train.masking import Masker
+from aam.train.options import step_options
+from aam.train.outputs import Outputs, decoded, raw_outputs
 from aam.train.pretraining import PretrainingModel
+from aam.train.study import Labelled, Study, TargetColumns
+
+LABELLED = np.array([17, 0, 3, 4, 19, 8, 9, 11, 14])
+FOLD = (0, 1, 2, 0, 1, 2, 0, 1, 2)
+KNOWN = {
+    "regression": ["61", "3.5", "10", "14", "70", "30", "33", "40", "52"],
+    "classification": ["gut", "skin", "gut", "gut", "skin", "skin", "gut", "gut", "skin"],
+    "ordinal": ["low", "mid", "high", "high", "low", "mid", "mid", "high", "low"],
+}
+COLUMN = {"regression": "age", "classification": "site", "ordinal": "level"}
 
 
 @pytest.fixture(scope="session")
@@ -57,3 +74,79 @@ def devices(one_thread: None) -> Devices:
 def quick() -> Pretraining:
     """Return settings of a run of ten steps."""
     return Pretraining(epochs=2, batch_size=4, learning_rate=3e-3, precision="fp32")
+
+
+@pytest.fixture
+def new_task(augmented, new_encoder, devices, tmp_path) -> Callable[..., CrossValidation]:
+    """Return the function that sets up the cross-validation of nine samples in three folds."""
+
+    def build(
+        kind: str = "regression",
+        observed: Sequence[str] | Sequence[Sequence[str]] | None = None,
+        *,
+        samples: Sequence[int] = LABELLED,
+        fold: Sequence[int] = FOLD,
+        categories: Mapping[str, Sequence[str]] | None = None,
+        target: Mapping[str, object] | None = None,
+        work: Path = tmp_path / "work",
+        fingerprint: str = "here",
+        make_encoder=lambda fold: new_encoder(20, seed=8, asv_layers=1, sample_layers=1),
+        asvs: Path | None = None,
+        pace: Pace | None = None,
+        **settings,
+    ) -> CrossValidation:
+        known = np.array(KNOWN[kind] if observed is None else observed, object)
+        study = Study(
+            store=augmented.store,
+            tokens=augmented.tokens,
+            labelled=Labelled(
+                np.array(samples),
+                known.reshape(len(samples), -1),
+                np.array(fold),
+                {name: np.array(told, object) for name, told in (categories or {}).items()},
+            ),
+            task=TargetColumns(kind, **{"columns": (COLUMN[kind],), **(target or {})}),
+            settings=Finetuning(**{"epochs": 2, "batch_size": 4, "precision": "fp32", **settings}),
+            make_encoder=make_encoder,
+            devices=devices,
+            options=step_options(Optimization()),
+            pace=pace or Pace("fine-tuning"),
+            work=work,
+            fingerprint=fingerprint,
+        )
+        return CrossValidation(study, asvs)
+
+    return build
+
+
+@pytest.fixture
+def feeds(monkeypatch) -> list[Feed]:
+    """Collect the feeds that fine-tuned models are trained on."""
+    seen = []
+    fit = member.fit
+
+    def spy(model, feed, *args, **kwargs):
+        seen.append(feed)
+        return fit(model, feed, *args, **kwargs)
+
+    monkeypatch.setattr(member, "fit", spy)
+    return seen
+
+
+@pytest.fixture
+def said(augmented, devices) -> Callable:
+    """Return the function that asks a model about samples, by no other way than their reads."""
+
+    def ask(predictor, samples, told=None, by=None) -> Outputs:
+        store, views = augmented.store, augmented.store.views
+        rows_R = np.concatenate([view * len(store.sample_ids) + samples for view in range(views)])
+        category_RF = None
+        if predictor.vocabulary is not None and told is not None:
+            category_RF = np.tile(predictor.vocabulary.encode(told), (views, 1))
+        output_RO = raw_outputs(
+            predictor, store, augmented.tokens, rows_R, devices, category_RF=category_RF
+        )
+        by_R = None if by is None else [*by] * views
+        return decoded(predictor.target, output_RO, views, by_R)
+
+    return ask

@@ -1,48 +1,20 @@
-from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from aam.config.sections.execution import Optimization
-from aam.config.sections.training import Finetuning
 from aam.model.predictor import load_predictor
-from aam.train import crossvalidation
-from aam.train.crossvalidation import CrossValidation, Labelled, predict_samples
+from aam.train import member
 from aam.train.embeddings import AsvEmbeddings, embed_asvs_cached, encoder_digest
-from aam.train.feed import EmbeddingFeed
+from aam.train.feed import EmbeddingFeed, Feed
+from aam.train.inference import embed_samples
 from aam.train.loop import Pace
-from aam.train.options import step_options
+from aam.train.study import TEST
 
-SAMPLES = np.array([17, 0, 3, 4, 19, 8, 9, 11, 14])
-FOLD = np.array([0, 1, 2, 0, 1, 2, 0, 1, 2])
-AGES = ["61", "3.5", "10", "14", "70", "30", "33", "40", "52"]
-SITES = ["gut", "skin", "gut", "gut", "skin", "skin", "gut", "gut", "skin"]
 ABOUT = {"remark": "from the test"}
-
-
-@pytest.fixture
-def task(augmented, new_encoder, devices, tmp_path):
-    """Return the function that sets a task up."""
-
-    def build(kind="regression", observed=None, **settings) -> CrossValidation:
-        known = observed or (AGES if kind == "regression" else SITES)
-        return CrossValidation(
-            store=augmented.store,
-            tokens=augmented.tokens,
-            labelled=Labelled(SAMPLES, known, FOLD),
-            kind=kind,
-            column="age" if kind == "regression" else "site",
-            settings=Finetuning(**{"epochs": 2, "batch_size": 4, "precision": "fp32", **settings}),
-            make_encoder=lambda: new_encoder(20, seed=8, asv_layers=1, sample_layers=1),
-            devices=devices,
-            options=step_options(Optimization()),
-            pace=Pace("fine-tuning"),
-            work=tmp_path / "work",
-            fingerprint="here",
-        )
-
-    return build
+FOLD = np.array([0, 1, 2, 0, 1, 2, 0, 1, 2])
+WITH_TEST = np.array([0, 1, 2, 0, 1, 2, TEST, TEST, TEST])
 
 
 def learned(history: list[dict]) -> list[dict]:
@@ -50,80 +22,130 @@ def learned(history: list[dict]) -> list[dict]:
     return [record for record in history if record["split"] != "system"]
 
 
-@pytest.fixture
-def feeds(monkeypatch) -> list:
-    """Collect the feeds that models are trained on."""
-    seen = []
-    fit = crossvalidation.fit
-
-    def spy(model, feed, *args, **kwargs):
-        seen.append(feed)
-        return fit(model, feed, *args, **kwargs)
-
-    monkeypatch.setattr(crossvalidation, "fit", spy)
-    return seen
+def drawn(feed: Feed) -> set[int]:
+    """Return the samples that have a part in a batch of a feed."""
+    store = feed.store
+    rows = {int(row) for step in range(len(feed)) for row in feed.rows(step)[0]}
+    return {
+        int(parent)
+        for row in rows
+        for parent in store.parents[store.parent_offsets[row] : store.parent_offsets[row + 1]]
+    }
 
 
 @pytest.mark.parametrize("encoder", ["full", "frozen"])
-def test_no_model_is_trained_on_a_row_made_of_its_held_out_samples(task, feeds, encoder):
-    task(encoder=encoder, epochs=20).run(ABOUT)
+@pytest.mark.parametrize("fold", [FOLD, WITH_TEST], ids=["folds", "and a test set"])
+def test_no_model_is_trained_on_a_row_made_of_its_held_out_samples(new_task, feeds, encoder, fold):
+    setup = new_task(encoder=encoder, epochs=20, fold=fold)
+    setup.run(ABOUT)
+    samples = setup.study.labelled.samples
     assert len(feeds) == 3
-    for fold, feed in enumerate(feeds):
-        store = feed.store
-        rows = {int(row) for step in range(len(feed)) for row in feed.rows(step)[0]}
-        drawn = {
-            int(parent)
-            for row in rows
-            for parent in store.parents[store.parent_offsets[row] : store.parent_offsets[row + 1]]
-        }
-        assert drawn == set(SAMPLES[fold != FOLD].tolist())
+    for number, feed in enumerate(feeds):
+        assert drawn(feed) == set(samples[(fold != number) & (fold != TEST)].tolist())
         assert isinstance(feed, EmbeddingFeed) == (encoder == "frozen")
 
 
-@pytest.mark.parametrize("encoder", ["full", "frozen"])
-@pytest.mark.parametrize("kind", ["regression", "classification"])
-def test_the_labels_of_a_fold_do_not_change_its_predictions(task, kind, encoder, tmp_path):
-    labels = list(AGES if kind == "regression" else SITES)
-    before, _, _ = task(kind, encoder=encoder).run(ABOUT)
+@pytest.mark.parametrize("encoder", ["full", "partial", "frozen"])
+@pytest.mark.parametrize("kind", ["regression", "classification", "ordinal"])
+def test_the_labels_of_a_fold_do_not_change_its_predictions(new_task, kind, encoder, tmp_path):
+    target = {"classes": ("low", "mid", "high")} if kind == "ordinal" else {}
+    before = new_task(kind, encoder=encoder, target=target)
+    labels = before.study.labelled.observed_LC[:, 0].tolist()
+    other = {"gut": "skin", "skin": "gut", "low": "high", "mid": "low", "high": "mid"}
     for i in np.flatnonzero(FOLD == 1):
-        labels[i] = "-500" if kind == "regression" else {"gut": "skin", "skin": "gut"}[labels[i]]
-    changed = replace(task(kind, labels, encoder=encoder), work=tmp_path / "other")
-    after, _, _ = changed.run(ABOUT)
-    np.testing.assert_array_equal(after[FOLD == 1], before[FOLD == 1])
-    assert (after[FOLD != 1] != before[FOLD != 1]).all()
+        labels[i] = "-500" if kind == "regression" else other[labels[i]]
+    after = new_task(kind, labels, encoder=encoder, target=target, work=tmp_path / "other")
+    found, expected = (task.run(ABOUT).outputs.point_NC for task in (after, before))
+    np.testing.assert_array_equal(found[FOLD == 1], expected[FOLD == 1])
+    assert (found[FOLD != 1] != expected[FOLD != 1]).any(axis=1).all()
 
 
-@pytest.mark.parametrize("encoder", ["full", "frozen"])
-def test_outputs_are_those_of_the_saved_model_of_the_fold(task, encoder, devices):
-    setup = task("classification", encoder=encoder)
-    outputs, history, models = setup.run(ABOUT)
-    assert outputs.shape == (9, 2)
-    np.testing.assert_allclose(outputs.sum(axis=1), 1)
-    for fold, directory in models.items():
+@pytest.mark.parametrize("encoder", ["full", "partial", "frozen"])
+def test_outputs_are_those_of_the_saved_model_of_the_fold(new_task, encoder, said):
+    setup = new_task("classification", encoder=encoder)
+    finished = setup.run(ABOUT)
+    share_LK = finished.outputs.point_NC
+    assert share_LK.shape == (9, 2)
+    np.testing.assert_allclose(share_LK.sum(axis=1), 1)
+    for fold, directory in enumerate(finished.models.values()):
         predictor, config = load_predictor(directory)
-        assert config["remark"] == "from the test"
-        rows = SAMPLES[fold == FOLD]
-        found = predict_samples(predictor, setup.store, setup.tokens, rows, devices)
-        np.testing.assert_allclose(found, outputs[fold == FOLD], atol=1e-5)
-    steps = {fold: {r["step"] for r in history if r["fold"] == fold} for fold in range(3)}
+        assert (config["remark"], config["fold"]) == ("from the test", fold)
+        found = said(predictor, setup.study.labelled.samples[fold == FOLD])
+        np.testing.assert_allclose(found.point_NC, share_LK[fold == FOLD], atol=1e-5)
+    steps = {fold: {r["step"] for r in finished.history if r["fold"] == fold} for fold in range(3)}
     assert steps == dict.fromkeys(range(3), {1, 2, 3, 4})
 
 
+def test_several_models_of_a_fold_and_all_of_them_for_the_test_set_are_averaged(new_task, said):
+    setup = new_task(fold=WITH_TEST, models=2)
+    finished = setup.run(ABOUT)
+    assert list(finished.models) == ["fold0", "fold0-1", "fold1", "fold1-1", "fold2", "fold2-1"]
+    numbers = {(record["fold"], record["model"]) for record in finished.history}
+    assert numbers == {(fold, number) for fold in range(3) for number in range(2)}
+    predictors = [load_predictor(directory)[0] for directory in finished.models.values()]
+    point_LC = finished.outputs.point_NC
+    for part in (0, 1, 2, TEST):
+        samples = setup.study.labelled.samples[part == WITH_TEST]
+        members = predictors if part == TEST else predictors[2 * part : 2 * part + 2]
+        each = [said(predictor, samples).point_NC for predictor in members]
+        np.testing.assert_allclose(point_LC[part == WITH_TEST], np.mean(each, axis=0), rtol=1e-5)
+        assert not np.allclose(each[0], each[1], rtol=1e-3)
+
+
+def test_the_labels_of_the_test_set_change_nothing(new_task, tmp_path):
+    labels = [str(10 * number) for number in range(9)]
+    others = [*labels[:6], "-1000", "5", "9"]
+    found = [
+        new_task(observed=known, fold=WITH_TEST, work=tmp_path / known[6]).run(ABOUT)
+        for known in (labels, others)
+    ]
+    np.testing.assert_array_equal(found[0].outputs.point_NC, found[1].outputs.point_NC)
+
+
+@pytest.mark.parametrize("encoder", ["partial", "frozen"])
+def test_an_inductive_fold_starts_from_its_own_encoder(new_task, new_encoder, encoder, said):
+    def make(fold: int):
+        return new_encoder(20, seed=30 + fold, asv_layers=1, sample_layers=1)
+
+    setup = new_task(encoder=encoder, inductive=True, make_encoder=make, fold=WITH_TEST)
+    finished = setup.run(ABOUT)
+    samples, each = setup.study.labelled.samples, []
+    for fold, directory in enumerate(finished.models.values()):
+        predictor = load_predictor(directory)[0]
+        start = make(fold).state_dict()
+        kept = predictor.encoder.state_dict()
+        assert all(torch.equal(kept[name], start[name]) for name in start if "asv." in name)
+        found = said(predictor, samples[fold == WITH_TEST]).point_NC
+        expected = finished.outputs.point_NC[fold == WITH_TEST]
+        np.testing.assert_allclose(found, expected, rtol=1e-4)
+        each.append(said(predictor, samples[TEST == WITH_TEST]).point_NC)
+    expected = finished.outputs.point_NC[TEST == WITH_TEST]
+    np.testing.assert_allclose(np.mean(each, axis=0), expected, rtol=1e-4)
+
+
+def test_the_reference_is_of_what_the_first_model_was_trained_on(new_task, augmented, devices):
+    setup = new_task(fold=WITH_TEST)
+    finished = setup.run(ABOUT)
+    samples = np.sort(setup.study.labelled.samples[WITH_TEST > 0])
+    encoder = load_predictor(finished.models["fold0"])[0].encoder
+    expected = embed_samples(encoder, augmented.store, augmented.tokens, samples, devices)
+    torch.testing.assert_close(finished.reference_ND, expected)
+
+
 @pytest.mark.parametrize(("encoder", "changes"), [("full", True), ("frozen", False)])
-def test_a_frozen_encoder_stays_as_it_was(task, encoder, changes):
-    setup = task(encoder=encoder)
-    _, _, models = setup.run(ABOUT)
-    start = setup.make_encoder().state_dict()
-    for directory in models.values():
+def test_a_frozen_encoder_stays_as_it_was(new_task, encoder, changes):
+    setup = new_task(encoder=encoder)
+    start = setup.study.make_encoder(0).state_dict()
+    for directory in setup.run(ABOUT).models.values():
         weights = load_predictor(directory)[0].encoder.state_dict()
         assert changes == any(not torch.equal(weights[name], start[name]) for name in start)
 
 
 def test_embeddings_of_asvs_made_before_serve_a_frozen_encoder(
-    task, devices, monkeypatch, tmp_path
+    new_task, augmented, devices, monkeypatch, tmp_path
 ):
     """Marked embeddings show that they are what was read."""
-    encoder, tokens = task().make_encoder(), task().tokens
+    encoder, tokens = new_task().study.make_encoder(0), augmented.tokens
     asv_UD = embed_asvs_cached(encoder, tokens, devices, None)
     found = {}
 
@@ -131,43 +153,46 @@ def test_embeddings_of_asvs_made_before_serve_a_frozen_encoder(
         found[name] = feed.embedding_RD
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(crossvalidation, "fit", stop)
+    monkeypatch.setattr(member, "fit", stop)
     for name, content in (("none", None), ("same", asv_UD), ("marked", 2 * asv_UD)):
         if content is not None:
             AsvEmbeddings.write(tmp_path / name, tokens, content, encoder_digest(encoder, "fp32"))
         asvs = None if content is None else tmp_path / name
         with pytest.raises(KeyboardInterrupt):
-            replace(task(encoder="frozen"), asvs=asvs).run(ABOUT)
+            new_task(encoder="frozen", asvs=asvs).run(ABOUT)
     torch.testing.assert_close(found["same"], found["none"], atol=1e-5, rtol=0)
     assert (found["marked"] - found["none"]).abs().max() > 0.01
 
 
-def test_a_finished_fold_is_not_trained_again(task, feeds):
-    setup = task()
-    outputs, history, models = setup.run(ABOUT)
-    before = {fold: (folder / "config.json").read_bytes() for fold, folder in models.items()}
-    (models[1] / "config.json").unlink()
+def contents(models: dict[str, Path]) -> dict[str, bytes]:
+    return {name: (folder / "config.json").read_bytes() for name, folder in models.items()}
+
+
+def test_a_finished_model_is_not_trained_again(new_task, feeds):
+    first = new_task(models=2).run(ABOUT)
+    before = contents(first.models)
+    (first.models["fold1-1"] / "config.json").unlink()
     feeds.clear()
-    again, same_history, models = task().run(ABOUT)
+    setup = new_task(models=2)
+    again = setup.run(ABOUT)
     assert len(feeds) == 1
-    assert set(SAMPLES[FOLD == 1]).isdisjoint(feeds[0].samples)
-    np.testing.assert_array_equal(again, outputs)
-    assert learned(same_history) == learned(history)
-    assert {r["fold"] for r in same_history if r["split"] == "system"} == {0, 1, 2}
-    assert before == {fold: (d / "config.json").read_bytes() for fold, d in models.items()}
+    assert set(setup.study.labelled.samples[FOLD == 1]).isdisjoint(feeds[0].samples)
+    np.testing.assert_array_equal(again.outputs.point_NC, first.outputs.point_NC)
+    assert learned(again.history) == learned(first.history)
+    assert {r["fold"] for r in again.history if r["split"] == "system"} == {0, 1, 2}
+    assert before == contents(again.models)
 
 
-def test_other_settings_train_every_fold_again(task, feeds):
-    task().run(ABOUT)
+def test_other_settings_train_every_fold_again(new_task, feeds):
+    new_task().run(ABOUT)
     feeds.clear()
-    replace(task(), fingerprint="other").run(ABOUT)
+    new_task(fingerprint="other").run(ABOUT)
     assert len(feeds) == 3
 
 
-def test_an_interrupted_fold_goes_on(task, monkeypatch, tmp_path):
-    expected, history, _ = replace(task(), work=tmp_path / "other").run(ABOUT)
-    step = crossvalidation.Feed.__getitem__
-    left = [6]
+def test_an_interrupted_fold_goes_on(new_task, monkeypatch, tmp_path):
+    expected = new_task(work=tmp_path / "other").run(ABOUT)
+    step, left = Feed.__getitem__, [6]
 
     def failing(self, number):
         left[0] -= 1
@@ -177,40 +202,38 @@ def test_an_interrupted_fold_goes_on(task, monkeypatch, tmp_path):
 
     pace = Pace("fine-tuning", checkpoint_every_s=0)
     with monkeypatch.context() as patched:
-        patched.setattr(crossvalidation.Feed, "__getitem__", failing)
+        patched.setattr(Feed, "__getitem__", failing)
         with pytest.raises(KeyboardInterrupt):
-            replace(task(), pace=pace).run(ABOUT)
-    found, found_history, _ = replace(task(), pace=pace).run(ABOUT)
-    np.testing.assert_array_equal(found, expected)
-    assert learned(found_history) == learned(history)
+            new_task(pace=pace).run(ABOUT)
+    found = new_task(pace=pace).run(ABOUT)
+    np.testing.assert_array_equal(found.outputs.point_NC, expected.outputs.point_NC)
+    assert learned(found.history) == learned(expected.history)
 
 
-def test_predictions_are_means_over_the_views(task, devices):
-    setup = task()
-    _, _, models = setup.run(ABOUT)
-    predictor = load_predictor(models[0])[0]
-    store, count = setup.store, len(setup.store.sample_ids)
-    found = predict_samples(predictor, store, setup.tokens, SAMPLES, devices)
+def test_predictions_are_means_over_the_views(new_task, augmented, devices, said):
+    setup = new_task()
+    predictor = load_predictor(setup.run(ABOUT).models["fold0"])[0]
+    store, samples = augmented.store, setup.study.labelled.samples
     single = []
     for view in range(2):
-        held = slice(view * count, (view + 1) * count)
-        rows = np.arange(len(store.row_view))
-        rows[:count] = rows[held]
-        embedding = crossvalidation.embed_samples(
-            predictor.encoder, store, setup.tokens, rows[:count], devices
-        )
+        rows = view * len(store.sample_ids) + samples
+        embedding = embed_samples(predictor.encoder, store, augmented.tokens, rows, devices)
         with torch.no_grad():
-            output = predictor.head(embedding[torch.from_numpy(SAMPLES)]).numpy()
-        single.append(predictor.target.decode(output))
+            single.append(predictor.target.decode(predictor.head(embedding).numpy()))
+    found = said(predictor, samples).point_NC
     np.testing.assert_allclose(found, np.mean(single, axis=0), rtol=1e-5)
     assert not np.allclose(single[0], single[1], rtol=1e-5)
 
 
-def test_a_strong_signal_is_learned(task, augmented):
+def test_a_strong_signal_is_learned(new_task):
     """The samples lie on a gradient; what is learned on two folds holds in the third."""
-    setup = replace(
-        task(epochs=30, learning_rate=5e-3, dropout=0.0),
-        labelled=Labelled(np.arange(20), [str(i) for i in range(20)], np.arange(20) % 3),
+    setup = new_task(
+        observed=[str(number) for number in range(20)],
+        samples=np.arange(20),
+        fold=np.arange(20) % 3,
+        epochs=30,
+        learning_rate=5e-3,
+        dropout=0.0,
     )
-    outputs, _, _ = setup.run(ABOUT)
-    assert np.corrcoef(outputs[:, 0], np.arange(20))[0, 1] > 0.6
+    point_LC = setup.run(ABOUT).outputs.point_NC
+    assert np.corrcoef(point_LC[:, 0], np.arange(20))[0, 1] > 0.6

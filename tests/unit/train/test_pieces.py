@@ -74,7 +74,7 @@ def by_hand(model, batch):
     with torch.no_grad():
         embedded = [encoder.sample(asv_UD, block, encoder.backend) for block in batch.samples]
     samples = [as_leaf(part) for part in embedded]
-    encoded = Encoded(torch.cat(samples)[batch.order_B].float(), hidden)
+    encoded = Encoded(torch.cat(samples)[batch.order_B].float(), hidden, [])
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(encoder, "forward", lambda _: encoded)
         model(batch)["loss"].backward()
