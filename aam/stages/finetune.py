@@ -95,6 +95,7 @@ def _labelled(folds: pd.DataFrame, store: SampleStore, columns: list[str]) -> La
         samples=np.array([place[name] for name in folds.index], np.int64),
         observed_LC=folds[observed].to_numpy(object),
         fold=folds["fold"].to_numpy(np.int64),
+        units=folds["group"].where(folds["group"] != "", folds.index.to_series()).tolist(),
         categories={name.removeprefix(CATEGORY): folds[name].to_numpy(object) for name in told},
     )
 

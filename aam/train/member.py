@@ -134,8 +134,8 @@ class Member:
 
     @property
     def _is_training(self) -> NDArray[np.bool_]:
-        fold = self.study.labelled.fold
-        return (fold != self.fold) & (fold >= 0)
+        settings = self.study.settings
+        return self.study.labelled.training(self.fold, settings.labels, settings.seed)
 
     def _seed(self, what: str) -> int:
         settings = self.study.settings

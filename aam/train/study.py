@@ -3,7 +3,7 @@
 Letters: L labelled samples, C columns.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from aam.model.encoder import Encoder
 from aam.train.devices import Devices
 from aam.train.loop import Pace
 from aam.train.options import StepOptions
+from aam.util.seeds import seed_of
 
 TEST = -1
 """Fold of the samples that no model is trained on."""
@@ -36,12 +37,26 @@ class Labelled:
         Fold of each, [L]; `TEST` for those that are in none.
     categories
         Per metadata column the category of each, text, empty where missing, [L].
+    units
+        Group of each, or its ID where there are no groups: labels are left out by these, [L].
     """
 
     samples: NDArray[np.int64]
     observed_LC: NDArray[np.object_]
     fold: NDArray[np.int64]
+    units: Sequence[str]
     categories: Mapping[str, NDArray[np.object_]] = field(default_factory=dict)
+
+    def training(self, fold: int, share: float, seed: int) -> NDArray[np.bool_]:
+        """Return the samples that a fold's model is trained on: of a share of the units, [L].
+
+        A smaller share is part of a larger one.
+        """
+        is_training = (self.fold != fold) & (self.fold != TEST)
+        names = sorted({unit for unit, use in zip(self.units, is_training, strict=True) if use})
+        names.sort(key=lambda name: seed_of("labels", seed, name))
+        chosen = set(names[: max(1, round(share * len(names)))])
+        return is_training & np.array([unit in chosen for unit in self.units])
 
 
 @dataclass(frozen=True)

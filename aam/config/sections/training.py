@@ -101,6 +101,9 @@ class Finetuning(Training):
     inductive: bool = False
     """Pretrain an encoder per fold without the samples of that fold; false: one for all, which has
     seen every sample, though no label."""
+    labels: float = Field(1.0, gt=0, le=1)
+    """Share of the training samples, or of their groups, whose labels are used: shows what more
+    labels would bring."""
     head: Head = "mlp"
     """What predicts from an embedding: one layer, two, or two beside one."""
     loss: Loss | None = None
