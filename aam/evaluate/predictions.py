@@ -42,6 +42,6 @@ def read_predictions(path: Path) -> pd.DataFrame:
 
 
 def write_predictions(path: Path, predictions: pd.DataFrame) -> None:
-    """Write a `predictions.tsv` atomically; numbers have six digits, enough for any target here."""
+    """Write a `predictions.tsv` atomically; numbers have nine digits, as fp32 does."""
     with atomic_path(path) as partial:
-        predictions.to_csv(partial, sep="\t", index=False, float_format="%.6g", lineterminator="\n")
+        predictions.to_csv(partial, sep="\t", index=False, float_format="%.9g", lineterminator="\n")

@@ -37,4 +37,4 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunCo
     share = result["unseen_asvs"].mean()
     logger.info("%d samples; %.0f %% of reads of unseen ASVs", len(result), 100 * share)
     with atomic_path(outputs["predictions"]) as partial:
-        result.to_csv(partial, sep="\t", float_format="%.6g", lineterminator="\n")
+        result.to_csv(partial, sep="\t", float_format="%.9g", lineterminator="\n")

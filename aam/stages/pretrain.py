@@ -59,7 +59,7 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunCo
     prepared, devices = prepare(cfg, inputs), devices_of(cfg, runtime)
     progress = train(cfg, prepared, devices, checkpoints, runtime, "pretraining")
     metrics = {**scores(prepared, progress, devices), "provenance": dict(origin)}
-    _write_embeddings(prepared, devices, outputs, origin)
+    _write_embeddings(prepared, devices.exact(), outputs, origin)
     _write_pairs(prepared, devices, settings.seed, outputs["pairs"], origin)
     write_history(outputs["history"], progress.history, origin)
     save(outputs["model"], prepared.model, cfg, origin)

@@ -2,7 +2,9 @@
 
 import logging
 import shutil
+import time
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +42,7 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunCo
         Means of the run; checkpoints and finished folds lie in its `work` folder.
     """
     assert runtime.work is not None, "a work folder is needed"
+    t_start = time.monotonic()
     origin = provenance(cfg, inputs)
     fingerprint = settings_digest({**origin, "code": code_digest(__name__)})
     folds = read_folds(inputs["folds"])
@@ -49,9 +52,8 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunCo
         name = f"fold{fold}"
         unseen = set(folds.index[folds["fold"].isin([fold, TEST])])
         directory = runtime.work / "finished" / name
-        facts = _pretrained(
-            cfg, inputs, unseen, directory, f"{fingerprint}-{name}", runtime, origin
-        )
+        left = _left(runtime, name, time.monotonic() - t_start)
+        facts = _pretrained(cfg, inputs, unseen, directory, f"{fingerprint}-{name}", left, origin)
         metrics[name], digests[name] = facts["scores"], facts["digest"]
     with atomic_path(outputs["encoders"]) as partial:
         partial.mkdir()
@@ -61,6 +63,13 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunCo
     write_json(outputs["digests"], digests)
     write_json(outputs["metrics"], {"folds": metrics, "provenance": dict(origin)})
     shutil.rmtree(runtime.work)
+
+
+def _left(runtime: RunContext, name: str, elapsed_s: float) -> RunContext:
+    """Return the means that are left for a fold, its notes in a folder of their own."""
+    limit_s = None if runtime.time_limit_s is None else runtime.time_limit_s - elapsed_s
+    notes = None if runtime.notes is None else runtime.notes / name
+    return replace(runtime, time_limit_s=limit_s, notes=notes)
 
 
 def _pretrained(

@@ -67,13 +67,13 @@ class CrossValidation:
         """Embed once what the models of a fold do not change."""
         if self.study.settings.encoder == "full":
             return Known()
-        encoder = self.study.make_encoder(fold)
-        asv_UD = embed_asvs_cached(encoder, self.study.tokens, self.study.devices, self.asvs)
+        encoder, devices = self.study.make_encoder(fold), self.study.devices.exact()
+        asv_UD = embed_asvs_cached(encoder, self.study.tokens, devices, self.asvs)
         if self.study.settings.encoder == "partial":
             return Known(asv_UD)
         rows = np.arange(len(self.study.store.row_view))
         embedding_RD = embed_samples(
-            encoder, self.study.store, self.study.tokens, rows, self.study.devices, asv_UD
+            encoder, self.study.store, self.study.tokens, rows, devices, asv_UD
         )
         return Known(asv_UD, embedding_RD)
 

@@ -1,10 +1,11 @@
 """Where and in which arithmetic a model runs: the only module that knows Lightning Fabric."""
 
+import copy
 import logging
 import os
 import resource
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -55,6 +56,16 @@ class Devices:
         plugins: Any = [_Autocast(mixed, kind)] if mixed else None
         self._fabric = Fabric(accelerator="auto", devices=1, plugins=plugins)
         self._first_scaling = self.scaling()
+        self._is_exact = False
+
+    def exact(self) -> "Devices":
+        """Return the same device for inference in fp32, whatever the arithmetic of training.
+
+        What one table's batches give is then what another table's give, but for the last bits.
+        """
+        same = copy.copy(self)
+        same.precision, same._is_exact = "fp32", True
+        return same
 
     @property
     def device(self) -> torch.device:
@@ -90,12 +101,16 @@ class Devices:
     @contextmanager
     def inference(self, model: nn.Module) -> Iterator[None]:
         """Run the block in the device's arithmetic, without gradients and without dropout."""
-        was_training = model.training
+        was_training, products = model.training, torch.get_float32_matmul_precision()
         model.to(self.device).eval()
+        arithmetic = nullcontext() if self._is_exact else self._fabric.autocast()
         try:
-            with torch.inference_mode(), self._fabric.autocast():
+            if self._is_exact:
+                torch.set_float32_matmul_precision("highest")
+            with torch.inference_mode(), arithmetic:
                 yield
         finally:
+            torch.set_float32_matmul_precision(products)
             model.train(was_training)
 
     def peak_memory_mb(self) -> float:

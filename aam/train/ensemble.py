@@ -53,8 +53,6 @@ class Ensemble:
         Longer sequences are cut to this length.
     seen_asvs
         Sequences of the table that the models were trained on.
-    precision
-        Arithmetic that they were trained in.
     views
         Rarefaction draws that a prediction is the mean of.
     reference
@@ -68,7 +66,6 @@ class Ensemble:
     seed: int
     max_length_bp: int
     seen_asvs: frozenset[str]
-    precision: str
     views: int = 1
     reference: Reference | None = None
     transform_by: str | None = None
@@ -91,7 +88,6 @@ class Ensemble:
             seed=rarefaction["seed"],
             max_length_bp=config["architecture"]["max_length_bp"],
             seen_asvs=seen_asvs(directory),
-            precision=config["settings"]["finetuning"]["precision"],
             views=max(1, rarefaction.get("views", 1)),
             reference=_reference(directory, predictors[0]),
             transform_by=config["settings"].get("transform_by"),
@@ -146,7 +142,7 @@ class Ensemble:
         self._say_shallow(table, store)
         told = self._told(store.sample_ids, metadata)
         outputs, novelty_N = self._outputs(
-            store, tokens, Devices(self.precision, threads), asvs, told
+            store, tokens, Devices("fp32", threads).exact(), asvs, told
         )
         result = _columns(self.target, outputs)
         sequences_U = untokenize(tokens.tokens, tokens.lengths)

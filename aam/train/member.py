@@ -22,6 +22,7 @@ from aam.model.predictor import Predictor
 from aam.model.store import CONFIG, load_config, load_weights
 from aam.model.target import Target
 from aam.train.checkpoint import Checkpoints
+from aam.train.devices import Devices
 from aam.train.feed import AsvFeed, EmbeddingFeed, Feed
 from aam.train.inference import embed_samples
 from aam.train.loop import Pace, fit
@@ -99,7 +100,7 @@ class Member:
             pace=self._pace(),
             layer_decay=settings.layer_decay,
         )
-        settle(predictor.head, self._embedded(predictor, some_of(feed.samples)))
+        settle(predictor.head, self._embedded(predictor, some_of(feed.samples), study.devices))
         write_json(history, {"records": progress.history})
         facts = {**about, "fold": self.fold, "fingerprint": fingerprint}
         predictor.save(directory, facts)
@@ -117,7 +118,7 @@ class Member:
             store,
             study.tokens,
             rows_R,
-            study.devices,
+            study.devices.exact(),
             embedding_RD=self._rows_known(rows_R),
             asv_UD=self.known.asv_UD,
             category_RF=None
@@ -130,7 +131,8 @@ class Member:
 
     def embeddings(self, predictor: Predictor) -> Tensor:
         """Return the embeddings of the samples that the model was trained on, of view 0."""
-        return self._embedded(predictor, np.sort(self.study.labelled.samples[self._is_training]))
+        rows_R = np.sort(self.study.labelled.samples[self._is_training])
+        return self._embedded(predictor, rows_R, self.study.devices.exact())
 
     @property
     def _is_training(self) -> NDArray[np.bool_]:
@@ -210,19 +212,14 @@ class Member:
             return AsvFeed(**common, asv_UD=self.known.asv_UD)
         return Feed(**common)
 
-    def _embedded(self, predictor: Predictor, rows_R: NDArray[np.int64]) -> Tensor:
+    def _embedded(
+        self, predictor: Predictor, rows_R: NDArray[np.int64], devices: Devices
+    ) -> Tensor:
         at_hand = self._rows_known(rows_R)
         if at_hand is not None:
             return at_hand
-        study = self.study
-        return embed_samples(
-            predictor.encoder,
-            study.store,
-            study.tokens,
-            rows_R,
-            study.devices,
-            self.known.asv_UD,
-        )
+        study, asv_UD = self.study, self.known.asv_UD
+        return embed_samples(predictor.encoder, study.store, study.tokens, rows_R, devices, asv_UD)
 
     def _rows_known(self, rows_R: NDArray[np.int64]) -> Tensor | None:
         embedding_RD = self.known.embedding_RD

@@ -202,8 +202,8 @@ LOGIC: dict[str, tuple[str, str, str, Counter[str]]] = {
     ),
     "the training of a fold": (
         "train/member.py",
-        "\nclass Member",
-        "\nclass Other: ...\n\n\nclass Member",
+        "logger = ",
+        "flag = True\nlogger = ",
         FINETUNED,
     ),
     "importance": (

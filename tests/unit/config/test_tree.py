@@ -174,6 +174,48 @@ def test_a_prediction_of_newcomers_needs_a_simulated_dataset() -> None:
             "folds.stratified with kind regression",
         ),
         (
+            {"tasks": {"age": TASK | {"kind": "classification", "column": ["a", "b"]}}},
+            "tasks.age",
+            "several columns with kind classification",
+        ),
+        (
+            {"tasks": {"age": TASK | {"kind": "classification", "bounds": [0, 9]}}},
+            "tasks.age",
+            "`bounds` with kind classification",
+        ),
+        ({"tasks": {"age": TASK | {"classes": ["a", "b"]}}}, "tasks.age", "`classes`"),
+        ({"tasks": {"age": TASK | {"kind": "ordinal"}}}, "tasks.age", "`classes`"),
+        (
+            {"tasks": {"age": TASK | {"transform": "log", "transform_by": "sex"}}},
+            "tasks.age",
+            "`transform_by` goes with transform zscore",
+        ),
+        ({"tasks": {"age": TASK | {"bounds": [9, 0]}}}, "tasks.age", "got bounds 9.0, 0.0"),
+        ({"tasks": {"age": TASK | {"column": ["a", "a"]}}}, "tasks.age", "a name twice"),
+        (
+            {"tasks": {"age": TASK | {"folds": {"k": 2, "test": 1}}}},
+            "tasks.age.folds.test",
+            "got 1",
+        ),
+        (
+            {"tasks": {"age": TASK | {"finetuning": {"loss": "hinge"}}}},
+            "tasks.age.finetuning.loss",
+            "got 'hinge'",
+        ),
+        ({"finetuning": {"models": 0}}, "finetuning.models", "got 0"),
+        ({"finetuning": {"labels": 0}}, "finetuning.labels", "got 0"),
+        (
+            {
+                "datasets": {"demo": {"simulate": {}}},
+                "tasks": {"age": TASK},
+                "predictions": {
+                    "new": {"simulated": "demo", "metadata": "m.tsv", "tasks": ["age"]}
+                },
+            },
+            "predictions.new",
+            "`metadata` goes with `table`",
+        ),
+        (
             {"datasets": {"d": {"simulate": {}, "tree": "t.nwk", "metadata": "m.tsv"}}},
             "datasets.d",
             "got `tree`, `metadata` beside `simulate`",

@@ -118,7 +118,10 @@ def configuration() -> Config:
                 "ordered": {
                     **age,
                     **ordered,
-                    "finetuning": {"fusion": "attention", "models": 2, "class_weights": True},
+                    "finetuning": {
+                        **{"fusion": "attention", "models": 2, "class_weights": True},
+                        **{"epochs": 6, "learning_rate": 0.03},
+                    },
                 },
                 "pair": {
                     **age,

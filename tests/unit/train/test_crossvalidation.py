@@ -102,6 +102,28 @@ def test_the_labels_of_the_test_set_change_nothing(new_task, tmp_path):
     np.testing.assert_array_equal(found[0].outputs.point_NC, found[1].outputs.point_NC)
 
 
+def test_a_share_of_the_labels_is_that_of_whole_groups(new_task, feeds, tmp_path):
+    hosts = [f"host {number // 2}" for number in range(20)]
+    common = {"samples": np.arange(20), "fold": np.arange(20) // 2 % 2, "units": hosts}
+    labels, found = [str(number) for number in range(20)], {}
+    for share in (0.4, 0.8, 1.0):
+        feeds.clear()
+        work = tmp_path / str(share)
+        found[share] = new_task(observed=labels, work=work, labels=share, **common).run(ABOUT)
+        for fold, feed in enumerate(feeds):
+            trained = {hosts[sample] for sample in feed.samples}
+            assert len(feed.samples) == 2 * len(trained) == 10 * share
+            assert all(int(host.split()[1]) % 2 != fold for host in trained)
+        if share == 0.4:
+            few = [set(feed.samples.tolist()) for feed in feeds]
+        assert all(
+            part <= set(feed.samples.tolist()) for part, feed in zip(few, feeds, strict=True)
+        )
+    others = [label if i in few[0] | few[1] else "-77" for i, label in enumerate(labels)]
+    again = new_task(observed=others, work=tmp_path / "again", labels=0.4, **common).run(ABOUT)
+    np.testing.assert_array_equal(again.outputs.point_NC, found[0.4].outputs.point_NC)
+
+
 @pytest.mark.parametrize("encoder", ["partial", "frozen"])
 def test_an_inductive_fold_starts_from_its_own_encoder(new_task, new_encoder, encoder, said):
     def make(fold: int):

@@ -166,6 +166,10 @@ def test_matrices_are_read_per_metric_and_view(augmented, tmp_path):
     np.testing.assert_array_equal(distances["unweighted"], augmented.distances)
     mean = faith.mean(axis=0)
     np.testing.assert_allclose(values[FAITH_PD][:, 0], (mean - mean.mean()) / mean.std(), rtol=1e-5)
+    is_in = np.arange(20) % 3 > 0
+    _, values = load_matrices(paths, ["unweighted", FAITH_PD], 2, ids, is_in)
+    expected = (mean - mean[is_in].mean()) / mean[is_in].std()
+    np.testing.assert_allclose(values[FAITH_PD][:, 0], expected, rtol=1e-5)
     with pytest.raises(AssertionError, match="other samples"):
         load_matrices(paths, ["unweighted", FAITH_PD], 2, ids[::-1])
 

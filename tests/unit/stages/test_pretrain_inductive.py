@@ -1,0 +1,147 @@
+"""An encoder per fold: what it must not have seen, and a run that goes on.
+
+Letters: N samples.
+"""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from aam.data.samples import places_of, write_samples
+from aam.data.splits import read_folds
+from aam.model.store import load_config
+from aam.stages import pretrain_inductive
+from aam.stages.entry import RunContext
+from aam.train.embeddings import module_digest
+from aam.train.inference import load_encoder
+from aam.unifrac.store import write_distances, write_faith_pd
+from aam.util.atomic import read_json
+
+OUTPUTS = ("encoders", "digests", "metrics")
+TEST = -1
+
+
+def run(study, folder: Path, inputs: dict, **runtime) -> dict[str, Path]:
+    outputs = {name: folder / name for name in OUTPUTS}
+    pretrain_inductive.run(
+        study.pretrain_slice(),
+        inputs=inputs,
+        outputs=outputs,
+        runtime=RunContext(work=folder / "work", **runtime),
+    )
+    return outputs
+
+
+@pytest.fixture(scope="module")
+def inputs(study) -> dict:
+    return {**study.pretraining_inputs, "folds": study.files["inductive.tsv"]}
+
+
+@pytest.fixture(scope="module")
+def encoders(study, inputs, tmp_path_factory) -> dict[str, Path]:
+    return run(study, tmp_path_factory.mktemp("inductive"), inputs)
+
+
+def rows_in(study, inputs, fold: int) -> np.ndarray:
+    """Return which samples of the store are in a fold, [N]."""
+    folds = read_folds(inputs["folds"])
+    chosen = set(folds.index[folds["fold"] == fold])
+    return np.array([name in chosen for name in study.tiny.store.sample_ids])
+
+
+def changed_inputs(study, inputs, is_changed_N, folder: Path) -> dict:
+    """Give some samples other reads, distances, diversity and labels."""
+    store, ids, rng = study.tiny.store, study.tiny.store.sample_ids, np.random.default_rng(2)
+    counts = store.counts.copy()
+    places, _ = places_of(store.offsets, np.flatnonzero(is_changed_N))
+    counts[places] += 40
+    distances = study.tiny.distances[0].copy()
+    either = is_changed_N[:, None] | is_changed_N
+    other = rng.uniform(size=distances.shape).astype(np.float32)
+    distances = np.where(either, (other + other.T) / 2, distances)
+    np.fill_diagonal(distances, 0)
+    diversity = (study.tiny.views[0].counts > 0).sum(axis=1) + 50.0 * is_changed_N
+    names = ("samples", "unweighted", "faith_pd", "folds")
+    files = {name: folder / name for name in names}
+    write_samples(files["samples"], replace(store, counts=counts), {})
+    write_distances(files["unweighted"], ids, distances.astype(np.float32), {})
+    write_faith_pd(files["faith_pd"], ids, diversity.astype(float), {})
+    folds = pd.read_csv(inputs["folds"], sep="\t", dtype=str)
+    position = {name: number for number, name in enumerate(ids)}
+    is_row = is_changed_N[[position[name] for name in folds["sample-id"]]]
+    folds.loc[is_row, "observed"] = "-999.0"
+    folds.to_csv(files["folds"], sep="\t", index=False)
+    return {
+        "tokens": inputs["tokens"],
+        "samples": files["samples"],
+        "distances": [files["unweighted"], files["faith_pd"]],
+        "folds": files["folds"],
+    }
+
+
+def test_there_is_an_encoder_per_fold_and_none_of_the_test_set(study, encoders, inputs):
+    digests = read_json(encoders["digests"])
+    assert list(digests) == ["fold0", "fold1"]
+    assert sorted(path.name for path in encoders["encoders"].iterdir()) == ["fold0", "fold1"]
+    assert digests["fold0"] != digests["fold1"]
+    for name, digest in digests.items():
+        directory = encoders["encoders"] / name
+        assert module_digest(load_encoder(directory)) == digest
+        assert load_config(directory)["kind"] == "pretrained"
+    metrics = read_json(encoders["metrics"])
+    unseen = {fold: rows_in(study, inputs, fold).sum() for fold in (0, 1, TEST)}
+    for fold in (0, 1):
+        scores = metrics["folds"][f"fold{fold}"]
+        seen = 20 - unseen[fold] - unseen[TEST]
+        assert scores["training_samples"] + scores["held_out_samples"] == seen
+        assert scores["held_out_samples"] == max(2, round(0.2 * seen))
+    assert not encoders["encoders"].parent.joinpath("work").exists()
+
+
+def test_no_sample_of_the_fold_or_of_the_test_set_has_a_part_in_an_encoder(
+    study, encoders, inputs, tmp_path
+):
+    before = read_json(encoders["digests"])
+    is_changed_N = rows_in(study, inputs, 0) | rows_in(study, inputs, TEST)
+    changed = changed_inputs(study, inputs, is_changed_N, tmp_path)
+    after = read_json(run(study, tmp_path / "run", changed)["digests"])
+    assert after["fold0"] == before["fold0"]
+    assert after["fold1"] != before["fold1"], "it was pretrained on samples of fold 0"
+
+
+def test_a_finished_fold_is_not_pretrained_again(study, encoders, inputs, monkeypatch, tmp_path):
+    names, given, train = [], [], pretrain_inductive.train
+
+    def failing(cfg, prepared, devices, checkpoints, runtime, name):
+        names.append(name)
+        given.append(runtime)
+        if len(names) == 2:
+            raise KeyboardInterrupt
+        return train(cfg, prepared, devices, checkpoints, runtime, name)
+
+    monkeypatch.setattr(pretrain_inductive, "train", failing)
+    with pytest.raises(KeyboardInterrupt):
+        run(study, tmp_path, inputs, time_limit_s=1000.0, notes=tmp_path / "work" / "notes")
+    assert [path.name for path in tmp_path.iterdir()] == ["work"]
+    outputs = run(study, tmp_path, inputs)
+    assert [name.split()[-1] for name in names] == ["fold0", "fold1", "fold1"]
+    assert given[1].time_limit_s < given[0].time_limit_s < 1000, "the limit is that of the job"
+    assert [runtime.notes.name for runtime in given[:2]] == ["fold0", "fold1"]
+    assert outputs["digests"].read_bytes() == encoders["digests"].read_bytes()
+    for name in ("fold0", "fold1"):
+        here, there = (found["encoders"] / name for found in (outputs, encoders))
+        for file in ("model.safetensors", "config.json"):
+            assert (here / file).read_bytes() == (there / file).read_bytes(), file
+
+
+def test_finetuning_takes_the_encoder_of_each_fold(study, encoders, tmp_path):
+    outputs = study.finetune(tmp_path, "inductive", model=encoders["encoders"])
+    digests = read_json(encoders["digests"])
+    for name, digest in digests.items():
+        assert module_digest(load_encoder(outputs["model"] / name)) == digest
+    metrics = read_json(outputs["metrics"])
+    assert metrics["evaluation"] == "inductive"
+    assert metrics["test"]["n"] == 4
