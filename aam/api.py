@@ -121,7 +121,7 @@ class Model:
         for column in target.columns:
             name, suffix = (column, f":{column}") if len(target.columns) > 1 else ("", "")
             plain = {f"{base}{suffix}": base for base in ("predicted", *QUANTILE_COLUMNS)}
-            calibrated = self.calibration.apply(result.rename(columns=plain), name)
+            calibrated = self.calibration.apply(result.rename(columns=plain), name, target.bounds)
             found = calibrated[[base for base in ADDED if base in calibrated]]
             # Without bounds there is none to tell, and QIIME 2 takes no empty column.
             parts.append(found.dropna(axis=1, how="all").add_suffix(suffix))

@@ -133,6 +133,7 @@ def score(config: Config, dataset: str, model: str, task: str) -> Slice:
         "names": {"dataset": dataset, "model": model, "task": task},
         "kind": section.kind,
         "classes": section.classes,
+        "bounds": section.plain()["bounds"],
         "encoder": training.encoder,
         "start": training.start,
         "evaluation": evaluation(training),

@@ -35,6 +35,8 @@ LEAST_PROBABILITY = 1e-6
 
 TEMPERATURES = (0.05, 20.0)
 
+Bounds = tuple[float | None, float | None]
+
 
 @dataclass(frozen=True)
 class Calibration:
@@ -78,7 +80,9 @@ class Calibration:
         _warn_of_few(list(thresholds.values()), level)
         return cls(level, method, thresholds)
 
-    def apply(self, frame: pd.DataFrame, target: str = "") -> pd.DataFrame:
+    def apply(
+        self, frame: pd.DataFrame, target: str = "", bounds: Bounds = (None, None)
+    ) -> pd.DataFrame:
         """Return a table of predictions with `lower` and `upper`, or with `prediction_set`.
 
         Parameters
@@ -87,6 +91,8 @@ class Calibration:
             Columns `predicted`, [`target`], [`probability:<class>`], [`quantile:<q>`].
         target
             Target of all rows, where a task has several and `frame` no column of that name.
+        bounds
+            Least and largest possible number, which intervals are cut at; None: no bound.
 
         Returns
         -------
@@ -98,10 +104,12 @@ class Calibration:
             threshold_N = np.array([self.thresholds[name] for name in frame[TARGET]])
         else:
             threshold_N = np.full(len(frame), self.thresholds[target])
-        return _with_intervals(frame, self.method, threshold_N, self.level)
+        return _with_intervals(frame, self.method, threshold_N, self.level, bounds)
 
 
-def cross_intervals(predictions: pd.DataFrame, level: float = LEVEL) -> pd.DataFrame:
+def cross_intervals(
+    predictions: pd.DataFrame, level: float = LEVEL, bounds: Bounds = (None, None)
+) -> pd.DataFrame:
     """Return cross-validated predictions with the columns that `Calibration.apply` adds.
 
     Parameters
@@ -110,6 +118,8 @@ def cross_intervals(predictions: pd.DataFrame, level: float = LEVEL) -> pd.DataF
         As for `Calibration.fit`; the rows of fold -1 are calibrated on all the others.
     level
         Share of the samples to cover.
+    bounds
+        As for `Calibration.apply`.
     """
     method = _method(predictions, level)
     threshold_N = np.empty(len(predictions))
@@ -122,7 +132,7 @@ def cross_intervals(predictions: pd.DataFrame, level: float = LEVEL) -> pd.DataF
             others = (target == name) & (fold != number) & (fold >= 0)
             threshold_N[own] = finite_sample_quantile(score[others], level)
     _warn_of_few(threshold_N, level)
-    return _with_intervals(predictions, method, threshold_N, level)
+    return _with_intervals(predictions, method, threshold_N, level, bounds)
 
 
 def interval_report(intervals: pd.DataFrame, level: float = LEVEL) -> dict[str, Any]:
@@ -256,7 +266,11 @@ def _centre(
 
 
 def _with_intervals(
-    frame: pd.DataFrame, method: str, threshold_N: NDArray[np.float64], level: float
+    frame: pd.DataFrame,
+    method: str,
+    threshold_N: NDArray[np.float64],
+    level: float,
+    bounds: Bounds,
 ) -> pd.DataFrame:
     if method == "set":
         classes = np.array(class_names(frame))
@@ -270,7 +284,14 @@ def _with_intervals(
     # Quantiles that are moved past each other leave one point.
     middle, crossed = (lower + upper) / 2, lower > upper
     lower, upper = np.where(crossed, middle, lower), np.where(crossed, middle, upper)
-    return frame.assign(lower=lower, upper=upper)
+    least, most = (math.nan if bound is None else bound for bound in bounds)
+    return frame.assign(lower=_cut(lower, least, most), upper=_cut(upper, least, most))
+
+
+def _cut(value_N: NDArray[np.float64], least: float, most: float) -> NDArray[np.float64]:
+    """Return numbers inside of bounds, of which NaN is none; what is missing stays missing."""
+    cut_N = np.fmin(np.fmax(value_N, least), most)
+    return np.where(np.isnan(value_N), np.nan, cut_N)
 
 
 def _warn_of_few(thresholds: ArrayLike, level: float) -> None:

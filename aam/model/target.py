@@ -18,7 +18,7 @@ QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 """Levels that the quantile loss predicts; the point prediction is the median."""
 MEDIAN = QUANTILES.index(0.5)
 LOSSES = {
-    "regression": ("huber", "mse", "mae", "quantile", "asymmetric"),
+    "regression": ("mae", "huber", "mse", "quantile", "asymmetric"),
     "classification": ("cross_entropy",),
     "ordinal": ("ordinal", "cross_entropy"),
 }

@@ -74,7 +74,8 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunCo
         assert metadata is not None
         metadata_column(metadata, column)
     predictions = _in_order(read_predictions(inputs["predictions"]), cfg["classes"])
-    intervals = cross_intervals(predictions)
+    low, high = cfg["bounds"]
+    intervals = cross_intervals(predictions, bounds=(low, high))
     group = read_folds(inputs["folds"])["group"]
     baselines = _baselines(cfg, inputs)
     others = {name: by_target(table) for name, table in baselines.items()}

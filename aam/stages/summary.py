@@ -17,6 +17,8 @@ from aam.util.errors import InputError, problem
 WHAT = {
     "accuracy": "accuracy of all models and baselines",
     "own": "cross-validated predictions",
+    "intervals": "prediction intervals, or sets of classes",
+    "importance": "importance of the ASVs",
     "predictions": "predictions for another table",
     "speed": "speed of training",
     "dropped": "left out",
@@ -44,6 +46,8 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunCo
     finetune = inputs.get("finetune", [])
     listed = {name: inputs.get(name, []) for name in ("predictions", "dropped", "figures")}
     listed["own"] = [path.with_name("predictions.tsv") for path in finetune]
+    listed["intervals"] = [path.with_name("intervals.tsv") for path in finetune]
+    listed["importance"] = [path.with_name("importance.tsv") for path in finetune]
     listed |= {name: [inputs[name]] for name in ("speed", "accuracy") if name in inputs}
     results = _results(
         root.name,

@@ -169,7 +169,7 @@ def test_intervals_are_those_of_cross_validation(model, files):
 
 def of_target(new_encoder, target: Target, tiny) -> Model:
     predictors = [Predictor(new_encoder(20, seed=seed), target, seed=seed) for seed in range(2)]
-    ensemble = Ensemble(predictors, 60, 0, 20, frozenset(tiny.sequences.values()), "fp32")
+    ensemble = Ensemble(predictors, 60, 0, 20, frozenset(tiny.sequences.values()))
     return Model(ensemble, Calibration.fit(cross_validated(target)))
 
 
@@ -241,7 +241,7 @@ def test_metadata_come_as_a_file_or_in_memory(new_encoder, tiny, files, tmp_path
     """Categories that pandas reads as numbers are the same as the text of the file."""
     vocabulary = Vocabulary(("host",), (("1", "2"),))
     predictor = Predictor(new_encoder(20), AGE, fusion="concat", vocabulary=vocabulary, seed=0)
-    ensemble = Ensemble([predictor], 60, 0, 20, frozenset(tiny.sequences.values()), "fp32")
+    ensemble = Ensemble([predictor], 60, 0, 20, frozenset(tiny.sequences.values()))
     model, ids = Model(ensemble), tiny.table.sample_ids
     frame = pd.DataFrame({"host": [1, 2] * 10}, index=pd.Index(ids, name="sample-id"))
     frame.to_csv(tmp_path / "metadata.tsv", sep="\t")

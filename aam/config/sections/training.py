@@ -1,8 +1,8 @@
 """Pretraining and fine-tuning."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from aam.config.sections.base import Section
 
@@ -81,7 +81,7 @@ class Pretraining(Training):
 
 
 class Finetuning(Training):
-    """Supervised training on one column of the sample metadata."""
+    """Supervised training on columns of the sample metadata."""
 
     epochs: int = Field(6, ge=1)
     """Passes over the training samples of a fold."""
@@ -107,7 +107,8 @@ class Finetuning(Training):
     head: Head = "mlp"
     """What predicts from an embedding: one layer, two, or two beside one."""
     loss: Loss | None = None
-    """null: huber for numbers, cross_entropy for classes. quantile predicts five quantiles."""
+    """null: mae for numbers, cross_entropy for classes, and for those with an order one that knows
+    it. quantile predicts five quantiles, of which the median is the prediction."""
     asymmetry: float = Field(0.5, gt=0, lt=1)
     """Weight of predictions that are too low in the asymmetric loss; those too high have the
     rest."""
@@ -122,8 +123,20 @@ class Finetuning(Training):
     """Share of the ASVs that are left out of each sample, anew in every step."""
     count_weight: float = Field(0.0, ge=0)
     """Weight of a second task: the reads of each ASV, hidden from the encoder for some of them."""
-    weight_average: float = Field(0.0, ge=0, lt=1)
-    """Decay per step of a running mean of the weights that ends as the model; 0: the last
-    weights."""
     models: int = Field(1, ge=1)
     """Models per fold, of different seeds; their predictions are averaged."""
+
+    @model_validator(mode="after")
+    def _has_an_effect(self) -> Self:
+        if self.start == "scratch" and (self.encoder != "full" or self.inductive):
+            raise ValueError(
+                "got start scratch with encoder frozen or partial, or inductive; expected encoder "
+                "full: without pretraining there is nothing to keep"
+            )
+        thins = self.asv_dropout > 0 or self.count_weight > 0
+        if self.encoder == "frozen" and thins and self.fusion != "attention":
+            raise ValueError(
+                "got asv_dropout or count_weight with encoder frozen; expected neither: its "
+                "embeddings are made once"
+            )
+        return self

@@ -85,12 +85,12 @@ def test_the_models_of_all_folds_predict_the_test_set_together(finetuned, study)
         ensemble.predict(study.tiny.table, study.tiny.sequences, metadata=metadata)
         for metadata in (told, None)
     )
-    np.testing.assert_allclose(found.loc[test.index, SHARES], test[SHARES], atol=5e-3)
+    np.testing.assert_allclose(found.loc[test.index, SHARES], test[SHARES], atol=1e-5)
     assert np.abs(silent.loc[test.index, SHARES] - test[SHARES]).to_numpy().max() > 0.02
     of_fold0 = replace(ensemble, predictors=ensemble.predictors[:2])
     again = of_fold0.predict(study.tiny.table, study.tiny.sequences, metadata=told)
     fold0 = table[table["fold"] == 0]
-    np.testing.assert_allclose(again.loc[fold0.index, SHARES], fold0[SHARES], atol=5e-3)
+    np.testing.assert_allclose(again.loc[fold0.index, SHARES], fold0[SHARES], atol=1e-5)
 
 
 def test_importance_is_of_the_models_that_are_told_categories(finetuned, study, tmp_path):
@@ -146,15 +146,19 @@ def test_a_partial_encoder_keeps_its_asv_level(finetuned, pretrained):
         assert same != set(start)
 
 
-def test_another_table_gets_intervals_of_every_column(finetuned, study):
+def test_the_table_again_gets_its_predictions_and_intervals_of_every_column(
+    finetuned, study, tmp_path
+):
     host = read_folds(study.files["pair.tsv"])["category:host"].to_frame("host")
-    found = Model.load(finetuned["pair"]["model"]).predict(
-        study.files["table.biom"], metadata=host, threads=1
-    )
+    fasta = tmp_path / "sequences.fasta"
+    records = (f">{name}\n{sequence}\n" for name, sequence in study.tiny.sequences.items())
+    fasta.write_text("".join(records))
+    model = Model.load(finetuned["pair"]["model"])
+    found = model.predict(study.tiny.table, fasta, host, threads=1)
     table = read(finetuned["pair"]["predictions"]).set_index("sample-id")
     for name in ("age", "weight"):
         columns = {f"{base}:{name}" for base in ("predicted", "sd", "lower", "upper", *QUANTILES)}
         assert columns <= set(found)
         test = table[(table["fold"] < 0) & (table["target"] == name)]
         near = found.loc[test.index, f"predicted:{name}"].astype(float)
-        np.testing.assert_allclose(near, test["predicted"], rtol=2e-2)
+        np.testing.assert_allclose(near, test["predicted"], rtol=1e-5)

@@ -241,7 +241,7 @@ def test_the_model_of_a_fold_predicts_its_samples_again_from_the_table(finetuned
         assert not found["unseen_asvs"].any()
         column = "predicted" if task == "age" else "probability:gut"
         np.testing.assert_allclose(
-            found.loc[expected.index, column].astype(float), expected[column], rtol=5e-3
+            found.loc[expected.index, column].astype(float), expected[column], rtol=1e-5
         )
 
 

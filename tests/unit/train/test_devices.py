@@ -61,3 +61,25 @@ def test_deterministic_algorithms_are_asked_for_and_let_go_of():
     assert torch.are_deterministic_algorithms_enabled()
     Devices("fp32", 1)
     assert not torch.are_deterministic_algorithms_enabled()
+
+
+@pytest.mark.parametrize("precision", ["bf16", "tf32"])
+def test_exact_inference_is_in_fp32_and_training_goes_on_as_before(precision):
+    devices, spy = Devices(precision, 1), Spy()
+    before = torch.get_float32_matmul_precision()
+    batch, found = a_batch(), {}
+    for name, used in (("trained", devices), ("exact", devices.exact()), ("again", devices)):
+        with used.inference(spy):
+            if name == "exact":
+                assert torch.get_float32_matmul_precision() == "highest"
+            spy(batch.to(used.device))
+        found[name] = spy.product.cpu()
+    values = batch.values[TARGET] @ spy.layer.weight.cpu().T + spy.layer.bias.cpu()
+    torch.testing.assert_close(found["exact"], values)
+    assert found["exact"].dtype == torch.float32
+    assert torch.equal(found["trained"], found["again"])
+    assert (found["trained"].dtype == torch.bfloat16) == (precision == "bf16")
+    assert devices.exact().precision == "fp32"
+    assert devices.precision == precision
+    assert torch.get_float32_matmul_precision() == before
+    assert spy.training

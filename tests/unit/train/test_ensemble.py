@@ -27,7 +27,7 @@ DEPTH = 60
 
 def ensemble_of(new_encoder, target: Target, seen=()) -> Ensemble:
     predictors = [Predictor(new_encoder(20, seed=s), target, seed=s) for s in range(3)]
-    return Ensemble(predictors, DEPTH, 0, 20, frozenset(seen), "fp32")
+    return Ensemble(predictors, DEPTH, 0, 20, frozenset(seen))
 
 
 @given(seed=st.integers(0, 10**6))
@@ -55,7 +55,7 @@ def test_numbers_are_means_with_the_spread_of_the_folds(tiny, new_encoder):
     assert found.index.name == "sample-id"
     single = []
     for predictor in ensemble.predictors:
-        one = Ensemble([predictor], DEPTH, 0, 20, frozenset(), "fp32")
+        one = Ensemble([predictor], DEPTH, 0, 20, frozenset())
         single.append(one.predict(tiny.table, tiny.sequences)["predicted"])
     np.testing.assert_allclose(found["predicted"], np.mean(single, axis=0), rtol=1e-5)
     np.testing.assert_allclose(found["sd"], np.std(single, axis=0), rtol=1e-3)
@@ -160,7 +160,7 @@ def conditioned(new_encoder, seen) -> Ensemble:
         for name, weight in predictor.fusion.named_parameters():
             weight.data.normal_(generator=torch.Generator().manual_seed(len(name)))
         predictors.append(predictor)
-    return Ensemble(predictors, DEPTH, 0, 20, frozenset(seen), "fp32", transform_by="season")
+    return Ensemble(predictors, DEPTH, 0, 20, frozenset(seen), transform_by="season")
 
 
 def test_models_are_told_the_categories_of_each_sample(tiny, new_encoder, caplog):
@@ -264,12 +264,10 @@ def encoded(monkeypatch) -> list[int]:
 def test_an_encoder_that_folds_share_runs_once(tiny, new_encoder, encoded):
     encoders = [new_encoder(20, seed=seed) for seed in (0, 1, 0, 0)]
     predictors = [Predictor(encoder, AGE, seed=s) for s, encoder in enumerate(encoders)]
-    found = Ensemble(predictors, DEPTH, 0, 20, frozenset(), "fp32").predict(
-        tiny.table, tiny.sequences
-    )
+    found = Ensemble(predictors, DEPTH, 0, 20, frozenset()).predict(tiny.table, tiny.sequences)
     assert encoded == [20, 20]
     alone = [
-        Ensemble([predictor], DEPTH, 0, 20, frozenset(), "fp32")
+        Ensemble([predictor], DEPTH, 0, 20, frozenset())
         .predict(tiny.table, tiny.sequences)["predicted"]
         .to_numpy()
         for predictor in predictors
@@ -286,7 +284,7 @@ def write_asvs(tiny, encoder, devices, path, factor: float) -> None:
 def test_asvs_embedded_before_are_read_from_their_file(tiny, new_encoder, devices, tmp_path):
     """Marked embeddings show that they are what was read."""
     predictors = [Predictor(new_encoder(20), AGE, seed=seed) for seed in range(3)]
-    frozen = Ensemble(predictors, DEPTH, 0, 20, frozenset(), "fp32")
+    frozen = Ensemble(predictors, DEPTH, 0, 20, frozenset())
     expected = frozen.predict(tiny.table, tiny.sequences)
     for name, factor in (("same", 1.0), ("marked", 2.0)):
         write_asvs(tiny, new_encoder(20), devices, tmp_path / name, factor)

@@ -22,7 +22,7 @@ NAMES = ("fold2", "fold2-1", "fold10")
 
 def ensemble_of(new_encoder) -> Ensemble:
     predictors = [Predictor(new_encoder(20, seed=s), SITE, seed=s) for s in range(3)]
-    return Ensemble(predictors, 60, 0, 20, frozenset(["ACGT"]), "fp32", views=2)
+    return Ensemble(predictors, 60, 0, 20, frozenset(["ACGT"]), views=2)
 
 
 @pytest.fixture(scope="module")
