@@ -30,7 +30,6 @@ BASELINES = {
     "elastic_net": "elastic net on CLR",
     "svm_unifrac": "SVM on UniFrac",
     "knn_unifrac": "kNN on UniFrac",
-    "stacked": "stacked",
 }
 
 EVALUATION = {

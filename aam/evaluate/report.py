@@ -139,7 +139,8 @@ def accuracy_table(reports: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     ----------
     reports
         Contents of `finetune/<model>/<task>/metrics.json`, with `model`, `task`, `kind`,
-        `baselines` and, of models, `bootstrap`; tasks of several targets count as several.
+        `baselines`, `bootstrap` and, where there is one, `stacked`; tasks of several targets count
+        as several.
 
     Returns
     -------
@@ -152,17 +153,20 @@ def accuracy_table(reports: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     rows: dict[tuple[str, str, str], dict[str, Any]] = {}
     for report in of_each_target(reports):
         task, kind = report["task"], report["kind"]
-        low, high = report["bootstrap"][metrics.HEADLINE[kind]] or (None, None)
         entries = [("model", report["model"], report)]
+        if "stacked" in report:
+            entries.append(("model", f"{report['model']} + forest", report["stacked"]))
         entries += [("baseline", name, scores) for name, scores in report["baselines"].items()]
         for role, name, scores in entries:
+            low, high = scores.get("bootstrap", {}).get(metrics.HEADLINE[kind]) or (None, None)
             rows[task, role, name] = {
                 "task": task,
                 "kind": kind,
                 "name": name,
                 "role": role,
                 **{key: scores[key] for key in ("n", *metrics.MAIN[kind])},
-                **({"headline_low": low, "headline_high": high} if role == "model" else {}),
+                "headline_low": low,
+                "headline_high": high,
             }
     names = [*metrics.REGRESSION, *metrics.ORDINAL, "headline_low", "headline_high"]
     table = pd.DataFrame(

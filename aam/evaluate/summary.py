@@ -206,6 +206,14 @@ def _task_lines(report: Mapping[str, Any]) -> list[str]:
             f"{score(report['calibrated_ece'])} and {score(report['calibrated_brier'])}."
         )
     lines += [_comparison_sentence(report, name) for name in report["comparisons"]]
+    if "stacked" in report:
+        together = {**report["stacked"], "kind": report["kind"]}
+        together["model"] = f"{report['model']} + forest"
+        partner = together["with"]
+        lines.append(
+            f"**{together['model']}** is the mean of **{report['model']}** and "
+            f"{row_label(partner, 'baseline')}. {_comparison_sentence(together, partner)}"
+        )
     return lines
 
 

@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -22,15 +21,13 @@ from aam.evaluate.predictions import (
     write_predictions,
 )
 from aam.evaluate.report import target_report
+from aam.evaluate.stacking import PARTNERS, stacked
 from aam.stages.entry import Files, RunContext
 from aam.util.atomic import write_json
 from aam.util.provenance import provenance
 from aam.util.seeds import seed_of
 
 logger = logging.getLogger(__name__)
-
-STACKED = "stacked"
-"""Name of the further entry among the baselines."""
 
 INTERVALS = (
     "sample-id",
@@ -53,14 +50,13 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunCo
     cfg
         Slice `aam.config.slices.score`.
     inputs
-        `predictions` and `baselines` (TSV) on the same `folds` (TSV), `metadata` (Parquet), and
-        optional `stacked` (TSV like `predictions`), which is scored as a baseline of that name.
+        `predictions` and `baselines` (TSV) on the same `folds` (TSV), and `metadata` (Parquet).
     outputs
         `metrics` (JSON): the scores of the model with their bootstrap intervals, in `baselines`
-        those of each baseline, in `comparisons` the paired tests against it, in `intervals` what
-        the prediction intervals cover; of a task with several targets those of the first, and in
-        `targets` those of each. `intervals` (TSV): a prediction interval, or a set of classes,
-        for every sample.
+        those of each baseline, in `comparisons` the paired tests against it, in `stacked` the same
+        of the model and a forest together, in `intervals` what the prediction intervals cover; of a
+        task with several targets those of the first, and in `targets` those of each. `intervals`
+        (TSV): a prediction interval, or a set of classes, for every sample.
     runtime
         Not used.
 
@@ -113,14 +109,25 @@ def _report(
         logger.info("%s: %s %.4g", name, HEADLINE[kind], values[HEADLINE[kind]])
         return values
 
-    return {
-        **scores(cfg["names"]["model"], own),
-        "baselines": {name: scores(name, table) for name, table in others.items()},
-        "bootstrap": bootstrap_intervals(kind, scored, groups, seed, classes=classes),
-        "comparisons": {
-            name: compare(kind, scored, table[table["fold"] >= 0]) for name, table in others.items()
-        },
-    }
+    def entry(name: str, table: pd.DataFrame) -> dict[str, Any]:
+        rows = table[table["fold"] >= 0]
+        return {
+            **scores(name, table),
+            "bootstrap": bootstrap_intervals(kind, rows, groups, seed, classes=classes),
+            "comparisons": {
+                other: compare(kind, rows, part[part["fold"] >= 0])
+                for other, part in others.items()
+            },
+        }
+
+    model = cfg["names"]["model"]
+    report = entry(model, own)
+    report["baselines"] = {name: scores(name, table) for name, table in others.items()}
+    partner = next((name for name in PARTNERS if name in others), None)
+    if partner is not None:
+        together = entry(f"{model} with {partner}", stacked(own, others[partner]))
+        report["stacked"] = {"with": partner, **together}
+    return report
 
 
 def _content(
@@ -139,9 +146,6 @@ def _baselines(cfg: Mapping[str, Any], inputs: Files) -> dict[str, pd.DataFrame]
         str(name): part.drop(columns="baseline")
         for name, part in table.groupby("baseline", sort=False)
     }
-    if STACKED in inputs:
-        path: Path = inputs[STACKED]
-        parts[STACKED] = read_predictions(path)
     return {name: _in_order(part, cfg["classes"]) for name, part in parts.items()}
 
 

@@ -34,6 +34,7 @@ def run_score(folder: Path, inputs: dict[str, Path], **cfg) -> dict:
         "evaluation": "transductive",
         "kind": "regression",
         "classes": None,
+        "bounds": [None, None],
         "report_by": [],
         **cfg,
     }
@@ -52,19 +53,23 @@ def cross_validated(inputs: dict[str, Path], error: float) -> pd.DataFrame:
     return table.assign(predicted=observed + rng.normal(0, error, len(folds)))
 
 
-def test_a_model_is_compared_with_every_baseline_and_a_stacked_entry(tmp_path, inputs):
+def test_a_model_is_compared_with_every_baseline_and_stacked_with_a_forest(tmp_path, inputs):
     own, other = (cross_validated(inputs, error) for error in (1.0, 40.0))
-    files = {name: tmp_path / f"{name}.tsv" for name in ("predictions", "baselines", "stacked")}
+    files = {name: tmp_path / f"{name}.tsv" for name in ("predictions", "baselines")}
     write_predictions(files["predictions"], own)
-    write_predictions(files["baselines"], other.assign(baseline="median"))
-    write_predictions(files["stacked"], own.sample(frac=1, random_state=0))
+    forest = own.sample(frac=1, random_state=0).assign(baseline="random_forest")
+    forest["predicted"] = 2 * forest["observed"].astype(float) - forest["predicted"]
+    write_predictions(files["baselines"], pd.concat([other.assign(baseline="median"), forest]))
     report = run_score(tmp_path, {**inputs, **files})
     assert report["evaluation"] == "transductive"
-    assert report["baselines"].keys() == report["comparisons"].keys() == {"median", "stacked"}
+    names = {"median", "random_forest"}
+    assert report["baselines"].keys() == report["comparisons"].keys() == names
     against = report["comparisons"]["median"]
     assert against["folds_won"] == 1
     assert against["wilcoxon_samples_p"] < 0.001
-    assert report["comparisons"]["stacked"]["difference"] == pytest.approx(0, abs=1e-9)
+    assert report["comparisons"]["random_forest"]["difference"] == pytest.approx(0, abs=1e-6)
+    assert report["stacked"]["with"] == "random_forest"
+    assert report["stacked"]["mae_pooled"] == pytest.approx(0, abs=1e-6)
     low, high = report["bootstrap"]["mae_fold_mean"]
     assert low < report["mae_fold_mean"] < high
 
