@@ -50,12 +50,12 @@ class Labelled:
     def training(self, fold: int, share: float, seed: int) -> NDArray[np.bool_]:
         """Return the samples that a fold's model is trained on: of a share of the units, [L].
 
-        A smaller share is part of a larger one.
+        They are of two units at least; a smaller share is part of a larger one.
         """
         is_training = (self.fold != fold) & (self.fold != TEST)
         names = sorted({unit for unit, use in zip(self.units, is_training, strict=True) if use})
         names.sort(key=lambda name: seed_of("labels", seed, name))
-        chosen = set(names[: max(1, round(share * len(names)))])
+        chosen = set(names[: max(2, round(share * len(names)))])
         return is_training & np.array([unit in chosen for unit in self.units])
 
 

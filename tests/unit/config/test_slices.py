@@ -28,7 +28,6 @@ BASE: dict[str, Any] = {
 }
 DOWNSTREAM = {"finetune:a:age", "finetune:a:raw", "finetune:b:age", "finetune:b:raw"}
 SCORES = {"score:a:age", "score:b:age"}
-SCORES_OF_RAW = {"score:a:raw", "score:b:raw"}
 PRETRAINED = {"pretrain:a", "pretrain:b", "benchmark", "scaling"}
 
 
@@ -91,10 +90,15 @@ def merged(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]
         ({"models": {"b": {"pretraining": {"epochs": 3}}}}, {"pretrain:b"}),
         ({"pretraining": {"epochs": 3}}, PRETRAINED),
         ({"finetuning": {"epochs": 3}}, DOWNSTREAM),
-        # An encoder from scratch has seen the samples of training alone in any case.
-        ({"finetuning": {"inductive": True}}, DOWNSTREAM | SCORES),
-        ({"finetuning": {"encoder": "partial"}}, DOWNSTREAM | SCORES | SCORES_OF_RAW),
-        ({"finetuning": {"trained_layers": 1, "loss": "mae", "models": 2}}, DOWNSTREAM),
+        ({"finetuning": {"trained_layers": 1, "loss": "mse", "models": 2}}, DOWNSTREAM),
+        (
+            {"tasks": {"age": {"finetuning": {"inductive": True}}}},
+            {"finetune:a:age", "finetune:b:age", *SCORES},
+        ),
+        (
+            {"tasks": {"age": {"finetuning": {"encoder": "partial"}}}},
+            {"finetune:a:age", "finetune:b:age", *SCORES},
+        ),
         (
             {"tasks": {"age": {"kind": "classification"}}},
             {"folds:age", "baselines:age", "finetune:a:age", "finetune:b:age", *SCORES},
@@ -116,8 +120,12 @@ def merged(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]
             {"folds:age", "finetune:a:age", "finetune:b:age"},
         ),
         (
-            {"tasks": {"age": {"transform": "log", "bounds": [0, None]}}},
+            {"tasks": {"age": {"transform": "log"}}},
             {"finetune:a:age", "finetune:b:age"},
+        ),
+        (
+            {"tasks": {"age": {"bounds": [0, None]}}},
+            {"finetune:a:age", "finetune:b:age", *SCORES},
         ),
         ({"tasks": {"age": {"folds": {"k": 4}}}}, {"folds:age"}),
         ({"tasks": {"age": {"folds": {"test": 0.2}}}}, {"folds:age"}),

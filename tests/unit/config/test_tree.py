@@ -202,6 +202,21 @@ def test_a_prediction_of_newcomers_needs_a_simulated_dataset() -> None:
             "tasks.age.finetuning.loss",
             "got 'hinge'",
         ),
+        (
+            {"tasks": {"age": TASK | {"finetuning": {"start": "scratch", "encoder": "frozen"}}}},
+            "tasks.age.finetuning",
+            "got start scratch with encoder frozen",
+        ),
+        (
+            {"finetuning": {"start": "scratch", "inductive": True}},
+            "finetuning",
+            "got start scratch",
+        ),
+        (
+            {"finetuning": {"encoder": "frozen", "asv_dropout": 0.1}},
+            "finetuning",
+            "asv_dropout or count_weight with encoder frozen",
+        ),
         ({"finetuning": {"models": 0}}, "finetuning.models", "got 0"),
         ({"finetuning": {"labels": 0}}, "finetuning.labels", "got 0"),
         (

@@ -96,7 +96,7 @@ def run_score(folder: Path, inputs: dict[str, Path], **cfg) -> dict:
     write_predictions(folder / "own.tsv", own)
     names = {"dataset": "d", "model": "m", "task": "t"}
     described = {"encoder": "full", "start": "pretrained", "evaluation": "transductive"}
-    described |= {"kind": "regression", "classes": None}
+    described |= {"kind": "regression", "classes": None, "bounds": [None, None]}
     settings = {"names": names, **described, "report_by": ["study"], **cfg}
     paths = {**inputs, "predictions": folder / "own.tsv"}
     outputs = {"metrics": folder / "metrics.json", "intervals": folder / "intervals.tsv"}
@@ -204,6 +204,9 @@ def results(tmp_path: Path) -> Path:
         "naive\t8\t5\t900\t1\torder\nadvanced\t8\t100\t800\t20\torder\n"
         "advanced\t64\t200\t800\t40\tbatch\nhuge\t64\t\t\t\tbatch\n"
     )
+    for task in ("age", "site"):
+        for name in ("intervals.tsv", "importance.tsv"):
+            (root / "finetune" / "base" / task / name).touch()
     return root
 
 
@@ -278,7 +281,7 @@ def test_summary_says_what_was_learned_and_its_links_lead_somewhere(results):
     ):
         assert words in text
     links = re.findall(r"\]\(([^)]+)\)", text)
-    assert len(links) == 7
+    assert len(links) == 7 + 2 * 2
     assert all((results / link).is_file() for link in links)
 
 

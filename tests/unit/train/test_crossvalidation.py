@@ -124,6 +124,12 @@ def test_a_share_of_the_labels_is_that_of_whole_groups(new_task, feeds, tmp_path
     np.testing.assert_array_equal(again.outputs.point_NC, found[0.4].outputs.point_NC)
 
 
+def test_the_least_share_of_the_labels_is_two_samples(new_task, feeds):
+    finished = new_task(labels=0.01).run(ABOUT)
+    assert [len(feed.samples) for feed in feeds] == [2, 2, 2]
+    assert np.isfinite(finished.outputs.point_NC).all()
+
+
 @pytest.mark.parametrize("encoder", ["partial", "frozen"])
 def test_an_inductive_fold_starts_from_its_own_encoder(new_task, new_encoder, encoder, said):
     def make(fold: int):
