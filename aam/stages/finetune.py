@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from aam.model.target import QUANTILES
 from aam.nn.attention import AttentionBackend
 from aam.stages.entry import Files, RunContext
 from aam.stages.pace import pace
+from aam.stages.processes import in_processes, processes, threads_of_a_model
 from aam.train.crossvalidation import CrossValidation
 from aam.train.devices import Devices
 from aam.train.options import step_options
@@ -54,19 +56,38 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunCo
         Means of the run; checkpoints and finished models lie in its `work` folder.
     """
     assert runtime.work is not None, "fine-tuning needs a work folder"
+    validation, about = _set_up(cfg, inputs, runtime)
+    several = processes(validation.study.settings, len(validation.models()), runtime.threads)
+    if several > 1:
+        in_processes(partial(_train, cfg, inputs), validation.models(), several, runtime)
+    finished = validation.run(about)
+    study, folds = validation.study, read_folds(inputs["folds"])
+    table = prediction_table(study, finished.outputs, folds)
+    write_predictions(outputs["predictions"], table)
+    numbers = [("fold", pa.int64()), ("model", pa.int64())]
+    write_history(outputs["history"], finished.history, about["provenance"], extra=numbers)
+    _write_models(outputs["model"], finished.models, study.tokens, finished.reference_ND, table)
+    shutil.rmtree(runtime.work)
+
+
+def _set_up(
+    cfg: Mapping[str, Any], inputs: Files, runtime: RunContext
+) -> tuple[CrossValidation, dict[str, Any]]:
+    """Return the models to train, and what is written about each."""
+    assert runtime.work is not None
     settings = Finetuning.model_validate(cfg["finetuning"])
     options = step_options(Optimization.model_validate(cfg["optimization"]))
     origin = provenance(cfg, inputs)
     store, tokens = SampleStore.open(inputs["samples"]), TokenStore.open(inputs["tokens"])
-    folds = read_folds(inputs["folds"])
+    threads = threads_of_a_model(settings, runtime.threads)
     study = Study(
         store=store,
         tokens=tokens,
-        labelled=_labelled(folds, store, cfg["columns"]),
+        labelled=_labelled(read_folds(inputs["folds"]), store, cfg["columns"]),
         task=_target(cfg),
         settings=settings,
         make_encoder=_encoder_maker(cfg, settings, inputs, tokens, options.attention),
-        devices=Devices(settings.precision, runtime.threads, deterministic=options.deterministic),
+        devices=Devices(settings.precision, threads, deterministic=options.deterministic),
         options=options,
         pace=pace(runtime, "fine-tuning"),
         work=runtime.work,
@@ -78,13 +99,18 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunCo
         "settings": dict(cfg),
         "provenance": dict(origin),
     }
-    finished = CrossValidation(study, inputs.get("asvs")).run(about)
-    table = prediction_table(study, finished.outputs, folds)
-    write_predictions(outputs["predictions"], table)
-    numbers = [("fold", pa.int64()), ("model", pa.int64())]
-    write_history(outputs["history"], finished.history, origin, extra=numbers)
-    _write_models(outputs["model"], finished.models, tokens, finished.reference_ND, table)
-    shutil.rmtree(runtime.work)
+    return CrossValidation(study, inputs.get("asvs")), about
+
+
+def _train(
+    cfg: Mapping[str, Any],
+    inputs: Files,
+    models: list[tuple[int, int]],
+    runtime: RunContext,
+) -> None:
+    """Train some of the models, in a process of their own."""
+    validation, about = _set_up(cfg, inputs, runtime)
+    validation.train(models, about)
 
 
 def _labelled(folds: pd.DataFrame, store: SampleStore, columns: list[str]) -> Labelled:

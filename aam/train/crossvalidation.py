@@ -3,7 +3,7 @@
 Letters: N samples of the store, L labelled samples, C columns or classes, Q quantiles, D width.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,30 +38,48 @@ class CrossValidation:
         """Return the numbers of the folds."""
         return sorted(set(self.study.labelled.fold.tolist()) - {TEST})
 
+    def models(self) -> list[tuple[int, int]]:
+        """Return fold and number of every model."""
+        numbers = range(self.study.settings.models)
+        return [(fold, number) for fold in self.folds() for number in numbers]
+
+    def train(self, models: Sequence[tuple[int, int]], about: dict[str, Any]) -> None:
+        """Train some of the models, for a `run` that finds them finished."""
+        for member in self._members(models):
+            member.trained(self._directory(member), about)
+
     def run(self, about: dict[str, Any]) -> "Finished":
         """Train all models; one that an earlier run finished is read, not trained."""
-        sums: dict[int, list[Outputs]] = {}
+        parts: dict[int, list[Outputs]] = {}
         history: list[Record] = []
-        models: dict[str, Path] = {}
-        known: Known | None = None
+        directories: dict[str, Path] = {}
         reference_ND = None
-        for fold in self.folds():
-            if known is None or self.study.settings.inductive:
-                known = self._known(fold)
-            for number in range(self.study.settings.models):
-                name = f"fold{fold}" if number == 0 else f"fold{fold}-{number}"
-                member = Member(self.study, fold, number, name, known)
-                models[name] = self.study.work / "finished" / name
-                predictor, records = member.trained(models[name], about)
-                history += [{"fold": fold, "model": number, **record} for record in records]
-                for part in (fold, TEST):
-                    rows = np.flatnonzero(self.study.labelled.fold == part)
-                    if len(rows):
-                        sums.setdefault(part, []).append(member.outputs(predictor, rows))
-                if reference_ND is None:
-                    reference_ND = member.embeddings(predictor)
+        for member in self._members(self.models()):
+            directories[member.name] = self._directory(member)
+            predictor, records = member.trained(directories[member.name], about)
+            numbers = {"fold": member.fold, "model": member.number}
+            history += [{**numbers, **record} for record in records]
+            for part in (member.fold, TEST):
+                rows = np.flatnonzero(self.study.labelled.fold == part)
+                if len(rows):
+                    parts.setdefault(part, []).append(member.outputs(predictor, rows))
+            if reference_ND is None:
+                reference_ND = member.embeddings(predictor)
         assert reference_ND is not None, "a task has folds"
-        return Finished(self._joined(sums), history, models, reference_ND)
+        return Finished(self._joined(parts), history, directories, reference_ND)
+
+    def _members(self, models: Sequence[tuple[int, int]]) -> Iterator[Member]:
+        known, known_of = None, None
+        for fold, number in models:
+            # Of inductive folds each has an encoder of its own, else all have the same.
+            of = fold if self.study.settings.inductive else None
+            if known is None or known_of != of:
+                known, known_of = self._known(fold), of
+            name = f"fold{fold}" if number == 0 else f"fold{fold}-{number}"
+            yield Member(self.study, fold, number, name, known)
+
+    def _directory(self, member: Member) -> Path:
+        return self.study.work / "finished" / member.name
 
     def _known(self, fold: int) -> Known:
         """Embed once what the models of a fold do not change."""
