@@ -89,6 +89,10 @@ def folds(config: Config, task: str) -> Slice:
     told = [*section.condition, *filter(None, [section.transform_by])]
     return {
         "columns": section.columns,
+        "where": {
+            column: [values] if isinstance(values, str) else values
+            for column, values in section.where.items()
+        },
         "kind": section.kind,
         "classes": section.classes,
         "categories": list(dict.fromkeys(told)),

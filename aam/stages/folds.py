@@ -44,6 +44,7 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunCo
     """
     sample_ids = SampleStore.open(inputs["samples"]).sample_ids
     metadata = pd.read_parquet(inputs["metadata"]).set_index("sample_id").loc[sample_ids]
+    metadata = _chosen(metadata, cfg["where"])
     columns = cfg["columns"]
     values = observed_values(metadata, cfg["kind"], columns, cfg["classes"])
     named = cfg["folds"]["column"]
@@ -78,6 +79,22 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunCo
         np.bincount(folds[folds != TEST]).tolist(),
     )
     write_text(outputs["folds"], frame.to_csv(sep="\t", index=False, lineterminator="\n"))
+
+
+def _chosen(metadata: pd.DataFrame, where: Mapping[str, list[str]]) -> pd.DataFrame:
+    """Return the samples that have one of the wanted values in every column that is named."""
+    for column, wanted in where.items():
+        found = metadata_column(metadata, column)
+        kept = metadata[found.isin(wanted)]
+        if not len(kept):
+            raise problem(
+                f"metadata column '{column}'",
+                f"{first_names(found.dropna().unique())} in {len(metadata)} samples",
+                f"{first_names(wanted)}, as `where` of the task says",
+                "correct the values of `where`, or leave it out",
+            )
+        metadata = kept
+    return metadata
 
 
 def _named(

@@ -44,6 +44,8 @@ class Task(Section):
     column: str | Annotated[list[str], Field(min_length=1)]
     """Metadata column to predict, or several of numbers; samples without a value in each are left
     out."""
+    where: dict[str, str | list[str]] = {}
+    """Metadata columns and the values of them that a sample must have to take part."""
     kind: Literal["regression", "classification", "ordinal"]
     """regression: a number; classification: one of several classes; ordinal: one of several classes
     that have an order."""
