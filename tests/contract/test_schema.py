@@ -42,11 +42,15 @@ Yaml12.add_implicit_resolver(
 )
 
 
+def _text(path: str) -> str:
+    return (schema.REPOSITORY / path).read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.name)
 def test_configurations_that_we_ship_are_valid(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     # A file without data says what it is laid over.
     under = re.search(r"--configfile (config/\w+\.yaml) ", text)
-    base = {} if under is None else yaml.safe_load((schema.REPOSITORY / under[1]).read_text())
+    base = {} if under is None else yaml.load(_text(under[1]), Yaml12)
     load(base | yaml.safe_load(text))
     jsonschema.validate(base | yaml.load(text, Yaml12), schema.schema())

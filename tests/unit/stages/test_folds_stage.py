@@ -132,6 +132,13 @@ def test_each_study_is_a_fold_and_whole_studies_are_held_out(divide):
     assert set(made["fold"]) == {-1, 0, 1, 2, 3}
 
 
+def test_samples_that_the_task_does_not_want_take_no_part(divide):
+    wanted = {"study": ["study1", "study4"], "country": "01"}
+    made = divide(["age"], folds={"k": 2}, where=wanted)
+    expected = [IDS[i] for i in range(SAMPLES) if i % 6 in (1, 4) and i % 3 == 1]
+    assert made.index.tolist() == expected
+
+
 def test_classes_that_no_sample_has_are_reported(divide, caplog):
     divide("stage", "ordinal", classes=["egg", *STAGES], folds={"k": 2})
     assert "classes of 'stage' that no sample has: 1 (egg)" in caplog.text
@@ -175,6 +182,10 @@ def test_classes_that_no_sample_has_are_reported(divide, caplog):
                 "condition": ["contry"],
             },
             "'contry': got no such column.*mean 'country'",
+        ),
+        (
+            {"column": "age", "kind": "regression", "folds": {"k": 2}, "where": {"study": "x"}},
+            "'study': got .*study0.*in 60 samples; expected 1 .x., as `where` of the task says",
         ),
     ],
 )
