@@ -111,6 +111,28 @@ def distances_of(dataset, model):
     ]
 
 
+def alike(task):
+    """Return the first task that has the same samples, folds and baselines."""
+
+    def division(name):
+        dataset = CONFIG.tasks[name].dataset
+        return dataset, slices.folds(CONFIG, name), slices.baselines(CONFIG, name)
+
+    return next(name for name in CONFIG.tasks if division(name) == division(task))
+
+
+def folds_file(wildcards):
+    """Return the folds of a task; tasks that differ in their training share them."""
+    dataset = wildcards.dataset
+    return result("folds/{task}.tsv", dataset=dataset, task=alike(wildcards.task))
+
+
+def baselines_file(wildcards):
+    """Return the predictions of a task's baselines."""
+    path, dataset = "baselines/{task}/predictions.tsv", wildcards.dataset
+    return result(path, dataset=dataset, task=alike(wildcards.task))
+
+
 def first_model():
     """Return the model that the speed table times."""
     return next(iter(CONFIG.models))
@@ -130,7 +152,7 @@ def starting_model(wildcards):
             "pretrain/{model}/inductive/{task}",
             dataset=wildcards.dataset,
             model=wildcards.model,
-            task=wildcards.task,
+            task=alike(wildcards.task),
         )
         return {
             "model": ancient(f"{folder}/encoders"),

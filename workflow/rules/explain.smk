@@ -9,7 +9,7 @@ rule explain:
     input:
         model=ancient(result("finetune/{model}/{task}/model")),
         cross_validation=result("finetune/{model}/{task}/predictions.tsv"),
-        folds=result("folds/{task}.tsv"),
+        folds=folds_file,
         tokens=result("tokens/asvs.arrow"),
         samples=result("views/samples.arrow"),
     output:

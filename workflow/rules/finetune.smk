@@ -1,7 +1,7 @@
 """Predict a column of the metadata: folds, baselines, a fine-tuned model per fold, and scores.
 
 Inputs: `inputs/metadata.parquet`, `views/samples.arrow`, `tokens/asvs.arrow`, `pretrain/<model>/model/`,
-`unifrac/unweighted/view0.parquet` (the nearest neighbours' baseline).
+`unifrac/unweighted/view0.parquet` (the baselines on UniFrac).
 Outputs: `folds/<task>.tsv`, `baselines/<task>/`, `finetune/<model>/<task>/`: `model/`, `predictions.tsv`,
 `metrics.json`, `intervals.tsv`, `history.parquet`.
 """
@@ -62,7 +62,7 @@ rule baselines:
 rule finetune:
     input:
         unpack(starting_model),
-        folds=result("folds/{task}.tsv"),
+        folds=folds_file,
         tokens=result("tokens/asvs.arrow"),
         samples=result("views/samples.arrow"),
     output:
@@ -95,8 +95,8 @@ rule finetune:
 rule score:
     input:
         predictions=result("finetune/{model}/{task}/predictions.tsv"),
-        baselines=result("baselines/{task}/predictions.tsv"),
-        folds=result("folds/{task}.tsv"),
+        baselines=baselines_file,
+        folds=folds_file,
         metadata=result("inputs/metadata.parquet"),
     output:
         metrics=result("finetune/{model}/{task}/metrics.json"),
