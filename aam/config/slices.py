@@ -5,7 +5,7 @@ A key that is absent from a slice cannot make its stage stale.
 
 from typing import Any
 
-from aam.config.sections.training import Finetuning
+from aam.config.sections.finetuning import Finetuning
 from aam.config.tree import Config, resolved
 
 Slice = dict[str, Any]
@@ -84,7 +84,10 @@ def _architecture(config: Config, model: str) -> Slice:
 
 
 def folds(config: Config, task: str) -> Slice:
-    """Return what a task predicts, its folds, and the metadata that its model is told."""
+    """Return what a task predicts, its folds, and the metadata that its model is told.
+
+    `logarithm` asks for numbers above -1 and changes nothing else: see `division`.
+    """
     section = config.tasks[task]
     told = [*section.condition, *filter(None, [section.transform_by])]
     return {
@@ -97,6 +100,21 @@ def folds(config: Config, task: str) -> Slice:
         "classes": section.classes,
         "categories": list(dict.fromkeys(told)),
         "folds": section.folds.plain(),
+        "logarithm": section.transform.startswith("log"),
+    }
+
+
+def division(config: Config, task: str) -> Slice:
+    """Return what the content of a task's folds and baselines depends on.
+
+    Tasks that differ in their training alone have the same.
+    """
+    own = folds(config, task)
+    del own["logarithm"]
+    return {
+        "dataset": config.tasks[task].dataset,
+        "folds": own,
+        "baselines": baselines(config, task),
     }
 
 
@@ -140,6 +158,7 @@ def score(config: Config, dataset: str, model: str, task: str) -> Slice:
         "bounds": section.plain()["bounds"],
         "encoder": training.encoder,
         "start": training.start,
+        "labels": training.labels,
         "evaluation": evaluation(training),
         "report_by": section.plain()["report_by"],
     }

@@ -6,14 +6,16 @@ from typing import Any, Self, TypeVar
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
+from aam.config.losses import LOSSES
 from aam.config.messages import config_error
 from aam.config.sections.base import Override, Section
 from aam.config.sections.dataset import Dataset
 from aam.config.sections.execution import Benchmark, Optimization, Runtime
+from aam.config.sections.finetuning import Finetuning
 from aam.config.sections.model import Model
 from aam.config.sections.preparation import Augmentation, Rarefaction, Tokens, Unifrac
 from aam.config.sections.task import Prediction, Task
-from aam.config.sections.training import Finetuning, Pretraining
+from aam.config.sections.training import Pretraining
 from aam.util.errors import problem
 
 S = TypeVar("S", bound=Section)
@@ -94,8 +96,8 @@ def load(raw: Mapping[str, Any]) -> Config:
         for model in config.models:
             training = resolved(config, "pretraining", dataset=dataset, model=model)
             _require_metrics(training.distances or {}, metrics, f"model {model} on {dataset}")
-    for task in config.tasks:
-        resolved(config, "finetuning", task=task)
+    for name, task in config.tasks.items():
+        _require_fitting(name, task, resolved(config, "finetuning", task=name))
     return config
 
 
@@ -142,4 +144,28 @@ def _require_metrics(distances: Mapping[str, float], metrics: list[str], where: 
             f"'{metric}'",
             f"one of {', '.join(metrics)}",
             "add the metric to unifrac.metrics",
+        )
+
+
+def _require_fitting(name: str, task: Task, training: Finetuning) -> None:
+    """Check the keys of a task's fine-tuning that other keys of the task rule out."""
+    losses = LOSSES[task.kind]
+    if training.loss is not None and training.loss not in losses:
+        # The loss that a kind is the name of is the one that null stands for.
+        named = ", ".join(loss for loss in losses if loss != task.kind)
+        raise problem(
+            f"configuration key finetuning.loss (task {name})",
+            f"{training.loss} with kind {task.kind}",
+            f"null or one of {named}",
+            f"set tasks.{name}.finetuning.loss",
+        )
+    thins = [key for key in ("asv_dropout", "count_weight") if getattr(training, key) > 0]
+    looks_at_asvs = training.fusion == "attention" and task.condition
+    if training.encoder == "frozen" and thins and not looks_at_asvs:
+        raise problem(
+            f"configuration key finetuning.{thins[0]} (task {name})",
+            f"{getattr(training, thins[0]):g} with encoder frozen",
+            "0, unless fusion is attention and the task has a `condition`: its embeddings are "
+            "made once",
+            f"set it to 0, or tasks.{name}.finetuning.encoder to full or partial",
         )

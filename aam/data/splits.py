@@ -1,58 +1,16 @@
-"""Which samples are held out, and in which fold each sample of a task is."""
+"""Which samples of a task are held out for testing, and in which fold each of the others is."""
 
 import re
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from sklearn.model_selection import KFold, StratifiedGroupKFold, StratifiedKFold
 
-from aam.util.errors import problem
 from aam.util.seeds import seed_of
 
 _SEEDS_OF_SKLEARN = 2**32
-
-
-def held_out(sample_ids: Sequence[str], share: float, seed: int) -> NDArray[np.bool_]:
-    """Return which samples are held out: those with the smallest digests of (seed, ID).
-
-    The choice depends on the set of samples, never on their order.
-
-    Parameters
-    ----------
-    sample_ids
-        IDs of N samples.
-    share
-        Share to hold out; at least two samples stay on each side.
-    seed
-        Seed of the choice.
-
-    Returns
-    -------
-    numpy.ndarray
-        bool [N].
-
-    Raises
-    ------
-    InputError
-        If there are fewer than four samples.
-    """
-    samples = len(sample_ids)
-    if samples < 4:
-        raise problem(
-            "the feature table",
-            f"{samples} samples after rarefaction",
-            "at least 4, two to train on and two to hold out",
-            "lower rarefaction.depth or add samples",
-        )
-    size = min(max(round(share * samples), 2), samples - 2)
-    digests = [(seed_of("held_out", seed, sample), sample) for sample in sample_ids]
-    chosen = sorted(range(samples), key=digests.__getitem__)[:size]
-    mask = np.zeros(samples, dtype=np.bool_)
-    mask[chosen] = True
-    return mask
 
 
 def held_out_groups(
@@ -182,24 +140,3 @@ def assign_folds(
         folds[np.asarray(order)[test]] = fold
     assert set(folds.tolist()) == set(range(k))
     return folds
-
-
-OBSERVED = "observed:"
-"""Prefix of the columns that hold one of several targets."""
-
-CATEGORY = "category:"
-"""Prefix of the columns that hold a category of the metadata."""
-
-
-def read_folds(path: Path) -> pd.DataFrame:
-    """Read the folds of a task.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Index `sample-id`; `fold` (int, -1: held out for testing), and as text `observed`, `group`
-        (empty without groups), `observed:<column>` where there are several targets, and
-        `category:<column>` (empty where missing).
-    """
-    frame = pd.read_csv(path, sep="\t", dtype=str, na_filter=False).set_index("sample-id")
-    return frame.astype({"fold": np.int64})

@@ -1,12 +1,15 @@
 """The columns of the metadata that a task predicts, checked."""
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import pandas as pd
 
-from aam.util.errors import InputError, first_names, problem
+from aam.util.errors import first_names, problem
+
+SEPARATOR = "|"
+"""Between the classes of a set; in the name of none."""
 
 NUMBER = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 
@@ -80,7 +83,7 @@ def observed_values(
             "make a task of each column, or fill in the metadata",
         )
     for column in columns:
-        _varied(values[column], column)
+        require_varied(values[column], column)
     return values
 
 
@@ -117,7 +120,7 @@ def observed_numbers(metadata: pd.DataFrame, column: str) -> pd.Series:
             "correct the values, leave the cells empty where there is none, "
             "or set the task's kind to classification",
         )
-    return _varied(values, column)
+    return require_varied(values, column)
 
 
 def observed_classes(metadata: pd.DataFrame, column: str) -> pd.Series:
@@ -138,9 +141,11 @@ def observed_classes(metadata: pd.DataFrame, column: str) -> pd.Series:
     Raises
     ------
     InputError
-        If values are missing everywhere, or all the same.
+        If values are missing everywhere, all the same, or hold the `SEPARATOR`.
     """
-    return _varied(_given(metadata, column), column)
+    values = _given(metadata, column)
+    _require_no_separator(values, f"metadata column '{column}'")
+    return require_varied(values, column)
 
 
 def observed_levels(metadata: pd.DataFrame, column: str, classes: Sequence[str]) -> pd.Series:
@@ -163,8 +168,10 @@ def observed_levels(metadata: pd.DataFrame, column: str, classes: Sequence[str])
     Raises
     ------
     InputError
-        If values are missing everywhere, all the same, or none of the classes.
+        If values are missing everywhere, all the same, none of the classes, or if classes hold
+        the `SEPARATOR`.
     """
+    _require_no_separator(classes, f"classes of '{column}'")
     values = observed_classes(metadata, column)
     others = sorted(set(values) - set(classes))
     if others:
@@ -190,19 +197,52 @@ def _given(metadata: pd.DataFrame, column: str) -> pd.Series:
     return given
 
 
-def _varied(values: pd.Series, column: str) -> pd.Series:
+def require_varied(values: pd.Series, column: str, which: str = "that have one") -> pd.Series:
+    """Return the values of a target, of `which` samples, unless they are all the same.
+
+    Raises
+    ------
+    InputError
+        If there is nothing to predict.
+    """
     if values.nunique() < 2:
-        raise _constant(values, column)
+        raise problem(
+            f"metadata column '{column}'",
+            f"the one value '{values.iloc[0]}' in all {len(values)} samples {which}",
+            "at least two different values",
+            "choose a column that varies: there is nothing to predict in this one",
+        )
     return values
 
 
-def _constant(values: pd.Series, column: str) -> InputError:
-    return problem(
-        f"metadata column '{column}'",
-        f"the one value '{values.iloc[0]}' in all {len(values)} samples that have one",
-        "at least two different values",
-        "choose a column that varies: there is nothing to predict in this one",
-    )
+def require_logarithms(values: pd.DataFrame) -> None:
+    """Check that log(1 + x) exists for all values of numeric targets [L, C].
+
+    Raises
+    ------
+    InputError
+        If a value is -1 or less.
+    """
+    for column in values:
+        bad = values[column][values[column] <= -1]
+        if len(bad):
+            raise problem(
+                f"metadata column '{column}'",
+                f"{_examples(bad)} of {len(values)} values that are not above -1",
+                "numbers above -1: a task's transform takes log(1 + x) of them",
+                "choose another transform for the task, or empty these cells",
+            )
+
+
+def _require_no_separator(names: Iterable[str], where: str) -> None:
+    bad = sorted({name for name in names if SEPARATOR in name})
+    if bad:
+        raise problem(
+            where,
+            f"classes with a '{SEPARATOR}': {first_names(map(repr, bad))}",
+            f"names without it: '{SEPARATOR}' stands between the classes of a set",
+            "rename these classes in the metadata",
+        )
 
 
 def _examples(bad: pd.Series) -> str:

@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax, softmax
 
+from aam.data.targets import SEPARATOR
 from aam.evaluate.metrics import class_codes
 from aam.evaluate.predictions import PROBABILITY, QUANTILE, TARGET, by_target, class_names
 
@@ -27,11 +28,8 @@ logger = logging.getLogger(__name__)
 LEVEL = 0.9
 """Share of the samples that an interval is to cover."""
 
-SEPARATOR = "|"
-"""Between the classes of a set."""
-
-LEAST_PROBABILITY = 1e-6
-"""Files hold six digits: a probability of 0 may be up to this."""
+LEAST_PROBABILITY = 1e-12
+"""What a probability of 0 counts as where its logarithm is taken."""
 
 TEMPERATURES = (0.05, 20.0)
 

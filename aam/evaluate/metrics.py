@@ -171,7 +171,7 @@ def probability_metrics(
 ) -> Scores:
     """Return `brier` and `ece` of the probabilities [N, C] of `classes`."""
     shares_NC = np.asarray(probabilities, dtype=np.float64)
-    # Files hold six digits: the sum of a row may miss 1 by more than the library lets pass.
+    # Files hold nine digits: the sum of a row may miss 1 by more than the library lets pass.
     normal_NC = shares_NC / shares_NC.sum(axis=1, keepdims=True)
     codes = class_codes(observed, classes)
     bins = reliability(observed, shares_NC, classes)

@@ -61,8 +61,8 @@ def accuracy_page(reports: Sequence[Mapping[str, Any]]) -> str:
     table, each = accuracy_table(reports), of_each_target(reports)
     parts = [
         "# Accuracy",
-        "Cross-validated: every sample is predicted by a model that never saw it, and all rows of "
-        "a task share its folds and its rarefied table. The best row comes first. In "
+        "Cross-validated: every sample is predicted by a model that never saw its label, and all "
+        "rows of a task share its folds and its rarefied table. The best row comes first. In "
         "brackets: 95 % of the values that other draws of samples would give.",
     ]
     for task, rows in table.groupby("task", sort=False):
@@ -188,9 +188,12 @@ def _task_sentence(report: Mapping[str, Any]) -> str:
     verdict = "better than" if sign * (other - value) > 0 else "not better than"
     spread = report.get("mae_fold_sd")
     shown = score(value) + (f" ± {score(spread)}" if kind == "regression" and spread else "")
+    share = report["labels"]
+    few = f" Trained on {100 * share:g} % of the labels; the baselines on all." if share < 1 else ""
     return (
         f"**{report['model']}**: {SCORES[name]} {shown}, {verdict} the best baseline, "
-        f"{row_label(baseline, 'baseline')} ({score(other)}). {EVALUATION[report['evaluation']]}"
+        f"{row_label(baseline, 'baseline')} ({score(other)}).{few} "
+        f"{EVALUATION[report['evaluation']]}"
     )
 
 

@@ -49,6 +49,11 @@ def save_model(directory: Path, model: nn.Module, config: Mapping[str, Any]) -> 
         write_json(partial / CONFIG, config)
 
 
+def is_whole(directory: Path) -> bool:
+    """Whether a model directory has both of its files: one that is being deleted may lack one."""
+    return (directory / CONFIG).is_file() and (directory / WEIGHTS).is_file()
+
+
 def load_config(directory: Path) -> dict[str, Any]:
     """Read the configuration of a model directory.
 

@@ -10,96 +10,18 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, ndtri, softmax
+from scipy.special import expit, softmax
 
+from aam.config.losses import LOSSES
+from aam.model.scale import Scale
 from aam.util.errors import first_names, problem
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 """Levels that the quantile loss predicts; the point prediction is the median."""
 MEDIAN = QUANTILES.index(0.5)
-LOSSES = {
-    "regression": ("mae", "huber", "mse", "quantile", "asymmetric"),
-    "classification": ("cross_entropy",),
-    "ordinal": ("ordinal", "cross_entropy"),
-}
-"""Losses of each kind, the default first."""
-KNOTS = 1000
-"""Most values that a quantile transform keeps."""
-LEAST_SPREAD = 1e-9
-LARGEST_LOG = 700.0
-"""Beyond it the exponential is no finite number."""
 
 Rows = Sequence[Sequence[str]] | NDArray[np.object_]
 """Values as the metadata have them, [N, C]."""
-
-
-@dataclass(frozen=True)
-class Scale:
-    """An invertible change of a number, fitted on training samples.
-
-    Attributes
-    ----------
-    transform
-        - ``none``, ``minmax``, ``zscore``: (x - center) / spread
-        - ``log``, ``log_zscore``: the same of log(1 + x)
-        - ``quantile``: the normal deviate of the rank
-    center, spread
-        See above.
-    knots, scores
-        Of ``quantile``: some of the training numbers, ascending, and the normal deviate of each;
-        between them both ways are linear.
-    """
-
-    transform: str
-    center: float = 0.0
-    spread: float = 1.0
-    knots: tuple[float, ...] = ()
-    scores: tuple[float, ...] = ()
-
-    @classmethod
-    def fit(cls, transform: str, number_L: NDArray[np.float64]) -> "Scale":
-        """Learn a scale from numbers [L]; of ``log`` and ``log_zscore`` all are above -1."""
-        if transform == "quantile":
-            return cls._of_ranks(number_L)
-        value_L = np.log1p(number_L) if transform.startswith("log") else number_L
-        if transform == "minmax":
-            center, spread = value_L.min(), np.ptp(value_L)
-        elif transform in ("zscore", "log_zscore"):
-            center, spread = value_L.mean(), value_L.std()
-        else:
-            center, spread = 0.0, 1.0
-        return cls(transform, float(center), max(float(spread), LEAST_SPREAD))
-
-    @classmethod
-    def _of_ranks(cls, number_L: NDArray[np.float64]) -> "Scale":
-        ordered_L = np.sort(number_L)
-        chosen = np.linspace(0, len(ordered_L) - 1, min(len(ordered_L), KNOTS)).round()
-        knots = np.unique(ordered_L[chosen.astype(np.int64)])
-        # Equal numbers share the middle of their ranks.
-        below, upto = (np.searchsorted(ordered_L, knots, side) for side in ("left", "right"))
-        scores = ndtri((below + upto) / (2 * len(ordered_L)))
-        return cls("quantile", knots=tuple(knots.tolist()), scores=tuple(scores.tolist()))
-
-    @property
-    def is_constant(self) -> bool:
-        """Whether the numbers that it was fitted on are all the same."""
-        return len(self.knots) == 1 or self.spread <= LEAST_SPREAD
-
-    def forward(self, number: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return what a model is trained on, in the shape of `number`."""
-        if self.knots:
-            return np.interp(number, self.knots, self.scores)
-        value = np.log1p(number) if self.transform.startswith("log") else number
-        return (value - self.center) / self.spread
-
-    def back(self, value: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return numbers in the column's unit; of ``quantile`` inside of the training range."""
-        if self.knots:
-            return np.interp(value, self.scores, self.knots)
-        value = value * self.spread + self.center
-        if self.transform.startswith("log"):
-            return np.expm1(np.minimum(value, LARGEST_LOG))
-        return value
 
 
 @dataclass(frozen=True)

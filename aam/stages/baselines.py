@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from aam.data.folds import OBSERVED, read_folds
 from aam.data.samples import SampleStore
-from aam.data.splits import OBSERVED, read_folds
 from aam.evaluate.baselines.problem import Problem
 from aam.evaluate.baselines.registry import predict_baselines
 from aam.evaluate.predictions import write_predictions

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from aam.data.folds import CATEGORY, read_folds
 from aam.data.samples import SampleStore
-from aam.data.splits import CATEGORY, read_folds
 from aam.data.tokens import TokenStore
 from aam.data.vocabulary import untokenize
 from aam.evaluate.importance import Importance, write_importance

@@ -1,6 +1,7 @@
 """Fine-tuning: a task's folds, each predicted by a model that never saw its labels."""
 
 import shutil
+import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -13,9 +14,9 @@ import torch
 
 from aam.config.digest import code_digest
 from aam.config.sections.execution import Optimization
-from aam.config.sections.training import Finetuning
+from aam.config.sections.finetuning import Finetuning
+from aam.data.folds import CATEGORY, OBSERVED, read_folds
 from aam.data.samples import SampleStore
-from aam.data.splits import CATEGORY, OBSERVED, read_folds
 from aam.data.tokens import TokenStore
 from aam.data.vocabulary import untokenize
 from aam.evaluate.predictions import PROBABILITY, QUANTILE, TARGET, write_predictions
@@ -25,7 +26,7 @@ from aam.model.store import CROSS_VALIDATION, REFERENCE, SEEN_ASVS, load_config,
 from aam.model.target import QUANTILES
 from aam.nn.attention import AttentionBackend
 from aam.stages.entry import Files, RunContext
-from aam.stages.pace import pace
+from aam.stages.pace import left, pace
 from aam.stages.processes import in_processes, processes, threads_of_a_model
 from aam.train.crossvalidation import CrossValidation
 from aam.train.devices import Devices
@@ -34,8 +35,8 @@ from aam.train.outputs import Outputs
 from aam.train.records import write_history
 from aam.train.reference import write_reference
 from aam.train.study import Labelled, Study, TargetColumns
-from aam.util.atomic import atomic_path, write_text
-from aam.util.provenance import provenance, settings_digest
+from aam.util.atomic import atomic_path, write_json, write_text
+from aam.util.provenance import file_digest, provenance, settings_digest
 from aam.util.seeds import seed_of
 
 
@@ -51,15 +52,18 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunCo
         or a directory of one per fold where the evaluation is inductive; `asvs`, the ASV embeddings
         of pretraining, where the ASV level is not trained.
     outputs
-        `model` (a directory with the models of all folds), `predictions`, `history`.
+        `model` (a directory with the models of all folds), `predictions`, `history`; `digests`, a
+        JSON of what identifies the content of `model`.
     runtime
         Means of the run; checkpoints and finished models lie in its `work` folder.
     """
     assert runtime.work is not None, "fine-tuning needs a work folder"
+    started = time.monotonic()
     validation, about = _set_up(cfg, inputs, runtime)
     several = processes(validation.study.settings, len(validation.models()), runtime.threads)
     if several > 1:
-        in_processes(partial(_train, cfg, inputs), validation.models(), several, runtime)
+        rest = left(runtime, started)
+        in_processes(partial(_train, cfg, inputs), validation.models(), several, rest)
     finished = validation.run(about)
     study, folds = validation.study, read_folds(inputs["folds"])
     table = prediction_table(study, finished.outputs, folds)
@@ -67,7 +71,8 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunCo
     numbers = [("fold", pa.int64()), ("model", pa.int64())]
     write_history(outputs["history"], finished.history, about["provenance"], extra=numbers)
     _write_models(outputs["model"], finished.models, study.tokens, finished.reference_ND, table)
-    shutil.rmtree(runtime.work)
+    write_json(outputs["digests"], _digests(outputs["model"], finished.digests, about))
+    shutil.rmtree(runtime.work, ignore_errors=True)
 
 
 def _set_up(
@@ -75,11 +80,13 @@ def _set_up(
 ) -> tuple[CrossValidation, dict[str, Any]]:
     """Return the models to train, and what is written about each."""
     assert runtime.work is not None
+    # First of all: digests of large inputs take a part of the time limit.
+    own_pace = pace(runtime, "fine-tuning")
     settings = Finetuning.model_validate(cfg["finetuning"])
     options = step_options(Optimization.model_validate(cfg["optimization"]))
     origin = provenance(cfg, inputs)
     store, tokens = SampleStore.open(inputs["samples"]), TokenStore.open(inputs["tokens"])
-    threads = threads_of_a_model(settings, runtime.threads)
+    threads = threads_of_a_model(runtime.threads)
     study = Study(
         store=store,
         tokens=tokens,
@@ -89,7 +96,7 @@ def _set_up(
         make_encoder=_encoder_maker(cfg, settings, inputs, tokens, options.attention),
         devices=Devices(settings.precision, threads, deterministic=options.deterministic),
         options=options,
-        pace=pace(runtime, "fine-tuning"),
+        pace=own_pace,
         work=runtime.work,
         fingerprint=settings_digest({**origin, "code": code_digest(__name__)}),
     )
@@ -170,14 +177,22 @@ def _encoder_maker(
     inputs: Files,
     tokens: TokenStore,
     backend: AttentionBackend,
-) -> Callable[[int], Encoder]:
-    """Return what makes a new encoder for a fold: pretrained weights, or weights of the seed."""
+) -> Callable[[int, int], Encoder]:
+    """Return what makes a new encoder for a fold and a model's number in it.
+
+    It has the pretrained weights, or weights of the seed and the number.
+    """
     if settings.start == "scratch":
         shape = architecture(cfg["model"], tokens.tokens.shape[1])
-        seed = seed_of("scratch", settings.seed)
-        return lambda fold: build_encoder(shape, seed=seed, backend=backend)
 
-    def pretrained(fold: int) -> Encoder:
+        def from_scratch(fold: int, number: int) -> Encoder:
+            further = (number,) if number else ()
+            seed = seed_of("scratch", settings.seed, *further)
+            return build_encoder(shape, seed=seed, backend=backend)
+
+        return from_scratch
+
+    def pretrained(fold: int, number: int) -> Encoder:
         directory: Path = inputs["model"] / f"fold{fold}" if settings.inductive else inputs["model"]
         plain = dict(load_config(directory)["architecture"])
         shape = architecture(plain, plain.pop("max_length_bp"))
@@ -204,3 +219,15 @@ def _write_models(
         write_text(partial / SEEN_ASVS, "".join(f"{sequence}\n" for sequence in sorted(sequences)))
         write_reference(partial / REFERENCE, reference_ND.numpy())
         write_predictions(partial / CROSS_VALIDATION, predictions)
+
+
+def _digests(
+    directory: Path, models: Mapping[str, str], about: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return what stands for the model directory: no fact that leaves predictions as they are."""
+    shared = (SEEN_ASVS, REFERENCE, CROSS_VALIDATION)
+    return {
+        "models": dict(models),
+        "files": {name: file_digest(directory / name) for name in shared},
+        "settings": about["provenance"]["aam.settings"],
+    }

@@ -8,21 +8,30 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from aam.data.folds import CATEGORY, OBSERVED, TEST
 from aam.data.samples import SampleStore
-from aam.data.splits import CATEGORY, OBSERVED, assign_folds, folds_of_labels, held_out_groups
-from aam.data.targets import metadata_column, observed_values
+from aam.data.splits import assign_folds, folds_of_labels, held_out_groups
+from aam.data.targets import (
+    metadata_column,
+    observed_values,
+    require_logarithms,
+    require_varied,
+)
 from aam.stages.entry import Files, RunContext
 from aam.util.atomic import write_text
 from aam.util.errors import first_names, problem
 
 logger = logging.getLogger(__name__)
 
-TEST = -1
-"""Fold of the samples that are held out for testing."""
+LEAST_TRAINING = 2
+"""Samples that a fold must leave to train on."""
 
 
 def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunContext) -> None:
     """Write the fold, the observed values, the group and the categories of every labelled sample.
+
+    The members of a fold are all samples of its groups, or of its value of `folds.column`, with a
+    target or without: what an encoder that is to know nothing of the fold must not see.
 
     Parameters
     ----------
@@ -32,7 +41,7 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunCo
         `metadata` (Parquet) and `samples` (Arrow: the samples that rarefaction keeps).
     outputs
         `folds` (TSV: `sample-id`, `fold`, `observed`, `group`, for several targets
-        `observed:<column>`, and `category:<column>`).
+        `observed:<column>`, and `category:<column>`), and `members` (TSV: `sample-id`, `fold`).
     runtime
         Not used.
 
@@ -43,10 +52,12 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunCo
         way out.
     """
     sample_ids = SampleStore.open(inputs["samples"]).sample_ids
-    metadata = pd.read_parquet(inputs["metadata"]).set_index("sample_id").loc[sample_ids]
-    metadata = _chosen(metadata, cfg["where"])
+    stored = pd.read_parquet(inputs["metadata"]).set_index("sample_id").loc[sample_ids]
+    metadata = _chosen(stored, cfg["where"])
     columns = cfg["columns"]
     values = observed_values(metadata, cfg["kind"], columns, cfg["classes"])
+    if cfg["logarithm"]:
+        require_logarithms(values)
     named = cfg["folds"]["column"]
     groups = None
     if named is not None:
@@ -54,8 +65,31 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunCo
     else:
         groups = _groups(metadata, values, cfg["folds"])
         folds = _drawn(values, groups, cfg)
+    _require_training(folds, named or cfg["folds"]["groups"] or columns[0])
     if cfg["kind"] != "regression":
         _warn_of_classes(values[columns[0]], folds, cfg)
+    frame = _table(metadata, values, folds, groups, cfg)
+    logger.info(
+        "%d of %d samples: %d to test, the others in folds of %s",
+        len(frame),
+        len(sample_ids),
+        (folds == TEST).sum(),
+        np.bincount(folds[folds != TEST]).tolist(),
+    )
+    members = _members(stored, frame, named or cfg["folds"]["groups"])
+    for path, table in ((outputs["folds"], frame), (outputs["members"], members)):
+        write_text(path, table.to_csv(sep="\t", index=False, lineterminator="\n"))
+
+
+def _table(
+    metadata: pd.DataFrame,
+    values: pd.DataFrame,
+    folds: NDArray[np.int64],
+    groups: list[str] | None,
+    cfg: Mapping[str, Any],
+) -> pd.DataFrame:
+    """Return what is written of the labelled samples."""
+    columns = cfg["columns"]
     # repr keeps every bit of a number; classes are text as they are.
     text = values.map(lambda value: repr(float(value))) if cfg["kind"] == "regression" else values
     frame = pd.DataFrame(
@@ -71,14 +105,34 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunCo
     for column in cfg["categories"]:
         told = metadata_column(metadata, column).loc[values.index]
         frame[CATEGORY + column] = told.where(told.notna(), "").tolist()
-    logger.info(
-        "%d of %d samples: %d to test, the others in folds of %s",
-        len(frame),
-        len(sample_ids),
-        (folds == TEST).sum(),
-        np.bincount(folds[folds != TEST]).tolist(),
-    )
-    write_text(outputs["folds"], frame.to_csv(sep="\t", index=False, lineterminator="\n"))
+    return frame
+
+
+def _members(stored: pd.DataFrame, frame: pd.DataFrame, column: str | None) -> pd.DataFrame:
+    """Return the fold of every stored sample that shares its value of a column with a fold."""
+    fold = frame.set_index("sample-id")["fold"]
+    if column is not None:
+        shared = metadata_column(stored, column)
+        # A value lies in one fold, so that any of its samples tells which.
+        of_value = dict(zip(shared.loc[fold.index], fold, strict=True))
+        fold = shared[shared.isin(list(of_value))].map(of_value)
+    names = [name for name in stored.index if name in fold.index]
+    return pd.DataFrame({"sample-id": names, "fold": fold.loc[names].astype(np.int64).tolist()})
+
+
+def _require_training(folds: NDArray[np.int64], column: str) -> None:
+    """Check that beside every fold there are samples to train on."""
+    in_folds = folds[folds != TEST]
+    sizes = np.bincount(in_folds)
+    left = len(in_folds) - sizes
+    if left.min() < LEAST_TRAINING:
+        raise problem(
+            f"metadata column '{column}'",
+            f"a fold of {sizes.max()} of {len(in_folds)} samples, which leaves {left.min()} to "
+            "train on",
+            f"at least {LEAST_TRAINING} samples outside of every fold",
+            "choose folds that divide the samples more evenly, or fill in the metadata",
+        )
 
 
 def _chosen(metadata: pd.DataFrame, where: Mapping[str, list[str]]) -> pd.DataFrame:
@@ -128,7 +182,10 @@ def _named(
         )
     folds = np.full(len(labels), TEST, dtype=np.int64)
     folds[~is_test] = folds_of_labels(rest.tolist())
-    return values.loc[labels.index], folds
+    values = values.loc[labels.index]
+    for target in values:
+        require_varied(values[target], str(target), f"that have a value of '{column}'")
+    return values, folds
 
 
 def _groups(

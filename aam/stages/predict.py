@@ -21,7 +21,7 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunCo
     inputs
         `table`, optional `sequences`, optional `metadata` with the categories that conditioned
         models are told, `model`, the directory that fine-tuning wrote, and optional `asvs`, the
-        ASV embeddings that pretraining wrote, for models with a frozen encoder.
+        ASV embeddings that pretraining wrote, for models with a frozen or partial encoder.
     outputs
         `predictions`: TSV that QIIME 2 reads as sample metadata.
     runtime

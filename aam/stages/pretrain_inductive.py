@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from aam.config.digest import code_digest
-from aam.data.splits import read_folds
-from aam.model.store import CONFIG, load_config
+from aam.data.folds import TEST, read_members
+from aam.model.store import is_whole, load_config
 from aam.stages.entry import Files, RunContext
 from aam.stages.pretrain import devices_of, save, scores, train
 from aam.train.checkpoint import Checkpoints
@@ -22,8 +22,6 @@ from aam.util.atomic import atomic_path, read_json, write_json
 from aam.util.provenance import provenance, settings_digest
 
 logger = logging.getLogger(__name__)
-TEST = -1
-"""Fold of the held-out test samples, which no encoder sees either."""
 
 
 def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunContext) -> None:
@@ -34,7 +32,8 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunCo
     cfg
         Slice `aam.config.slices.pretrain`.
     inputs
-        As `aam.stages.pretrain.run`, and `folds`.
+        As `aam.stages.pretrain.run`, and `members` (of `aam.stages.folds`): an encoder sees no
+        member of its fold, labelled or not, and none of the test set.
     outputs
         `encoders`, a directory with a model `fold<k>` each; `digests`, a JSON of what identifies
         their weights; `metrics`, a JSON of their scores.
@@ -45,12 +44,12 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunCo
     t_start = time.monotonic()
     origin = provenance(cfg, inputs)
     fingerprint = settings_digest({**origin, "code": code_digest(__name__)})
-    folds = read_folds(inputs["folds"])
+    members = read_members(inputs["members"])
     metrics, digests = {}, {}
-    numbers = [int(fold) for fold in np.unique(folds["fold"]) if fold != TEST]
+    numbers = [int(fold) for fold in np.unique(members) if fold != TEST]
     for fold in numbers:
         name = f"fold{fold}"
-        unseen = set(folds.index[folds["fold"].isin([fold, TEST])])
+        unseen = set(members.index[members.isin([fold, TEST])])
         directory = runtime.work / "finished" / name
         left = _left(runtime, name, time.monotonic() - t_start)
         facts = _pretrained(cfg, inputs, unseen, directory, f"{fingerprint}-{name}", left, origin)
@@ -62,7 +61,7 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunCo
             shutil.copytree(source, partial / f"fold{fold}")
     write_json(outputs["digests"], digests)
     write_json(outputs["metrics"], {"folds": metrics, "provenance": dict(origin)})
-    shutil.rmtree(runtime.work)
+    shutil.rmtree(runtime.work, ignore_errors=True)
 
 
 def _left(runtime: RunContext, name: str, elapsed_s: float) -> RunContext:
@@ -83,7 +82,7 @@ def _pretrained(
 ) -> dict[str, Any]:
     """Return the scores and the digest of a fold's encoder, trained unless it was before."""
     facts = directory.with_suffix(".json")
-    if (directory / CONFIG).is_file() and facts.is_file():
+    if is_whole(directory) and facts.is_file():
         known: dict[str, Any] = read_json(facts)
         if known["fingerprint"] == fingerprint and load_config(directory)["kind"] == "pretrained":
             logger.info("%s was finished before", directory.name)
@@ -98,6 +97,8 @@ def _pretrained(
         "scores": scores(prepared, progress, devices),
         "digest": module_digest(prepared.model.encoder),
     }
+    # Facts of an earlier run must not stand beside the model of this one.
+    facts.unlink(missing_ok=True)
     save(directory, prepared.model, cfg, origin)
     write_json(facts, known)
     checkpoints.clear()

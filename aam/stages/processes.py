@@ -4,6 +4,8 @@ A model of this size gains little from a second core, and its result may depend 
 the last bits; so a model has one core, however many were granted.
 """
 
+import logging
+import math
 import multiprocessing
 import os
 import threading
@@ -14,23 +16,28 @@ from dataclasses import replace
 
 import torch
 
-from aam.config.sections.training import Finetuning
+from aam.config.sections.finetuning import Finetuning
 from aam.stages.entry import RunContext
+from aam.stages.pace import left
+from aam.train.memory import budget_mb
 from aam.util import log
+from aam.util.errors import InputError
+
+logger = logging.getLogger(__name__)
 
 SECONDS_BETWEEN_LOOKS = 1.0
 Models = list[tuple[int, int]]
 """Fold and number of each."""
 
 
-def threads_of_a_model(settings: Finetuning, threads: int) -> int:
-    """Return the threads that one model is trained in, of those granted."""
-    return threads if torch.cuda.is_available() or settings.encoder == "frozen" else 1
+def threads_of_a_model(threads: int) -> int:
+    """Return the threads that one model is trained in, of those granted: on a CPU one."""
+    return threads if torch.cuda.is_available() else 1
 
 
 def processes(settings: Finetuning, models: int, threads: int) -> int:
     """Return how many processes train at a time: an accelerator, and heads alone, take one."""
-    if threads_of_a_model(settings, threads) == threads:
+    if torch.cuda.is_available() or settings.encoder == "frozen":
         return 1
     return min(models, threads)
 
@@ -38,7 +45,7 @@ def processes(settings: Finetuning, models: int, threads: int) -> int:
 def in_processes(
     train: Callable[[Models, RunContext], None], models: Models, number: int, runtime: RunContext
 ) -> None:
-    """Train models in `number` processes, in turns.
+    """Train models in `number` processes, in turns; one that fails leaves the others at work.
 
     Parameters
     ----------
@@ -49,7 +56,7 @@ def in_processes(
     number
         Of processes.
     runtime
-        Means of the run; a memory limit is divided.
+        Means of the run; the memory is divided, its limit or, without one, what is free.
 
     Raises
     ------
@@ -57,8 +64,7 @@ def in_processes(
         As `train` raises it, of the first process that did.
     """
     started = time.monotonic()
-    memory = None if runtime.max_memory_gb is None else runtime.max_memory_gb / number
-    share = replace(runtime, threads=1, max_memory_gb=memory)
+    share = replace(runtime, threads=1, max_memory_gb=_memory_gb(runtime, number))
     turns = [models[first::number] for first in range(number)]
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(number, mp_context=spawn) as pool:
@@ -74,9 +80,26 @@ def _process(
     # Bars of several processes would overwrite each other.
     os.environ["TTY_COMPATIBLE"] = "0"
     log.start(None if runtime.notes is None else runtime.notes.with_suffix(".log"))
-    limit_s = runtime.time_limit_s
-    left = None if limit_s is None else limit_s - (time.monotonic() - started)
-    train(models, replace(runtime, time_limit_s=left))
+    try:
+        train(models, left(runtime, started))
+    except InputError as error:
+        logger.error("%s", error)
+        raise
+    except Exception:
+        logger.exception("stopped by an error; the other processes go on")
+        raise
+
+
+def _memory_gb(runtime: RunContext, number: int) -> float:
+    """Return the memory of each process, in GB of 2^30 bytes.
+
+    A share of what is free is rounded down, to whole GB or to a half, a quarter, … of one: pieces
+    of batches are chosen anew where the limit is another than that of an interrupted run.
+    """
+    if runtime.max_memory_gb is not None:
+        return runtime.max_memory_gb / number
+    share_gb = budget_mb(None, torch.device("cpu")) / 1024 / number
+    return math.floor(share_gb) if share_gb >= 1 else 2.0 ** math.floor(math.log2(share_gb))
 
 
 def _end_with(parent: int) -> None:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pandas as pd
 
+from aam.data.folds import read_folds
 from aam.data.metadata import read_metadata
-from aam.data.splits import read_folds
 from aam.data.targets import metadata_column
 from aam.evaluate.bootstrap import bootstrap_intervals
 from aam.evaluate.comparison import compare
@@ -41,6 +41,9 @@ INTERVALS = (
 )
 """Columns of the table of intervals, as far as the kind of target has them."""
 
+DESCRIBED = ("kind", "bounds", "encoder", "start", "labels", "evaluation")
+"""Settings that are told beside the scores."""
+
 
 def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunContext) -> None:
     """Score one model on one task.
@@ -54,8 +57,9 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunCo
     outputs
         `metrics` (JSON): the scores of the model with their bootstrap intervals, in `baselines`
         those of each baseline, in `comparisons` the paired tests against it, in `stacked` the same
-        of the model and a forest together, in `intervals` what the prediction intervals cover; of a
-        task with several targets those of the first, and in `targets` those of each. `intervals`
+        of the model and a forest together, where both learned from all labels, in `intervals` what
+        the prediction intervals cover; of a task with several targets those of the first, and in
+        `targets` those of each. `intervals`
         (TSV): a prediction interval, or a set of classes, for every sample.
     runtime
         Not used.
@@ -124,7 +128,8 @@ def _report(
     report = entry(model, own)
     report["baselines"] = {name: scores(name, table) for name, table in others.items()}
     partner = next((name for name in PARTNERS if name in others), None)
-    if partner is not None:
+    # A forest that knows all labels would hide what the model does with few.
+    if partner is not None and cfg["labels"] == 1:
         together = entry(f"{model} with {partner}", stacked(own, others[partner]))
         report["stacked"] = {"with": partner, **together}
     return report
@@ -134,7 +139,7 @@ def _content(
     cfg: Mapping[str, Any], inputs: Files, reports: Mapping[str, dict[str, Any]]
 ) -> dict[str, Any]:
     described = {key: cfg["names"][key] for key in ("model", "task")}
-    described |= {key: cfg[key] for key in ("kind", "encoder", "start", "evaluation")}
+    described |= {key: cfg[key] for key in DESCRIBED}
     first = next(iter(reports.values()))
     several = {"targets": dict(reports)} if "" not in reports else {}
     return {**first, **described, **several, "provenance": provenance(cfg, inputs)}

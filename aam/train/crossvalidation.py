@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from aam.train.embeddings import embed_asvs_cached
+from aam.train.embeddings import embed_asvs_cached, module_digest
 from aam.train.inference import embed_samples
 from aam.train.member import Known, Member
 from aam.train.outputs import Outputs
@@ -53,10 +53,12 @@ class CrossValidation:
         parts: dict[int, list[Outputs]] = {}
         history: list[Record] = []
         directories: dict[str, Path] = {}
+        digests: dict[str, str] = {}
         reference_ND = None
         for member in self._members(self.models()):
             directories[member.name] = self._directory(member)
             predictor, records = member.trained(directories[member.name], about)
+            digests[member.name] = module_digest(predictor)
             numbers = {"fold": member.fold, "model": member.number}
             history += [{**numbers, **record} for record in records]
             for part in (member.fold, TEST):
@@ -66,7 +68,7 @@ class CrossValidation:
             if reference_ND is None:
                 reference_ND = member.embeddings(predictor)
         assert reference_ND is not None, "a task has folds"
-        return Finished(self._joined(parts), history, directories, reference_ND)
+        return Finished(self._joined(parts), history, directories, digests, reference_ND)
 
     def _members(self, models: Sequence[tuple[int, int]]) -> Iterator[Member]:
         known, known_of = None, None
@@ -85,7 +87,8 @@ class CrossValidation:
         """Embed once what the models of a fold do not change."""
         if self.study.settings.encoder == "full":
             return Known()
-        encoder, devices = self.study.make_encoder(fold), self.study.devices.exact()
+        # Weights that are kept are pretrained ones, which the models of a fold have in common.
+        encoder, devices = self.study.make_encoder(fold, 0), self.study.devices.exact()
         asv_UD = embed_asvs_cached(encoder, self.study.tokens, devices, self.asvs)
         if self.study.settings.encoder == "partial":
             return Known(asv_UD)
@@ -125,6 +128,8 @@ class Finished:
         The training curves.
     models
         Directory of each model by its name.
+    digests
+        What identifies the weights of each.
     reference_ND
         Embeddings of the training samples by the first model, of view 0.
     """
@@ -132,4 +137,5 @@ class Finished:
     outputs: Outputs
     history: list[Record]
     models: dict[str, Path]
+    digests: dict[str, str]
     reference_ND: torch.Tensor

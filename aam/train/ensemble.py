@@ -22,7 +22,7 @@ from aam.model.predictor import Predictor
 from aam.model.store import REFERENCE
 from aam.model.target import QUANTILES, Target
 from aam.train.devices import Devices
-from aam.train.embeddings import embed_asvs_cached, module_digest
+from aam.train.embeddings import embed_asvs_cached, encoder_digest, module_digest
 from aam.train.inference import embed_samples
 from aam.train.members import load_members, seen_asvs
 from aam.train.outputs import Outputs, decoded, raw_outputs
@@ -117,7 +117,7 @@ class Ensemble:
         threads
             Cores granted.
         asvs
-            File of ASV embeddings that a frozen encoder has made before
+            File of ASV embeddings that a frozen or partial encoder has made before
             (`aam.train.embeddings`); what it lacks is computed.
         metadata
             Text by sample ID, with the categories that the models are told; what is missing counts
@@ -215,38 +215,46 @@ class Ensemble:
         asvs: Path | None,
         told: pd.DataFrame,
     ) -> tuple[list[Outputs], NDArray[np.float64] | None]:
-        """Return the outputs of each member and the novelty [N]; a shared encoder runs once."""
-        sharing: dict[str, list[int]] = {}
-        for member, predictor in enumerate(self.predictors):
-            sharing.setdefault(module_digest(predictor.encoder), []).append(member)
-        if asvs is not None and len(sharing) > 1:
-            logger.warning("the models have encoders of their own: %s is not used", asvs)
-            asvs = None
+        """Return the outputs of each member and the novelty [N]; what is shared runs once."""
         outputs: dict[int, Outputs] = {}
         rows, novelty_N = np.arange(len(store.row_view)), None
         told_R = pd.concat([told] * store.views)
-        for members in sharing.values():
-            encoder = self.predictors[members[0]].encoder
-            asv_UD = embed_asvs_cached(encoder, tokens, devices, asvs)
-            embedding_RD = embed_samples(encoder, store, tokens, rows, devices, asv_UD)
-            if 0 in members and self.reference is not None:
-                first_view = embedding_RD[: len(store.sample_ids)]
-                novelty_N = self.reference.novelty(first_view.numpy())
-            for member in members:
-                predictor = self.predictors[member]
-                output_RO = raw_outputs(
-                    predictor,
-                    store,
-                    tokens,
-                    rows,
-                    devices,
-                    embedding_RD=embedding_RD,
-                    asv_UD=asv_UD,
-                    category_RF=_encoded(predictor, told_R),
-                )
-                by_R = None if self.transform_by is None else told_R[self.transform_by].tolist()
-                outputs[member] = decoded(predictor.target, output_RO, store.views, by_R)
+        for sharing in self._sharing(devices.precision):
+            first = self.predictors[sharing[0][0]].encoder
+            asv_UD = embed_asvs_cached(first, tokens, devices, asvs)
+            for members in sharing:
+                encoder = self.predictors[members[0]].encoder
+                embedding_RD = embed_samples(encoder, store, tokens, rows, devices, asv_UD)
+                if 0 in members and self.reference is not None:
+                    first_view = embedding_RD[: len(store.sample_ids)]
+                    novelty_N = self.reference.novelty(first_view.numpy())
+                for member in members:
+                    predictor = self.predictors[member]
+                    output_RO = raw_outputs(
+                        predictor,
+                        store,
+                        tokens,
+                        rows,
+                        devices,
+                        embedding_RD=embedding_RD,
+                        asv_UD=asv_UD,
+                        category_RF=_encoded(predictor, told_R),
+                    )
+                    by_R = None if self.transform_by is None else [*told_R[self.transform_by]]
+                    outputs[member] = decoded(predictor.target, output_RO, store.views, by_R)
         return [outputs[member] for member in range(len(self.predictors))], novelty_N
+
+    def _sharing(self, precision: str) -> list[list[list[int]]]:
+        """Return the members that share an encoder, together with those that share its ASV part.
+
+        All models of a partial encoder have the ASV part that pretraining left.
+        """
+        shared: dict[str, dict[str, list[int]]] = {}
+        for member, predictor in enumerate(self.predictors):
+            encoder = predictor.encoder
+            alike = shared.setdefault(encoder_digest(encoder, precision), {})
+            alike.setdefault(module_digest(encoder), []).append(member)
+        return [[*alike.values()] for alike in shared.values()]
 
 
 def _encoded(predictor: Predictor, told: pd.DataFrame) -> NDArray[np.int64] | None:

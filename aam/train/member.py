@@ -19,7 +19,7 @@ from aam.model.build import set_dropout
 from aam.model.encoder import Encoder
 from aam.model.fusion import Vocabulary
 from aam.model.predictor import Predictor
-from aam.model.store import CONFIG, load_config, load_weights
+from aam.model.store import is_whole, load_config, load_weights
 from aam.model.target import Target
 from aam.train.checkpoint import Checkpoints
 from aam.train.devices import Devices
@@ -82,10 +82,12 @@ class Member:
         predictor = self._new()
         # Beside the model: it holds times, which would make every model's files differ.
         history = directory.with_name(f"{self.name}.json")
-        if (directory / CONFIG).is_file() and load_config(directory)["fingerprint"] == fingerprint:
-            logger.info("%s was finished before", self.name)
-            load_weights(directory, predictor)
-            return predictor, read_json(history)["records"]
+        if is_whole(directory) and history.is_file():
+            known = read_json(history)
+            if load_config(directory)["fingerprint"] == known.get("fingerprint") == fingerprint:
+                logger.info("%s was finished before", self.name)
+                load_weights(directory, predictor)
+                return predictor, known["records"]
         feed = self._feed(predictor)
         set_dropout(predictor, settings.dropout)
         self._choose_trained(predictor.encoder)
@@ -101,7 +103,7 @@ class Member:
             layer_decay=settings.layer_decay,
         )
         settle(predictor.head, self._embedded(predictor, some_of(feed.samples), study.devices))
-        write_json(history, {"records": progress.history})
+        write_json(history, {"fingerprint": fingerprint, "records": progress.history})
         facts = {**about, "fold": self.fold, "fingerprint": fingerprint}
         predictor.save(directory, facts)
         checkpoints.clear()
@@ -168,7 +170,7 @@ class Member:
         if task.condition:
             vocabulary = Vocabulary.fit(task.condition, self._told(), self._is_training)
         return Predictor(
-            self.study.make_encoder(self.fold),
+            self.study.make_encoder(self.fold, self.number),
             target,
             head=settings.head,
             fusion=settings.fusion,

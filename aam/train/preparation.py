@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from aam.config.sections.execution import Optimization
 from aam.config.sections.training import Pretraining
+from aam.data.holdout import held_out
 from aam.data.samples import SampleStore
-from aam.data.splits import held_out
 from aam.data.tokens import TokenStore
 from aam.model.build import architecture, build_encoder, set_dropout
 from aam.train.feed import Feed

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from aam.config.sections.training import Finetuning
+from aam.config.sections.finetuning import Finetuning
 from aam.data.samples import SampleStore
 from aam.data.tokens import TokenStore
 from aam.model.encoder import Encoder
@@ -85,7 +85,8 @@ class Study:
     settings
         How a model is trained.
     make_encoder
-        Returns a new encoder for a fold, pretrained or from scratch.
+        Returns a new encoder for a fold and the number of a model in it, pretrained or from
+        scratch.
     devices, options, pace
         Means.
     work
@@ -99,7 +100,7 @@ class Study:
     labelled: Labelled
     task: TargetColumns
     settings: Finetuning
-    make_encoder: Callable[[int], Encoder]
+    make_encoder: Callable[[int, int], Encoder]
     devices: Devices
     options: StepOptions
     pace: Pace

@@ -86,13 +86,23 @@ def test_figures_belong_to_plot_stages_alone(stage: str) -> None:
 @pytest.mark.parametrize("stage", STAGES)
 def test_only_training_stages_import_the_training_layers(stage: str) -> None:
     trains = stage in {
-        *("pretrain", "pretrain_inductive", "finetune", "predict", "explain"),
+        *("pretrain", "pretrain_inductive", "finetune", "processes", "predict", "explain"),
         *("benchmark_speed", "benchmark_scaling"),
     }
     layers = {
         name.split(".")[1] for name in digest.imported_modules(f"aam.stages.{stage}") if "." in name
     }
     assert trains or not layers & {"nn", "model", "loss", "train", "bench"}
+
+
+@pytest.mark.parametrize("stage", ["pretrain", "pretrain_inductive"])
+def test_a_key_of_finetuning_pretrains_nothing_anew(package: Path, stage: str) -> None:
+    module, tuned = f"aam.stages.{stage}", "aam.stages.finetune"
+    before, tuned_before = digest.code_digest(module), digest.code_digest(tuned)
+    section = package / "config" / "sections" / "finetuning.py"
+    after = digest_after(section, "models: int", "more: int = 1\n    models: int", module)
+    assert after == before
+    assert digest.code_digest(tuned) != tuned_before
 
 
 def test_unknown_module() -> None:

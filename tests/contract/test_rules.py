@@ -97,6 +97,16 @@ def test_records_of_two_jobs_never_share_a_file(rule: str, kind: str) -> None:
     assert all(part.count("{") <= 1 for part in parts), "a_b + c reads like a + b_c"
 
 
+@pytest.mark.parametrize("rule", ["predict", "explain"])
+def test_digests_stand_for_a_model_directory(rule: str) -> None:
+    """A directory has no checksum, and predictions alone say nothing of the settings."""
+    found = RULES[rule]["input"]
+    assert re.search(r'model=ancient\(result\("finetune/\{model\}/\{task\}/model"\)\)', found)
+    assert 'digests=result("finetune/{model}/{task}/digests.json")' in found
+    assert "predictions.tsv" not in found
+    assert "digests.json" in RULES["finetune"]["output"]
+
+
 def test_every_script_belongs_to_a_rule() -> None:
     used = {Path(RULES[rule]["script"].strip('",\n ')).name for rule in WORKING}
     assert used == {path.name for path in (WORKFLOW / "scripts").glob("*.py")}

@@ -43,6 +43,16 @@ def test_the_summary_lists_the_predictions_for_other_tables(fresh: Any) -> None:
         assert f"Predicting {task} of newcomers with base" in done.stdout
 
 
+def test_metrics_that_need_no_tree_do_not_wait_for_one(fresh: Any) -> None:
+    config = user_config(fresh.root)
+    for metric, waits in (("bray_curtis", False), ("unweighted", True)):
+        target = f"results/mine/unifrac/{metric}/view0.parquet"
+        done = fresh.snakemake("--dry-run", "--configfile", config, "--", target)
+        assert done.returncode == 0, done.stdout
+        assert f"Computing {metric} of mine, view 0" in done.stdout
+        assert ("import_tree" in done.stdout) == waits
+
+
 def test_single_keys_win_over_the_file(fresh: Any) -> None:
     config = user_config(fresh.root, data_dir="nowhere")
     assert fresh.snakemake("--dry-run", "--configfile", config).returncode == 1

@@ -92,6 +92,10 @@ ROWS: dict[str, tuple[dict[str, Any], Counter[str]]] = {
         {"tasks": {"environment": {"transform": "quantile"}}},
         Counter(predict=2) + OF_ONE_TASK,
     ),
+    "tasks, few labels": (
+        {"tasks": {"site": {"finetuning": {"labels": 0.5}}}},
+        OF_ONE_TASK,
+    ),
     "tasks, an encoder per fold": (
         {"tasks": {"environment": {"finetuning": {"inductive": True}}}},
         Counter(pretrain_inductive=2, predict=2) + OF_ONE_TASK,

@@ -3,6 +3,7 @@
 import os
 import re
 import sys
+from functools import cache
 from pathlib import Path
 from typing import get_args
 
@@ -97,6 +98,15 @@ def view_files(wildcards):
     ]
 
 
+def distance_files(wildcards):
+    """Return the inputs of `unifrac`: a view, and the tree where the metric needs one."""
+    dataset, view = wildcards.dataset, wildcards.view
+    files = {"table": result("rarefied/view{view}.biom", dataset=dataset, view=view)}
+    if wildcards.metric not in slices.TREELESS:
+        files["tree"] = result("inputs/tree.nwk", dataset=dataset)
+    return files
+
+
 def distances_of(dataset, model):
     """Return what a model learns to predict: metric by metric, within a metric view by view."""
     return [
@@ -111,20 +121,28 @@ def distances_of(dataset, model):
     ]
 
 
+@cache
 def alike(task):
     """Return the first task that has the same samples, folds and baselines."""
+    own = slices.division(CONFIG, task)
+    return next(name for name in CONFIG.tasks if slices.division(CONFIG, name) == own)
 
-    def division(name):
-        dataset = CONFIG.tasks[name].dataset
-        return dataset, slices.folds(CONFIG, name), slices.baselines(CONFIG, name)
 
-    return next(name for name in CONFIG.tasks if division(name) == division(task))
+@cache
+def divided(task):
+    """Return the first such task whose numbers are checked alike: some must have logarithms."""
+    own = slices.folds(CONFIG, task)
+    return next(
+        name
+        for name in CONFIG.tasks
+        if alike(name) == alike(task) and slices.folds(CONFIG, name) == own
+    )
 
 
 def folds_file(wildcards):
     """Return the folds of a task; tasks that differ in their training share them."""
     dataset = wildcards.dataset
-    return result("folds/{task}.tsv", dataset=dataset, task=alike(wildcards.task))
+    return result("folds/{task}.tsv", dataset=dataset, task=divided(wildcards.task))
 
 
 def baselines_file(wildcards):

@@ -1,6 +1,6 @@
 """Say which ASVs the predictions of a task rest on.
 
-Inputs: `finetune/<model>/<task>/model/`, `folds/<task>.tsv`, `tokens/asvs.arrow`, `views/samples.arrow`, `inputs/tree.nwk`.
+Inputs: `finetune/<model>/<task>/model/` and the `digests.json` that stands for it, `folds/<task>.tsv`, `tokens/asvs.arrow`, `views/samples.arrow`, `inputs/tree.nwk`.
 Outputs: `finetune/<model>/<task>/importance.tsv`, `importance_check.json`; `figures/finetune/<model>/<task>/importance.png`.
 """
 
@@ -8,7 +8,7 @@ Outputs: `finetune/<model>/<task>/importance.tsv`, `importance_check.json`; `fig
 rule explain:
     input:
         model=ancient(result("finetune/{model}/{task}/model")),
-        cross_validation=result("finetune/{model}/{task}/predictions.tsv"),
+        digests=result("finetune/{model}/{task}/digests.json"),
         folds=folds_file,
         tokens=result("tokens/asvs.arrow"),
         samples=result("views/samples.arrow"),

@@ -2,8 +2,8 @@
 
 Inputs: `inputs/metadata.parquet`, `views/samples.arrow`, `tokens/asvs.arrow`, `pretrain/<model>/model/`,
 `unifrac/unweighted/view0.parquet` (the baselines on UniFrac).
-Outputs: `folds/<task>.tsv`, `baselines/<task>/`, `finetune/<model>/<task>/`: `model/`, `predictions.tsv`,
-`metrics.json`, `intervals.tsv`, `history.parquet`.
+Outputs: `folds/<task>.tsv`, `folds/<task>.members.tsv`, `baselines/<task>/`, `finetune/<model>/<task>/`: `model/`, `predictions.tsv`,
+`digests.json`, `metrics.json`, `intervals.tsv`, `history.parquet`.
 """
 
 
@@ -13,6 +13,7 @@ rule folds:
         samples=result("views/samples.arrow"),
     output:
         folds=result("folds/{task}.tsv"),
+        members=result("folds/{task}.members.tsv"),
     log:
         result("logs/folds/{task}.log"),
     benchmark:
@@ -68,6 +69,7 @@ rule finetune:
     output:
         model=directory(result("finetune/{model}/{task}/model")),
         predictions=result("finetune/{model}/{task}/predictions.tsv"),
+        digests=result("finetune/{model}/{task}/digests.json"),
         history=result("finetune/{model}/{task}/history.parquet"),
     log:
         result("logs/finetune/{model}/{task}.log"),

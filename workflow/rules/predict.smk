@@ -1,6 +1,6 @@
 """Apply a task's models to another table.
 
-Inputs: a table of `predictions`, with its sequences and metadata where given, `finetune/<model>/<task>/model/`, for a frozen encoder `pretrain/<model>/asvs.safetensors`.
+Inputs: a table of `predictions`, with its sequences and metadata where given, `finetune/<model>/<task>/model/` and the `digests.json` that stands for it, for a frozen or partial encoder `pretrain/<model>/asvs.safetensors`.
 Outputs: `predict/<model>/<task>/<table>.tsv`.
 """
 
@@ -10,7 +10,7 @@ rule predict:
         unpack(prediction_files),
         unpack(frozen_asvs),
         model=ancient(result("finetune/{model}/{task}/model")),
-        cross_validation=result("finetune/{model}/{task}/predictions.tsv"),
+        digests=result("finetune/{model}/{task}/digests.json"),
     output:
         predictions=result("predict/{model}/{task}/{table}.tsv"),
     log:

@@ -47,7 +47,7 @@ rule pretrain_inductive:
         tokens=result("tokens/asvs.arrow"),
         samples=result("views/samples.arrow"),
         distances=lambda wildcards: distances_of(wildcards.dataset, wildcards.model),
-        folds=result("folds/{task}.tsv"),
+        members=result("folds/{task}.members.tsv"),
     output:
         encoders=directory(result("pretrain/{model}/inductive/{task}/encoders")),
         digests=result("pretrain/{model}/inductive/{task}/digests.json"),

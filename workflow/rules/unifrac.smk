@@ -1,14 +1,13 @@
 """Compute distances between the samples of a view, or Faith's diversity.
 
-Inputs: `rarefied/view<v>.biom`, `inputs/tree.nwk`.
+Inputs: `rarefied/view<v>.biom`, `inputs/tree.nwk` (for the metrics that need a tree).
 Outputs: `unifrac/<metric>/view<v>.parquet`.
 """
 
 
 rule unifrac:
     input:
-        table=result("rarefied/view{view}.biom"),
-        tree=result("inputs/tree.nwk"),
+        unpack(distance_files),
     output:
         distances=result("unifrac/{metric}/view{view}.parquet"),
     log:

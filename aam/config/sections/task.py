@@ -105,6 +105,20 @@ class Task(Section):
                 raise ValueError(f"got a name twice in {names}")
         return self
 
+    @model_validator(mode="after")
+    def _tells_no_target(self) -> Self:
+        for key, names in (
+            ("condition", self.condition),
+            ("transform_by", [self.transform_by]),
+        ):
+            told = [column for column in self.columns if column in names]
+            if told:
+                raise ValueError(
+                    f"got the target '{told[0]}' in `{key}`; expected other columns: the model "
+                    "would be told what it is to predict"
+                )
+        return self
+
 
 class Prediction(Section):
     """A table that trained models are applied to."""

@@ -1,6 +1,6 @@
 """Cross-validated predictions of one task beside its baselines."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,8 @@ from aam.evaluate.report import of_each_target
 LEGEND_FOLDS = 10
 ANNOTATED_CLASSES = 12
 ROC_CLASSES = 7
+BAND_POINTS = 400
+"""Places at which the edges of a band are drawn."""
 
 
 def draw(predictions: pd.DataFrame, report: Mapping[str, Any], path: Path) -> None:
@@ -104,7 +106,7 @@ def _draw_scatter(axes: Axes, predictions: pd.DataFrame, report: Mapping[str, An
     margin = 0.04 * float(np.ptp(both))
     limits = (float(both.min()) - margin, float(both.max()) + margin)
     size = float(np.clip(6000 / len(observed), 5, 24))
-    _draw_intervals(axes, predictions, observed, limits)
+    _draw_intervals(axes, predictions, observed, limits, report["bounds"])
     axes.plot(limits, limits, color=BLACK, linewidth=1, linestyle="--", zorder=1)
     # Folds in turns rather than one upon the other.
     order = np.argsort(np.arange(len(fold)) * 0.6180339887 % 1)
@@ -127,7 +129,7 @@ def _draw_scatter(axes: Axes, predictions: pd.DataFrame, report: Mapping[str, An
         axes.legend(title=title, ncols=columns, handletextpad=0.2, columnspacing=0.8)
     axes.set(xlim=limits, ylim=limits, aspect="equal")
     axes.set_xlabel("observed")
-    axes.set_ylabel("predicted by a model that never saw the sample")
+    axes.set_ylabel("predicted by a model that never saw its label")
     found = report["intervals"]
     axes.set_title(
         f"{_title(report)}: {report['n']} samples, {len(names)} folds\n"
@@ -142,18 +144,26 @@ def _draw_intervals(
     predictions: pd.DataFrame,
     observed: NDArray[np.float64],
     limits: tuple[float, float],
+    bounds: Sequence[float | None],
 ) -> None:
-    """Draw intervals of one width as a band around the diagonal, others as a line per sample."""
+    """Draw intervals of one width as a band around the diagonal, others as a line per sample.
+
+    Both end at `bounds`, the least and the largest possible number.
+    """
+    low, high = bounds
+    least, most = -np.inf if low is None else low, np.inf if high is None else high
     intervals = cross_intervals(predictions)
     lower, upper = intervals["lower"].to_numpy(), intervals["upper"].to_numpy()
     if not np.isfinite(lower).all():
         return
     if any(name.startswith(QUANTILE) for name in map(str, predictions.columns)):
         line = float(np.clip(300 / len(observed), 0.3, 1.2))
-        axes.vlines(observed, lower, upper, color=GREY, alpha=0.4, linewidth=line, zorder=0)
+        ends = np.clip(lower, least, most), np.clip(upper, least, most)
+        axes.vlines(observed, *ends, color=GREY, alpha=0.4, linewidth=line, zorder=0)
         return
-    half, ends = float((upper - lower).mean()) / 2, np.array(limits)
-    axes.fill_between(ends, ends - half, ends + half, color=GREY, alpha=0.2, linewidth=0)
+    half, places = float((upper - lower).mean()) / 2, np.linspace(*limits, BAND_POINTS)
+    edges = np.clip(places - half, least, most), np.clip(places + half, least, most)
+    axes.fill_between(places, *edges, color=GREY, alpha=0.2, linewidth=0)
 
 
 def _draw_classes(predictions: pd.DataFrame, report: Mapping[str, Any], path: Path) -> None:

@@ -9,6 +9,7 @@ import yaml
 
 from aam.config import slices
 from aam.config.tree import Config, load
+from aam.unifrac import compositional
 
 BASE: dict[str, Any] = {
     "datasets": {"demo": {"simulate": {}}},
@@ -92,6 +93,10 @@ def merged(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]
         ({"finetuning": {"epochs": 3}}, DOWNSTREAM),
         ({"finetuning": {"trained_layers": 1, "loss": "mse", "models": 2}}, DOWNSTREAM),
         (
+            {"tasks": {"age": {"finetuning": {"labels": 0.1}}}},
+            {"finetune:a:age", "finetune:b:age", *SCORES},
+        ),
+        (
             {"tasks": {"age": {"finetuning": {"inductive": True}}}},
             {"finetune:a:age", "finetune:b:age", *SCORES},
         ),
@@ -120,8 +125,13 @@ def merged(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]
             {"folds:age", "finetune:a:age", "finetune:b:age"},
         ),
         (
-            {"tasks": {"age": {"transform": "log"}}},
+            {"tasks": {"age": {"transform": "quantile"}}},
             {"finetune:a:age", "finetune:b:age"},
+        ),
+        (
+            # The folds are asked for numbers above -1.
+            {"tasks": {"age": {"transform": "log"}}},
+            {"folds:age", "finetune:a:age", "finetune:b:age"},
         ),
         (
             {"tasks": {"age": {"bounds": [0, None]}}},
@@ -167,3 +177,16 @@ def test_distances_follow_the_order_of_the_metrics() -> None:
     ]
     off = load({**BASE, "pretraining": {"distances": {"generalized": 0, "unweighted": 2}}})
     assert list(slices.distances(off, "demo", "a")) == ["unweighted"]
+
+
+def test_tasks_that_differ_in_their_training_share_their_folds_and_baselines() -> None:
+    change = {"transform": "log_zscore", "bounds": [0, None], "finetuning": {"epochs": 9}}
+    config = load(merged(BASE, {"tasks": {"age": change}}))
+    assert slices.division(config, "age") == slices.division(config, "raw")
+    assert slices.folds(config, "age") != slices.folds(config, "raw"), "numbers need logarithms"
+    other = load(merged(BASE, {"tasks": {"age": {"where": {"site": "gut"}}}}))
+    assert slices.division(other, "age") != slices.division(other, "raw")
+
+
+def test_the_stage_gets_a_tree_unless_it_needs_none() -> None:
+    assert set(slices.TREELESS) == set(compositional.METRICS)

@@ -213,9 +213,40 @@ def test_a_prediction_of_newcomers_needs_a_simulated_dataset() -> None:
             "got start scratch",
         ),
         (
-            {"finetuning": {"encoder": "frozen", "asv_dropout": 0.1}},
-            "finetuning",
-            "asv_dropout or count_weight with encoder frozen",
+            {"tasks": {"age": TASK}, "finetuning": {"encoder": "frozen", "asv_dropout": 0.1}},
+            "finetuning.asv_dropout (task age)",
+            "got 0.1 with encoder frozen",
+        ),
+        (
+            {
+                "tasks": {"age": TASK},
+                "finetuning": {"encoder": "frozen", "count_weight": 2, "fusion": "attention"},
+            },
+            "finetuning.count_weight (task age)",
+            "got 2 with encoder frozen",
+        ),
+        (
+            {"tasks": {"age": TASK | {"finetuning": {"loss": "cross_entropy"}}}},
+            "finetuning.loss (task age)",
+            "got cross_entropy with kind regression; expected null or one of mae, huber",
+        ),
+        (
+            {
+                "finetuning": {"loss": "mae"},
+                "tasks": {"age": TASK | {"kind": "ordinal", "classes": ["a", "b"]}},
+            },
+            "finetuning.loss (task age)",
+            "got mae with kind ordinal; expected null or one of cross_entropy",
+        ),
+        (
+            {"tasks": {"age": TASK | {"condition": ["sex", "age"]}}},
+            "tasks.age",
+            "got the target 'age' in `condition`",
+        ),
+        (
+            {"tasks": {"age": TASK | {"column": ["bmi", "age"], "transform_by": "age"}}},
+            "tasks.age",
+            "got the target 'age' in `transform_by`",
         ),
         ({"finetuning": {"models": 0}}, "finetuning.models", "got 0"),
         ({"finetuning": {"labels": 0}}, "finetuning.labels", "got 0"),
@@ -243,3 +274,10 @@ def test_values_that_no_stage_can_use(sections: dict[str, Any], where: str, got:
     assert got in text
     assert "Hint:" in text
     assert len(text.splitlines()) == 1
+
+
+def test_a_frozen_encoder_may_hide_asvs_where_the_head_looks_at_them() -> None:
+    training = {"encoder": "frozen", "asv_dropout": 0.1, "fusion": "attention"}
+    told = TASK | {"condition": ["sex"], "finetuning": training}
+    config = load({**DEMO, "tasks": {"age": told}})
+    assert resolved(config, "finetuning", task="age").asv_dropout == 0.1

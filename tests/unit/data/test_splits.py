@@ -4,7 +4,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from aam.data.splits import assign_folds, folds_of_labels, held_out, held_out_groups
+from aam.data.holdout import held_out
+from aam.data.splits import assign_folds, folds_of_labels, held_out_groups
 from aam.data.targets import (
     metadata_column,
     observed_classes,

@@ -169,3 +169,13 @@ def test_temperatures_come_from_the_other_folds():
     assert np.array_equal(before[own], after[own])
     assert not np.allclose(before[~own], after[~own])
     assert before.sum(axis=1) == pytest.approx(1)
+
+
+def test_small_probabilities_are_scaled_like_the_others():
+    rows = classes(60)
+    small = [1e-8, 0.4, 0.6 - 1e-8]
+    rows.loc[0, [f"probability:{name}" for name in CLASSES]] = small
+    scaled = scaled_probabilities(rows, CLASSES)[0]
+    # Dividing logits by a temperature keeps the ratio of their differences.
+    power = np.log(scaled[1] / scaled[2]) / np.log(small[1] / small[2])
+    assert np.log(scaled[0] / scaled[2]) == pytest.approx(power * np.log(small[0] / small[2]))

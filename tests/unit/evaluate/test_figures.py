@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 
@@ -111,7 +112,7 @@ def regression_report(folds: int = 12, test: int = 0) -> tuple[pd.DataFrame, dic
     )
     scores = target_report("regression", table)
     names = {"kind": "regression", "model": LONG, "task": LONG, "bootstrap": BOOTSTRAP}
-    names["intervals"] = interval_report(cross_intervals(table))
+    names |= {"bounds": [None, None], "intervals": interval_report(cross_intervals(table))}
     return table, {**scores, **names, "baselines": {"median": scores, "knn_unifrac": scores}}
 
 
@@ -275,3 +276,29 @@ def test_each_target_is_drawn_from_its_own_rows(figures, tmp_path):
         title.split(", ")[1]: axes for title, axes in panels(figures[0]).items() if "," in title
     }
     assert shown["age"].get_xlim()[1] < 100 < 500 < shown["bmi"].get_xlim()[1]
+
+
+def ends_of_intervals(figure: Figure) -> np.ndarray:
+    """Return the vertical places [P] of a band's edges, or of the ends of lines."""
+    (shape,) = [
+        found
+        for found in figure.axes[0].collections
+        if isinstance(found, PolyCollection | LineCollection)
+    ]
+    return np.concatenate([path.vertices[:, 1] for path in shape.get_paths()])
+
+
+@pytest.mark.parametrize("quantiles", [False, True])
+def test_intervals_are_cut_at_the_bounds_as_those_of_the_table_are(figures, tmp_path, quantiles):
+    table, report = regression_report(3)
+    if quantiles:
+        wide = {"quantile:0.05": table["predicted"] - 30, "quantile:0.95": table["predicted"] + 30}
+        table = table.assign(**wide)
+    for bounds in ([None, None], [0, 55.5]):
+        task.draw(table, {**report, "bounds": bounds, "task": "t"}, tmp_path / "predictions.png")
+    free, cut = (ends_of_intervals(figure) for figure in figures)
+    assert free.min() < 0
+    assert free.max() > 60
+    assert (cut.min(), cut.max()) == (0, 55.5)
+    inside = (free > 0) & (free < 55.5)
+    assert np.isin(free[inside], cut).all()

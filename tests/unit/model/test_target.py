@@ -6,7 +6,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm, rankdata
 
-from aam.model.target import KNOTS, QUANTILES, Target
+from aam.model.scale import KNOTS, Scale
+from aam.model.target import QUANTILES, Target
 from aam.util.errors import InputError
 
 properties = settings(deadline=None, max_examples=50)
@@ -68,6 +69,26 @@ def test_scales_are_those_of_the_training_samples(numbers, training):
     for transform, values in expected.items():
         found = fitted(numbers, transform, is_training).encode(column(numbers))[:, 0]
         np.testing.assert_allclose(found, values, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("transform", ["minmax", "zscore"])
+@pytest.mark.parametrize("unit", [1e-12, 1.0, 1e12])
+def test_the_unit_of_a_column_changes_nothing_that_is_trained_on(transform, unit):
+    numbers = np.array([3.0, 5.0, 10.0])
+    found, expected = (Scale.fit(transform, x).forward(x) for x in (unit * numbers, numbers))
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    assert Scale.fit(transform, unit * numbers).back(found) == pytest.approx(unit * numbers)
+
+
+@pytest.mark.parametrize("transform", ["minmax", "zscore", "log_zscore", "quantile"])
+@pytest.mark.parametrize("number", [0.0, 0.1, 1e12 / 3])
+def test_equal_numbers_are_constant_in_any_unit_and_come_back(transform, number):
+    numbers = np.full(7, number)
+    scale = Scale.fit(transform, numbers)
+    assert scale.is_constant
+    np.testing.assert_array_equal(scale.forward(numbers).round(9), 0)
+    np.testing.assert_allclose(scale.back(np.array([-3.0, 0.0, 8.0])), number)
+    assert np.isfinite(scale.forward(np.array([number + 1e3]))).all()
 
 
 @given(numbers=st.lists(st.sampled_from([1.0, 2.0, 3.5, 8.0, 9.0]), min_size=1, max_size=20))

@@ -96,7 +96,7 @@ def run_score(folder: Path, inputs: dict[str, Path], **cfg) -> dict:
     write_predictions(folder / "own.tsv", own)
     names = {"dataset": "d", "model": "m", "task": "t"}
     described = {"encoder": "full", "start": "pretrained", "evaluation": "transductive"}
-    described |= {"kind": "regression", "classes": None, "bounds": [None, None]}
+    described |= {"kind": "regression", "classes": None, "bounds": [None, None], "labels": 1.0}
     settings = {"names": names, **described, "report_by": ["study"], **cfg}
     paths = {**inputs, "predictions": folder / "own.tsv"}
     outputs = {"metrics": folder / "metrics.json", "intervals": folder / "intervals.tsv"}
@@ -140,6 +140,8 @@ def described(headline: str, predictions: pd.DataFrame) -> dict:
     """Return what scoring adds to the scores."""
     return {
         "evaluation": "transductive",
+        "bounds": [None, None],
+        "labels": 1.0,
         "bootstrap": {headline: [0.875, 1.25]},
         "intervals": interval_report(cross_intervals(predictions, 0.6), 0.6),
     }

@@ -1,4 +1,4 @@
-"""Folds of several targets, of ordered classes, with samples to test; and baselines on them."""
+"""Folds of several targets, of ordered classes, with samples to test; members; and baselines."""
 
 from pathlib import Path
 
@@ -8,8 +8,8 @@ import pytest
 
 from aam.config import slices
 from aam.config.tree import load
+from aam.data.folds import TEST, read_folds, read_members
 from aam.data.samples import SampleStore, write_samples
-from aam.data.splits import read_folds
 from aam.evaluate.baselines import gradient_boosting, random_forest
 from aam.stages import baselines, folds
 from aam.stages.entry import RunContext
@@ -28,6 +28,11 @@ METADATA = {
     "host": [f"h{i // 3}" for i in range(SAMPLES)],
     "study": [f"study{i % 6}" for i in range(SAMPLES)],
     "country": [None if i == 2 else ["NA", "01", " x\ty "][i % 3] for i in range(SAMPLES)],
+    "diet": [["plants|meat", "a|b", "fish"][i % 3] for i in range(SAMPLES)],
+    "charge": [str(i / 2 - 1.5) for i in range(SAMPLES)],
+    "centre": ["x" if i == 7 else "y" for i in range(SAMPLES)],
+    "described": [f"study{i % 2}" if i < 40 else None for i in range(SAMPLES)],
+    "same": [str(0.5 + (i >= 40)) for i in range(SAMPLES)],
 }
 
 
@@ -70,7 +75,7 @@ def divide(files, tmp_path):
         folds.run(
             slices.folds(config({"column": column, "kind": kind, **task}), "t"),
             inputs=files,
-            outputs={"folds": output},
+            outputs={"folds": output, "members": tmp_path / "members.tsv"},
             runtime=RunContext(),
         )
         return read_folds(output)
@@ -187,12 +192,84 @@ def test_classes_that_no_sample_has_are_reported(divide, caplog):
             {"column": "age", "kind": "regression", "folds": {"k": 2}, "where": {"study": "x"}},
             "'study': got .*study0.*in 60 samples; expected 1 .x., as `where` of the task says",
         ),
+        (
+            {"column": "diet", "kind": "classification", "folds": {"k": 2}},
+            r"'diet': got classes with a '\|': 2 \('a\|b', 'plants\|meat'\)",
+        ),
+        (
+            {
+                **{"column": "stage", "kind": "ordinal", "folds": {"k": 2}},
+                "classes": [*STAGES, "old|frail"],
+            },
+            r"classes of 'stage': got classes with a '\|': 1",
+        ),
+        (
+            {"column": "charge", "kind": "regression", "transform": "log", "folds": {"k": 2}},
+            r"'charge': got 2 \(-1.5 in 000, -1.0 in 001\) of 60 values that are not above -1",
+        ),
+        (
+            {"column": "age", "kind": "regression", "folds": {"column": "centre"}},
+            "'centre': got a fold of 58 of 59 samples, which leaves 1 to train on; expected .* 2",
+        ),
+        (
+            {"column": "age", "kind": "regression", "folds": {"k": 2, "groups": "centre"}},
+            "'centre': got a fold of 58 of 59 samples, which leaves 1 to train on",
+        ),
+        (
+            {"column": "same", "kind": "regression", "folds": {"column": "described"}},
+            "'same': got the one value '0.5' in all 40 samples that have a value of 'described'",
+        ),
     ],
 )
 def test_what_cannot_be_divided_is_explained(divide, tmp_path, task, message):
     with pytest.raises(InputError, match=message):
         divide(**task)
     assert not (tmp_path / "folds.tsv").exists()
+    assert not (tmp_path / "members.tsv").exists()
+
+
+def members_by_search(made: pd.DataFrame, column: str) -> dict[str, int]:
+    """Return the members sample by sample: the fold of any labelled one of the same value."""
+    value = dict(zip(IDS, METADATA[column], strict=True))
+    found = {}
+    for name in IDS:
+        alike = [other for other in made.index if value[other] == value[name] is not None]
+        if alike:
+            found[name] = int(made.loc[alike[0], "fold"])
+    return found
+
+
+@pytest.mark.parametrize(
+    ("column", "settings"),
+    [
+        ("host", {"k": 3, "groups": "host", "test": 0.3}),
+        ("study", {"column": "study", "test": 0.3}),
+    ],
+)
+def test_all_samples_of_a_held_out_group_belong_to_its_fold(divide, tmp_path, column, settings):
+    made = divide("early", folds=settings, where={"study": ["study0", "study1", "study3"]})
+    members = read_members(tmp_path / "members.tsv")
+    assert members.to_dict() == members_by_search(made, column)
+    assert members.index.tolist() == [name for name in IDS if name in members.index]
+    assert TEST in set(members)
+    # h0 has a sample of another study, study0 has samples without a target.
+    other = {"host": "002", "study": "024"}[column]
+    assert other in members.index
+    assert other not in made.index
+
+
+def test_without_groups_the_labelled_samples_are_the_members(divide, tmp_path):
+    made = divide("weight", folds={"k": 3, "test": 0.2}, where={"study": ["study1", "study4"]})
+    members = read_members(tmp_path / "members.tsv")
+    assert members.to_dict() == made["fold"].to_dict()
+
+
+def test_labels_and_conditions_do_not_change_the_members(divide, tmp_path):
+    folds = {"k": 3, "groups": "host"}
+    divide("age", folds=folds)
+    first = (tmp_path / "members.tsv").read_bytes()
+    divide("age", folds=folds, condition=["country"])
+    assert (tmp_path / "members.tsv").read_bytes() == first
 
 
 @pytest.mark.parametrize(

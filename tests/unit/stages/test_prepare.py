@@ -8,9 +8,9 @@ from scipy.sparse import csr_array
 
 from aam.config import slices
 from aam.config.tree import Config, load
+from aam.data.folds import read_folds
 from aam.data.samples import SampleStore
 from aam.data.sequences import write_fasta
-from aam.data.splits import read_folds
 from aam.data.table import FeatureTable, read_biom, write_biom
 from aam.data.tokens import TokenStore
 from aam.stages import augment, folds, rarefaction_curve, rarefy, tokenize
@@ -188,7 +188,7 @@ def divide(files, tmp_path):
                 "metadata": tmp_path / "metadata.parquet",
                 "samples": files["samples.arrow"],
             },
-            outputs={"folds": tmp_path / "folds.tsv"},
+            outputs={"folds": tmp_path / "folds.tsv", "members": tmp_path / "members.tsv"},
             runtime=RunContext(),
         )
         return read_folds(tmp_path / "folds.tsv")

@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from aam.data.folds import TEST, read_folds, read_members
 from aam.data.samples import places_of, write_samples
-from aam.data.splits import read_folds
 from aam.model.store import load_config
 from aam.stages import pretrain_inductive
 from aam.stages.entry import RunContext
@@ -21,7 +21,8 @@ from aam.unifrac.store import write_distances, write_faith_pd
 from aam.util.atomic import read_json
 
 OUTPUTS = ("encoders", "digests", "metrics")
-TEST = -1
+UNLABELLED = "002"
+"""A sample without a target, of a host in fold 0."""
 
 
 def run(study, folder: Path, inputs: dict, **runtime) -> dict[str, Path]:
@@ -36,8 +37,14 @@ def run(study, folder: Path, inputs: dict, **runtime) -> dict[str, Path]:
 
 
 @pytest.fixture(scope="module")
-def inputs(study) -> dict:
-    return {**study.pretraining_inputs, "folds": study.files["inductive.tsv"]}
+def inputs(study, tmp_path_factory) -> dict:
+    path = tmp_path_factory.mktemp("members") / "members.tsv"
+    fold = read_folds(study.files["inductive.tsv"])["fold"]
+    assert UNLABELLED not in fold.index
+    pd.concat([fold, pd.Series({UNLABELLED: 0})]).to_csv(
+        path, sep="\t", index_label="sample-id", header=["fold"]
+    )
+    return {**study.pretraining_inputs, "members": path}
 
 
 @pytest.fixture(scope="module")
@@ -47,13 +54,13 @@ def encoders(study, inputs, tmp_path_factory) -> dict[str, Path]:
 
 def rows_in(study, inputs, fold: int) -> np.ndarray:
     """Return which samples of the store are in a fold, [N]."""
-    folds = read_folds(inputs["folds"])
-    chosen = set(folds.index[folds["fold"] == fold])
+    members = read_members(inputs["members"])
+    chosen = set(members.index[members == fold])
     return np.array([name in chosen for name in study.tiny.store.sample_ids])
 
 
 def changed_inputs(study, inputs, is_changed_N, folder: Path) -> dict:
-    """Give some samples other reads, distances, diversity and labels."""
+    """Give some samples other reads, distances and diversity."""
     store, ids, rng = study.tiny.store, study.tiny.store.sample_ids, np.random.default_rng(2)
     counts = store.counts.copy()
     places, _ = places_of(store.offsets, np.flatnonzero(is_changed_N))
@@ -64,21 +71,16 @@ def changed_inputs(study, inputs, is_changed_N, folder: Path) -> dict:
     distances = np.where(either, (other + other.T) / 2, distances)
     np.fill_diagonal(distances, 0)
     diversity = (study.tiny.views[0].counts > 0).sum(axis=1) + 50.0 * is_changed_N
-    names = ("samples", "unweighted", "faith_pd", "folds")
+    names = ("samples", "unweighted", "faith_pd")
     files = {name: folder / name for name in names}
     write_samples(files["samples"], replace(store, counts=counts), {})
     write_distances(files["unweighted"], ids, distances.astype(np.float32), {})
     write_faith_pd(files["faith_pd"], ids, diversity.astype(float), {})
-    folds = pd.read_csv(inputs["folds"], sep="\t", dtype=str)
-    position = {name: number for number, name in enumerate(ids)}
-    is_row = is_changed_N[[position[name] for name in folds["sample-id"]]]
-    folds.loc[is_row, "observed"] = "-999.0"
-    folds.to_csv(files["folds"], sep="\t", index=False)
     return {
         "tokens": inputs["tokens"],
         "samples": files["samples"],
         "distances": [files["unweighted"], files["faith_pd"]],
-        "folds": files["folds"],
+        "members": inputs["members"],
     }
 
 
@@ -101,11 +103,12 @@ def test_there_is_an_encoder_per_fold_and_none_of_the_test_set(study, encoders, 
     assert not encoders["encoders"].parent.joinpath("work").exists()
 
 
-def test_no_sample_of_the_fold_or_of_the_test_set_has_a_part_in_an_encoder(
+def test_no_member_of_the_fold_or_of_the_test_set_has_a_part_in_an_encoder(
     study, encoders, inputs, tmp_path
 ):
     before = read_json(encoders["digests"])
     is_changed_N = rows_in(study, inputs, 0) | rows_in(study, inputs, TEST)
+    assert is_changed_N[study.tiny.store.sample_ids.index(UNLABELLED)]
     changed = changed_inputs(study, inputs, is_changed_N, tmp_path)
     after = read_json(run(study, tmp_path / "run", changed)["digests"])
     assert after["fold0"] == before["fold0"]

@@ -7,9 +7,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from aam.evaluate.predictions import write_predictions
+from aam.evaluate.bootstrap import bootstrap_intervals
+from aam.evaluate.predictions import read_predictions, write_predictions
 from aam.stages import score
 from aam.stages.entry import RunContext
+from aam.util.seeds import seed_of
 
 SAMPLES = 24
 
@@ -31,6 +33,7 @@ def run_score(folder: Path, inputs: dict[str, Path], **cfg) -> dict:
         "names": {"dataset": "d", "model": "m", "task": "t"},
         "encoder": "full",
         "start": "pretrained",
+        "labels": 1.0,
         "evaluation": "transductive",
         "kind": "regression",
         "classes": None,
@@ -61,7 +64,8 @@ def test_a_model_is_compared_with_every_baseline_and_stacked_with_a_forest(tmp_p
     forest["predicted"] = 2 * forest["observed"].astype(float) - forest["predicted"]
     write_predictions(files["baselines"], pd.concat([other.assign(baseline="median"), forest]))
     report = run_score(tmp_path, {**inputs, **files})
-    assert report["evaluation"] == "transductive"
+    assert (report["evaluation"], report["labels"]) == ("transductive", 1.0)
+    assert report["bounds"] == [None, None]
     names = {"median", "random_forest"}
     assert report["baselines"].keys() == report["comparisons"].keys() == names
     against = report["comparisons"]["median"]
@@ -74,20 +78,35 @@ def test_a_model_is_compared_with_every_baseline_and_stacked_with_a_forest(tmp_p
     assert low < report["mae_fold_mean"] < high
 
 
+def test_few_labels_are_told_and_no_forest_of_all_labels_is_mixed_in(tmp_path, inputs):
+    own = cross_validated(inputs, 1.0)
+    files = {name: tmp_path / f"{name}.tsv" for name in ("predictions", "baselines")}
+    write_predictions(files["predictions"], own)
+    write_predictions(files["baselines"], own.assign(baseline="random_forest"))
+    report = run_score(tmp_path, {**inputs, **files}, labels=0.1, bounds=[0, None])
+    assert (report["labels"], report["bounds"]) == (0.1, [0, None])
+    assert "stacked" not in report
+    assert "random_forest" in report["comparisons"]
+
+
 def test_bootstrap_draws_the_groups_of_the_folds(tmp_path, inputs):
-    own = cross_validated(inputs, 5.0)
+    # The predictions are in another order than the folds.
+    own = cross_validated(inputs, 5.0).sample(frac=1, random_state=1)
     files = {name: tmp_path / f"{name}.tsv" for name in ("predictions", "baselines")}
     write_predictions(files["predictions"], own)
     write_predictions(files["baselines"], own.assign(baseline="median"))
     folds = pd.read_csv(inputs["folds"], sep="\t", dtype=str)
-    found = {}
-    pairs = folds["sample-id"].astype(int).map(lambda place: f"host{place // 6}-{place % 3}")
-    for name, group in (("hosts", pairs), ("samples", "")):
-        path = tmp_path / f"{name}.tsv"
-        folds.assign(group=group).to_csv(path, sep="\t", index=False)
-        report = run_score(tmp_path, {**inputs, **files, "folds": path})
-        found[name] = report["bootstrap"]["mae_pooled"]
-    assert found["hosts"] != found["samples"]
+    host = {name: f"host{int(name) // 6}-{int(name) % 3}" for name in folds["sample-id"]}
+    path = tmp_path / "hosts.tsv"
+    folds.assign(group=folds["sample-id"].map(host)).to_csv(path, sep="\t", index=False)
+    report = run_score(tmp_path, {**inputs, **files, "folds": path})
+    written = read_predictions(files["predictions"])
+    by_id = [host[name] for name in written["sample-id"]]
+    seed = seed_of("bootstrap", "d", "t")
+    expected = bootstrap_intervals("regression", written, by_id, seed)
+    assert report["bootstrap"] == expected
+    in_folds = [host[name] for name in folds["sample-id"]]
+    assert bootstrap_intervals("regression", written, in_folds, seed) != expected
 
 
 def test_intervals_are_a_table_with_a_row_per_sample_and_test_samples_scored_apart(
@@ -141,9 +160,8 @@ def test_ordered_classes_keep_their_order_whatever_the_columns(tmp_path, inputs)
     report = run_score(tmp_path, {**inputs, **paths}, kind="ordinal", classes=classes)
     assert report["confusion"]["classes"] == classes
     assert report["mae_ranks"] == pytest.approx((2 * 2 + 2 * 1) / len(folds))
-    assert list(report["bootstrap"]["quadratic_kappa"]) == sorted(
-        report["bootstrap"]["quadratic_kappa"]
-    )
+    low, high = report["bootstrap"]["quadratic_kappa"]
+    assert low < report["quadratic_kappa"] < high
     table = pd.read_csv(tmp_path / "intervals.tsv", sep="\t")
     assert list(table)[-1] == "prediction_set"
     assert report["intervals"]["set_size"] >= 1

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from aam.api import Model
-from aam.data.splits import read_folds
+from aam.data.folds import read_folds
 from aam.model.predictor import load_predictor
 from aam.stages import explain
 from aam.stages.entry import RunContext

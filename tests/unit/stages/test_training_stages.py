@@ -13,9 +13,10 @@ import pytest
 from safetensors.numpy import load_file
 
 from aam.model.store import load_config
-from aam.stages import predict
+from aam.stages import finetune, predict, pretrain_inductive
 from aam.stages.entry import RunContext
 from aam.stages.pace import MARGIN_S
+from aam.train.embeddings import module_digest
 from aam.train.ensemble import Ensemble
 from aam.train.loop import TimeIsUp
 from aam.util.atomic import read_json
@@ -218,6 +219,81 @@ def test_the_starts_are_what_they_are_called(finetuned, pretrained):
             assert set(fold) == set(start)
             assert all(np.array_equal(fold[n], start[n]) for n in start) == stays, task
     assert not any(finetuned[task]["model"].parent.joinpath("work").exists() for task in finetuned)
+
+
+def test_the_models_of_a_fold_start_from_weights_of_their_own(study, monkeypatch, tmp_path):
+    """Without training; the first of each fold has those that a single model has."""
+    cfg = study.finetune_slice("scratch")
+    validations = []
+    for models in (1, 2):
+        cfg["finetuning"]["models"] = models
+        context = RunContext(work=tmp_path / "work")
+        validations.append(finetune._set_up(cfg, study.task_inputs("scratch"), context)[0])
+    make, alone = (validation.study.make_encoder for validation in validations[::-1])
+    digests = {(fold, n): module_digest(make(fold, n)) for fold in (0, 1) for n in (0, 1)}
+    assert digests[0, 0] == digests[1, 0] == module_digest(alone(0, 0))
+    assert digests[0, 1] != digests[0, 0]
+    assert digests[0, 1] == module_digest(make(0, 1)), "a resumed run starts from the same"
+
+
+def test_digests_stand_for_what_predicting_takes(finetuned, study, pretrained, tmp_path):
+    known = read_json(finetuned["age"]["digests"])
+    assert list(known["models"]) == ["fold0", "fold1"]
+    assert set(known["files"]) == {"asvs.txt", "cross_validation.tsv", "reference.safetensors"}
+    cfg = study.finetune_slice("age")
+    cfg["rarefaction"]["views"] = 2
+    outputs = {name: tmp_path / name for name in ("model", "predictions", "history", "digests")}
+    inputs = {**study.task_inputs("age"), "model": pretrained["model"]}
+    context = RunContext(work=tmp_path / "work")
+    finetune.run(cfg, inputs=inputs, outputs=outputs, runtime=context)
+    found = read_json(outputs["digests"])
+    assert outputs["predictions"].read_bytes() == finetuned["age"]["predictions"].read_bytes()
+    assert found["models"] == known["models"]
+    assert found["files"] == known["files"]
+    assert found["settings"] != known["settings"], "another table is to be drawn twice"
+
+
+def pretrain_each(study, folder: Path, outputs: dict[str, Path]) -> None:
+    members = study.files["inductive.tsv"]
+    pretrain_inductive.run(
+        study.pretrain_slice(),
+        inputs={**study.pretraining_inputs, "members": members},
+        outputs=outputs,
+        runtime=RunContext(work=folder / "work"),
+    )
+
+
+def test_an_encoder_that_is_not_whole_is_pretrained_again(study, monkeypatch, tmp_path):
+    """A cleanup is killed half way; a run of other settings between its model and its facts."""
+    outputs = {name: tmp_path / name for name in ("encoders", "digests", "metrics")}
+    with monkeypatch.context() as patched:
+        patched.setattr(pretrain_inductive.shutil, "rmtree", lambda *args, **kwargs: None)
+        pretrain_each(study, tmp_path, outputs)
+    finished, names = tmp_path / "work" / "finished", []
+    before = (outputs["encoders"] / "fold0" / "model.safetensors").read_bytes()
+    (finished / "fold0" / "model.safetensors").unlink()
+    train, written = pretrain_inductive.train, pretrain_inductive.write_json
+
+    def spy(*args):
+        names.append(args[-1])
+        return train(*args)
+
+    def killed(path, content):
+        if path.parent == finished:
+            raise KeyboardInterrupt
+        written(path, content)
+
+    monkeypatch.setattr(pretrain_inductive, "train", spy)
+    with monkeypatch.context() as patched:
+        patched.setattr(pretrain_inductive, "write_json", killed)
+        with pytest.raises(KeyboardInterrupt):
+            pretrain_each(study, tmp_path, outputs)
+    assert not (finished / "fold0.json").exists()
+    assert (finished / "fold0").is_dir()
+    pretrain_each(study, tmp_path, outputs)
+    assert [name.split()[-1] for name in names] == ["fold0", "fold0"]
+    assert (outputs["encoders"] / "fold0" / "model.safetensors").read_bytes() == before
+    assert not (tmp_path / "work").exists()
 
 
 def test_a_missing_pretrained_model_is_one_message(study, tmp_path):

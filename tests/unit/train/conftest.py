@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 from aam.config.sections.execution import Optimization
-from aam.config.sections.training import Finetuning, Pretraining
+from aam.config.sections.finetuning import Finetuning
+from aam.config.sections.training import Pretraining
 from aam.train import member
 from aam.train.crossvalidation import CrossValidation
 from aam.train.devices import Devices
@@ -91,7 +92,7 @@ def new_task(augmented, new_encoder, devices, tmp_path) -> Callable[..., CrossVa
         target: Mapping[str, object] | None = None,
         work: Path = tmp_path / "work",
         fingerprint: str = "here",
-        make_encoder=lambda fold: new_encoder(20, seed=8, asv_layers=1, sample_layers=1),
+        make_encoder=lambda fold, number: new_encoder(20, seed=8, asv_layers=1, sample_layers=1),
         asvs: Path | None = None,
         pace: Pace | None = None,
         **settings,

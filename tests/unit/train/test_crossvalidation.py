@@ -6,11 +6,12 @@ import torch
 
 from aam.model.predictor import load_predictor
 from aam.train import member
-from aam.train.embeddings import AsvEmbeddings, embed_asvs_cached, encoder_digest
+from aam.train.embeddings import AsvEmbeddings, embed_asvs_cached, encoder_digest, module_digest
 from aam.train.feed import EmbeddingFeed, Feed
 from aam.train.inference import embed_samples
 from aam.train.loop import Pace
 from aam.train.study import TEST
+from aam.util.atomic import write_json
 
 ABOUT = {"remark": "from the test"}
 FOLD = np.array([0, 1, 2, 0, 1, 2, 0, 1, 2])
@@ -132,7 +133,7 @@ def test_the_least_share_of_the_labels_is_two_samples(new_task, feeds):
 
 @pytest.mark.parametrize("encoder", ["partial", "frozen"])
 def test_an_inductive_fold_starts_from_its_own_encoder(new_task, new_encoder, encoder, said):
-    def make(fold: int):
+    def make(fold: int, number: int):
         return new_encoder(20, seed=30 + fold, asv_layers=1, sample_layers=1)
 
     setup = new_task(encoder=encoder, inductive=True, make_encoder=make, fold=WITH_TEST)
@@ -140,7 +141,7 @@ def test_an_inductive_fold_starts_from_its_own_encoder(new_task, new_encoder, en
     samples, each = setup.study.labelled.samples, []
     for fold, directory in enumerate(finished.models.values()):
         predictor = load_predictor(directory)[0]
-        start = make(fold).state_dict()
+        start = make(fold, 0).state_dict()
         kept = predictor.encoder.state_dict()
         assert all(torch.equal(kept[name], start[name]) for name in start if "asv." in name)
         found = said(predictor, samples[fold == WITH_TEST]).point_NC
@@ -163,7 +164,7 @@ def test_the_reference_is_of_what_the_first_model_was_trained_on(new_task, augme
 @pytest.mark.parametrize(("encoder", "changes"), [("full", True), ("frozen", False)])
 def test_a_frozen_encoder_stays_as_it_was(new_task, encoder, changes):
     setup = new_task(encoder=encoder)
-    start = setup.study.make_encoder(0).state_dict()
+    start = setup.study.make_encoder(0, 0).state_dict()
     for directory in setup.run(ABOUT).models.values():
         weights = load_predictor(directory)[0].encoder.state_dict()
         assert changes == any(not torch.equal(weights[name], start[name]) for name in start)
@@ -173,7 +174,7 @@ def test_embeddings_of_asvs_made_before_serve_a_frozen_encoder(
     new_task, augmented, devices, monkeypatch, tmp_path
 ):
     """Marked embeddings show that they are what was read."""
-    encoder, tokens = new_task().study.make_encoder(0), augmented.tokens
+    encoder, tokens = new_task().study.make_encoder(0, 0), augmented.tokens
     asv_UD = embed_asvs_cached(encoder, tokens, devices, None)
     found = {}
 
@@ -209,6 +210,49 @@ def test_a_finished_model_is_not_trained_again(new_task, feeds):
     assert learned(again.history) == learned(first.history)
     assert {r["fold"] for r in again.history if r["split"] == "system"} == {0, 1, 2}
     assert before == contents(again.models)
+
+
+@pytest.mark.parametrize("file", ["fold1/model.safetensors", "fold1/config.json", "fold1.json"])
+def test_a_folder_that_a_killed_cleanup_left_is_no_finished_model(new_task, feeds, file):
+    first = new_task().run(ABOUT)
+    (first.models["fold1"].parent / file).unlink()
+    feeds.clear()
+    again = new_task().run(ABOUT)
+    assert len(feeds) == 1
+    np.testing.assert_array_equal(again.outputs.point_NC, first.outputs.point_NC)
+    assert learned(again.history) == learned(first.history)
+
+
+def test_curves_of_other_settings_do_not_stand_beside_a_model(new_task, feeds):
+    """A run of other settings is killed between its curves and its model; then they come back."""
+    first = new_task().run(ABOUT)
+    curves = first.models["fold0"].with_name("fold0.json")
+    write_json(curves, {"fingerprint": "other-fold0", "records": []})
+    feeds.clear()
+    again = new_task().run(ABOUT)
+    assert len(feeds) == 1
+    assert learned(again.history) == learned(first.history)
+
+
+def test_every_model_of_a_fold_has_a_start_of_its_own(new_task, new_encoder):
+    asked = []
+
+    def make(fold: int, number: int):
+        asked.append((fold, number))
+        return new_encoder(20, seed=10 * fold + number, asv_layers=1, sample_layers=1)
+
+    new_task(start="scratch", models=2, make_encoder=make).run(ABOUT)
+    assert asked == [(fold, number) for fold in range(3) for number in range(2)]
+
+
+def test_digests_tell_models_apart_and_not_runs(new_task, tmp_path):
+    runs = [new_task(work=tmp_path / str(i), epochs=e).run(ABOUT) for i, e in enumerate((1, 1, 2))]
+    first, again, longer = (run.digests for run in runs)
+    assert first == again
+    assert list(first) == list(runs[0].models)
+    assert len({*first.values(), *longer.values()}) == 6
+    weights = load_predictor(runs[0].models["fold1"])[0]
+    assert module_digest(weights) == first["fold1"]
 
 
 def test_other_settings_train_every_fold_again(new_task, feeds):

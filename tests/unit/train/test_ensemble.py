@@ -296,11 +296,64 @@ def test_asvs_embedded_before_are_read_from_their_file(tiny, new_encoder, device
     assert (marked["predicted"] - expected["predicted"]).abs().max() > 5e-4
 
 
-def test_one_file_cannot_serve_encoders_of_their_own(tiny, new_encoder, devices, tmp_path, caplog):
+def partial_ensemble(new_encoder, seen=()) -> Ensemble:
+    """Build three models that differ above their ASVs alone, the last two only in their heads."""
+    predictors = []
+    for seed, trained in enumerate((0, 1, 1)):
+        encoder = new_encoder(20)
+        encoder.sample.load_state_dict(new_encoder(20, seed=trained).sample.state_dict())
+        predictors.append(Predictor(encoder, AGE, seed=seed))
+    return Ensemble(predictors, DEPTH, 0, 20, frozenset(seen))
+
+
+def test_models_of_a_partial_encoder_embed_the_asvs_once(tiny, new_encoder, encoded, monkeypatch):
+    own, caches, embed = partial_ensemble(new_encoder), [], embed_asvs_cached
+
+    def spy(encoder, tokens, devices, cache):
+        caches.append(cache)
+        return embed(encoder, tokens, devices, cache)
+
+    monkeypatch.setattr(ensemble, "embed_asvs_cached", spy)
+    found = own.predict(tiny.table, tiny.sequences)
+    assert caches == [None]
+    assert encoded == [20, 20]
+    single = [
+        replace(own, predictors=[one]).predict(tiny.table, tiny.sequences)["predicted"]
+        for one in own.predictors
+    ]
+    np.testing.assert_allclose(found["predicted"], np.mean(single, axis=0), rtol=1e-5)
+    np.testing.assert_allclose(found["sd"], np.std(single, axis=0), rtol=1e-3)
+
+
+def test_a_partial_encoder_reads_asvs_embedded_before(tiny, new_encoder, devices, tmp_path, caplog):
+    """Marked embeddings show that they are what every model reads."""
+    own = partial_ensemble(new_encoder, tiny.sequences.values())
+    write_asvs(tiny, new_encoder(20), devices, tmp_path / "marked", 2.0)
+    for predictor in own.predictors:
+        one = replace(own, predictors=[predictor])
+        plain, alone = (
+            one.predict(tiny.table, tiny.sequences, asvs=asvs)["predicted"]
+            for asvs in (None, tmp_path / "marked")
+        )
+        assert (alone - plain).abs().max() > 5e-4
+    found = own.predict(tiny.table, tiny.sequences, asvs=tmp_path / "marked")
+    expected = [
+        replace(own, predictors=[one]).predict(
+            tiny.table, tiny.sequences, asvs=tmp_path / "marked"
+        )["predicted"]
+        for one in own.predictors
+    ]
+    np.testing.assert_allclose(found["predicted"], np.mean(expected, axis=0), rtol=1e-5)
+    assert not caplog.records
+
+
+def test_a_file_of_asvs_serves_the_encoder_that_made_it_alone(
+    tiny, new_encoder, devices, tmp_path, caplog
+):
     write_asvs(tiny, new_encoder(20, seed=0), devices, tmp_path / "asvs", 2.0)
     own = ensemble_of(new_encoder, AGE, tiny.sequences.values())
-    found = own.predict(tiny.table, tiny.sequences, asvs=tmp_path / "asvs")
-    expected = own.predict(tiny.table, tiny.sequences)
-    pd.testing.assert_frame_equal(found, expected)
+    others = replace(own, predictors=own.predictors[1:2])
+    found = others.predict(tiny.table, tiny.sequences, asvs=tmp_path / "asvs")
+    pd.testing.assert_frame_equal(found, others.predict(tiny.table, tiny.sequences))
     assert [record.levelname for record in caplog.records] == ["WARNING"]
-    assert "encoders of their own" in caplog.text
+    assert "of another encoder" in caplog.text

@@ -17,7 +17,7 @@ HOST = ["cat", "dog", "", "hen", "cat", "dog", "cat", "dog", "cat"]
 
 def deeper(new_encoder):
     """Return what makes encoders of three blocks over the ASVs of a sample."""
-    return lambda fold: new_encoder(20, seed=8, asv_layers=1, sample_layers=3)
+    return lambda fold, number: new_encoder(20, seed=8, asv_layers=1, sample_layers=3)
 
 
 @pytest.mark.parametrize(("layers", "trained"), [(1, {2}), (2, {1, 2}), (9, {0, 1, 2})])
@@ -27,7 +27,7 @@ def test_a_partial_encoder_trains_the_blocks_at_the_top(
     make = deeper(new_encoder)
     setup = new_task(encoder="partial", trained_layers=layers, make_encoder=make)
     models = setup.run(ABOUT).models
-    start = make(0).state_dict()
+    start = make(0, 0).state_dict()
     weights = load_predictor(models["fold1"])[0].encoder.state_dict()
     changed = {name for name in start if not torch.equal(start[name], weights[name])}
     expected = {f"sample.blocks.{number}." for number in trained} | {"sample.pooling."}
