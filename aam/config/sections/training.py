@@ -1,7 +1,6 @@
 """What all training shares, and pretraining."""
 
-import importlib
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
@@ -76,10 +75,3 @@ class Pretraining(Training):
         if weights is not None and not any(weights.values()):
             raise ValueError(f"got {weights}; expected at least one metric with a weight above 0")
         return weights
-
-
-def __getattr__(name: str) -> Any:
-    """Return what `finetuning` defines, by no import that the code digest of a stage follows."""
-    if name == "Finetuning":
-        return importlib.import_module("aam.config.sections.finetuning").Finetuning
-    raise AttributeError(name)
