@@ -5,6 +5,7 @@ C outputs, K classes, T = K - 1 thresholds.
 """
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 import torch
@@ -87,7 +88,7 @@ class NucleotideHead(nn.Module):
         return logits_MP4.gather(1, offset_M11).squeeze(1).float()
 
 
-class StandardHead(nn.Module):
+class StandardHead(nn.Module, ABC):
     """From a sample embedding to outputs, by the layers of a subclass.
 
     Embeddings of one study lie close together, so they are standardized first: in training by the
@@ -107,9 +108,9 @@ class StandardHead(nn.Module):
         """Return [B, C] in fp32."""
         return self.from_standard(self.standardize(sample_BD.float()))
 
+    @abstractmethod
     def from_standard(self, standard_BD: Tensor) -> Tensor:
         """Return [B, C] in fp32 from standardized embeddings."""
-        raise NotImplementedError
 
 
 class LinearHead(StandardHead):
@@ -171,7 +172,11 @@ class ResidualHead(ValueHead):
 
 def make_head(name: str, width: int, outputs: int) -> StandardHead:
     """Return the head ``linear``, ``mlp`` or ``residual`` from `width` to `outputs` numbers."""
-    heads = {"linear": LinearHead, "mlp": ValueHead, "residual": ResidualHead}
+    heads: dict[str, type[LinearHead | ValueHead]] = {
+        "linear": LinearHead,
+        "mlp": ValueHead,
+        "residual": ResidualHead,
+    }
     return heads[name](width, outputs)
 
 
