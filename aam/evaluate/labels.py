@@ -25,7 +25,7 @@ BASELINES = {
     "median": "training median",
     "majority": "commonest class",
     "random_forest": "random forest",
-    "random_forest_median": "random forest, median of the leaves",
+    "random_forest_median": "forest, leaf median",
     "gradient_boosting": "gradient boosting",
     "elastic_net": "elastic net on CLR",
     "svm_unifrac": "SVM on UniFrac",
