@@ -133,8 +133,13 @@ def _draw_bars(axes: Axes, table: pd.DataFrame, check: Mapping[str, Any]) -> Non
         raises = table[DIRECTION].to_numpy(float) >= 0
         colors = np.where(raises, BLUE, VERMILION).tolist()
         handles = [Patch(color=BLUE, label="raises"), Patch(color=VERMILION, label="lowers")]
-        legend = axes.legend(handles=handles, loc="lower right", title=short(_target(check), 24))
-        legend.set_zorder(5)
+        # Above the bars: inside, it would hide some.
+        axes.legend(
+            handles=handles,
+            title=short(_target(check), 24),
+            loc="lower right",
+            bbox_to_anchor=(1.0, 1.0),
+        )
     axes.barh(range(len(size)), size, color=colors if single else BLUE, height=0.68)
     axes.grid(visible=False, axis="y")
     axes.set_xlim(0, 1.05 * size.max() if size.max() > 0 else 1)
