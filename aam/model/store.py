@@ -5,9 +5,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import nn
 
+from aam.model.tensors import write_tensors
 from aam.util.atomic import atomic_path, write_json
 from aam.util.errors import problem
 
@@ -37,15 +38,7 @@ def save_model(directory: Path, model: nn.Module, config: Mapping[str, Any]) -> 
     """
     with atomic_path(directory) as partial:
         partial.mkdir()
-        state = {
-            name: value.detach().cpu().contiguous() for name, value in model.state_dict().items()
-        }
-        weights = partial / WEIGHTS
-        weights.touch()
-        mode = weights.stat().st_mode
-        save_file(state, weights)
-        # The library makes files that nobody else may read.
-        weights.chmod(mode)
+        write_tensors(partial / WEIGHTS, model.state_dict())
         write_json(partial / CONFIG, config)
 
 

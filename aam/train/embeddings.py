@@ -16,25 +16,20 @@ from pathlib import Path
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import nn
 
 from aam.config.digest import code_digest
 from aam.data.tokens import TokenStore
 from aam.model.build import plain
 from aam.model.encoder import Encoder
+from aam.model.tensors import read_tensors, write_tensors
 from aam.train.devices import Devices
 from aam.train.inference import embed_asvs
-from aam.util.atomic import atomic_path
-from aam.util.errors import problem
 
 logger = logging.getLogger(__name__)
 VERSION = 1
 KEY_BYTES = 16
 _KEY = np.dtype(f"S{KEY_BYTES}")
-ABOUT = "aam"
-"""The one metadata entry: the library writes several in an order that changes with every run."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,16 +86,11 @@ class AsvEmbeddings:
             "version": VERSION,
         }
         parts = {
-            "embedding": asv_UD.float().cpu().contiguous(),
+            "embedding": asv_UD.float(),
             "key": torch.from_numpy(keys[order].view(np.uint8).reshape(-1, KEY_BYTES)),
             "row": torch.from_numpy(order),
         }
-        with atomic_path(path) as partial:
-            partial.touch()
-            mode = partial.stat().st_mode
-            save_file(parts, partial, metadata={ABOUT: json.dumps(about, sort_keys=True)})
-            # The library makes files that nobody else may read, whatever the user's mask.
-            partial.chmod(mode)
+        write_tensors(path, parts, about)
 
     @classmethod
     def open(cls, path: Path) -> "AsvEmbeddings":
@@ -111,19 +101,14 @@ class AsvEmbeddings:
         InputError
             When there is no such file, or it holds something else.
         """
-        hint = "give the asvs.safetensors that pretraining wrote"
-        expected = f"ASV embeddings, version {VERSION}"
-        if not path.is_file():
-            raise problem(path, "no such file", expected, hint)
-        try:
-            with safe_open(path, framework="pt") as file:
-                about = json.loads((file.metadata() or {}).get(ABOUT, "{}"))
-                if about.get("version") != VERSION:
-                    raise problem(path, f"version {about.get('version')}", expected, hint)
-                key, row, asv_UD = (file.get_tensor(name) for name in ("key", "row", "embedding"))
-        except SafetensorError as error:
-            raise problem(path, str(error), expected, hint) from error
-        return cls(about["digest"], key.numpy().reshape(-1).view(_KEY), row.numpy(), asv_UD)
+        about, tensors = read_tensors(
+            path,
+            version=VERSION,
+            what="ASV embeddings",
+            hint="give the asvs.safetensors that pretraining wrote",
+        )
+        key_U = tensors["key"].numpy().reshape(-1).view(_KEY)
+        return cls(about["digest"], key_U, tensors["row"].numpy(), tensors["embedding"])
 
     def find(self, keys: NDArray[np.bytes_]) -> NDArray[np.int64]:
         """Return the row of each key of `sequence_keys`, -1 where the file does not have it."""

@@ -6,20 +6,17 @@ sample to the nearest other one.
 Letters: N samples, R of them kept as references, M new samples, D width.
 """
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
 from scipy.spatial.distance import cdist
 
-from aam.util.atomic import atomic_path
-from aam.util.errors import problem
+from aam.model.tensors import read_tensors, write_tensors
 
 VERSION = 1
 REFERENCES = 2000
@@ -28,7 +25,6 @@ ROWS_PER_LOOK = 1024
 """Samples whose distances to all references exist at a time."""
 LEAST_VARIANCE = 1e-6
 """Of a dimension, in units of the mean over all: one that stands still must not count most."""
-ABOUT = "aam"
 
 
 def reference_rows(number: int) -> NDArray[np.int64]:
@@ -49,13 +45,9 @@ def write_reference(path: Path, embedding_ND: NDArray[np.floating]) -> None:
     assert len(embedding_ND) > 1, "a sample's nearest other needs a second one"
     kept_RD = np.ascontiguousarray(embedding_ND[reference_rows(len(embedding_ND))], np.float32)
     nearest = _nearest(kept_RD, kept_RD, _variance(kept_RD), themselves=True)
-    parts = {"embedding": kept_RD, "distance": np.concatenate(list(nearest))}
-    with atomic_path(path) as partial:
-        partial.touch()
-        mode = partial.stat().st_mode
-        save_file(parts, partial, metadata={ABOUT: json.dumps({"version": VERSION})})
-        # The library makes files that nobody else may read, whatever the user's mask.
-        partial.chmod(mode)
+    distance_R = np.concatenate(list(nearest))
+    parts = {"embedding": torch.from_numpy(kept_RD), "distance": torch.from_numpy(distance_R)}
+    write_tensors(path, parts, {"version": VERSION})
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,18 +74,13 @@ class Reference:
         InputError
             When there is no such file, or it holds something else.
         """
-        hint = "give the model directory that fine-tuning wrote, with all of its files"
-        expected = f"reference samples, version {VERSION}"
-        if not path.is_file():
-            raise problem(path, "no such file", expected, hint)
-        try:
-            with safe_open(path, framework="numpy") as file:
-                about = json.loads((file.metadata() or {}).get(ABOUT, "{}"))
-                if about.get("version") != VERSION:
-                    raise problem(path, f"version {about.get('version')}", expected, hint)
-                return cls(file.get_tensor("embedding"), file.get_tensor("distance"))
-        except SafetensorError as error:
-            raise problem(path, str(error), expected, hint) from error
+        _, tensors = read_tensors(
+            path,
+            version=VERSION,
+            what="reference samples",
+            hint="give the model directory that fine-tuning wrote, with all of its files",
+        )
+        return cls(tensors["embedding"].numpy(), tensors["distance"].numpy())
 
     def novelty(self, embedding_MD: NDArray[np.floating]) -> NDArray[np.float64]:
         """Return how new samples are, from 0 to 1, [M].
