@@ -97,7 +97,9 @@ def load(raw: Mapping[str, Any]) -> Config:
             training = resolved(config, "pretraining", dataset=dataset, model=model)
             _require_metrics(training.distances or {}, metrics, f"model {model} on {dataset}")
     for name, task in config.tasks.items():
-        _require_fitting(name, task, resolved(config, "finetuning", task=name))
+        training = resolved(config, "finetuning", task=name)
+        _require_fitting(name, task, training)
+        _require_layers(name, training, config.models)
     return config
 
 
@@ -169,3 +171,17 @@ def _require_fitting(name: str, task: Task, training: Finetuning) -> None:
             "made once",
             f"set it to 0, or tasks.{name}.finetuning.encoder to full or partial",
         )
+
+
+def _require_layers(name: str, training: Finetuning, models: Mapping[str, Model]) -> None:
+    """Check that the encoders have the blocks that a task wants to train."""
+    if training.encoder != "partial":
+        return
+    for model, section in models.items():
+        if training.trained_layers > section.sample_layers:
+            raise problem(
+                f"configuration key finetuning.trained_layers (task {name})",
+                f"{training.trained_layers}",
+                f"at most {section.sample_layers}, the sample_layers of model {model}",
+                f"set tasks.{name}.finetuning.trained_layers",
+            )

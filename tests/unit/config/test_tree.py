@@ -249,6 +249,11 @@ def test_a_prediction_of_newcomers_needs_a_simulated_dataset() -> None:
             "got the target 'age' in `transform_by`",
         ),
         ({"finetuning": {"models": 0}}, "finetuning.models", "got 0"),
+        (
+            {"tasks": {"age": TASK | {"finetuning": {"encoder": "partial", "trained_layers": 5}}}},
+            "finetuning.trained_layers (task age)",
+            "got 5; expected at most 4, the sample_layers of model base",
+        ),
         ({"finetuning": {"labels": 0}}, "finetuning.labels", "got 0"),
         (
             {
