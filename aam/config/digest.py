@@ -18,6 +18,7 @@ NEUTRAL = frozenset(
         "aam.train.tensorboard",
         "aam.train.watch",
         "aam.stages.entry",
+        "aam.stages.launch",
         "aam.stages.pace",
     }
 )

@@ -43,10 +43,25 @@ def unifrac(config: Config, dataset: str, metric: str) -> Slice:
     section = resolved(config, "unifrac", dataset=dataset)
     if metric in TREELESS:
         return {"metric": metric, "checked_pairs": section.checked_pairs}
-    keys = {"engine", "partitions", "checked_pairs"} | (
-        {"alpha"} if metric == "generalized" else set()
-    )
-    return {"metric": metric, **{key: getattr(section, key) for key in sorted(keys)}}
+    keys = ["checked_pairs", "engine"]
+    if metric == "generalized":
+        keys.append("alpha")
+    return {"metric": metric, **{key: getattr(section, key) for key in keys}}
+
+
+def unifrac_part(config: Config, dataset: str, metric: str, part: int, parts: int) -> Slice:
+    """Return the settings of one of several jobs that share a metric; `part` counts from 0."""
+    section = resolved(config, "unifrac", dataset=dataset)
+    alpha = {"alpha": section.alpha} if metric == "generalized" else {}
+    return {"metric": metric, **alpha, "part": part, "parts": parts}
+
+
+def unifrac_jobs(config: Config, dataset: str, metric: str) -> int:
+    """Return the number of jobs that share a metric; it changes no byte of the result."""
+    section = resolved(config, "unifrac", dataset=dataset)
+    if section.partitions == "auto" or metric in (*TREELESS, "faith_pd"):
+        return 1
+    return section.partitions
 
 
 def augment(config: Config, dataset: str) -> Slice:
@@ -198,3 +213,9 @@ def scaling(config: Config, dataset: str, model: str) -> Slice:
         **{key: getattr(section, key) for key in ("steps", "seconds", "repeats")},
         **pretrain(config, dataset, model),
     }
+
+
+def growth(config: Config) -> Slice:
+    """Return the size of every simulated dataset."""
+    sections = config.datasets.items()
+    return {"samples": {name: s.simulate.samples for name, s in sections if s.simulate is not None}}

@@ -5,11 +5,13 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from aam.config.sections.execution import Runtime
 from aam.util import log
 from aam.util.errors import InputError
+from aam.util.leftovers import remove_leftovers
+from aam.util.worklog import at_work
 
 Files = Mapping[str, Any]
 """Paths by name; a name with several files maps to a list of paths."""
@@ -33,6 +35,14 @@ class RunContext:
     """Seconds between checkpoints."""
     max_memory_gb: float | None = None
     """Memory that a training step may take; None: what is free."""
+    devices: int = 1
+    """Processes that pretrain together on each node."""
+    nodes: int = 1
+    """Nodes that pretrain together."""
+    strategy: Literal["ddp", "fsdp"] = "ddp"
+    """Whether each of them holds the whole model."""
+    launched: bool = False
+    """This process is one of them."""
     notes: Path | None = None
     """Folder for curves and profiles, beside the log; None: neither is written."""
     tensorboard: bool = False
@@ -67,17 +77,23 @@ def main(run: Callable[..., None], snakemake: Any) -> None:
         log_every_s=settings.log_every_s,
         checkpoint_every_s=settings.checkpoint_every_s,
         max_memory_gb=settings.max_memory_gb,
+        devices=settings.devices,
+        nodes=settings.nodes,
+        strategy=settings.strategy,
         notes=log_file.with_suffix("") if log_file is not None else None,
         tensorboard=settings.tensorboard,
         profile_steps=settings.profile_steps,
     )
+    outputs = _paths(snakemake.output)
+    remove_leftovers(outputs.values())
     try:
-        run(
-            snakemake.params.cfg,
-            inputs=_paths(snakemake.input),
-            outputs=_paths(snakemake.output),
-            runtime=context,
-        )
+        with at_work():
+            run(
+                snakemake.params.cfg,
+                inputs=_paths(snakemake.input),
+                outputs=outputs,
+                runtime=context,
+            )
     except InputError as error:
         # A cluster job's standard error is far away: its log is where Snakemake points to.
         if log_file is not None:

@@ -1,6 +1,7 @@
 """Pretraining: an encoder learns UniFrac distances and masked nucleotides."""
 
 import logging
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,11 +15,12 @@ from aam.config.sections.execution import Optimization
 from aam.config.sections.training import Pretraining
 from aam.model.build import plain
 from aam.model.store import save_model
+from aam.stages import launch
 from aam.stages.entry import Files, RunContext
-from aam.stages.pace import pace
+from aam.stages.pace import left, pace
 from aam.train.checkpoint import Checkpoints
 from aam.train.compilation import graphs_compiled
-from aam.train.devices import Devices
+from aam.train.devices import Devices, World
 from aam.train.embeddings import AsvEmbeddings, embed_asvs_cached, encoder_digest
 from aam.train.flops import step_flops
 from aam.train.inference import embed_samples
@@ -50,28 +52,46 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunCo
     outputs
         `model`, `metrics`, `history`, `embeddings`, `pairs`, and `asvs`: embeddings of all ASVs.
     runtime
-        Means of the run; checkpoints lie in its `work` folder.
+        Means of the run; checkpoints lie in its `work` folder. Where several processes train the
+        encoder together, this starts them, and each calls it again; the first of them writes.
     """
+    # First of all: digests and distances take a part of the time limit.
+    started = time.monotonic()
+    if launch.is_needed(runtime):
+        launch.together(__name__, cfg, inputs=inputs, outputs=outputs, runtime=runtime)
+        return
     settings = Pretraining.model_validate(cfg["pretraining"])
-    origin = provenance(cfg, inputs)
+    devices = devices_of(cfg, runtime)
+    origin = devices.agreed(provenance(cfg, inputs) if devices.rank == 0 else {})
     fingerprint = settings_digest({**origin, "code": code_digest(__name__)})
-    checkpoints = Checkpoints(runtime.work, fingerprint)
-    prepared, devices = prepare(cfg, inputs), devices_of(cfg, runtime)
-    progress = train(cfg, prepared, devices, checkpoints, runtime, "pretraining")
-    metrics = {**scores(prepared, progress, devices), "provenance": dict(origin)}
-    _write_embeddings(prepared, devices.exact(), outputs, origin)
-    _write_pairs(prepared, devices, settings.seed, outputs["pairs"], origin)
+    checkpoints = Checkpoints(runtime.work, fingerprint, writes=devices.rank == 0)
+    with devices.first_first():
+        prepared = prepare(
+            cfg,
+            inputs,
+            work=runtime.work,
+            max_memory_gb=runtime.max_memory_gb,
+            processes=devices.world.devices,
+        )
+    progress = train(cfg, prepared, devices, checkpoints, left(runtime, started), "pretraining")
+    found = scores(prepared, progress, devices)
+    if devices.rank > 0:
+        return
+    alone = devices.alone()
+    _write_embeddings(prepared, alone.exact(), outputs, origin)
+    _write_pairs(prepared, alone, settings.seed, outputs["pairs"], origin)
     write_history(outputs["history"], progress.history, origin)
     save(outputs["model"], prepared.model, cfg, origin)
-    write_json(outputs["metrics"], metrics)
+    write_json(outputs["metrics"], {**found, "provenance": dict(origin)})
     checkpoints.clear()
 
 
 def devices_of(cfg: Mapping[str, Any], runtime: RunContext) -> Devices:
-    """Return where pretraining computes."""
+    """Return where pretraining computes: in one process unless it was launched with others."""
     options = step_options(Optimization.model_validate(cfg["optimization"]))
     precision = Pretraining.model_validate(cfg["pretraining"]).precision
-    return Devices(precision, runtime.threads, deterministic=options.deterministic)
+    world = World(runtime.devices, runtime.nodes, runtime.strategy) if runtime.launched else World()
+    return Devices(precision, runtime.threads, deterministic=options.deterministic, world=world)
 
 
 def train(
@@ -111,9 +131,14 @@ def train(
 
 
 def scores(prepared: Prepared, progress: Progress, devices: Devices) -> dict[str, Any]:
-    """Return what a trained model reaches on the held-out samples, and what it took."""
+    """Return what a trained model reaches on the held-out samples, and what it took.
+
+    Of processes that work together all have to call this; the first returns what it took, too.
+    """
     model = prepared.model
-    found = {**prepared.validation.score(model, devices), **_facts(prepared, progress, devices)}
+    found: dict[str, Any] = dict(prepared.validation.score(model, devices))
+    if devices.rank == 0:
+        found.update(_facts(prepared, progress, devices))
     if (primary := _primary(model)) is not None:
         found["unifrac_pearson"] = found[f"{primary}_pearson"]
         found["unifrac_mae"] = found[f"{primary}_mae"]
@@ -176,7 +201,8 @@ def _utilisation(prepared: Prepared, rate: float | None, devices: Devices) -> fl
     flops = sum(step_flops(prepared.model.encoder.shape, batch) for batch in some)
     per_sample = flops / sum(batch.size for batch in some)
     with arithmetic(devices.precision) as dtype:
-        return rate * per_sample / matrix_product_rate(dtype, devices.device).median
+        most = devices.processes * matrix_product_rate(dtype, devices.device).median
+        return rate * per_sample / most
 
 
 def _write_embeddings(

@@ -14,6 +14,7 @@ from aam.config.digest import code_digest
 from aam.data.folds import TEST, read_members
 from aam.model.store import is_whole, load_config
 from aam.stages.entry import Files, RunContext
+from aam.stages.pace import left
 from aam.stages.pretrain import devices_of, save, scores, train
 from aam.train.checkpoint import Checkpoints
 from aam.train.embeddings import module_digest
@@ -51,8 +52,9 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunCo
         name = f"fold{fold}"
         unseen = set(members.index[members.isin([fold, TEST])])
         directory = runtime.work / "finished" / name
-        left = _left(runtime, name, time.monotonic() - t_start)
-        facts = _pretrained(cfg, inputs, unseen, directory, f"{fingerprint}-{name}", left, origin)
+        notes = None if runtime.notes is None else runtime.notes / name
+        own = replace(left(runtime, t_start), notes=notes)
+        facts = _pretrained(cfg, inputs, unseen, directory, f"{fingerprint}-{name}", own, origin)
         metrics[name], digests[name] = facts["scores"], facts["digest"]
     with atomic_path(outputs["encoders"]) as partial:
         partial.mkdir()
@@ -62,13 +64,6 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunCo
     write_json(outputs["digests"], digests)
     write_json(outputs["metrics"], {"folds": metrics, "provenance": dict(origin)})
     shutil.rmtree(runtime.work, ignore_errors=True)
-
-
-def _left(runtime: RunContext, name: str, elapsed_s: float) -> RunContext:
-    """Return the means that are left for a fold, its notes in a folder of their own."""
-    limit_s = None if runtime.time_limit_s is None else runtime.time_limit_s - elapsed_s
-    notes = None if runtime.notes is None else runtime.notes / name
-    return replace(runtime, time_limit_s=limit_s, notes=notes)
 
 
 def _pretrained(
@@ -88,10 +83,11 @@ def _pretrained(
             logger.info("%s was finished before", directory.name)
             return known
     assert runtime.work is not None
-    checkpoints = Checkpoints(runtime.work / directory.name, fingerprint)
-    prepared, devices = prepare(cfg, inputs, unseen), devices_of(cfg, runtime)
+    started, work = time.monotonic(), runtime.work / directory.name
+    checkpoints, devices = Checkpoints(work, fingerprint), devices_of(cfg, runtime)
+    prepared = prepare(cfg, inputs, unseen, work=work, max_memory_gb=runtime.max_memory_gb)
     name = f"pretraining without {directory.name}"
-    progress = train(cfg, prepared, devices, checkpoints, runtime, name)
+    progress = train(cfg, prepared, devices, checkpoints, left(runtime, started), name)
     known = {
         "fingerprint": fingerprint,
         "scores": scores(prepared, progress, devices),

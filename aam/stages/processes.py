@@ -8,7 +8,6 @@ import logging
 import math
 import multiprocessing
 import os
-import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
@@ -22,10 +21,10 @@ from aam.stages.pace import left
 from aam.train.memory import budget_mb
 from aam.util import log
 from aam.util.errors import InputError
+from aam.util.parent import end_with_parent
 
 logger = logging.getLogger(__name__)
 
-SECONDS_BETWEEN_LOOKS = 1.0
 Models = list[tuple[int, int]]
 """Fold and number of each."""
 
@@ -76,7 +75,7 @@ def in_processes(
 def _process(
     train: Callable[[Models, RunContext], None], models: Models, runtime: RunContext, started: float
 ) -> None:
-    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
+    end_with_parent()
     # Bars of several processes would overwrite each other.
     os.environ["TTY_COMPATIBLE"] = "0"
     log.start(None if runtime.notes is None else runtime.notes.with_suffix(".log"))
@@ -100,10 +99,3 @@ def _memory_gb(runtime: RunContext, number: int) -> float:
         return runtime.max_memory_gb / number
     share_gb = budget_mb(None, torch.device("cpu")) / 1024 / number
     return math.floor(share_gb) if share_gb >= 1 else 2.0 ** math.floor(math.log2(share_gb))
-
-
-def _end_with(parent: int) -> None:
-    """End this process when its parent is gone: the next run trains the same models again."""
-    while os.getppid() == parent:
-        time.sleep(SECONDS_BETWEEN_LOOKS)
-    os._exit(1)

@@ -3,8 +3,8 @@
 The formulas count tensor by tensor; tests hold them against what is really kept.
 
 Letters: N rows of a block (ASVs times patches, or samples times ASVs), D width, F hidden width of
-the feed-forward layers, H heads, S positions that attend to each other, M masked nucleotides,
-B samples.
+the feed-forward layers, H heads, S positions that attend to each other, E neurons of BDH over all
+heads, M masked nucleotides, B samples.
 """
 
 import math
@@ -15,6 +15,7 @@ from torch import nn
 
 from aam.model.encoder import VOCABULARY_SIZE, Architecture, Encoder
 from aam.nn.attention import AttentionBackend
+from aam.nn.bdh import compares_positions
 from aam.train.devices import Devices
 
 Kernel = Literal["plain", "math", "fused"]
@@ -23,6 +24,11 @@ FULL = 4
 """Bytes of a number in fp32."""
 ITEM = {"fp32": FULL, "tf32": FULL, "bf16": 2, "fp16": 2}
 """Bytes of a number per precision."""
+LSTM_WORKSPACE = {FULL: (86, 65), 2: (64, 53)}
+"""Bytes that oneDNN keeps of an LSTM per position and per sequence, for a state of width 1: by
+bytes of a number, measured (docs/experiments.md)."""
+CUDNN_NUMBERS = 6
+"""Numbers that an accelerator is taken to keep of an LSTM instead: gates, cell and state."""
 
 
 @dataclass(frozen=True)
@@ -128,20 +134,22 @@ class Footprint:
 def asv_block(work: Work, number: int, length: int, masked: int) -> Footprint:
     """Return the bytes of `number` ASVs of `length` nucleotides, `masked` of them masked in all.
 
-    Kept outside of the layers: the one-hot patches, the positions that are pooled, the weights of
-    the pooling, what its norm sees, and the places of the masked nucleotides.
+    Kept outside of the layers: the one-hot patches, before BDH the input of a norm, the positions
+    that are pooled, the weights of the pooling, what its norm sees, and the places of the masked
+    nucleotides.
     """
     positions = math.ceil(length / work.shape.patch_bp)
     rows = number * positions
     one_hot = rows * VOCABULARY_SIZE * work.shape.patch_bp * work.item
+    entered = rows * (work.shape.width + 2) * FULL if work.shape.encoder == "bdh" else 0
     places = 2 * 8 * masked
     return Footprint(
         layers=work.shape.asv_layers,
-        layer=layer_bytes(work, rows, positions, has_rotary=True, has_absent=False),
+        layer=_asv_layer_bytes(work, number, positions),
         layer_input=rows * work.shape.width * FULL,
-        outside=one_hot + _pooling_bytes(work, number, rows) + places,
+        outside=one_hot + entered + _pooling_bytes(work, number, rows) + places,
         returned=number * work.shape.width * FULL + places,
-        transient=_transient_bytes(work, rows, positions, has_absent=False),
+        transient=_asv_transient_bytes(work, rows, positions),
     )
 
 
@@ -200,6 +208,65 @@ def layer_bytes(
     return norms + attention + vector + feed_forward + (noise if work.has_dropout else 0)
 
 
+def lstm_bytes(work: Work, sequences: int, positions: int) -> int:
+    """Return what autograd keeps of one LSTM layer of both directions.
+
+    - the input of the norm [N, D] in fp32, and two statistics of each row
+    - what the norm returns [N, D], in a lower precision once for each direction, and the states
+      [N, D]
+    - of each sequence the first and the last state and cell of both directions
+    - the workspace of the kernel
+    - what the dropout lets through [N, D]
+
+    Parameters
+    ----------
+    work
+        Of what model.
+    sequences, positions
+        Their product is N.
+    """
+    width, rows = work.shape.width, sequences * positions
+    norm = rows * (width * FULL + 2 * FULL)
+    states = rows * width * work.item * (2 if work.item == FULL else 3)
+    ends = 4 * sequences * width * work.item
+    if work.device == "cpu":
+        per_position, per_sequence = LSTM_WORKSPACE[work.item]
+        workspace = width * (rows * per_position + sequences * per_sequence)
+    else:
+        workspace = CUDNN_NUMBERS * rows * width * work.item
+    noise = rows * width * (work.item if work.device == "cpu" else 1)
+    return norm + states + ends + workspace + (noise if work.has_dropout else 0)
+
+
+def bdh_bytes(work: Work, sequences: int, positions: int) -> int:
+    """Return what autograd keeps of one iteration of BDH.
+
+    - the input [N, D]
+    - the neurons before and behind the rotation, the gates, and their product, each [N, E]
+    - per head what is mixed and its norm [N, D] with two statistics of each row, and the scores
+      [N, S] or, where sequences are long, the state of each sequence
+    - the inputs of two norms [N, D] in fp32, with two statistics of each row
+    - what the dropout lets through [N, E]
+
+    Parameters
+    ----------
+    work
+        Of what model.
+    sequences, positions
+        Their product is N.
+    """
+    shape, rows = work.shape, sequences * positions
+    own, width = shape.neurons // shape.heads, shape.width
+    scores = rows * positions
+    if not compares_positions(positions, own, width, shape.bdh_attention):
+        scores = sequences * own * width
+    heads = shape.heads * (rows * (2 * width + 2) + scores)
+    numbers = rows * (width + 4 * shape.neurons) + heads
+    noise = rows * shape.neurons * (work.item if work.device == "cpu" else 1)
+    norms = 2 * rows * (width * FULL + 2 * FULL)
+    return numbers * work.item + norms + (noise if work.has_dropout else 0)
+
+
 def attention_kernel(work: Work, positions: int, *, has_absent: bool) -> Kernel:
     """Return how attention is computed (see `aam.nn.attention`)."""
     if work.backend == "math":
@@ -232,6 +299,28 @@ def _pooling_bytes(work: Work, sets: int, rows: int) -> int:
     width = work.shape.width
     weights = rows * (FULL + (work.item if work.item < FULL else 0))
     return rows * width * work.item + weights + sets * (width * FULL + 2 * FULL)
+
+
+def _asv_layer_bytes(work: Work, sequences: int, positions: int) -> int:
+    if work.shape.encoder == "bilstm":
+        return lstm_bytes(work, sequences, positions)
+    if work.shape.encoder == "bdh":
+        return bdh_bytes(work, sequences, positions)
+    return layer_bytes(work, sequences * positions, positions, has_rotary=True, has_absent=False)
+
+
+def _asv_transient_bytes(work: Work, rows: int, positions: int) -> int:
+    """Return what the backward pass of a layer takes for a moment.
+
+    Of an LSTM that is the gradients of its states and of its gates, of BDH those of the neurons
+    and of their product; of both the gradients of the residuals.
+    """
+    width = work.shape.width
+    if work.shape.encoder == "bilstm":
+        return rows * (5 * width * work.item + 2 * width * FULL)
+    if work.shape.encoder == "bdh":
+        return rows * (2 * work.shape.neurons * work.item + 2 * width * FULL)
+    return _transient_bytes(work, rows, positions, has_absent=False)
 
 
 def _transient_bytes(work: Work, rows: int, positions: int, *, has_absent: bool) -> int:

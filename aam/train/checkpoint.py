@@ -16,8 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from aam.train import sharded
+from aam.train.devices import Devices
 from aam.util.atomic import atomic_path
 
 logger = logging.getLogger(__name__)
@@ -25,6 +27,8 @@ KEPT = 2
 """Newest checkpoints of a run that are kept."""
 BEST = "best.pt"
 """File of the best weights, beside the checkpoints."""
+DIVIDED = ".divided"
+"""Suffix of a folder with the parts of several processes."""
 FOLDER_CHARACTERS = 12
 """Characters of the fingerprint that name a run's folder."""
 PLAIN = frozenset((str, int, float, bool, type(None)))
@@ -45,6 +49,8 @@ class Checkpoints:
         Digest of settings, code and inputs; a checkpoint with another one is never resumed.
     background
         Write in a thread; False: a save returns when its file is complete.
+    writes
+        Whether this process writes and deletes: of several that work together, one does.
 
     Attributes
     ----------
@@ -52,9 +58,17 @@ class Checkpoints:
         Seconds that callers spent in `save`, `save_best` and `wait`.
     """
 
-    def __init__(self, folder: Path | None, fingerprint: str, *, background: bool = True) -> None:
+    def __init__(
+        self,
+        folder: Path | None,
+        fingerprint: str,
+        *,
+        background: bool = True,
+        writes: bool = True,
+    ) -> None:
         self.fingerprint = fingerprint
         self.blocked_s = 0.0
+        self._writes = writes
         self._folder = folder
         self._run = Path() if folder is None else folder / fingerprint[:FOLDER_CHARACTERS]
         self._copy = _HostCopy() if background else None
@@ -85,18 +99,50 @@ class Checkpoints:
         """Keep the state as the best so far, in place of the one before; else like `save`."""
         self._put(BEST, step, state)
 
-    def load(self) -> dict[str, Any] | None:
-        """Return the newest state of this run, or None; says so when only other runs have any."""
+    def save_divided(self, step: int, state: dict[str, Any], devices: Devices) -> None:
+        """Keep a state whose tensors are divided among processes, which all have to call this.
+
+        Each process writes its part, and it returns when all have.
+        """
+        if self._folder is None:
+            return
+        content = {"fingerprint": self.fingerprint, "step": step, **state}
+        final = self._run / f"step-{step:09d}{DIVIDED}"
+        partial = final.with_name(f".partial-{final.name}")
+        with self._blocking():
+            self._join()
+            if self._writes:
+                _remove(partial)
+                partial.mkdir(parents=True)
+            devices.barrier()
+            sharded.write(partial, content)
+            devices.barrier()
+            if self._writes:
+                _remove(final)
+                partial.replace(final)
+                self._prune()
+            devices.barrier()
+
+    def load(self, like: nn.Module | None = None) -> dict[str, Any] | None:
+        """Return the newest state of this run, or None; says so when only other runs have any.
+
+        Parameters
+        ----------
+        like
+            What the state is for: where its weights are divided among processes, a state that was
+            saved so comes in parts. None: no such state is looked for.
+        """
         if self._folder is None:
             return None
         self.wait()
         others = self._other_runs()
         for path in reversed(self._steps()):
-            if (state := self._read(path)) is not None:
+            if (state := self._read(path, like)) is not None:
                 logger.info("resuming after step %d from %s", state["step"], path)
                 return state
             # It would count as the newest of this run's.
-            path.unlink()
+            if self._writes:
+                _remove(path)
             others.append(path)
         if others:
             logger.info(
@@ -130,11 +176,11 @@ class Checkpoints:
     def clear(self) -> None:
         """Delete the folder of a finished run, with other runs and half-written files."""
         self.wait()
-        if self._folder is not None and self._folder.exists():
+        if self._writes and self._folder is not None and self._folder.exists():
             shutil.rmtree(self._folder)
 
     def _put(self, name: str, step: int, state: dict[str, Any]) -> None:
-        if self._folder is None:
+        if self._folder is None or not self._writes:
             return
         content = {"fingerprint": self.fingerprint, "step": step, **state}
         with self._blocking():
@@ -155,26 +201,39 @@ class Checkpoints:
     def _write(self, name: str, content: dict[str, Any]) -> None:
         with atomic_path(self._run / name) as partial:
             torch.save(content, partial)
+        self._prune()
+
+    def _prune(self) -> None:
         for old in self._steps()[:-KEPT]:
-            old.unlink()
+            _remove(old)
         for left_by_killed in self._run.glob(".partial-*"):
-            left_by_killed.unlink()
+            _remove(left_by_killed)
         for run in self._other_runs()[:-1]:
             shutil.rmtree(run)
 
-    def _read(self, path: Path) -> dict[str, Any] | None:
+    def _read(self, path: Path, like: nn.Module | None = None) -> dict[str, Any] | None:
         """Return the content of a file, None if its fingerprint only begins like this run's."""
+        if path.suffix == DIVIDED:
+            if like is None or sharded.read_plain(path)["fingerprint"] != self.fingerprint:
+                return None
+            return sharded.read(path, like)
         state = torch.load(path, map_location="cpu", weights_only=True)
         return state if state["fingerprint"] == self.fingerprint else None
 
     def _steps(self) -> list[Path]:
-        return sorted(self._run.glob("step-*.pt"))
+        """Return the checkpoints of this run, the newest last."""
+        found = [p for p in self._run.glob("step-*") if p.suffix in (".pt", DIVIDED)]
+        return sorted(found, key=lambda path: (path.stem, path.suffix))
 
     def _other_runs(self) -> list[Path]:
         """Return the folders of other runs, the most recently written last."""
         if self._folder is None or not self._folder.is_dir():
             return []
-        runs = [p for p in self._folder.iterdir() if p != self._run and any(p.glob("*.pt"))]
+        runs = [
+            p
+            for p in self._folder.iterdir()
+            if p != self._run and (any(p.glob("*.pt")) or any(p.glob(f"*{DIVIDED}")))
+        ]
         return sorted(runs, key=lambda run: (run.stat().st_mtime_ns, run.name))
 
     @contextmanager
@@ -184,6 +243,13 @@ class Checkpoints:
             yield
         finally:
             self.blocked_s += time.perf_counter() - t0
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 class _HostCopy:

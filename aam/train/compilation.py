@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 from aam.config.sections.execution import Compile
+from aam.nn.bdh import Bdh
 from aam.nn.block import Block
 
 logger = logging.getLogger(__name__)
@@ -19,7 +20,8 @@ def compile_blocks(model: nn.Module, mode: Compile, device: torch.device) -> boo
     Parameters
     ----------
     model
-        Its blocks are compiled on their first use, with sizes left open.
+        Its blocks are compiled on their first use, with sizes left open; LSTM layers are not:
+        they are one call of a kernel.
     mode
         Mode of torch.compile, or ``off``.
     device
@@ -41,7 +43,7 @@ def compile_blocks(model: nn.Module, mode: Compile, device: torch.device) -> boo
         return False
     torch._dynamo.config.recompile_limit = RECOMPILATIONS
     for block in model.modules():
-        if isinstance(block, Block):
+        if isinstance(block, Block | Bdh):
             block.compile(mode=mode, dynamic=True)
     return True
 

@@ -1,4 +1,7 @@
-"""Where and in which arithmetic a model runs: the only module that knows Lightning Fabric."""
+"""Where and in which arithmetic a model runs: the only module that knows Lightning Fabric.
+
+Letters: W processes, N rows.
+"""
 
 import copy
 import logging
@@ -6,15 +9,53 @@ import os
 import resource
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
 
+import numpy as np
 import torch
+import torch.distributed as dist
 from lightning_fabric import Fabric
 from lightning_fabric.plugins import MixedPrecision
+from lightning_fabric.plugins.environments import LightningEnvironment, TorchElasticEnvironment
+from lightning_fabric.strategies import DDPStrategy, ModelParallelStrategy
+from numpy.typing import NDArray
 from torch import Tensor, nn, optim
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import DTensor
+
+from aam.train.sharded import free, gather_module
+from aam.util.errors import problem
 
 logger = logging.getLogger(__name__)
+T = TypeVar("T")
 _MIXED: dict[str, Any] = {"bf16": "bf16-mixed", "fp16": "16-mixed"}
+
+
+@dataclass(frozen=True)
+class World:
+    """The processes that train one model together.
+
+    Attributes
+    ----------
+    devices
+        Processes on each node: one per accelerator, or so many on a CPU.
+    nodes
+        Machines.
+    strategy
+        - ``ddp``: every process holds the whole model and its optimizer
+        - ``fsdp``: weights, gradients and moments are divided among the processes
+    """
+
+    devices: int = 1
+    nodes: int = 1
+    strategy: Literal["ddp", "fsdp"] = "ddp"
+
+    @property
+    def processes(self) -> int:
+        """Number of processes."""
+        return self.devices * self.nodes
 
 
 class _Autocast(MixedPrecision):
@@ -25,7 +66,7 @@ class _Autocast(MixedPrecision):
 
 
 class Devices:
-    """One device with one precision.
+    """One device with one precision; with several processes, that of this process.
 
     Parameters
     ----------
@@ -36,9 +77,25 @@ class Devices:
         Cores granted to this process.
     deterministic
         Only algorithms with bit-identical reruns on an accelerator; a CPU has no others.
+    world
+        The processes that work together; where there are several, this one was started by
+        torchrun's agent (`aam.stages.launch`).
+
+    Raises
+    ------
+    InputError
+        When there are fewer accelerators than processes, or fp16 is asked of divided weights.
     """
 
-    def __init__(self, precision: str, threads: int, *, deterministic: bool = False) -> None:
+    def __init__(
+        self,
+        precision: str,
+        threads: int,
+        *,
+        deterministic: bool = False,
+        world: World = World(),
+    ) -> None:
+        check_granted(world)
         # On a CPU every shape has bf16 kernels of its own; kept, they would fill the memory.
         for cache in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
             os.environ.setdefault(cache, "256")
@@ -53,8 +110,22 @@ class Devices:
         torch.use_deterministic_algorithms(deterministic)
         self.precision = precision
         kind, mixed = "cuda" if torch.cuda.is_available() else "cpu", _MIXED.get(precision)
-        plugins: Any = [_Autocast(mixed, kind)] if mixed else None
-        self._fabric = Fabric(accelerator="auto", devices=1, plugins=plugins)
+        # Said outright, for Fabric would take any SLURM job's processes for its own.
+        several = world.processes > 1
+        plugins: list[Any] = [TorchElasticEnvironment() if several else LightningEnvironment()]
+        if mixed:
+            plugins.append(_Autocast(mixed, kind))
+        self.world = world
+        self._fabric = Fabric(
+            accelerator="auto",
+            devices=world.devices,
+            num_nodes=world.nodes,
+            strategy=_strategy(world, precision),
+            plugins=plugins,
+        )
+        if several:
+            self._fabric.launch()
+        self._host = _host_group(kind) if several else None
         self._first_scaling = self.scaling()
         self._is_exact = False
 
@@ -72,10 +143,67 @@ class Devices:
         """The device."""
         return self._fabric.device
 
+    @property
+    def processes(self) -> int:
+        """Number of processes that work together."""
+        return self.world.processes
+
+    @property
+    def rank(self) -> int:
+        """Number of this process, from 0."""
+        return self._fabric.global_rank if self.processes > 1 else 0
+
+    @property
+    def is_sharded(self) -> bool:
+        """Whether the weights are divided among the processes."""
+        return self.processes > 1 and self.world.strategy == "fsdp"
+
+    def alone(self) -> "Devices":
+        """Return the same device for what this process does without the others."""
+        own = copy.copy(self)
+        own.world, own._host = World(), None
+        return own
+
     def setup(self, model: nn.Module, optimizer: optim.Optimizer) -> tuple[nn.Module, Any]:
         """Return the model and the optimizer, moved to the device and wrapped for training."""
+        return self.setup_model(model), self.setup_optimizer(optimizer)
+
+    def setup_model(self, model: nn.Module) -> Any:
+        """Return the model, on the device and wrapped for training; its `module` is what learns.
+
+        That is `model` itself, but where the weights are divided: then it is a copy that shares the
+        buffers, and `model` has weights in `whole` alone.
+        """
         self.restore_scaling(self._first_scaling)
-        return self._fabric.setup(model, optimizer)
+        if not self.is_sharded:
+            return self._fabric.setup_module(model)
+        model.to(self.device)
+        twin = copy.deepcopy(model)
+        for path, module in twin.named_modules():
+            module._buffers.update(model.get_submodule(path)._buffers)
+        free(model)
+        return self._fabric.setup_module(twin)
+
+    def setup_optimizer(self, optimizer: optim.Optimizer) -> Any:
+        """Return the optimizer of a model that was set up, wrapped for training."""
+        return self._fabric.setup_optimizers(optimizer)
+
+    @contextmanager
+    def whole(self, model: nn.Module, wrapped: Any) -> Iterator[None]:
+        """Run the block with all weights in `model`, in every process."""
+        if not self.is_sharded:
+            yield
+            return
+        gather_module(model, wrapped.module)
+        try:
+            yield
+        finally:
+            free(model)
+
+    def finish(self, model: nn.Module, wrapped: Any) -> None:
+        """Leave all weights in `model` when training is over, in every process."""
+        if self.is_sharded:
+            gather_module(model, wrapped.module)
 
     def backward(self, loss: Tensor) -> None:
         """Compute gradients."""
@@ -83,10 +211,14 @@ class Devices:
 
     def clip(self, model: nn.Module, optimizer: Any, largest_norm: float) -> Tensor:
         """Scale the gradients down to a largest norm; return the norm before, unread."""
+        if self.is_sharded:
+            self._average_undivided(model)
         norm = self._fabric.clip_gradients(
             model, optimizer, max_norm=largest_norm, error_if_nonfinite=False
         )
         assert norm is not None
+        if isinstance(norm, DTensor):
+            norm = norm.full_tensor()
         # The scaler leaves out a step that overflowed, and goes on with a smaller scale.
         return norm.nan_to_num(nan=0.0, posinf=0.0) if self.precision == "fp16" else norm
 
@@ -113,6 +245,69 @@ class Devices:
             torch.set_float32_matmul_precision(products)
             model.train(was_training)
 
+    def share(self, all_N: NDArray[Any]) -> NDArray[Any]:
+        """Return every W-th row of an array: those of this process."""
+        return all_N[self.rank :: self.processes]
+
+    def all_of(self, own_N: Tensor, number: int) -> Tensor:
+        """Return all of `number` rows in their order, given on the host what `share` chose."""
+        if self.processes == 1:
+            return own_N
+        most = -(-number // self.processes)
+        padded = own_N.new_zeros(most, *own_N.shape[1:])
+        padded[: len(own_N)] = own_N
+        all_WN = own_N.new_empty(self.processes * most, *own_N.shape[1:])
+        dist.all_gather_single(all_WN, padded, group=self._host)
+        by_row = all_WN.unflatten(0, (self.processes, most)).transpose(0, 1)
+        return by_row.flatten(0, 1)[:number]
+
+    def total(self, own: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the sum of an array of counts over all processes."""
+        if self.processes == 1:
+            return own
+        sums = torch.from_numpy(own.copy())
+        dist.all_reduce(sums, group=self._host)
+        return sums.numpy()
+
+    def agreed(self, value: T) -> T:
+        """Return what the first process says: plain values, the same in all processes."""
+        if self.processes == 1:
+            return value
+        said = [value]
+        dist.broadcast_object_list(said, 0, group=self._host)
+        return said[0]
+
+    def decided(self, *decisions: bool) -> tuple[bool, ...]:
+        """Return what the first process decides; no accelerator is waited for."""
+        if self.processes == 1:
+            return decisions
+        said = torch.tensor(decisions, dtype=torch.uint8)
+        dist.broadcast(said, 0, group=self._host)
+        return tuple(bool(each) for each in said.tolist())
+
+    def barrier(self) -> None:
+        """Wait for all processes."""
+        if self.processes > 1:
+            dist.barrier(group=self._host)
+
+    @contextmanager
+    def first_first(self) -> Iterator[None]:
+        """Run the block in the first process, then in the others: what it makes is there then."""
+        if self.rank > 0:
+            self.barrier()
+        yield
+        if self.rank == 0:
+            self.barrier()
+
+    def _average_undivided(self, model: Any) -> None:
+        """Average the gradients of the parameters that are too small to be divided."""
+        found = [p.grad for p in model.parameters() if p.grad is not None and p.grad.ndim == 0]
+        if found:
+            together = torch.stack(found)
+            dist.all_reduce(together)
+            for gradient, mean in zip(found, together / self.processes, strict=True):
+                gradient.copy_(mean)
+
     def peak_memory_mb(self) -> float:
         """Return the peak memory so far: of the accelerator, or of this process on a CPU."""
         if self.device.type == "cuda":
@@ -121,7 +316,61 @@ class Devices:
 
     @property
     def name(self) -> str:
-        """Name of the device for records."""
+        """Name of the device for records, and of how many there are."""
+        own = f"cpu, {torch.get_num_threads()} threads"
         if self.device.type == "cuda":
-            return torch.cuda.get_device_name(self.device)
-        return f"cpu, {torch.get_num_threads()} threads"
+            own = torch.cuda.get_device_name(self.device)
+        return own if self.processes == 1 else f"{self.processes} x {own} ({self.world.strategy})"
+
+
+def check_granted(world: World) -> None:
+    """Stop where there are accelerators, but fewer than processes.
+
+    Raises
+    ------
+    InputError
+        In that case.
+    """
+    granted = torch.cuda.device_count()
+    if torch.cuda.is_available() and granted < world.devices:
+        raise problem(
+            "runtime.devices",
+            f"{world.devices}, but this job was granted {granted} of the accelerators",
+            f"at most {granted}",
+            "grant the job as many (under Snakemake `--resources gpu=N` must not be lower; on "
+            "SLURM the node must have them), or set runtime.devices to what there is",
+        )
+
+
+def _strategy(world: World, precision: str) -> Any:
+    if world.processes == 1:
+        return "auto"
+    if world.strategy == "ddp":
+        # The buffers are statistics of the whole batch, which every process computes.
+        return DDPStrategy(forward_sync_buffers=False, gradient_as_bucket_view=True)
+    if precision == "fp16":
+        raise problem(
+            "runtime.strategy",
+            "fsdp with precision fp16",
+            "bf16, tf32 or fp32",
+            "choose precision bf16, or runtime.strategy ddp",
+        )
+    size = world.processes
+    return ModelParallelStrategy(_divide, data_parallel_size=size, tensor_parallel_size=1)
+
+
+def _divide(model: nn.Module, mesh: DeviceMesh) -> nn.Module:
+    """Divide the weights of each layer, gathered when it computes, and those outside of layers."""
+    processes = mesh["data_parallel"]
+    undivided = {parameter for parameter in model.parameters() if parameter.ndim == 0}
+    for layers in model.modules():
+        if isinstance(layers, nn.ModuleList):
+            for layer in layers:
+                fully_shard(layer, mesh=processes, ignored_params=undivided)
+    fully_shard(model, mesh=processes, ignored_params=undivided)
+    return model
+
+
+def _host_group(kind: str) -> Any:
+    """Return the group for what lies on the host: where that is all there is, the default one."""
+    return None if kind == "cpu" else dist.new_group(backend="gloo")

@@ -17,6 +17,8 @@ from aam.data.tokens import TokenStore
 from aam.model.batch import CATEGORIES, EMBEDDING, Batch
 from aam.train.collate import assemble, entries_of, sample_blocks
 from aam.train.masking import Masker
+from aam.train.matrices import Matrix, Views
+from aam.train.sampling import Blocks
 from aam.train.thinning import Thinning
 from aam.util.seeds import generator, seed_of
 
@@ -36,13 +38,15 @@ class Feed(Dataset[Batch]):
     masker
         What masks nucleotides, or None.
     distances
-        Per metric the matrices [V, N, N] of all views.
+        Per metric the matrices [N, N] of all V views, in memory or mapped.
     values
         Per name the targets [N, C] of all samples.
     thinning
         What leaves out ASVs and hides reads, or None.
     category_NF
         Categories of all samples by their numbers, or None.
+    blocks
+        What the samples that meet in a batch are drawn from; None: any meet.
     """
 
     store: SampleStore
@@ -52,10 +56,11 @@ class Feed(Dataset[Batch]):
     epochs: int
     seed: int
     masker: Masker | None = None
-    distances: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
+    distances: Mapping[str, Views] = field(default_factory=dict)
     values: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
     thinning: Thinning | None = None
     category_NF: NDArray[np.int64] | None = None
+    blocks: Blocks | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_augmented", augmented_rows(self.store, self.samples))
@@ -74,8 +79,8 @@ class Feed(Dataset[Batch]):
         rows_B, view = self.rows(step)
         batch = self.assemble(rows_B, step)
         parents, share_BK = parent_shares(self.store, rows_B)
-        for name, matrix in self.distances.items():
-            batch.distances[name] = _mixed_distances(matrix[view], parents, share_BK)
+        for name, matrices in self.distances.items():
+            batch.distances[name] = _mixed_distances(matrices[view], parents, share_BK)
         batch.values.update(self.targets(rows_B))
         return batch
 
@@ -97,8 +102,7 @@ class Feed(Dataset[Batch]):
         A sample's row is that of the view or one of its augmented rows, each alike likely.
         """
         epoch, position = divmod(step, self.steps_per_epoch)
-        order = generator("order", self.seed, epoch).permutation(self.samples)
-        members_B = np.array_split(order, self.steps_per_epoch)[position]
+        members_B = np.array_split(self._order(epoch), self.steps_per_epoch)[position]
         view = seed_of("view", self.seed, step) % self.store.views
         starts, rows = self._augmented  # type: ignore[attr-defined]
         extra_B = starts[members_B + 1] - starts[members_B]
@@ -108,6 +112,11 @@ class Feed(Dataset[Batch]):
         draw_B = generator("row", self.seed, step).integers(0, extra_B + 1)
         chosen_B = np.minimum(starts[members_B] + draw_B, len(rows) - 1)
         return np.where(draw_B == extra_B, base_B, rows[chosen_B]), view
+
+    def _order(self, epoch: int) -> NDArray[np.int64]:
+        if self.blocks is not None:
+            return self.blocks.order(self.seed, epoch)
+        return generator("order", self.seed, epoch).permutation(self.samples)
 
     def targets(self, rows_B: NDArray[np.int64]) -> dict[str, torch.Tensor]:
         """Return the targets of some rows, and their categories.
@@ -202,7 +211,7 @@ def parent_shares(
 
 
 def _mixed_distances(
-    matrix_NN: NDArray[np.float32], parents: NDArray[np.int64], share_BK: NDArray[np.float32]
+    matrix_NN: Matrix, parents: NDArray[np.int64], share_BK: NDArray[np.float32]
 ) -> torch.Tensor:
     """Return distances [B, B]; those of a mixed row are the shares' means of its parents'."""
     mixed_BB = share_BK @ matrix_NN[np.ix_(parents, parents)] @ share_BK.T

@@ -6,6 +6,7 @@ M masked nucleotides, D width.
 
 from aam.model.batch import Batch
 from aam.model.encoder import VOCABULARY_SIZE, Architecture
+from aam.nn.bdh import compares_positions
 from aam.train.matrices import FAITH_PD
 
 WITH_BACKWARD = 3
@@ -17,9 +18,9 @@ WITHOUT_INPUT_GRADIENT = 2
 def step_flops(shape: Architecture, batch: Batch) -> int:
     """Return the operations of all matrix products in one step, forward and backward.
 
-    Counted are stem, attention, feed-forward layers, poolings and heads of pretraining, padding of
-    samples included because it is computed. Not counted are sums, norms, activations, the
-    optimizer and whatever is computed a second time to save memory.
+    Counted are stem, attention, feed-forward and recurrent layers, poolings and heads of
+    pretraining, padding of samples included because it is computed. Not counted are sums, norms,
+    activations, the optimizer and whatever is computed a second time to save memory.
 
     Parameters
     ----------
@@ -42,7 +43,8 @@ def step_flops(shape: Architecture, batch: Batch) -> int:
 def _asv_flops(shape: Architecture, asvs: int, positions: int) -> int:
     patches = -(-positions // shape.patch_bp)
     stem = _product(asvs * patches, shape.patch_bp * VOCABULARY_SIZE, shape.width)
-    layers = shape.asv_layers * _layer_flops(shape, asvs, patches)
+    kinds = {"bilstm": _lstm_flops, "bdh": _bdh_flops}
+    layers = shape.asv_layers * kinds.get(shape.encoder, _layer_flops)(shape, asvs, patches)
     rest = layers + _pooling_flops(shape, asvs, patches)
     return WITHOUT_INPUT_GRADIENT * stem + WITH_BACKWARD * rest
 
@@ -63,6 +65,26 @@ def _layer_flops(shape: Architecture, sequences: int, length: int) -> int:
     # The heads share the width, so that scores and mixing cost the same whatever their number.
     attention = 2 * sequences * _product(length, width, length)
     return linear + feed_forward + attention
+
+
+def _lstm_flops(shape: Architecture, sequences: int, length: int) -> int:
+    """Return the cost of LSTM cells in both directions, each with half of the width."""
+    width, half, rows = shape.width, shape.width // 2, sequences * length
+    gates = 4 * half
+    return 2 * (_product(rows, width, gates) + _product(rows, half, gates))
+
+
+def _bdh_flops(shape: Architecture, sequences: int, length: int) -> int:
+    """Return the cost of one iteration of BDH."""
+    width, neurons = shape.width, shape.neurons
+    own, rows = neurons // shape.heads, sequences * length
+    # Into the neurons, the question to them, and out of them.
+    linear = 3 * _product(rows, width, neurons)
+    if compares_positions(length, own, width, shape.bdh_attention):
+        attention = _product(rows, own, length) + _product(rows, length, width)
+    else:
+        attention = 2 * _product(rows, own, width)
+    return linear + shape.heads * attention
 
 
 def _pooling_flops(shape: Architecture, sequences: int, length: int) -> int:

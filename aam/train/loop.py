@@ -15,9 +15,11 @@ from aam.model.encoder import Recompute
 from aam.train.checkpoint import Checkpoints
 from aam.train.compilation import compile_blocks
 from aam.train.devices import Devices
+from aam.train.distributed import Shares, refuse_pieces, without_splitting
 from aam.train.feed import Feed
 from aam.train.optimizer import make_optimizer, set_rate
 from aam.train.options import StepOptions
+from aam.train.pieces import Plan
 from aam.train.probe import fit_to_memory, with_splitting
 from aam.train.progress import Progress
 from aam.train.schedule import warmup_cosine
@@ -124,19 +126,21 @@ def fit(
     InputError
         When the smallest piece of a batch does not fit into the memory.
     """
-    optimizer = make_optimizer(
-        model,
-        settings.optimizer,
-        learning_rate=settings.learning_rate,
-        weight_decay=settings.weight_decay,
-        fused=options.fused_optimizer,
-        layer_decay=layer_decay,
+    wrapped = devices.setup_model(model)
+    compile_blocks(wrapped.module, options.compile, devices.device)
+    optimizer = devices.setup_optimizer(
+        make_optimizer(
+            wrapped.module,
+            settings.optimizer,
+            learning_rate=settings.learning_rate,
+            weight_decay=settings.weight_decay,
+            fused=options.fused_optimizer,
+            layer_decay=layer_decay,
+        )
     )
-    compile_blocks(model, options.compile, devices.device)
-    wrapped, optimizer = devices.setup(model, optimizer)
     stopping = validation.stopping if validation is not None else None
     progress = Progress(stopping or EarlyStopping(None))
-    progress.resume(checkpoints, model, optimizer, devices)
+    progress.resume(checkpoints, wrapped.module, optimizer, devices)
     run = _Run(wrapped, model, optimizer, feed, settings, devices, checkpoints, pace, progress)
     wrapped.train()
     run.plan_pieces(options.recompute)
@@ -144,6 +148,9 @@ def fit(
         run.go(validation)
     finally:
         checkpoints.wait()
+    # The best weights are written now, whichever process reads them.
+    devices.barrier()
+    devices.finish(model, wrapped)
     if stopping is not None and (best := checkpoints.load_best()) is not None:
         model.load_state_dict(best["model"])
     return progress
@@ -153,7 +160,7 @@ def fit(
 class _Run:
     """What the steps of one run share."""
 
-    wrapped: nn.Module
+    wrapped: Any
     model: nn.Module
     optimizer: Any
     feed: Feed
@@ -166,13 +173,16 @@ class _Run:
     def plan_pieces(self, recompute: Recompute) -> None:
         """Choose the pieces of a batch by real steps, unless a checkpoint has them."""
         plan = self.progress.plan
-        if plan is None or plan.limit_gb != self.pace.max_memory_gb:
+        if self.devices.processes > 1:
+            refuse_pieces(self.pace.max_memory_gb)
+            plan = Plan(recompute=recompute)
+        elif plan is None or plan.limit_gb != self.pace.max_memory_gb:
             limit_gb = self.pace.max_memory_gb
             plan = fit_to_memory(
                 self.wrapped, self.feed, self.devices, limit_gb, recompute=recompute
             )
         self.progress.plan = plan
-        plan.apply(self.model)
+        plan.apply(self.wrapped.module)
 
     def go(self, validation: Validation | None) -> None:
         """Do the steps that are left."""
@@ -197,7 +207,7 @@ class _Run:
                 return
             on_cpu = self.devices.device.type == "cpu"
             workers = 0 if on_cpu else self.pace.workers
-            loader = batches(self.feed, progress.step, workers=workers, pin=not on_cpu)
+            loader = batches(self._steps(), progress.step, workers=workers, pin=not on_cpu)
             for batch in watch.batches(loader):
                 rate = self._step(batch)
                 watch.step(progress.step, batch.size)
@@ -208,16 +218,27 @@ class _Run:
                 now = time.monotonic()
                 progress.elapsed_s = elapsed_before_s + now - t_start
                 stop = progress.stopping.should_stop or progress.step == total
-                late = self._is_late(now) and not stop
-                if late or now - t_saved >= self.pace.checkpoint_every_s:
+                late, due = self.devices.decided(
+                    self._is_late(now), now - t_saved >= self.pace.checkpoint_every_s
+                )
+                late = late and not stop
+                if late or due:
                     with watch.aside():
-                        progress.save(self.checkpoints, self.model, self.optimizer, self.devices)
+                        progress.save(
+                            self.checkpoints, self.wrapped.module, self.optimizer, self.devices
+                        )
                     t_saved = time.monotonic()
                 if late:
                     self._leave(total)
                 if stop:
                     break
             progress.summary = watch.summary()
+
+    def _steps(self) -> Feed | Shares:
+        """Return what this process works of every step's batch."""
+        if self.devices.processes == 1:
+            return self.feed
+        return Shares(self.feed, self.devices.rank, self.devices.processes)
 
     def _step(self, batch: Batch) -> float:
         progress = self.progress
@@ -237,9 +258,12 @@ class _Run:
             )
 
         assert progress.plan is not None
-        (losses, norm), progress.plan = with_splitting(
-            step, batch, progress.plan, self.model, self.optimizer
-        )
+        if self.devices.processes > 1:
+            losses, norm = without_splitting(step, batch)
+        else:
+            (losses, norm), progress.plan = with_splitting(
+                step, batch, progress.plan, self.model, self.optimizer
+            )
         progress.sums.add({**losses, "gradient_norm": norm})
         progress.step += 1
         return rate
@@ -254,13 +278,15 @@ class _Run:
     def _validate(self, watch: Watch, validation: Validation) -> None:
         progress = self.progress
         with watch.aside():
-            values = validation.score()
+            with self.devices.whole(self.model, self.wrapped):
+                values = self.devices.agreed(validation.score())
+                is_best = validation.watched is not None and progress.stopping.update(
+                    values[validation.watched]
+                )
+                if is_best:
+                    self.checkpoints.save_best(progress.step, {"model": self.model.state_dict()})
             progress.record(progress.step / self.feed.steps_per_epoch, "validation", values)
             watch.values(progress.step, "validation", values)
-            if validation.watched is not None and progress.stopping.update(
-                values[validation.watched]
-            ):
-                self.checkpoints.save_best(progress.step, {"model": self.model.state_dict()})
 
     def _least_steps_between_looks(self) -> int:
         """Return how often losses may be read: an accelerator is waited for when they are."""
@@ -270,6 +296,9 @@ class _Run:
         return self.pace.deadline is not None and now > self.pace.deadline
 
     def _leave(self, total: int) -> None:
+        # The first process that ends takes the others with it.
+        self.checkpoints.wait()
+        self.devices.barrier()
         raise TimeIsUp(
             f"{self.pace.name}: the time limit came at step {self.progress.step} of {total}; "
             "the checkpoint is written. Hint: run the same command again"
@@ -296,7 +325,7 @@ def train_step(
     return {name: value.detach() for name, value in losses.items()}, norm.detach()
 
 
-def batches(feed: Feed, first: int, *, workers: int, pin: bool) -> Iterator[Batch]:
+def batches(feed: Feed | Shares, first: int, *, workers: int, pin: bool) -> Iterator[Batch]:
     """Yield the batches of a feed from a step on, assembled ahead by so many processes."""
     yield from DataLoader(
         feed,

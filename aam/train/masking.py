@@ -5,9 +5,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from aam.config.sections.training import Masking
 from aam.data.vocabulary import MASK
 from aam.util.seeds import seed_of
 
+BLOCK_BP = 8
+"""Nucleotides of a masked block; blocks that meet are longer."""
 _MIX = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 
 
@@ -21,21 +24,41 @@ class Masker:
         Probability of each nucleotide to be masked.
     seed
         Root seed.
+    masking
+        - ``random``: each nucleotide by itself
+        - ``block``: `BLOCK_BP` nucleotides in a row, beginning anywhere
+        - ``patch``: all nucleotides of a patch
+    patch_bp
+        Nucleotides per patch.
     """
 
     share: float
     seed: int
+    masking: Masking = "random"
+    patch_bp: int = 1
 
     def mask(
         self, tokens_US: NDArray[np.uint8], asvs_U: NDArray[np.integer], epoch: int
     ) -> tuple[NDArray[np.uint8], tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]]:
         """Return masked tokens, and row, position and base (0 to 3) of each masked nucleotide."""
-        chosen_US = (self._uniform(asvs_U, tokens_US.shape[1], epoch) < self.share) & (
-            (tokens_US >= 1) & (tokens_US <= 4)
-        )
+        chosen_US = self._chosen(asvs_U, tokens_US.shape[1], epoch)
+        chosen_US &= (tokens_US >= 1) & (tokens_US <= 4)
         asv_M, position_M = np.nonzero(chosen_US)
         base_M = tokens_US[asv_M, position_M].astype(np.int64) - 1
         return np.where(chosen_US, np.uint8(MASK), tokens_US), (asv_M, position_M, base_M)
+
+    def _chosen(self, asvs_U: NDArray[np.integer], length: int, epoch: int) -> NDArray[np.bool_]:
+        """Return which of so many positions are chosen, whatever letters stand there."""
+        if self.masking == "block":
+            # A position is spared if none of the places a block could begin at has one.
+            begins = 1.0 - (1.0 - self.share) ** (1.0 / BLOCK_BP)
+            starts = self._uniform(asvs_U, length + BLOCK_BP - 1, epoch) < begins
+            return np.lib.stride_tricks.sliding_window_view(starts, BLOCK_BP, axis=1).any(axis=2)
+        if self.masking == "patch":
+            patches = -(-length // self.patch_bp)
+            chosen = self._uniform(asvs_U, patches, epoch) < self.share
+            return np.repeat(chosen, self.patch_bp, axis=1)[:, :length]
+        return self._uniform(asvs_U, length, epoch) < self.share
 
     def _uniform(self, asvs_U: NDArray[np.integer], length: int, epoch: int) -> NDArray[np.float64]:
         """Return numbers in [0, 1) by the SplitMix64 finalizer (Steele et al. 2014)."""

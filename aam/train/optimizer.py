@@ -7,7 +7,9 @@ import torch
 from torch import nn, optim
 
 from aam.model.encoder import Encoder
+from aam.nn.bdh import Bdh
 from aam.nn.block import Block
+from aam.nn.recurrent import BiLstm
 
 RATE = "rate"
 """Key of a parameter group: its learning rate in units of the model's."""
@@ -104,7 +106,7 @@ def depths(model: nn.Module) -> dict[int, int]:
 
 
 def _block_matrices(model: nn.Module) -> list[nn.Parameter]:
-    blocks = [module for module in model.modules() if isinstance(module, Block)]
+    blocks = [module for module in model.modules() if isinstance(module, Block | BiLstm | Bdh)]
     return [p for b in blocks for p in b.parameters() if p.ndim == 2 and p.requires_grad]
 
 

@@ -13,6 +13,7 @@ from aam.model.batch import Batch
 from aam.model.build import initialize
 from aam.model.encoder import Encoder
 from aam.model.heads import DistanceHead, NucleotideHead, ValueHead
+from aam.train.distributed import Share, encode_together, summed
 from aam.train.matrices import FAITH_PD
 
 UNBOUNDED = frozenset({"weighted_unnormalized", "robust_aitchison"})
@@ -79,9 +80,15 @@ class PretrainingModel(nn.Module):
         return head
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
-        """Return the named losses of a batch; `loss` is their weighted sum."""
+        """Return the named losses of a batch; `loss` is their weighted sum.
+
+        Of a `Share` all processes return the losses of the whole batch.
+        """
         masked = [block.masked for block in batch.asvs if block.masked is not None]
-        encoded = self.encoder(batch)
+        if isinstance(batch, Share):
+            encoded = encode_together(self.encoder, batch)
+        else:
+            encoded = self.encoder(batch)
         losses = {
             f"{metric}_loss": pairwise_error(
                 head(encoded.sample_BD), batch.distances[metric], self.variances[metric]
@@ -100,7 +107,15 @@ class PretrainingModel(nn.Module):
                 [self.nucleotides(h, m) for h, m in zip(encoded.nucleotides, masked, strict=True)]
             )
             base_M = torch.cat([m.base_M for m in masked])
-            losses["nucleotide_loss"] = nn.functional.cross_entropy(logits_M4, base_M)
+            losses["nucleotide_loss"] = _mean_error(logits_M4, base_M, batch)
             weighted.append(self.nucleotide_weight * losses["nucleotide_loss"])
         losses["loss"] = torch.stack(weighted).sum()
         return losses
+
+
+def _mean_error(logits_M4: Tensor, base_M: Tensor, batch: Batch) -> Tensor:
+    """Return the cross-entropy of the masked nucleotides, their mean over all processes."""
+    if not isinstance(batch, Share):
+        return nn.functional.cross_entropy(logits_M4, base_M)
+    error = nn.functional.cross_entropy(logits_M4, base_M, reduction="sum")
+    return summed(error) / batch.masked_nucleotides

@@ -5,6 +5,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from aam.train import sharded
 from aam.train.checkpoint import Checkpoints
 from aam.train.devices import Devices
 from aam.train.pieces import Plan
@@ -85,31 +86,34 @@ class Progress:
     def save(
         self, checkpoints: Checkpoints, model: nn.Module, optimizer: Any, devices: Devices
     ) -> None:
-        """Write a checkpoint."""
-        checkpoints.save(
-            self.step,
-            {
-                "model": model.state_dict(),
-                "optimizer": optimizer.state_dict(),
-                "scaling": devices.scaling(),
-                "elapsed_s": self.elapsed_s,
-                "history": self.history,
-                "sums": self.sums.values,
-                "summed_steps": self.sums.steps,
-                "stopping": self.stopping.state(),
-                "plan": None if self.plan is None else self.plan.plain(),
-            },
-        )
+        """Write a checkpoint; where several processes work together, all have to call this."""
+        # Pieces are chosen for what one process has, and by real steps: never by several.
+        is_planned = self.plan is not None and devices.processes == 1
+        state = {
+            "model": model.state_dict(),
+            "optimizer": optimizer.state_dict(),
+            "scaling": devices.scaling(),
+            "elapsed_s": self.elapsed_s,
+            "history": self.history,
+            "sums": self.sums.values,
+            "summed_steps": self.sums.steps,
+            "stopping": self.stopping.state(),
+            "plan": self.plan.plain() if is_planned and self.plan is not None else None,
+        }
+        if devices.is_sharded:
+            checkpoints.save_divided(self.step, state, devices)
+        else:
+            checkpoints.save(self.step, state)
 
     def resume(
         self, checkpoints: Checkpoints, model: nn.Module, optimizer: Any, devices: Devices
     ) -> None:
         """Go on from the newest checkpoint, where there is one."""
-        state = checkpoints.load()
+        state = checkpoints.load(model)
         if state is None:
             return
-        model.load_state_dict(state["model"])
-        optimizer.load_state_dict(state["optimizer"])
+        sharded.restore_module(model, state["model"])
+        sharded.restore_optimizer(optimizer, state["optimizer"])
         devices.restore_scaling(state["scaling"])
         self.step, self.elapsed_s, self.history = (
             state["step"],

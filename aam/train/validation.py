@@ -15,7 +15,8 @@ from aam.data.samples import SampleStore
 from aam.data.tokens import TokenStore
 from aam.train.collate import asv_blocks
 from aam.train.devices import Devices
-from aam.train.inference import asv_batches, asvs_of, embed_samples
+from aam.train.distributed import embed_together
+from aam.train.inference import asv_batches, asvs_of
 from aam.train.masking import Masker
 from aam.train.matrices import FAITH_PD
 from aam.train.pretraining import PretrainingModel
@@ -101,7 +102,8 @@ class HeldOut:
     def score(self, model: PretrainingModel, devices: Devices) -> dict[str, float]:
         """Return correlation and error per distance, and the accuracy on masked nucleotides.
 
-        The statistics of the heads are set from training samples first.
+        The statistics of the heads are set from training samples first. Where several processes
+        work together, all have to call this: each sample and each ASV is encoded by one of them.
         """
         moments = {name: PairMoments() for name in model.distances}
         faith_pd = PairMoments()
@@ -162,7 +164,7 @@ class HeldOut:
         self, model: PretrainingModel, samples_R: NDArray[np.int64], devices: Devices
     ) -> torch.Tensor:
         # The rows of view 0 come first in the store: they are the positions of the samples.
-        return embed_samples(model.encoder, self.store, self.tokens, samples_R, devices)
+        return embed_together(model.encoder, self.store, self.tokens, samples_R, devices)
 
     def _pairs(
         self,
@@ -191,9 +193,10 @@ class HeldOut:
         if len(asvs_U) > ASVS_SCORED:
             drawn = generator("asvs", self.masker.seed).permutation(len(asvs_U))[:ASVS_SCORED]
             asvs_U = asvs_U[np.sort(drawn)]
+        asvs_U = devices.share(asvs_U)
         is_new_U = ~np.isin(asvs_U, training_U)
         common_S = commonest_bases(self.tokens, training_U)
-        right, base_right, new = [], [], []
+        right, base_right, new = ([np.empty(0, bool)] for _ in range(3))
         encoder = model.encoder
         with devices.inference(model):
             for members in asv_batches(self.tokens, asvs_U, encoder.shape.patch_bp, devices.device):
@@ -212,12 +215,14 @@ class HeldOut:
                     new.append(is_new[done + masked.asv_M.numpy()])
                     done += len(block.tokens_US)
         hits, base_hits, unseen = (np.concatenate(part) for part in (right, base_right, new))
+        counts = [len(hits), hits.sum(), base_hits.sum(), unseen.sum(), hits[unseen].sum()]
+        all_of_them, found, base_found, all_new, found_new = devices.total(np.array(counts))
         values = {
-            "nucleotide_accuracy": float(hits.mean()),
-            "nucleotide_baseline_accuracy": float(base_hits.mean()),
+            "nucleotide_accuracy": float(found / all_of_them),
+            "nucleotide_baseline_accuracy": float(base_found / all_of_them),
         }
-        if unseen.any():
-            values["nucleotide_accuracy_unseen_asvs"] = float(hits[unseen].mean())
+        if all_new:
+            values["nucleotide_accuracy_unseen_asvs"] = float(found_new / all_new)
         return values
 
 

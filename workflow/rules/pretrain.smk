@@ -27,9 +27,9 @@ rule pretrain:
         ENVIRONMENT
     threads: 8
     resources:
+        **CONFIG.runtime.allocation,
         mem_mb=32000,
         runtime=1440,
-        gpu=1,
     params:
         cfg=lambda wildcards: slices.pretrain(
             CONFIG, wildcards.dataset, wildcards.model

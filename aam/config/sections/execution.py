@@ -77,7 +77,25 @@ class Runtime(Section):
     """Seconds between checkpoints."""
     max_memory_gb: float | None = Field(None, gt=0)
     """Memory that a step may take; a larger batch is worked in pieces. Null: what is free."""
+    devices: int = Field(1, ge=1)
+    """Processes that pretrain one encoder together on each node: one per accelerator, or so many
+    on a CPU."""
+    nodes: int = Field(1, ge=1)
+    """Nodes that pretrain one encoder together; more than one need SLURM."""
+    strategy: Literal["ddp", "fsdp"] = "ddp"
+    """ddp: every process holds the whole model; fsdp: weights, gradients and moments are divided
+    among the processes, for models too large for one."""
     tensorboard: bool = True
     """Write the training curves for TensorBoard beside the log."""
     profile_steps: int = Field(0, ge=0)
     """Steps to record with torch.profiler; a table and a trace end up beside the log."""
+
+    @property
+    def allocation(self) -> dict[str, int | str]:
+        """Resources of the job that pretrains, by the names of Snakemake's SLURM executor."""
+        found: dict[str, int | str] = {"gpu": self.devices * self.nodes}
+        if self.nodes > 1:
+            # With `mpi` the executor leaves it to the job to start its tasks, one per node here;
+            # without the zero it would ask for so many tasks per accelerator.
+            found |= {"nodes": self.nodes, "tasks": self.nodes, "tasks_per_gpu": 0, "mpi": "srun"}
+        return found

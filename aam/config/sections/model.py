@@ -10,8 +10,9 @@ from aam.config.sections.base import Override, Section
 class Model(Section):
     """A hierarchical encoder: nucleotides to ASV to sample."""
 
-    encoder: Literal["transformer"] = "transformer"
-    """Kind of the ASV encoder."""
+    encoder: Literal["transformer", "bilstm", "bdh"] = "transformer"
+    """Kind of the ASV encoder; samples are always sets that a transformer reads. bilstm:
+    bidirectional LSTM; bdh: Baby Dragon Hatchling, one layer gone through `asv_layers` times."""
     width: int = Field(128, ge=8)
     """Width of every token, ASV and sample embedding."""
     heads: int = Field(4, ge=1)
@@ -24,6 +25,10 @@ class Model(Section):
     """Nucleotides per token of the ASV encoder; 1: one token each."""
     ffn_ratio: float = Field(4, gt=0)
     """Hidden width of the feed-forward layers, in widths."""
+    bdh_neurons: int = Field(4, ge=1)
+    """Neurons of the encoder bdh, over all heads, in widths."""
+    bdh_attention: Literal["linear", "softmax"] = "linear"
+    """Attention of the encoder bdh; linear: the scores as they are, softmax: normalized."""
     pretraining: Override = {}
     """Keys of `pretraining` for this model alone."""
 

@@ -1,8 +1,8 @@
 """Rarefaction, tokens, UniFrac and augmentation: one section per stage before training."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from aam.config.sections.base import Section
 
@@ -43,7 +43,8 @@ class Unifrac(Section):
     engine: Literal["auto", "ssu", "scikit-bio"] = "auto"
     """auto: `ssu` and `faithpd` where they are installed, else scikit-bio."""
     partitions: Literal["auto"] | Annotated[int, Field(ge=1)] = "auto"
-    """Steps that `ssu` divides its work into, to need less memory; auto: one per 5000 samples."""
+    """Jobs that share a matrix of UniFrac; auto: one, which divides its work into as many steps as
+    its memory needs, by the number of samples. The bytes are the same."""
     alpha: float = Field(0.5, ge=0, le=1)
     """Exponent of generalized UniFrac."""
     checked_pairs: int = Field(50, ge=1)
@@ -56,6 +57,15 @@ class Unifrac(Section):
         if value != "auto" and not (str(value).isdecimal() and int(value) >= 1):
             raise ValueError(f"got {value!r}; expected 'auto' or a whole number of at least 1")
         return value
+
+    @model_validator(mode="after")
+    def _jobs_of_ssu(self) -> Self:
+        if self.engine == "scikit-bio" and self.partitions not in ("auto", 1):
+            raise ValueError(
+                f"got {self.partitions} `partitions` with the engine scikit-bio; expected 'auto': "
+                "only ssu divides its work among jobs"
+            )
+        return self
 
 
 class Augmentation(Section):

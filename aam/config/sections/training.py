@@ -8,6 +8,8 @@ from aam.config.sections.base import Section
 
 Precision = Literal["fp32", "tf32", "bf16", "fp16"]
 Optimizer = Literal["adamw", "muon"]
+Sampler = Literal["uniform", "blocks"]
+Masking = Literal["random", "block", "patch"]
 
 
 class Training(Section):
@@ -60,6 +62,12 @@ class Pretraining(Training):
     """Weight of the masked nucleotides' loss."""
     mask: float = Field(0.15, gt=0, lt=1)
     """Share of the nucleotides masked."""
+    masking: Masking = "random"
+    """What is masked: single nucleotides, blocks of 8 or longer where they meet, or the patches of
+    `patch_bp` nucleotides that the model reads as one."""
+    sampler: Sampler = "uniform"
+    """uniform: any samples meet in a batch; blocks: those of a few blocks of 256 random samples,
+    others in every epoch. Blocks are for distances larger than the memory, on a slow disk."""
 
     validations: int = Field(8, ge=1)
     """Validations of a run, the last after its last step."""

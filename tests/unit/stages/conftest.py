@@ -126,7 +126,10 @@ def configuration() -> Config:
                 "pair": {
                     **age,
                     **pair,
-                    "finetuning": {"loss": "quantile", "encoder": "partial", "asv_dropout": 0.2},
+                    "finetuning": {
+                        **{"loss": "quantile", "asv_dropout": 0.2},
+                        **{"encoder": "partial", "trained_layers": 1},
+                    },
                 },
                 "inductive": {**age, "finetuning": {"inductive": True, "encoder": "frozen"}},
             },

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import torch
 
-import aam.model.store
+import aam.model.tensors
 import aam.train.loop
 from aam.stages import pretrain
 from aam.stages.entry import RunContext
@@ -76,7 +76,7 @@ def run(spec: dict, moment: dict, pipe: int) -> None:
     if moment["kind"] == "in a write":
         die_in_a_write(moment["step"])
     elif moment["kind"] == "in an output":
-        aam.model.store.save_file = lambda state, path: die_writing(path)
+        aam.model.tensors.save_file = lambda state, path, metadata=None: die_writing(path)
     else:
         tell(pipe, moment["step"], spec["steps"] - 1)
     pretrain.run(

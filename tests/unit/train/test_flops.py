@@ -49,6 +49,10 @@ def counted(model, batch) -> int:
         ({"patch_bp": 1, "asv_layers": 3}, ("unweighted", "weighted_unnormalized")),
         ({"patch_bp": 3, "sample_layers": 4, "heads": 4}, ("unweighted", "faith_pd")),
         ({"width": 32, "ffn_ratio": 2.5}, ("unweighted",)),
+        ({"encoder": "bdh", "bdh_neurons": 3, "asv_layers": 3}, ("unweighted",)),
+        ({"encoder": "bdh", "bdh_attention": "softmax", "patch_bp": 1}, ("unweighted",)),
+        # So few neurons that the state is cheaper than the pairs.
+        ({"encoder": "bdh", "bdh_neurons": 1, "patch_bp": 1}, ("unweighted",)),
     ],
 )
 @pytest.mark.parametrize("data", ["tiny", "mixed_lengths"])
@@ -57,6 +61,17 @@ def test_a_step_costs_what_torch_counts(data, changes, metrics, new_encoder, req
     model = pretraining_model(new_encoder(20, **changes), *metrics)
     batch = full_batch(data, metrics, Masker(0.2, 3))
     assert step_flops(model.encoder.shape, batch) == counted(model, batch)
+
+
+def test_an_lstm_costs_what_torch_counts_of_its_plain_form(tiny, new_encoder):
+    model = pretraining_model(new_encoder(20, encoder="bilstm", asv_layers=3), "unweighted")
+    batch = full_batch(tiny, ("unweighted",), Masker(0.2, 3))
+    with torch.backends.mkldnn.flags(enabled=False):
+        in_products = counted(model, batch)
+    # Nothing is sent back to the first states, which are zero.
+    asvs = sum(len(block.tokens_US) for block in batch.asvs)
+    not_sent = 3 * 2 * (2 * asvs * 8 * 4 * 8)
+    assert step_flops(model.encoder.shape, batch) == in_products + not_sent
 
 
 def test_without_masks_the_nucleotide_head_costs_nothing(tiny, new_encoder):

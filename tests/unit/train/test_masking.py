@@ -4,35 +4,41 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aam.data.vocabulary import AMBIGUOUS, MASK, PAD
-from aam.train.masking import Masker
+from aam.train.masking import BLOCK_BP, Masker
 
 RNG = np.random.default_rng(0)
 TOKENS = RNG.integers(0, 6, (400, 50)).astype(np.uint8)
+MASKINGS = ["random", "block", "patch"]
 
 
 @given(
+    masking=st.sampled_from(MASKINGS),
     rows=st.lists(st.integers(0, 399), min_size=1, max_size=30),
     length=st.integers(1, 50),
     epoch=st.integers(0, 50),
 )
 @settings(deadline=None, max_examples=50)
-def test_an_asv_is_masked_alike_in_every_batch_order_and_width(rows, length, epoch):
-    masker, asvs = Masker(0.3, 7), np.array(rows)
+def test_an_asv_is_masked_alike_in_every_batch_order_and_width(masking, rows, length, epoch):
+    masker, asvs = Masker(0.3, 7, masking, 7), np.array(rows)
     everything, _ = masker.mask(TOKENS, np.arange(400), epoch)
     found, _ = masker.mask(TOKENS[asvs, :length], asvs, epoch)
     assert np.array_equal(found, everything[asvs, :length])
 
 
+@pytest.mark.parametrize("masking", MASKINGS)
 @pytest.mark.parametrize("share", [0.05, 0.15, 0.6])
-def test_the_share_of_masked_nucleotides_is_near_the_setting(share):
-    masked, _ = Masker(share, 1).mask(TOKENS, np.arange(400), 0)
+def test_the_share_of_masked_nucleotides_is_near_the_setting(share, masking):
+    masked, _ = Masker(share, 1, masking, 5).mask(TOKENS, np.arange(400), 0)
     is_base = (TOKENS >= 1) & (TOKENS <= 4)
     found = (masked == MASK)[is_base].mean()
-    assert found == pytest.approx(share, abs=4 * np.sqrt(share * (1 - share) / is_base.sum()))
+    # Nucleotides of a block or a patch are not drawn one by one.
+    drawn = is_base.sum() / {"random": 1, "block": BLOCK_BP, "patch": 5}[masking]
+    assert found == pytest.approx(share, abs=4 * np.sqrt(share * (1 - share) / drawn))
 
 
-def test_only_bases_are_masked_and_their_letters_are_kept():
-    masked, (row, position, base) = Masker(0.5, 1).mask(TOKENS, np.arange(400), 3)
+@pytest.mark.parametrize("masking", MASKINGS)
+def test_only_bases_are_masked_and_their_letters_are_kept(masking):
+    masked, (row, position, base) = Masker(0.5, 1, masking, 4).mask(TOKENS, np.arange(400), 3)
     changed = masked != TOKENS
     assert np.array_equal(changed, masked == MASK)
     assert not np.isin(TOKENS[changed], [PAD, AMBIGUOUS]).any()
@@ -52,6 +58,33 @@ def test_epochs_seeds_asvs_and_positions_are_masked_independently():
     }
     for name, other in others.items():
         assert (reference == other).mean() == pytest.approx(0.5, abs=0.03), name
+
+
+def runs(is_masked_S: np.ndarray) -> list[int]:
+    """Return the lengths of the masked stretches."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[0], is_masked_S.astype(int), [0]])))
+    return (edges[1::2] - edges[::2]).tolist()
+
+
+def test_blocks_are_whole_but_at_the_ends_and_cover_every_position_alike():
+    tokens = np.ones((4000, 50), np.uint8)
+    is_masked = Masker(0.15, 1, "block").mask(tokens, np.arange(4000), 0)[0] == MASK
+    for row_S in is_masked:
+        inner = np.trim_zeros(row_S, "f") if not row_S[0] else row_S[np.argmin(row_S) :]
+        stretches = runs(inner)
+        if len(inner) and inner[-1]:
+            stretches = stretches[:-1]
+        assert all(length >= BLOCK_BP for length in stretches)
+    np.testing.assert_allclose(is_masked.mean(axis=0), 0.15, atol=0.03)
+
+
+def test_patches_are_masked_as_a_whole_the_last_one_too():
+    tokens = np.ones((300, 50), np.uint8)
+    is_masked = Masker(0.3, 1, "patch", 8).mask(tokens, np.arange(300), 0)[0] == MASK
+    for first in range(0, 50, 8):
+        patch = is_masked[:, first : first + 8]
+        assert (patch.all(axis=1) == patch.any(axis=1)).all()
+        assert 0.15 < patch.any(axis=1).mean() < 0.45
 
 
 def test_the_input_is_left_as_it_is():

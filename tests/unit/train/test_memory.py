@@ -37,6 +37,13 @@ MB = 2**20
 PLACES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 # Lengths with numbers of ASVs, samples, ASVs of the richest, and the architecture.
 SHORT = (((100, 120), (90, 30)), 20, 40, {"width": 64, "heads": 4, "patch_bp": 5, "ffn_ratio": 4})
+ENCODERS = [
+    {"encoder": "bilstm"},
+    {"encoder": "bdh"},
+    {"encoder": "bdh", "bdh_attention": "softmax"},
+    # Few neurons: where there is a token per nucleotide the state is cheaper than the pairs.
+    {"encoder": "bdh", "bdh_neurons": 1, "patch_bp": 1},
+]
 LONG = (((100, 24),), 8, 90, {"width": 32, "heads": 2, "patch_bp": 1, "ffn_ratio": 2})
 
 
@@ -131,6 +138,25 @@ def test_the_estimate_is_what_autograd_keeps(kind, precision, backend, dropout, 
     assert estimated.activations_mb * MB == pytest.approx(
         kept_bytes(model, batch, precision, device), rel=0.03 if device == "cpu" else 0.15
     )
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.1])
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize("kind", [SHORT, LONG], ids=["short", "long"])
+@pytest.mark.parametrize(
+    "changes", ENCODERS, ids=lambda changes: "-".join(map(str, changes.values()))
+)
+def test_the_estimate_knows_other_encoders(changes, kind, precision, dropout):
+    lengths, samples, richest, settings = kind
+    batch = draw(lengths, samples, richest)
+    model = new_model(lengths, {**settings, **changes}, dropout=dropout)
+    for recompute in ("nothing", "layers"):
+        model.encoder.recompute(recompute)
+        work = work_of(model, precision, "cpu")
+        estimated = estimate(work, describe(batch), recompute=recompute)
+        assert estimated.activations_mb * MB == pytest.approx(
+            kept_bytes(model, batch, precision, "cpu"), rel=0.04 if recompute == "nothing" else 0.15
+        )
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])

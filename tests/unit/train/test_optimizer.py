@@ -94,6 +94,27 @@ def test_layers_further_from_the_output_learn_more_slowly(new_model, name):
     assert blocks == pytest.approx(1e-2 * 0.5**sample * (MUON_RATE if name == "muon" else 1))
 
 
+@pytest.mark.parametrize(("encoder", "layers"), [("bilstm", 3), ("bdh", 1)])
+def test_other_encoders_layers_are_muons_and_have_their_depth(
+    new_model, new_encoder, encoder, layers
+):
+    """An LSTM's matrices of four gates are taken whole; BDH has one layer, however often it is used."""
+    model = new_model()
+    model.encoder.asv = new_encoder(20, encoder=encoder, asv_layers=3).asv
+    optimizer = make_optimizer(
+        model, "muon", learning_rate=1e-3, weight_decay=0.1, fused=False, layer_decay=0.5
+    )
+    groups = groups_by_name(model, optimizer)
+    assert set(groups) == {name for name, _ in model.named_parameters()}
+    above = len(model.encoder.sample.blocks) + 1
+    assert groups["encoder.asv.stem.weight"]["rate"] == 0.5 ** (above + layers + 1)
+    assert len(model.encoder.asv.blocks) == layers
+    for name, parameter in model.encoder.asv.blocks.named_parameters():
+        group = groups[f"encoder.asv.blocks.{name}"]
+        assert ("ns_steps" in group) == (parameter.ndim == 2), name
+        assert group["rate"] == 0.5 ** (above + layers - int(name.split(".")[0])), name
+
+
 def test_a_model_without_trainable_blocks_is_left_to_adamw(new_model):
     model = new_model()
     model.encoder.requires_grad_(False)

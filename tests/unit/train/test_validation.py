@@ -166,7 +166,7 @@ def test_no_more_than_a_block_is_embedded_and_read_at_a_time(
         embedded.append(len(rows))
         return embed_samples(encoder, store, tokens, rows, devices)
 
-    monkeypatch.setattr(validation, "embed_samples", spy)
+    monkeypatch.setattr(validation, "embed_together", spy)
     held = HeldOut(
         store=tiny.store,
         tokens=tiny.tokens,

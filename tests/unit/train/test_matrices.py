@@ -1,0 +1,240 @@
+"""Distances in memory and mapped from files: the same values, batches and scores.
+
+Letters: V views, N samples.
+"""
+
+import logging
+import pickle
+import time
+import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from aam.train import mapped, matrices
+from aam.train.feed import Feed
+from aam.train.mapped import MappedMatrix, convert, map_matrices
+from aam.train.matrices import FAITH_PD, Maps, load_matrices, pair_variances
+from aam.train.sampling import Blocks
+from aam.unifrac import store
+from aam.unifrac.store import write_distances, write_faith_pd
+from aam.util.errors import InputError
+
+METRICS = ["unweighted", FAITH_PD, "weighted"]
+TRAINING = np.array([0, 2, 3, 5, 6, 7, 9, 11, 12, 15, 18])
+
+
+def symmetric(samples: int, seed: int) -> np.ndarray:
+    values_NN = np.random.default_rng(seed).random((samples, samples), np.float32)
+    values_NN = values_NN + values_NN.T
+    np.fill_diagonal(values_NN, 0)
+    return values_NN
+
+
+def blocks_of(samples: np.ndarray, number: int, size: int = 3) -> Blocks:
+    drawn = Blocks.of(samples, number, seed=4)
+    return Blocks(drawn.line_N, drawn.training, size, pool=2)
+
+
+@pytest.fixture
+def files(augmented, tmp_path, monkeypatch) -> list[Path]:
+    """Write two views of two distances and of Faith's PD, in several row groups."""
+    monkeypatch.setattr(store, "ROW_GROUP", 7)
+    ids, paths = augmented.store.sample_ids, []
+    for number, metric in enumerate(METRICS):
+        for view in range(2):
+            paths.append(tmp_path / f"{metric}{view}.parquet")
+            if metric == FAITH_PD:
+                write_faith_pd(paths[-1], ids, np.arange(20.0) + view, {})
+            else:
+                write_distances(paths[-1], ids, symmetric(20, number * 2 + view), {})
+    return paths
+
+
+def load(files, augmented, maps: Maps | None):
+    return load_matrices(files, METRICS, 2, augmented.store.sample_ids, None, maps)
+
+
+@pytest.mark.parametrize("sampler", ["uniform", "blocks"])
+def test_mapped_distances_give_the_same_batches_variances_and_blocks(
+    augmented, files, tmp_path, sampler
+):
+    blocks = blocks_of(TRAINING, 20) if sampler == "blocks" else None
+    in_memory, values = load(files, augmented, None)
+    on_disk, same_values = load(files, augmented, Maps(tmp_path / "maps", 0, blocks))
+    assert all(isinstance(part, MappedMatrix) for parts in on_disk.values() for part in parts)
+    np.testing.assert_array_equal(values[FAITH_PD], same_values[FAITH_PD])
+    line = TRAINING if blocks is None else blocks.training_line
+    assert pair_variances(in_memory, line) == pair_variances(on_disk, line)
+    feeds = [
+        Feed(augmented.store, augmented.tokens, TRAINING, 4, 3, 1, distances=d, blocks=blocks)
+        for d in (in_memory, on_disk)
+    ]
+    views = set()
+    for step in range(len(feeds[0])):
+        views.add(feeds[0].rows(step)[1])
+        batches = [feed[step] for feed in feeds]
+        for metric in ("unweighted", "weighted"):
+            assert torch.equal(batches[0].distances[metric], batches[1].distances[metric])
+    assert views == {0, 1}
+
+
+@given(
+    number=st.integers(1, 23),
+    training=st.integers(1, 23),
+    size=st.integers(1, 9),
+    group=st.integers(1, 24),
+    data=st.data(),
+)
+@settings(deadline=None, max_examples=15)
+def test_any_rows_and_columns_are_those_of_the_matrix(
+    tmp_path_factory, number, training, size, group, data
+):
+    folder = tmp_path_factory.mktemp("any")
+    expected_NN, ids = symmetric(number, 0), [str(i) for i in range(number)]
+    # Not symmetric, so that rows and columns cannot be taken for each other.
+    expected_NN = np.triu(expected_NN)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(store, "ROW_GROUP", group)
+        write_distances(folder / "d.parquet", ids, expected_NN, {})
+    blocks = blocks_of(np.arange(min(training, number)), number, size)
+    for chosen in (None, blocks):
+        convert(folder / "d.parquet", folder / "d.f32", ids, chosen)
+        matrix = MappedMatrix(folder / "d.f32", number, chosen)
+        places = st.lists(st.integers(0, number - 1), min_size=1, max_size=9)
+        index = np.ix_(np.array(data.draw(places)), np.array(data.draw(places)))
+        np.testing.assert_array_equal(matrix[index], expected_NN[index])
+
+
+def test_memory_is_used_as_long_as_it_suffices(augmented, files, tmp_path, caplog):
+    needed = 4 * 20 * 20 * 2 * 2
+    with caplog.at_level(logging.INFO):
+        distances, _ = load(files, augmented, Maps(tmp_path / "maps", needed))
+        assert not caplog.messages
+        assert not (tmp_path / "maps").exists()
+        assert all(isinstance(matrix, np.ndarray) for matrix in distances.values())
+        load(files, augmented, Maps(tmp_path / "maps", needed - 1))
+    assert [message for message in caplog.messages if "are mapped" in message]
+
+
+def test_a_file_is_converted_once(augmented, files, tmp_path, monkeypatch):
+    maps = Maps(tmp_path / "maps", 0)
+    load(files, augmented, maps)
+    assert len(list(maps.folder.glob("*.f32"))) == 4
+    monkeypatch.setattr(mapped, "convert", lambda *_: pytest.fail("it was converted before"))
+    load(files, augmented, maps)
+
+
+def test_a_changed_input_or_other_blocks_make_another_file(augmented, files, tmp_path):
+    maps = Maps(tmp_path / "maps", 0)
+    load(files, augmented, maps)
+    changed_NN = symmetric(20, 99)
+    write_distances(files[1], augmented.store.sample_ids, changed_NN, {})
+    found = load(files, augmented, maps)[0]["unweighted"][1]
+    every = np.ix_(np.arange(20), np.arange(20))
+    np.testing.assert_array_equal(found[every], changed_NN)
+    blocks = blocks_of(TRAINING, 20)
+    found = load(files, augmented, Maps(maps.folder, 0, blocks))[0]["unweighted"][1]
+    np.testing.assert_array_equal(found[every], changed_NN)
+    assert len(list(maps.folder.glob("*.f32"))) == 4, "files of the other inputs are left"
+
+
+def test_an_interrupted_conversion_is_begun_again(augmented, files, tmp_path, monkeypatch):
+    maps, rows = Maps(tmp_path / "maps", 0), mapped.distance_rows
+
+    def failing(path):
+        yield from list(rows(path))[:1]
+        # What a killed process leaves: nobody removes it.
+        (maps.folder / ".partial-1-unweighted-view1-0.f32").write_bytes(b"half")
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(mapped, "distance_rows", failing)
+        with pytest.raises(KeyboardInterrupt):
+            load(files, augmented, maps)
+    assert not list(maps.folder.glob("[!.]*.f32"))
+    found, expected = load(files, augmented, maps)[0], load(files, augmented, None)[0]
+    every = np.ix_(np.arange(20), np.arange(20))
+    for metric, matrix_VNN in expected.items():
+        for view in range(2):
+            np.testing.assert_array_equal(found[metric][view][every], matrix_VNN[view])
+    assert len(list(maps.folder.iterdir())) == 5, "four files and the lock"
+
+
+def test_processes_that_want_the_same_wait_for_the_first(augmented, files, tmp_path, monkeypatch):
+    converted, slow = [], mapped.convert
+
+    def counting(source, target, *rest):
+        converted.append(target.name)
+        time.sleep(0.02)
+        slow(source, target, *rest)
+
+    monkeypatch.setattr(mapped, "convert", counting)
+    maps = Maps(tmp_path / "maps", 0)
+    with ThreadPoolExecutor(3) as pool:
+        for _ in pool.map(lambda _: load(files, augmented, maps), range(3)):
+            pass
+    assert len(converted) == len(set(converted)) == 4
+
+
+def test_a_full_disk_is_one_message_before_anything_is_written(
+    augmented, files, tmp_path, monkeypatch
+):
+    usage = mapped.shutil.disk_usage(tmp_path)
+    needed = 4 * 20 * 20 * 4
+    monkeypatch.setattr(mapped.shutil, "disk_usage", lambda _: usage._replace(free=needed - 1))
+    with pytest.raises(InputError, match=r"GB free; expected .* make room"):
+        load(files, augmented, Maps(tmp_path / "maps", 0))
+    assert not list((tmp_path / "maps").glob("*.f32"))
+
+
+@pytest.mark.parametrize("is_mapped", [False, True])
+def test_files_of_other_samples_are_refused(augmented, files, tmp_path, is_mapped):
+    maps = Maps(tmp_path / "maps", 0) if is_mapped else None
+    ids = augmented.store.sample_ids
+    for other in (ids[::-1], [*ids, "more"]):
+        with pytest.raises(AssertionError, match="other samples"):
+            load_matrices(files[:2], ["unweighted"], 2, other, None, maps)
+
+
+def test_a_worker_that_is_not_forked_opens_the_file_again(augmented, files, tmp_path):
+    ids = augmented.store.sample_ids
+    for blocks in (None, blocks_of(TRAINING, 20)):
+        found = map_matrices(tmp_path / "maps", {"a": files[0]}, ids, blocks)["a"]
+        copied = pickle.loads(pickle.dumps(found))
+        index = np.ix_(TRAINING, TRAINING[:3])
+        np.testing.assert_array_equal(copied[index], found[index])
+        assert len(pickle.dumps(found)) < 4000
+
+
+@pytest.mark.parametrize("sampler", ["uniform", "blocks"])
+def test_conversion_holds_rows_not_matrices(tmp_path, monkeypatch, sampler):
+    monkeypatch.setattr(store, "ROW_GROUP", 8)
+    number = 400
+    ids = [str(i) for i in range(number)]
+    write_distances(tmp_path / "d.parquet", ids, symmetric(number, 0), {})
+    blocks = blocks_of(np.arange(number), number, size=16) if sampler == "blocks" else None
+    tracemalloc.start()
+    try:
+        convert(tmp_path / "d.parquet", tmp_path / "d.f32", ids, blocks)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 0.4 * 4 * number**2
+
+
+def test_little_of_a_mapped_matrix_counts_as_memory(tmp_path):
+    number = 700
+    ids = [str(i) for i in range(number)]
+    write_distances(tmp_path / "d.parquet", ids, symmetric(number, 0), {})
+    convert(tmp_path / "d.parquet", tmp_path / "d.f32", ids, None)
+    matrix = MappedMatrix(tmp_path / "d.f32", number)
+    assert matrices._pair_variance(matrix, np.arange(number)) > 0
+    mappings = Path("/proc/self/smaps").read_text(encoding="utf-8").split("d.f32")[-1]
+    resident = next(line for line in mappings.splitlines() if line.startswith("Rss:"))
+    assert int(resident.split()[1]) < 0.1 * number * number * 4 / 1024

@@ -1,0 +1,80 @@
+"""Batches of blocks: an epoch, its pools, and who meets.
+
+Letters: N samples.
+"""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aam.train.feed import Feed
+from aam.train.sampling import Blocks
+
+TRAINING = np.array([0, 2, 3, 5, 6, 7, 9, 11, 12, 15, 18])
+
+
+def small(seed: int = 0) -> Blocks:
+    drawn = Blocks.of(TRAINING, 20, seed)
+    return Blocks(drawn.line_N, drawn.training, size=3, pool=2)
+
+
+def members_of(feed: Feed, step: int) -> list[int]:
+    return feed.rows(step)[0].tolist()
+
+
+@pytest.fixture(scope="module")
+def feed_of(tiny):
+    def build(batch_size: int = 4, blocks: Blocks | None = None, epochs: int = 3) -> Feed:
+        return Feed(tiny.store, tiny.tokens, TRAINING, batch_size, epochs, seed=1, blocks=blocks)
+
+    return build
+
+
+@given(
+    number=st.integers(2, 60),
+    others=st.integers(0, 9),
+    size=st.integers(1, 9),
+    pool=st.integers(1, 5),
+    seed=st.integers(0, 9),
+)
+def test_an_epoch_has_every_training_sample_once_and_keeps_blocks_in_one_pool(
+    number, others, size, pool, seed
+):
+    samples = np.sort(np.random.default_rng(seed).permutation(number + others)[:number])
+    drawn = Blocks.of(samples, number + others, seed)
+    blocks = Blocks(drawn.line_N, drawn.training, size, pool)
+    order = blocks.order(seed, epoch=0)
+    assert sorted(order.tolist()) == samples.tolist()
+    block_of_each = blocks.place_N[order] // size
+    for block in range(-(-number // size)):
+        places = np.flatnonzero(block_of_each == block)
+        assert places[-1] - places[0] < pool * size
+
+
+def test_the_order_is_a_function_of_seed_and_epoch():
+    orders = [small(seed).order(seed, epoch) for seed in (0, 1) for epoch in (0, 1, 2)]
+    again = [small(seed).order(seed, epoch) for seed in (0, 1) for epoch in (0, 1, 2)]
+    for one, other in zip(orders, again, strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert len({tuple(order.tolist()) for order in orders}) == len(orders)
+
+
+@pytest.mark.parametrize("batch_size", [2, 4, 5, 11])
+def test_batches_have_the_sizes_of_uniform_ones(feed_of, batch_size):
+    uniform, blocked = feed_of(batch_size), feed_of(batch_size, small())
+    assert len(uniform) == len(blocked)
+    for step in range(len(uniform)):
+        assert len(members_of(uniform, step)) == len(members_of(blocked, step))
+
+
+def test_all_pairs_meet_in_some_epoch(feed_of):
+    feed = feed_of(4, small(), epochs=150)
+    met = {
+        (one, other)
+        for step in range(len(feed))
+        for one in members_of(feed, step)
+        for other in members_of(feed, step)
+        if one < other
+    }
+    assert met == {(one, other) for one in TRAINING for other in TRAINING if one < other}
