@@ -8,8 +8,11 @@ from skbio import TreeNode
 
 from aam.data.table import FeatureTable, read_biom
 from aam.stages.entry import Files, RunContext
-from aam.unifrac import check, compositional, partitions, phylogeny, store
+from aam.unifrac import check, compositional, parts, phylogeny, store
 from aam.unifrac.engines import choose
+from aam.unifrac.scikit_bio import ScikitBio
+from aam.unifrac.ssu import Ssu
+from aam.unifrac.stripes import Joined, Matrix
 from aam.util.provenance import provenance
 
 LOG = logging.getLogger(__name__)
@@ -25,29 +28,34 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunCo
     cfg
         What `aam.config.slices.unifrac` returns.
     inputs
-        `table` (of a view) and `tree`, which the metrics of `aam.unifrac.compositional` leave.
+        `table` (of a view) and `tree`, which the metrics of `aam.unifrac.compositional` leave;
+        where other jobs computed the distances, `parts`: what `unifrac_part` wrote, in order.
     outputs
-        `distances`, a Parquet file; its metadata names the engine under `aam.engine`.
+        `distances`, a Parquet file; its metadata names the engine under `aam.engine`. Its bytes do
+        not depend on the number of parts.
     runtime
         Threads, and the folder for temporary files.
 
     Raises
     ------
     InputError
-        If the engine is missing, or the tree's branch lengths leave a distance undefined.
+        If the engine is missing, the tree's branch lengths leave a distance undefined, or a part
+        is missing, damaged, or of another view.
     RuntimeError
         If an engine fails, or the engines disagree; nothing is written.
     """
     table = read_biom(inputs["table"])
-    metadata = provenance(cfg, inputs)
+    metadata = provenance(cfg, {name: inputs[name] for name in ("table", "tree") if name in inputs})
     if cfg["metric"] in compositional.METRICS:
         _write_treeless(cfg, table, metadata, outputs)
         return
     tree = phylogeny.read_tree(inputs["tree"], table.feature_ids)
     if cfg["metric"] in RATIOS:
-        phylogeny.check_lengths(table, *phylogeny.branch_counts(table, tree), where=inputs["tree"])
+        phylogeny.check_lengths(table, tree, inputs["tree"])
     if cfg["metric"] == "faith_pd":
         _write_faith_pd(cfg, table, tree, metadata, outputs, runtime)
+    elif "parts" in inputs:
+        _merge(cfg, table, tree, metadata, inputs, outputs)
     else:
         _write_distances(cfg, table, tree, metadata, outputs, runtime)
 
@@ -60,10 +68,7 @@ def _write_distances(
     outputs: Files,
     runtime: RunContext,
 ) -> None:
-    steps = partitions.count(cfg["partitions"], len(table.sample_ids))
-    engine, other = choose(
-        cfg["engine"], threads=runtime.threads, partitions=steps, scratch=runtime.work
-    )
+    engine, other = choose(cfg["engine"], threads=runtime.threads, scratch=runtime.work)
     metric, alpha = cfg["metric"], cfg.get("alpha", 1.0)
     LOG.info("%s of %d samples with %s", metric, len(table.sample_ids), engine.name)
     with engine.distances(table, tree, metric, alpha) as matrix:
@@ -72,6 +77,28 @@ def _write_distances(
         )
         store.write_distances(
             outputs["distances"], table.sample_ids, matrix, {**metadata, "aam.engine": engine.name}
+        )
+
+
+def _merge(
+    cfg: Mapping[str, Any],
+    table: FeatureTable,
+    tree: TreeNode,
+    metadata: Mapping[str, str],
+    inputs: Files,
+    outputs: Files,
+) -> None:
+    metric, alpha = cfg["metric"], cfg.get("alpha", 1.0)
+    samples, paths = len(table.sample_ids), inputs["parts"]
+    LOG.info("%s of %d samples from %d parts", metric, samples, len(paths))
+    with parts.open_parts(paths) as opened:
+        parts.check_whole(opened, samples, metadata["aam.inputs"])
+        matrix = Matrix(Joined(opened))
+        check.check_distances(
+            matrix, table, tree, metric, alpha, pairs=cfg["checked_pairs"], other=ScikitBio()
+        )
+        store.write_distances(
+            outputs["distances"], table.sample_ids, matrix, {**metadata, "aam.engine": Ssu.name}
         )
 
 

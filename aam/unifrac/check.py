@@ -1,7 +1,7 @@
 """Recomputing a sample of every result by other means, before it is written."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,11 +10,14 @@ from skbio import TreeNode
 from aam.data.table import FeatureTable
 from aam.unifrac import formulas
 from aam.unifrac.engines import Engine
-from aam.unifrac.phylogeny import branch_counts, samples_of, subset
+from aam.unifrac.phylogeny import branch_counts, samples_of, sheared, subset
 from aam.unifrac.store import Rows
 from aam.util.seeds import generator
 
 LOG = logging.getLogger(__name__)
+Numbers = NDArray[np.int64]
+Recompute = Callable[[FeatureTable, Numbers, Numbers], NDArray[np.float64]]
+"""The distances of pairs of a table's samples, [P], by other means."""
 TOLERANCE = 1e-5
 """Largest difference; relative to values above 1 (weighted_unnormalized, Faith's PD)."""
 
@@ -52,19 +55,15 @@ def check_distances(
     RuntimeError
         If a pair differs by more than `TOLERANCE`; names the worst.
     """
-    first, second = sample_pairs(len(table.sample_ids), pairs, metric)
-    if len(first) == 0:
-        return 0.0
-    rows = np.unique(np.concatenate([first, second]))
-    part, part_tree = subset(table, tree, rows)
-    i, j = np.searchsorted(rows, first), np.searchsorted(rows, second)
-    found = _values(matrix, first, second)
-    if other is None:
-        expected = _by_definition(part, part_tree, metric, alpha, i, j)
-    else:
+
+    def recompute(part: FeatureTable, i: Numbers, j: Numbers) -> NDArray[np.float64]:
+        part_tree = sheared(tree, part.feature_ids)
+        if other is None:
+            return _by_definition(part, part_tree, metric, alpha, i, j)
         with other.distances(part, part_tree, metric, alpha) as recomputed:
-            expected = np.asarray(recomputed[:])[i, j]
-    return _compare(found, expected, _pair_names(part, i, j), metric)
+            return np.asarray(recomputed[:], dtype=np.float64)[i, j]
+
+    return _check_pairs(matrix, table, metric, pairs, recompute)
 
 
 def check_treeless(matrix: Rows, table: FeatureTable, metric: str, *, pairs: int) -> float:
@@ -89,15 +88,12 @@ def check_treeless(matrix: Rows, table: FeatureTable, metric: str, *, pairs: int
     RuntimeError
         If a pair differs by more than `TOLERANCE`; names the worst.
     """
-    first, second = sample_pairs(len(table.sample_ids), pairs, metric)
-    if len(first) == 0:
-        return 0.0
-    rows = np.unique(np.concatenate([first, second]))
-    part = samples_of(table, rows)
-    i, j = np.searchsorted(rows, first), np.searchsorted(rows, second)
-    reads = part.counts.toarray().astype(np.float64)
-    expected = formulas.treeless_distances(reads[i], reads[j], metric)
-    return _compare(_values(matrix, first, second), expected, _pair_names(part, i, j), metric)
+
+    def recompute(part: FeatureTable, i: Numbers, j: Numbers) -> NDArray[np.float64]:
+        reads = part.counts.toarray().astype(np.float64)
+        return formulas.treeless_distances(reads[i], reads[j], metric)
+
+    return _check_pairs(matrix, table, metric, pairs, recompute)
 
 
 def check_faith_pd(
@@ -142,9 +138,7 @@ def check_faith_pd(
     return _compare(values[rows], expected, part.sample_ids, "faith_pd")
 
 
-def sample_pairs(
-    samples: int, pairs: int, metric: str
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def sample_pairs(samples: int, pairs: int, metric: str) -> tuple[Numbers, Numbers]:
     """Return distinct pairs i < j of N samples; the same for the same arguments."""
     possible = samples * (samples - 1) // 2
     rng = generator("unifrac check", metric, samples)
@@ -154,16 +148,21 @@ def sample_pairs(
     return first, drawn - starts[first] + first + 1
 
 
-def _values(
-    matrix: Rows, first: NDArray[np.int64], second: NDArray[np.int64]
-) -> NDArray[np.float64]:
-    values = [matrix[a : a + 1][0, b] for a, b in zip(first, second, strict=True)]
-    return np.array(values, dtype=np.float64)
+def _check_pairs(
+    matrix: Rows, table: FeatureTable, metric: str, pairs: int, recompute: Recompute
+) -> float:
+    first, second = sample_pairs(len(table.sample_ids), pairs, metric)
+    if len(first) == 0:
+        return 0.0
+    rows = np.unique(np.concatenate([first, second]))
+    part = samples_of(table, rows)
+    i, j = np.searchsorted(rows, first), np.searchsorted(rows, second)
+    found = [matrix[a : a + 1][0, b] for a, b in zip(first, second, strict=True)]
+    expected = recompute(part, i, j)
+    return _compare(np.array(found, dtype=np.float64), expected, _pair_names(part, i, j), metric)
 
 
-def _pair_names(
-    table: FeatureTable, first: NDArray[np.int64], second: NDArray[np.int64]
-) -> list[str]:
+def _pair_names(table: FeatureTable, first: Numbers, second: Numbers) -> list[str]:
     names = table.sample_ids
     return [f"{names[a]} and {names[b]}" for a, b in zip(first, second, strict=True)]
 
@@ -173,8 +172,8 @@ def _by_definition(
     tree: TreeNode,
     metric: str,
     alpha: float,
-    first: NDArray[np.int64],
-    second: NDArray[np.int64],
+    first: Numbers,
+    second: Numbers,
 ) -> NDArray[np.float64]:
     counts, lengths = branch_counts(table, tree)
     totals = np.asarray(table.counts.sum(axis=1)).ravel()

@@ -14,7 +14,7 @@ from aam.data.table import FeatureTable
 from aam.unifrac.scikit_bio import ScikitBio
 from aam.unifrac.ssu import PROGRAMS, Ssu
 from aam.unifrac.store import Rows
-from aam.util.errors import problem
+from aam.util.errors import InputError, problem
 
 LOG = logging.getLogger(__name__)
 INSTALL = "Debian, Ubuntu: apt install unifrac-tools; conda: unifrac-binaries of bioconda"
@@ -45,7 +45,6 @@ def choose(
     setting: Literal["auto", "ssu", "scikit-bio"],
     *,
     threads: int = 1,
-    partitions: int = 1,
     scratch: Path | None = None,
 ) -> tuple[Engine, Engine | None]:
     """Return the engine to use, and the one to check it with.
@@ -56,8 +55,6 @@ def choose(
         `unifrac.engine` of the configuration. auto: `ssu` where it is installed, else scikit-bio.
     threads
         Threads of `ssu`; scikit-bio has one.
-    partitions
-        Steps that `ssu` divides its work into.
     scratch
         Folder for the temporary files of `ssu`; None: the system's.
 
@@ -74,12 +71,7 @@ def choose(
     scikit_bio = ScikitBio()
     if not installed():
         if setting == "ssu":
-            raise problem(
-                "unifrac.engine",
-                f"ssu, which is not installed ({' and '.join(PROGRAMS)} are not on the path)",
-                "an installed engine",
-                f"install it ({INSTALL}), or set it to scikit-bio",
-            )
+            raise _missing("unifrac.engine", "ssu", "set it to scikit-bio")
         if setting == "auto":
             LOG.warning(
                 "ssu is not installed, so scikit-bio computes UniFrac: right, but slow beyond "
@@ -87,5 +79,27 @@ def choose(
                 INSTALL,
             )
         return scikit_bio, None
-    ssu = Ssu(threads, partitions, scratch)
+    ssu = Ssu(threads, scratch)
     return (scikit_bio, ssu) if setting == "scikit-bio" else (ssu, scikit_bio)
+
+
+def for_parts(*, threads: int, scratch: Path | None) -> Ssu:
+    """Return the engine whose work is divided among jobs.
+
+    Raises
+    ------
+    InputError
+        If it is not installed.
+    """
+    if not installed():
+        raise _missing("unifrac.partitions", "a number of jobs of ssu", "set it to auto")
+    return Ssu(threads, scratch)
+
+
+def _missing(key: str, got: str, instead: str) -> InputError:
+    return problem(
+        key,
+        f"{got}, which is not installed ({' and '.join(PROGRAMS)} are not on the path)",
+        "an installed engine",
+        f"install it ({INSTALL}), or {instead}",
+    )

@@ -124,26 +124,33 @@ def branch_counts(table: FeatureTable, tree: TreeNode) -> tuple[csr_array, NDArr
     return csr_array(table.counts @ membership), lengths
 
 
-def check_lengths(
-    table: FeatureTable, counts: csr_array, lengths: NDArray[np.float64], where: Path
-) -> None:
+def check_lengths(table: FeatureTable, tree: TreeNode, where: Path) -> None:
     """Refuse a tree on which a distance between two samples would be 0 / 0.
 
     Parameters
     ----------
     table
         N samples.
-    counts, lengths
-        What `branch_counts` returned for it.
+    tree
+        Its tips include the features of the table.
     where
-        The tree, for the message.
+        The file of the tree, for the message.
 
     Raises
     ------
     InputError
         If two or more samples have no branch of any length.
     """
-    flat = np.flatnonzero((counts > 0) @ lengths == 0)
+    above: dict[int, float] = {id(tree): 0.0}
+    by_tip: dict[str, float] = {}
+    for node in tree.preorder(include_self=False):
+        height = above[id(node.parent)] + (node.length or 0.0)
+        if node.is_tip():
+            by_tip[node.name] = height
+        else:
+            above[id(node)] = height
+    heights = np.array([by_tip[name] for name in table.feature_ids])
+    flat = np.flatnonzero(table.counts @ (heights > 0) == 0)
     if len(flat) > 1:
         names = first_names(table.sample_ids[row] for row in flat)
         raise problem(

@@ -1,10 +1,11 @@
 """UniFrac by `ssu` and `faithpd`, the programs of the unifrac-binaries project.
 
-They read branch lengths as float32 and compute in float64; distances come back as float32.
+They read branch lengths as float32 and compute in float64; distances are kept as float32.
 Neither the number of threads nor that of steps changes a bit. Names are replaced by plain
 labels, because both programs fail on quotes in tip names.
 """
 
+import logging
 import os
 import subprocess
 import tempfile
@@ -12,51 +13,107 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-import h5py
 import numpy as np
 from numpy.typing import NDArray
 from skbio import TreeNode
 
 from aam.data.table import FeatureTable, write_biom
+from aam.unifrac import partitions, parts
 from aam.unifrac.store import Rows
+from aam.unifrac.stripes import Joined, Matrix, Striped, Stripes, read_partial
 
+LOG = logging.getLogger(__name__)
 PROGRAMS = ("ssu", "faithpd")
 
 
 class Ssu:
-    """The fast engine, for tables of any size."""
+    """The fast engine, for tables of any size.
+
+    Attributes
+    ----------
+    threads
+        Threads of the programs.
+    scratch
+        Folder for temporary files: up to 4 N^2 bytes for N samples; None: the system's.
+    memory_bytes
+        Memory that one call of `ssu` may take; it decides the number of calls.
+    """
 
     name = "ssu"
 
-    def __init__(self, threads: int = 1, partitions: int = 1, scratch: Path | None = None) -> None:
+    def __init__(
+        self,
+        threads: int = 1,
+        scratch: Path | None = None,
+        memory_bytes: int = partitions.MEMORY_BYTES,
+    ) -> None:
         self.threads = threads
-        self.partitions = partitions
         self.scratch = scratch
+        self.memory_bytes = memory_bytes
 
     @contextmanager
     def distances(
         self, table: FeatureTable, tree: TreeNode, metric: str, alpha: float
     ) -> Iterator[Rows]:
-        """Yield distances as a float32 [N, N] dataset of a temporary HDF5 file.
+        """Yield distances, float32 [N, N].
 
         Raises
         ------
         RuntimeError
             If `ssu` fails.
         """
+        samples = len(table.sample_ids)
+        if samples == 1:
+            yield np.zeros((1, 1), dtype=np.float32)
+            return
+        stop = partitions.stripes(samples)
+        with self.stripes(table, tree, metric, alpha, 0, stop) as striped:
+            yield Matrix(striped)
+
+    @contextmanager
+    def stripes(
+        self,
+        table: FeatureTable,
+        tree: TreeNode,
+        metric: str,
+        alpha: float,
+        start: int,
+        stop: int,
+    ) -> Iterator[Striped]:
+        """Yield a range of the stripes of a distance matrix: in memory, or in temporary files.
+
+        Raises
+        ------
+        RuntimeError
+            If `ssu` fails.
+        """
+        options = ["-m", f"{metric}_fp64", "--mode", "partial"]
+        if metric == "generalized":
+            options += ["-a", str(alpha)]
+        ranges = partitions.steps(start, stop, len(table.sample_ids), self.memory_bytes)
         with self._staged(table, tree) as folder:
-            result = folder / "distances.h5"
-            options = ["-m", f"{metric}_fp64", "-r", "hdf5_fp32", "--pcoa", "0"]
-            options += ["--n-substeps", str(self.partitions)]
-            if metric == "generalized":
-                options += ["-a", str(alpha)]
-            if self.partitions > 1:
-                options += ["--diskbuf", str(folder)]
-            self._call("ssu", folder, result, options)
-            with h5py.File(result, "r") as file:
-                order = [label.decode() for label in file["order"][()]]
-                assert order == _labels("s", table.sample_ids), "ssu changed the order of samples"
-                yield file["matrix"]
+            if len(ranges) == 1:
+                yield self._step(folder, table, options, ranges[0])
+                return
+            paths = []
+            for number, step in enumerate(ranges):
+                paths.append(folder / f"{number}.parquet")
+                parts.write_part(paths[-1], self._step(folder, table, options, step), {})
+                LOG.info("%s: %d of %d steps", metric, number + 1, len(ranges))
+            with parts.open_parts(paths) as opened:
+                yield Joined(opened)
+
+    def _step(
+        self, folder: Path, table: FeatureTable, options: Sequence[str], step: tuple[int, int]
+    ) -> Stripes:
+        result = folder / "stripes.bin"
+        start, stop = step
+        bounds = ["--start", str(start), "--stop", str(stop)]
+        self._call("ssu", folder, result, [*options, *bounds])
+        found = read_partial(result, _labels("s", table.sample_ids))
+        assert (found.start, found.stop) == step, "ssu computed other stripes"
+        result.unlink()
+        return found
 
     def faith_pd(self, table: FeatureTable, tree: TreeNode) -> NDArray[np.float64]:
         """Return Faith's phylogenetic diversity, [N].

@@ -1,6 +1,6 @@
-"""Distance matrices and Faith's PD as Parquet: written block by block, read whole."""
+"""Distance matrices and Faith's PD as Parquet: written and read block by block, or read whole."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -86,17 +86,26 @@ def read_distances(path: Path) -> tuple[list[str], NDArray[np.float32]]:
     distances
         [N, N], float32.
     """
+    sample_ids: list[str] = []
     with pq.ParquetFile(path) as file:
         samples = file.metadata.num_rows
-        sample_ids: list[str] = []
-        matrix = np.empty((samples, samples), dtype=np.float32)
+    matrix = np.empty((samples, samples), dtype=np.float32)
+    for names, rows in distance_rows(path):
+        matrix[len(sample_ids) : len(sample_ids) + len(names)] = rows
+        sample_ids += names
+    return sample_ids, matrix
+
+
+def distance_rows(path: Path) -> Iterator[tuple[list[str], NDArray[np.float32]]]:
+    """Yield what `write_distances` wrote in its order: IDs of at most R samples, and rows [R, N].
+
+    R is the length of a row group (`ROW_GROUP`), of which one is in memory at a time.
+    """
+    with pq.ParquetFile(path) as file:
         for group in range(file.num_row_groups):
             table = file.read_row_group(group)
-            start = len(sample_ids)
-            sample_ids += table.column("sample_id").to_pylist()
             values = table.column("distances").combine_chunks().flatten().to_numpy()
-            matrix[start : len(sample_ids)] = values.reshape(-1, samples)
-    return sample_ids, matrix
+            yield table.column("sample_id").to_pylist(), values.reshape(table.num_rows, -1)
 
 
 def write_faith_pd(

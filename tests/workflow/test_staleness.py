@@ -40,6 +40,16 @@ AFTER_RAREFYING = Counter(unifrac=2, augment=1) + AFTER_SAMPLES
 OF_ONE_TASK = times(2, TRAINED) + TABLES
 OF_NEW_FOLDS = Counter(folds=1, baselines=1, predict=2) + OF_ONE_TASK
 
+# The task `site` starts from scratch: distances reach its score by the baselines alone.
+AFTER_DISTANCES = (
+    Counter(unifrac=2, baselines=2, finetune=2, predict=2)
+    + times(2, EXPLAINED)
+    + PRETRAINED
+    + SPEED
+    + times(4, SCORED)
+    + TABLES
+)
+
 ROWS: dict[str, tuple[dict[str, Any], Counter[str]]] = {
     "rarefaction": (
         {"rarefaction": {"depth": 150}},
@@ -55,13 +65,13 @@ ROWS: dict[str, tuple[dict[str, Any], Counter[str]]] = {
     ),
     "unifrac": (
         {"unifrac": {"checked_pairs": 7}},
-        # The task `site` starts from scratch: distances reach its score by the baselines alone.
-        Counter(unifrac=2, baselines=2, finetune=2, predict=2)
-        + times(2, EXPLAINED)
-        + PRETRAINED
-        + SPEED
-        + times(4, SCORED)
-        + TABLES,
+        AFTER_DISTANCES,
+    ),
+    "unifrac, other metrics": ({"unifrac": {"alpha": 0.1}}, Counter()),
+    # Snakemake compares the names of input files; see the test of jobs below.
+    "unifrac, jobs that share a matrix": (
+        {"unifrac": {"partitions": 3}},
+        Counter(unifrac_part=6) + AFTER_DISTANCES,
     ),
     "augmentation": ({"augmentation": {"asv_dropout": 0.1}}, Counter(augment=1) + AFTER_SAMPLES),
     "models, the one that is timed": (
@@ -126,6 +136,16 @@ ROWS: dict[str, tuple[dict[str, Any], Counter[str]]] = {
 def test_settings(completed: Any, row: str) -> None:
     change, expected = ROWS[row]
     assert completed.planned(**change) == expected
+
+
+def test_jobs_that_share_a_matrix_change_nothing_after_it(completed: Any, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(completed.root, copy)
+    checkout = type(completed)(copy)
+    done = checkout.run("data", unifrac={"partitions": 2})
+    assert done.returncode == 0, done.stdout[-4000:]
+    assert "Computing unweighted of demo, view 1: part 1 of 2" in done.stdout
+    assert checkout.planned(unifrac={"partitions": 2}) == Counter()
 
 
 def test_a_model_concerns_no_other_model(completed: Any) -> None:

@@ -29,6 +29,8 @@ os.environ.setdefault("GOMP_SPINCOUNT", "10000")
 CONFIG = loaded(config)
 METRICS = get_args(Metric)
 ENVIRONMENT = "../../environment.yml"
+# Snakemake would warn at every start of rules that could be shared and are not.
+SHARED = "SNAKEMAKE_OUTPUT_CACHE" in os.environ
 
 
 def one_of(names):
@@ -98,12 +100,26 @@ def view_files(wildcards):
     ]
 
 
-def distance_files(wildcards):
-    """Return the inputs of `unifrac`: a view, and the tree where the metric needs one."""
+def phylogeny_files(wildcards):
+    """Return a view, and the tree where the metric needs one."""
     dataset, view = wildcards.dataset, wildcards.view
     files = {"table": result("rarefied/view{view}.biom", dataset=dataset, view=view)}
     if wildcards.metric not in slices.TREELESS:
         files["tree"] = result("inputs/tree.nwk", dataset=dataset)
+    return files
+
+
+def jobs_of(wildcards):
+    """Return the number of jobs that share a metric of a view."""
+    return slices.unifrac_jobs(CONFIG, wildcards.dataset, wildcards.metric)
+
+
+def distance_files(wildcards):
+    """Return the inputs of `unifrac`, with the parts where several jobs share the work."""
+    files, jobs = phylogeny_files(wildcards), jobs_of(wildcards)
+    if jobs > 1:
+        path = result("unifrac/{metric}/parts/view{view}/{part}-of-{parts}.parquet")
+        files["parts"] = expand(path, **wildcards, part=range(jobs), parts=jobs)
     return files
 
 

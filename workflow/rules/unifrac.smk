@@ -2,7 +2,43 @@
 
 Inputs: `rarefied/view<v>.biom`, `inputs/tree.nwk` (for the metrics that need a tree).
 Outputs: `unifrac/<metric>/view<v>.parquet`.
+
+With `unifrac.partitions`, as many jobs compute a share of UniFrac each, and `unifrac` merges them.
 """
+
+
+rule unifrac_part:
+    input:
+        unpack(phylogeny_files),
+    output:
+        part=temp(result("unifrac/{metric}/parts/view{view}/{part}-of-{parts}.parquet")),
+    log:
+        result("logs/unifrac/{metric}/view{view}/{part}-of-{parts}.log"),
+    benchmark:
+        result("benchmarks/unifrac/{metric}/view{view}/{part}-of-{parts}.tsv")
+    wildcard_constraints:
+        part=r"\d+",
+        parts=r"\d+",
+    conda:
+        ENVIRONMENT
+    threads: 8
+    resources:
+        mem_mb=8000,
+        runtime=720,
+    params:
+        cfg=lambda wildcards: slices.unifrac_part(
+            CONFIG,
+            wildcards.dataset,
+            wildcards.metric,
+            int(wildcards.part),
+            int(wildcards.parts),
+        ),
+        code=code_digest("aam.stages.unifrac_part"),
+        work=result("unifrac/{metric}/work/view{view}/{part}-of-{parts}"),
+    message:
+        "Computing {wildcards.metric} of {wildcards.dataset}, view {wildcards.view}: part {wildcards.part} of {wildcards.parts}"
+    script:
+        "../scripts/compute_unifrac_part.py"
 
 
 rule unifrac:
@@ -16,7 +52,7 @@ rule unifrac:
         result("benchmarks/unifrac/{metric}/view{view}.tsv")
     conda:
         ENVIRONMENT
-    threads: 8
+    threads: lambda wildcards: 8 if jobs_of(wildcards) == 1 else 1
     resources:
         mem_mb=16000,
         runtime=720,

@@ -1,20 +1,23 @@
 """How the work is carried out: optimizations, benchmark, runtime."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from aam.config.sections.base import Section
 
 Attention = Literal["auto", "flash", "memory_efficient", "math"]
 Compile = Literal["off", "default", "reduce-overhead", "max-autotune"]
+BY_LEVEL = ("attention", "fused_optimizer", "compile", "checkpointing", "deterministic")
+"""Options that a level sets."""
 
 
 class Optimization(Section):
     """Named options of the training step; a level sets those that are null."""
 
-    level: Literal["basic", "advanced"] = "advanced"
-    """basic: math attention, plain AdamW; advanced: the fastest attention, fused AdamW."""
+    level: Literal["basic", "advanced", "ultra", "custom"] = "advanced"
+    """basic: math attention, plain AdamW; advanced: the fastest attention, fused AdamW; ultra: that
+    and compiled blocks; custom: every option below is given, but `anomaly`."""
     attention: Attention | None = None
     """Back-end of scaled dot product attention; null: as the level says."""
     fused_optimizer: bool | None = None
@@ -25,6 +28,19 @@ class Optimization(Section):
     """Compute each block's activations again in the backward pass: less memory, more time."""
     deterministic: bool | None = None
     """Only algorithms whose reruns on an accelerator are bit-identical; a CPU's always are."""
+    anomaly: bool = False
+    """Name the operation whose gradient became NaN, by torch's anomaly mode: to look for a fault,
+    several times slower."""
+
+    @model_validator(mode="after")
+    def _is_whole(self) -> Self:
+        missing = [name for name in BY_LEVEL if getattr(self, name) is None]
+        if self.level == "custom" and missing:
+            raise ValueError(
+                f"got level custom without {', '.join(missing)}; expected every option: it "
+                "stands for no choice of its own"
+            )
+        return self
 
 
 class Scaling(Section):

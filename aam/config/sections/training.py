@@ -1,13 +1,15 @@
 """What all training shares, and pretraining."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from aam.config.sections.base import Section
 
 Precision = Literal["fp32", "tf32", "bf16", "fp16"]
 Optimizer = Literal["adamw", "muon"]
+Clipping = Literal["norm", "value", "adaptive", "percentile"]
+Nonfinite = Literal["raise", "skip", "restore"]
 Sampler = Literal["uniform", "blocks"]
 Masking = Literal["random", "block", "patch"]
 
@@ -27,8 +29,16 @@ class Training(Section):
     """Decay of the matrices, in units of their learning rate; biases and norms are not decayed."""
     warmup: float = Field(0.1, ge=0, lt=1)
     """Share of the steps that the learning rate rises in, before it falls on a cosine."""
-    gradient_clip: float = Field(1.0, gt=0)
-    """Largest norm of the gradient."""
+    clipping: Clipping = "norm"
+    """norm: the gradient's norm; value: each of its values; adaptive: each unit's norm, in units of
+    its weights' norm; percentile: the norm, at a percentile of those of the latest 1000 steps."""
+    gradient_clip: float | None = Field(None, gt=0)
+    """The limit: a norm, a value, a ratio or a percentile; null: 1, 1, 0.01 or 10."""
+    nonfinite: Nonfinite = "raise"
+    """On a loss or a gradient that is not finite. raise: stop, and name the batch's samples; skip:
+    leave the update out; restore: go back to the last checkpoint with half the learning rate."""
+    nonfinite_limit: int = Field(5, ge=1)
+    """Updates in a row that are left out, or returns to a checkpoint, before the run stops."""
     precision: Precision = "bf16"
     """Arithmetic of the layers; weights and their updates are always fp32. tf32 and fp16 (with
     scaled gradients) are for accelerators."""
@@ -36,6 +46,15 @@ class Training(Section):
     """Dropout in every block."""
     seed: int = 0
     """Seed of the weights, the order of samples and the masks."""
+
+    @model_validator(mode="after")
+    def _percentile_is_one(self) -> Self:
+        if self.clipping == "percentile" and (self.gradient_clip or 0) > 100:
+            raise ValueError(
+                f"got gradient_clip {self.gradient_clip:g} with clipping percentile; expected at "
+                "most 100"
+            )
+        return self
 
 
 class EarlyStopping(Section):

@@ -85,6 +85,7 @@ def merged(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]
         ({"tokens": {"max_length_bp": 90}}, {"tokenize"}),
         ({"unifrac": {"engine": "scikit-bio"}}, {"unifrac:unweighted", "unifrac:generalized"}),
         ({"unifrac": {"alpha": 0.1}}, {"unifrac:generalized"}),
+        ({"unifrac": {"partitions": 3}}, set()),
         ({"unifrac": {"metrics": ["unweighted"]}}, PRETRAINED),
         ({"augmentation": {"cutmix": 1.0}}, {"augment"}),
         ({"models": {"b": {"asv_layers": 1}}}, {"pretrain:b", "finetune:b:raw"}),

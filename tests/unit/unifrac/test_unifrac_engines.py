@@ -10,7 +10,7 @@ from skbio import TreeNode
 
 from aam.data.table import FeatureTable
 from aam.simulate.tree import birth_death_tree
-from aam.unifrac import engines, formulas, partitions, phylogeny
+from aam.unifrac import engines, formulas, phylogeny
 from aam.unifrac.scikit_bio import ScikitBio
 from aam.unifrac.ssu import Ssu
 from aam.util.errors import InputError
@@ -169,14 +169,14 @@ def test_engines_and_the_definition_agree_on_faith_pd(seed):
 
 @needs_ssu
 @pytest.mark.parametrize("metric", METRICS)
-def test_threads_and_partitions_change_no_bit(metric):
+def test_threads_and_steps_change_no_bit(metric):
     rng = np.random.default_rng(5)
     tree = birth_death_tree(60, rng)
     for number, tip in enumerate(tree.tips()):
         tip.name = f"t{number}"
     table = table_of(1 + rng.poisson(0.5, size=(40, 60)), [f"t{n}" for n in range(60)])
     expected = compute(Ssu(), table, tree, metric)
-    for engine in (Ssu(threads=2), Ssu(partitions=3), Ssu(threads=2, partitions=50)):
+    for engine in (Ssu(threads=2), Ssu(memory_bytes=9000), Ssu(threads=2, memory_bytes=1)):
         assert np.array_equal(compute(engine, table, tree, metric), expected)
 
 
@@ -242,10 +242,3 @@ class TestChoice:
         monkeypatch.setenv("PATH", "")
         with pytest.raises(InputError, match=r"unifrac.engine: .*not installed.*Hint: install it"):
             engines.choose("ssu")
-
-
-def test_partitions():
-    assert [partitions.count("auto", n) for n in (1, 5000, 5001, 100_000)] == [1, 1, 2, 20]
-    assert partitions.count(7, 10) == 7
-    with pytest.raises(InputError, match=r"unifrac.partitions: got 0"):
-        partitions.count(0, 10)

@@ -44,7 +44,7 @@ def inputs(case, tmp_path) -> dict[str, Path]:
 
 
 def run(inputs, path: Path, metric: str, context: RunContext | None = None, **changes) -> Path:
-    cfg = {"metric": metric, "engine": "scikit-bio", "partitions": "auto", "checked_pairs": 20}
+    cfg = {"metric": metric, "engine": "scikit-bio", "checked_pairs": 20}
     if metric == "generalized":
         cfg["alpha"] = 0.5
     unifrac.run(

@@ -1,0 +1,153 @@
+"""Stripes of a distance matrix as Parquet files, by which jobs hand them over.
+
+A file has the columns `behind` and `before`, lists of S float32 in row order: see
+`aam.unifrac.stripes`. Pages have checksums.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from aam.unifrac.partitions import stripes
+from aam.unifrac.store import ROW_GROUP
+from aam.unifrac.stripes import Sides, Striped
+from aam.util.atomic import atomic_path
+from aam.util.errors import InputError, problem
+
+COLUMNS = ("behind", "before")
+STRIPES = "aam.stripes"
+"""Key of the metadata: first stripe, the one after the last, number of samples, as JSON."""
+
+
+def write_part(path: Path, striped: Striped, provenance: Mapping[str, str]) -> None:
+    """Write stripes, atomically and in blocks of rows.
+
+    Parameters
+    ----------
+    path
+        The Parquet file.
+    striped
+        At least one stripe.
+    provenance
+        Metadata of the schema.
+    """
+    kind = pa.list_(pa.field("element", pa.float32(), nullable=False), striped.stop - striped.start)
+    place = json.dumps([striped.start, striped.stop, striped.samples])
+    schema = pa.schema(
+        [pa.field(name, kind, nullable=False) for name in COLUMNS],
+        metadata=dict(sorted({**provenance, STRIPES: place}.items())),
+    )
+    with (
+        atomic_path(path) as partial,
+        pq.ParquetWriter(
+            partial, schema, compression="none", use_dictionary=False, write_page_checksum=True
+        ) as writer,
+    ):
+        for start in range(0, striped.samples, ROW_GROUP):
+            sides = striped.sides(slice(start, start + ROW_GROUP))
+            columns = [
+                pa.FixedSizeListArray.from_arrays(pa.array(side_RS.ravel()), type=kind)
+                for side_RS in sides
+            ]
+            writer.write_table(pa.table(columns, schema=schema), row_group_size=ROW_GROUP)
+
+
+class Part:
+    """Stripes in a file of `write_part`, of which a row group is read at a time."""
+
+    def __init__(self, path: Path, file: pq.ParquetFile) -> None:
+        self.path = path
+        self.metadata = {
+            key.decode(): value.decode() for key, value in file.schema_arrow.metadata.items()
+        }
+        self.start, self.stop, self.samples = json.loads(self.metadata[STRIPES])
+        self._file = file
+
+    def sides(self, rows: slice) -> Sides:
+        """Return the distances of some samples.
+
+        Raises
+        ------
+        InputError
+            If what is read is damaged.
+        """
+        first, last, _ = rows.indices(self.samples)
+        groups = range(first // ROW_GROUP, -(-last // ROW_GROUP))
+        with _one_message(self.path):
+            table = self._file.read_row_groups(list(groups), columns=list(COLUMNS))
+        inside = slice(first - groups.start * ROW_GROUP, last - groups.start * ROW_GROUP)
+        behind, before = (self._values(table, name)[inside] for name in COLUMNS)
+        return behind, before
+
+    def _values(self, table: pa.Table, column: str) -> NDArray[np.float32]:
+        values = table.column(column).combine_chunks().flatten().to_numpy()
+        return values.reshape(-1, self.stop - self.start)
+
+
+@contextmanager
+def open_parts(paths: Sequence[Path]) -> Iterator[list[Part]]:
+    """Open files of `write_part`, and close them at the end of the context.
+
+    Raises
+    ------
+    InputError
+        If a file is missing or damaged.
+    """
+    with ExitStack() as stack:
+        opened = []
+        for path in paths:
+            with _one_message(path):
+                file = pq.ParquetFile(path, page_checksum_verification=True)
+                opened.append(Part(path, stack.enter_context(file)))
+        yield opened
+
+
+def check_whole(parts: Sequence[Part], samples: int, inputs: str) -> None:
+    """Refuse files that are not, in their order, all parts of one matrix.
+
+    Parameters
+    ----------
+    parts
+        At least one.
+    samples
+        N.
+    inputs
+        Digests of the table and the tree: `aam.inputs` of the provenance.
+
+    Raises
+    ------
+    InputError
+        Names the first file that does not fit.
+    """
+    expected = 0
+    for part in parts:
+        if (part.start, part.samples) != (expected, samples):
+            got = f"stripes {part.start} to {part.stop} of {part.samples} samples"
+            raise _unusable(part.path, got, f"stripes from {expected} of {samples} samples")
+        if part.metadata["aam.inputs"] != inputs:
+            raise _unusable(part.path, "stripes of another table or tree", "those of this view")
+        expected = part.stop
+    if expected != stripes(samples):
+        got = f"stripes up to {expected} in the last file"
+        raise _unusable(parts[-1].path, got, f"stripes up to {stripes(samples)}")
+
+
+@contextmanager
+def _one_message(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise _unusable(path, "no such file", "stripes of a distance matrix") from error
+    except (pa.ArrowException, OSError, ValueError, KeyError) as error:
+        got = f"a damaged file ({str(error).rstrip('.')})"
+        raise _unusable(path, got, "stripes of a distance matrix") from error
+
+
+def _unusable(path: Path, got: str, expected: str) -> InputError:
+    return problem(path, got, expected, "remove the file and start Snakemake again")
