@@ -1,4 +1,7 @@
 import logging
+import os
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -83,3 +86,16 @@ def test_exact_inference_is_in_fp32_and_training_goes_on_as_before(precision):
     assert devices.precision == precision
     assert torch.get_float32_matmul_precision() == before
     assert spy.training
+
+
+def test_an_allocation_of_several_tasks_is_left_alone():
+    found = {"SLURM_NTASKS": "4", "SLURM_JOB_ID": "1", "SLURM_JOB_NAME": "x", "SLURM_PROCID": "0"}
+    devices = "from aam.train.devices import Devices; print(Devices('fp32', 1).processes)"
+    done = subprocess.run(
+        [sys.executable, "-c", devices],
+        env={**os.environ, **found},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout.strip()) == (0, "1"), done.stderr
