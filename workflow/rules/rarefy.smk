@@ -13,8 +13,7 @@ rule rarefy:
         dropped=result("rarefied/view{view}.dropped.tsv"),
     log:
         result("logs/rarefy/view{view}.log"),
-    benchmark:
-        result("benchmarks/rarefy/view{view}.tsv")
+    cache: SHARED
     conda:
         ENVIRONMENT
     threads: 1

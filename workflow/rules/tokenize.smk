@@ -13,8 +13,7 @@ rule tokenize:
         tokens=result("tokens/asvs.arrow"),
     log:
         result("logs/tokenize.log"),
-    benchmark:
-        result("benchmarks/tokenize.tsv")
+    cache: SHARED
     conda:
         ENVIRONMENT
     threads: 1

@@ -13,9 +13,9 @@ rule unifrac_part:
     output:
         part=temp(result("unifrac/{metric}/parts/view{view}/{part}-of-{parts}.parquet")),
     log:
-        result("logs/unifrac/{metric}/view{view}/{part}-of-{parts}.log"),
+        result("logs/unifrac_part/{metric}/view{view}/{part}/of-{parts}.log"),
     benchmark:
-        result("benchmarks/unifrac/{metric}/view{view}/{part}-of-{parts}.tsv")
+        result("benchmarks/unifrac_part/{metric}/view{view}/{part}/of-{parts}.tsv")
     wildcard_constraints:
         part=r"\d+",
         parts=r"\d+",
@@ -48,8 +48,7 @@ rule unifrac:
         distances=result("unifrac/{metric}/view{view}.parquet"),
     log:
         result("logs/unifrac/{metric}/view{view}.log"),
-    benchmark:
-        result("benchmarks/unifrac/{metric}/view{view}.tsv")
+    cache: SHARED
     conda:
         ENVIRONMENT
     threads: lambda wildcards: 8 if jobs_of(wildcards) == 1 else 1

@@ -1,0 +1,58 @@
+"""The whole workflow ends with the same bytes however often it is killed."""
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+FOLDER = Path(__file__).parent
+
+
+@pytest.mark.workflow
+def test_killed_three_times() -> None:
+    command = [sys.executable, str(FOLDER / "kill_workflow.py"), "--kills", "3"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
+    assert done.stdout.count("killed after") == 3
+
+
+@pytest.fixture
+def artifacts() -> ModuleType:
+    """Return the module beside this file, as the program imports it."""
+    spec = importlib.util.spec_from_file_location("artifacts", FOLDER / "artifacts.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_every_other_byte_counts(artifacts: ModuleType, tmp_path: Path) -> None:
+    """The comparison sees what is missing, left over or changed, and no times."""
+    files = {
+        "demo/pretrain/base/metrics.json": '{"wall_s": 3.5, "steps": 4}',
+        "demo/tokens/asvs.arrow": "tokens",
+        "demo/logs/tokenize.log": "at work",
+        "demo/summary.md": "r 0.9\n12 samples per second for 3 minutes\n",
+    }
+    for name, text in files.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    before = artifacts.of(tmp_path)
+    assert "demo/logs/tokenize.log" not in before
+    (tmp_path / "demo/pretrain/base/metrics.json").write_text('{"wall_s": 9, "steps": 4}')
+    (tmp_path / "demo/summary.md").write_text("r 0.9\n13 samples per second for 2 minutes\n")
+    (tmp_path / "demo/logs/tokenize.log").write_text("at work again")
+    assert artifacts.differences(before, artifacts.of(tmp_path)) == []
+    (tmp_path / "demo/pretrain/base/metrics.json").write_text('{"wall_s": 9, "steps": 5}')
+    (tmp_path / "demo/tokens/asvs.arrow").unlink()
+    (tmp_path / "demo/tokens/.partial-7-asvs.arrow").write_text("tok")
+    assert artifacts.differences(before, artifacts.of(tmp_path)) == [
+        "missing: demo/tokens/asvs.arrow",
+        "left over: demo/tokens/.partial-7-asvs.arrow",
+        "not the same: demo/pretrain/base/metrics.json",
+    ]
