@@ -9,6 +9,7 @@ from torch import nn
 
 from aam.model.encoder import Architecture, Encoder
 from aam.nn.attention import AttentionBackend
+from aam.nn.recurrent import initialize_lstm
 
 
 def architecture(model: Mapping[str, Any], max_length_bp: int) -> Architecture:
@@ -26,13 +27,15 @@ def build_encoder(shape: Architecture, *, seed: int, backend: AttentionBackend) 
 
 
 def initialize(model: nn.Module) -> None:
-    """Draw the weights of all linear layers: normal with deviation 0.02, less into residuals."""
+    """Draw the weights of all linear layers, normal and less into residuals, and of LSTMs."""
     for name, layer in model.named_modules():
         if isinstance(layer, nn.Linear):
             residual = name.endswith((".out", ".ffn_out"))
             nn.init.normal_(layer.weight, std=0.02 / 2 if residual else 0.05)
             if layer.bias is not None:
                 nn.init.zeros_(layer.bias)
+        elif isinstance(layer, nn.LSTM):
+            initialize_lstm(layer)
 
 
 def set_dropout(model: nn.Module, rate: float) -> None:

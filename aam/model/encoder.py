@@ -15,8 +15,10 @@ from torch.utils.checkpoint import checkpoint
 
 from aam.model.batch import AsvBlock, Batch, Masked, SampleBlock
 from aam.nn.attention import AttentionBackend, rotary_tables
+from aam.nn.bdh import Bdh, BdhAttention, enter, neuron_tables
 from aam.nn.block import Block
 from aam.nn.pooling import AttentionPooling
+from aam.nn.recurrent import BiLstm
 
 VOCABULARY_SIZE = 7
 
@@ -37,6 +39,13 @@ class Architecture:
     patch_bp: int
     ffn_ratio: float
     max_length_bp: int
+    bdh_neurons: int = 4
+    bdh_attention: BdhAttention = "linear"
+
+    @property
+    def neurons(self) -> int:
+        """Neurons of all heads of a BDH layer."""
+        return self.bdh_neurons * self.width
 
 
 @dataclass
@@ -59,24 +68,31 @@ class Encoded:
 
 
 class AsvEncoder(nn.Module):
-    """Transformer over the patches of a sequence, pooled to one vector per ASV."""
+    """Layers over the patches of a sequence, pooled to one vector per ASV.
+
+    - ``transformer``: blocks of attention with rotary positions
+    - ``bilstm``: LSTM layers in both directions
+    - ``bdh``: one layer of the Baby Dragon Hatchling, gone through `asv_layers` times
+    """
 
     cos_TK: Tensor
     sin_TK: Tensor
 
     def __init__(self, shape: Architecture) -> None:
         super().__init__()
-        self.patch_bp = shape.patch_bp
+        self.patch_bp, self.encoder = shape.patch_bp, shape.encoder
         self.keeps_layers = True
         self.stem = nn.Linear(shape.patch_bp * VOCABULARY_SIZE, shape.width)
-        self.blocks = nn.ModuleList(
-            Block(shape.width, shape.heads, shape.ffn_ratio) for _ in range(shape.asv_layers)
-        )
+        self.blocks = nn.ModuleList(_asv_layers(shape))
+        self.passes = shape.asv_layers // len(self.blocks)
         self.pooling = AttentionPooling(shape.width)
         patches = -(-shape.max_length_bp // shape.patch_bp)
         # Amplicons begin at the same primer, so that the absolute position means something.
         self.position_TD = nn.Parameter(torch.empty(patches, shape.width).normal_(std=0.1))
-        cos_TK, sin_TK = rotary_tables(patches, shape.width // shape.heads)
+        if shape.encoder == "bdh":
+            cos_TK, sin_TK = neuron_tables(patches, shape.neurons // shape.heads)
+        else:
+            cos_TK, sin_TK = rotary_tables(patches, shape.width // shape.heads)
         self.register_buffer("cos_TK", cos_TK, persistent=False)
         self.register_buffer("sin_TK", sin_TK, persistent=False)
 
@@ -88,9 +104,15 @@ class AsvEncoder(nn.Module):
         patches = x_UTD.shape[1]
         # In fp32, as all that is added up over layers, so that no gradient is summed in bf16.
         x_UTD = x_UTD + self.position_TD[:patches]
-        rotary = (self.cos_TK[:patches], self.sin_TK[:patches])
-        for block in self.blocks:
-            x_UTD = _layer(self, block, x_UTD, rotary=rotary, backend=backend)
+        told: dict[str, Any] = {}
+        if self.encoder != "bilstm":
+            told["rotary"] = (self.cos_TK[:patches], self.sin_TK[:patches])
+        if self.encoder == "bdh":
+            x_UTD = enter(x_UTD)
+        elif self.encoder == "transformer":
+            told["backend"] = backend
+        for block in [*self.blocks] * self.passes:
+            x_UTD = _layer(self, block, x_UTD, **told)
         if masked is None:
             return self.pooling(x_UTD), None
         row_M = masked.asv_M * patches + masked.position_M // self.patch_bp
@@ -103,6 +125,15 @@ class AsvEncoder(nn.Module):
         letters = torch.arange(VOCABULARY_SIZE, dtype=torch.uint8, device=tokens_US.device)
         one_hot_USV = (tokens_US[..., None] == letters).to(self.stem.weight.dtype)
         return one_hot_USV.flatten(1).unflatten(1, (-1, self.patch_bp * VOCABULARY_SIZE))
+
+
+def _asv_layers(shape: Architecture) -> list[nn.Module]:
+    """Return the layers that have weights of their own, the first one first."""
+    if shape.encoder == "bdh":
+        return [Bdh(shape.width, shape.heads, shape.neurons, shape.bdh_attention)]
+    if shape.encoder == "bilstm":
+        return [BiLstm(shape.width) for _ in range(shape.asv_layers)]
+    return [Block(shape.width, shape.heads, shape.ffn_ratio) for _ in range(shape.asv_layers)]
 
 
 class SampleEncoder(nn.Module):

@@ -11,12 +11,14 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from aam.train.faults import finite_rows
 from aam.train.sampling import Blocks
 from aam.unifrac.store import distance_rows
 from aam.util.atomic import atomic_path
@@ -26,6 +28,8 @@ from aam.util.provenance import file_digest
 logger = logging.getLogger(__name__)
 ITEM_BYTES = 4
 GB = 2**30
+HELD_BYTES = 2**27
+"""Bytes of a file that stay mapped: two pools of blocks."""
 LOCK = "lock"
 
 
@@ -52,6 +56,7 @@ class MappedMatrix:
         self._tile_rows = 1 if blocks is None else blocks.size
         with path.open("rb") as file:
             self._memory = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        self._held: set[tuple[int, int]] = set()
         panels, width = _panels(samples, blocks)
         values = np.frombuffer(self._memory, np.float32)
         self._panels_PNW = values.reshape(panels, samples, width)
@@ -71,27 +76,28 @@ class MappedMatrix:
         if self._place_N is not None:
             rows_R, columns_C = self._place_N[rows_R], self._place_N[columns_C]
         width = self._panels_PNW.shape[2]
-        self._announce(rows_R // self._tile_rows, columns_C // width)
+        self._announce(np.unique(rows_R // self._tile_rows), np.unique(columns_C // width))
         if len(self._panels_PNW) == 1:
-            found_RC = self._panels_PNW[0][np.ix_(rows_R, columns_C)]
-        else:
-            found_RC = self._panels_PNW[columns_C // width, rows_R[:, None], columns_C % width]
-        # They stay cached by the system, but mapped they would count as memory of this process.
-        self._memory.madvise(mmap.MADV_DONTNEED)
-        return found_RC
+            return self._panels_PNW[0][np.ix_(rows_R, columns_C)]
+        return self._panels_PNW[columns_C // width, rows_R[:, None], columns_C % width]
 
-    def _announce(self, tiles_R: NDArray[np.integer], panels_C: NDArray[np.integer]) -> None:
+    def _announce(self, tiles: NDArray[np.integer], panels: NDArray[np.integer]) -> None:
         """Ask for all tiles at once: one page fault after the other is several times slower."""
         _, samples, width = self._panels_PNW.shape
-        tiles = np.unique(tiles_R).tolist()
-        for panel in np.unique(panels_C).tolist():
-            for tile in tiles:
-                first = tile * self._tile_rows
-                rows = min(self._tile_rows, samples - first)
-                start = (panel * samples + first) * width * ITEM_BYTES
-                page = start % mmap.PAGESIZE
-                length = rows * width * ITEM_BYTES + page
-                self._memory.madvise(mmap.MADV_WILLNEED, start - page, length)
+        row_bytes = width * ITEM_BYTES
+        wanted = set(product(panels.tolist(), tiles.tolist()))
+        held = len(self._held | wanted) * self._tile_rows * row_bytes
+        if held > HELD_BYTES:
+            # They stay cached by the system, but mapped they would count as this process's memory.
+            self._memory.madvise(mmap.MADV_DONTNEED)
+            self._held.clear()
+        for panel, tile in wanted - self._held:
+            first = tile * self._tile_rows
+            start = (panel * samples + first) * row_bytes
+            page = start % mmap.PAGESIZE
+            length = min(self._tile_rows, samples - first) * row_bytes + page
+            self._memory.madvise(mmap.MADV_WILLNEED, start - page, length)
+        self._held |= wanted
 
 
 def map_matrices(
@@ -169,6 +175,7 @@ def checked_rows(
     for names, rows_RN in distance_rows(source):
         assert names == list(sample_ids[first : first + len(names)]), other
         assert rows_RN.shape[1] == len(sample_ids), other
+        finite_rows(rows_RN, first, source, sample_ids)
         yield first, rows_RN
         first += len(names)
 

@@ -53,7 +53,8 @@ class Masker:
             # A position is spared if none of the places a block could begin at has one.
             begins = 1.0 - (1.0 - self.share) ** (1.0 / BLOCK_BP)
             starts = self._uniform(asvs_U, length + BLOCK_BP - 1, epoch) < begins
-            return np.lib.stride_tricks.sliding_window_view(starts, BLOCK_BP, axis=1).any(axis=2)
+            windows = np.lib.stride_tricks.sliding_window_view(starts, BLOCK_BP, axis=1)
+            return np.asarray(windows.any(axis=2))
         if self.masking == "patch":
             patches = -(-length // self.patch_bp)
             chosen = self._uniform(asvs_U, patches, epoch) < self.share

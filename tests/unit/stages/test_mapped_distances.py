@@ -37,3 +37,19 @@ def test_the_model_does_not_depend_on_where_the_distances_lie(
     weights = [outputs["model"] / "model.safetensors" for outputs in (in_memory, mapped)]
     assert weights[0].read_bytes() == weights[1].read_bytes()
     assert not (tmp_path / "mapped" / "work").exists()
+
+
+@pytest.mark.parametrize("share", [0.5, 0.0])
+def test_it_is_known_how_much_is_mapped(study, tmp_path, monkeypatch, share):
+    monkeypatch.setattr(preparation, "DISTANCES_SHARE", share)
+    prepared = preparation.prepare(study.pretrain_slice(), study.pretraining_inputs, work=tmp_path)
+    assert prepared.mapped_mb * 2**20 == (0 if share else 4 * 20 * 20)
+
+
+def test_a_limit_of_memory_is_kept_by_all_processes_together():
+    left_mb = 2.0**10
+    held_gb = preparation.held_mb(preparation.torch.device("cpu")) / 2**10
+    one, four = (preparation._room(held_gb + left_mb / 2**10, number) for number in (1, 4))
+    assert one == pytest.approx(4 * four, rel=0.1)
+    assert one < left_mb * 2**20
+    assert preparation._room(held_gb / 2, 1) == 0

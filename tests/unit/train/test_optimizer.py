@@ -98,7 +98,7 @@ def test_layers_further_from_the_output_learn_more_slowly(new_model, name):
 def test_other_encoders_layers_are_muons_and_have_their_depth(
     new_model, new_encoder, encoder, layers
 ):
-    """An LSTM's matrices of four gates are taken whole; BDH has one layer, however often it is used."""
+    """An LSTM's matrices of four gates are taken whole; all iterations of BDH are one layer."""
     model = new_model()
     model.encoder.asv = new_encoder(20, encoder=encoder, asv_layers=3).asv
     optimizer = make_optimizer(

@@ -14,8 +14,8 @@ from aam.train.sampling import Blocks
 TRAINING = np.array([0, 2, 3, 5, 6, 7, 9, 11, 12, 15, 18])
 
 
-def small(seed: int = 0) -> Blocks:
-    drawn = Blocks.of(TRAINING, 20, seed)
+def small(seed: int = 0, samples: np.ndarray = TRAINING) -> Blocks:
+    drawn = Blocks.of(samples, 20, seed)
     return Blocks(drawn.line_N, drawn.training, size=3, pool=2)
 
 
@@ -68,13 +68,24 @@ def test_batches_have_the_sizes_of_uniform_ones(feed_of, batch_size):
         assert len(members_of(uniform, step)) == len(members_of(blocked, step))
 
 
-def test_all_pairs_meet_in_some_epoch(feed_of):
-    feed = feed_of(4, small(), epochs=150)
+def test_an_epoch_of_batches_is_the_order_of_the_blocks(feed_of):
+    feed = feed_of(4, small())
+    for epoch in range(3):
+        steps = range(epoch * feed.steps_per_epoch, (epoch + 1) * feed.steps_per_epoch)
+        drawn = [sample for step in steps for sample in members_of(feed, step)]
+        assert drawn == small().order(1, epoch).tolist()
+
+
+def test_all_pairs_meet_in_some_epoch():
+    # Batches of 3 never reach over the end of a pool of 6.
+    samples = np.array([*TRAINING, 19])
+    blocks = small(samples=samples)
     met = {
         (one, other)
-        for step in range(len(feed))
-        for one in members_of(feed, step)
-        for other in members_of(feed, step)
+        for epoch in range(200)
+        for batch in blocks.order(1, epoch).reshape(-1, 3).tolist()
+        for one in batch
+        for other in batch
         if one < other
     }
-    assert met == {(one, other) for one in TRAINING for other in TRAINING if one < other}
+    assert met == {(one, other) for one in samples for other in samples if one < other}

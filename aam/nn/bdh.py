@@ -1,0 +1,119 @@
+"""The layer of the Baby Dragon Hatchling, made bidirectional.
+
+Letters: B batch, S positions, D width, H heads, N neurons of a head, E neurons of all heads.
+"""
+
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import layer_norm, linear, relu
+
+from aam.nn.attention import rotary_tables, rotate
+
+BdhAttention = Literal["linear", "softmax"]
+BASE = 2.0**16
+"""Base of the rotary angles, as in the authors' code."""
+
+
+class Bdh(nn.Module):
+    """One iteration of BDH-GPU (Kosowski et al. 2025, arXiv:2509.26507), without its causal mask.
+
+    Per head, with the norm LN that has no weights and the rotation R of the positions::
+
+        x = relu(W_x v)                 the neurons that fire, sparse and positive
+        a = LN(sum_t <R x_s, R x_t> v_t)      queries are keys; the values are the positions
+        z = x * relu(W_y a)             a neuron passes on what it is asked for
+
+    and over all heads v = LN(v + LN(W_z z)). The same weights serve every iteration.
+
+    Parameters
+    ----------
+    width, heads
+        Width of the positions; number of heads that share the neurons.
+    neurons
+        Neurons of all heads together, a multiple of twice the heads.
+    attention
+        - ``linear``: scores are used as they are, as in the paper, in whichever order of the
+          products costs less
+        - ``softmax``: scores are normalized over the positions
+    """
+
+    def __init__(
+        self, width: int, heads: int, neurons: int, attention: BdhAttention = "linear"
+    ) -> None:
+        super().__init__()
+        self.heads, self.attention = heads, attention
+        self.neurons = nn.Linear(width, neurons, bias=False)
+        self.gates = nn.Linear(width, neurons, bias=False)
+        self.out = nn.Linear(neurons, width, bias=False)
+        self.dropout = nn.Dropout(0.0)
+
+    def forward(self, v_BSD: Tensor, *, rotary: tuple[Tensor, Tensor]) -> Tensor:
+        """Return [B, S, D] with mean 0 and variance 1 at each position; so must `v_BSD` have.
+
+        `rotary` holds what `neuron_tables` returns, for S positions.
+        """
+        width, low_BSD = v_BSD.shape[-1], v_BSD.to(_arithmetic(v_BSD))
+        cos_SN, sin_SN = (table.to(low_BSD.dtype) for table in rotary)
+        # Each head by itself: products stay in the processor's cache, and none is copied.
+        into_HND, ask_HND = (
+            layer.weight.unflatten(0, (self.heads, -1)) for layer in (self.neurons, self.gates)
+        )
+        passed = []
+        for into_ND, ask_ND in zip(into_HND.unbind(), ask_HND.unbind(), strict=True):
+            x_BSN = relu(linear(low_BSD, into_ND))
+            mixed_BSD = mix(rotate(x_BSN, cos_SN, sin_SN), low_BSD, self.attention)
+            y_BSN = relu(linear(layer_norm(mixed_BSD, (width,)), ask_ND))
+            passed.append(x_BSN * y_BSN)
+        z_BSE = self.dropout(torch.cat(passed, dim=-1))
+        return enter(v_BSD + enter(self.out(z_BSE)))
+
+
+def enter(v_BSD: Tensor) -> Tensor:
+    """Return positions of mean 0 and variance 1, in fp32: what the first iteration takes."""
+    return layer_norm(v_BSD.float(), v_BSD.shape[-1:])
+
+
+def mix(x_BSN: Tensor, v_BSD: Tensor, attention: BdhAttention) -> Tensor:
+    """Return the sum over all positions t of <x_s, x_t> v_t, [B, S, D].
+
+    With softmax the weights of v_t are the softmax of these products over t.
+    """
+    if attention == "softmax":
+        return torch.softmax(x_BSN @ x_BSN.transpose(-1, -2), dim=-1) @ v_BSD
+    if compares_positions(x_BSN.shape[-2], x_BSN.shape[-1], v_BSD.shape[-1], attention):
+        return (x_BSN @ x_BSN.transpose(-1, -2)) @ v_BSD
+    return x_BSN @ (x_BSN.transpose(-1, -2) @ v_BSD)
+
+
+def compares_positions(positions: int, neurons: int, width: int, attention: BdhAttention) -> bool:
+    """Return whether every pair of positions is compared, or all are summed in a state [N, D].
+
+    Both give the same without a softmax; the state costs less where sequences are long.
+
+    Parameters
+    ----------
+    positions, neurons, width
+        S, N and D.
+    attention
+        A softmax needs the pairs.
+    """
+    return attention == "softmax" or positions * (neurons + width) <= 2 * neurons * width
+
+
+def neuron_tables(positions: int, neurons: int) -> tuple[Tensor, Tensor]:
+    """Return cosines and sines [positions, neurons] that turn the neurons of a head.
+
+    Both sides of a product are turned, so that scores come out divided by the root of `neurons`:
+    they stay within the range of fp16.
+    """
+    cos_SN, sin_SN = rotary_tables(positions, neurons, BASE)
+    scale = neurons**-0.25
+    return cos_SN * scale, sin_SN * scale
+
+
+def _arithmetic(x: Tensor) -> torch.dtype:
+    """Return the type that products of `x` are computed in."""
+    kind = x.device.type
+    return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else x.dtype

@@ -1,0 +1,220 @@
+"""What every ASV encoder has to keep to, whatever its layers."""
+
+from dataclasses import replace
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from aam.config.sections.model import Model
+from aam.data.tokens import TokenStore
+from aam.data.vocabulary import MASK, PAD
+from aam.model.build import architecture, build_encoder, plain, set_dropout
+from aam.model.encoder import Architecture
+from aam.model.store import load_config, load_weights, save_model
+from aam.train import collate
+from aam.train.collate import assemble
+from aam.train.compilation import compile_blocks
+from aam.train.masking import Masker
+
+properties = settings(deadline=None, max_examples=8)
+ROWS = st.lists(st.integers(0, 19), min_size=1, max_size=20, unique=True)
+KINDS = {
+    "transformer": {"encoder": "transformer"},
+    "bilstm": {"encoder": "bilstm"},
+    "bdh": {"encoder": "bdh", "asv_layers": 3},
+    # One token per nucleotide and few neurons: the attention goes through the state.
+    "bdh state": {"encoder": "bdh", "bdh_neurons": 3, "patch_bp": 1},
+    "bdh softmax": {"encoder": "bdh", "bdh_attention": "softmax"},
+}
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def kind(request):
+    return KINDS[request.param]
+
+
+@pytest.fixture(scope="module")
+def all_rows(kind, mixed_lengths, new_encoder):
+    encoder = new_encoder(20, **kind)
+    return encoder, embed(encoder, mixed_lengths.store, mixed_lengths.tokens, range(20))
+
+
+def embed(encoder, store, tokens, rows, per_block=16) -> np.ndarray:
+    with torch.no_grad(), patch.object(collate, "SAMPLES_PER_BLOCK", per_block):
+        return encoder(assemble(store, tokens, np.array(rows))).sample_BD.numpy()
+
+
+def everything(encoder, batch) -> list[torch.Tensor]:
+    """Return embeddings, states of masked patches and the gradients of all weights."""
+    torch.manual_seed(3)
+    encoder.zero_grad()
+    encoded = encoder(batch)
+    hidden = torch.cat(encoded.nucleotides)
+    loss = (encoded.sample_BD * torch.arange(16)).square().sum() + (hidden**3).sum()
+    loss.backward()
+    return [
+        encoded.sample_BD.detach(),
+        hidden.detach(),
+        *(p.grad.clone() for p in encoder.parameters()),
+    ]
+
+
+def test_samples_differ(all_rows):
+    between = np.linalg.norm(all_rows[1][:, None] - all_rows[1], axis=-1)
+    assert between[np.triu_indices(20, 1)].min() > 1e-3
+
+
+@given(rows=ROWS, per_block=st.integers(1, 20))
+@properties
+def test_other_samples_their_order_and_padding_do_not_matter(
+    mixed_lengths, all_rows, rows, per_block
+):
+    encoder, expected = all_rows
+    found = embed(encoder, mixed_lengths.store, mixed_lengths.tokens, rows, per_block)
+    np.testing.assert_allclose(found, expected[rows], atol=1e-5)
+
+
+@given(seed=st.integers(0, 10**6), more=st.integers(0, 30))
+@properties
+def test_neither_the_order_of_the_asvs_nor_the_width_of_their_store_matters(
+    mixed_lengths, all_rows, seed, more
+):
+    encoder, expected = all_rows
+    tokens, store = mixed_lengths.tokens, mixed_lengths.store
+    new_place = np.random.default_rng(seed).permutation(len(tokens.lengths))
+    old_place = np.argsort(new_place)
+    padded = np.pad(tokens.tokens, ((0, 0), (0, more)), constant_values=PAD)
+    moved = TokenStore(
+        [tokens.feature_ids[i] for i in old_place], tokens.lengths[old_place], padded[old_place]
+    )
+    renamed = replace(store, asvs=new_place[store.asvs].astype(np.int32))
+    np.testing.assert_allclose(embed(encoder, renamed, moved, range(20)), expected, atol=1e-5)
+
+
+def test_every_nucleotide_reaches_every_patch(kind, tiny, new_encoder):
+    encoder, tokens = new_encoder(20, **kind), torch.from_numpy(tiny.tokens.tokens[:1])
+    batch = assemble(tiny.store, tiny.tokens, np.arange(1), masker=Masker(0.9, 0))
+    masked = batch.asvs[0].masked
+    only_first = replace(masked, asv_M=torch.zeros_like(masked.asv_M))
+    with torch.no_grad():
+        pooled, states = encoder.asv(tokens, only_first, "auto")
+        for position in (0, 9, 19):
+            changed = tokens.clone()
+            changed[0, position] = changed[0, position] % 4 + 1
+            other, moved = encoder.asv(changed, only_first, "auto")
+            assert (other - pooled).abs().max() > 1e-6
+            assert (moved - states).abs().amax(-1).min() > 1e-7
+
+
+def test_the_direction_of_the_sequence_matters(kind, tiny, new_encoder):
+    encoder, tokens = new_encoder(20, **kind), torch.from_numpy(tiny.tokens.tokens)
+    with torch.no_grad():
+        forward, backward = (encoder.asv(t, None, "auto")[0] for t in (tokens, tokens.flip(1)))
+    assert (forward - backward).abs().max() > 1e-2
+
+
+@pytest.mark.parametrize("masking", ["random", "block", "patch"])
+def test_what_is_masked_does_not_leak(kind, masking, tiny, new_encoder):
+    """Other bases under the mask change no output, and the states asked for are theirs."""
+    encoder, masker = new_encoder(20, **kind), Masker(0.3, 0, masking, 3)
+    rows, tokens = np.arange(6), tiny.tokens
+    before = assemble(tiny.store, tokens, rows, masker=masker)
+    everywhere, _ = masker.mask(tokens.tokens, np.arange(len(tokens.lengths)), 0)
+    hidden = everywhere == MASK
+    other = replace(tokens, tokens=np.where(hidden, tokens.tokens % 4 + 1, tokens.tokens))
+    after = assemble(tiny.store, other, rows, masker=masker)
+    bases = [batch.asvs[0].masked.base_M for batch in (before, after)]
+    assert (bases[0] != bases[1]).all()
+    with torch.no_grad():
+        first, second = encoder(before), encoder(after)
+    assert torch.equal(first.sample_BD, second.sample_BD)
+    assert torch.equal(first.nucleotides[0], second.nucleotides[0])
+
+
+def test_the_gradient_reaches_every_weight(kind, mixed_lengths, new_encoder):
+    batch = assemble(mixed_lengths.store, mixed_lengths.tokens, np.arange(9), masker=Masker(0.2, 0))
+    encoder = new_encoder(20, **kind)
+    everything(encoder, batch)
+    without = [name for name, p in encoder.named_parameters() if not p.grad.any()]
+    assert without == []
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.3])
+@pytest.mark.parametrize("what", ["layers", "pieces"])
+def test_computing_activations_again_changes_nothing(
+    kind, mixed_lengths, new_encoder, what, dropout
+):
+    batch = assemble(mixed_lengths.store, mixed_lengths.tokens, np.arange(6), masker=Masker(0.2, 0))
+    results = []
+    for recompute in ("nothing", what):
+        encoder = new_encoder(20, **kind)
+        set_dropout(encoder, dropout)
+        encoder.recompute(recompute)
+        results.append(everything(encoder, batch))
+    assert all(torch.equal(*pair) for pair in zip(*results, strict=True))
+
+
+def test_bdh_compiled_gives_the_same(mixed_lengths, new_encoder):
+    batches = [
+        assemble(mixed_lengths.store, mixed_lengths.tokens, np.arange(n), masker=Masker(0.2, 0))
+        for n in (6, 11)
+    ]
+    encoder = new_encoder(20, encoder="bdh", sample_layers=1)
+    expected = [everything(encoder, batch) for batch in batches]
+    assert compile_blocks(encoder.asv, "default", torch.device("cpu"))
+    for batch, values in zip(batches, expected, strict=True):
+        for found, wanted in zip(everything(encoder, batch), values, strict=True):
+            torch.testing.assert_close(found, wanted, atol=1e-4, rtol=1e-3)
+
+
+def test_bf16_is_near_fp32(kind, mixed_lengths, new_encoder):
+    batch = assemble(mixed_lengths.store, mixed_lengths.tokens, np.arange(9), masker=Masker(0.2, 0))
+    encoder = new_encoder(20, **kind)
+    exact = everything(encoder, batch)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        low = everything(encoder, batch)
+    assert (low[0] - exact[0]).norm() < 0.03 * exact[0].norm()
+    for found, wanted in zip(low[2:], exact[2:], strict=True):
+        assert found.dtype == torch.float32
+        assert (found - wanted).norm() < 0.25 * wanted.norm() + 1e-3
+
+
+def test_a_saved_encoder_comes_back(kind, tiny, new_encoder, tmp_path):
+    encoder = new_encoder(20, **kind)
+    save_model(tmp_path / "model", encoder, {"architecture": plain(encoder.shape)})
+    shape = Architecture(**load_config(tmp_path / "model")["architecture"])
+    again = build_encoder(shape, seed=99, backend="auto")
+    load_weights(tmp_path / "model", again)
+    np.testing.assert_array_equal(
+        *(embed(model, tiny.store, tiny.tokens, range(20)) for model in (encoder, again))
+    )
+
+
+def test_weights_follow_from_the_seed_alone(kind, new_encoder):
+    torch.manual_seed(1)
+    first = new_encoder(20, **kind).state_dict()
+    torch.manual_seed(2)
+    same, other = (new_encoder(20, seed=seed, **kind).state_dict() for seed in (0, 1))
+    assert all(torch.equal(first[name], same[name]) for name in first)
+    assert any(not torch.equal(first[name], other[name]) for name in first)
+
+
+def test_bdh_has_the_weights_of_one_layer_however_often_it_is_gone_through(new_encoder):
+    once, often = (new_encoder(20, encoder="bdh", asv_layers=layers).asv for layers in (1, 5))
+    count = [sum(p.numel() for p in asv.parameters()) for asv in (once, often)]
+    assert count[0] == count[1]
+    often.load_state_dict(once.state_dict())
+    tokens = torch.randint(1, 5, (4, 20), dtype=torch.uint8)
+    with torch.no_grad():
+        assert not torch.allclose(*(asv(tokens, None, "auto")[0] for asv in (once, often)))
+
+
+def test_a_section_without_keys_of_bdh_means_their_defaults():
+    settings = Model().plain()
+    shape = architecture({k: v for k, v in settings.items() if k != "pretraining"}, 100)
+    for name in ("bdh_neurons", "bdh_attention"):
+        assert getattr(shape, name) == Architecture.__dataclass_fields__[name].default
