@@ -16,6 +16,7 @@ from aam.bench.timing import Steps
 from aam.config.sections.execution import Optimization
 from aam.config.sections.training import Pretraining
 from aam.model.batch import Batch
+from aam.train.clipping import Clipping
 from aam.train.compilation import compile_blocks
 from aam.train.devices import Devices
 from aam.train.feed import Feed
@@ -112,6 +113,7 @@ def run_steps(spec: dict[str, Any]) -> dict[str, Any]:
     )
     wrapped, optimizer = devices.setup(model, optimizer)
     wrapped.train()
+    clipping = Clipping.of(settings)
     steps = Steps(devices.device, spec, eager=options.compile == "off")
     coming = _batches(feed, devices, spec["workers"])
     while steps.goes_on():
@@ -119,7 +121,9 @@ def run_steps(spec: dict[str, Any]) -> dict[str, Any]:
         batch = next(coming).to(devices.device)
         loading_s = time.perf_counter() - t0
         rate = settings.learning_rate * warmup_cosine(steps.step, len(feed), settings.warmup)
-        values, _ = train_step(wrapped, optimizer, batch, rate, settings, steps.step, devices)
+        values, _ = train_step(
+            wrapped, optimizer, batch, rate, settings, steps.step, devices, clipping
+        )
         steps.add(batch, values["loss"], loading_s, step_flops(model.encoder.shape, batch))
     return {
         **steps.result(),

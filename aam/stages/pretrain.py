@@ -81,7 +81,7 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunCo
     _write_embeddings(prepared, alone.exact(), outputs, origin)
     _write_pairs(prepared, alone, settings.seed, outputs["pairs"], origin)
     write_history(outputs["history"], progress.history, origin)
-    save(outputs["model"], prepared.model, cfg, origin)
+    save(outputs["model"], prepared.model, cfg, origin, progress)
     write_json(outputs["metrics"], {**found, "provenance": dict(origin)})
     checkpoints.clear()
 
@@ -146,7 +146,11 @@ def scores(prepared: Prepared, progress: Progress, devices: Devices) -> dict[str
 
 
 def save(
-    directory: Path, model: PretrainingModel, cfg: Mapping[str, Any], origin: Mapping[str, str]
+    directory: Path,
+    model: PretrainingModel,
+    cfg: Mapping[str, Any],
+    origin: Mapping[str, str],
+    progress: Progress,
 ) -> None:
     """Write the directory of a pretrained model."""
     config = {
@@ -155,6 +159,7 @@ def save(
         "architecture": plain(model.encoder.shape),
         "distances": list(model.weights),
         "settings": dict(cfg),
+        "optimization": progress.report["optimization"],
         "provenance": dict(origin),
     }
     save_model(directory, model, config)
@@ -184,6 +189,8 @@ def _facts(prepared: Prepared, progress: Progress, devices: Devices) -> dict[str
         "estimated_step_memory_mb": None if plan is None else plan.estimated_mb,
         "measured_step_memory_mb": None if plan is None else plan.measured_mb,
         "graphs_compiled": graphs_compiled(),
+        "mapped_distances_mb": prepared.mapped_mb,
+        **progress.report,
         "parameters": sum(parameter.numel() for parameter in prepared.model.parameters()),
         "model_flop_utilisation": _utilisation(prepared, rate, devices),
         "gpu_utilisation": progress.summary.get("gpu_utilisation_mean"),

@@ -95,7 +95,7 @@ def _pretrained(
     }
     # Facts of an earlier run must not stand beside the model of this one.
     facts.unlink(missing_ok=True)
-    save(directory, prepared.model, cfg, origin)
+    save(directory, prepared.model, cfg, origin, progress)
     write_json(facts, known)
     checkpoints.clear()
     return known

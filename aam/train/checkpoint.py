@@ -18,9 +18,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from aam.train import sharded
+from aam.train import faults, sharded
 from aam.train.devices import Devices
 from aam.util.atomic import atomic_path
+from aam.util.errors import problem
 
 logger = logging.getLogger(__name__)
 KEPT = 2
@@ -29,6 +30,8 @@ BEST = "best.pt"
 """File of the best weights, beside the checkpoints."""
 DIVIDED = ".divided"
 """Suffix of a folder with the parts of several processes."""
+DAMAGED = "damaged-"
+"""Begins the name of a checkpoint that could not be read."""
 FOLDER_CHARACTERS = 12
 """Characters of the fingerprint that name a run's folder."""
 PLAIN = frozenset((str, int, float, bool, type(None)))
@@ -89,7 +92,8 @@ class Checkpoints:
         Raises
         ------
         OSError
-            When this file or, in the background, the one before could not be written.
+            When this file or, in the background, the one before could not be written: `NotSaved`,
+            or of the best weights `BestNotSaved` (`aam.train.faults`).
         TypeError
             In the background, when the state holds anything else.
         """
@@ -111,20 +115,40 @@ class Checkpoints:
         partial = final.with_name(f".partial-{final.name}")
         with self._blocking():
             self._join()
-            if self._writes:
-                _remove(partial)
-                partial.mkdir(parents=True)
-            devices.barrier()
-            sharded.write(partial, content)
-            devices.barrier()
+            error = self._write_part(partial, content, devices)
+            # All processes raise, or none: one alone would leave the others waiting for it.
+            if not devices.least(int(error is None)):
+                if self._writes:
+                    shutil.rmtree(partial, ignore_errors=True)
+                raise faults.not_saved(final, error or OSError("another process"), is_best=False)
             if self._writes:
                 _remove(final)
                 partial.replace(final)
                 self._prune()
             devices.barrier()
 
+    def _write_part(
+        self, partial: Path, content: dict[str, Any], devices: Devices
+    ) -> BaseException | None:
+        """Write this process's part, and return what kept it from that."""
+        failed: BaseException | None = None
+        if self._writes:
+            try:
+                _remove(partial)
+                partial.mkdir(parents=True)
+            except OSError as error:
+                failed = error
+        if devices.least(int(failed is None)):
+            try:
+                sharded.write(partial, content)
+            except faults.UNWRITTEN as error:
+                failed = error
+        return failed
+
     def load(self, like: nn.Module | None = None) -> dict[str, Any] | None:
         """Return the newest state of this run, or None; says so when only other runs have any.
+
+        One that cannot be read is renamed, with a warning, and the one before it is taken.
 
         Parameters
         ----------
@@ -137,7 +161,12 @@ class Checkpoints:
         self.wait()
         others = self._other_runs()
         for path in reversed(self._steps()):
-            if (state := self._read(path, like)) is not None:
+            try:
+                state = self._read(path, like)
+            except faults.UNREADABLE as error:
+                self._set_aside(path, error)
+                continue
+            if state is not None:
                 logger.info("resuming after step %d from %s", state["step"], path)
                 return state
             # It would count as the newest of this run's.
@@ -157,7 +186,36 @@ class Checkpoints:
             return None
         self.wait()
         path = self._run / BEST
-        return self._read(path) if path.is_file() else None
+        if not path.is_file():
+            return None
+        try:
+            return self._read(path)
+        except faults.UNREADABLE as error:
+            raise problem(
+                path,
+                f"a damaged file ({faults.first_line(error)})",
+                "the best weights of the run",
+                "delete it and run the same command again, which ends with the last weights then; "
+                f"or delete {self._run}: training begins anew",
+            ) from error
+
+    def set_damaged_aside(self) -> None:
+        """Rename the newest checkpoints that cannot be read, up to the first that can."""
+        if not self._writes:
+            return
+        self.wait()
+        for path in reversed(self._steps()):
+            try:
+                faults.check(path)
+            except faults.UNREADABLE as error:
+                self._set_aside(path, error)
+            else:
+                return
+
+    def join(self) -> None:
+        """Return when no write is in flight; else like `wait`."""
+        with self._blocking():
+            self._join()
 
     def wait(self) -> None:
         """Return when no write is in flight and no thread is left.
@@ -177,7 +235,8 @@ class Checkpoints:
         """Delete the folder of a finished run, with other runs and half-written files."""
         self.wait()
         if self._writes and self._folder is not None and self._folder.exists():
-            shutil.rmtree(self._folder)
+            # Over NFS a file that is still mapped is renamed instead of removed.
+            shutil.rmtree(self._folder, ignore_errors=True)
 
     def _put(self, name: str, step: int, state: dict[str, Any]) -> None:
         if self._folder is None or not self._writes:
@@ -199,9 +258,25 @@ class Checkpoints:
             done.result()
 
     def _write(self, name: str, content: dict[str, Any]) -> None:
-        with atomic_path(self._run / name) as partial:
-            torch.save(content, partial)
+        failed: OSError | None = None
+        try:
+            with atomic_path(self._run / name) as partial:
+                torch.save(content, partial)
+        except faults.UNWRITTEN as error:
+            failed = faults.not_saved(self._run / name, error, is_best=name == BEST)
+        if failed is not None:
+            # No traceback holds the file that was begun any more: it is closed, its room is free.
+            raise failed
         self._prune()
+
+    def _set_aside(self, path: Path, error: BaseException) -> None:
+        """Rename a damaged checkpoint, which would count as the newest."""
+        why = faults.first_line(error)
+        logger.warning("the checkpoint %s cannot be read (%s): the one before is taken", path, why)
+        if self._writes:
+            aside = path.with_name(f"{DAMAGED}{path.name}")
+            _remove(aside)
+            path.replace(aside)
 
     def _prune(self) -> None:
         for old in self._steps()[:-KEPT]:
@@ -312,7 +387,7 @@ class _HostCopy:
 
 
 def _are_records(value: Any) -> bool:
-    """Whether this is a list of flat dictionaries, as the long history of a run is."""
+    """Whether this is a list of flat dictionaries, as a history is."""
     return (
         type(value) is list
         and all(type(item) is dict for item in value)

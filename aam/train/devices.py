@@ -123,6 +123,7 @@ class Devices:
             strategy=_strategy(world, precision),
             plugins=plugins,
         )
+        self._precision: Any = self._fabric.strategy.precision
         if several:
             self._fabric.launch()
         self._host = _host_group(kind) if several else None
@@ -217,18 +218,31 @@ class Devices:
             model, optimizer, max_norm=largest_norm, error_if_nonfinite=False
         )
         assert norm is not None
-        if isinstance(norm, DTensor):
-            norm = norm.full_tensor()
-        # The scaler leaves out a step that overflowed, and goes on with a smaller scale.
-        return norm.nan_to_num(nan=0.0, posinf=0.0) if self.precision == "fp16" else norm
+        return norm.full_tensor() if isinstance(norm, DTensor) else norm
+
+    def unscale(self, model: nn.Module, optimizer: Any) -> None:
+        """Give the gradients their true size before they are looked at; `clip` does so itself."""
+        if self.is_sharded:
+            self._average_undivided(model)
+        self._precision.unscale_gradients(optimizer.optimizer)
+
+    def leave_out(self) -> None:
+        """Tell the scaler of fp16 that a step ends without an update."""
+        if self.precision == "fp16":
+            self._precision.scaler.update()
+
+    @property
+    def loss_scale(self) -> float:
+        """What fp16 multiplies losses with, else 1; an accelerator is waited for."""
+        return float(self.scaling().get("scale", 1.0))
 
     def scaling(self) -> dict[str, Any]:
         """Return the state of the gradients' scale: empty but in fp16."""
-        return self._fabric.strategy.precision.state_dict()
+        return self._precision.state_dict()
 
     def restore_scaling(self, state: dict[str, Any]) -> None:
         """Go on with the scale that `scaling` returned."""
-        self._fabric.strategy.precision.load_state_dict(state)
+        self._precision.load_state_dict(state)
 
     @contextmanager
     def inference(self, model: nn.Module) -> Iterator[None]:
@@ -284,6 +298,14 @@ class Devices:
         said = torch.tensor(decisions, dtype=torch.uint8)
         dist.broadcast(said, 0, group=self._host)
         return tuple(bool(each) for each in said.tolist())
+
+    def least(self, own: int) -> int:
+        """Return the smallest number that any process says."""
+        if self.processes == 1:
+            return own
+        said = torch.tensor(own)
+        dist.all_reduce(said, dist.ReduceOp.MIN, group=self._host)
+        return int(said)
 
     def barrier(self) -> None:
         """Wait for all processes."""

@@ -1,67 +1,49 @@
 """The one training loop, shared by pretraining and fine-tuning."""
 
+import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils.data import DataLoader
 
 from aam.config.sections.training import Training
 from aam.model.batch import Batch
 from aam.model.encoder import Recompute
 from aam.train.checkpoint import Checkpoints
+from aam.train.clipping import Clipping
 from aam.train.compilation import compile_blocks
 from aam.train.devices import Devices
 from aam.train.distributed import Shares, refuse_pieces, without_splitting
+from aam.train.faults import (
+    WORKERS_LOST,
+    NothingToGoBackTo,
+    Saver,
+    WorkerDied,
+    first_line,
+)
 from aam.train.feed import Feed
-from aam.train.optimizer import make_optimizer, set_rate
-from aam.train.options import StepOptions
+from aam.train.optimizer import make_optimizer
+from aam.train.options import StepOptions, carried_out
+from aam.train.pace import Pace
 from aam.train.pieces import Plan
 from aam.train.probe import fit_to_memory, with_splitting
-from aam.train.progress import Progress
+from aam.train.progress import Part, Progress, Sums
 from aam.train.schedule import warmup_cosine
+from aam.train.stability import GoBack, Guard
+from aam.train.step import batches, train_step
 from aam.train.stopping import EarlyStopping
-from aam.train.watch import Notes, Watch, watching
+from aam.train.watch import Watch, watching
 from aam.util.errors import InputError
-from aam.util.seeds import seed_of
 
+logger = logging.getLogger(__name__)
 LOG_POINTS = 200
 """Points of the training curves that a run records."""
 STEPS_BETWEEN_LOOKS = 10
 """Least steps of an accelerator between two points of the curves."""
-PREFETCHED = 4
-"""Batches that each worker holds ready for an accelerator."""
-
-
-@dataclass(frozen=True)
-class Pace:
-    """Means of a run that do not change its result.
-
-    Attributes
-    ----------
-    name
-        What is trained, for progress lines.
-    workers
-        Processes that assemble batches for an accelerator; a CPU assembles its own.
-    checkpoint_every_s
-        Seconds between checkpoints.
-    deadline
-        Instant of `time.monotonic` to leave by, with a checkpoint; None: none.
-    max_memory_gb
-        Memory that a step may take; None: what is free.
-    notes
-        What is written about the run.
-    """
-
-    name: str
-    workers: int = 0
-    checkpoint_every_s: float = 60.0
-    deadline: float | None = None
-    max_memory_gb: float | None = None
-    notes: Notes = Notes()
 
 
 @dataclass(frozen=True)
@@ -119,15 +101,16 @@ def fit(
 
     Raises
     ------
-    RuntimeError
-        When a loss is not finite.
+    NotFinite
+        When a loss or a gradient is not finite and `settings.nonfinite` allows no more of them.
     TimeIsUp
         When the deadline comes before the last step; a checkpoint was written.
     InputError
-        When the smallest piece of a batch does not fit into the memory.
+        When the smallest piece of a batch does not fit into the memory, the best weights cannot be
+        written or read, or there is no checkpoint to go back to.
     """
     wrapped = devices.setup_model(model)
-    compile_blocks(wrapped.module, options.compile, devices.device)
+    is_compiled = compile_blocks(wrapped.module, options.compile, devices.device)
     optimizer = devices.setup_optimizer(
         make_optimizer(
             wrapped.module,
@@ -139,20 +122,34 @@ def fit(
         )
     )
     stopping = validation.stopping if validation is not None else None
-    progress = Progress(stopping or EarlyStopping(None))
+    guard, clipping = Guard.of(settings, feed, devices), Clipping.of(settings)
+    parts: dict[str, Part] = {"guard": guard, "clipping": clipping}
+    progress = Progress(stopping or EarlyStopping(None), parts=parts)
     progress.resume(checkpoints, wrapped.module, optimizer, devices)
-    run = _Run(wrapped, model, optimizer, feed, settings, devices, checkpoints, pace, progress)
-    wrapped.train()
-    run.plan_pieces(options.recompute)
-    try:
-        run.go(validation)
-    finally:
-        checkpoints.wait()
-    # The best weights are written now, whichever process reads them.
-    devices.barrier()
+    run = _Run(
+        wrapped=wrapped,
+        model=model,
+        optimizer=optimizer,
+        feed=feed,
+        settings=settings,
+        options=options,
+        devices=devices,
+        checkpoints=checkpoints,
+        pace=pace,
+        progress=progress,
+        guard=guard,
+        clipping=clipping,
+        saver=Saver(pace.name),
+    )
+    run.to_its_end(validation)
     devices.finish(model, wrapped)
     if stopping is not None and (best := checkpoints.load_best()) is not None:
         model.load_state_dict(best["model"])
+    found = carried_out(
+        options, is_compiled=is_compiled, asked_precision=settings.precision, devices=devices
+    )
+    clipped = {"clipping": clipping.kind, "gradient_clip": clipping.limit}
+    progress.report = {"optimization": found, "stability": {**clipped, **guard.report()}}
     return progress
 
 
@@ -165,10 +162,26 @@ class _Run:
     optimizer: Any
     feed: Feed
     settings: Training
+    options: StepOptions
     devices: Devices
     checkpoints: Checkpoints
     pace: Pace
     progress: Progress
+    guard: Guard
+    clipping: Clipping
+    saver: Saver
+
+    def to_its_end(self, validation: Validation | None) -> None:
+        """Do the steps that are left; what was to be written is written then."""
+        self.wrapped.train()
+        self.plan_pieces(self.options.recompute)
+        try:
+            with torch.autograd.detect_anomaly() if self.options.anomaly else nullcontext():
+                self.go(validation)
+        finally:
+            self.saver.done(self.checkpoints.wait)
+        # The best weights are written now, whichever process reads them.
+        self.devices.barrier()
 
     def plan_pieces(self, recompute: Recompute) -> None:
         """Choose the pieces of a batch by real steps, unless a checkpoint has them."""
@@ -190,8 +203,6 @@ class _Run:
         log_every = max(self._least_steps_between_looks(), total // LOG_POINTS)
         validate_at = validation.steps(total) if validation is not None else set()
         left = sum(step > progress.step for step in validate_at)
-        t_start = t_saved = time.monotonic()
-        elapsed_before_s = progress.elapsed_s
         with watching(
             self.pace.name,
             self.pace.notes,
@@ -203,36 +214,87 @@ class _Run:
             assert progress.plan is not None
             if progress.step < total and progress.plan.seconds_per_step is not None:
                 watch.expect(progress.plan.seconds_per_step)
-            if progress.stopping.should_stop:
-                return
-            on_cpu = self.devices.device.type == "cpu"
-            workers = 0 if on_cpu else self.pace.workers
-            loader = batches(self._steps(), progress.step, workers=workers, pin=not on_cpu)
-            for batch in watch.batches(loader):
-                rate = self._step(batch)
-                watch.step(progress.step, batch.size)
-                if progress.step % log_every == 0 or progress.step == total:
-                    self._log(watch, rate)
-                if validation is not None and progress.step in validate_at:
-                    self._validate(watch, validation)
-                now = time.monotonic()
-                progress.elapsed_s = elapsed_before_s + now - t_start
-                stop = progress.stopping.should_stop or progress.step == total
-                late, due = self.devices.decided(
-                    self._is_late(now), now - t_saved >= self.pace.checkpoint_every_s
-                )
-                late = late and not stop
-                if late or due:
-                    with watch.aside():
-                        progress.save(
-                            self.checkpoints, self.wrapped.module, self.optimizer, self.devices
-                        )
-                    t_saved = time.monotonic()
-                if late:
-                    self._leave(total)
-                if stop:
-                    break
+            if self.guard.policy == "restore" and progress.step == 0:
+                self._save()
+            workers_lost = 0
+            while not progress.stopping.should_stop and progress.step < total:
+                try:
+                    self._train(watch, validation, validate_at, log_every)
+                except GoBack as reason:
+                    self._go_back(reason)
+                except WorkerDied as error:
+                    workers_lost += 1
+                    if workers_lost > WORKERS_LOST:
+                        raise
+                    # Others assemble the same batches.
+                    logger.warning("%s: %s: others are started", self.pace.name, error)
             progress.summary = watch.summary()
+
+    def _train(
+        self, watch: Watch, validation: Validation | None, validate_at: set[int], log_every: int
+    ) -> None:
+        """Do steps to the end of the run, or until early stopping."""
+        progress, total = self.progress, len(self.feed)
+        t_start = t_saved = time.monotonic()
+        elapsed_before_s = progress.elapsed_s
+        on_cpu = self.devices.device.type == "cpu"
+        workers = 0 if on_cpu else self.pace.workers
+        loader = batches(self._steps(), progress.step, workers=workers, pin=not on_cpu)
+        for batch in watch.batches(loader):
+            rate = self._step(batch)
+            watch.step(progress.step, batch.size)
+            if progress.step % log_every == 0 or progress.step == total:
+                self._log(watch, rate)
+            if validation is not None and progress.step in validate_at:
+                self._validate(watch, validation)
+            now = time.monotonic()
+            progress.elapsed_s = elapsed_before_s + now - t_start
+            stop = progress.stopping.should_stop or progress.step == total
+            late, due = self.devices.decided(
+                self._is_late(now), now - t_saved >= self.pace.checkpoint_every_s
+            )
+            late = late and not stop
+            if late or due:
+                self.guard.look(progress.sums.values)
+                with watch.aside():
+                    is_saved = self._save()
+                t_saved = time.monotonic()
+            if late:
+                self._leave(total, is_saved)
+            if stop:
+                break
+
+    def _save(self) -> bool:
+        """Write a checkpoint, and return whether it seems to be written."""
+        # Of the one before it is told now, and this one is tried all the same.
+        self.saver.done(self.checkpoints.join)
+        return self.saver.done(
+            lambda: self.progress.save(
+                self.checkpoints, self.wrapped.module, self.optimizer, self.devices
+            )
+        )
+
+    def _go_back(self, why: GoBack) -> None:
+        """Go on from the newest checkpoint, with what the guard has counted meanwhile."""
+        progress, plan, elapsed_s = self.progress, self.progress.plan, self.progress.elapsed_s
+        self.optimizer.zero_grad(set_to_none=True)
+        self.saver.done(self.checkpoints.wait)
+        self.devices.barrier()
+        # What was summed since is of steps that are done again.
+        progress.sums = Sums()
+        if not progress.resume(self.checkpoints, self.wrapped.module, self.optimizer, self.devices):
+            raise NothingToGoBackTo(
+                f"{self.pace.name}: {why}, and there is no checkpoint to go back to. "
+                "Hint: run the same command again"
+            ) from why
+        progress.plan, progress.elapsed_s = plan, elapsed_s
+        logger.warning(
+            "%s: %s: going back to step %d, the learning rate %g times the configured one",
+            self.pace.name,
+            why,
+            progress.step,
+            self.guard.rate,
+        )
 
     def _steps(self) -> Feed | Shares:
         """Return what this process works of every step's batch."""
@@ -243,7 +305,8 @@ class _Run:
     def _step(self, batch: Batch) -> float:
         progress = self.progress
         share = warmup_cosine(progress.step, len(self.feed), self.settings.warmup)
-        rate = self.settings.learning_rate * share
+        rate = self.settings.learning_rate * share * self.guard.rate
+        skipped = self.guard.skipped
 
         def step(piecewise: Batch) -> tuple[dict[str, Tensor], Tensor]:
             moved = piecewise.to(self.devices.device)
@@ -255,22 +318,31 @@ class _Run:
                 self.settings,
                 progress.step,
                 self.devices,
+                self.clipping,
+                self.guard,
             )
 
         assert progress.plan is not None
-        if self.devices.processes > 1:
-            losses, norm = without_splitting(step, batch)
-        else:
-            (losses, norm), progress.plan = with_splitting(
-                step, batch, progress.plan, self.model, self.optimizer
-            )
-        progress.sums.add({**losses, "gradient_norm": norm})
+        try:
+            if self.devices.processes > 1:
+                losses, norm = without_splitting(step, batch)
+            else:
+                (losses, norm), progress.plan = with_splitting(
+                    step, batch, progress.plan, self.model, self.optimizer
+                )
+        except RuntimeError as error:
+            if not self.options.anomaly or "returned nan values" not in str(error):
+                raise
+            raise self.guard.error(progress.step, ["gradient_norm"], first_line(error)) from error
+        if self.guard.skipped == skipped:
+            progress.sums.add({**losses, "gradient_norm": norm})
         progress.step += 1
         return rate
 
     def _log(self, watch: Watch, rate: float) -> None:
         progress, epoch = self.progress, self.progress.step / self.feed.steps_per_epoch
-        values = {**progress.sums.mean_and_reset(progress.step), "learning_rate": rate}
+        self.guard.look(progress.sums.values)
+        values = {**progress.sums.mean_and_reset(), "learning_rate": rate, **self.guard.counts()}
         progress.record(epoch, "train", values)
         watch.values(progress.step, "train", values)
         progress.record(epoch, "system", watch.system(progress.step))
@@ -284,6 +356,7 @@ class _Run:
                     values[validation.watched]
                 )
                 if is_best:
+                    self.saver.done(self.checkpoints.join)
                     self.checkpoints.save_best(progress.step, {"model": self.model.state_dict()})
             progress.record(progress.step / self.feed.steps_per_epoch, "validation", values)
             watch.values(progress.step, "validation", values)
@@ -295,43 +368,14 @@ class _Run:
     def _is_late(self, now: float) -> bool:
         return self.pace.deadline is not None and now > self.pace.deadline
 
-    def _leave(self, total: int) -> None:
+    def _leave(self, total: int, is_saved: bool) -> None:
+        is_saved = self.saver.done(self.checkpoints.wait) and is_saved
         # The first process that ends takes the others with it.
-        self.checkpoints.wait()
         self.devices.barrier()
+        how = "the checkpoint is written"
+        if not is_saved:
+            how = "no checkpoint could be written, so that the steps since the last one are lost"
         raise TimeIsUp(
             f"{self.pace.name}: the time limit came at step {self.progress.step} of {total}; "
-            "the checkpoint is written. Hint: run the same command again"
+            f"{how}. Hint: run the same command again"
         )
-
-
-def train_step(
-    model: nn.Module,
-    optimizer: Any,
-    batch: Batch,
-    rate: float,
-    settings: Training,
-    step: int,
-    devices: Devices,
-) -> tuple[dict[str, Tensor], Tensor]:
-    """Do one update; nothing here waits for the device, but in fp16 the check of the scale."""
-    set_rate(optimizer, rate)
-    torch.manual_seed(seed_of("dropout", settings.seed, step))
-    losses = model(batch)
-    devices.backward(losses["loss"])
-    norm = devices.clip(model, optimizer, settings.gradient_clip)
-    optimizer.step()
-    optimizer.zero_grad(set_to_none=True)
-    return {name: value.detach() for name, value in losses.items()}, norm.detach()
-
-
-def batches(feed: Feed | Shares, first: int, *, workers: int, pin: bool) -> Iterator[Batch]:
-    """Yield the batches of a feed from a step on, assembled ahead by so many processes."""
-    yield from DataLoader(
-        feed,
-        batch_size=None,
-        sampler=range(first, len(feed)),
-        num_workers=workers,
-        prefetch_factor=PREFETCHED if workers else None,
-        pin_memory=pin,
-    )

@@ -104,7 +104,12 @@ class Member:
         )
         settle(predictor.head, self._embedded(predictor, some_of(feed.samples), study.devices))
         write_json(history, {"fingerprint": fingerprint, "records": progress.history})
-        facts = {**about, "fold": self.fold, "fingerprint": fingerprint}
+        facts = {
+            **about,
+            "fold": self.fold,
+            "fingerprint": fingerprint,
+            "optimization": progress.report["optimization"],
+        }
         predictor.save(directory, facts)
         checkpoints.clear()
         return predictor, progress.history

@@ -14,11 +14,20 @@ from typing import Any, TypeVar
 import psutil
 import torch
 
+from aam.train.memory import cgroup_limits
+from aam.train.usage import recover
+
 logger = logging.getLogger(__name__)
 
 SAMPLE_EVERY_S = 1.0
 """Seconds between two samples."""
+FULL = 0.8
+"""Share of the memory above which what can be freed is freed."""
+RELIEF_EVERY_S = 60.0
+"""Least seconds between two such times: it takes a while."""
 GPU = ("gpu_utilisation", "gpu_memory_mb", "gpu_power_w")
+
+MEMORY_SHARE = "memory_share"
 
 T = TypeVar("T")
 
@@ -35,13 +44,18 @@ class Monitor:
     ----------
     device
         Where the model is trained.
+    most_mb
+        Memory that there is, of the accelerator or for this process; None: it is asked for.
     """
 
-    def __init__(self, device: torch.device) -> None:
+    def __init__(self, device: torch.device, most_mb: float | None = None) -> None:
         self._device = device
+        self._most_mb = _most_mb(device) if most_mb is None else most_mb
+        self._is_full = threading.Event()
+        self._reliefs, self._relieved_at = 0, -RELIEF_EVERY_S
         self._process = psutil.Process()
         self._gpu = _Gpu(device)
-        self._gauges = {name: _Gauge() for name in ("memory_mb", "cpu_cores", *GPU)}
+        self._gauges = {name: _Gauge() for name in ("memory_mb", MEMORY_SHARE, "cpu_cores", *GPU)}
         self._lock = threading.Lock()
         self._leave = threading.Event()
         self._thread: threading.Thread | None = None
@@ -100,7 +114,9 @@ class Monitor:
             self._run.paused_s += paused_s
 
     def step(self, samples: int) -> None:
-        """Note one more step of so many samples."""
+        """Note one more step of so many samples; where memory is nearly full, free what can be."""
+        if self._is_full.is_set():
+            self._relieve()
         for span in (self._interval, self._run):
             span.steps += 1
             span.samples += samples
@@ -130,6 +146,8 @@ class Monitor:
             **span.pace(),
             "memory_mb": means["memory_mb"],
             "peak_memory_mb": self._peak_memory_mb(),
+            MEMORY_SHARE: means[MEMORY_SHARE],
+            **({"memory_reliefs": self._reliefs} if self._reliefs else {}),
             "cpu_cores": span.cpu_cores(),
             **{name: means[name] for name in GPU},
         }
@@ -162,15 +180,47 @@ class Monitor:
             self._sample(cpu_cores=cores)
 
     def _sample(self, **values: float | None) -> None:
+        memory_mb = self._process.memory_info().rss / 2**20
         measured = {
             **values,
-            "memory_mb": self._process.memory_info().rss / 2**20,
+            "memory_mb": memory_mb,
+            MEMORY_SHARE: self._share(memory_mb),
             **self._gpu.read(),
         }
         with self._lock:
             for name, value in measured.items():
                 if value is not None:
                     self._gauges[name].add(value)
+
+    def _share(self, memory_mb: float) -> float | None:
+        """Return the share of the memory that is taken; a nearly full one is told to the loop."""
+        if self._most_mb is None:
+            return None
+        if self._device.type == "cuda":
+            memory_mb = torch.cuda.memory_reserved(self._device) / 2**20
+        share = memory_mb / self._most_mb
+        if share > FULL:
+            self._is_full.set()
+        return share
+
+    def _relieve(self) -> None:
+        """Free what can be: in the loop's thread, between two steps."""
+        self._is_full.clear()
+        now = time.perf_counter()
+        if now - self._relieved_at < RELIEF_EVERY_S:
+            return
+        with self.pause():
+            recover()
+        self._relieved_at, self._reliefs = now, self._reliefs + 1
+        if self._reliefs == 1:
+            logger.warning(
+                "more than %.0f %% of %.0f MB of memory are taken: what can be freed is, now and "
+                "at most every %.0f s; the history has `%s`",
+                100 * FULL,
+                self._most_mb,
+                RELIEF_EVERY_S,
+                MEMORY_SHARE,
+            )
 
     def _peak_memory_mb(self) -> float:
         if self._device.type == "cuda":
@@ -211,6 +261,13 @@ class _Span:
     def _passed_s(self) -> tuple[float, float]:
         wall, cpu = self.ended or _clocks()
         return wall - self.start[0], cpu - self.start[1]
+
+
+def _most_mb(device: torch.device) -> float | None:
+    """Return the memory that there is: of an accelerator, or of the machine or control group."""
+    if device.type != "cuda":
+        return min([psutil.virtual_memory().total, *cgroup_limits()]) / 2**20
+    return torch.cuda.mem_get_info(device)[1] / 2**20 if torch.cuda.is_available() else None
 
 
 def _clocks() -> tuple[float, float]:

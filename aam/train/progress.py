@@ -1,7 +1,8 @@
 """The state of a run beside its model and its optimizer, and how it is kept."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from torch import Tensor, nn
 
@@ -27,25 +28,21 @@ class Sums:
             self.values[name] = self.values[name] + value if name in self.values else value
         self.steps += 1
 
-    def mean_and_reset(self, step: int) -> dict[str, float]:
-        """Return the means since the last call.
-
-        Raises
-        ------
-        RuntimeError
-            When a mean is not finite.
-        """
+    def mean_and_reset(self) -> dict[str, float]:
+        """Return the means since the last call; nothing where no step was taken in."""
         means = {name: float(value) / self.steps for name, value in self.values.items()}
         self.values, self.steps = {}, 0
-        bad = [
-            name for name, value in means.items() if value != value or abs(value) == float("inf")
-        ]
-        if bad:
-            raise RuntimeError(
-                f"{', '.join(bad)} not finite before step {step}: try precision fp32 or a lower "
-                "learning_rate"
-            )
         return means
+
+
+class Part(Protocol):
+    """What a run keeps with its checkpoints."""
+
+    def state(self) -> dict[str, Any]:
+        """Return all that `restore` needs: tensors, and plain values."""
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from what `state` returned."""
 
 
 @dataclass
@@ -64,8 +61,13 @@ class Progress:
         Follows the validations.
     plan
         The pieces that batches are worked in; None: not decided yet.
+    parts
+        What else is kept, by name.
     summary
         Means and peaks of this start.
+    report
+        What is written about the run beside its history: `optimization`, the options as they were
+        carried out, and `stability`.
     """
 
     stopping: EarlyStopping
@@ -74,7 +76,9 @@ class Progress:
     history: list[Record] = field(default_factory=list)
     sums: Sums = field(default_factory=Sums)
     plan: Plan | None = None
+    parts: Mapping[str, Part] = field(default_factory=dict)
     summary: dict[str, float | None] = field(default_factory=dict)
+    report: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def record(self, epoch: float, split: str, values: dict[str, float]) -> None:
         """Add values to the history."""
@@ -98,6 +102,7 @@ class Progress:
             "sums": self.sums.values,
             "summed_steps": self.sums.steps,
             "stopping": self.stopping.state(),
+            "parts": {name: part.state() for name, part in self.parts.items()},
             "plan": self.plan.plain() if is_planned and self.plan is not None else None,
         }
         if devices.is_sharded:
@@ -107,11 +112,15 @@ class Progress:
 
     def resume(
         self, checkpoints: Checkpoints, model: nn.Module, optimizer: Any, devices: Devices
-    ) -> None:
-        """Go on from the newest checkpoint, where there is one."""
+    ) -> bool:
+        """Go on from the newest checkpoint, and return whether there is one."""
+        if devices.processes > 1:
+            # Whichever process finds a damaged one, all of them then see the same.
+            checkpoints.set_damaged_aside()
+            devices.barrier()
         state = checkpoints.load(model)
         if state is None:
-            return
+            return False
         sharded.restore_module(model, state["model"])
         sharded.restore_optimizer(optimizer, state["optimizer"])
         devices.restore_scaling(state["scaling"])
@@ -123,3 +132,6 @@ class Progress:
         self.sums.values, self.sums.steps = state["sums"], state["summed_steps"]
         self.stopping.restore(state["stopping"])
         self.plan = None if state["plan"] is None else Plan.from_plain(state["plan"])
+        for name, part in self.parts.items():
+            part.restore(state["parts"][name])
+        return True

@@ -30,7 +30,7 @@ class Optimization(Section):
     """Only algorithms whose reruns on an accelerator are bit-identical; a CPU's always are."""
     anomaly: bool = False
     """Name the operation whose gradient became NaN, by torch's anomaly mode: to look for a fault,
-    several times slower."""
+    at about half the speed."""
 
     @model_validator(mode="after")
     def _is_whole(self) -> Self:

@@ -1,0 +1,114 @@
+"""A short training that is granted no more than some bytes from its third step on.
+
+`starved.py <folder> <bytes>` prints what became of it as JSON: how it `ended`, its last `step`, the
+`losses`, what was `said`, and the step of the checkpoint that was `kept`.
+"""
+
+import importlib.util
+import json
+import logging
+import resource
+import sys
+from pathlib import Path
+
+import numpy as np
+import psutil
+import torch
+
+from aam.config.sections.execution import Optimization
+from aam.config.sections.training import Pretraining
+from aam.model.build import architecture, build_encoder
+from aam.train import loop
+from aam.train.checkpoint import Checkpoints
+from aam.train.devices import Devices
+from aam.train.feed import Feed
+from aam.train.loop import Pace, fit
+from aam.train.masking import Masker
+from aam.train.options import step_options
+from aam.train.pieces import Plan
+from aam.train.pretraining import PretrainingModel
+from aam.util.errors import InputError
+
+
+def tiny_data():
+    path = Path(__file__).parents[1] / "conftest.py"
+    spec = importlib.util.spec_from_file_location("tiny_data", path)
+    module = sys.modules["tiny_data"] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.make_tiny(features=200, lengths=(100,)), module.SMALL
+
+
+class Heard(logging.Handler):
+    """Keeps what is said."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.said: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.said.append(record.getMessage())
+
+
+def main(folder: str, number: int) -> None:
+    torch.set_num_threads(1)
+    heard = Heard()
+    logging.getLogger().addHandler(heard)
+    data, small = tiny_data()
+    shape = architecture({**small, "width": 64, "patch_bp": 1}, 100)
+    model = PretrainingModel(
+        build_encoder(shape, seed=0, backend="auto"),
+        weights={"unweighted": 1.0},
+        variances={"unweighted": 0.05},
+        nucleotide_weight=1.0,
+        seed=1,
+    )
+    feed = Feed(
+        store=data.store,
+        tokens=data.tokens,
+        samples=np.arange(20),
+        batch_size=20,
+        epochs=4,
+        seed=0,
+        masker=Masker(0.2, 0),
+        distances={"unweighted": data.distances},
+    )
+    # As where the first batch fitted: the fault comes in the middle of the run.
+    loop.fit_to_memory = lambda *_, **named: Plan(recompute=named["recompute"])
+    real, before = loop.train_step, {}
+
+    def step(*rest):
+        if rest[5] == 2 and not before:
+            before["limited"] = True
+            taken = psutil.Process().memory_info().vms
+            resource.setrlimit(resource.RLIMIT_AS, (taken + number, resource.RLIM_INFINITY))
+        return real(*rest)
+
+    loop.train_step = step
+    progress, ended = None, "well"
+    try:
+        progress = fit(
+            model,
+            feed,
+            Pretraining(epochs=4, batch_size=20, precision="fp32"),
+            devices=Devices("fp32", 1),
+            options=step_options(Optimization()),
+            checkpoints=Checkpoints(Path(folder), "a"),
+            pace=Pace("test", checkpoint_every_s=0.0),
+        )
+    except InputError as error:
+        ended = str(error)
+    resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    state = Checkpoints(Path(folder), "a").load()
+    history = [] if progress is None else progress.history
+    told = {
+        "ended": ended,
+        "step": None if progress is None else progress.step,
+        "losses": [r["value"] for r in history if (r["split"], r["name"]) == ("train", "loss")],
+        "said": heard.said,
+        "kept": None if state is None else state["step"],
+    }
+    print(json.dumps(told))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]))

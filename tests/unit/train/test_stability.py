@@ -1,0 +1,349 @@
+"""Policies for what is not finite, on runs whose inputs are broken on purpose."""
+
+import logging
+from dataclasses import dataclass, fields, replace
+
+import numpy as np
+import pytest
+import safetensors.torch
+import torch
+
+from aam.config.sections.execution import Optimization
+from aam.loss.distances import pairwise_error
+from aam.train import stability
+from aam.train.checkpoint import Checkpoints
+from aam.train.devices import Devices, _Autocast
+from aam.train.faults import NothingToGoBackTo
+from aam.train.feed import Feed
+from aam.train.loop import Pace, fit
+from aam.train.options import LEVELS, step_options
+from aam.train.stability import Guard, NotFinite
+from aam.util.errors import InputError
+
+STEPS = 10
+
+
+def broken(feed: Feed, steps, value=float("nan"), *, times=None) -> Feed:
+    """Return the feed with a distance of the first sample of some steps' batches broken.
+
+    A message asks for a batch once more; with `times` the training gets so many broken ones.
+    """
+    left = {} if times is None else dict.fromkeys(steps, times)
+
+    @dataclass(frozen=True, eq=False)
+    class Broken(Feed):
+        def __getitem__(self, step):
+            batch = super().__getitem__(step)
+            if step in steps and left.get(step, 1) > 0:
+                if step in left:
+                    left[step] -= 1
+                batch.distances["unweighted"][0, 1:] = value
+            return batch
+
+    return Broken(**{f.name: getattr(feed, f.name) for f in fields(feed)})
+
+
+def first_sample(feed: Feed, step: int) -> str:
+    return feed.store.sample_ids[feed.rows(step)[0][0] % len(feed.store.sample_ids)]
+
+
+@pytest.fixture
+def train(devices, quick, new_model, new_feed):
+    """Return the function that trains a new model and gives its bytes and its progress."""
+
+    def run(feed=None, folder=None, *, options=None, devices=devices, **changes):
+        model = new_model()
+        progress = fit(
+            model,
+            feed or new_feed(),
+            quick.model_copy(update={"optimizer": "adamw", **changes}),
+            devices=devices,
+            options=step_options(options or Optimization()),
+            checkpoints=Checkpoints(folder, "a"),
+            pace=Pace("test", checkpoint_every_s=0.0),
+        )
+        return safetensors.torch.save(model.state_dict()), progress
+
+    return run
+
+
+@pytest.fixture(params=["at once", "noted"])
+def looks(request, monkeypatch) -> str:
+    """Let a CPU be asked at each step, or note what it finds as an accelerator does."""
+    if request.param == "noted":
+        made = Guard.__init__
+
+        def noting(self, *args):
+            made(self, *args)
+            self._at_once = self.policy == "skip"
+
+        monkeypatch.setattr(Guard, "__init__", noting)
+    return request.param
+
+
+@pytest.mark.parametrize("log_points", [200, 1])
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_a_bad_batch_ends_the_run_with_its_step_its_samples_and_the_bad_one(
+    train, new_feed, tmp_path, monkeypatch, looks, value, log_points
+):
+    monkeypatch.setattr("aam.train.loop.LOG_POINTS", log_points)
+    feed = broken(new_feed(), {6}, value)
+    with pytest.raises(NotFinite) as raised:
+        train(feed, tmp_path)
+    told = str(raised.value)
+    assert isinstance(raised.value, InputError)
+    assert told.startswith("training step 7: got unweighted_loss, loss")
+    samples = {feed.store.sample_ids[row % 20] for row in feed.rows(6)[0]}
+    assert all(sample in told for sample in samples)
+    assert f"the distances 'unweighted' of 1 ({first_sample(feed, 6)}) are not finite" in told
+    state = Checkpoints(tmp_path, "a").load()
+    assert state["step"] == 6, "nothing that came after the fault is kept"
+    assert all(torch.isfinite(value).all() for value in state["model"].values())
+
+
+def test_an_exploding_learning_rate_ends_the_run(train, tmp_path, looks):
+    with pytest.raises(NotFinite, match="lower learning_rate"):
+        train(None, tmp_path, learning_rate=1e25, clipping="value", gradient_clip=1e9)
+    state = Checkpoints(tmp_path, "a").load()
+    assert state is None or all(torch.isfinite(v).all() for v in state["model"].values())
+
+
+def test_a_skipped_update_leaves_weights_and_moments_as_they_were(
+    train, new_feed, tmp_path, caplog
+):
+    """The run is that of a reference in which the step's update is not called at all."""
+    feed = broken(new_feed(), {2, 5, 6})
+    with caplog.at_level(logging.WARNING):
+        weights, progress = train(feed, tmp_path / "a", nonfinite="skip")
+    assert weights == _without_updates(train, {2, 5, 6})
+    assert progress.report["stability"]["skipped_steps"] == 3
+    counted = [r["value"] for r in progress.history if r["name"] == "skipped_steps"]
+    assert counted == [1, 1, 1, 2, 3, 3, 3, 3]
+    losses = [r for r in progress.history if (r["split"], r["name"]) == ("train", "loss")]
+    assert [r["step"] for r in losses] == [1, 2, 4, 5, 8, 9, 10]
+    assert caplog.text.count("the update is left out") == 1
+    assert first_sample(feed, 2) in caplog.text
+
+
+def _without_updates(train, steps) -> bytes:
+    """Return the weights of a run in which the optimizer is not called at some steps."""
+    from aam.train import loop
+
+    real = loop.train_step
+
+    def without(model, optimizer, batch, rate, settings, step, *rest):
+        if step in steps:
+            optimizer.zero_grad(set_to_none=True)
+            return {"loss": torch.tensor(0.0)}, torch.tensor(0.0)
+        return real(model, optimizer, batch, rate, settings, step, *rest)
+
+    loop.train_step = without
+    try:
+        return train()[0]
+    finally:
+        loop.train_step = real
+
+
+def test_too_many_skips_in_a_row_end_the_run(train, new_feed):
+    feed = broken(new_feed(), {1, 3, 4, 6, 7, 8})
+    with pytest.raises(NotFinite, match=r"training step 9: .* after 5 steps left out"):
+        train(feed, nonfinite="skip", nonfinite_limit=2)
+    assert train(feed, nonfinite="skip", nonfinite_limit=3)[1].step == STEPS
+
+
+def test_skips_are_counted_over_interruptions(train, new_feed, tmp_path):
+    feed = broken(new_feed(), {1, 2, 4})
+    with pytest.raises(NotFinite):
+        train(feed, tmp_path, nonfinite="skip", nonfinite_limit=1)
+    resumed, progress = train(feed, tmp_path, nonfinite="skip", nonfinite_limit=5)
+    assert resumed == train(feed, nonfinite="skip")[0]
+    assert progress.report["stability"]["skipped_steps"] == 3
+
+
+def test_a_restored_run_goes_back_and_on_with_half_the_rate(
+    train, new_feed, tmp_path, caplog, looks
+):
+    rates = {}
+    with caplog.at_level(logging.WARNING):
+        weights, progress = train(
+            broken(new_feed(), {6}, times=1), tmp_path, nonfinite="restore", epochs=2
+        )
+        undisturbed = train()[1]
+    assert progress.step == STEPS
+    assert caplog.text.count("going back to step 6") == 1
+    for name, run in (("restored", progress), ("whole", undisturbed)):
+        found = [r for r in run.history if r["name"] == "learning_rate"]
+        assert [r["step"] for r in found] == list(range(1, STEPS + 1))
+        rates[name] = np.array([r["value"] for r in found])
+    ratio = rates["restored"] / rates["whole"]
+    assert ratio[:6].tolist() == [1.0] * 6
+    assert ratio[6:].tolist() == [0.5] * 4
+    assert progress.report["stability"]["restores"] == 1
+    assert weights == safetensors.torch.save(
+        {name: value for name, value in safetensors.torch.load(weights).items() if _ok(value)}
+    )
+
+
+def _ok(value) -> bool:
+    return bool(torch.isfinite(value).all())
+
+
+def test_a_fault_in_the_first_step_goes_back_to_the_start(train, new_feed, tmp_path, looks):
+    _, progress = train(broken(new_feed(), {0}, times=1), tmp_path, nonfinite="restore")
+    assert (progress.step, progress.report["stability"]["restores"]) == (STEPS, 1)
+
+
+def test_a_fault_that_stays_ends_the_run_after_as_many_returns(train, new_feed, tmp_path, looks):
+    with pytest.raises(NotFinite, match="after 0 steps left out and 3 returns"):
+        train(broken(new_feed(), {4}), tmp_path, nonfinite="restore", nonfinite_limit=3)
+
+
+def test_without_checkpoints_there_is_nothing_to_go_back_to(train, new_feed):
+    with pytest.raises(NothingToGoBackTo, match="no checkpoint to go back to"):
+        train(broken(new_feed(), {4}), nonfinite="restore")
+
+
+def test_a_step_waits_for_no_accelerator_unless_it_has_to(new_feed, devices, monkeypatch):
+    """What would be read of a device is counted; the noting guard reads nothing until a look."""
+    reads = []
+    for name in ("__bool__", "__int__", "__float__", "item", "tolist", "cpu"):
+        real = getattr(torch.Tensor, name)
+        monkeypatch.setattr(
+            torch.Tensor, name, lambda x, *a, _r=real, _n=name: (reads.append(_n), _r(x, *a))[1]
+        )
+    guard = Guard("raise", 1, new_feed(), devices)
+    guard._at_once = False
+    for step, loss in enumerate((1.0, float("nan"), 1.0)):
+        assert guard.passes({"loss": torch.tensor(loss)}, torch.tensor(1.0), step)
+    assert reads == []
+    with pytest.raises(NotFinite, match="training step 2:"):
+        guard.look({})
+    assert reads
+
+
+@pytest.fixture
+def fp16(one_thread, monkeypatch) -> Devices:
+    """Return a CPU with scaled gradients, which the settings offer on accelerators alone."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    devices = Devices("bf16", 1)
+    devices.precision = "fp16"
+    scaler = torch.amp.GradScaler("cpu", init_scale=2.0**10, growth_interval=10**6)
+    devices._precision = _Autocast("16-mixed", "cpu", scaler)
+    devices._fabric._strategy._precision = devices._precision
+    devices._first_scaling = devices.scaling()
+    return devices
+
+
+def test_the_scaler_of_fp16_is_reported(train, fp16):
+    fp16._precision.scaler = torch.amp.GradScaler("cpu", init_scale=2.0**100)
+    fp16._first_scaling = fp16.scaling()
+    _, progress = train(devices=fp16)
+    told = progress.report["stability"]
+    scales = [r["value"] for r in progress.history if r["name"] == "loss_scale"]
+    assert told["overflowed_steps"] > 0
+    assert scales[-1] == told["loss_scale"] == 2.0 ** (100 - told["overflowed_steps"])
+    assert told["skipped_steps"] == 0
+
+
+@pytest.mark.parametrize("policy", ["raise", "skip"])
+def test_a_bad_loss_in_fp16_is_no_matter_of_the_scale(train, new_feed, fp16, policy):
+    feed = broken(new_feed(), {3})
+    if policy == "raise":
+        with pytest.raises(NotFinite, match="training step 4"):
+            train(feed, devices=fp16)
+        return
+    _, progress = train(feed, devices=fp16, nonfinite="skip")
+    assert progress.step == STEPS
+    assert progress.report["stability"]["skipped_steps"] == 1
+
+
+def test_a_gradient_that_overflows_at_any_scale_ends_the_run(train, fp16, monkeypatch):
+    monkeypatch.setattr(stability, "LEAST_SCALE", 2.0**9)
+    fp16._precision.scaler = torch.amp.GradScaler("cpu", init_scale=2.0**10)
+    fp16._first_scaling = fp16.scaling()
+    backward = fp16.backward
+
+    def overflowing(loss):
+        backward(loss * float("inf") if torch.is_grad_enabled() else loss)
+
+    monkeypatch.setattr(fp16, "backward", overflowing)
+    with pytest.raises(NotFinite, match="at any scale in fp16"):
+        train(devices=fp16)
+
+
+def test_anomaly_mode_names_the_operation_and_the_samples(train, new_feed, monkeypatch):
+    """The loss is finite here; its gradient is not."""
+
+    def rootlike(predicted_BB, true_BB, variance):
+        error = pairwise_error(predicted_BB, true_BB, variance)
+        return error + (0 * torch.sqrt((predicted_BB * 0).sum()))
+
+    monkeypatch.setattr("aam.train.pretraining.pairwise_error", rootlike)
+    with pytest.raises(
+        NotFinite, match="training step 1: got gradient_norm not finite, in a batch"
+    ):
+        train()
+    with (
+        pytest.warns(UserWarning, match="SqrtBackward0"),
+        pytest.raises(NotFinite, match="SqrtBackward0.*in a batch of samples 4"),
+    ):
+        train(options=Optimization(anomaly=True))
+    assert not torch.is_anomaly_enabled()
+
+
+def test_gradients_of_the_losses_of_pretraining_are_those_of_differences(
+    new_feed, new_model, monkeypatch
+):
+    """In double precision, of the whole model, against numerical derivatives."""
+    monkeypatch.setattr(torch.Tensor, "float", torch.Tensor.double)
+    model = new_model().double()
+    batch = new_feed()[0]
+    batch.samples = [replace(block, counts_BA=block.counts_BA.double()) for block in batch.samples]
+    batch.distances["unweighted"] = batch.distances["unweighted"].double()
+    names = [n for n, p in model.named_parameters() if p.numel() <= 40][:12]
+    parameters = dict(model.named_parameters())
+
+    def losses(*values):
+        changed = dict(zip(names, values, strict=True))
+        found = torch.func.functional_call(model, changed, (batch,))
+        return found["unweighted_loss"], found["nucleotide_loss"]
+
+    values = tuple(parameters[name].detach().clone().requires_grad_() for name in names)
+    assert len(names) > 5
+    assert torch.autograd.gradcheck(losses, values, fast_mode=True, atol=1e-6)
+
+
+def test_levels_set_what_the_table_says():
+    assert set(LEVELS) == {"basic", "advanced", "ultra"}
+    ultra = step_options(Optimization(level="ultra"))
+    assert ultra == replace(step_options(Optimization()), compile="default", level="ultra")
+    given = {
+        "attention": "math",
+        "fused_optimizer": True,
+        "compile": "off",
+        "checkpointing": True,
+        "deterministic": False,
+    }
+    custom = step_options(Optimization(level="custom", **given))
+    assert {name: getattr(custom, name) for name in given} == given
+    for name in given:
+        with pytest.raises(ValueError, match=f"without {name}; expected every option"):
+            Optimization(level="custom", **{**given, name: None})
+
+
+def test_what_the_machine_lacks_is_recorded_and_said_once(train, monkeypatch, caplog):
+    monkeypatch.setattr("aam.train.compilation._why_not", lambda device: "no compiler")
+    with caplog.at_level(logging.WARNING):
+        _, progress = train(options=Optimization(level="ultra"))
+    assert progress.report["optimization"] == {
+        "level": "ultra",
+        "attention": "auto",
+        "fused_optimizer": True,
+        "compile": "off",
+        "checkpointing": False,
+        "deterministic": False,
+        "anomaly": False,
+        "precision": "fp32",
+        "lacking": ["compile: default"],
+    }
+    assert caplog.text.count("is not available") == 1
