@@ -232,10 +232,9 @@ class Checkpoints:
             self._join()
 
     def clear(self) -> None:
-        """Delete the folder of a finished run, with other runs and half-written files."""
+        """Delete the folder of a finished run, as far as no open file on NFS is in the way."""
         self.wait()
         if self._writes and self._folder is not None and self._folder.exists():
-            # Over NFS a file that is still mapped is renamed instead of removed.
             shutil.rmtree(self._folder, ignore_errors=True)
 
     def _put(self, name: str, step: int, state: dict[str, Any]) -> None:
