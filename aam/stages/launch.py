@@ -28,7 +28,7 @@ from torch.distributed.run import run as run_agent
 
 from aam.config.digest import PACKAGE_ROOT
 from aam.stages.entry import Files, RunContext
-from aam.train.devices import World, check_granted
+from aam.train.world import World, check_granted
 from aam.util import log
 from aam.util.atomic import read_json, write_text
 from aam.util.errors import InputError, problem

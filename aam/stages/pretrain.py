@@ -20,7 +20,7 @@ from aam.stages.entry import Files, RunContext
 from aam.stages.pace import left, pace
 from aam.train.checkpoint import Checkpoints
 from aam.train.compilation import graphs_compiled
-from aam.train.devices import Devices, World
+from aam.train.devices import Devices
 from aam.train.embeddings import AsvEmbeddings, embed_asvs_cached, encoder_digest
 from aam.train.flops import step_flops
 from aam.train.inference import embed_samples
@@ -32,6 +32,7 @@ from aam.train.pretraining import PretrainingModel
 from aam.train.progress import Progress
 from aam.train.records import write_history, write_table
 from aam.train.stopping import EarlyStopping
+from aam.train.world import World
 from aam.util.atomic import write_json
 from aam.util.provenance import provenance, settings_digest
 

@@ -6,6 +6,7 @@ longest time. Only files that are named as Snakemake names them are looked at.
 """
 
 import argparse
+import os
 import re
 import sys
 import time
@@ -62,8 +63,32 @@ def _entry(files: Sequence[Path]) -> Entry:
 
 def linked(folder: Path, results: Iterable[Path]) -> set[Path]:
     """Return the files of a cache that links below some folders of results lead to."""
-    targets = {path.resolve() for root in results for path in root.rglob("*") if path.is_symlink()}
+    targets: set[Path] = set()
+    waiting, seen = [root.resolve() for root in results], set[Path]()
+    while waiting:
+        root = waiting.pop()
+        if root in seen:
+            continue
+        seen.add(root)
+        for place, folders, files in os.walk(root, onerror=_unreadable):
+            links = {
+                path
+                for path in (Path(place, name) for name in (*folders, *files))
+                if path.is_symlink()
+            }
+            found = {path.resolve() for path in links}
+            targets |= found
+            waiting += [path for path in found if path.is_dir()]
     return {path for path in targets if path.parent == folder.resolve()}
+
+
+def _unreadable(error: OSError) -> None:
+    raise problem(
+        error.filename,
+        "a folder that cannot be read",
+        "one whose links into the cache can be seen",
+        "run this as somebody who may read it, or leave it out of --keep-linked",
+    ) from error
 
 
 def doomed(

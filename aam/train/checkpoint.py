@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
 
 from aam.train import faults, sharded
@@ -164,6 +165,8 @@ class Checkpoints:
             try:
                 state = self._read(path, like)
             except faults.UNREADABLE as error:
+                if dist.is_initialized():  # Damaged ones are set aside before: a process ended.
+                    raise
                 self._set_aside(path, error)
                 continue
             if state is not None:
@@ -174,10 +177,8 @@ class Checkpoints:
                 _remove(path)
             others.append(path)
         if others:
-            logger.info(
-                "the checkpoints in %s are of other settings, code or inputs: starting anew",
-                self._folder,
-            )
+            anew = "the checkpoints in %s are of other settings, code or inputs: starting anew"
+            logger.info(anew, self._folder)
         return None
 
     def load_best(self) -> dict[str, Any] | None:
@@ -270,8 +271,7 @@ class Checkpoints:
 
     def _set_aside(self, path: Path, error: BaseException) -> None:
         """Rename a damaged checkpoint, which would count as the newest."""
-        why = faults.first_line(error)
-        logger.warning("the checkpoint %s cannot be read (%s): the one before is taken", path, why)
+        faults.say_damaged(path, error)
         if self._writes:
             aside = path.with_name(f"{DAMAGED}{path.name}")
             _remove(aside)
@@ -283,7 +283,7 @@ class Checkpoints:
         for left_by_killed in self._run.glob(".partial-*"):
             _remove(left_by_killed)
         for run in self._other_runs()[:-1]:
-            shutil.rmtree(run)
+            shutil.rmtree(run, ignore_errors=True)
 
     def _read(self, path: Path, like: nn.Module | None = None) -> dict[str, Any] | None:
         """Return the content of a file, None if its fingerprint only begins like this run's."""

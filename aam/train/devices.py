@@ -9,8 +9,8 @@ import os
 import resource
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from datetime import timedelta
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -26,36 +26,14 @@ from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor
 
 from aam.train.sharded import free, gather_module
+from aam.train.world import ALONE, World, check_granted
 from aam.util.errors import problem
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
+PATIENCE = timedelta(days=1)
+"""Of processes that wait on the host: the first one reads and converts the distances of all."""
 _MIXED: dict[str, Any] = {"bf16": "bf16-mixed", "fp16": "16-mixed"}
-
-
-@dataclass(frozen=True)
-class World:
-    """The processes that train one model together.
-
-    Attributes
-    ----------
-    devices
-        Processes on each node: one per accelerator, or so many on a CPU.
-    nodes
-        Machines.
-    strategy
-        - ``ddp``: every process holds the whole model and its optimizer
-        - ``fsdp``: weights, gradients and moments are divided among the processes
-    """
-
-    devices: int = 1
-    nodes: int = 1
-    strategy: Literal["ddp", "fsdp"] = "ddp"
-
-    @property
-    def processes(self) -> int:
-        """Number of processes."""
-        return self.devices * self.nodes
 
 
 class _Autocast(MixedPrecision):
@@ -93,7 +71,7 @@ class Devices:
         threads: int,
         *,
         deterministic: bool = False,
-        world: World = World(),
+        world: World = ALONE,
     ) -> None:
         check_granted(world)
         # On a CPU every shape has bf16 kernels of its own; kept, they would fill the memory.
@@ -105,6 +83,8 @@ class Devices:
             logger.warning("precision fp16 needs an accelerator: training in bf16")
             precision = "bf16"
         torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
+        # An LSTM's products are those of cuDNN, which has a switch of its own.
+        torch.backends.cudnn.allow_tf32 = precision == "tf32"
         if deterministic:
             os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
         torch.use_deterministic_algorithms(deterministic)
@@ -250,12 +230,15 @@ class Devices:
         was_training, products = model.training, torch.get_float32_matmul_precision()
         model.to(self.device).eval()
         arithmetic = nullcontext() if self._is_exact else self._fabric.autocast()
+        recurrent = torch.backends.cudnn.allow_tf32
         try:
             if self._is_exact:
+                torch.backends.cudnn.allow_tf32 = False
                 torch.set_float32_matmul_precision("highest")
             with torch.inference_mode(), arithmetic:
                 yield
         finally:
+            torch.backends.cudnn.allow_tf32 = recurrent
             torch.set_float32_matmul_precision(products)
             model.train(was_training)
 
@@ -345,31 +328,14 @@ class Devices:
         return own if self.processes == 1 else f"{self.processes} x {own} ({self.world.strategy})"
 
 
-def check_granted(world: World) -> None:
-    """Stop where there are accelerators, but fewer than processes.
-
-    Raises
-    ------
-    InputError
-        In that case.
-    """
-    granted = torch.cuda.device_count()
-    if torch.cuda.is_available() and granted < world.devices:
-        raise problem(
-            "runtime.devices",
-            f"{world.devices}, but this job was granted {granted} of the accelerators",
-            f"at most {granted}",
-            "grant the job as many (under Snakemake `--resources gpu=N` must not be lower; on "
-            "SLURM the node must have them), or set runtime.devices to what there is",
-        )
-
-
 def _strategy(world: World, precision: str) -> Any:
     if world.processes == 1:
         return "auto"
+    # Where there are accelerators a group of their own waits, and theirs notices what hangs.
+    waiting: dict[str, Any] = {} if torch.cuda.is_available() else {"timeout": PATIENCE}
     if world.strategy == "ddp":
         # The buffers are statistics of the whole batch, which every process computes.
-        return DDPStrategy(forward_sync_buffers=False, gradient_as_bucket_view=True)
+        return DDPStrategy(forward_sync_buffers=False, gradient_as_bucket_view=True, **waiting)
     if precision == "fp16":
         raise problem(
             "runtime.strategy",
@@ -377,8 +343,9 @@ def _strategy(world: World, precision: str) -> Any:
             "bf16, tf32 or fp32",
             "choose precision bf16, or runtime.strategy ddp",
         )
-    size = world.processes
-    return ModelParallelStrategy(_divide, data_parallel_size=size, tensor_parallel_size=1)
+    return ModelParallelStrategy(
+        _divide, data_parallel_size=world.processes, tensor_parallel_size=1, **waiting
+    )
 
 
 def _divide(model: nn.Module, mesh: DeviceMesh) -> nn.Module:
@@ -395,4 +362,4 @@ def _divide(model: nn.Module, mesh: DeviceMesh) -> nn.Module:
 
 def _host_group(kind: str) -> Any:
     """Return the group for what lies on the host: where that is all there is, the default one."""
-    return None if kind == "cpu" else dist.new_group(backend="gloo")
+    return None if kind == "cpu" else dist.new_group(backend="gloo", timeout=PATIENCE)

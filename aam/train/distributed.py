@@ -272,21 +272,3 @@ def without_splitting(step: Callable[[Batch], T], batch: Batch) -> T:
             "raise runtime.devices or runtime.nodes, lower pretraining.batch_size, or set "
             "optimization.checkpointing or runtime.strategy fsdp",
         ) from error
-
-
-def refuse_pieces(limit_gb: float | None) -> None:
-    """Stop where several processes are to keep to a limit, for which batches would be cut.
-
-    Raises
-    ------
-    InputError
-        When there is a limit.
-    """
-    if limit_gb is not None:
-        raise problem(
-            "runtime.max_memory_gb",
-            f"{limit_gb:g} with several processes",
-            "null: their batches are not cut into pieces",
-            "set it to null, or train in one process (runtime.devices 1, runtime.nodes 1); "
-            "optimization.checkpointing saves memory in both",
-        )

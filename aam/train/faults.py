@@ -1,5 +1,6 @@
 """Faults of the machine: what a run can go on from, and what its user must see."""
 
+import errno
 import logging
 import pickle
 import shutil
@@ -17,6 +18,7 @@ from safetensors import SafetensorError, safe_open
 from torch.distributed.checkpoint.api import CheckpointException
 
 from aam.train import sharded
+from aam.train.usage import is_out_of_memory
 from aam.util.errors import InputError, first_names, problem
 
 logger = logging.getLogger(__name__)
@@ -32,10 +34,25 @@ UNREADABLE = (
     CheckpointException,
 )
 """What reading a damaged checkpoint raises, by what is damaged."""
+_OF_THE_MACHINE = frozenset(
+    {errno.EACCES, errno.EPERM, errno.EIO, errno.ESTALE, errno.ENOMEM, errno.EMFILE}
+)
+"""Errors of reading that say nothing of the file."""
 UNWRITTEN = (OSError, RuntimeError, CheckpointException)
 """What writing to a full disk raises: torch's own writers know no OSError."""
 WORKERS_LOST = 3
 """Workers of one start that may die before the run ends."""
+
+
+def say_damaged(path: Path, error: BaseException) -> None:
+    """Warn that a checkpoint is damaged; raise the error where it is the machine's fault."""
+    if isinstance(error, OSError) and error.errno in _OF_THE_MACHINE:
+        raise error
+    if isinstance(error, RuntimeError) and is_out_of_memory(error):
+        raise error
+    logger.warning(
+        "the checkpoint %s cannot be read (%s): the one before is taken", path, first_line(error)
+    )
 
 
 class NotSaved(OSError):

@@ -17,7 +17,7 @@ from aam.train.checkpoint import Checkpoints
 from aam.train.clipping import Clipping
 from aam.train.compilation import compile_blocks
 from aam.train.devices import Devices
-from aam.train.distributed import Shares, refuse_pieces, without_splitting
+from aam.train.distributed import Shares, without_splitting
 from aam.train.faults import (
     WORKERS_LOST,
     NothingToGoBackTo,
@@ -187,7 +187,6 @@ class _Run:
         """Choose the pieces of a batch by real steps, unless a checkpoint has them."""
         plan = self.progress.plan
         if self.devices.processes > 1:
-            refuse_pieces(self.pace.max_memory_gb)
             plan = Plan(recompute=recompute)
         elif plan is None or plan.limit_gb != self.pace.max_memory_gb:
             limit_gb = self.pace.max_memory_gb
@@ -246,6 +245,7 @@ class _Run:
             if progress.step % log_every == 0 or progress.step == total:
                 self._log(watch, rate)
             if validation is not None and progress.step in validate_at:
+                self.guard.look(progress.sums.values)
                 self._validate(watch, validation)
             now = time.monotonic()
             progress.elapsed_s = elapsed_before_s + now - t_start

@@ -3,6 +3,7 @@
 Letters: N samples, P panels of W columns, R rows, C columns.
 """
 
+import errno
 import fcntl
 import hashlib
 import logging
@@ -10,7 +11,7 @@ import mmap
 import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -130,7 +131,9 @@ def map_matrices(
         keep = {LOCK, *(target.name for target in targets.values())}
         for other in folder.iterdir():
             if other.name not in keep:
-                other.unlink()
+                # Over NFS a file that another process has mapped cannot go yet.
+                with suppress(OSError):
+                    other.unlink()
         missing = [name for name in targets if not targets[name].exists()]
         _assert_room(folder, len(missing), len(sample_ids), blocks)
         for name in missing:
@@ -213,7 +216,12 @@ def _alone(folder: Path) -> Iterator[None]:
     folder.mkdir(parents=True, exist_ok=True)
     lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        except OSError as error:
+            if error.errno not in (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP):
+                raise
+            logger.warning("%s: no file locks here, let no two runs begin at a time", folder)
         yield
     finally:
         os.close(lock)

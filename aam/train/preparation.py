@@ -151,7 +151,9 @@ def _divided(
 def _room(max_memory_gb: float | None, processes: int) -> float:
     """Return the bytes of memory that distances may take in each of some processes."""
     host = torch.device("cpu")
-    left_mb = budget_mb(max_memory_gb, host) - held_mb(host)
+    # On an accelerator the limit is that of its own memory.
+    limit_gb = None if torch.cuda.is_available() else max_memory_gb
+    left_mb = budget_mb(limit_gb, host) - held_mb(host)
     return max(0.0, DISTANCES_SHARE * left_mb * MB / processes)
 
 

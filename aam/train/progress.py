@@ -119,6 +119,11 @@ class Progress:
             checkpoints.set_damaged_aside()
             devices.barrier()
         state = checkpoints.load(model)
+        step = -1 if state is None else int(state["step"])
+        if devices.least(step) != -devices.least(-step):
+            raise RuntimeError(
+                "the processes found different checkpoints: a file system that lags? Run again"
+            )
         if state is None:
             return False
         sharded.restore_module(model, state["model"])

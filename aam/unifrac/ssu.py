@@ -7,6 +7,7 @@ labels, because both programs fail on quotes in tip names.
 
 import logging
 import os
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -143,6 +144,9 @@ class Ssu:
             node.name = features[node.name] if node.is_tip() else None
         if self.scratch is not None:
             self.scratch.mkdir(parents=True, exist_ok=True)
+            # The folder is this job's alone: what is there was left by one that was killed.
+            for left in self.scratch.glob("unifrac-*"):
+                shutil.rmtree(left, ignore_errors=True)
         with tempfile.TemporaryDirectory(prefix="unifrac-", dir=self.scratch) as name:
             folder = Path(name)
             write_biom(folder / "table.biom", plain, {})

@@ -92,7 +92,8 @@ class Runtime(Section):
     checkpoint_every_s: float = Field(60, gt=0)
     """Seconds between checkpoints."""
     max_memory_gb: float | None = Field(None, gt=0)
-    """Memory that a step may take; a larger batch is worked in pieces. Null: what is free."""
+    """Memory that a step may take; a larger batch is worked in pieces. On a CPU distances may take
+    half of what is left of it, and are mapped from a file else. Null: what is free."""
     devices: int = Field(1, ge=1)
     """Processes that pretrain one encoder together on each node: one per accelerator, or so many
     on a CPU."""
@@ -105,6 +106,15 @@ class Runtime(Section):
     """Write the training curves for TensorBoard beside the log."""
     profile_steps: int = Field(0, ge=0)
     """Steps to record with torch.profiler; a table and a trace end up beside the log."""
+
+    @model_validator(mode="after")
+    def _whole_shares(self) -> Self:
+        if self.devices * self.nodes > 1 and self.max_memory_gb is not None:
+            raise ValueError(
+                f"got max_memory_gb {self.max_memory_gb:g} with several processes; expected null: "
+                "their batches are not cut into pieces (optimization.checkpointing saves memory)"
+            )
+        return self
 
     @property
     def allocation(self) -> dict[str, int | str]:

@@ -250,6 +250,11 @@ def test_a_prediction_of_newcomers_needs_a_simulated_dataset() -> None:
         ),
         ({"finetuning": {"models": 0}}, "finetuning.models", "got 0"),
         (
+            {"runtime": {"devices": 2, "max_memory_gb": 2}},
+            "runtime",
+            "got max_memory_gb 2 with several processes; expected null",
+        ),
+        (
             {"tasks": {"age": TASK | {"finetuning": {"encoder": "partial", "trained_layers": 5}}}},
             "finetuning.trained_layers (task age)",
             "got 5; expected at most 4, the sample_layers of model base",

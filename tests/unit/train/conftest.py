@@ -1,3 +1,4 @@
+import resource
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -153,3 +154,13 @@ def said(augmented, devices) -> Callable:
         return decoded(predictor.target, output_RO, views, by_R)
 
     return ask
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call():
+    """Free a disk that a test has filled before pytest reports to a file."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:
+        return (yield)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)

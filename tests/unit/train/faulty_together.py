@@ -20,11 +20,12 @@ import torch
 from aam.config.sections.execution import Optimization
 from aam.config.sections.training import Pretraining
 from aam.train.checkpoint import Checkpoints
-from aam.train.devices import Devices, World
+from aam.train.devices import Devices
 from aam.train.feed import Feed
 from aam.train.loop import Pace, fit
 from aam.train.masking import Masker
 from aam.train.options import step_options
+from aam.train.world import World
 from aam.util.errors import InputError
 
 STEPS = 6

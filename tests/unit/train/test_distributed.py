@@ -15,7 +15,7 @@ import torch
 from aam.data.vocabulary import MASK
 from aam.train.collate import assemble
 from aam.train.devices import World, _strategy
-from aam.train.distributed import refuse_pieces, share_of, without_splitting
+from aam.train.distributed import share_of, without_splitting
 from aam.train.masking import Masker
 from aam.util.errors import InputError
 
@@ -163,9 +163,3 @@ def test_a_process_that_runs_out_of_memory_says_what_helps_several():
 
     with pytest.raises(InputError, match=r"one process's share of a batch \(CUDA out of memory"):
         without_splitting(step, None)
-
-
-def test_a_limit_of_memory_is_refused():
-    refuse_pieces(None)
-    with pytest.raises(InputError, match=r"runtime.max_memory_gb: got 2 with several processes"):
-        refuse_pieces(2.0)

@@ -324,14 +324,17 @@ def test_workers_that_always_die_end_the_run(train, new_feed, tmp_path, one_work
 def test_too_little_memory_makes_smaller_pieces_and_the_same_losses(tmp_path):
     """Of address space, which is a limit of the process alone; see docs/stability.md for others."""
     script = Path(__file__).with_name("starved.py")
-    found = {}
-    for number in (30_000_000, 10**12):
+
+    def trained(number):
         command = [sys.executable, str(script), str(tmp_path / str(number)), str(number)]
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}
         done = subprocess.run(command, capture_output=True, text=True, env=environment)
         assert done.returncode == 0, done.stderr[-2000:]
-        found[number] = json.loads(done.stdout)
-    short, ample = found.values()
+        return json.loads(done.stdout)
+
+    ample = trained(10**12)
+    # How much of it lies free within the process differs from machine to machine.
+    short = next(run for run in map(trained, (30_000_000, 10_000_000, 3_000_000, 0)) if run["said"])
     assert ample["said"] == []
     assert short["ended"] == ample["ended"] == "well"
     assert short["step"] == short["kept"] == 4

@@ -22,7 +22,7 @@ from aam.config.sections.training import Pretraining
 from aam.model.build import architecture, build_encoder
 from aam.train import loop
 from aam.train.checkpoint import Checkpoints
-from aam.train.devices import Devices, World
+from aam.train.devices import Devices
 from aam.train.feed import Feed
 from aam.train.loop import Pace, TimeIsUp, Validation, fit
 from aam.train.masking import Masker
@@ -30,6 +30,7 @@ from aam.train.options import step_options
 from aam.train.pretraining import PretrainingModel
 from aam.train.stopping import EarlyStopping
 from aam.train.validation import HeldOut
+from aam.train.world import World
 
 SAMPLES, HELD_OUT = 19, 5
 
