@@ -81,7 +81,8 @@ class Scale:
     def back(self, value: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return numbers in the column's unit; of ``quantile`` inside of the training range."""
         if self.knots:
-            return np.interp(value, self.scores, self.knots)
+            # Rounding can carry an interpolated number just past its two knots.
+            return np.interp(value, self.scores, self.knots).clip(self.knots[0], self.knots[-1])
         value = value * self.spread + self.center
         if self.transform.startswith("log"):
             return np.expm1(np.minimum(value, LARGEST_LOG))

@@ -32,11 +32,13 @@ from aam.train.world import World, check_granted
 from aam.util import log
 from aam.util.atomic import read_json, write_text
 from aam.util.errors import InputError, problem
-from aam.util.parent import end_with_parent
+from aam.util.parent import end_with
 
 logger = logging.getLogger(__name__)
 SPEC, ADDRESS, INPUT_ERROR, FAILURE = "spec.json", "address", "input-error", "failure"
 """Files of a start; the last two have the number of a process or of a node behind their name."""
+PARENT = "AAM_PARENT"
+"""Variable with the process ID of the one that started a process."""
 SECONDS_BETWEEN_LOOKS = 0.1
 ADDRESS_AWAITED_S = 300.0
 """Seconds in which the first node must say where it is."""
@@ -137,6 +139,7 @@ def _environment(runtime: RunContext) -> dict[str, str]:
         "PYTHONPATH": os.pathsep.join(path),
         "PYTHONSAFEPATH": "1",
         "OMP_NUM_THREADS": str(_threads(runtime)),
+        PARENT: str(os.getpid()),
     }
 
 
@@ -185,7 +188,8 @@ def agent(folder: Path) -> None:
     devices, nodes = spec["runtime"]["devices"], spec["runtime"]["nodes"]
     node = int(os.environ["SLURM_PROCID"]) if nodes > 1 else 0
     if nodes == 1:
-        end_with_parent()
+        end_with(int(os.environ[PARENT]))
+    os.environ[PARENT] = str(os.getpid())
     arguments = ["--nproc-per-node", str(devices), *_rendezvous(folder, node, nodes)]
     try:
         run_agent(parse_args([*arguments, "-m", __name__, "process", str(folder)]))
@@ -220,7 +224,7 @@ def _rendezvous(folder: Path, node: int, nodes: int) -> list[str]:
 
 def process(folder: Path) -> None:
     """Run the stage as one of the processes."""
-    end_with_parent()
+    end_with(int(os.environ[PARENT]))
     spec, rank = read_json(folder / SPEC), int(os.environ["RANK"])
     plain = spec["runtime"]
     paths = {name: Path(plain[name]) for name in ("work", "notes") if plain[name] is not None}

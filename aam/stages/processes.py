@@ -21,7 +21,7 @@ from aam.stages.pace import left
 from aam.train.memory import budget_mb
 from aam.util import log
 from aam.util.errors import InputError
-from aam.util.parent import end_with_parent
+from aam.util.parent import end_with
 
 logger = logging.getLogger(__name__)
 
@@ -67,15 +67,21 @@ def in_processes(
     turns = [models[first::number] for first in range(number)]
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(number, mp_context=spawn) as pool:
-        running = [pool.submit(_process, train, turn, share, started) for turn in turns]
+        running = [
+            pool.submit(_process, train, turn, share, started, os.getpid()) for turn in turns
+        ]
         for each in running:
             each.result()
 
 
 def _process(
-    train: Callable[[Models, RunContext], None], models: Models, runtime: RunContext, started: float
+    train: Callable[[Models, RunContext], None],
+    models: Models,
+    runtime: RunContext,
+    started: float,
+    parent: int,
 ) -> None:
-    end_with_parent()
+    end_with(parent)
     # Bars of several processes would overwrite each other.
     os.environ["TTY_COMPATIBLE"] = "0"
     log.start(None if runtime.notes is None else runtime.notes.with_suffix(".log"))

@@ -1,7 +1,8 @@
 """Distances between all samples of a rarefied table, or their Faith's PD."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from skbio import TreeNode
@@ -9,7 +10,7 @@ from skbio import TreeNode
 from aam.data.table import FeatureTable, read_biom
 from aam.stages.entry import Files, RunContext
 from aam.unifrac import check, compositional, parts, phylogeny, store
-from aam.unifrac.engines import choose
+from aam.unifrac.engines import Engine, choose
 from aam.unifrac.scikit_bio import ScikitBio
 from aam.unifrac.ssu import Ssu
 from aam.unifrac.stripes import Joined, Matrix
@@ -54,10 +55,8 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunCo
         phylogeny.check_lengths(table, tree, inputs["tree"])
     if cfg["metric"] == "faith_pd":
         _write_faith_pd(cfg, table, tree, metadata, outputs, runtime)
-    elif "parts" in inputs:
-        _merge(cfg, table, tree, metadata, inputs, outputs)
     else:
-        _write_distances(cfg, table, tree, metadata, outputs, runtime)
+        _write_distances(cfg, table, tree, metadata, inputs, outputs, runtime)
 
 
 def _write_distances(
@@ -65,41 +64,41 @@ def _write_distances(
     table: FeatureTable,
     tree: TreeNode,
     metadata: Mapping[str, str],
+    inputs: Files,
     outputs: Files,
     runtime: RunContext,
 ) -> None:
-    engine, other = choose(cfg["engine"], threads=runtime.threads, scratch=runtime.work)
     metric, alpha = cfg["metric"], cfg.get("alpha", 1.0)
-    LOG.info("%s of %d samples with %s", metric, len(table.sample_ids), engine.name)
-    with engine.distances(table, tree, metric, alpha) as matrix:
+    with _distances(cfg, table, tree, metadata, inputs, runtime) as (matrix, name, other):
         check.check_distances(
             matrix, table, tree, metric, alpha, pairs=cfg["checked_pairs"], other=other
         )
         store.write_distances(
-            outputs["distances"], table.sample_ids, matrix, {**metadata, "aam.engine": engine.name}
+            outputs["distances"], table.sample_ids, matrix, {**metadata, "aam.engine": name}
         )
 
 
-def _merge(
+@contextmanager
+def _distances(
     cfg: Mapping[str, Any],
     table: FeatureTable,
     tree: TreeNode,
     metadata: Mapping[str, str],
     inputs: Files,
-    outputs: Files,
-) -> None:
-    metric, alpha = cfg["metric"], cfg.get("alpha", 1.0)
-    samples, paths = len(table.sample_ids), inputs["parts"]
-    LOG.info("%s of %d samples from %d parts", metric, samples, len(paths))
-    with parts.open_parts(paths) as opened:
-        parts.check_whole(opened, samples, metadata["aam.inputs"])
-        matrix = Matrix(Joined(opened))
-        check.check_distances(
-            matrix, table, tree, metric, alpha, pairs=cfg["checked_pairs"], other=ScikitBio()
-        )
-        store.write_distances(
-            outputs["distances"], table.sample_ids, matrix, {**metadata, "aam.engine": Ssu.name}
-        )
+    runtime: RunContext,
+) -> Iterator[tuple[store.Rows, str, Engine | None]]:
+    """Yield the distances, the name of the engine that computed them, and another to check them."""
+    metric, samples = cfg["metric"], len(table.sample_ids)
+    if "parts" in inputs:
+        LOG.info("%s of %d samples from %d parts", metric, samples, len(inputs["parts"]))
+        with parts.open_parts(inputs["parts"]) as opened:
+            parts.check_whole(opened, samples, metadata["aam.inputs"])
+            yield Matrix(Joined(opened)), Ssu.name, ScikitBio()
+        return
+    engine, other = choose(cfg["engine"], threads=runtime.threads, scratch=runtime.work)
+    LOG.info("%s of %d samples with %s", metric, samples, engine.name)
+    with engine.distances(table, tree, metric, cfg.get("alpha", 1.0)) as matrix:
+        yield matrix, engine.name, other
 
 
 def _write_treeless(

@@ -7,9 +7,15 @@ import time
 SECONDS_BETWEEN_LOOKS = 1.0
 
 
-def end_with_parent() -> None:
-    """End this process at once when its parent is gone: the next run does its work again."""
-    threading.Thread(target=_watch, args=(os.getppid(),), daemon=True).start()
+def end_with(parent: int) -> None:
+    """End this process at once when the one that started it is gone.
+
+    Parameters
+    ----------
+    parent
+        Process ID of that one, by its own word: it may be gone before this process can ask.
+    """
+    threading.Thread(target=_watch, args=(parent,), daemon=True).start()
 
 
 def _watch(parent: int) -> None:

@@ -5,22 +5,20 @@ does not depend on the machine: the first attempt at pretraining is cancelled wh
 checkpoint, the second one reaches its time limit, the third one ends.
 """
 
-import importlib.util
 import os
 import shutil
 import socket
 import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 import yaml
+from checkouts import TINY, Checkout, copy_of_the_workflow
 
 HERE = Path(__file__).resolve().parent
 START = HERE / "start.sh"
@@ -29,21 +27,6 @@ RUN_TIMEOUT_S = 900
 SITE = "profiles/site"
 MINUTES = 4
 """Time limit of pretraining; it leaves three minutes earlier."""
-
-
-def _workflow_tests() -> ModuleType:
-    """Return the module that knows how a tiny study is carried out in a copy of the workflow."""
-    path = HERE.parent / "workflow" / "conftest.py"
-    spec = importlib.util.spec_from_file_location("checkouts", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["checkouts"] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-checkouts = _workflow_tests()
 WATCH = "aam/train/watch.py"
 """The module that training tells of every step; it does not belong to the digests of code."""
 NOTED = '"""Note a step."""\n'
@@ -54,11 +37,11 @@ SLOW = f"""\
             time.sleep({60 * (MINUTES - 3) + 2})
 """
 STUDY = {
-    **checkouts.TINY,
-    "models": {"base": checkouts.TINY["models"]["base"]},
-    "tasks": {"environment": checkouts.TINY["tasks"]["environment"]},
+    **TINY,
+    "models": {"base": TINY["models"]["base"]},
+    "tasks": {"environment": TINY["tasks"]["environment"]},
     # Four steps.
-    "pretraining": {**checkouts.TINY["pretraining"], "epochs": 2},
+    "pretraining": {**TINY["pretraining"], "epochs": 2},
 }
 
 
@@ -151,38 +134,11 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 @dataclass(frozen=True)
-class Study(checkouts.Checkout):  # type: ignore[name-defined]
+class Study(Checkout):
     """A copy of the workflow with the study of these tests, carried out on this machine."""
 
-    environment: dict[str, str] = field(default_factory=dict)
-    how: tuple[str, ...] = ("--cores", "2")
-
-    def configured(self, **change: Any) -> list[str]:
-        """Write the configuration, and return the arguments that name it and the means."""
-        path = self.root / "study.yaml"
-        study = checkouts.merged(STUDY, change)
-        path.write_text(yaml.safe_dump(study, sort_keys=False), encoding="utf-8")
-        return [*self.how, "--configfile", str(path)]
-
-    def snakemake(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run Snakemake; a run that hangs ends in time."""
-        environment = {
-            **os.environ,
-            "PYTHONPATH": str(self.root),
-            "PYTHONDONTWRITEBYTECODE": "1",
-            "OMP_NUM_THREADS": "1",
-            **self.environment,
-        }
-        return subprocess.run(
-            [sys.executable, "-m", "snakemake", "--nocolor", *arguments],
-            cwd=self.root,
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
-            timeout=RUN_TIMEOUT_S,
-        )
+    study: Mapping[str, Any] = field(default_factory=lambda: STUDY)
+    longest_s: float | None = RUN_TIMEOUT_S
 
     def slow_down(self) -> None:
         """Make the second step of pretraining last beyond the moment when it has to leave."""
@@ -197,18 +153,6 @@ class Study(checkouts.Checkout):  # type: ignore[name-defined]
         text = path.read_text(encoding="utf-8")
         assert text.count(old) == 1
         path.write_text(text.replace(old, new), encoding="utf-8")
-
-    def files(self) -> dict[str, Path]:
-        """Return all artifacts by their names, without the notes that Snakemake leaves."""
-        folder = self.root / "results" / "demo"
-        found = {str(path.relative_to(folder)): path for path in folder.rglob("*")}
-        return {
-            name: path
-            for name, path in found.items()
-            if path.is_file()
-            and name.partition("/")[0] not in ("logs", "benchmarks")
-            and path.name != ".snakemake_timestamp"
-        }
 
 
 @dataclass(frozen=True)
@@ -237,7 +181,7 @@ class ThroughSlurm:
 @pytest.fixture(scope="session")
 def workflow(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a copy of the workflow that all others are made of: the code may change meanwhile."""
-    return checkouts.copy_of_the_workflow(tmp_path_factory.mktemp("workflow") / "copy").root
+    return copy_of_the_workflow(tmp_path_factory.mktemp("workflow") / "copy").root
 
 
 @pytest.fixture(scope="session")
@@ -257,7 +201,7 @@ def through_slurm(
 ) -> ThroughSlurm:
     """Return the study as SLURM jobs carry it out, two attempts at pretraining being cut off."""
     root = shutil.copytree(workflow, tmp_path_factory.mktemp("slurm") / "study")
-    study = Study(root, cluster.environment, ("--workflow-profile", SITE))
+    study = Study(root, how=("--workflow-profile", SITE), environment=cluster.environment)
     _write_site_profile(root)
     study.slow_down()
     with ThreadPoolExecutor(1) as pool:

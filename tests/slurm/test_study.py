@@ -1,12 +1,11 @@
 """The workflow through the SLURM executor: the same results, whatever happens to its jobs."""
 
-import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
+import artifacts
 import pytest
 
 pytestmark = [pytest.mark.workflow, pytest.mark.slurm]
@@ -17,40 +16,13 @@ CPU_RULES = {
     *("rarefy", "rarefaction_curve", "tokenize", "unifrac", "augment"),
     *("folds", "baselines", "score", "benchmark_accuracy"),
 }
-MEASURED = {
-    "wall_s",
-    "samples_per_s",
-    "loading_share",
-    "peak_memory_mb",
-    "estimated_step_memory_mb",
-    "measured_step_memory_mb",
-    "model_flop_utilisation",
-}
-"""Of pretraining's metrics: times and memory."""
-TIMED = ("speed.tsv", "speed.md", "roofline.json", "speed.png", "history.png", "summary.md")
-"""Artifacts that hold or show times."""
-
-
-def content(name: str, path: Path) -> Any:
-    """Return an artifact's content without the times in it."""
-    if path.name == "history.parquet":
-        rows = pq.read_table(path).to_pylist()
-        return [row for row in rows if row["split"] != "system"]
-    if name.startswith("pretrain/") and path.name == "metrics.json":
-        metrics = json.loads(path.read_text(encoding="utf-8"))
-        return {key: value for key, value in metrics.items() if key not in MEASURED}
-    return path.read_bytes()
 
 
 def test_every_artifact_is_that_of_a_local_run(undisturbed: Any, through_slurm: Any) -> None:
-    expected, found = undisturbed.files(), through_slurm.study.files()
-    assert found.keys() == expected.keys()
-    compared = [name for name in expected if not name.endswith(TIMED)]
-    assert len(compared) > 40
-    differing = [
-        name for name in compared if content(name, expected[name]) != content(name, found[name])
-    ]
-    assert differing == []
+    results = [study.root / "results" for study in (undisturbed, through_slurm.study)]
+    expected, found = map(artifacts.of, results)
+    assert len(expected) > 40
+    assert artifacts.differences(expected, found) == []
 
 
 def test_every_rule_that_is_not_tiny_was_a_job_of_its_partition(through_slurm: Any) -> None:

@@ -2,7 +2,7 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm, rankdata
 
@@ -110,6 +110,7 @@ def test_the_quantile_transform_of_many_numbers_stays_small_and_exact():
 
 
 @given(numbers=NUMBERS, outputs=st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=5))
+@example(numbers=[0.0, 0.0, -3.4e-12, -3.4e-12, -2.2e-97], outputs=[-2.2e-97])
 @properties
 def test_quantile_predictions_stay_in_the_training_range(numbers, outputs):
     found = fitted(numbers, "quantile").decode(np.array(outputs)[:, None])

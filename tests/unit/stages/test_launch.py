@@ -105,12 +105,13 @@ def kill_one(work: Path) -> None:
 
 
 def test_a_killed_process_ends_all_and_the_next_run_goes_on(run, tmp_path, caplog):
+    before = psutil.Process().children(recursive=True)
     killer = threading.Thread(target=kill_one, args=(tmp_path / "work",))
     killer.start()
     with pytest.raises(RuntimeError, match=r"process 1 ended with SIGKILL; the 2 processes"):
         run(epochs=30, devices=2, checkpoint_every_s=0.0)
     killer.join()
-    assert not psutil.Process().children(recursive=True)
+    assert set(psutil.Process().children(recursive=True)) <= set(before)
     assert [path.name for path in tmp_path.iterdir()] == ["work"]
     with caplog.at_level("INFO"):
         outputs = run(epochs=30)

@@ -1,5 +1,6 @@
 """Models of a task that are trained at a time."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -108,7 +109,7 @@ def given(monkeypatch, runtime: RunContext) -> RunContext:
 
         def __exit__(self, *error): ...
 
-        def submit(self, function, train, turn, share, started):
+        def submit(self, function, train, turn, share, *rest):
             found.append(share)
             return Future()
 
@@ -161,7 +162,7 @@ def test_a_process_says_at_once_what_stopped_it(monkeypatch, caplog, error):
     monkeypatch.setattr(module.log, "start", lambda path: None)
     monkeypatch.setenv("TTY_COMPATIBLE", "1")
     with pytest.raises(type(error)):
-        module._process(fail, [(0, 0)], RunContext(), time.monotonic())
+        module._process(fail, [(0, 0)], RunContext(), time.monotonic(), os.getppid())
     record = caplog.records[-1]
     assert record.levelname == "ERROR"
     assert "odd weights" in caplog.text

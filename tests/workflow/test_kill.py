@@ -1,36 +1,24 @@
 """The whole workflow ends with the same bytes however often it is killed."""
 
-import importlib.util
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 
+import artifacts
 import pytest
 
-FOLDER = Path(__file__).parent
+PROGRAM = Path(__file__).parents[1] / "kill_workflow.py"
 
 
 @pytest.mark.workflow
 def test_killed_three_times() -> None:
-    command = [sys.executable, str(FOLDER / "kill_workflow.py"), "--kills", "3"]
+    command = [sys.executable, str(PROGRAM), "--kills", "3"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
     assert done.stdout.count("killed after") == 3
 
 
-@pytest.fixture
-def artifacts() -> ModuleType:
-    """Return the module beside this file, as the program imports it."""
-    spec = importlib.util.spec_from_file_location("artifacts", FOLDER / "artifacts.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def test_every_other_byte_counts(artifacts: ModuleType, tmp_path: Path) -> None:
+def test_every_other_byte_counts(tmp_path: Path) -> None:
     """The comparison sees what is missing, left over or changed, and no times."""
     files = {
         "demo/pretrain/base/metrics.json": '{"wall_s": 3.5, "steps": 4}',

@@ -17,48 +17,24 @@ import tempfile
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import artifacts
 import psutil
-import yaml
+from checkouts import TINY, Checkout, copy_of_the_workflow
 
-REPOSITORY = Path(__file__).resolve().parents[2]
-PARTS = ("Snakefile", "aam", "config", "environment.yml", "profiles", "workflow")
 STARTS_AFTER_KILLS = 3
 """Times that a study may be started again without being killed."""
 LONGEST_S = 1800
 """A run that takes longer hangs."""
 LONGEST_DELAY = 0.5
 """Of a kill, as a share of the undisturbed time: later moments come after several kills."""
-STUDY: dict[str, Any] = {
-    "datasets": {
-        "demo": {
-            "simulate": {
-                "samples": 36,
-                "features": 60,
-                "length_bp": 40,
-                "hosts": 12,
-                "newcomers": 6,
-            }
-        }
-    },
+STUDY = {
+    **TINY,
     "rarefaction": {"depth": 200, "views": 1},
-    "tokens": {"max_length_bp": 40},
-    "models": {"base": {"width": 16, "heads": 2, "asv_layers": 1, "sample_layers": 1}},
-    "pretraining": {"epochs": 8, "batch_size": 16, "precision": "fp32"},
-    "finetuning": {"epochs": 2, "batch_size": 16, "precision": "fp32"},
-    "tasks": {
-        "environment": {
-            "dataset": "demo",
-            "column": "environment",
-            "kind": "regression",
-            "folds": {"k": 2, "groups": "host"},
-            "finetuning": {"inductive": True},
-        },
-    },
-    "predictions": {"newcomers": {"simulated": "demo", "tasks": ["environment"]}},
-    "benchmark": {"batch_sizes": [4], "steps": 2, "repeats": 1, "naive_asvs": 64},
+    "models": {"base": TINY["models"]["base"]},
+    "pretraining": {**TINY["pretraining"], "epochs": 8},
+    "finetuning": {**TINY["finetuning"], "epochs": 2},
+    "tasks": {"environment": {**TINY["tasks"]["environment"], "finetuning": {"inductive": True}}},
     "runtime": {"workers": 0, "checkpoint_every_s": 0.5},
 }
 
@@ -75,47 +51,14 @@ class Tally:
 
 
 @dataclass(frozen=True)
-class Checkout:
-    """A copy of the workflow, with the tiny study as its configuration."""
+class Killed(Checkout):
+    """A copy of the workflow whose runs may be killed; what they print is in `output.txt`."""
 
-    root: Path
-
-    @classmethod
-    def make(cls, root: Path) -> "Checkout":
-        root.mkdir(parents=True)
-        ignored = shutil.ignore_patterns("__pycache__")
-        for part in PARTS:
-            source = REPOSITORY / part
-            if source.is_dir():
-                shutil.copytree(source, root / part, ignore=ignored)
-            else:
-                shutil.copy2(source, root / part)
-        text = yaml.safe_dump(STUDY, sort_keys=False)
-        (root / "study.yaml").write_text(text, encoding="utf-8")
-        return cls(root)
-
-    def snakemake(self, *arguments: str) -> subprocess.Popen[bytes]:
-        """Start Snakemake in a session of its own; what it prints is added to `output.txt`."""
-        command = [sys.executable, "-m", "snakemake", "--nocolor", "--cores", "2"]
-        environment = {
-            **os.environ,
-            "PYTHONPATH": str(self.root),
-            "PYTHONDONTWRITEBYTECODE": "1",
-            "OMP_NUM_THREADS": "1",
-        }
-        with (self.root / "output.txt").open("ab") as output:
-            return subprocess.Popen(
-                [*command, "--configfile", "study.yaml", *arguments],
-                cwd=self.root,
-                env=environment,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-
-    def run(self, *arguments: str, kill_after_s: float | None = None) -> int | None:
+    def attempt(self, *arguments: str, kill_after_s: float | None = None) -> int | None:
         """Return the exit status of a run, or None where it was killed."""
-        process = self.snakemake(*arguments)
+        named = [*self.configured(), *arguments]
+        with (self.root / "output.txt").open("a", encoding="utf-8") as output:
+            process = self.started(*named, stdout=output, start_new_session=True)
         try:
             return process.wait(LONGEST_S if kill_after_s is None else kill_after_s)
         except subprocess.TimeoutExpired:
@@ -132,6 +75,11 @@ class Checkout:
     def said(self, characters: int = 4000) -> str:
         """Return the end of what was printed."""
         return (self.root / "output.txt").read_text(encoding="utf-8")[-characters:]
+
+
+def a_copy(root: Path) -> Killed:
+    """Return a new copy of the workflow with the study of this test."""
+    return Killed(copy_of_the_workflow(root).root, STUDY)
 
 
 def kill_session(session: int) -> None:
@@ -154,17 +102,17 @@ def session_of(pid: int) -> int | None:
         return None
 
 
-def finished(checkout: Checkout, delays: list[float], tally: Tally) -> bool:
+def finished(checkout: Killed, delays: list[float], tally: Tally) -> bool:
     """Start the study, killing it after the delays, until it ends; False: it ended badly."""
     unharmed = 0
     while unharmed < STARTS_AFTER_KILLS:
         if tally.starts:
             tally.unlocks += 1
-            if checkout.run("--unlock") != 0:
+            if checkout.attempt("--unlock") != 0:
                 return False
         delay = delays.pop(0) if delays else None
         tally.starts += 1
-        status = checkout.run(kill_after_s=delay)
+        status = checkout.attempt(kill_after_s=delay)
         if status is None:
             tally.kills += 1
             print(f"killed after {delay:.1f} s", flush=True)
@@ -194,9 +142,9 @@ def main() -> int:
 
 def kill_often(work: Path, kills: int, seed: int) -> int:
     """Compare an undisturbed study with one that is killed so many times; print a report."""
-    undisturbed = Checkout.make(work / "undisturbed")
+    undisturbed = a_copy(work / "undisturbed")
     begun = time.monotonic()
-    if undisturbed.run() != 0:
+    if undisturbed.attempt() != 0:
         print(undisturbed.said())
         return 1
     wall_s = time.monotonic() - begun
@@ -205,7 +153,7 @@ def kill_often(work: Path, kills: int, seed: int) -> int:
     rng = random.Random(seed)
     delays = [rng.uniform(0.0, LONGEST_DELAY * wall_s) for _ in range(kills)]
     tally = Tally()
-    killed = Checkout.make(work / "killed")
+    killed = a_copy(work / "killed")
     while tally.kills < kills:
         killed.forget()
         if not finished(killed, delays, tally):
