@@ -88,14 +88,14 @@ def pretrain(config: Config, dataset: str, model: str) -> Slice:
     return {
         "model": _architecture(config, model),
         "pretraining": training,
-        "optimization": config.optimization.plain(),
+        "optimization": resolved(config, "optimization", model=model).plain(),
     }
 
 
 def _architecture(config: Config, model: str) -> Slice:
-    architecture = config.models[model].plain()
-    del architecture["pretraining"]
-    return architecture
+    overrides = ("pretraining", "optimization")
+    plain = config.models[model].plain()
+    return {key: value for key, value in plain.items() if key not in overrides}
 
 
 def folds(config: Config, task: str) -> Slice:
@@ -156,7 +156,7 @@ def finetune(config: Config, dataset: str, model: str, task: str) -> Slice:
             for key in ("classes", "transform", "transform_by", "bounds", "condition")
         },
         "finetuning": training.plain(),
-        "optimization": config.optimization.plain(),
+        "optimization": resolved(config, "optimization", model=model).plain(),
         "rarefaction": resolved(config, "rarefaction", dataset=dataset).plain(),
         **scratch,
     }

@@ -89,6 +89,8 @@ def load(raw: Mapping[str, Any]) -> Config:
         config = Config.model_validate(dict(raw))
     except ValidationError as error:
         raise config_error(error, Config) from error
+    for model in config.models:
+        resolved(config, "optimization", model=model)
     for dataset in config.datasets:
         for section in ("rarefaction", "tokens", "unifrac", "augmentation"):
             resolved(config, section, dataset=dataset)

@@ -31,6 +31,8 @@ class Model(Section):
     """Attention of the encoder bdh; linear: the scores as they are, softmax: normalized."""
     pretraining: Override = {}
     """Keys of `pretraining` for this model alone."""
+    optimization: Override = {}
+    """Keys of `optimization` for this model alone."""
 
     @model_validator(mode="after")
     def _even_heads(self) -> Self:

@@ -149,6 +149,10 @@ def merged(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]
             SCORES,
         ),
         ({"optimization": {"level": "basic"}}, PRETRAINED | DOWNSTREAM),
+        (
+            {"models": {"b": {"optimization": {"level": "basic"}}}},
+            {"pretrain:b", "finetune:b:age", "finetune:b:raw"},
+        ),
         ({"benchmark": {"steps": 9}}, {"benchmark", "scaling"}),
         ({"benchmark": {"scaling": {"layers": [1]}}}, {"scaling"}),
         ({"runtime": {"workers": 0, "log_every_s": 1, "checkpoint_every_s": 5}}, set()),

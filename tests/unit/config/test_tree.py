@@ -34,6 +34,11 @@ def message(**sections: Any) -> str:
             "did you mean 'samples'?",
         ),
         (
+            {"models": {"a": {"optimization": {"levels": "basic"}}}},
+            "models.a.optimization.levels",
+            "did you mean 'level'?",
+        ),
+        (
             {"models": {"a": {"pretraining": {"epoch": 3}}}},
             "models.a.pretraining.epoch",
             "did you mean 'epochs'?",
