@@ -54,6 +54,7 @@ localrules:
     plot_speed,
     plot_accuracy,
     plot_scaling,
+    plot_models,
     summary,
     bench,
 
@@ -84,7 +85,7 @@ rule bench:
     input:
         [path for dataset in CONFIG.datasets for path in bench_of(dataset)],
     message:
-        "Speed and scaling are measured"
+        "Speed, scaling and models are measured"
 
 
 rule finetuning:

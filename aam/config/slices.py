@@ -215,6 +215,25 @@ def scaling(config: Config, dataset: str, model: str) -> Slice:
     }
 
 
+def models(config: Config, dataset: str) -> Slice:
+    """Return the settings of all models that are compared, and how their steps are timed.
+
+    `metrics` are those that any of them learns, in the order of their files, and `metric` is the
+    first that all of them learn, or None.
+    """
+    section = config.benchmark
+    learned = {model: distances(config, dataset, model) for model in config.models}
+    metrics = resolved(config, "unifrac", dataset=dataset).metrics
+    metrics = [name for name in metrics if any(name in own for own in learned.values())]
+    common = [name for name in metrics if all(name in own for own in learned.values())]
+    return {
+        "models": {model: pretrain(config, dataset, model) for model in config.models},
+        "metrics": metrics,
+        "metric": next(iter(common), None),
+        **{key: getattr(section, key) for key in ("steps", "seconds", "repeats")},
+    }
+
+
 def growth(config: Config) -> Slice:
     """Return the size of every simulated dataset."""
     sections = config.datasets.items()

@@ -87,7 +87,8 @@ def test_figures_belong_to_plot_stages_alone(stage: str) -> None:
 def test_only_training_stages_import_the_training_layers(stage: str) -> None:
     trains = stage in {
         *("pretrain", "pretrain_inductive", "finetune", "processes", "predict", "explain"),
-        *("benchmark_speed", "benchmark_scaling", "benchmark_growth", "launch"),
+        *(f"benchmark_{name}" for name in ("speed", "scaling", "models", "growth")),
+        "launch",
     }
     layers = {
         name.split(".")[1] for name in digest.imported_modules(f"aam.stages.{stage}") if "." in name

@@ -67,7 +67,7 @@ def test_directives(rule: str) -> None:
     gpu = re.search(r"gpu=1|runtime\.allocation", found["resources"]) is not None
     computes = {
         *("pretrain", "pretrain_inductive", "finetune", "predict", "explain"),
-        *("benchmark_speed", "benchmark_scaling"),
+        *("benchmark_speed", "benchmark_scaling", "benchmark_models"),
     }
     assert gpu == (rule in computes)
 

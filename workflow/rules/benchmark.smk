@@ -1,7 +1,8 @@
-"""Time the modes of training, and gather the accuracy of every model and task.
+"""Time the modes of training and the models, and gather the accuracy of every model and task.
 
-Inputs: `tokens/asvs.arrow`, `views/samples.arrow`, `unifrac/<metric>/view<v>.parquet`, the tasks' `metrics.json`.
-Outputs: `benchmark/speed.tsv`, `speed.md`, `roofline.json`, `accuracy.tsv`, `accuracy.md`; when asked for by name `scaling.tsv`, `scaling.md`.
+Inputs: `tokens/asvs.arrow`, `views/samples.arrow`, `unifrac/<metric>/view<v>.parquet`, the pretrainings' `history.parquet`, the tasks' `metrics.json`.
+Outputs: `benchmark/speed.tsv`, `speed.md`, `roofline.json`, `accuracy.tsv`, `accuracy.md`; when asked for by name `scaling.tsv`, `scaling.md`,
+and where there are several models `models.tsv`, `models_curves.tsv`, `models.md`.
 """
 
 
@@ -72,6 +73,43 @@ rule benchmark_scaling:
         "Measuring how {wildcards.dataset} scales"
     script:
         "../scripts/benchmark_scaling.py"
+
+
+rule benchmark_models:
+    input:
+        tokens=result("tokens/asvs.arrow"),
+        samples=result("views/samples.arrow"),
+        distances=lambda wildcards: distances_of_all(wildcards.dataset),
+        histories=lambda wildcards: of_models(wildcards.dataset, "history.parquet"),
+        metrics=lambda wildcards: finetuning_of(wildcards.dataset),
+    output:
+        table=report(
+            result("benchmark/models.tsv"),
+            caption="../report/models.rst",
+            category="Benchmark",
+            labels={"dataset": "{dataset}", "content": "models, table"},
+        ),
+        curves=result("benchmark/models_curves.tsv"),
+        text=result("benchmark/models.md"),
+    log:
+        result("logs/benchmark_models.log"),
+    benchmark:
+        result("benchmarks/benchmark_models.tsv")
+    priority: -10
+    conda:
+        ENVIRONMENT
+    threads: 8
+    resources:
+        mem_mb=32000,
+        runtime=240,
+        gpu=1,
+    params:
+        cfg=lambda wildcards: slices.models(CONFIG, wildcards.dataset),
+        code=code_digest("aam.stages.benchmark_models"),
+    message:
+        "Comparing the models on {wildcards.dataset}"
+    script:
+        "../scripts/benchmark_models.py"
 
 
 rule benchmark_accuracy:

@@ -125,6 +125,16 @@ def distance_files(wildcards):
 
 def distances_of(dataset, model):
     """Return what a model learns to predict: metric by metric, within a metric view by view."""
+    return views_of(dataset, slices.distances(CONFIG, dataset, model))
+
+
+def distances_of_all(dataset):
+    """Return what the models of a dataset learn to predict, in the same order."""
+    return views_of(dataset, slices.models(CONFIG, dataset)["metrics"])
+
+
+def views_of(dataset, metrics):
+    """Return the distances of all views, metric by metric."""
     return [
         result(
             "unifrac/{metric}/view{view}.parquet",
@@ -132,7 +142,7 @@ def distances_of(dataset, model):
             metric=metric,
             view=view,
         )
-        for metric in slices.distances(CONFIG, dataset, model)
+        for metric in metrics
         for view in views(dataset)
     ]
 
@@ -235,25 +245,19 @@ def data_of(dataset):
         result("rarefied/curve.tsv", dataset=dataset),
         result("inputs/metadata.parquet", dataset=dataset),
         result("views/samples.arrow", dataset=dataset),
-        *(
-            result(
-                "unifrac/{metric}/view{view}.parquet",
-                dataset=dataset,
-                metric=metric,
-                view=view,
-            )
-            for metric in metrics
-            for view in views(dataset)
-        ),
+        *views_of(dataset, metrics),
     ]
+
+
+def of_models(dataset, name):
+    """Return a file of the pretraining of every encoder on a dataset."""
+    path = f"pretrain/{{model}}/{name}"
+    return [result(path, dataset=dataset, model=model) for model in CONFIG.models]
 
 
 def pretraining_of(dataset):
     """Return the metrics of every encoder on a dataset."""
-    return [
-        result("pretrain/{model}/metrics.json", dataset=dataset, model=model)
-        for model in CONFIG.models
-    ]
+    return of_models(dataset, "metrics.json")
 
 
 def task_files(dataset, path):
@@ -322,12 +326,11 @@ def figures_of(dataset):
 
 
 def bench_of(dataset):
-    """Return the tables and pictures of speed and scaling."""
+    """Return the tables and pictures of speed, scaling, and models, where there are several."""
+    names = ["speed", "scaling", *(["models"] if len(CONFIG.models) > 1 else [])]
     paths = ("benchmark/{}.md", "figures/{}.png")
     return [
-        result(path.format(name), dataset=dataset)
-        for name in ("speed", "scaling")
-        for path in paths
+        result(path.format(name), dataset=dataset) for name in names for path in paths
     ]
 
 

@@ -1,6 +1,6 @@
 """Draw what the other rules recorded, so that no picture ever costs a training run.
 
-Inputs: `rarefied/curve.tsv`, the records of pretraining and fine-tuning, `benchmark/speed.tsv`, `scaling.tsv`, `accuracy.tsv`.
+Inputs: `rarefied/curve.tsv`, the records of pretraining and fine-tuning, `benchmark/speed.tsv`, `scaling.tsv`, `accuracy.tsv`, `models.tsv`.
 Outputs: `figures/`.
 """
 
@@ -193,6 +193,36 @@ rule plot_scaling:
         "Drawing how {wildcards.dataset} scales"
     script:
         "../scripts/plot_benchmark.py"
+
+
+rule plot_models:
+    input:
+        models=result("benchmark/models.tsv"),
+        curves=result("benchmark/models_curves.tsv"),
+    output:
+        models=report(
+            result("figures/models.png"),
+            caption="../report/models_picture.rst",
+            category="Benchmark",
+            labels={"dataset": "{dataset}", "content": "models, picture"},
+        ),
+    log:
+        result("logs/plot_models.log"),
+    benchmark:
+        result("benchmarks/plot_models.tsv")
+    conda:
+        ENVIRONMENT
+    threads: 1
+    resources:
+        mem_mb=4000,
+        runtime=60,
+    params:
+        cfg=slices.no_settings(),
+        code=code_digest("aam.stages.plot_models"),
+    message:
+        "Drawing the models on {wildcards.dataset}"
+    script:
+        "../scripts/plot_models.py"
 
 
 rule plot_accuracy:

@@ -1,0 +1,250 @@
+"""Encoders side by side: what a step of each costs, and what each has learned by when."""
+
+import logging
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from aam.bench.ladder import Measure, answered, device_request, medians, request
+from aam.bench.page import facts, markdown_table
+from aam.bench.rungs import Means, Mode, asks_for_compilation, configured
+from aam.evaluate.labels import plain, quantity, score
+from aam.evaluate.metrics import HEADLINE
+from aam.evaluate.report import accuracy_table
+
+logger = logging.getLogger(__name__)
+COSTS = ["parameters", "step_ms_median", "step_ms_iqr", "samples_per_s", "peak_memory_mb"]
+COLUMNS = [
+    "model",
+    "encoder",
+    "patch_bp",
+    "level",
+    "batch_size",
+    *COSTS,
+    "steps",
+    "train_s",
+    "pearson",
+    "equal_steps",
+    "pearson_equal_steps",
+    "equal_s",
+    "pearson_equal_s",
+]
+HEAD = (
+    "model",
+    "encoder",
+    "level",
+    "parameters",
+    "batch",
+    "step, ms (IQR)",
+    "peak memory, MB",
+    "steps, and their time",
+    "r at the end",
+)
+NOTES = """\
+- A step is timed in a process of its own, the models in turn; the peak memory is that process's.
+- Time of training: steps times the median step, without validations and without loading.
+- r: Pearson correlation of the held-out distances, {metric}. By equal steps and by equal time it is
+  read from the curve of each training, straight between two validations: there all but the shortest
+  training are still on the way, with a learning rate that has not come down."""
+
+
+def step_costs(
+    measure: Measure,
+    cfg: Mapping[str, Any],
+    inputs: Mapping[str, Any],
+    *,
+    threads: int,
+    workers: int,
+) -> tuple[dict[str, dict[str, float]], dict[str, str]]:
+    """Time the configured training step of every model, the repeats interleaved.
+
+    Parameters
+    ----------
+    measure
+        Does a request in a process of its own (`aam.bench.apart.Apart`).
+    cfg
+        Slice `aam.config.slices.models`.
+    inputs
+        `tokens`, `samples`, and `distances`: the files of all metrics of `cfg`, metric by metric.
+    threads, workers
+        Cores granted; processes that assemble batches for an accelerator.
+
+    Returns
+    -------
+    costs, about
+        By model `COSTS`, of those that could run; and words on what they were measured on.
+    """
+    compiled = [model for model in cfg["models"].values() if asks_for_compilation(model)]
+    first = next(iter(compiled or cfg["models"].values()))
+    device = answered(measure(device_request(first, threads)), "device")
+    means = Means(device["accelerator"], device["compiles"], workers)
+    start = Mode(copies=False, workers=workers if means.accelerator else 0)
+    requests = {
+        name: request(
+            {**model, "steps": cfg["steps"], "seconds": cfg["seconds"]},
+            {**inputs, "distances": _learned(model, cfg["metrics"], inputs["distances"])},
+            configured(model, start, means),
+            model["pretraining"]["batch_size"],
+            threads=threads,
+        )
+        for name, model in cfg["models"].items()
+    }
+    results: dict[str, list[dict[str, Any]]] = {name: [] for name in requests}
+    for repeat in range(cfg["repeats"]):
+        for name, asked in requests.items():
+            result = measure(asked)
+            if result is None:
+                logger.warning("repeat %d, %s: could not run, see above", repeat + 1, name)
+                continue
+            results[name].append(result)
+            seconds = np.median(result["step_s"])
+            logger.info("repeat %d, %s: %.3g s a step", repeat + 1, name, seconds)
+    measured = {name: medians(found) for name, found in results.items() if found}
+    costs = {name: {key: found[key] for key in COSTS} for name, found in measured.items()}
+    return costs, device["about"]
+
+
+def _learned(model: Mapping[str, Any], metrics: Sequence[str], files: Sequence[Any]) -> list[Any]:
+    """Return the files of the metrics that a model learns."""
+    views = len(files) // len(metrics)
+    chosen = [metrics.index(metric) for metric in model["pretraining"]["distances"]]
+    return [files[views * number + view] for number in chosen for view in range(views)]
+
+
+def curve(history: pd.DataFrame, metric: str) -> pd.DataFrame:
+    """Return `step` and `pearson` of every validation of a pretraining.
+
+    Parameters
+    ----------
+    history
+        `history.parquet` of a pretraining.
+    metric
+        Metric of distance that it learned.
+    """
+    is_it = (history["split"] == "validation") & (history["name"] == f"{metric}_pearson")
+    found = history.loc[is_it, ["step", "value"]].sort_values("step", kind="stable")
+    return found.rename(columns={"value": "pearson"}).reset_index(drop=True)
+
+
+def side_by_side(
+    cfg: Mapping[str, Any],
+    costs: Mapping[str, Mapping[str, float]],
+    histories: Mapping[str, pd.DataFrame],
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return what each model costs and has reached, and the curves that this was read from.
+
+    Parameters
+    ----------
+    cfg
+        Slice `aam.config.slices.models`.
+    costs
+        What `step_costs` returned.
+    histories
+        `history.parquet` of every model's pretraining.
+
+    Returns
+    -------
+    table, curves
+        One row per model with `COLUMNS`. `pearson` is of the held-out distances of `cfg["metric"]`,
+        the last validation's; `equal_steps` and `equal_s` are those of the shortest training, by
+        which the other correlations are read; NaN where no validation came so early, or the step
+        could not be timed. The curves have `model`, `step`, `seconds`, `pearson`.
+    """
+    curves = {name: curve(history, cfg["metric"]) for name, history in histories.items()}
+    rows = []
+    for name, model in cfg["models"].items():
+        cost, last = costs.get(name, {}), curves[name].iloc[-1]
+        step_s = cost.get("step_ms_median", np.nan) / 1e3
+        curves[name].insert(0, "model", name)
+        curves[name].insert(2, "seconds", curves[name]["step"] * step_s)
+        rows.append(
+            {
+                "model": name,
+                "encoder": model["model"]["encoder"],
+                "patch_bp": model["model"]["patch_bp"],
+                "level": model["optimization"]["level"],
+                "batch_size": model["pretraining"]["batch_size"],
+                **cost,
+                "steps": last["step"],
+                "train_s": last["step"] * step_s,
+                "pearson": last["pearson"],
+            }
+        )
+    table = pd.DataFrame(rows, columns=COLUMNS)
+    table["equal_steps"], table["equal_s"] = table["steps"].min(), table["train_s"].min()
+    for axis, equal in (("step", "equal_steps"), ("seconds", "equal_s")):
+        table[f"pearson_{equal}"] = [
+            _read(curves[row["model"]], axis, row[equal]) for _, row in table.iterrows()
+        ]
+    return table, pd.concat(curves.values(), ignore_index=True)
+
+
+def _read(curve: pd.DataFrame, axis: str, at: float) -> float:
+    if curve[axis].isna().any():
+        return float("nan")
+    return float(np.interp(at, curve[axis], curve["pearson"], left=np.nan))
+
+
+def with_scores(table: pd.DataFrame, reports: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """Return the table with a column per task: the headline score of each model.
+
+    Parameters
+    ----------
+    table
+        What `side_by_side` returned.
+    reports
+        `metrics.json` of fine-tunings of these models.
+    """
+    if not reports:
+        return table
+    found = accuracy_table(reports)
+    found = found[found["role"] == "model"]
+    for task, part in found.groupby("task", sort=False):
+        headline = HEADLINE[part["kind"].iloc[0]]
+        scores = part.set_index("name")[headline]
+        table = table.assign(**{f"{task}:{headline}": table["model"].map(scores)})
+    return table
+
+
+def models_page(table: pd.DataFrame, metric: str, about: Mapping[str, str]) -> str:
+    """Return the page of a table of models.
+
+    Parameters
+    ----------
+    table
+        What `with_scores` returned.
+    metric
+        Metric of distance that the correlations are of.
+    about
+        What it was measured on, words by name.
+    """
+    steps, seconds = table["equal_steps"].iloc[0], table["equal_s"].iloc[0]
+    scored = [name for name in table.columns if name not in COLUMNS]
+    head = (
+        *HEAD,
+        f"r after {steps:.0f} steps",
+        f"r after {quantity(seconds)} s",
+        *(plain(name.replace(":", ", ")) for name in scored),
+    )
+    rows = [_cells(row, scored) for row in table.to_dict("records")]
+    notes = NOTES.format(metric=plain(metric))
+    parts = ["# Models", notes, markdown_table(head, rows), "## Measured on", facts(about)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _cells(row: Mapping[Hashable, Any], scored: Sequence[str]) -> list[str]:
+    spread = quantity(row["step_ms_iqr"])
+    return [
+        str(row["model"]),
+        f"{row['encoder']}, {row['patch_bp']} bp per token",
+        str(row["level"]),
+        f"{row['parameters']:,.0f}",
+        str(row["batch_size"]),
+        f"{quantity(row['step_ms_median'])} ({spread})",
+        quantity(row["peak_memory_mb"]),
+        f"{row['steps']:.0f}, {quantity(row['train_s'])} s",
+        *(score(row[name]) for name in ("pearson", "pearson_equal_steps", "pearson_equal_s")),
+        *(score(row[name]) for name in scored),
+    ]

@@ -1,0 +1,59 @@
+"""The comparison of all models on one dataset: what they cost and what they reach."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from aam.bench.apart import Apart
+from aam.bench.models import models_page, side_by_side, step_costs, with_scores
+from aam.bench.page import about_run, write_tsv
+from aam.stages.entry import Files, RunContext
+from aam.util.atomic import read_json, write_text
+from aam.util.errors import problem
+
+
+def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunContext) -> None:
+    """Time a step of every model, and read from the trainings what each had learned by when.
+
+    Parameters
+    ----------
+    cfg
+        Slice `aam.config.slices.models`.
+    inputs
+        `tokens`, `samples`, `distances` (of all metrics that any model learns, metric by metric),
+        `histories` (`history.parquet` of the models, in the order of `cfg`), `metrics` (the
+        `metrics.json` of their fine-tunings).
+    outputs
+        `table` and `curves` (TSV: see `aam.bench.models.side_by_side`), `text` (Markdown).
+    runtime
+        `threads`, `workers`.
+
+    Raises
+    ------
+    InputError
+        If there is no metric that all models learn.
+    """
+    if cfg["metric"] is None:
+        raise problem(
+            "models",
+            "models that learn different distances",
+            "one metric at least that all of them learn",
+            "give their `pretraining.distances` one in common",
+        )
+    data = {name: inputs[name] for name in ("tokens", "samples", "distances")}
+    reports = [read_json(path) for path in inputs["metrics"]]
+    histories = map(pd.read_parquet, inputs["histories"])
+    with Apart() as measure:
+        costs, device = step_costs(
+            measure, cfg, data, threads=runtime.threads, workers=runtime.workers
+        )
+    table, curves = side_by_side(cfg, costs, dict(zip(cfg["models"], histories, strict=True)))
+    table = with_scores(table, reports)
+    write_tsv(outputs["table"], table)
+    write_tsv(outputs["curves"], curves)
+    about = {
+        **about_run(cfg, inputs, device, runtime.threads),
+        **{f"task {r['task']}": f"encoder {r['encoder']}, {r['start']}" for r in reports},
+    }
+    write_text(outputs["text"], models_page(table, cfg["metric"], about))

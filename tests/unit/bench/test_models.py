@@ -1,0 +1,183 @@
+"""Models side by side."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.image import imread
+
+from aam.bench import models
+from aam.config import slices
+from aam.config.tree import load
+from aam.evaluate.metrics import MAIN
+from aam.stages import benchmark_models, plot_models
+from aam.stages.entry import RunContext
+from aam.util.errors import InputError
+
+MODEL = {"width": 16, "heads": 2, "asv_layers": 1, "sample_layers": 1, "patch_bp": 5}
+MODELS = {
+    "slow": {**MODEL, "patch_bp": 1},
+    "NA": {**MODEL, "encoder": "bilstm", "pretraining": {"distances": {"unweighted": 1}}},
+    "basic": {**MODEL, "optimization": {"level": "basic"}},
+}
+STEP_S = {"slow": 0.4, "NA": 0.1, "basic": 0.2}
+STEPS = {"slow": (10, 20), "NA": (10, 20, 40), "basic": (20, 40, 60)}
+PEARSON = {"slow": (0.5, 0.7), "NA": (0.2, 0.4, 0.6), "basic": (0.1, 0.5, 0.9)}
+
+
+@pytest.fixture
+def cfg(new_config) -> dict:
+    return slices.models(load(new_config(models=MODELS)), "d")
+
+
+@pytest.fixture
+def measure(cfg, stand_in):
+    """Return the function that stands in for a measurement, and notes what it was asked."""
+    asked = []
+
+    def answer(request) -> dict:
+        asked.append(request)
+        result = stand_in(request)
+        if request["kind"] == "steps":
+            (name,) = (
+                name
+                for name, model in cfg["models"].items()
+                if model["model"] == request["cfg"]["model"]
+                and model["optimization"]["level"] == request["cfg"]["optimization"]["level"]
+            )
+            request["model"] = name
+            result["step_s"] = [STEP_S[name]] * len(result["step_s"])
+        return result
+
+    answer.asked = asked
+    return answer
+
+
+def history(name: str) -> pd.DataFrame:
+    rows = [
+        (step, split, metric, value)
+        for step, value in zip(STEPS[name], PEARSON[name], strict=True)
+        for split, metric, value in (
+            ("train", "loss", 3.0),
+            ("validation", "unweighted_mae", 0.3),
+            ("validation", "unweighted_pearson", value),
+        )
+    ]
+    return pd.DataFrame(rows, columns=["step", "split", "name", "value"]).sample(
+        frac=1, random_state=1
+    )
+
+
+@pytest.fixture
+def made(cfg, measure) -> pd.DataFrame:
+    inputs = {"tokens": "t", "samples": "s", "distances": ["u0", "f0"]}
+    costs, about = models.step_costs(measure, cfg, inputs, threads=1, workers=0)
+    assert about == {"device": "none"}
+    return models.side_by_side(cfg, costs, {name: history(name) for name in MODELS})
+
+
+def test_what_is_compared_is_what_all_models_learn(cfg, new_config):
+    assert cfg["metrics"] == ["unweighted", "faith_pd"]
+    assert cfg["metric"] == "unweighted"
+    apart = {"b": {**MODEL, "pretraining": {"distances": {"faith_pd": 1}}}, "NA": MODELS["NA"]}
+    assert slices.models(load(new_config(models=apart)), "d")["metric"] is None
+
+
+def test_models_are_timed_in_turns_as_they_are_configured(cfg, measure, made):
+    first, *steps = measure.asked
+    assert first["kind"] == "device"
+    assert [request["model"] for request in steps] == [*MODELS, *MODELS]
+    by_name = {request["model"]: request for request in steps}
+    assert by_name["NA"]["inputs"]["distances"] == ["u0"]
+    assert by_name["basic"]["inputs"]["distances"] == ["u0", "f0"]
+    attention = {name: by_name[name]["cfg"]["optimization"]["attention"] for name in by_name}
+    assert attention == {"slow": "auto", "NA": "auto", "basic": "math"}
+    assert {request["cfg"]["pretraining"]["batch_size"] for request in steps} == {4}
+    assert not any(request["batch"] for request in steps)
+
+
+def test_models_are_compared_by_the_shortest_training(made):
+    """By steps that of `slow`: 20. By time that of `NA`: 40 steps of 0.1 s."""
+    table = made[0].set_index("model")
+    assert table["pearson"].to_dict() == {"slow": 0.7, "NA": 0.6, "basic": 0.9}
+    assert set(table["equal_steps"]) == {20}
+    assert table["pearson_equal_steps"].to_dict() == {"slow": 0.7, "NA": 0.4, "basic": 0.1}
+    assert table["equal_s"].tolist() == pytest.approx([4.0] * 3)
+    assert table["train_s"].to_dict() == pytest.approx({"slow": 8.0, "NA": 4.0, "basic": 12.0})
+    # After 4 s `slow` is at its first validation, `basic` at its first.
+    assert table["pearson_equal_s"].to_dict() == pytest.approx(
+        {"slow": 0.5, "NA": 0.6, "basic": 0.1}
+    )
+
+
+def test_nothing_is_said_before_the_first_validation(cfg):
+    short = history("NA").assign(step=5, value=0.3)
+    found, _ = models.side_by_side(cfg, {}, {"slow": history("slow"), "NA": short, "basic": short})
+    assert np.isnan(found.loc[0, "pearson_equal_steps"])
+    assert found.loc[1, "pearson_equal_steps"] == 0.3
+    assert found["pearson_equal_s"].isna().all(), "nothing was timed"
+
+
+def test_a_model_that_cannot_run_has_no_costs(cfg, measure):
+    def failing(request):
+        answer = measure(request)
+        return None if request.get("model") == "slow" else answer
+
+    inputs = {"tokens": "t", "samples": "s", "distances": ["u0", "f0"]}
+    costs, _ = models.step_costs(failing, cfg, inputs, threads=1, workers=0)
+    table, _ = models.side_by_side(cfg, costs, {name: history(name) for name in MODELS})
+    assert table["step_ms_median"].isna().tolist() == [True, False, False]
+    assert table["equal_s"].tolist() == pytest.approx([4.0] * 3)
+    assert table.loc[0, "pearson"] == 0.7
+
+
+@pytest.fixture
+def inputs(files, tmp_path) -> dict:
+    """Return inputs of the stage, with the scores of one task."""
+    histories, reports = [], []
+    for number, name in enumerate(MODELS):
+        histories.append(tmp_path / f"{name}.parquet")
+        history(name).to_parquet(histories[-1])
+        scores = dict.fromkeys(MAIN["regression"], 1.0) | {"mae_fold_mean": 7.0 + number}
+        report = {"task": "age", "model": name, "kind": "regression", "n": 9, "encoder": "frozen"}
+        report |= {"start": "pretrained", **scores}
+        report["baselines"] = {"median": {"n": 9, **scores, "mae_fold_mean": 99.0}}
+        reports.append(tmp_path / f"{name}.json")
+        reports[-1].write_text(json.dumps(report))
+    return {**files, "histories": histories, "metrics": reports}
+
+
+def outputs(folder) -> dict:
+    names = {"table": "models.tsv", "curves": "curves.tsv", "text": "models.md"}
+    return {name: folder / path for name, path in names.items()}
+
+
+def test_the_stage_writes_scores_beside_costs_and_the_picture_shows_them(
+    cfg, inputs, measure, tmp_path, instead_of_processes
+):
+    instead_of_processes(measure)
+    made = outputs(tmp_path)
+    benchmark_models.run(cfg, inputs=inputs, outputs=made, runtime=RunContext(threads=1))
+    table = pd.read_csv(made["table"], sep="\t", keep_default_na=False, na_values=[""])
+    assert table["model"].tolist() == list(MODELS)
+    assert table["age:mae_fold_mean"].tolist() == [7.0, 8.0, 9.0]
+    page = made["text"].read_text()
+    assert "r after 20 steps" in page
+    assert "| NA | bilstm, 5 bp per token | advanced | 1,234 | 4 | 100 (0) |" in page
+    assert "- task age: encoder frozen, pretrained" in page
+    picture = {"models": tmp_path / "models.png"}
+    drawn = {"models": made["table"], "curves": made["curves"]}
+    plot_models.run({}, inputs=drawn, outputs=picture, runtime=RunContext())
+    assert np.ptp(imread(picture["models"])) > 0.5
+
+
+def test_models_without_a_common_distance_cannot_be_compared(cfg, inputs, tmp_path):
+    with pytest.raises(InputError, match=r"models: .*different distances.*Hint"):
+        benchmark_models.run(
+            {**cfg, "metric": None},
+            inputs=inputs,
+            outputs=outputs(tmp_path),
+            runtime=RunContext(threads=1),
+        )
+    assert not outputs(tmp_path)["table"].exists()
