@@ -10,7 +10,7 @@ import pandas as pd
 from aam.bench.ladder import Measure, answered, device_request, medians, request
 from aam.bench.page import facts, markdown_table
 from aam.bench.rungs import Means, Mode, asks_for_compilation, configured
-from aam.evaluate.labels import plain, quantity, score
+from aam.evaluate.labels import plain, quantity, score, task_score
 from aam.evaluate.metrics import HEADLINE
 from aam.evaluate.report import accuracy_table
 
@@ -226,7 +226,7 @@ def models_page(table: pd.DataFrame, metric: str, about: Mapping[str, str]) -> s
         *HEAD,
         f"r after {steps:.0f} steps",
         f"r after {quantity(seconds)} s",
-        *(plain(name.replace(":", ", ")) for name in scored),
+        *map(task_score, scored),
     )
     rows = [_cells(row, scored) for row in table.to_dict("records")]
     notes = NOTES.format(metric=plain(metric))

@@ -51,6 +51,12 @@ def row_label(name: str, role: str) -> str:
     return BASELINES.get(name, name) if role == "baseline" else name
 
 
+def task_score(column: str) -> str:
+    """Return the label of a column `<task>:<score>`."""
+    task, _, name = column.rpartition(":")
+    return f"{plain(task)}: {SCORES[name]}"
+
+
 def interval(value: float | None, low: float | None, high: float | None) -> str:
     """Return a score with its interval, or alone where there is none."""
     if low is None or high is None or low != low or high != high:

@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from aam.evaluate.figures.style import GREY, bars, colors, picture
-from aam.evaluate.labels import plain, quantity, score, short
+from aam.evaluate.labels import quantity, score, short, task_score
 
 SCORE = ":"
 """Between task and score in the names of the columns of scores."""
@@ -60,7 +60,7 @@ def draw_models(models: pd.DataFrame, curves: pd.DataFrame, path: Path) -> None:
             values = models[column].to_numpy(dtype=float)
             texts = [score(value) for value in values]
             bars(axes, labels, values, texts, list(shades.values()))
-            axes.set_xlabel(plain(column.replace(SCORE, ", ")))
+            axes.set_xlabel(task_score(column))
         for axes in below[panels:]:
             axes.set_visible(False)
 

@@ -163,7 +163,7 @@ def test_the_stage_writes_scores_beside_costs_and_the_picture_shows_them(
     assert table["model"].tolist() == list(MODELS)
     assert table["age:mae_fold_mean"].tolist() == [7.0, 8.0, 9.0]
     page = made["text"].read_text()
-    assert "r after 20 steps" in page
+    assert "r after 20 steps | r after 4 s | age: MAE, mean of the folds |" in page
     assert "| NA | bilstm, 5 bp per token | advanced | 1,234 | 4 | 100 (0) |" in page
     assert "- task age: encoder frozen, pretrained" in page
     picture = {"models": tmp_path / "models.png"}
