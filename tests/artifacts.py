@@ -84,8 +84,12 @@ RULES: tuple[tuple[str, Callable[[Path], bytes]], ...] = (
     ("inductive/*/metrics.json", _without_recorded_keys),
     ("history.parquet", _without_system_rows),
     ("history.png", _presence),
-    ("figures/speed.png", _presence),
-    ("benchmark/speed.*", _presence),
+    *(
+        (pattern.format(name), _presence)
+        for name in ("speed", "scaling", "models")
+        for pattern in ("figures/{}.png", "benchmark/{}.*")
+    ),
+    ("benchmark/models_curves.tsv", _presence),
     ("benchmark/roofline.json", _presence),
     ("summary.md", _without_the_line_of_times),
 )

@@ -1,9 +1,9 @@
 """The speed ladder: from the naive step to the optimized one, one change at a time."""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -37,6 +37,7 @@ OF_OPTIMIZATION = ("attention", "fused_optimizer", "compile", "checkpointing")
 
 Measure = Callable[[Mapping[str, Any]], dict[str, Any] | None]
 """Does a request of `aam.bench.case.run`, in a process of its own; None where it failed."""
+K = TypeVar("K")
 Choose = Callable[[Mapping[str, Any], Means], list[Rung]]
 
 
@@ -103,42 +104,92 @@ def climb(
     RuntimeError
         When not even the device could be used.
     """
-    device = answered(measure(device_request(cfg, threads)), "device")
-    means = Means(device["accelerator"], device["compiles"], workers)
+    means, about = what_there_is([cfg], measure, threads=threads, workers=workers)
     ladder = choose(cfg, means)
+    asked = {
+        rung: request(cfg, inputs, rung.mode, rung.batch_size, threads=threads)
+        for rung in ladder
+        if rung.mode is not None
+    }
     precisions = sorted({rung.mode.precision for rung in ladder if rung.mode is not None})
-    results: dict[Rung, list[dict[str, Any]]] = {rung: [] for rung in ladder}
-    failed = {rung for rung in ladder if rung.mode is None}
+    roofline = _roofline_request(cfg, precisions, threads)
     rates = []
-    for repeat in range(cfg["repeats"]):
-        rates.append(answered(measure(_roofline_request(cfg, precisions, threads)), "roofline"))
-        for rung in ladder:
-            if rung in failed:
-                continue
-            assert rung.mode is not None
-            result = measure(request(cfg, inputs, rung.mode, rung.batch_size, threads=threads))
-            words = (repeat + 1, rung.group, rung.name, rung.batch_size)
-            if result is None:
-                failed.add(rung)
-                logger.warning("repeat %d, %s: %s, batch %d: could not run, see above", *words)
-                continue
-            results[rung].append(result)
-            seconds = np.median(result["step_s"])
-            logger.info("repeat %d, %s: %s, batch %d: %.3g s a step", *words, seconds)
+
+    def at_best() -> None:
+        rates.append(_answered(measure(roofline), "roofline"))
+
+    found = interleaved(measure, asked, cfg["repeats"], before=at_best)
     best = merge(rates)
-    return Climbed(_table(results, best), best, device["about"])
+    table = _table({rung: found.get(rung, []) for rung in ladder}, best)
+    return Climbed(table, best, about)
 
 
-def answered(result: dict[str, Any] | None, what: str) -> dict[str, Any]:
-    """Return the result of a request that nothing goes on without."""
+def what_there_is(
+    cfgs: Iterable[Mapping[str, Any]], measure: Measure, *, threads: int, workers: int
+) -> tuple[Means, dict[str, str]]:
+    """Return what the machine has, and words by name on what models run on.
+
+    Parameters
+    ----------
+    cfgs
+        Slices of pretraining: where one of them asks for it, the compiler is tried.
+    measure, threads, workers
+        As for `climb`.
+
+    Raises
+    ------
+    RuntimeError
+        When not even the device could be used.
+    """
+    compiled = any(map(asks_for_compilation, cfgs))
+    asked = {"kind": "device", "threads": threads, "compile": compiled}
+    device = _answered(measure(asked), "device")
+    return Means(device["accelerator"], device["compiles"], workers), device["about"]
+
+
+def _answered(result: dict[str, Any] | None, what: str) -> dict[str, Any]:
     if result is None:
         raise RuntimeError(f"the {what} could not be measured, see above")
     return result
 
 
-def device_request(cfg: Mapping[str, Any], threads: int) -> dict[str, Any]:
-    """Return the request of `aam.bench.case.run` that says what models run on."""
-    return {"kind": "device", "threads": threads, "compile": asks_for_compilation(cfg)}
+def interleaved(
+    measure: Measure,
+    asked: Mapping[K, Mapping[str, Any]],
+    repeats: int,
+    before: Callable[[], None] = lambda: None,
+) -> dict[K, list[dict[str, Any]]]:
+    """Return the results of every request for steps, which are done in turns.
+
+    One that could not run, for want of memory for instance, is not tried again.
+
+    Parameters
+    ----------
+    measure
+        As for `climb`.
+    asked
+        Requests by what they are called.
+    repeats
+        Rounds.
+    before
+        Done before each round.
+    """
+    results: dict[K, list[dict[str, Any]]] = {name: [] for name in asked}
+    failed: set[K] = set()
+    for repeat in range(repeats):
+        before()
+        for name, found in results.items():
+            if name in failed:
+                continue
+            result = measure(asked[name])
+            if result is None:
+                failed.add(name)
+                logger.warning("repeat %d, %s: could not run, see above", repeat + 1, name)
+                continue
+            found.append(result)
+            seconds = np.median(result["step_s"])
+            logger.info("repeat %d, %s: %.3g s a step", repeat + 1, name, seconds)
+    return results
 
 
 def request(

@@ -1,20 +1,25 @@
 """Encoders side by side: what a step of each costs, and what each has learned by when."""
 
-import logging
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from aam.bench.ladder import Measure, answered, device_request, medians, request
+from aam.bench.ladder import Measure, interleaved, medians, request, what_there_is
 from aam.bench.page import facts, markdown_table
-from aam.bench.rungs import Means, Mode, asks_for_compilation, configured
-from aam.evaluate.labels import plain, quantity, score, task_score
+from aam.bench.rungs import configured, optimized
+from aam.evaluate.labels import (
+    plain,
+    quantity,
+    score,
+    score_column,
+    score_columns,
+    scored_task,
+)
 from aam.evaluate.metrics import HEADLINE
 from aam.evaluate.report import accuracy_table
 
-logger = logging.getLogger(__name__)
 COSTS = ["parameters", "step_ms_median", "step_ms_iqr", "samples_per_s", "peak_memory_mb"]
 COLUMNS = [
     "model",
@@ -43,11 +48,13 @@ HEAD = (
     "r at the end",
 )
 NOTES = """\
-- A step is timed in a process of its own, the models in turn; the peak memory is that process's.
-- Time of training: steps times the median step, without validations and without loading.
-- r: Pearson correlation of the held-out distances, {metric}. By equal steps and by equal time it is
-  read from the curve of each training, straight between two validations: there all but the shortest
-  training are still on the way, with a learning rate that has not come down."""
+- A step is timed in a process of its own, the models in turns, waiting for batches included; the
+  peak memory is that of the process, or of the accelerator.
+- Time of training: steps times the median step, without validations.
+- r: Pearson correlation of the held-out distances, {metric}, at the last validation of one training
+  each, all with the same seed and the same held-out samples. By equal steps and by equal time it is
+  read from the curves, straight between two validations: a training that is longer than the
+  shortest is then on its way, its learning rate not yet down. A step has `batch` samples."""
 
 
 def step_costs(
@@ -76,34 +83,22 @@ def step_costs(
     costs, about
         By model `COSTS`, of those that could run; and words on what they were measured on.
     """
-    compiled = [model for model in cfg["models"].values() if asks_for_compilation(model)]
-    first = next(iter(compiled or cfg["models"].values()))
-    device = answered(measure(device_request(first, threads)), "device")
-    means = Means(device["accelerator"], device["compiles"], workers)
-    start = Mode(copies=False, workers=workers if means.accelerator else 0)
-    requests = {
+    models = cfg["models"]
+    means, about = what_there_is(models.values(), measure, threads=threads, workers=workers)
+    asked = {
         name: request(
             {**model, "steps": cfg["steps"], "seconds": cfg["seconds"]},
             {**inputs, "distances": _learned(model, cfg["metrics"], inputs["distances"])},
-            configured(model, start, means),
+            configured(model, optimized(means), means),
             model["pretraining"]["batch_size"],
             threads=threads,
         )
-        for name, model in cfg["models"].items()
+        for name, model in models.items()
     }
-    results: dict[str, list[dict[str, Any]]] = {name: [] for name in requests}
-    for repeat in range(cfg["repeats"]):
-        for name, asked in requests.items():
-            result = measure(asked)
-            if result is None:
-                logger.warning("repeat %d, %s: could not run, see above", repeat + 1, name)
-                continue
-            results[name].append(result)
-            seconds = np.median(result["step_s"])
-            logger.info("repeat %d, %s: %.3g s a step", repeat + 1, name, seconds)
+    results = interleaved(measure, asked, cfg["repeats"])
     measured = {name: medians(found) for name, found in results.items() if found}
     costs = {name: {key: found[key] for key in COSTS} for name, found in measured.items()}
-    return costs, device["about"]
+    return costs, about
 
 
 def _learned(model: Mapping[str, Any], metrics: Sequence[str], files: Sequence[Any]) -> list[Any]:
@@ -204,7 +199,7 @@ def with_scores(table: pd.DataFrame, reports: Sequence[Mapping[str, Any]]) -> pd
     for task, part in found.groupby("task", sort=False):
         headline = HEADLINE[part["kind"].iloc[0]]
         scores = part.set_index("name")[headline]
-        table = table.assign(**{f"{task}:{headline}": table["model"].map(scores)})
+        table = table.assign(**{score_column(str(task), headline): table["model"].map(scores)})
     return table
 
 
@@ -221,12 +216,12 @@ def models_page(table: pd.DataFrame, metric: str, about: Mapping[str, str]) -> s
         What it was measured on, words by name.
     """
     steps, seconds = table["equal_steps"].iloc[0], table["equal_s"].iloc[0]
-    scored = [name for name in table.columns if name not in COLUMNS]
+    scored = score_columns(table.columns)
     head = (
         *HEAD,
         f"r after {steps:.0f} steps",
         f"r after {quantity(seconds)} s",
-        *map(task_score, scored),
+        *(": ".join(scored_task(name)) for name in scored),
     )
     rows = [_cells(row, scored) for row in table.to_dict("records")]
     notes = NOTES.format(metric=plain(metric))
@@ -235,16 +230,20 @@ def models_page(table: pd.DataFrame, metric: str, about: Mapping[str, str]) -> s
 
 
 def _cells(row: Mapping[Hashable, Any], scored: Sequence[str]) -> list[str]:
-    spread = quantity(row["step_ms_iqr"])
+    costs = ["", "", "not run", "", f"{row['steps']:.0f}"]
+    if not pd.isna(row["step_ms_median"]):
+        costs = [
+            f"{row['parameters']:,.0f}",
+            str(row["batch_size"]),
+            f"{quantity(row['step_ms_median'])} ({quantity(row['step_ms_iqr'])})",
+            quantity(row["peak_memory_mb"]),
+            f"{row['steps']:.0f}, {quantity(row['train_s'])} s",
+        ]
     return [
         str(row["model"]),
         f"{row['encoder']}, {row['patch_bp']} bp per token",
         str(row["level"]),
-        f"{row['parameters']:,.0f}",
-        str(row["batch_size"]),
-        f"{quantity(row['step_ms_median'])} ({spread})",
-        quantity(row["peak_memory_mb"]),
-        f"{row['steps']:.0f}, {quantity(row['train_s'])} s",
+        *costs,
         *(score(row[name]) for name in ("pearson", "pearson_equal_steps", "pearson_equal_s")),
         *(score(row[name]) for name in scored),
     ]

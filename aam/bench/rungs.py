@@ -68,6 +68,9 @@ class Rung:
     batch_size: int
     mode: Mode | None
 
+    def __str__(self) -> str:
+        return f"{self.group}: {self.name}, batch {self.batch_size}"
+
 
 Change = tuple[str, dict[str, Any] | None]
 """Words, and what a mode gets; None: it cannot be had here."""
@@ -144,8 +147,7 @@ def options(cfg: Mapping[str, Any], means: Means) -> list[Rung]:
         "checkpointing": (False, True),
     }
     size = max(cfg["batch_sizes"])
-    start = Mode(copies=False, workers=means.workers if means.accelerator else 0)
-    base = configured(cfg, start, means)
+    base = configured(cfg, optimized(means), means)
     seen = {rung.mode for rung in ladder if rung.batch_size == size}
     naive = ladder[0].mode
     more = [] if naive in seen else [Rung(OPTION, NAIVE, size, naive)]
@@ -159,6 +161,11 @@ def options(cfg: Mapping[str, Any], means: Means) -> list[Rung]:
                     more.append(Rung(OPTION, f"{words}, {patch_bp} bp per token", size, mode))
                 seen.add(mode)
     return more
+
+
+def optimized(means: Means) -> Mode:
+    """Return the mode whose batches are those of a training."""
+    return Mode(copies=False, workers=means.workers if means.accelerator else 0)
 
 
 def configured(cfg: Mapping[str, Any], mode: Mode, means: Means) -> Mode:

@@ -9,8 +9,8 @@ from typing import Any
 import pandas as pd
 
 from aam.bench import checkpointing, inference
-from aam.bench.ladder import Measure, answered, device_request, medians, request
-from aam.bench.rungs import Means, Mode, configured
+from aam.bench.ladder import Measure, interleaved, medians, request, what_there_is
+from aam.bench.rungs import Means, configured, optimized
 from aam.data.tokens import TokenStore
 
 logger = logging.getLogger(__name__)
@@ -53,6 +53,9 @@ class Point:
     x: int
     asked: Mapping[str, Any]
 
+    def __str__(self) -> str:
+        return f"{self.experiment} {self.x}"
+
 
 def scale(
     measure: Measure,
@@ -88,18 +91,9 @@ def scale(
         `samples_per_s` and `peak_memory_mb` stand where they were measured: of the process, or
         the accelerator's; in a validation the anonymous memory of the process.
     """
-    device = answered(measure(device_request(cfg, threads)), "device")
-    means = Means(device["accelerator"], device["compiles"], workers)
+    means, about = what_there_is([cfg], measure, threads=threads, workers=workers)
     points = step_points(cfg, inputs, means, threads)
-    results: dict[Point, list[dict[str, Any]]] = {point: [] for point in points}
-    for repeat in range(cfg["repeats"]):
-        for point, found in results.items():
-            result = measure(point.asked)
-            if result is None:
-                words = (repeat + 1, point.experiment, point.x)
-                logger.warning("repeat %d, %s %d: could not run, see above", *words)
-            else:
-                found.append(result)
+    results = interleaved(measure, {point: point.asked for point in points}, cfg["repeats"])
     rows = [_step_row(point, found) for point, found in results.items()]
     usual = [f[0] for point, f in results.items() if f and point.experiment != DEPTH]
     if usual:
@@ -113,15 +107,14 @@ def scale(
         seed=cfg["pretraining"]["seed"],
     )
     rows += _embedding_rows(cfg, setup) + _validation_rows(cfg, setup)
-    return pd.DataFrame(rows, columns=COLUMNS), device["about"]
+    return pd.DataFrame(rows, columns=COLUMNS), about
 
 
 def step_points(
     cfg: Mapping[str, Any], inputs: Mapping[str, Any], means: Means, threads: int
 ) -> list[Point]:
     """Return the training steps to time; those with more ASVs than the table has are left out."""
-    workers = means.workers if means.accelerator else 0
-    mode = configured(cfg, Mode(copies=False, workers=workers), means)
+    mode = configured(cfg, optimized(means), means)
     usual, scaling = cfg["pretraining"]["batch_size"], cfg["scaling"]
 
     def asked(size: int, layers: int | None = None, **pool: int) -> dict[str, Any]:

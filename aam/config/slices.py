@@ -218,20 +218,33 @@ def scaling(config: Config, dataset: str, model: str) -> Slice:
 def models(config: Config, dataset: str) -> Slice:
     """Return the settings of all models that are compared, and how their steps are timed.
 
-    `metrics` are those that any of them learns, in the order of their files, and `metric` is the
-    first that all of them learn, or None.
+    `metrics` are those that any of them learns, in the order of their files; `metric` is the first
+    distance that all of them learn, or None; `differing` are the keys of `pretraining` that choose
+    the held-out samples and are not alike.
     """
     section = config.benchmark
-    learned = {model: distances(config, dataset, model) for model in config.models}
+    each = {model: pretrain(config, dataset, model) for model in config.models}
+    training = [model["pretraining"] for model in each.values()]
     metrics = resolved(config, "unifrac", dataset=dataset).metrics
-    metrics = [name for name in metrics if any(name in own for own in learned.values())]
-    common = [name for name in metrics if all(name in own for own in learned.values())]
+    metrics = [name for name in metrics if any(name in own["distances"] for own in training)]
+    common = [name for name in metrics if all(name in own["distances"] for own in training)]
     return {
-        "models": {model: pretrain(config, dataset, model) for model in config.models},
+        "models": each,
         "metrics": metrics,
-        "metric": next(iter(common), None),
+        "metric": next((name for name in common if name != "faith_pd"), None),
+        "differing": [
+            key
+            for key in ("held_out", "seed")
+            if any(own[key] != training[0][key] for own in training)
+        ],
         **{key: getattr(section, key) for key in ("steps", "seconds", "repeats")},
     }
+
+
+def comparable(config: Config, dataset: str) -> bool:
+    """Return whether there are several models that can be compared on a dataset."""
+    found = models(config, dataset)
+    return len(found["models"]) > 1 and found["metric"] is not None and not found["differing"]
 
 
 def growth(config: Config) -> Slice:

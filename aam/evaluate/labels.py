@@ -1,5 +1,7 @@
 """What people read instead of the names in files."""
 
+from collections.abc import Iterable
+
 SCORES = {
     "mae_fold_mean": "MAE, mean of the folds",
     "mae_fold_sd": "its sd over folds",
@@ -51,10 +53,20 @@ def row_label(name: str, role: str) -> str:
     return BASELINES.get(name, name) if role == "baseline" else name
 
 
-def task_score(column: str) -> str:
-    """Return the label of a column `<task>:<score>`."""
+def score_column(task: str, name: str) -> str:
+    """Return the name of the column with a score of a task, beside those of other tasks."""
+    return f"{task}:{name}"
+
+
+def score_columns(columns: Iterable[str]) -> list[str]:
+    """Return the columns whose names are from `score_column`."""
+    return [column for column in columns if ":" in column]
+
+
+def scored_task(column: str) -> tuple[str, str]:
+    """Return the labels of task and score of such a column."""
     task, _, name = column.rpartition(":")
-    return f"{plain(task)}: {SCORES[name]}"
+    return plain(task), SCORES[name]
 
 
 def interval(value: float | None, low: float | None, high: float | None) -> str:

@@ -32,15 +32,9 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunCo
     Raises
     ------
     InputError
-        If there is no metric that all models learn.
+        If there is no distance that all models learn, or they hold out different samples.
     """
-    if cfg["metric"] is None:
-        raise problem(
-            "models",
-            "models that learn different distances",
-            "one metric at least that all of them learn",
-            "give their `pretraining.distances` one in common",
-        )
+    _require_alike(cfg)
     data = {name: inputs[name] for name in ("tokens", "samples", "distances")}
     reports = [read_json(path) for path in inputs["metrics"]]
     histories = map(pd.read_parquet, inputs["histories"])
@@ -57,3 +51,21 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunCo
         **{f"task {r['task']}": f"encoder {r['encoder']}, {r['start']}" for r in reports},
     }
     write_text(outputs["text"], models_page(table, cfg["metric"], about))
+
+
+def _require_alike(cfg: Mapping[str, Any]) -> None:
+    if cfg["metric"] is None:
+        raise problem(
+            "models",
+            "models that learn different distances",
+            "one at least that all of them learn",
+            "give their `pretraining.distances` one in common",
+        )
+    if cfg["differing"]:
+        keys = " and ".join(f"pretraining.{key}" for key in cfg["differing"])
+        raise problem(
+            "models",
+            f"models that hold out different samples, by {keys}",
+            "the same for all of them",
+            "set it once, in the section `pretraining`",
+        )

@@ -326,8 +326,9 @@ def figures_of(dataset):
 
 
 def bench_of(dataset):
-    """Return the tables and pictures of speed, scaling, and models, where there are several."""
-    names = ["speed", "scaling", *(["models"] if len(CONFIG.models) > 1 else [])]
+    """Return the tables and pictures of speed, scaling, and models, where some can be compared."""
+    compared = ["models"] if slices.comparable(CONFIG, dataset) else []
+    names = ["speed", "scaling", *compared]
     paths = ("benchmark/{}.md", "figures/{}.png")
     return [
         result(path.format(name), dataset=dataset) for name in names for path in paths

@@ -10,6 +10,7 @@ from matplotlib.image import imread
 from aam.bench import models
 from aam.config import slices
 from aam.config.tree import load
+from aam.evaluate.figures.models import draw_models
 from aam.evaluate.metrics import MAIN
 from aam.stages import benchmark_models, plot_models
 from aam.stages.entry import RunContext
@@ -21,7 +22,7 @@ MODELS = {
     "NA": {**MODEL, "encoder": "bilstm", "pretraining": {"distances": {"unweighted": 1}}},
     "basic": {**MODEL, "optimization": {"level": "basic"}},
 }
-STEP_S = {"slow": 0.4, "NA": 0.1, "basic": 0.2}
+STEP_S = {"slow": 0.4, "NA": 0.1, "basic": 0.16}
 STEPS = {"slow": (10, 20), "NA": (10, 20, 40), "basic": (20, 40, 60)}
 PEARSON = {"slow": (0.5, 0.7), "NA": (0.2, 0.4, 0.6), "basic": (0.1, 0.5, 0.9)}
 
@@ -69,10 +70,12 @@ def history(name: str) -> pd.DataFrame:
     )
 
 
+DATA = {"tokens": "t", "samples": "s", "distances": ["u0", "u1", "f0", "f1"]}
+
+
 @pytest.fixture
-def made(cfg, measure) -> pd.DataFrame:
-    inputs = {"tokens": "t", "samples": "s", "distances": ["u0", "f0"]}
-    costs, about = models.step_costs(measure, cfg, inputs, threads=1, workers=0)
+def made(cfg, measure) -> tuple[pd.DataFrame, pd.DataFrame]:
+    costs, about = models.step_costs(measure, cfg, DATA, threads=1, workers=0)
     assert about == {"device": "none"}
     return models.side_by_side(cfg, costs, {name: history(name) for name in MODELS})
 
@@ -80,8 +83,31 @@ def made(cfg, measure) -> pd.DataFrame:
 def test_what_is_compared_is_what_all_models_learn(cfg, new_config):
     assert cfg["metrics"] == ["unweighted", "faith_pd"]
     assert cfg["metric"] == "unweighted"
-    apart = {"b": {**MODEL, "pretraining": {"distances": {"faith_pd": 1}}}, "NA": MODELS["NA"]}
-    assert slices.models(load(new_config(models=apart)), "d")["metric"] is None
+    assert not cfg["differing"]
+
+
+@pytest.mark.parametrize(
+    ("training", "metric", "differing"),
+    [
+        ({"distances": {"faith_pd": 1}}, None, []),
+        ({"held_out": 0.3}, "unweighted", ["held_out"]),
+        ({"seed": 5}, "unweighted", ["seed"]),
+        ({"epochs": 5}, "unweighted", []),
+    ],
+)
+def test_models_must_learn_one_distance_and_hold_out_the_same(
+    new_config, training, metric, differing
+):
+    both = {"b": {**MODEL, "pretraining": training}, "NA": MODELS["NA"]}
+    metrics = {"metrics": ["faith_pd", "unweighted"]}
+    config = load(new_config(models=both, unifrac=metrics))
+    found = slices.models(config, "d")
+    assert (found["metric"], found["differing"]) == (metric, differing)
+    assert slices.comparable(config, "d") == (metric is not None and not differing)
+
+
+def test_one_model_is_not_compared(new_config):
+    assert not slices.comparable(load(new_config()), "d")
 
 
 def test_models_are_timed_in_turns_as_they_are_configured(cfg, measure, made):
@@ -89,8 +115,8 @@ def test_models_are_timed_in_turns_as_they_are_configured(cfg, measure, made):
     assert first["kind"] == "device"
     assert [request["model"] for request in steps] == [*MODELS, *MODELS]
     by_name = {request["model"]: request for request in steps}
-    assert by_name["NA"]["inputs"]["distances"] == ["u0"]
-    assert by_name["basic"]["inputs"]["distances"] == ["u0", "f0"]
+    assert by_name["NA"]["inputs"]["distances"] == ["u0", "u1"]
+    assert by_name["basic"]["inputs"]["distances"] == DATA["distances"]
     attention = {name: by_name[name]["cfg"]["optimization"]["attention"] for name in by_name}
     assert attention == {"slow": "auto", "NA": "auto", "basic": "math"}
     assert {request["cfg"]["pretraining"]["batch_size"] for request in steps} == {4}
@@ -104,10 +130,10 @@ def test_models_are_compared_by_the_shortest_training(made):
     assert set(table["equal_steps"]) == {20}
     assert table["pearson_equal_steps"].to_dict() == {"slow": 0.7, "NA": 0.4, "basic": 0.1}
     assert table["equal_s"].tolist() == pytest.approx([4.0] * 3)
-    assert table["train_s"].to_dict() == pytest.approx({"slow": 8.0, "NA": 4.0, "basic": 12.0})
-    # After 4 s `slow` is at its first validation, `basic` at its first.
+    assert table["train_s"].to_dict() == pytest.approx({"slow": 8.0, "NA": 4.0, "basic": 9.6})
+    # After 4 s `slow` is at its first validation, `basic` a quarter of the way to its second.
     assert table["pearson_equal_s"].to_dict() == pytest.approx(
-        {"slow": 0.5, "NA": 0.6, "basic": 0.1}
+        {"slow": 0.5, "NA": 0.6, "basic": 0.2}
     )
 
 
@@ -119,17 +145,27 @@ def test_nothing_is_said_before_the_first_validation(cfg):
     assert found["pearson_equal_s"].isna().all(), "nothing was timed"
 
 
-def test_a_model_that_cannot_run_has_no_costs(cfg, measure):
+def test_a_model_that_cannot_run_has_no_costs(cfg, measure, figures, tmp_path):
     def failing(request):
         answer = measure(request)
         return None if request.get("model") == "slow" else answer
 
-    inputs = {"tokens": "t", "samples": "s", "distances": ["u0", "f0"]}
-    costs, _ = models.step_costs(failing, cfg, inputs, threads=1, workers=0)
-    table, _ = models.side_by_side(cfg, costs, {name: history(name) for name in MODELS})
+    costs, _ = models.step_costs(failing, cfg, DATA, threads=1, workers=0)
+    assert [request.get("model") for request in measure.asked].count("slow") == 1
+    table, curves = models.side_by_side(cfg, costs, {name: history(name) for name in MODELS})
     assert table["step_ms_median"].isna().tolist() == [True, False, False]
     assert table["equal_s"].tolist() == pytest.approx([4.0] * 3)
     assert table.loc[0, "pearson"] == 0.7
+    page = models.models_page(table, "unweighted", {})
+    assert (
+        "| slow | transformer, 1 bp per token | advanced |  |  | not run |  | 20 | 0.700 |" in page
+    )
+    draw_models(table, curves, tmp_path / "models.png")
+    steps, seconds, step_ms, *_ = figures[0].axes
+    drawn = [[len(line.get_xdata()) for line in axes.lines[:3]] for axes in (steps, seconds)]
+    assert drawn[0] == [2, 3, 3]
+    assert np.isfinite(seconds.lines[0].get_xdata()).tolist() == [False, False]
+    assert "not run" in [text.get_text() for text in step_ms.texts]
 
 
 @pytest.fixture
@@ -172,10 +208,17 @@ def test_the_stage_writes_scores_beside_costs_and_the_picture_shows_them(
     assert np.ptp(imread(picture["models"])) > 0.5
 
 
-def test_models_without_a_common_distance_cannot_be_compared(cfg, inputs, tmp_path):
-    with pytest.raises(InputError, match=r"models: .*different distances.*Hint"):
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"metric": None}, "different distances"),
+        ({"differing": ["seed"]}, r"different samples, by pretraining\.seed"),
+    ],
+)
+def test_models_that_cannot_be_compared_are_not(cfg, inputs, tmp_path, change, words):
+    with pytest.raises(InputError, match=rf"models: .*{words}.*Hint"):
         benchmark_models.run(
-            {**cfg, "metric": None},
+            {**cfg, **change},
             inputs=inputs,
             outputs=outputs(tmp_path),
             runtime=RunContext(threads=1),

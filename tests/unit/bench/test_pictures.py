@@ -13,20 +13,6 @@ LONG = "a_name_that_somebody_made_far_too_long_for_any_picture"
 
 
 @pytest.fixture
-def figures(monkeypatch) -> list[Figure]:
-    """Return the list that gets every figure saved in the test."""
-    saved: list[Figure] = []
-    save = Figure.savefig
-
-    def kept(figure: Figure, *arguments, **options) -> None:
-        saved.append(figure)
-        save(figure, *arguments, **options)
-
-    monkeypatch.setattr(Figure, "savefig", kept)
-    return saved
-
-
-@pytest.fixture
 def speed(ladder_cfg, stand_in) -> pd.DataFrame:
     table = climb(stand_in, ladder_cfg(), {}, threads=1, workers=0).table
     table.loc[table.index[-1], "name"] = LONG

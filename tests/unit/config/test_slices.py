@@ -1,11 +1,11 @@
 """Slices: which settings each stage depends on, key by key."""
 
 import json
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
 import yaml
+from checkouts import merged
 
 from aam.config import slices
 from aam.config.tree import Config, load
@@ -29,7 +29,7 @@ BASE: dict[str, Any] = {
 }
 DOWNSTREAM = {"finetune:a:age", "finetune:a:raw", "finetune:b:age", "finetune:b:raw"}
 SCORES = {"score:a:age", "score:b:age"}
-PRETRAINED = {"pretrain:a", "pretrain:b", "benchmark", "scaling"}
+PRETRAINED = {"pretrain:a", "pretrain:b", "benchmark", "scaling", "models"}
 
 
 def all_slices(config: Config) -> dict[str, Any]:
@@ -61,15 +61,8 @@ def all_slices(config: Config) -> dict[str, Any]:
         "plot_rarefaction": slices.plot_rarefaction(config, "demo"),
         "benchmark": slices.benchmark(config, "demo", "a"),
         "scaling": slices.scaling(config, "demo", "a"),
+        "models": slices.models(config, "demo"),
     }
-
-
-def merged(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
-    result = dict(base)
-    for key, value in change.items():
-        nested = isinstance(value, dict) and isinstance(result.get(key), dict)
-        result[key] = merged(result[key], value) if nested else value
-    return result
 
 
 @pytest.mark.parametrize(
@@ -88,8 +81,8 @@ def merged(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]
         ({"unifrac": {"partitions": 3}}, set()),
         ({"unifrac": {"metrics": ["unweighted"]}}, PRETRAINED),
         ({"augmentation": {"cutmix": 1.0}}, {"augment"}),
-        ({"models": {"b": {"asv_layers": 1}}}, {"pretrain:b", "finetune:b:raw"}),
-        ({"models": {"b": {"pretraining": {"epochs": 3}}}}, {"pretrain:b"}),
+        ({"models": {"b": {"asv_layers": 1}}}, {"pretrain:b", "finetune:b:raw", "models"}),
+        ({"models": {"b": {"pretraining": {"epochs": 3}}}}, {"pretrain:b", "models"}),
         ({"pretraining": {"epochs": 3}}, PRETRAINED),
         ({"finetuning": {"epochs": 3}}, DOWNSTREAM),
         ({"finetuning": {"trained_layers": 1, "loss": "mse", "models": 2}}, DOWNSTREAM),
@@ -151,9 +144,10 @@ def merged(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]
         ({"optimization": {"level": "basic"}}, PRETRAINED | DOWNSTREAM),
         (
             {"models": {"b": {"optimization": {"level": "basic"}}}},
-            {"pretrain:b", "finetune:b:age", "finetune:b:raw"},
+            {"pretrain:b", "finetune:b:age", "finetune:b:raw", "models"},
         ),
-        ({"benchmark": {"steps": 9}}, {"benchmark", "scaling"}),
+        ({"benchmark": {"steps": 9}}, {"benchmark", "scaling", "models"}),
+        ({"benchmark": {"batch_sizes": [4]}}, {"benchmark"}),
         ({"benchmark": {"scaling": {"layers": [1]}}}, {"scaling"}),
         ({"runtime": {"workers": 0, "log_every_s": 1, "checkpoint_every_s": 5}}, set()),
         ({"data_dir": "elsewhere", "results_dir": "/tmp/r"}, set()),

@@ -4,8 +4,6 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 import torch
-from hypothesis import settings
-from hypothesis import strategies as st
 
 from aam.data.vocabulary import PAD
 from aam.model.batch import SampleBlock
@@ -14,12 +12,9 @@ from aam.train import collate
 from aam.train.collate import assemble
 from aam.train.masking import Masker
 
-properties = settings(deadline=None, max_examples=15)
-ROWS = st.lists(st.integers(0, 19), min_size=1, max_size=20, unique=True)
 
-
-def embed(encoder, store, tokens, rows, per_block=16) -> np.ndarray:
-    with torch.no_grad(), patch.object(collate, "SAMPLES_PER_BLOCK", per_block):
+def embed(encoder, store, tokens, rows) -> np.ndarray:
+    with torch.no_grad():
         return encoder(assemble(store, tokens, np.array(rows))).sample_BD.numpy()
 
 
