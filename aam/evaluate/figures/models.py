@@ -15,7 +15,7 @@ from aam.evaluate.metrics import HEADLINE
 COSTS = (
     ("step_ms_median", "one step (ms ± half the IQR)", 1.0),
     ("peak_memory_mb", "peak memory (GiB)", 2**-10),
-    ("parameters", "parameters", 1.0),
+    ("parameters", "parameters (millions)", 1e-6),
 )
 """Columns, their labels, and the factor from a column's unit to the label's."""
 
