@@ -220,6 +220,8 @@ def test_bdh_has_the_weights_of_one_layer_however_often_it_is_gone_through(new_e
 
 def test_a_section_without_keys_of_bdh_means_their_defaults():
     settings = Model().plain()
-    shape = architecture({k: v for k, v in settings.items() if k != "pretraining"}, 100)
+    shape = architecture(
+        {key: settings[key] for key in settings.keys() - {"pretraining", "optimization"}}, 100
+    )
     for name in ("bdh_neurons", "bdh_attention"):
         assert getattr(shape, name) == Architecture.__dataclass_fields__[name].default
