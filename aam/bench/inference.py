@@ -355,7 +355,7 @@ def main(arguments: Sequence[str]) -> None:
     setup = Setup(
         tokens=folder / "tokens" / "asvs.arrow",
         samples=folder / "views" / "samples.arrow",
-        model=Model().model_dump(exclude={"pretraining"}),
+        model=Model().architecture,
         precision="bf16",
         threads=len(os.sched_getaffinity(0)),
     )

@@ -86,16 +86,10 @@ def pretrain(config: Config, dataset: str, model: str) -> Slice:
     training = resolved(config, "pretraining", dataset=dataset, model=model).plain()
     training["distances"] = distances(config, dataset, model)
     return {
-        "model": _architecture(config, model),
+        "model": config.models[model].architecture,
         "pretraining": training,
         "optimization": resolved(config, "optimization", model=model).plain(),
     }
-
-
-def _architecture(config: Config, model: str) -> Slice:
-    overrides = ("pretraining", "optimization")
-    plain = config.models[model].plain()
-    return {key: value for key, value in plain.items() if key not in overrides}
 
 
 def folds(config: Config, task: str) -> Slice:
@@ -146,7 +140,7 @@ def finetune(config: Config, dataset: str, model: str, task: str) -> Slice:
     """
     section = config.tasks[task]
     training = resolved(config, "finetuning", task=task)
-    scratch = {"model": _architecture(config, model)} if training.start == "scratch" else {}
+    scratch = {"model": config.models[model].architecture} if training.start == "scratch" else {}
     return {
         "names": {"dataset": dataset, "model": model, "task": task},
         "kind": section.kind,

@@ -1,6 +1,6 @@
 """The architecture of an encoder."""
 
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -33,6 +33,12 @@ class Model(Section):
     """Keys of `pretraining` for this model alone."""
     optimization: Override = {}
     """Keys of `optimization` for this model alone."""
+
+    @property
+    def architecture(self) -> dict[str, Any]:
+        """What an encoder is built from, as a plain dictionary: all but the other sections' keys."""
+        overrides = ("pretraining", "optimization")
+        return {key: value for key, value in self.plain().items() if key not in overrides}
 
     @model_validator(mode="after")
     def _even_heads(self) -> Self:

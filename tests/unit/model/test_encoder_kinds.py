@@ -219,9 +219,6 @@ def test_bdh_has_the_weights_of_one_layer_however_often_it_is_gone_through(new_e
 
 
 def test_a_section_without_keys_of_bdh_means_their_defaults():
-    settings = Model().plain()
-    shape = architecture(
-        {key: settings[key] for key in settings.keys() - {"pretraining", "optimization"}}, 100
-    )
+    shape = architecture(Model().architecture, 100)
     for name in ("bdh_neurons", "bdh_attention"):
         assert getattr(shape, name) == Architecture.__dataclass_fields__[name].default
