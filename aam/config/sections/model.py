@@ -36,7 +36,7 @@ class Model(Section):
 
     @property
     def architecture(self) -> dict[str, Any]:
-        """What an encoder is built from, as a plain dictionary: all but the other sections' keys."""
+        """What an encoder is built from, as plain types: all but keys of other sections."""
         overrides = ("pretraining", "optimization")
         return {key: value for key, value in self.plain().items() if key not in overrides}
 
