@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.spatial.distance import cdist
@@ -126,3 +127,17 @@ def new_encoder(one_thread: None) -> Callable[..., object]:
         return build_encoder(shape, seed=seed, backend="auto")
 
     return build
+
+
+@pytest.fixture
+def figures(monkeypatch) -> list[Figure]:
+    """Return the list that gets every figure saved in the test."""
+    saved: list[Figure] = []
+    save = Figure.savefig
+
+    def kept(figure: Figure, *arguments, **options) -> None:
+        saved.append(figure)
+        save(figure, *arguments, **options)
+
+    monkeypatch.setattr(Figure, "savefig", kept)
+    return saved

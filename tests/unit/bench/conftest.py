@@ -1,6 +1,5 @@
 import numpy as np
 import pytest
-from matplotlib.figure import Figure
 
 from aam.bench.apart import Apart
 from aam.config import slices
@@ -100,17 +99,3 @@ def instead_of_processes(monkeypatch):
         monkeypatch.setattr(Apart, "__exit__", lambda self, *error: None)
 
     return replace
-
-
-@pytest.fixture
-def figures(monkeypatch) -> list[Figure]:
-    """Return the list that gets every figure saved in the test."""
-    saved: list[Figure] = []
-    save = Figure.savefig
-
-    def kept(figure: Figure, *arguments, **options) -> None:
-        saved.append(figure)
-        save(figure, *arguments, **options)
-
-    monkeypatch.setattr(Figure, "savefig", kept)
-    return saved

@@ -211,20 +211,6 @@ def test_picture_is_whole_and_bounded_and_the_same_for_everyone(name, tmp_path, 
     assert drawn.y1 <= size[1]
 
 
-@pytest.fixture
-def figures(monkeypatch) -> list[Figure]:
-    """Return the list that gets every figure saved in the test."""
-    saved: list[Figure] = []
-    save = Figure.savefig
-
-    def kept(figure: Figure, *arguments, **options) -> None:
-        saved.append(figure)
-        save(figure, *arguments, **options)
-
-    monkeypatch.setattr(Figure, "savefig", kept)
-    return saved
-
-
 def panels(figure: Figure) -> dict[str, Axes]:
     return {axes.get_title(loc="left"): axes for axes in figure.axes if axes.get_visible()}
 
