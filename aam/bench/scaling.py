@@ -1,6 +1,5 @@
 """Time and memory against batch size, depth, distinct ASVs and the size of a study."""
 
-import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,6 @@ from aam.bench.ladder import Measure, interleaved, medians, request, what_there_
 from aam.bench.rungs import Means, configured, optimized
 from aam.data.tokens import TokenStore
 
-logger = logging.getLogger(__name__)
 COLUMNS = [
     "experiment",
     "mode",

@@ -125,15 +125,15 @@ def distance_files(wildcards):
 
 def distances_of(dataset, model):
     """Return what a model learns to predict: metric by metric, within a metric view by view."""
-    return views_of(dataset, slices.distances(CONFIG, dataset, model))
+    return distance_views(dataset, slices.distances(CONFIG, dataset, model))
 
 
 def distances_of_all(dataset):
     """Return what the models of a dataset learn to predict, in the same order."""
-    return views_of(dataset, slices.models(CONFIG, dataset)["metrics"])
+    return distance_views(dataset, slices.models(CONFIG, dataset)["metrics"])
 
 
-def views_of(dataset, metrics):
+def distance_views(dataset, metrics):
     """Return the distances of all views, metric by metric."""
     return [
         result(
@@ -245,7 +245,7 @@ def data_of(dataset):
         result("rarefied/curve.tsv", dataset=dataset),
         result("inputs/metadata.parquet", dataset=dataset),
         result("views/samples.arrow", dataset=dataset),
-        *views_of(dataset, metrics),
+        *distance_views(dataset, metrics),
     ]
 
 
