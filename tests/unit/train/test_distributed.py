@@ -14,9 +14,10 @@ import torch
 
 from aam.data.vocabulary import MASK
 from aam.train.collate import assemble
-from aam.train.devices import World, _strategy
+from aam.train.devices import _strategy
 from aam.train.distributed import share_of, without_splitting
 from aam.train.masking import Masker
+from aam.train.world import World
 from aam.util.errors import InputError
 
 pytestmark = pytest.mark.usefixtures("one_thread")
