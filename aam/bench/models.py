@@ -17,8 +17,7 @@ from aam.evaluate.labels import (
     score_columns,
     scored_task,
 )
-from aam.evaluate.metrics import HEADLINE
-from aam.evaluate.report import accuracy_table
+from aam.evaluate.scores import HEADLINE, accuracy_table
 
 COSTS = ["parameters", "step_ms_median", "step_ms_iqr", "samples_per_s", "peak_memory_mb"]
 COLUMNS = [

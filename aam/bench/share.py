@@ -2,7 +2,8 @@
 
 The command is run, and of its wall time the part is told in which no stage was at work: the start
 of Snakemake, its scheduling, and the starts of Python with their imports, as far as no other job
-worked beside them. A stage is at work while its `run` is; every stage notes that in its log.
+worked beside them. A stage is at work while its `run` is; every stage notes that in its log, and
+when its process started: what remains without the starts of stages is Snakemake alone.
 """
 
 import argparse
@@ -26,26 +27,35 @@ class Share:
         Of the whole command.
     worked_s
         In which at least one stage was at work.
+    starting_s
+        In which none was, but at least one was starting: Python and its imports.
     before_s, between_s, after_s
-        In which none was: before the first, between, and after the last.
+        In which no stage had a process: before the first, between, and after the last.
     jobs
         Stages that worked.
-    job_work_s
-        Sum over the stages, whatever worked beside them.
+    job_work_s, job_start_s
+        Sums over the stages of their work and of their starts, whatever went on beside them.
     """
 
     wall_s: float
     worked_s: float
+    starting_s: float
     before_s: float
     between_s: float
     after_s: float
     jobs: int
     job_work_s: float
+    job_start_s: float
 
     @property
     def own(self) -> float:
         """The part of the wall time in which no stage was at work."""
         return 1.0 - self.worked_s / self.wall_s
+
+    @property
+    def alone(self) -> float:
+        """The part of the wall time in which no stage had a process."""
+        return (self.before_s + self.between_s + self.after_s) / self.wall_s
 
 
 def share(works: Sequence[Work], begun_s: float, ended_s: float) -> Share:
@@ -58,17 +68,20 @@ def share(works: Sequence[Work], begun_s: float, ended_s: float) -> Share:
     begun_s, ended_s
         Start and end of the run.
     """
-    first = min(work.begun_s for work in works)
+    first = min(work.started_s for work in works)
     last = max(work.ended_s for work in works)
     worked = union_s((work.begun_s, work.ended_s) for work in works)
+    there = union_s((work.started_s, work.ended_s) for work in works)
     return Share(
         wall_s=ended_s - begun_s,
         worked_s=worked,
+        starting_s=there - worked,
         before_s=first - begun_s,
-        between_s=last - first - worked,
+        between_s=last - first - there,
         after_s=ended_s - last,
         jobs=len(works),
         job_work_s=sum(work.seconds for work in works),
+        job_start_s=sum(work.begun_s - work.started_s for work in works),
     )
 
 
@@ -89,19 +102,18 @@ def works_since(results: Path, begun_s: float) -> list[Work]:
 
 def in_words(found: Share) -> str:
     """Return the lines that the command prints."""
+    work = f"{found.jobs} stages, {found.job_work_s:.1f} s in all"
     lines = [
         ("wall time", found.wall_s, ""),
-        (
-            "a stage at work",
-            found.worked_s,
-            f"{found.jobs} stages, {found.job_work_s:.1f} s in all",
-        ),
-        ("none, before the first", found.before_s, "start of Snakemake, graph of jobs"),
-        ("none, between", found.between_s, "scheduling, starts of Python, imports"),
-        ("none, after the last", found.after_s, "records, end of Snakemake"),
+        ("a stage at work", found.worked_s, work),
+        ("none, but one starting", found.starting_s, f"{found.job_start_s:.1f} s in all: imports"),
+        ("no stage, at first", found.before_s, "start of Snakemake, graph of jobs"),
+        ("no stage, between", found.between_s, "scheduling, records"),
+        ("no stage, at last", found.after_s, "records, end of Snakemake"),
     ]
     told = [f"{name:<24}{seconds:9.1f} s   {words}".rstrip() for name, seconds, words in lines]
-    return "\n".join([*told, f"Snakemake's own share: {100 * found.own:.1f} % of the wall time"])
+    own = f"Snakemake's own share: {100 * found.own:.1f} % of the wall time"
+    return "\n".join([*told, f"{own}; without the starts of stages {100 * found.alone:.1f} %"])
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -8,10 +8,9 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from skbio import TreeNode
-
 from aam.data.tree import parse_newick, split_root
 from aam.util.errors import problem
+from aam.util.scikit_bio import TreeNode
 
 log = logging.getLogger(__name__)
 

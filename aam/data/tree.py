@@ -4,9 +4,8 @@ import io
 from collections.abc import Iterator
 from pathlib import Path
 
-from skbio import TreeNode
-
 from aam.util.atomic import write_text
+from aam.util.scikit_bio import TreeNode
 
 _QUOTED = frozenset(" \t(),:;[]'\"")
 

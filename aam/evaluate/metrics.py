@@ -9,43 +9,6 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 from sklearn import metrics
 
-REGRESSION = (
-    "mae_fold_mean",
-    "mae_fold_sd",
-    "mae_pooled",
-    "rmse_pooled",
-    "r2_pooled",
-    "pearson",
-    "spearman",
-)
-"""Names of the scores of a regression; errors are in the unit of the target."""
-
-CLASSIFICATION = (
-    "accuracy",
-    "accuracy_fold_mean",
-    "accuracy_fold_sd",
-    "balanced_accuracy",
-    "macro_f1",
-    "mcc",
-    "roc_auc",
-    "brier",
-    "ece",
-)
-"""Names of the scores of a classification."""
-
-ORDINAL = (*CLASSIFICATION, "mae_ranks", "quadratic_kappa")
-"""Names of the scores of classes that have an order; `mae_ranks` is in steps of that order."""
-
-MAIN = {"regression": REGRESSION, "classification": CLASSIFICATION, "ordinal": ORDINAL}
-"""Names of the scores by kind of task."""
-
-HEADLINE = {
-    "regression": "mae_fold_mean",
-    "classification": "balanced_accuracy",
-    "ordinal": "balanced_accuracy",
-}
-"""The one score that a kind of task is ranked by: errors ascending, the others descending."""
-
 BINS = 10
 """Bins of a reliability table, of as many samples each as ties allow."""
 

@@ -1,15 +1,15 @@
-"""The scores of one task, the tables of its predictions, and the table of all tasks."""
+"""The scores of one task."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from aam.data.targets import metadata_column
 from aam.evaluate import metrics
 from aam.evaluate.conformal import scaled_probabilities, temperature
 from aam.evaluate.predictions import PROBABILITY, class_names
+from aam.evaluate.scores import MAIN
 
 
 def task_metrics(
@@ -38,7 +38,7 @@ def task_metrics(
     Returns
     -------
     dict
-        `n`, the names of `metrics.MAIN[kind]`, and `folds` (n and score of each fold). A
+        `n`, the names of `scores.MAIN[kind]`, and `folds` (n and score of each fold). A
         regression has `mae_by` (column, value: `n`, `mae`); the other kinds `accuracy_by`,
         `per_class` and `confusion`. Plain types without NaN: None where a score is undefined.
 
@@ -47,7 +47,7 @@ def task_metrics(
     InputError
         If a column of `report_by` is not in the metadata.
     """
-    assert kind in metrics.MAIN
+    assert kind in MAIN
     assert predictions["sample-id"].is_unique
     observed, predicted, fold = (predictions[name] for name in ("observed", "predicted", "fold"))
     labels = _labels(predictions["sample-id"], metadata, report_by)
@@ -120,66 +120,6 @@ def target_report(
         scores[""]["temperature"] = temperature(parts[""]["observed"], shares_NC, names)
     report = scores.pop("")
     return {**report, **scores}
-
-
-def of_each_target(reports: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return one report per target: a task of several gets one named `task, column` for each."""
-    each: list[dict[str, Any]] = []
-    for report in reports:
-        for column, own in report.get("targets", {"": {}}).items():
-            name = f"{report['task']}, {column}" if column else report["task"]
-            each.append({**report, **own, "task": name})
-    return each
-
-
-def accuracy_table(reports: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    """Put every model and baseline of every task into one table.
-
-    Parameters
-    ----------
-    reports
-        Contents of `finetune/<model>/<task>/metrics.json`, with `model`, `task`, `kind`,
-        `baselines`, `bootstrap` and, where there is one, `stacked`; tasks of several targets count
-        as several.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Columns `task`, `kind`, `name`, `role` (model or baseline), `n`, the scores of all kinds,
-        NaN where a score is undefined or of another kind, and `headline_low`, `headline_high`,
-        the bootstrap interval of a model's headline score. Tasks in alphabetical order,
-        the best headline score first within a task, a baseline once per task.
-    """
-    rows: dict[tuple[str, str, str], dict[str, Any]] = {}
-    for report in of_each_target(reports):
-        task, kind = report["task"], report["kind"]
-        entries = [("model", report["model"], report)]
-        if "stacked" in report:
-            entries.append(("model", f"{report['model']} + forest", report["stacked"]))
-        entries += [("baseline", name, scores) for name, scores in report["baselines"].items()]
-        for role, name, scores in entries:
-            low, high = scores.get("bootstrap", {}).get(metrics.HEADLINE[kind]) or (None, None)
-            rows[task, role, name] = {
-                "task": task,
-                "kind": kind,
-                "name": name,
-                "role": role,
-                **{key: scores[key] for key in ("n", *metrics.MAIN[kind])},
-                "headline_low": low,
-                "headline_high": high,
-            }
-    names = [*metrics.REGRESSION, *metrics.ORDINAL, "headline_low", "headline_high"]
-    table = pd.DataFrame(
-        list(rows.values()), columns=["task", "kind", "name", "role", "n", *names]
-    ).astype(dict.fromkeys(names, float))
-    rank = np.where(
-        table["kind"] == "regression", table["mae_fold_mean"], -table["balanced_accuracy"]
-    )
-    return (
-        table.assign(rank=rank)
-        .sort_values(["task", "rank", "name"], ignore_index=True)
-        .drop(columns="rank")
-    )
 
 
 def _labels(

@@ -17,8 +17,7 @@ from aam.evaluate.labels import (
     row_label,
     score,
 )
-from aam.evaluate.metrics import HEADLINE, MAIN
-from aam.evaluate.report import accuracy_table, of_each_target
+from aam.evaluate.scores import HEADLINE, MAIN, accuracy_table, of_each_target
 
 BY = {
     "regression": ("mae_by", "mae", "MAE"),

@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, vstack
-from skbio import TreeNode
 
 from aam.data.table import FeatureTable
+from aam.util.scikit_bio import TreeNode
 from aam.util.seeds import generator
 
 SITES = ("gut", "oral", "skin")

@@ -2,7 +2,8 @@
 
 import numpy as np
 from numpy.typing import NDArray
-from skbio import TreeNode
+
+from aam.util.scikit_bio import TreeNode
 
 KAPPA = 2.5
 """Rate of transitions relative to that of transversions (Kimura 1980, doi:10.1007/BF01731581)."""

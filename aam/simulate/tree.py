@@ -2,7 +2,8 @@
 
 import numpy as np
 from numpy.typing import NDArray
-from skbio import TreeNode
+
+from aam.util.scikit_bio import TreeNode
 
 DEATH = 0.5
 """Rate of extinction, relative to that of speciation."""

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from aam.evaluate.report import accuracy_table
+from aam.evaluate.scores import accuracy_table
 from aam.evaluate.summary import accuracy_page
 from aam.stages.entry import Files, RunContext
 from aam.util.atomic import atomic_path, read_json, write_text

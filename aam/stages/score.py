@@ -12,7 +12,6 @@ from aam.data.targets import metadata_column
 from aam.evaluate.bootstrap import bootstrap_intervals
 from aam.evaluate.comparison import compare
 from aam.evaluate.conformal import cross_intervals, interval_report
-from aam.evaluate.metrics import HEADLINE
 from aam.evaluate.predictions import (
     PROBABILITY,
     TARGET,
@@ -21,6 +20,7 @@ from aam.evaluate.predictions import (
     write_predictions,
 )
 from aam.evaluate.report import target_report
+from aam.evaluate.scores import HEADLINE
 from aam.evaluate.stacking import PARTNERS, stacked
 from aam.stages.entry import Files, RunContext
 from aam.util.atomic import write_json

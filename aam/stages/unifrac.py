@@ -5,8 +5,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from skbio import TreeNode
-
 from aam.data.table import FeatureTable, read_biom
 from aam.stages.entry import Files, RunContext
 from aam.unifrac import check, compositional, parts, phylogeny, store
@@ -15,6 +13,7 @@ from aam.unifrac.scikit_bio import ScikitBio
 from aam.unifrac.ssu import Ssu
 from aam.unifrac.stripes import Joined, Matrix
 from aam.util.provenance import provenance
+from aam.util.scikit_bio import TreeNode
 
 LOG = logging.getLogger(__name__)
 RATIOS = ("unweighted", "weighted_normalized", "generalized")

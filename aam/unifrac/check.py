@@ -5,13 +5,13 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from skbio import TreeNode
 
 from aam.data.table import FeatureTable
 from aam.unifrac import formulas
 from aam.unifrac.engines import Engine
 from aam.unifrac.phylogeny import branch_counts, samples_of, sheared, subset
 from aam.unifrac.store import Rows
+from aam.util.scikit_bio import TreeNode
 from aam.util.seeds import generator
 
 LOG = logging.getLogger(__name__)

@@ -8,13 +8,13 @@ from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from skbio import TreeNode
 
 from aam.data.table import FeatureTable
 from aam.unifrac.scikit_bio import ScikitBio
 from aam.unifrac.ssu import PROGRAMS, Ssu
 from aam.unifrac.store import Rows
 from aam.util.errors import InputError, problem
+from aam.util.scikit_bio import TreeNode
 
 LOG = logging.getLogger(__name__)
 INSTALL = "Debian, Ubuntu: apt install unifrac-tools; conda: unifrac-binaries of bioconda"

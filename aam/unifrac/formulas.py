@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csc_array, csr_array
 from scipy.spatial.distance import braycurtis
-from skbio.stats.composition import rclr
+
+from aam.util.scikit_bio import rclr
 
 Floats = NDArray[np.float64]
 

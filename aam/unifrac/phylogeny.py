@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
-from skbio import TreeNode
 
 from aam.data.table import FeatureTable
 from aam.util.errors import first_names, problem
+from aam.util.scikit_bio import TreeNode
 
 
 def read_tree(path: Path, feature_ids: Sequence[str]) -> TreeNode:

@@ -5,13 +5,12 @@ from contextlib import contextmanager
 
 import numpy as np
 from numpy.typing import NDArray
-from skbio import TreeNode
-from skbio.diversity import alpha_diversity, beta_diversity
 
 from aam.data.table import FeatureTable
 from aam.unifrac import formulas
 from aam.unifrac.phylogeny import branch_counts
 from aam.unifrac.store import Rows
+from aam.util.scikit_bio import TreeNode, alpha_diversity, beta_diversity
 
 _METRICS = {
     "unweighted": ("unweighted_unifrac", {}),

@@ -16,12 +16,12 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from skbio import TreeNode
 
 from aam.data.table import FeatureTable, write_biom
 from aam.unifrac import partitions, parts
 from aam.unifrac.store import Rows
 from aam.unifrac.stripes import Joined, Matrix, Striped, Stripes, read_partial
+from aam.util.scikit_bio import TreeNode
 
 LOG = logging.getLogger(__name__)
 PROGRAMS = ("ssu", "faithpd")

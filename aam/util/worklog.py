@@ -10,8 +10,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
+
 logger = logging.getLogger(__name__)
-WORDS = "at work from %.3f to %.3f, %.2f s of cores, memory %d MB at first, %d MB at most"
+WORDS = (
+    "started at %.3f, at work from %.3f to %.3f, "
+    "%.2f s of cores, memory %d MB at first, %d MB at most"
+)
 LINE = re.compile(re.sub(r"%\S*?[df]", r"([\\d.]+)", WORDS) + "$", re.MULTILINE)
 
 
@@ -21,8 +26,10 @@ class Work:
 
     Attributes
     ----------
+    started_s
+        Start of its process, seconds since 1970; then Python starts and imports.
     begun_s, ended_s
-        Seconds since 1970.
+        Start and end of the work, seconds since 1970.
     cores_s
         Seconds that processor cores worked for it, in processes that it waited for too.
     first_mb
@@ -31,6 +38,7 @@ class Work:
         The most resident memory that the process, or the largest of those it started, has had.
     """
 
+    started_s: float
     begun_s: float
     ended_s: float
     cores_s: float
@@ -49,7 +57,7 @@ def at_work() -> Iterator[None]:
     begun_s, cores_s, first_mb = time.time(), _cores_s(), _peak_mb()
     yield
     spent_s = _cores_s() - cores_s
-    logger.info(WORDS, begun_s, time.time(), spent_s, first_mb, _peak_mb())
+    logger.info(WORDS, _started_s(), begun_s, time.time(), spent_s, first_mb, _peak_mb())
 
 
 def read_work(log_file: Path) -> Work | None:
@@ -57,13 +65,23 @@ def read_work(log_file: Path) -> Work | None:
     found = LINE.findall(log_file.read_text(encoding="utf-8"))
     if not found:
         return None
-    begun, ended, cores, first, peak = found[-1]
-    return Work(float(begun), float(ended), float(cores), int(first), int(peak))
+    started, begun, ended, cores, first, peak = map(float, found[-1])
+    return Work(started, begun, ended, cores, int(first), int(peak))
 
 
 def _cores_s() -> float:
     spent = os.times()
     return spent.user + spent.system + spent.children_user + spent.children_system
+
+
+def _started_s() -> float:
+    stat = Path("/proc/self/stat")
+    if not stat.is_file():
+        return psutil.Process().create_time()
+    # psutil adds to the moment of boot, which the kernel tells in whole seconds.
+    ticks = int(stat.read_text(encoding="ascii").rpartition(")")[2].split()[19])
+    age_s = time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
+    return time.time() - age_s
 
 
 def _peak_mb() -> int:

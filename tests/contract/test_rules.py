@@ -64,7 +64,7 @@ def test_directives(rule: str) -> None:
     assert ("benchmark" in found) != ("cache" in found), "Snakemake allows one of them"
     assert {"mem_mb", "runtime"} <= set(names(found["resources"]))
     assert "retries" not in found, "a rule's retries multiply inside SLURM jobs"
-    gpu = re.search(r"gpu=1|runtime\.allocation", found["resources"]) is not None
+    gpu = "gpu" in names(found["resources"])
     computes = {
         *("pretrain", "pretrain_inductive", "finetune", "predict", "explain"),
         *("benchmark_speed", "benchmark_scaling", "benchmark_models"),

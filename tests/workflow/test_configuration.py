@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 import yaml
 
+from aam.util.accelerators import accelerated
+
 pytestmark = pytest.mark.workflow
 
 
@@ -108,3 +110,18 @@ def test_a_large_file_is_compared_by_content(fresh: Any) -> None:
     assert "Nothing to be done" in fresh.snakemake("--dry-run", *command).stdout
     table.write_text(table.read_text().replace("\t1\n", "\t2\n"), encoding="utf-8")
     assert "import_table" in fresh.snakemake("--dry-run", *command).stdout
+
+
+def test_where_no_gpu_is_trainings_wait_for_none(fresh: Any) -> None:
+    """On a cluster they ask for one whatever the login node has: the SLURM tests see to that."""
+    (fresh.root / "gpus.smk").write_text(
+        'configfile: "config/config.yaml"\n'
+        'include: "workflow/rules/common.smk"\n'
+        "rule count:\n"
+        '    output: "gpus.txt"\n'
+        "    resources: gpu=gpus\n"
+        '    shell: "echo {resources.gpu} > {output}"\n'
+    )
+    done = fresh.snakemake("--snakefile", "gpus.smk", "--cores", "1", "--", "gpus.txt")
+    assert done.returncode == 0, done.stdout
+    assert int((fresh.root / "gpus.txt").read_text()) == accelerated()

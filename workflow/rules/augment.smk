@@ -18,6 +18,7 @@ rule augment:
         result("benchmarks/augment.tsv")
     conda:
         ENVIRONMENT
+    priority: PRIORITY
     threads: 1
     resources:
         mem_mb=16000,

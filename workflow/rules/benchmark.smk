@@ -31,7 +31,7 @@ rule benchmark_speed:
     resources:
         mem_mb=32000,
         runtime=240,
-        gpu=1,
+        gpu=gpus,
     params:
         cfg=lambda wildcards: slices.benchmark(CONFIG, wildcards.dataset, first_model()),
         code=code_digest("aam.stages.benchmark_speed"),
@@ -65,7 +65,7 @@ rule benchmark_scaling:
     resources:
         mem_mb=64000,
         runtime=480,
-        gpu=1,
+        gpu=gpus,
     params:
         cfg=lambda wildcards: slices.scaling(CONFIG, wildcards.dataset, first_model()),
         code=code_digest("aam.stages.benchmark_scaling"),
@@ -102,7 +102,7 @@ rule benchmark_models:
     resources:
         mem_mb=32000,
         runtime=240,
-        gpu=1,
+        gpu=gpus,
     params:
         cfg=lambda wildcards: slices.models(CONFIG, wildcards.dataset),
         code=code_digest("aam.stages.benchmark_models"),

@@ -11,6 +11,7 @@ from aam.config import slices
 from aam.config.digest import code_digest
 from aam.config.sections.preparation import Metric
 from aam.config.tree import load, resolved
+from aam.util.accelerators import accelerated
 from aam.util.errors import InputError
 
 
@@ -31,6 +32,19 @@ METRICS = get_args(Metric)
 ENVIRONMENT = "../../environment.yml"
 # Snakemake would warn at every start of rules that could be shared and are not.
 SHARED = "SNAKEMAKE_OUTPUT_CACHE" in os.environ
+# Of the rules on the longest way: what waits for nothing else, pages and baselines, fills the gaps.
+PRIORITY = 1
+
+
+def gpus(wildcards, processes=1):
+    """Return how many GPUs a job counts for.
+
+    None where this machine, without one, does the work itself: trainings run side by side then, as
+    far as the cores go.
+    """
+    executor = workflow.executor_plugin
+    here = executor is not None and executor.name == "local"
+    return processes if accelerated() or not here else 0
 
 
 def one_of(names):
@@ -112,6 +126,11 @@ def phylogeny_files(wildcards):
 def jobs_of(wildcards):
     """Return the number of jobs that share a metric of a view."""
     return slices.unifrac_jobs(CONFIG, wildcards.dataset, wildcards.metric)
+
+
+def unifrac_threads(wildcards):
+    """Return the cores of a job that computes distances, or only joins those of others."""
+    return CONFIG.runtime.threads if jobs_of(wildcards) == 1 else 1
 
 
 def distance_files(wildcards):

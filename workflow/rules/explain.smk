@@ -21,11 +21,11 @@ rule explain:
         result("benchmarks/explain/{model}/{task}.tsv")
     conda:
         ENVIRONMENT
-    threads: 8
+    threads: CONFIG.runtime.threads
     resources:
         mem_mb=16000,
         runtime=240,
-        gpu=1,
+        gpu=gpus,
     params:
         cfg=lambda wildcards: slices.explain(CONFIG, wildcards.task),
         code=code_digest("aam.stages.explain"),

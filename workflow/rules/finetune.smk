@@ -47,7 +47,7 @@ rule baselines:
         result("benchmarks/baselines/{task}.tsv")
     conda:
         ENVIRONMENT
-    threads: 8
+    threads: CONFIG.runtime.threads
     resources:
         mem_mb=16000,
         runtime=240,
@@ -77,11 +77,11 @@ rule finetune:
         result("benchmarks/finetune/{model}/{task}.tsv")
     conda:
         ENVIRONMENT
-    threads: 8
+    threads: CONFIG.runtime.threads
     resources:
         mem_mb=32000,
         runtime=1440,
-        gpu=1,
+        gpu=gpus,
     params:
         cfg=lambda wildcards: slices.finetune(
             CONFIG, wildcards.dataset, wildcards.model, wildcards.task

@@ -70,7 +70,8 @@ rule import_tree:
         result("benchmarks/import_tree.tsv")
     conda:
         ENVIRONMENT
-    threads: 8
+    priority: PRIORITY
+    threads: CONFIG.runtime.threads
     resources:
         mem_mb=16000,
         runtime=720,

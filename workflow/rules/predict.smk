@@ -19,11 +19,11 @@ rule predict:
         result("benchmarks/predict/{model}/{task}/{table}.tsv")
     conda:
         ENVIRONMENT
-    threads: 8
+    threads: CONFIG.runtime.threads
     resources:
         mem_mb=16000,
         runtime=240,
-        gpu=1,
+        gpu=gpus,
     params:
         cfg=slices.no_settings(),
         code=code_digest("aam.stages.predict"),

@@ -25,9 +25,11 @@ rule pretrain:
         result("benchmarks/pretrain/{model}.tsv")
     conda:
         ENVIRONMENT
-    threads: 8
+    priority: PRIORITY
+    threads: CONFIG.runtime.threads
     resources:
         **CONFIG.runtime.allocation,
+        gpu=lambda wildcards: gpus(wildcards, CONFIG.runtime.processes),
         mem_mb=32000,
         runtime=1440,
     params:
@@ -58,11 +60,12 @@ rule pretrain_inductive:
         result("benchmarks/pretrain_inductive/{model}/{task}.tsv")
     conda:
         ENVIRONMENT
-    threads: 8
+    priority: PRIORITY
+    threads: CONFIG.runtime.threads
     resources:
         mem_mb=32000,
         runtime=2880,
-        gpu=1,
+        gpu=gpus,
     params:
         cfg=lambda wildcards: slices.pretrain(
             CONFIG, wildcards.dataset, wildcards.model

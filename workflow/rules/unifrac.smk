@@ -21,7 +21,8 @@ rule unifrac_part:
         parts=r"\d+",
     conda:
         ENVIRONMENT
-    threads: 8
+    priority: PRIORITY
+    threads: CONFIG.runtime.threads
     resources:
         mem_mb=8000,
         runtime=720,
@@ -51,7 +52,8 @@ rule unifrac:
     cache: SHARED
     conda:
         ENVIRONMENT
-    threads: lambda wildcards: 8 if jobs_of(wildcards) == 1 else 1
+    priority: PRIORITY
+    threads: unifrac_threads
     resources:
         mem_mb=16000,
         runtime=720,

@@ -85,6 +85,9 @@ class Runtime(Section):
     A batch cut for want of memory gives the same up to rounding, and other dropout masks.
     """
 
+    threads: int = Field(8, ge=1)
+    """Most cores of one job, where it can use several: fewer let the jobs of small studies run side
+    by side. Timings take what there is."""
     workers: int = Field(2, ge=0)
     """Processes that assemble batches beside the training."""
     log_every_s: float = Field(10, gt=0)
@@ -109,7 +112,7 @@ class Runtime(Section):
 
     @model_validator(mode="after")
     def _whole_shares(self) -> Self:
-        if self.devices * self.nodes > 1 and self.max_memory_gb is not None:
+        if self.processes > 1 and self.max_memory_gb is not None:
             raise ValueError(
                 f"got max_memory_gb {self.max_memory_gb:g} with several processes; expected null: "
                 "their batches are not cut into pieces (optimization.checkpointing saves memory)"
@@ -117,11 +120,15 @@ class Runtime(Section):
         return self
 
     @property
+    def processes(self) -> int:
+        """Processes that pretrain one encoder together."""
+        return self.devices * self.nodes
+
+    @property
     def allocation(self) -> dict[str, int | str]:
-        """Resources of the job that pretrains, by the names of Snakemake's SLURM executor."""
-        found: dict[str, int | str] = {"gpu": self.devices * self.nodes}
-        if self.nodes > 1:
-            # With `mpi` the executor leaves it to the job to start its tasks, one per node here;
-            # without the zero it would ask for so many tasks per accelerator.
-            found |= {"nodes": self.nodes, "tasks": self.nodes, "tasks_per_gpu": 0, "mpi": "srun"}
-        return found
+        """What several nodes need of SLURM's executor beside `gpu`, by its names of resources."""
+        if self.nodes == 1:
+            return {}
+        # With `mpi` the executor leaves it to the job to start its tasks, one per node here;
+        # without the zero it would ask for so many tasks per accelerator.
+        return {"nodes": self.nodes, "tasks": self.nodes, "tasks_per_gpu": 0, "mpi": "srun"}

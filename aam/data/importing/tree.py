@@ -6,13 +6,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from skbio import TreeNode
-from skbio.io import NewickFormatError
-
 from aam.data.importing.files import decoded, read_content
 from aam.data.importing.qza import ArtifactKind, is_archive
 from aam.data.tree import parse_newick, split_root
 from aam.util.errors import InputError, first_names, problem, problems
+from aam.util.scikit_bio import NewickFormatError, TreeNode
 
 EXPECTED = "a rooted tree: Newick or a .qza of type Phylogeny[Rooted]"
 

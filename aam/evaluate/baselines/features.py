@@ -5,7 +5,6 @@ Letters: N samples, T training samples, F features, P prevalent features.
 
 import numpy as np
 from numpy.typing import NDArray
-from skbio.stats.composition import clr
 
 from aam.evaluate.baselines.problem import Problem, Rows
 
@@ -33,4 +32,5 @@ def centred_log_ratios(reads_NP: NDArray[np.float64]) -> NDArray[np.float64]:
     Aitchison, J. (1982). The statistical analysis of compositional data. Journal of the Royal
     Statistical Society B 44, 139-177.
     """
-    return clr(reads_NP + PSEUDOCOUNT)
+    logs_NP = np.log(reads_NP + PSEUDOCOUNT)
+    return logs_NP - logs_NP.mean(axis=1, keepdims=True)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from aam.evaluate.figures.style import BLUE, GREEN, GREY, bars, colors, headline_axis, picture
 from aam.evaluate.labels import plain, quantity, row_label, score, short
-from aam.evaluate.metrics import HEADLINE
+from aam.evaluate.scores import HEADLINE
 
 SPEED_GROUPS = {
     "order": "Changes added up",

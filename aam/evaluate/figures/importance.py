@@ -12,11 +12,11 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch
-from skbio import TreeNode
 
 from aam.evaluate.figures.style import BLACK, BLUE, GREY, VERMILION, picture
 from aam.evaluate.importance import DIRECTION, direction_columns
 from aam.evaluate.labels import plain, quantity, short
+from aam.util.scikit_bio import TreeNode
 
 SHOWN = 30
 """Most ASVs of a picture."""

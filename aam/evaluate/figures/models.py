@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 
 from aam.evaluate.figures.style import GREY, bars, colors, picture, share_axis
 from aam.evaluate.labels import quantity, score, score_columns, scored_task, short
-from aam.evaluate.metrics import HEADLINE
+from aam.evaluate.scores import HEADLINE
 
 COSTS = (
     ("step_ms_median", "one step (ms ± half the IQR)", 1.0),

@@ -23,9 +23,9 @@ from aam.evaluate.figures.style import (
     share_axis,
 )
 from aam.evaluate.labels import plain, row_label, score, short
-from aam.evaluate.metrics import HEADLINE, reliability
+from aam.evaluate.metrics import reliability
 from aam.evaluate.predictions import PROBABILITY, QUANTILE, by_target
-from aam.evaluate.report import of_each_target
+from aam.evaluate.scores import HEADLINE, of_each_target
 
 LEGEND_FOLDS = 10
 ANNOTATED_CLASSES = 12

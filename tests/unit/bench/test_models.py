@@ -11,7 +11,7 @@ from aam.bench import models
 from aam.config import slices
 from aam.config.tree import load
 from aam.evaluate.figures.models import draw_models
-from aam.evaluate.metrics import MAIN
+from aam.evaluate.scores import MAIN
 from aam.stages import benchmark_models, plot_models
 from aam.stages.entry import RunContext
 from aam.util.errors import InputError

@@ -15,7 +15,8 @@ from matplotlib.image import imread
 from aam.evaluate.conformal import cross_intervals, interval_report
 from aam.evaluate.figures import benchmark, distances, rarefaction, task, training
 from aam.evaluate.labels import BASELINES
-from aam.evaluate.report import accuracy_table, target_report
+from aam.evaluate.report import target_report
+from aam.evaluate.scores import accuracy_table
 
 BOOTSTRAP = {"mae_fold_mean": [25.25, 36.5], "balanced_accuracy": None}
 LONG = "a_rather_long_name_of_a_body_site_that_nobody_would_type"

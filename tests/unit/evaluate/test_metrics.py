@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aam.evaluate import metrics
+from aam.evaluate.scores import CLASSIFICATION, ORDINAL, REGRESSION
 
 NUMBERS = st.integers(-50, 50).map(float)
 ROWS = st.lists(st.tuples(NUMBERS, NUMBERS, st.integers(0, 3)), min_size=2, max_size=30)
@@ -27,7 +28,7 @@ def test_regression_by_hand():
     assert scores["rmse_pooled"] == pytest.approx(np.sqrt((4 + 0 + 36 + 16) / 4))
     assert scores["r2_pooled"] == pytest.approx(1 - 56 / 500)
     assert scores["spearman"] == pytest.approx(1 - 0.0513167, abs=1e-6)
-    assert tuple(scores) == metrics.REGRESSION
+    assert tuple(scores) == REGRESSION
 
 
 def test_constant_predictions_have_no_correlation_but_an_r2():
@@ -46,7 +47,7 @@ def test_regression_scores_ignore_the_order_of_samples(rows, random):
     shuffled = random.sample(rows, len(rows))
     first = metrics.regression_metrics(*zip(*rows, strict=True))
     second = metrics.regression_metrics(*zip(*shuffled, strict=True))
-    for name in metrics.REGRESSION:
+    for name in REGRESSION:
         assert (second[name] is None) == (first[name] is None)
         assert (second[name] or 0) == pytest.approx(first[name] or 0, abs=1e-9)
     json.dumps(first, allow_nan=False)
@@ -80,7 +81,7 @@ def test_classification_by_hand():
     areas = [table[name]["roc_auc"] for name in CLASSES]
     assert areas == pytest.approx([2 / 3, 7 / 8, 1 / 2])
     assert scores["roc_auc"] == pytest.approx(np.mean(areas))
-    assert tuple(scores) == metrics.CLASSIFICATION
+    assert tuple(scores) == CLASSIFICATION
 
 
 def test_a_perfect_classifier_scores_one():
@@ -89,7 +90,7 @@ def test_a_perfect_classifier_scores_one():
         observed, observed, probabilities(observed), CLASSES, [0, 1, 0, 1]
     )
     spreads_and_losses = {"accuracy_fold_sd", "brier", "ece"}
-    assert {scores[name] for name in set(metrics.CLASSIFICATION) - spreads_and_losses} == {1.0}
+    assert {scores[name] for name in set(CLASSIFICATION) - spreads_and_losses} == {1.0}
     assert scores["brier"] == pytest.approx(0.2**2 + 2 * 0.1**2)
     assert scores["ece"] == pytest.approx(0.2)
 
@@ -124,7 +125,7 @@ def test_ordered_classes_are_scored_by_their_distance():
     expected = np.array([[0, 1, 4], [1, 0, 1], [4, 1, 0]]) * np.outer([1, 1, 2], [0, 2, 2]) / 4
     assert close["quadratic_kappa"] == pytest.approx(1 - 1 / expected.sum())
     assert distant["quadratic_kappa"] < close["quadratic_kappa"]
-    assert tuple(close) == metrics.ORDINAL
+    assert tuple(close) == ORDINAL
 
 
 def test_ordered_classes_that_never_vary_have_no_kappa():

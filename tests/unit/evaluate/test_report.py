@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 
 from aam.evaluate.predictions import read_predictions, write_predictions
-from aam.evaluate.report import accuracy_table, of_each_target, target_report, task_metrics
+from aam.evaluate.report import target_report, task_metrics
+from aam.evaluate.scores import accuracy_table, of_each_target
 from aam.util.errors import InputError
 
 

@@ -151,7 +151,8 @@ def test_several_nodes_outside_of_a_job_are_refused(run, monkeypatch):
 
 
 def test_the_job_is_asked_for_what_the_processes_need():
-    assert Runtime().allocation == {"gpu": 1}
-    assert Runtime(devices=4).allocation == {"gpu": 4}
-    several = Runtime(devices=4, nodes=2).allocation
-    assert several == {"gpu": 8, "nodes": 2, "tasks": 2, "tasks_per_gpu": 0, "mpi": "srun"}
+    assert Runtime().processes == 1
+    assert Runtime(devices=4).allocation == {}
+    several = Runtime(devices=4, nodes=2)
+    assert several.processes == 8
+    assert several.allocation == {"nodes": 2, "tasks": 2, "tasks_per_gpu": 0, "mpi": "srun"}

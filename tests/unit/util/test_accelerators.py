@@ -1,0 +1,32 @@
+"""Whether there is a GPU, by the files of its drivers."""
+
+import platform
+from pathlib import Path
+
+import pytest
+
+from aam.util.accelerators import accelerated
+
+
+@pytest.fixture(autouse=True)
+def linux(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(platform, "system", lambda: "Linux")
+
+
+@pytest.mark.parametrize("name", ["nvidia0", "kfd", "dxg"])
+def test_drivers_leave_a_device(tmp_path: Path, name: str) -> None:
+    (tmp_path / "null").touch()
+    assert not accelerated(tmp_path)
+    (tmp_path / name).touch()
+    assert accelerated(tmp_path)
+
+
+def test_a_driver_without_a_device_is_none(tmp_path: Path) -> None:
+    (tmp_path / "nvidiactl").touch()
+    assert not accelerated(tmp_path)
+
+
+def test_apple_has_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(platform, "system", lambda: "Darwin")
+    monkeypatch.setattr(platform, "machine", lambda: "arm64")
+    assert accelerated(tmp_path)
