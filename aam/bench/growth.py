@@ -9,6 +9,7 @@ import pandas as pd
 
 from aam.bench.page import facts, markdown_table
 from aam.evaluate.labels import plain, quantity
+from aam.util.errors import problem
 from aam.util.worklog import read_work
 
 TARGETS = (100_000, 307_000)
@@ -120,7 +121,9 @@ def measured(logs: Iterable[Path], samples: Mapping[str, int]) -> pd.DataFrame:
         folder, _, name = log.as_posix().rpartition("/logs/")
         dataset, stage = folder.rpartition("/")[2], name.partition("/")[0].removesuffix(".log")
         work = read_work(log)
-        assert work is not None, f"{log} does not say when the stage was at work"
+        if work is None:
+            got, wanted = "no line on when the stage was at work", "the log of this version's stage"
+            raise problem(log, got, wanted, f"run it once more: --forcerun {stage}")
         measures = (1, work.seconds, work.cores_s, work.first_mb, work.peak_mb)
         rows.append((stage, dataset, samples[dataset], *measures))
     summed = dict.fromkeys(("jobs", "work_s", "cores_s"), "sum")

@@ -1,4 +1,4 @@
-"""Snakemake's own share of a run: `python -m aam.bench.share [--results DIR] -- snakemake ...`.
+"""Snakemake's share of a run: `python -m aam.bench.share [--results DIR] -- snakemake ...`.
 
 The command is run, and of its wall time the part is told in which no stage was at work: the start
 of Snakemake, its scheduling, and the starts of Python with their imports, as far as no other job
@@ -48,7 +48,7 @@ class Share:
     job_start_s: float
 
     @property
-    def own(self) -> float:
+    def idle(self) -> float:
         """The part of the wall time in which no stage was at work."""
         return 1.0 - self.worked_s / self.wall_s
 
@@ -95,9 +95,9 @@ def union_s(spans: Iterable[tuple[float, float]]) -> float:
 
 
 def works_since(results: Path, begun_s: float) -> list[Work]:
-    """Return the work of all stages below a folder of results that began after a moment."""
+    """Return the work of all stages below a folder of results that started after a moment."""
     noted = (read_work(path) for path in sorted(results.glob("*/logs/**/*.log")))
-    return [work for work in noted if work is not None and work.begun_s >= begun_s]
+    return [work for work in noted if work is not None and work.started_s >= begun_s]
 
 
 def in_words(found: Share) -> str:
@@ -112,8 +112,8 @@ def in_words(found: Share) -> str:
         ("no stage, at last", found.after_s, "records, end of Snakemake"),
     ]
     told = [f"{name:<24}{seconds:9.1f} s   {words}".rstrip() for name, seconds, words in lines]
-    own = f"Snakemake's own share: {100 * found.own:.1f} % of the wall time"
-    return "\n".join([*told, f"{own}; without the starts of stages {100 * found.alone:.1f} %"])
+    idle = f"no stage at work: {100 * found.idle:.1f} % of the wall time"
+    return "\n".join([*told, f"{idle}; not even starting: {100 * found.alone:.1f} %"])
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -151,8 +151,8 @@ def write_importance(path: Path, importance: pd.DataFrame) -> None:
 
 
 def _spearman(found_A: NDArray[np.float64], true_A: NDArray[np.float64]) -> float:
-    """Return the rank correlation, NaN where either is constant."""
-    if np.ptp(found_A) == 0 or np.ptp(true_A) == 0:
+    """Return the rank correlation, NaN where either is constant or not a number throughout."""
+    if not (np.ptp(found_A) > 0 and np.ptp(true_A) > 0):
         return float("nan")
     # SciPy's own function costs every explanation most of a second of imports.
     return float(pd.Series(found_A).rank().corr(pd.Series(true_A).rank()))

@@ -19,7 +19,7 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunCo
     inputs
         `metrics`: the `metrics.json` of all fine-tunings.
     outputs
-        `table` (TSV: see `aam.evaluate.report.accuracy_table`) and `text` (Markdown).
+        `table` (TSV: see `aam.evaluate.scores.accuracy_table`) and `text` (Markdown).
     runtime
         Not used.
     """

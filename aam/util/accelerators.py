@@ -3,12 +3,12 @@
 import platform
 from pathlib import Path
 
-DEVICES = ("nvidia[0-9]*", "kfd", "dxg")
-"""Files of the drivers of NVIDIA, of AMD, and of Windows' Linux."""
+DEVICES = ("nvidia[0-9]*", "nvgpu", "kfd", "dxg")
+"""Files of the drivers of NVIDIA, also Jetson's, of AMD, and of Windows' Linux."""
 
 
 def accelerated(folder: Path = Path("/dev")) -> bool:
-    """Return whether there is a GPU that PyTorch could train on.
+    """Return whether there is a GPU, or in doubt its driver.
 
     Parameters
     ----------

@@ -64,12 +64,14 @@ def test_directives(rule: str) -> None:
     assert ("benchmark" in found) != ("cache" in found), "Snakemake allows one of them"
     assert {"mem_mb", "runtime"} <= set(names(found["resources"]))
     assert "retries" not in found, "a rule's retries multiply inside SLURM jobs"
-    gpu = "gpu" in names(found["resources"])
+    gpu = re.search(r"gpu=(gpus,|lambda wildcards: gpus\()", found["resources"]) is not None
     computes = {
         *("pretrain", "pretrain_inductive", "finetune", "predict", "explain"),
         *("benchmark_speed", "benchmark_scaling", "benchmark_models"),
     }
     assert gpu == (rule in computes)
+    cores = "1", "all_cores", "unifrac_threads", "CONFIG.runtime.threads"
+    assert found["threads"].strip() in cores, "a number would let no configuration lower it"
 
 
 @pytest.mark.parametrize("rule", WORKING)

@@ -112,16 +112,18 @@ def test_a_large_file_is_compared_by_content(fresh: Any) -> None:
     assert "import_table" in fresh.snakemake("--dry-run", *command).stdout
 
 
-def test_where_no_gpu_is_trainings_wait_for_none(fresh: Any) -> None:
+def test_what_a_job_counts_for_on_this_machine(fresh: Any) -> None:
     """On a cluster they ask for one whatever the login node has: the SLURM tests see to that."""
     (fresh.root / "gpus.smk").write_text(
         'configfile: "config/config.yaml"\n'
         'include: "workflow/rules/common.smk"\n'
         "rule count:\n"
         '    output: "gpus.txt"\n'
-        "    resources: gpu=gpus\n"
-        '    shell: "echo {resources.gpu} > {output}"\n'
+        "    threads: all_cores\n"
+        "    resources: gpu=gpus, several=lambda wildcards: gpus(wildcards, 4)\n"
+        '    shell: "echo {resources.gpu} {resources.several} {threads} > {output}"\n'
     )
-    done = fresh.snakemake("--snakefile", "gpus.smk", "--cores", "1", "--", "gpus.txt")
+    done = fresh.snakemake("--snakefile", "gpus.smk", "--cores", "3", "--", "gpus.txt")
     assert done.returncode == 0, done.stdout
-    assert int((fresh.root / "gpus.txt").read_text()) == accelerated()
+    counted = [accelerated(), 4 * accelerated(), 3]
+    assert (fresh.root / "gpus.txt").read_text().split() == [str(int(n)) for n in counted]

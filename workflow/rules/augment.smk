@@ -16,9 +16,9 @@ rule augment:
         result("logs/augment.log"),
     benchmark:
         result("benchmarks/augment.tsv")
+    priority: PRIORITY
     conda:
         ENVIRONMENT
-    priority: PRIORITY
     threads: 1
     resources:
         mem_mb=16000,

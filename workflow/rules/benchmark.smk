@@ -27,7 +27,7 @@ rule benchmark_speed:
     priority: -10
     conda:
         ENVIRONMENT
-    threads: 8
+    threads: all_cores
     resources:
         mem_mb=32000,
         runtime=240,
@@ -61,7 +61,7 @@ rule benchmark_scaling:
     priority: -10
     conda:
         ENVIRONMENT
-    threads: 8
+    threads: all_cores
     resources:
         mem_mb=64000,
         runtime=480,
@@ -98,7 +98,7 @@ rule benchmark_models:
     priority: -10
     conda:
         ENVIRONMENT
-    threads: 8
+    threads: all_cores
     resources:
         mem_mb=32000,
         runtime=240,

@@ -32,19 +32,28 @@ METRICS = get_args(Metric)
 ENVIRONMENT = "../../environment.yml"
 # Snakemake would warn at every start of rules that could be shared and are not.
 SHARED = "SNAKEMAKE_OUTPUT_CACHE" in os.environ
-# Of the rules on the longest way: what waits for nothing else, pages and baselines, fills the gaps.
+# Of what leads to a pretrained encoder: most of the rest waits for it, and what does not fills gaps.
 PRIORITY = 1
+
+
+def works_here():
+    """Return whether this machine does the work itself; a dry run does not know."""
+    executor = workflow.executor_plugin
+    return executor is not None and executor.name == "local"
 
 
 def gpus(wildcards, processes=1):
     """Return how many GPUs a job counts for.
 
-    None where this machine, without one, does the work itself: trainings run side by side then, as
-    far as the cores go.
+    Zero where this machine, without one, does the work: trainings run side by side then, as far as
+    the cores go.
     """
-    executor = workflow.executor_plugin
-    here = executor is not None and executor.name == "local"
-    return processes if accelerated() or not here else 0
+    return 0 if works_here() and not accelerated() else processes
+
+
+def all_cores(wildcards):
+    """Return the cores of a job that takes times: all that there are, so that it is alone."""
+    return workflow.cores if works_here() else 8
 
 
 def one_of(names):

@@ -68,9 +68,9 @@ rule import_tree:
         result("logs/import_tree.log"),
     benchmark:
         result("benchmarks/import_tree.tsv")
+    priority: PRIORITY
     conda:
         ENVIRONMENT
-    priority: PRIORITY
     threads: CONFIG.runtime.threads
     resources:
         mem_mb=16000,

@@ -23,9 +23,9 @@ rule pretrain:
         result("logs/pretrain/{model}.log"),
     benchmark:
         result("benchmarks/pretrain/{model}.tsv")
+    priority: PRIORITY
     conda:
         ENVIRONMENT
-    priority: PRIORITY
     threads: CONFIG.runtime.threads
     resources:
         **CONFIG.runtime.allocation,
@@ -58,9 +58,9 @@ rule pretrain_inductive:
         result("logs/pretrain_inductive/{model}/{task}.log"),
     benchmark:
         result("benchmarks/pretrain_inductive/{model}/{task}.tsv")
+    priority: PRIORITY
     conda:
         ENVIRONMENT
-    priority: PRIORITY
     threads: CONFIG.runtime.threads
     resources:
         mem_mb=32000,

@@ -19,9 +19,9 @@ rule unifrac_part:
     wildcard_constraints:
         part=r"\d+",
         parts=r"\d+",
+    priority: PRIORITY
     conda:
         ENVIRONMENT
-    priority: PRIORITY
     threads: CONFIG.runtime.threads
     resources:
         mem_mb=8000,
@@ -50,9 +50,9 @@ rule unifrac:
     log:
         result("logs/unifrac/{metric}/view{view}.log"),
     cache: SHARED
+    priority: PRIORITY
     conda:
         ENVIRONMENT
-    priority: PRIORITY
     threads: unifrac_threads
     resources:
         mem_mb=16000,

@@ -82,12 +82,13 @@ class Benchmark(Section):
 class Runtime(Section):
     """Means: no key here makes a stage stale.
 
-    A batch cut for want of memory gives the same up to rounding, and other dropout masks.
+    Another number of threads gives the same up to rounding; so does a batch cut for want of memory,
+    with other dropout masks.
     """
 
     threads: int = Field(8, ge=1)
-    """Most cores of one job, where it can use several: fewer let the jobs of small studies run side
-    by side. Timings take what there is."""
+    """Most cores of one job that can use several: fewer let the jobs of small studies run side by
+    side. Timings take all."""
     workers: int = Field(2, ge=0)
     """Processes that assemble batches beside the training."""
     log_every_s: float = Field(10, gt=0)
@@ -96,7 +97,8 @@ class Runtime(Section):
     """Seconds between checkpoints."""
     max_memory_gb: float | None = Field(None, gt=0)
     """Memory that a step may take; a larger batch is worked in pieces. On a CPU distances may take
-    half of what is left of it, and are mapped from a file else. Null: what is free."""
+    half of what is left of it, and are mapped from a file else. Null: what is free when a job
+    starts, so give a limit where several train side by side on a CPU."""
     devices: int = Field(1, ge=1)
     """Processes that pretrain one encoder together on each node: one per accelerator, or so many
     on a CPU."""

@@ -202,7 +202,7 @@ def draw_accuracy(accuracy: pd.DataFrame, path: Path) -> None:
     Parameters
     ----------
     accuracy
-        What `aam.evaluate.report.accuracy_table` returned.
+        What `aam.evaluate.scores.accuracy_table` returned.
     path
         PNG to write.
     """

@@ -31,7 +31,7 @@ def test_where_the_time_went() -> None:
     assert (found.wall_s, found.worked_s, found.job_work_s) == (30.0, 15.0, 20.0)
     assert (found.starting_s, found.job_start_s) == (4.0, 6.0)
     assert (found.before_s, found.between_s, found.after_s) == (1.0, 5.0, 5.0)
-    assert found.own == 0.5
+    assert found.idle == 0.5
     assert found.alone == pytest.approx(11 / 30)
 
 
@@ -78,4 +78,4 @@ def test_command_is_run_and_its_stages_are_found(
     printed = capsys.readouterr().out
     assert status == 3
     assert "1 stages" in printed
-    assert "Snakemake's own share" in printed
+    assert "no stage at work" in printed

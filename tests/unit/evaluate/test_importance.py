@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 from matplotlib.image import imread
+from scipy.stats import spearmanr
 from skbio import TreeNode
 
 from aam.evaluate.figures import importance as figure
@@ -86,6 +87,15 @@ def test_check_says_how_well_the_attributions_agree_with_removal():
     assert check["gradients"] == pytest.approx(1)
     assert check["attention"] == pytest.approx(0)
     assert check["completeness"] == {"change_median": 4.25, "gap_median": 0.0, "gap_max": 0.5}
+
+
+@pytest.mark.parametrize("values", [4, 1000])
+def test_agreement_is_the_rank_correlation_of_scipy(values):
+    drawn_2A = np.random.default_rng(0).integers(values, size=(2, 30)).astype(float)
+    importance = Importance(30, ["age"])
+    add(importance, range(30), drawn_2A[:1].T, removed=drawn_2A[1:].T)
+    expected = spearmanr(*drawn_2A).statistic
+    assert importance.check()["gradients"] == pytest.approx(expected, abs=1e-12)
 
 
 def test_check_without_removal_has_no_agreement():

@@ -13,7 +13,7 @@ def linux(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(platform, "system", lambda: "Linux")
 
 
-@pytest.mark.parametrize("name", ["nvidia0", "kfd", "dxg"])
+@pytest.mark.parametrize("name", ["nvidia0", "nvgpu", "kfd", "dxg"])
 def test_drivers_leave_a_device(tmp_path: Path, name: str) -> None:
     (tmp_path / "null").touch()
     assert not accelerated(tmp_path)
@@ -28,5 +28,6 @@ def test_a_driver_without_a_device_is_none(tmp_path: Path) -> None:
 
 def test_apple_has_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(platform, "system", lambda: "Darwin")
-    monkeypatch.setattr(platform, "machine", lambda: "arm64")
-    assert accelerated(tmp_path)
+    for machine, has_one in (("arm64", True), ("x86_64", False)):
+        monkeypatch.setattr(platform, "machine", lambda machine=machine: machine)
+        assert accelerated(tmp_path) == has_one
