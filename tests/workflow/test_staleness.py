@@ -214,8 +214,8 @@ LOGIC: dict[str, tuple[str, str, str, Counter[str]]] = {
         "evaluate/metrics.py",
         "def ",
         "FLAG = True\n\n\ndef ",
-        # The module of the accuracy picture draws the speed too, and intervals know the scores.
-        times(4, SCORED) + TABLES + Counter(plot_speed=1, predict=2),
+        # Intervals know the scores.
+        times(4, SCORED) + TABLES + Counter(predict=2),
     ),
     "intervals": (
         "evaluate/conformal.py",
