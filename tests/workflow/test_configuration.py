@@ -113,7 +113,7 @@ def test_a_large_file_is_compared_by_content(fresh: Any) -> None:
 
 
 def test_what_a_job_counts_for_on_this_machine(fresh: Any) -> None:
-    """On a cluster they ask for one whatever the login node has: the SLURM tests see to that."""
+    """Jobs of a cluster ask for a GPU whatever the login node has: see the SLURM tests."""
     (fresh.root / "gpus.smk").write_text(
         'configfile: "config/config.yaml"\n'
         'include: "workflow/rules/common.smk"\n'

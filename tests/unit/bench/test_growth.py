@@ -52,6 +52,14 @@ def job(results: Path, dataset: str, name: str, seconds: float, peak_mb: int) ->
     log.write_text(f"a line\n12:00:00 INFO aam.util.worklog: {worklog.WORDS % took}\n")
 
 
+def test_a_log_of_another_version_is_told_with_the_remedy(tmp_path: Path) -> None:
+    log = tmp_path / "results" / "n1000" / "logs" / "rarefy" / "view0.log"
+    log.parent.mkdir(parents=True)
+    log.write_text("at work from 1.000 to 2.000\n")
+    with pytest.raises(InputError, match=r"view0.log.*--forcerun rarefy"):
+        growth.measured([log], {"n1000": 1000})
+
+
 @pytest.fixture
 def logs(tmp_path: Path) -> list[Path]:
     results = tmp_path / "results"

@@ -187,15 +187,7 @@ PICTURES: dict[str, Callable[[Path], None]] = {
 
 
 @pytest.mark.parametrize("name", PICTURES)
-def test_picture_is_whole_and_bounded_and_the_same_for_everyone(name, tmp_path, monkeypatch):
-    figures: list[Figure] = []
-    save = Figure.savefig
-
-    def kept(figure: Figure, *arguments, **options) -> None:
-        figures.append(figure)
-        save(figure, *arguments, **options)
-
-    monkeypatch.setattr(Figure, "savefig", kept)
+def test_picture_is_whole_and_bounded_and_the_same_for_everyone(name, tmp_path, figures):
     first, second = tmp_path / "first.png", tmp_path / "second.png"
     PICTURES[name](first)
     with mpl.rc_context({"font.size": 20, "savefig.dpi": 50, "lines.linewidth": 9}):

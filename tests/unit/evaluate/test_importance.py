@@ -133,17 +133,7 @@ def drawing(outputs: int, asvs: int, path: Path) -> None:
 
 
 @pytest.mark.parametrize(("outputs", "asvs"), [(1, 30), (3, 30), (20, 30), (1, 1), (3, 2)])
-def test_picture_is_whole_and_bounded_and_the_same_for_everyone(
-    outputs, asvs, tmp_path, monkeypatch
-):
-    figures: list[Figure] = []
-    save = Figure.savefig
-
-    def kept(drawn: Figure, *arguments, **options) -> None:
-        figures.append(drawn)
-        save(drawn, *arguments, **options)
-
-    monkeypatch.setattr(Figure, "savefig", kept)
+def test_picture_is_whole_and_bounded_and_the_same_for_everyone(outputs, asvs, tmp_path, figures):
     for name in ("first.png", "second.png"):
         drawing(outputs, asvs, tmp_path / name)
     assert (tmp_path / "first.png").read_bytes() == (tmp_path / "second.png").read_bytes()

@@ -26,7 +26,7 @@ def test_a_driver_without_a_device_is_none(tmp_path: Path) -> None:
     assert not accelerated(tmp_path)
 
 
-def test_apple_has_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_apples_own_processors_have_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(platform, "system", lambda: "Darwin")
     for machine, has_one in (("arm64", True), ("x86_64", False)):
         monkeypatch.setattr(platform, "machine", lambda machine=machine: machine)
