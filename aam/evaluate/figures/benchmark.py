@@ -219,7 +219,7 @@ def draw_accuracy(accuracy: pd.DataFrame, path: Path) -> None:
             roles = part["role"].tolist()
             bars(
                 axes,
-                [short(row_label(n, r), 18) for n, r in zip(part["name"], roles, strict=True)],
+                [short(row_label(n, r)) for n, r in zip(part["name"], roles, strict=True)],
                 values,
                 [score(value) for value in values],
                 [BLUE if role == "model" else GREY for role in roles],

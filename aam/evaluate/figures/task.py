@@ -64,7 +64,7 @@ def draw_comparison(axes: Axes, report: Mapping[str, Any]) -> None:
     spread = [scores.get("mae_fold_sd") or 0.0 for _, _, scores in rows]
     bars(
         axes,
-        [short(row_label(name, role), 18) for role, name, _ in rows],
+        [short(row_label(name, role)) for role, name, _ in rows],
         [scores[headline] for _, _, scores in rows],
         [score(scores[headline]) for _, _, scores in rows],
         [BLUE if role == "model" else GREY for role, _, _ in rows],
