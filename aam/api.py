@@ -10,11 +10,11 @@ from aam.data.importing.metadata import load_metadata
 from aam.data.importing.sequences import feature_sequences
 from aam.data.importing.table import load_table, without_empty
 from aam.data.table import FeatureTable
+from aam.data.target import QUANTILES, Target
 from aam.evaluate.conformal import Calibration
 from aam.evaluate.predictions import PROBABILITY, QUANTILE, by_target, read_predictions
+from aam.inference.ensemble import Ensemble
 from aam.model.store import CROSS_VALIDATION
-from aam.model.target import QUANTILES, Target
-from aam.train.ensemble import Ensemble
 from aam.util.errors import first_names, problem
 
 logger = logging.getLogger(__name__)
@@ -90,8 +90,8 @@ class Model:
         -------
         pandas.DataFrame
             Index `sample-id`, in the order of the table. The columns of
-            `aam.train.ensemble.Ensemble.predict`, and before `unseen_asvs` the interval, `lower`
-            and `upper`, or `prediction_set`, the classes joined by "|" (see
+            `aam.inference.ensemble.Ensemble.predict`, and before `unseen_asvs` the interval,
+            `lower` and `upper`, or `prediction_set`, the classes joined by "|" (see
             `aam.evaluate.conformal.Calibration`). Where a task has several targets, the columns of
             each end with a colon and its name.
 

@@ -1,13 +1,22 @@
-"""What a run leaves below `results/`, reduced to what must be the same in every run."""
+"""What a run leaves below `results/`, reduced to what must be the same in every run.
+
+As a program it compares the results of two versions of the code, whose provenance differs:
+`python tests/artifacts.py OLD/results NEW/results`.
+"""
 
 import hashlib
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import h5py
+import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from safetensors.numpy import load_file
 
 RECORDED_KEYS = (
     "wall_s",
@@ -31,6 +40,18 @@ def of(results: Path) -> dict[str, str]:
         rule = next((rule for pattern, rule in RULES if path.match(pattern)), _whole)
         if path.is_file() and not set(path.relative_to(results).parts) & set(NO_ARTIFACTS):
             found[name] = hashlib.sha256(rule(path)).hexdigest()
+    return found
+
+
+def contents(results: Path) -> dict[str, str]:
+    """Return a digest per file like `of`, of everything but the provenance."""
+    found = of(results)
+    for name in found:
+        path = results / name
+        rule = next((rule for pattern, rule in RULES if path.match(pattern)), _whole)
+        reader = READERS.get(path.suffix)
+        if reader is not None and rule is not _presence:
+            found[name] = hashlib.sha256(reader(path)).hexdigest()
     return found
 
 
@@ -77,6 +98,51 @@ def _without_the_line_of_times(path: Path) -> bytes:
     return "\n".join(line for line in lines if "samples per second" not in line).encode()
 
 
+def _json_content(path: Path) -> bytes:
+    def cleaned(value: Any) -> Any:
+        if isinstance(value, list):
+            return [cleaned(item) for item in value]
+        if isinstance(value, dict):
+            return {k: cleaned(v) for k, v in value.items() if k not in UNCOMPARED_KEYS}
+        return value
+
+    return json.dumps(cleaned(json.loads(path.read_text(encoding="utf-8")))).encode()
+
+
+def _table_content(table: pa.Table) -> bytes:
+    if "split" in table.column_names:
+        table = table.filter(pc.not_equal(table["split"], "system"))
+    columns = [str(field) for field in table.schema.remove_metadata()]
+    return json.dumps([columns, table.to_pylist()], default=str).encode()
+
+
+def _tensors_content(path: Path) -> bytes:
+    tensors = sorted(load_file(path).items())
+    return b"".join(f"{name} {t.dtype} {t.shape}".encode() + t.tobytes() for name, t in tensors)
+
+
+def _biom_content(path: Path) -> bytes:
+    found: list[bytes] = []
+
+    def add(name: str, item: Any) -> None:
+        if isinstance(item, h5py.Dataset):
+            found.append(f"{name} {item.shape} {np.asarray(item[()]).tolist()}".encode())
+
+    with h5py.File(path) as file:
+        file.visititems(add)
+    return b"".join(found)
+
+
+UNCOMPARED_KEYS = (*RECORDED_KEYS, "provenance", "fingerprint", "settings")
+"""Of JSON files: what depends on the code and on the names of settings, not on the results."""
+READERS: dict[str, Callable[[Path], bytes]] = {
+    ".json": _json_content,
+    ".parquet": lambda path: _table_content(pq.read_table(path)),
+    ".arrow": lambda path: _table_content(pa.ipc.open_file(path).read_all()),
+    ".safetensors": _tensors_content,
+    ".biom": _biom_content,
+}
+"""How the content of a file with provenance is read."""
 NO_ARTIFACTS = ("logs", "benchmarks")
 """Folders of records, below a dataset's."""
 RULES: tuple[tuple[str, Callable[[Path], bytes]], ...] = (
@@ -94,3 +160,10 @@ RULES: tuple[tuple[str, Callable[[Path], bytes]], ...] = (
     ("summary.md", _without_the_line_of_times),
 )
 """Files with recorded times and memory, and what of them must be the same; all others wholly."""
+
+
+if __name__ == "__main__":
+    old, new = (contents(Path(argument)) for argument in sys.argv[1:])
+    different = differences(old, new)
+    print("\n".join([*different, f"{len(old)} files, {len(different)} differences"]))
+    sys.exit(bool(different))

@@ -1,4 +1,4 @@
-"""One measurement, meant for a process of its own (see `aam.bench.apart`)."""
+"""One measurement, meant for a process of its own (see `aam.bench.subprocess_runner`)."""
 
 import time
 from collections.abc import Iterator, Mapping
@@ -10,21 +10,21 @@ import torch
 from torch import nn
 
 from aam.bench import roofline
-from aam.bench.naive import NaiveFeed
-from aam.bench.pool import PooledFeed
+from aam.bench.naive import NaiveDataset
+from aam.bench.pool import PooledDataset
 from aam.bench.timing import Steps
 from aam.config.sections.execution import Optimization
 from aam.config.sections.training import Pretraining
 from aam.model.batch import Batch
+from aam.tasks.pretrain.preparation import prepare
 from aam.train.clipping import Clipping
 from aam.train.compilation import compile_blocks
-from aam.train.devices import Devices
-from aam.train.feed import Feed
+from aam.train.data.dataset import BatchDataset
+from aam.train.distributed.devices import Devices
 from aam.train.flops import step_flops
 from aam.train.loop import batches, train_step
 from aam.train.optimizer import make_optimizer
 from aam.train.options import StepOptions, step_options
-from aam.train.preparation import prepare
 from aam.train.schedule import warmup_cosine
 from aam.util.errors import problem
 
@@ -82,7 +82,7 @@ def run_steps(spec: dict[str, Any]) -> dict[str, Any]:
     Parameters
     ----------
     spec
-        `cfg` (slice of pretraining); `inputs`; `batch`, what its batches are (see `_feed`);
+        `cfg` (slice of pretraining); `inputs`; `batch`, what its batches are (see `_dataset`);
         `workers`, processes that assemble them (0: this one does, between the steps); `steps` and
         `seconds`, after which no further step is begun once two are timed, or one where a step
         takes longer than that; `threads`.
@@ -98,7 +98,7 @@ def run_steps(spec: dict[str, Any]) -> dict[str, Any]:
     options = step_options(Optimization.model_validate(cfg["optimization"]))
     devices = Devices(settings.precision, spec["threads"], deterministic=options.deterministic)
     prepared = prepare(cfg, _paths(spec["inputs"]))
-    model, feed = prepared.model, _feed(prepared.feed, spec["batch"])
+    model, dataset = prepared.model, _dataset(prepared.dataset, spec["batch"])
     if spec["batch"].get("copies", False):
         model.encoder.recompute("pieces")
     elif options.checkpointing:
@@ -115,12 +115,12 @@ def run_steps(spec: dict[str, Any]) -> dict[str, Any]:
     wrapped.train()
     clipping = Clipping.of(settings)
     steps = Steps(devices.device, spec, eager=options.compile == "off")
-    coming = _batches(feed, devices, spec["workers"])
+    coming = _batches(dataset, devices, spec["workers"])
     while steps.goes_on():
         t0 = time.perf_counter()
         batch = next(coming).to(devices.device)
         loading_s = time.perf_counter() - t0
-        rate = settings.learning_rate * warmup_cosine(steps.step, len(feed), settings.warmup)
+        rate = settings.learning_rate * warmup_cosine(steps.step, len(dataset), settings.warmup)
         values, _ = train_step(
             wrapped, optimizer, batch, rate, settings, steps.step, devices, clipping
         )
@@ -133,25 +133,25 @@ def run_steps(spec: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _feed(feed: Feed, batch: Mapping[str, Any]) -> Feed:
-    """Return the feed with the batches asked for.
+def _dataset(dataset: BatchDataset, batch: Mapping[str, Any]) -> BatchDataset:
+    """Return the dataset with the batches asked for.
 
-    Empty: the optimized ones; `copies` and `asvs_per_sample`: those of `NaiveFeed`; `pool` and
-    `richness`: those of `PooledFeed`.
+    Empty: the optimized ones; `copies` and `asvs_per_sample`: those of `NaiveDataset`; `pool` and
+    `richness`: those of `PooledDataset`.
     """
     if not batch:
-        return feed
-    plain = {field.name: getattr(feed, field.name) for field in fields(feed)}
-    return PooledFeed(**plain, **batch) if "pool" in batch else NaiveFeed(**plain, **batch)
+        return dataset
+    plain = {field.name: getattr(dataset, field.name) for field in fields(dataset)}
+    return PooledDataset(**plain, **batch) if "pool" in batch else NaiveDataset(**plain, **batch)
 
 
-def _batches(feed: Feed, devices: Devices, workers: int) -> Iterator[Batch]:
+def _batches(dataset: BatchDataset, devices: Devices, workers: int) -> Iterator[Batch]:
     """Yield the batches of the run, over and over."""
     while True:
         if workers and devices.device.type != "cpu":
-            yield from batches(feed, 0, workers=workers, pin=True)
+            yield from batches(dataset, 0, workers=workers, pin=True)
         else:
-            yield from (feed[step] for step in range(len(feed)))
+            yield from (dataset[step] for step in range(len(dataset)))
 
 
 def _compile(model: nn.Module, options: StepOptions, devices: Devices) -> None:

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from aam.bench.ladder import Measure, interleaved, medians, request, what_there_is
+from aam.bench.ablation import Measure, interleaved, medians, request, what_there_is
 from aam.bench.page import facts, markdown_table
-from aam.bench.rungs import configured, optimized
+from aam.bench.variants import configured, optimized
 from aam.evaluate.labels import (
     plain,
     quantity,
@@ -69,7 +69,7 @@ def step_costs(
     Parameters
     ----------
     measure
-        Does a request in a process of its own (`aam.bench.apart.Apart`).
+        Does a request in a process of its own (`aam.bench.subprocess_runner.SubprocessRunner`).
     cfg
         Slice `aam.config.slices.models`.
     inputs

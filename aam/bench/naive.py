@@ -2,8 +2,8 @@
 
 Every sample is padded to a fixed number of ASVs and every copy of an ASV is encoded, padding too.
 
-Letters: U distinct ASVs, S positions, C copies of ASVs, B samples, A ASVs that a sample is padded
-to, M masked nucleotides.
+Shape suffixes: U distinct ASVs, S positions, C copies of ASVs, B samples, A ASVs that a sample is
+padded to, M masked nucleotides.
 """
 
 from collections.abc import Iterator
@@ -16,16 +16,16 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from aam.model.batch import AsvBlock, Batch, Masked, SampleBlock
-from aam.train.feed import Feed
-from aam.train.pieces import in_pieces
+from aam.train.data.dataset import BatchDataset
+from aam.train.micro_batches import in_pieces
 from aam.util.errors import problem
 
 ASVS_PER_CHUNK = 256
 
 
 @dataclass(frozen=True, eq=False)
-class NaiveFeed(Feed):
-    """A feed of batches that lack one of the savings, or both.
+class NaiveDataset(BatchDataset):
+    """A dataset of batches that lack one of the savings, or both.
 
     Attributes
     ----------

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 import psutil
 
-from aam.bench.ladder import Climbed
+from aam.bench.ablation import Ablation
 from aam.bench.roofline import Rate
 from aam.util.atomic import atomic_path, write_json, write_text
 from aam.util.provenance import provenance
@@ -52,14 +52,14 @@ SCALING_NOTES = """\
 
 
 def write_ladder(
-    climbed: Climbed, about: Mapping[str, str], *, table: Path, text: Path, roofline: Path
+    climbed: Ablation, about: Mapping[str, str], *, table: Path, text: Path, roofline: Path
 ) -> None:
     """Write what a ladder found.
 
     Parameters
     ----------
     climbed
-        What `aam.bench.ladder.climb` returned.
+        What `aam.bench.ablation.climb` returned.
     about
         What it was measured on, words by name.
     table, text, roofline
@@ -97,7 +97,7 @@ def speed_page(table: pd.DataFrame, rates: Mapping[str, Rate], about: Mapping[st
     Parameters
     ----------
     table
-        What `aam.bench.ladder.climb` returned.
+        What `aam.bench.ablation.climb` returned.
     rates
         Per precision, and for ``copy``, the best that the machine did.
     about

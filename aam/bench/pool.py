@@ -1,6 +1,6 @@
 """Made-up samples of real ASVs, to vary how many of a batch's ASVs are distinct.
 
-Letters: B samples of a batch, A ASVs in a sample.
+Shape suffixes: B samples of a batch, A ASVs in a sample.
 """
 
 from dataclasses import dataclass, replace
@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aam.model.batch import Batch
-from aam.train.collate import assemble
-from aam.train.feed import Feed
+from aam.train.data.collate import assemble
+from aam.train.data.dataset import BatchDataset
 from aam.util.seeds import generator
 
 
 @dataclass(frozen=True, eq=False)
-class PooledFeed(Feed):
-    """A feed whose samples draw their ASVs from a pool, to vary how many are distinct.
+class PooledDataset(BatchDataset):
+    """A dataset whose samples draw their ASVs from a pool, to vary how many are distinct.
 
     Attributes
     ----------

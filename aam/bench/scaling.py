@@ -7,10 +7,10 @@ from typing import Any
 
 import pandas as pd
 
-from aam.bench import checkpointing, inference
-from aam.bench.ladder import Measure, interleaved, medians, request, what_there_is
-from aam.bench.rungs import Means, configured, optimized
+from aam.bench.ablation import Measure, interleaved, medians, request, what_there_is
+from aam.bench.variants import Means, configured, optimized
 from aam.data.tokens import TokenStore
+from benchmarks import checkpointing, inference
 
 COLUMNS = [
     "experiment",
@@ -69,7 +69,7 @@ def scale(
     Parameters
     ----------
     measure
-        Does a request in a process of its own (`aam.bench.apart.Apart`).
+        Does a request in a process of its own (`aam.bench.subprocess_runner.SubprocessRunner`).
     cfg
         Slice `aam.config.slices.scaling`.
     inputs

@@ -12,14 +12,14 @@ NEUTRAL = frozenset(
         "aam.bench.roofline",
         "aam.util.log",
         "aam.train.flops",
-        "aam.train.monitor",
-        "aam.train.profiling",
-        "aam.train.telemetry",
-        "aam.train.tensorboard",
-        "aam.train.watch",
-        "aam.stages.entry",
-        "aam.stages.launch",
-        "aam.stages.pace",
+        "aam.train.monitoring.monitor",
+        "aam.train.monitoring.profiling",
+        "aam.train.monitoring.reporter",
+        "aam.train.monitoring.tensorboard",
+        "aam.train.monitoring.watch",
+        "aam.runtime.entry",
+        "aam.train.distributed.launch",
+        "aam.runtime.run_options",
     }
 )
 """Modules that report what happens and never change a result; `aam` holds the version."""

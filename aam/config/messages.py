@@ -43,7 +43,7 @@ def _known_keys(section: type[Section], path: list[str]) -> list[str]:
 
 
 def _section_in(annotation: Any) -> Any:
-    """Return the section class inside an annotation such as `dict[str, Model]`."""
+    """Return the section class inside an annotation such as `dict[str, ModelSettings]`."""
     if isinstance(annotation, type) and issubclass(annotation, Section):
         return annotation
     return next(filter(None, map(_section_in, get_args(annotation))), None)

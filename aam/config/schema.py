@@ -4,8 +4,8 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from aam.config.configuration import Config
 from aam.config.digest import PACKAGE_ROOT
-from aam.config.tree import Config
 
 REPOSITORY = PACKAGE_ROOT.parent
 SCHEMA = REPOSITORY / "workflow" / "schemas" / "config.schema.json"

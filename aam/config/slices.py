@@ -5,11 +5,11 @@ A key that is absent from a slice cannot make its stage stale.
 
 from typing import Any
 
+from aam.config.configuration import Config, resolved
 from aam.config.sections.finetuning import Finetuning
-from aam.config.tree import Config, resolved
 
 Slice = dict[str, Any]
-TREELESS = ("bray_curtis", "robust_aitchison")
+NON_PHYLOGENETIC = ("bray_curtis", "robust_aitchison")
 """Metrics that UniFrac's engines have no part in."""
 EXPLAINED = {"samples": 64, "checked": 16}
 """Held-out samples of a fold that are explained, and those whose ASVs are also removed singly."""
@@ -41,7 +41,7 @@ def tokenize(config: Config, dataset: str) -> Slice:
 def unifrac(config: Config, dataset: str, metric: str) -> Slice:
     """Return the settings of one metric; the list of metrics is not part of it."""
     section = resolved(config, "unifrac", dataset=dataset)
-    if metric in TREELESS:
+    if metric in NON_PHYLOGENETIC:
         return {"metric": metric, "checked_pairs": section.checked_pairs}
     keys = ["checked_pairs", "engine"]
     if metric == "generalized":
@@ -59,7 +59,7 @@ def unifrac_part(config: Config, dataset: str, metric: str, part: int, parts: in
 def unifrac_jobs(config: Config, dataset: str, metric: str) -> int:
     """Return the number of jobs that share a metric; it changes no byte of the result."""
     section = resolved(config, "unifrac", dataset=dataset)
-    if section.partitions == "auto" or metric in (*TREELESS, "faith_pd"):
+    if section.partitions == "auto" or metric in (*NON_PHYLOGENETIC, "faith_pd"):
         return 1
     return section.partitions
 

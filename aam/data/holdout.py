@@ -1,6 +1,6 @@
 """Which samples of pretraining are held out for validation.
 
-Apart from the folds of tasks, so that no encoder depends on how these are drawn.
+SubprocessRunner from the folds of tasks, so that no encoder depends on how these are drawn.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,8 @@
 """Percentile intervals of the headline scores by resampling samples, or whole groups of them.
 
 Efron, B. & Tibshirani, R. (1993), An Introduction to the Bootstrap, chapter 13.
-Letters: B resamples, N samples, U units that are drawn, C classes, S sums, T distinct scores.
+Shape suffixes: B resamples, N samples, U units that are drawn, C classes, S sums, T distinct
+scores.
 """
 
 from collections.abc import Iterator

@@ -4,7 +4,7 @@ What is predicted in fold k is calibrated on the cross-validated predictions of 
 in cross-conformal prediction (Vovk, V. 2015, doi:10.1007/s10472-013-9368-4); held-out test samples
 and other tables on those of all folds.
 
-Letters: N samples, C classes.
+Shape suffixes: N samples, C classes.
 """
 
 import logging

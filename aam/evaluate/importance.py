@@ -1,6 +1,6 @@
 """The importance of ASVs, as a table that QIIME 2 reads as feature metadata.
 
-Letters: U ASVs, A ASVs of one sample, C explained outputs.
+Shape suffixes: U ASVs, A ASVs of one sample, C explained outputs.
 """
 
 from collections.abc import Sequence
@@ -51,7 +51,7 @@ class Importance:
     ) -> None:
         """Count a sample in: the numbers of its ASVs, and the fields of its explanation.
 
-        See `aam.train.explain.Explanation`.
+        See `aam.inference.attribution.Explanation`.
         """
         self.explained += 1
         self.samples_U[asvs_A] += 1

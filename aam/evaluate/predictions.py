@@ -1,6 +1,6 @@
 """Tables of cross-validated predictions.
 
-Apart from the scores, so that training does not depend on how it is scored.
+SubprocessRunner from the scores, so that training does not depend on how it is scored.
 """
 
 from pathlib import Path

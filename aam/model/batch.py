@@ -1,6 +1,6 @@
 """What a model is given: the distinct ASVs of a batch and the samples that point to them.
 
-Letters: U distinct ASVs, S positions in a sequence, B samples, A ASVs in a sample, M masked
+Shape suffixes: U distinct ASVs, S positions in a sequence, B samples, A ASVs in a sample, M masked
 nucleotides, E values of a target, D width, F metadata columns.
 """
 
@@ -77,14 +77,14 @@ class SampleBlock(Movable):
         True where there is an ASV.
     counts_BA
         Reads of each ASV; 0 where there is none.
-    hidden_BA
+    count_mask_BA
         True where the encoder is not shown the reads, or None: it is shown all.
     """
 
     asv_BA: Tensor
     present_BA: Tensor
     counts_BA: Tensor
-    hidden_BA: Tensor | None = None
+    count_mask_BA: Tensor | None = None
 
 
 @dataclass

@@ -1,7 +1,7 @@
 """The hierarchical encoder: nucleotides to ASV to sample.
 
-Letters: U distinct ASVs, S positions, P nucleotides per patch, T patches, M masked nucleotides,
-B samples, A ASVs in a sample, D width.
+Shape suffixes: U distinct ASVs, S positions, P nucleotides per patch, T patches, M masked
+nucleotides, B samples, A ASVs in a sample, D width.
 """
 
 from collections.abc import Callable
@@ -159,8 +159,8 @@ class SampleEncoder(nn.Module):
         features_BA2 = torch.stack(
             [torch.log1p(block.counts_BA) / 2, torch.sqrt(block.counts_BA / reads_B1) * 4], dim=-1
         )
-        if block.hidden_BA is not None:
-            features_BA2 = features_BA2.masked_fill(block.hidden_BA[..., None], 0.0)
+        if block.count_mask_BA is not None:
+            features_BA2 = features_BA2.masked_fill(block.count_mask_BA[..., None], 0.0)
         # Unlike indexing, its gradient is summed in one order, whatever the number of threads.
         x_BAD = embedding(block.asv_BA, asv_UD) + self.abundance(features_BA2)
         for layer in self.blocks:

@@ -1,7 +1,7 @@
 """Categories of metadata columns, and how they meet the embedding of a sample.
 
-Letters: L labelled samples, N samples, B samples of a batch, F metadata columns, E width of a
-category's embedding, D width, A ASVs in a sample, O outputs, H heads, K width of a head.
+Shape suffixes: L labelled samples, N samples, B samples of a batch, F metadata columns, E width of
+a category's embedding, D width, A ASVs in a sample, O outputs, H heads, K width of a head.
 """
 
 from collections.abc import Sequence
@@ -239,7 +239,7 @@ class Attention(Fusion):
         return join_heads(attend(query, key, value, present_BT=present_BA, backend=self.backend))
 
 
-class Scale(Fusion):
+class ScaleShift(Fusion):
     """A scale and a shift of every output per category; they start at 1 and 0."""
 
     def __init__(self, vocabulary: Vocabulary, outputs: int) -> None:
@@ -289,7 +289,7 @@ def make_fusion(
         case "attention":
             return Attention(vocabulary, width, heads, backend)
         case "scale":
-            return Scale(vocabulary, outputs)
+            return ScaleShift(vocabulary, outputs)
     raise ValueError(f"fusion: got {name}; expected concat, add, gated, attention or scale")
 
 

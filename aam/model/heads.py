@@ -1,7 +1,7 @@
 """Heads on the embeddings.
 
-Letters: B samples, A ASVs in a sample, D width, M masked nucleotides, P nucleotides per patch,
-C outputs, K classes, T = K - 1 thresholds.
+Shape suffixes: B samples, A ASVs in a sample, D width, M masked nucleotides, P nucleotides per
+patch, C outputs, K classes, T = K - 1 thresholds.
 """
 
 import math

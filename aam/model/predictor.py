@@ -1,7 +1,7 @@
 """An encoder with a head for one target, and its model directory.
 
-Letters: B samples, D width, E encoded values of the target, O raw outputs, F metadata columns,
-X ASVs of all samples.
+Shape suffixes: B samples, D width, E encoded values of the target, O raw outputs, F metadata
+columns, X ASVs of all samples.
 """
 
 from collections.abc import Mapping
@@ -11,14 +11,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from aam.loss import targets
+from aam.data.target import QUANTILES, Target
+from aam.model import losses
 from aam.model.batch import CATEGORIES, EMBEDDING, TARGET, Batch
 from aam.model.build import architecture, build_encoder, initialize, plain
 from aam.model.encoder import Encoder
 from aam.model.fusion import UNKNOWN, Fusion, Vocabulary, make_fusion
 from aam.model.heads import CountHead, Thresholds, make_head
 from aam.model.store import load_config, load_weights, save_model
-from aam.model.target import QUANTILES, Target
 from aam.nn.attention import AttentionBackend
 
 
@@ -93,7 +93,7 @@ class Predictor(nn.Module):
         if EMBEDDING in batch.values:
             output_BO = self.predict(batch.values[EMBEDDING], categories_BF)
             return {"loss": target_error(output_BO, batch.values[TARGET], self.target)}
-        hides = self.counts is not None and any(b.hidden_BA is not None for b in batch.samples)
+        hides = self.counts is not None and any(b.count_mask_BA is not None for b in batch.samples)
         encoded = self.encoder(batch, asvs=hides or self.needs_asvs)
         output_BO = self.predict(encoded.sample_BD, categories_BF, asvs=encoded.asvs, batch=batch)
         losses = {"loss": target_error(output_BO, batch.values[TARGET], self.target)}
@@ -139,13 +139,13 @@ class Predictor(nn.Module):
         assert self.counts is not None
         predicted, log_reads, hidden, present = [], [], [], []
         for state_BAD, block in zip(asvs, batch.samples, strict=True):
-            if block.hidden_BA is not None:
+            if block.count_mask_BA is not None:
                 predicted.append(self.counts(state_BAD).flatten())
                 log_reads.append(torch.log1p(block.counts_BA).flatten())
-                hidden.append(block.hidden_BA.flatten())
+                hidden.append(block.count_mask_BA.flatten())
                 present.append(block.present_BA.flatten())
         parts = (torch.cat(part) for part in (predicted, log_reads, hidden, present))
-        return targets.count_error(*parts)
+        return losses.count_error(*parts)
 
     def save(self, directory: Path, about: Mapping[str, Any]) -> None:
         """Write a directory that rebuilds the model by itself, with facts `about` it."""
@@ -167,20 +167,20 @@ def target_error(output_BO: Tensor, true_BE: Tensor, target: Target) -> Tensor:
     weights, smoothing = target.class_weights, target.label_smoothing
     match target.loss:
         case "cross_entropy":
-            return targets.class_error(output_BO, true_BE, weights, smoothing)
+            return losses.class_error(output_BO, true_BE, weights, smoothing)
         case "ordinal":
-            return targets.ordinal_error(output_BO, true_BE, weights, smoothing)
+            return losses.ordinal_error(output_BO, true_BE, weights, smoothing)
         case "quantile":
             output_BCQ = output_BO.unflatten(1, (-1, len(QUANTILES)))
-            return targets.pinball_error(output_BCQ, true_BE, QUANTILES)
+            return losses.pinball_error(output_BCQ, true_BE, QUANTILES)
         case "asymmetric":
-            return targets.asymmetric_error(output_BO, true_BE, target.asymmetry)
+            return losses.asymmetric_error(output_BO, true_BE, target.asymmetry)
         case "mse":
-            return targets.squared_error(output_BO, true_BE)
+            return losses.squared_error(output_BO, true_BE)
         case "mae":
-            return targets.absolute_error(output_BO, true_BE)
+            return losses.absolute_error(output_BO, true_BE)
         case "huber":
-            return targets.huber_error(output_BO, true_BE)
+            return losses.huber_error(output_BO, true_BE)
     raise ValueError(f"loss of a target: got {target.loss}")
 
 

@@ -1,6 +1,6 @@
 """The one place where attention is computed, with back-ends by name.
 
-Letters: B batch, H heads, S query positions, T key positions, K width of a head.
+Shape suffixes: B batch, H heads, S query positions, T key positions, K width of a head.
 """
 
 from typing import Any, Literal

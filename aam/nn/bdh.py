@@ -1,6 +1,6 @@
 """The layer of the Baby Dragon Hatchling, made bidirectional.
 
-Letters: B batch, S positions, D width, H heads, N neurons of a head, E neurons of all heads.
+Shape suffixes: B batch, S positions, D width, H heads, N neurons of a head, E neurons of all heads.
 """
 
 from typing import Literal

@@ -1,6 +1,6 @@
 """A pre-norm transformer block.
 
-Letters: B batch, S positions, D width, H heads, K width of a head.
+Shape suffixes: B batch, S positions, D width, H heads, K width of a head.
 """
 
 from torch import Tensor, nn

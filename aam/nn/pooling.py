@@ -1,6 +1,6 @@
 """Pooling of a set of positions into one vector.
 
-Letters: B batch, S positions, D width.
+Shape suffixes: B batch, S positions, D width.
 """
 
 import torch

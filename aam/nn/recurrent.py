@@ -1,6 +1,6 @@
 """A bidirectional LSTM layer.
 
-Letters: B batch, S positions, D width, H width of a direction, G four gates of it.
+Shape suffixes: B batch, S positions, D width, H width of a direction, G four gates of it.
 """
 
 import torch

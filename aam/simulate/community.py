@@ -50,7 +50,7 @@ class Biology:
 
 
 @dataclass(frozen=True)
-class Study:
+class SimulatedStudy:
     """A table and the metadata of its samples."""
 
     table: FeatureTable
@@ -118,7 +118,7 @@ def clades(tree: TreeNode, wanted: int) -> NDArray[np.int64]:
 
 def draw_study(
     biology: Biology, *, name: str, samples: int, hosts: int, seed: int, newcomers: bool
-) -> Study:
+) -> SimulatedStudy:
     """Sample a number of hosts, several times each.
 
     Parameters
@@ -136,7 +136,7 @@ def draw_study(
 
     Returns
     -------
-    Study
+    SimulatedStudy
         Without ASVs that no sample has.
     """
     metadata = _draw_metadata(name, samples, hosts, seed)
@@ -151,7 +151,7 @@ def draw_study(
     counts = counts[:, seen]
     counts.sort_indices()
     table = FeatureTable(list(metadata.index), [biology.sequences[f] for f in seen], counts)
-    return Study(table, _with_gaps(metadata, seed, name))
+    return SimulatedStudy(table, _with_gaps(metadata, seed, name))
 
 
 def metadata_tsv(metadata: pd.DataFrame) -> str:

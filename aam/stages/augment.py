@@ -10,7 +10,8 @@ from aam.augment.views import Augmentation, build_store
 from aam.data.samples import write_samples
 from aam.data.table import read_biom
 from aam.data.tokens import TokenStore
-from aam.stages.entry import Files, RunContext
+from aam.runtime.entry import Files
+from aam.runtime.run_options import RunOptions
 from aam.util.errors import problem
 from aam.util.provenance import provenance
 
@@ -20,7 +21,7 @@ MAX_DEPTH = int(np.iinfo(np.int32).max)
 logger = logging.getLogger(__name__)
 
 
-def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunContext) -> None:
+def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
     """Write all rows that training reads: V views of N samples, then augmented rows.
 
     Parameters

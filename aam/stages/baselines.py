@@ -12,11 +12,12 @@ from aam.data.samples import SampleStore
 from aam.evaluate.baselines.problem import Problem
 from aam.evaluate.baselines.registry import predict_baselines
 from aam.evaluate.predictions import write_predictions
-from aam.stages.entry import Files, RunContext
+from aam.runtime.entry import Files
+from aam.runtime.run_options import RunOptions
 from aam.unifrac.store import read_distances
 
 
-def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunContext) -> None:
+def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
     """Predict a task's samples with simple methods, on the folds that the model gets.
 
     Of several targets each is predicted by itself.

@@ -5,11 +5,12 @@ from typing import Any
 
 from aam.evaluate.scores import accuracy_table
 from aam.evaluate.summary import accuracy_page
-from aam.stages.entry import Files, RunContext
+from aam.runtime.entry import Files
+from aam.runtime.run_options import RunOptions
 from aam.util.atomic import atomic_path, read_json, write_text
 
 
-def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunContext) -> None:
+def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
     """Gather the scores of every fine-tuned model and, once per task, of the baselines.
 
     Parameters

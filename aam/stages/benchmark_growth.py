@@ -3,14 +3,15 @@
 from collections.abc import Mapping
 from typing import Any
 
-from aam.bench.growth import fits, fits_table, growth_page, measured
 from aam.bench.page import machine, write_tsv
-from aam.stages.entry import Files, RunContext
+from aam.runtime.entry import Files
+from aam.runtime.run_options import RunOptions
 from aam.util.atomic import write_text
 from aam.util.errors import problem
+from benchmarks.growth import fits, fits_table, growth_page, measured
 
 
-def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunContext) -> None:
+def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
     """Gather what the stages logged of themselves.
 
     Parameters

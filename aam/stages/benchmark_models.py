@@ -5,15 +5,16 @@ from typing import Any
 
 import pandas as pd
 
-from aam.bench.apart import Apart
 from aam.bench.models import models_page, side_by_side, step_costs, with_scores
 from aam.bench.page import about_run, write_tsv
-from aam.stages.entry import Files, RunContext
+from aam.bench.subprocess_runner import SubprocessRunner
+from aam.runtime.entry import Files
+from aam.runtime.run_options import RunOptions
 from aam.util.atomic import read_json, write_text
 from aam.util.errors import problem
 
 
-def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunContext) -> None:
+def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
     """Time a step of every model, and read from the trainings what each had learned by when.
 
     Parameters
@@ -38,7 +39,7 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunCo
     data = {name: inputs[name] for name in ("tokens", "samples", "distances")}
     reports = [read_json(path) for path in inputs["metrics"]]
     histories = map(pd.read_parquet, inputs["histories"])
-    with Apart() as measure:
+    with SubprocessRunner() as measure:
         costs, device = step_costs(
             measure, cfg, data, threads=runtime.threads, workers=runtime.workers
         )

@@ -5,14 +5,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from aam.bench.apart import Apart
 from aam.bench.page import about_run, scaling_page, write_tsv
 from aam.bench.scaling import scale
-from aam.stages.entry import Files, RunContext
+from aam.bench.subprocess_runner import SubprocessRunner
+from aam.runtime.entry import Files
+from aam.runtime.run_options import RunOptions
 from aam.util.atomic import write_text
 
 
-def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunContext) -> None:
+def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
     """Time training steps, checkpoints, embeddings and validations of growing size.
 
     Parameters
@@ -28,7 +29,10 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunCo
     """
     place = outputs["table"].parent
     place.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".checkpoints-", dir=place) as name, Apart() as measure:
+    with (
+        tempfile.TemporaryDirectory(prefix=".checkpoints-", dir=place) as name,
+        SubprocessRunner() as measure,
+    ):
         table, device = scale(
             measure,
             cfg,

@@ -3,14 +3,15 @@
 from collections.abc import Mapping
 from typing import Any
 
-from aam.bench.apart import Apart
-from aam.bench.ladder import climb
+from aam.bench.ablation import run_ablation
 from aam.bench.page import about_run, write_ladder
-from aam.stages.entry import Files, RunContext
+from aam.bench.subprocess_runner import SubprocessRunner
+from aam.runtime.entry import Files
+from aam.runtime.run_options import RunOptions
 
 
-def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunContext) -> None:
-    """Time the rungs of the ladder on the real data.
+def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
+    """Time the variants of the ladder on the real data.
 
     Parameters
     ----------
@@ -23,8 +24,10 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunCo
     runtime
         `threads`, `workers`.
     """
-    with Apart() as measure:
-        climbed = climb(measure, cfg, inputs, threads=runtime.threads, workers=runtime.workers)
+    with SubprocessRunner() as measure:
+        climbed = run_ablation(
+            measure, cfg, inputs, threads=runtime.threads, workers=runtime.workers
+        )
     about = about_run(cfg, inputs, climbed.about, runtime.threads)
     write_ladder(
         climbed,

@@ -10,10 +10,11 @@ from aam.data.samples import SampleStore
 from aam.data.tokens import TokenStore
 from aam.data.vocabulary import untokenize
 from aam.evaluate.importance import Importance, write_importance
+from aam.inference.attribution import explain_samples, explained_names
 from aam.model.predictor import Predictor, load_predictor
-from aam.stages.entry import Files, RunContext
-from aam.train.devices import Devices
-from aam.train.explain import explain_samples, explained_names
+from aam.runtime.entry import Files
+from aam.runtime.run_options import RunOptions
+from aam.train.distributed.devices import Devices
 from aam.util.atomic import write_json
 from aam.util.errors import problem
 from aam.util.provenance import provenance
@@ -24,7 +25,7 @@ TRUSTED = 0.5
 """Rank correlation with removal below which attributions are warned of."""
 
 
-def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunContext) -> None:
+def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
     """Explain samples of every fold by the models that never saw their labels.
 
     Parameters

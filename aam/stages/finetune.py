@@ -1,7 +1,6 @@
 """Fine-tuning: a task's folds, each predicted by a model that never saw its labels."""
 
 import shutil
-import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -17,30 +16,30 @@ from aam.config.sections.execution import Optimization
 from aam.config.sections.finetuning import Finetuning
 from aam.data.folds import CATEGORY, OBSERVED, read_folds
 from aam.data.samples import SampleStore
+from aam.data.target import QUANTILES
 from aam.data.tokens import TokenStore
 from aam.data.vocabulary import untokenize
 from aam.evaluate.predictions import PROBABILITY, QUANTILE, TARGET, write_predictions
+from aam.inference.outputs import Outputs
+from aam.inference.reference import write_reference
 from aam.model.build import architecture, build_encoder
 from aam.model.encoder import Encoder
 from aam.model.store import CROSS_VALIDATION, REFERENCE, SEEN_ASVS, load_config, load_part
-from aam.model.target import QUANTILES
 from aam.nn.attention import AttentionBackend
-from aam.stages.entry import Files, RunContext
-from aam.stages.pace import left, pace
-from aam.stages.processes import in_processes, processes, threads_of_a_model
-from aam.train.crossvalidation import CrossValidation
-from aam.train.devices import Devices
+from aam.runtime.entry import Files
+from aam.runtime.run_options import RunOptions
+from aam.tasks.finetune.cross_validation import CrossValidation
+from aam.tasks.finetune.parallel import in_processes, processes, threads_of_a_model
+from aam.tasks.finetune.setup import FinetuneSetup, Labelled, TargetColumns
+from aam.train.distributed.devices import Devices
+from aam.train.history import write_history
 from aam.train.options import step_options
-from aam.train.outputs import Outputs
-from aam.train.records import write_history
-from aam.train.reference import write_reference
-from aam.train.study import Labelled, Study, TargetColumns
 from aam.util.atomic import atomic_path, write_json, write_text
 from aam.util.provenance import file_digest, provenance, settings_digest
 from aam.util.seeds import seed_of
 
 
-def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunContext) -> None:
+def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
     """Fine-tune and cross-validate one task (see docs/architecture.md for the files).
 
     Parameters
@@ -58,36 +57,32 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunCo
         Means of the run; checkpoints and finished models lie in its `work` folder.
     """
     assert runtime.work is not None, "fine-tuning needs a work folder"
-    started = time.monotonic()
     validation, about = _set_up(cfg, inputs, runtime)
-    several = processes(validation.study.settings, len(validation.models()), runtime.threads)
+    several = processes(validation.setup.settings, len(validation.models()), runtime.threads)
     if several > 1:
-        rest = left(runtime, started)
-        in_processes(partial(_train, cfg, inputs), validation.models(), several, rest)
+        in_processes(partial(_train, cfg, inputs), validation.models(), several, runtime)
     finished = validation.run(about)
-    study, folds = validation.study, read_folds(inputs["folds"])
-    table = prediction_table(study, finished.outputs, folds)
+    setup, folds = validation.setup, read_folds(inputs["folds"])
+    table = prediction_table(setup, finished.outputs, folds)
     write_predictions(outputs["predictions"], table)
     numbers = [("fold", pa.int64()), ("model", pa.int64())]
     write_history(outputs["history"], finished.history, about["provenance"], extra=numbers)
-    _write_models(outputs["model"], finished.models, study.tokens, finished.reference_ND, table)
+    _write_models(outputs["model"], finished.models, setup.tokens, finished.reference_ND, table)
     write_json(outputs["digests"], _digests(outputs["model"], finished.digests, about))
     shutil.rmtree(runtime.work, ignore_errors=True)
 
 
 def _set_up(
-    cfg: Mapping[str, Any], inputs: Files, runtime: RunContext
+    cfg: Mapping[str, Any], inputs: Files, runtime: RunOptions
 ) -> tuple[CrossValidation, dict[str, Any]]:
     """Return the models to train, and what is written about each."""
     assert runtime.work is not None
-    # First of all: digests of large inputs take a part of the time limit.
-    own_pace = pace(runtime, "fine-tuning")
     settings = Finetuning.model_validate(cfg["finetuning"])
     options = step_options(Optimization.model_validate(cfg["optimization"]))
     origin = provenance(cfg, inputs)
     store, tokens = SampleStore.open(inputs["samples"]), TokenStore.open(inputs["tokens"])
     threads = threads_of_a_model(runtime.threads)
-    study = Study(
+    setup = FinetuneSetup(
         store=store,
         tokens=tokens,
         labelled=_labelled(read_folds(inputs["folds"]), store, cfg["columns"]),
@@ -96,7 +91,7 @@ def _set_up(
         make_encoder=_encoder_maker(cfg, settings, inputs, tokens, options.attention),
         devices=Devices(settings.precision, threads, deterministic=options.deterministic),
         options=options,
-        pace=own_pace,
+        runtime=runtime,
         work=runtime.work,
         fingerprint=settings_digest({**origin, "code": code_digest(__name__)}),
     )
@@ -106,14 +101,14 @@ def _set_up(
         "settings": dict(cfg),
         "provenance": dict(origin),
     }
-    return CrossValidation(study, inputs.get("asvs")), about
+    return CrossValidation(setup, inputs.get("asvs")), about
 
 
 def _train(
     cfg: Mapping[str, Any],
     inputs: Files,
     models: list[tuple[int, int]],
-    runtime: RunContext,
+    runtime: RunOptions,
 ) -> None:
     """Train some of the models, in a process of their own."""
     validation, about = _set_up(cfg, inputs, runtime)
@@ -146,19 +141,19 @@ def _target(cfg: Mapping[str, Any]) -> TargetColumns:
     )
 
 
-def prediction_table(study: Study, outputs: Outputs, folds: pd.DataFrame) -> pd.DataFrame:
+def prediction_table(setup: FinetuneSetup, outputs: Outputs, folds: pd.DataFrame) -> pd.DataFrame:
     """Return the columns of `predictions.tsv`, samples in the order of the folds file."""
     base = folds.reset_index()[["sample-id", "fold"]]
-    task, point_LC = study.task, outputs.point_NC
+    task, point_LC = setup.task, outputs.point_NC
     if task.kind != "regression":
-        classes = np.array(task.classes or sorted(set(study.labelled.observed_LC[:, 0])))
+        classes = np.array(task.classes or sorted(set(setup.labelled.observed_LC[:, 0])))
         shares = {PROBABILITY + str(name): point_LC[:, i] for i, name in enumerate(classes)}
         predicted = classes[point_LC.argmax(axis=1)]
         return base.assign(observed=folds["observed"].tolist(), predicted=predicted, **shares)
     parts = []
     for place, column in enumerate(task.columns):
         part = base.assign(
-            observed=study.labelled.observed_LC[:, place], predicted=point_LC[:, place]
+            observed=setup.labelled.observed_LC[:, place], predicted=point_LC[:, place]
         )
         if outputs.quantile_NCQ is not None:
             value_LQ = outputs.quantile_NCQ[:, place]

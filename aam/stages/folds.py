@@ -17,7 +17,8 @@ from aam.data.targets import (
     require_logarithms,
     require_varied,
 )
-from aam.stages.entry import Files, RunContext
+from aam.runtime.entry import Files
+from aam.runtime.run_options import RunOptions
 from aam.util.atomic import write_text
 from aam.util.errors import first_names, problem
 
@@ -27,7 +28,7 @@ LEAST_TRAINING = 2
 """Samples that a fold must leave to train on."""
 
 
-def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunContext) -> None:
+def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
     """Write the fold, the observed values, the group and the categories of every labelled sample.
 
     The members of a fold are all samples of its groups, or of its value of `folds.column`, with a

@@ -9,14 +9,15 @@ import pandas as pd
 from aam.data.importing.metadata import TYPES_ATTRIBUTE, load_metadata
 from aam.data.metadata import write_metadata
 from aam.data.table import read_biom
-from aam.stages.entry import Files, RunContext
+from aam.runtime.entry import Files
+from aam.runtime.run_options import RunOptions
 from aam.util.errors import first_names, problem
 from aam.util.provenance import provenance
 
 log = logging.getLogger(__name__)
 
 
-def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunContext) -> None:
+def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
     """Check the metadata and write one row per sample of the table, in its order.
 
     Parameters

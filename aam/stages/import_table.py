@@ -8,14 +8,15 @@ from aam.data.importing.sequences import feature_sequences
 from aam.data.importing.table import Dropped, load_table, without_empty
 from aam.data.sequences import write_fasta
 from aam.data.table import write_biom
-from aam.stages.entry import Files, RunContext
+from aam.runtime.entry import Files
+from aam.runtime.run_options import RunOptions
 from aam.util.atomic import write_text
 from aam.util.provenance import provenance
 
 log = logging.getLogger(__name__)
 
 
-def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunContext) -> None:
+def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
     """Check the table and the sequences, leave out what has no reads, write both.
 
     Parameters

@@ -5,16 +5,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from aam.data.importing.tree import cut_to, load_tree
-from aam.data.phylogeny import build_tree
 from aam.data.sequences import read_fasta
 from aam.data.table import read_biom
-from aam.data.tree import write_newick
-from aam.stages.entry import Files, RunContext
+from aam.data.trees.infer import build_tree
+from aam.data.trees.newick import write_newick
+from aam.runtime.entry import Files
+from aam.runtime.run_options import RunOptions
 
 log = logging.getLogger(__name__)
 
 
-def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunContext) -> None:
+def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
     """Check the user's tree and cut it to the features, or build one from the sequences.
 
     Parameters

@@ -5,17 +5,18 @@ from typing import Any
 
 import pandas as pd
 
-from aam.evaluate.figures import benchmark
-from aam.stages.entry import Files, RunContext
+from aam.evaluate.figures import speed
+from aam.runtime.entry import Files
+from aam.runtime.run_options import RunOptions
 
 PICTURES = {
-    "speed": benchmark.draw_speed,
-    "scaling": benchmark.draw_scaling,
-    "accuracy": benchmark.draw_accuracy,
+    "speed": speed.draw_speed,
+    "scaling": speed.draw_scaling,
+    "accuracy": speed.draw_accuracy,
 }
 
 
-def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunContext) -> None:
+def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
     """Draw speed, scaling and accuracy, whichever table is given.
 
     Parameters

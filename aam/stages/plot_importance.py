@@ -3,14 +3,15 @@
 from collections.abc import Mapping
 from typing import Any
 
+from aam.data.trees.branches import read_tree
 from aam.evaluate.figures import importance
 from aam.evaluate.importance import read_importance
-from aam.stages.entry import Files, RunContext
-from aam.unifrac.phylogeny import read_tree
+from aam.runtime.entry import Files
+from aam.runtime.run_options import RunOptions
 from aam.util.atomic import read_json
 
 
-def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunContext) -> None:
+def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
     """Draw the most important ASVs on their part of the tree.
 
     Parameters

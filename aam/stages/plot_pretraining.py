@@ -6,10 +6,11 @@ from typing import Any
 import pandas as pd
 
 from aam.evaluate.figures import distances, training
-from aam.stages.entry import Files, RunContext
+from aam.runtime.entry import Files
+from aam.runtime.run_options import RunOptions
 
 
-def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunContext) -> None:
+def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
     """Draw training curves, predicted against true distances, and an ordination.
 
     Parameters

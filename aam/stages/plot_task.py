@@ -7,11 +7,12 @@ import pandas as pd
 
 from aam.evaluate.figures import task, training
 from aam.evaluate.predictions import read_predictions
-from aam.stages.entry import Files, RunContext
+from aam.runtime.entry import Files
+from aam.runtime.run_options import RunOptions
 from aam.util.atomic import read_json
 
 
-def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunContext) -> None:
+def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
     """Draw cross-validated predictions beside the baselines, and the folds' training curves.
 
     Parameters

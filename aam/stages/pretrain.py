@@ -1,7 +1,6 @@
 """Pretraining: an encoder learns UniFrac distances and masked nucleotides."""
 
 import logging
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,26 +12,26 @@ from aam.bench.roofline import arithmetic, matrix_product_rate
 from aam.config.digest import code_digest
 from aam.config.sections.execution import Optimization
 from aam.config.sections.training import Pretraining
+from aam.inference.asv_cache import AsvEmbeddings, embed_asvs_cached, encoder_digest
+from aam.inference.embed import embed_samples
 from aam.model.build import plain
 from aam.model.store import save_model
-from aam.stages import launch
-from aam.stages.entry import Files, RunContext
-from aam.stages.pace import left, pace
+from aam.runtime.entry import Files
+from aam.runtime.run_options import RunOptions
+from aam.tasks.pretrain.model import PretrainingModel
+from aam.tasks.pretrain.preparation import Prepared, prepare
 from aam.train.checkpoint import Checkpoints
 from aam.train.compilation import graphs_compiled
-from aam.train.devices import Devices
-from aam.train.embeddings import AsvEmbeddings, embed_asvs_cached, encoder_digest
+from aam.train.data.distances import FAITH_PD
+from aam.train.distributed import launch
+from aam.train.distributed.devices import Devices
+from aam.train.distributed.world import World
+from aam.train.early_stopping import EarlyStopping
 from aam.train.flops import step_flops
-from aam.train.inference import embed_samples
+from aam.train.history import write_history, write_table
 from aam.train.loop import Validation, fit
-from aam.train.matrices import FAITH_PD
 from aam.train.options import step_options
-from aam.train.preparation import Prepared, prepare
-from aam.train.pretraining import PretrainingModel
 from aam.train.progress import Progress
-from aam.train.records import write_history, write_table
-from aam.train.stopping import EarlyStopping
-from aam.train.world import World
 from aam.util.atomic import write_json
 from aam.util.provenance import provenance, settings_digest
 
@@ -41,7 +40,7 @@ BATCHES_COUNTED = 16
 """Batches whose operations are counted for the utilisation."""
 
 
-def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunContext) -> None:
+def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
     """Pretrain one encoder (see docs/architecture.md for the files).
 
     Parameters
@@ -56,17 +55,15 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunCo
         Means of the run; checkpoints lie in its `work` folder. Where several processes train the
         encoder together, this starts them, and each calls it again; the first of them writes.
     """
-    # First of all: digests and distances take a part of the time limit.
-    started = time.monotonic()
     if launch.is_needed(runtime):
         launch.together(__name__, cfg, inputs=inputs, outputs=outputs, runtime=runtime)
         return
     settings = Pretraining.model_validate(cfg["pretraining"])
     devices = devices_of(cfg, runtime)
-    origin = devices.agreed(provenance(cfg, inputs) if devices.rank == 0 else {})
+    origin = devices.broadcast(provenance(cfg, inputs) if devices.rank == 0 else {})
     fingerprint = settings_digest({**origin, "code": code_digest(__name__)})
     checkpoints = Checkpoints(runtime.work, fingerprint, writes=devices.rank == 0)
-    with devices.first_first():
+    with devices.main_process_first():
         prepared = prepare(
             cfg,
             inputs,
@@ -74,7 +71,7 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunCo
             max_memory_gb=runtime.max_memory_gb,
             processes=devices.world.devices,
         )
-    progress = train(cfg, prepared, devices, checkpoints, left(runtime, started), "pretraining")
+    progress = train(cfg, prepared, devices, checkpoints, runtime, "pretraining")
     found = scores(prepared, progress, devices)
     if devices.rank > 0:
         return
@@ -87,7 +84,7 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunCo
     checkpoints.clear()
 
 
-def devices_of(cfg: Mapping[str, Any], runtime: RunContext) -> Devices:
+def devices_of(cfg: Mapping[str, Any], runtime: RunOptions) -> Devices:
     """Return where pretraining computes: in one process unless it was launched with others."""
     options = step_options(Optimization.model_validate(cfg["optimization"]))
     precision = Pretraining.model_validate(cfg["pretraining"]).precision
@@ -100,7 +97,7 @@ def train(
     prepared: Prepared,
     devices: Devices,
     checkpoints: Checkpoints,
-    runtime: RunContext,
+    runtime: RunOptions,
     name: str,
 ) -> Progress:
     """Train the model of `prepared`, called `name` in progress lines, by the settings of `cfg`."""
@@ -108,20 +105,21 @@ def train(
     logger.info(
         "%s: %d training samples, %d held out, %d ASVs, %d steps on %s",
         name,
-        len(prepared.feed.samples),
+        len(prepared.dataset.samples),
         prepared.is_held_out.sum(),
         len(prepared.tokens.lengths),
-        len(prepared.feed),
+        len(prepared.dataset),
         devices.name,
     )
     return fit(
         prepared.model,
-        prepared.feed,
+        prepared.dataset,
         settings,
         devices=devices,
         options=step_options(Optimization.model_validate(cfg["optimization"])),
         checkpoints=checkpoints,
-        pace=pace(runtime, name),
+        runtime=runtime,
+        name=name,
         validation=Validation(
             score=lambda: prepared.validation.score(prepared.model, devices),
             times=settings.validations,
@@ -181,7 +179,7 @@ def _facts(prepared: Prepared, progress: Progress, devices: Devices) -> dict[str
     plan = progress.plan
     return {
         "held_out_samples": int(prepared.is_held_out.sum()),
-        "training_samples": len(prepared.feed.samples),
+        "training_samples": len(prepared.dataset.samples),
         "steps": progress.step,
         "wall_s": progress.elapsed_s,
         "samples_per_s": rate,
@@ -204,8 +202,8 @@ def _utilisation(prepared: Prepared, rate: float | None, devices: Devices) -> fl
     """Return the FLOPs of training per second over those of the best matrix product here."""
     if rate is None:
         return None
-    feed = prepared.feed
-    some = [feed[step] for step in range(min(BATCHES_COUNTED, feed.steps_per_epoch))]
+    dataset = prepared.dataset
+    some = [dataset[step] for step in range(min(BATCHES_COUNTED, dataset.steps_per_epoch))]
     flops = sum(step_flops(prepared.model.encoder.shape, batch) for batch in some)
     per_sample = flops / sum(batch.size for batch in some)
     with arithmetic(devices.precision) as dtype:

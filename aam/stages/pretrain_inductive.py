@@ -2,7 +2,6 @@
 
 import logging
 import shutil
-import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -12,20 +11,20 @@ import numpy as np
 
 from aam.config.digest import code_digest
 from aam.data.folds import TEST, read_members
+from aam.inference.asv_cache import module_digest
 from aam.model.store import is_whole, load_config
-from aam.stages.entry import Files, RunContext
-from aam.stages.pace import left
+from aam.runtime.entry import Files
+from aam.runtime.run_options import RunOptions
 from aam.stages.pretrain import devices_of, save, scores, train
+from aam.tasks.pretrain.preparation import prepare
 from aam.train.checkpoint import Checkpoints
-from aam.train.embeddings import module_digest
-from aam.train.preparation import prepare
 from aam.util.atomic import atomic_path, read_json, write_json
 from aam.util.provenance import provenance, settings_digest
 
 logger = logging.getLogger(__name__)
 
 
-def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunContext) -> None:
+def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
     """Pretrain one encoder per fold of a task.
 
     Parameters
@@ -42,7 +41,6 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunCo
         Means of the run; checkpoints and finished folds lie in its `work` folder.
     """
     assert runtime.work is not None, "a work folder is needed"
-    t_start = time.monotonic()
     origin = provenance(cfg, inputs)
     fingerprint = settings_digest({**origin, "code": code_digest(__name__)})
     members = read_members(inputs["members"])
@@ -52,8 +50,8 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunCo
         name = f"fold{fold}"
         unseen = set(members.index[members.isin([fold, TEST])])
         directory = runtime.work / "finished" / name
-        notes = None if runtime.notes is None else runtime.notes / name
-        own = replace(left(runtime, t_start), notes=notes)
+        log_dir = None if runtime.log_dir is None else runtime.log_dir / name
+        own = replace(runtime, log_dir=log_dir)
         facts = _pretrained(cfg, inputs, unseen, directory, f"{fingerprint}-{name}", own, origin)
         metrics[name], digests[name] = facts["scores"], facts["digest"]
     with atomic_path(outputs["encoders"]) as partial:
@@ -72,7 +70,7 @@ def _pretrained(
     unseen: set[str],
     directory: Path,
     fingerprint: str,
-    runtime: RunContext,
+    runtime: RunOptions,
     origin: Mapping[str, str],
 ) -> dict[str, Any]:
     """Return the scores and the digest of a fold's encoder, trained unless it was before."""
@@ -83,11 +81,11 @@ def _pretrained(
             logger.info("%s was finished before", directory.name)
             return known
     assert runtime.work is not None
-    started, work = time.monotonic(), runtime.work / directory.name
+    work = runtime.work / directory.name
     checkpoints, devices = Checkpoints(work, fingerprint), devices_of(cfg, runtime)
     prepared = prepare(cfg, inputs, unseen, work=work, max_memory_gb=runtime.max_memory_gb)
     name = f"pretraining without {directory.name}"
-    progress = train(cfg, prepared, devices, checkpoints, left(runtime, started), name)
+    progress = train(cfg, prepared, devices, checkpoints, runtime, name)
     known = {
         "fingerprint": fingerprint,
         "scores": scores(prepared, progress, devices),

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from aam.data.rarefaction import expected_richness, reads_per_sample
 from aam.data.table import read_biom
-from aam.stages.entry import Files, RunContext
+from aam.runtime.entry import Files
+from aam.runtime.run_options import RunOptions
 from aam.util.atomic import write_text
 from aam.util.seeds import seed_of
 
@@ -22,7 +23,7 @@ DEPTHS = 20
 logger = logging.getLogger(__name__)
 
 
-def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunContext) -> None:
+def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
     """Write the expected richness of every sample at common depths and at all of its reads.
 
     Parameters

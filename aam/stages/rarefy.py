@@ -9,14 +9,15 @@ import pandas as pd
 
 from aam.data.rarefaction import rarefy, reads_per_sample
 from aam.data.table import read_biom, write_biom
-from aam.stages.entry import Files, RunContext
+from aam.runtime.entry import Files
+from aam.runtime.run_options import RunOptions
 from aam.util.atomic import write_text
 from aam.util.provenance import provenance
 
 logger = logging.getLogger(__name__)
 
 
-def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunContext) -> None:
+def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
     """Draw `depth` reads from every sample, and list the samples that have fewer.
 
     Parameters

@@ -22,7 +22,8 @@ from aam.evaluate.predictions import (
 from aam.evaluate.report import target_report
 from aam.evaluate.scores import HEADLINE
 from aam.evaluate.stacking import PARTNERS, stacked
-from aam.stages.entry import Files, RunContext
+from aam.runtime.entry import Files
+from aam.runtime.run_options import RunOptions
 from aam.util.atomic import write_json
 from aam.util.provenance import provenance
 from aam.util.seeds import seed_of
@@ -45,7 +46,7 @@ DESCRIBED = ("kind", "bounds", "encoder", "start", "labels", "evaluation")
 """Settings that are told beside the scores."""
 
 
-def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunContext) -> None:
+def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
     """Score one model on one task.
 
     Parameters

@@ -4,16 +4,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from aam.data.table import write_biom
+from aam.runtime.entry import Files
+from aam.runtime.run_options import RunOptions
+from aam.simulate.birth_death import birth_death_tree
 from aam.simulate.community import draw_biology, draw_study, metadata_tsv
-from aam.simulate.sequences import evolve
-from aam.simulate.tree import birth_death_tree
-from aam.stages.entry import Files, RunContext
+from aam.simulate.evolution import evolve
 from aam.util.atomic import write_text
 from aam.util.provenance import provenance
 from aam.util.seeds import generator
 
 
-def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunContext) -> None:
+def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
     """Draw and write the data set; the same settings give the same bytes.
 
     Parameters

@@ -10,7 +10,8 @@ from typing import Any
 import pandas as pd
 
 from aam.evaluate.summary import Results, summary_page, terminal_lines
-from aam.stages.entry import Files, RunContext
+from aam.runtime.entry import Files
+from aam.runtime.run_options import RunOptions
 from aam.util.atomic import read_json, write_text
 from aam.util.errors import InputError, problem
 
@@ -26,7 +27,7 @@ WHAT = {
 """What the tables of an input hold."""
 
 
-def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunContext) -> None:
+def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
     """Write the summary of a dataset.
 
     Parameters

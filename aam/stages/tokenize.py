@@ -8,13 +8,14 @@ from aam.data.sequences import read_fasta
 from aam.data.table import read_biom
 from aam.data.tokens import write_tokens
 from aam.data.vocabulary import tokenize
-from aam.stages.entry import Files, RunContext
+from aam.runtime.entry import Files
+from aam.runtime.run_options import RunOptions
 from aam.util.provenance import provenance
 
 logger = logging.getLogger(__name__)
 
 
-def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunContext) -> None:
+def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
     """Write the tokens of every feature of a table, in its order.
 
     Parameters

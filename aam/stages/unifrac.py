@@ -6,8 +6,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from aam.data.table import FeatureTable, read_biom
-from aam.stages.entry import Files, RunContext
-from aam.unifrac import check, compositional, parts, phylogeny, store
+from aam.data.trees import branches
+from aam.runtime.entry import Files
+from aam.runtime.run_options import RunOptions
+from aam.unifrac import check, compositional, parts, store
 from aam.unifrac.engines import Engine, choose
 from aam.unifrac.scikit_bio import ScikitBio
 from aam.unifrac.ssu import Ssu
@@ -20,7 +22,7 @@ RATIOS = ("unweighted", "weighted_normalized", "generalized")
 """Metrics that divide by the length of the branches that two samples have."""
 
 
-def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunContext) -> None:
+def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
     """Compute one metric of one view, check a sample of it by other means, and write it.
 
     Parameters
@@ -47,11 +49,11 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunCo
     table = read_biom(inputs["table"])
     metadata = provenance(cfg, {name: inputs[name] for name in ("table", "tree") if name in inputs})
     if cfg["metric"] in compositional.METRICS:
-        _write_treeless(cfg, table, metadata, outputs)
+        _write_non_phylogenetic(cfg, table, metadata, outputs)
         return
-    tree = phylogeny.read_tree(inputs["tree"], table.feature_ids)
+    tree = branches.read_tree(inputs["tree"], table.feature_ids)
     if cfg["metric"] in RATIOS:
-        phylogeny.check_lengths(table, tree, inputs["tree"])
+        branches.check_lengths(table, tree, inputs["tree"])
     if cfg["metric"] == "faith_pd":
         _write_faith_pd(cfg, table, tree, metadata, outputs, runtime)
     else:
@@ -65,7 +67,7 @@ def _write_distances(
     metadata: Mapping[str, str],
     inputs: Files,
     outputs: Files,
-    runtime: RunContext,
+    runtime: RunOptions,
 ) -> None:
     metric, alpha = cfg["metric"], cfg.get("alpha", 1.0)
     with _distances(cfg, table, tree, metadata, inputs, runtime) as (matrix, name, other):
@@ -84,7 +86,7 @@ def _distances(
     tree: TreeNode,
     metadata: Mapping[str, str],
     inputs: Files,
-    runtime: RunContext,
+    runtime: RunOptions,
 ) -> Iterator[tuple[store.Rows, str, Engine | None]]:
     """Yield the distances, the name of the engine that computed them, and another to check them."""
     metric, samples = cfg["metric"], len(table.sample_ids)
@@ -100,7 +102,7 @@ def _distances(
         yield matrix, engine.name, other
 
 
-def _write_treeless(
+def _write_non_phylogenetic(
     cfg: Mapping[str, Any],
     table: FeatureTable,
     metadata: Mapping[str, str],
@@ -109,7 +111,7 @@ def _write_treeless(
     metric, engine = cfg["metric"], compositional.Sparse()
     LOG.info("%s of %d samples", metric, len(table.sample_ids))
     with engine.distances(table, metric) as matrix:
-        check.check_treeless(matrix, table, metric, pairs=cfg["checked_pairs"])
+        check.check_non_phylogenetic(matrix, table, metric, pairs=cfg["checked_pairs"])
         store.write_distances(
             outputs["distances"], table.sample_ids, matrix, {**metadata, "aam.engine": engine.name}
         )
@@ -121,7 +123,7 @@ def _write_faith_pd(
     tree: TreeNode,
     metadata: Mapping[str, str],
     outputs: Files,
-    runtime: RunContext,
+    runtime: RunOptions,
 ) -> None:
     engine, other = choose(cfg["engine"], threads=runtime.threads, scratch=runtime.work)
     LOG.info("faith_pd of %d samples with %s", len(table.sample_ids), engine.name)

@@ -5,8 +5,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from aam.data.table import read_biom
-from aam.stages.entry import Files, RunContext
-from aam.unifrac import partitions, phylogeny
+from aam.data.trees import branches
+from aam.runtime.entry import Files
+from aam.runtime.run_options import RunOptions
+from aam.unifrac import partitions
 from aam.unifrac.engines import for_parts
 from aam.unifrac.parts import write_part
 from aam.util.provenance import provenance
@@ -14,7 +16,7 @@ from aam.util.provenance import provenance
 LOG = logging.getLogger(__name__)
 
 
-def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunContext) -> None:
+def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
     """Compute some stripes of the distances, and write them for the stage `unifrac`.
 
     Parameters
@@ -39,7 +41,7 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunCo
     table = read_biom(inputs["table"])
     samples = len(table.sample_ids)
     start, stop = partitions.of_job(cfg["part"], cfg["parts"], samples)
-    tree = phylogeny.read_tree(inputs["tree"], table.feature_ids)
+    tree = branches.read_tree(inputs["tree"], table.feature_ids)
     LOG.info("%s of %d samples: stripes %d to %d", cfg["metric"], samples, start, stop)
     metric, alpha = cfg["metric"], cfg.get("alpha", 1.0)
     with engine.stripes(table, tree, metric, alpha, start, stop) as striped:

@@ -2,9 +2,9 @@
 
 The formulas count tensor by tensor; tests hold them against what is really kept.
 
-Letters: N rows of a block (ASVs times patches, or samples times ASVs), D width, F hidden width of
-the feed-forward layers, H heads, S positions that attend to each other, E neurons of BDH over all
-heads, M masked nucleotides, B samples.
+Shape suffixes: N rows of a block (ASVs times patches, or samples times ASVs), D width, F hidden
+width of the feed-forward layers, H heads, S positions that attend to each other, E neurons of BDH
+over all heads, M masked nucleotides, B samples.
 """
 
 import math
@@ -16,7 +16,7 @@ from torch import nn
 from aam.model.encoder import VOCABULARY_SIZE, Architecture, Encoder
 from aam.nn.attention import AttentionBackend
 from aam.nn.bdh import compares_positions
-from aam.train.devices import Devices
+from aam.train.distributed.devices import Devices
 
 Kernel = Literal["plain", "math", "fused"]
 """Attention by products in the given arithmetic, by products in fp32, or by a single kernel."""

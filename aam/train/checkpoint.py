@@ -19,8 +19,9 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from aam.train import faults, sharded
-from aam.train.devices import Devices
+from aam.train import faults
+from aam.train.distributed import sharded
+from aam.train.distributed.devices import Devices
 from aam.util.atomic import atomic_path
 from aam.util.errors import problem
 
@@ -118,7 +119,7 @@ class Checkpoints:
             self._join()
             error = self._write_part(partial, content, devices)
             # All processes raise, or none: one alone would leave the others waiting for it.
-            if not devices.least(int(error is None)):
+            if not devices.all_reduce_min(int(error is None)):
                 if self._writes:
                     shutil.rmtree(partial, ignore_errors=True)
                 raise faults.not_saved(final, error or OSError("another process"), is_best=False)
@@ -139,7 +140,7 @@ class Checkpoints:
                 partial.mkdir(parents=True)
             except OSError as error:
                 failed = error
-        if devices.least(int(failed is None)):
+        if devices.all_reduce_min(int(failed is None)):
             try:
                 sharded.write(partial, content)
             except faults.UNWRITTEN as error:

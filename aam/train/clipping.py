@@ -1,6 +1,6 @@
 """Ways to bound a gradient before the update. Nothing here waits for the device.
 
-Letters: H latest steps.
+Shape suffixes: H latest steps.
 """
 
 from typing import Any
@@ -12,7 +12,7 @@ from torch.nn.utils import get_total_norm
 
 from aam.config.sections.training import Clipping as Kind
 from aam.config.sections.training import Training
-from aam.train.devices import Devices
+from aam.train.distributed.devices import Devices
 
 LIMITS: dict[Kind, float] = {"norm": 1.0, "value": 1.0, "adaptive": 0.01, "percentile": 10.0}
 """What is taken where no limit is given."""

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from torch.distributed.checkpoint.api import CheckpointException
 
-from aam.train import sharded
-from aam.train.usage import is_out_of_memory
+from aam.train.distributed import sharded
+from aam.train.monitoring.memory import is_out_of_memory
 from aam.util.errors import InputError, first_names, problem
 
 logger = logging.getLogger(__name__)
@@ -67,7 +67,7 @@ class WorkerDied(RuntimeError):
     """A process that assembles batches is gone, and the model is as it was after the last step."""
 
 
-class NothingToGoBackTo(InputError):
+class NoCheckpointToRestore(InputError):
     """A run was to go on from a checkpoint, and there is none."""
 
 

@@ -1,13 +1,13 @@
 """Floating-point operations of a training step, counted from the shapes of its batch.
 
-Letters: U ASVs of a block, S positions, T patches, B samples of a block, A ASVs in a sample,
+Shape suffixes: U ASVs of a block, S positions, T patches, B samples of a block, A ASVs in a sample,
 M masked nucleotides, D width.
 """
 
 from aam.model.batch import Batch
 from aam.model.encoder import VOCABULARY_SIZE, Architecture
 from aam.nn.bdh import compares_positions
-from aam.train.matrices import FAITH_PD
+from aam.train.data.distances import FAITH_PD
 
 WITH_BACKWARD = 3
 """A product's own cost and two of the same size backward: for its input and for its weights."""

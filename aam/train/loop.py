@@ -13,30 +13,30 @@ from torch import Tensor, nn
 from aam.config.sections.training import Training
 from aam.model.batch import Batch
 from aam.model.encoder import Recompute
+from aam.runtime.run_options import RunOptions
 from aam.train.checkpoint import Checkpoints
 from aam.train.clipping import Clipping
 from aam.train.compilation import compile_blocks
-from aam.train.devices import Devices
-from aam.train.distributed import Shares, without_splitting
+from aam.train.data.dataset import BatchDataset
+from aam.train.distributed.devices import Devices
+from aam.train.distributed.shards import ShardDataset, without_splitting
+from aam.train.early_stopping import EarlyStopping
 from aam.train.faults import (
     WORKERS_LOST,
-    NothingToGoBackTo,
+    NoCheckpointToRestore,
     Saver,
     WorkerDied,
     first_line,
 )
-from aam.train.feed import Feed
+from aam.train.micro_batches import Plan
+from aam.train.monitoring.watch import Watch, watching
+from aam.train.nonfinite import NonFiniteGuard, Rollback
 from aam.train.optimizer import make_optimizer
 from aam.train.options import StepOptions, carried_out
-from aam.train.pace import Pace
-from aam.train.pieces import Plan
 from aam.train.probe import fit_to_memory, with_splitting
-from aam.train.progress import Part, Progress, Sums
+from aam.train.progress import Progress, Stateful, Sums
 from aam.train.schedule import warmup_cosine
-from aam.train.stability import GoBack, Guard
 from aam.train.step import batches, train_step
-from aam.train.stopping import EarlyStopping
-from aam.train.watch import Watch, watching
 from aam.util.errors import InputError
 
 logger = logging.getLogger(__name__)
@@ -78,13 +78,14 @@ class TimeIsUp(InputError):
 
 def fit(
     model: nn.Module,
-    feed: Feed,
+    dataset: BatchDataset,
     settings: Training,
     *,
     devices: Devices,
     options: StepOptions,
     checkpoints: Checkpoints,
-    pace: Pace,
+    runtime: RunOptions,
+    name: str,
     validation: Validation | None = None,
     layer_decay: float = 1.0,
 ) -> Progress:
@@ -122,24 +123,25 @@ def fit(
         )
     )
     stopping = validation.stopping if validation is not None else None
-    guard, clipping = Guard.of(settings, feed, devices), Clipping.of(settings)
-    parts: dict[str, Part] = {"guard": guard, "clipping": clipping}
+    guard, clipping = NonFiniteGuard.of(settings, dataset, devices), Clipping.of(settings)
+    parts: dict[str, Stateful] = {"guard": guard, "clipping": clipping}
     progress = Progress(stopping or EarlyStopping(None), parts=parts)
     progress.resume(checkpoints, wrapped.module, optimizer, devices)
     run = _Run(
         wrapped=wrapped,
         model=model,
         optimizer=optimizer,
-        feed=feed,
+        dataset=dataset,
         settings=settings,
         options=options,
         devices=devices,
         checkpoints=checkpoints,
-        pace=pace,
+        runtime=runtime,
+        name=name,
         progress=progress,
         guard=guard,
         clipping=clipping,
-        saver=Saver(pace.name),
+        saver=Saver(name),
     )
     run.to_its_end(validation)
     devices.finish(model, wrapped)
@@ -160,14 +162,15 @@ class _Run:
     wrapped: Any
     model: nn.Module
     optimizer: Any
-    feed: Feed
+    dataset: BatchDataset
     settings: Training
     options: StepOptions
     devices: Devices
     checkpoints: Checkpoints
-    pace: Pace
+    runtime: RunOptions
+    name: str
     progress: Progress
-    guard: Guard
+    guard: NonFiniteGuard
     clipping: Clipping
     saver: Saver
 
@@ -188,23 +191,23 @@ class _Run:
         plan = self.progress.plan
         if self.devices.processes > 1:
             plan = Plan(recompute=recompute)
-        elif plan is None or plan.limit_gb != self.pace.max_memory_gb:
-            limit_gb = self.pace.max_memory_gb
+        elif plan is None or plan.limit_gb != self.runtime.max_memory_gb:
+            limit_gb = self.runtime.max_memory_gb
             plan = fit_to_memory(
-                self.wrapped, self.feed, self.devices, limit_gb, recompute=recompute
+                self.wrapped, self.dataset, self.devices, limit_gb, recompute=recompute
             )
         self.progress.plan = plan
         plan.apply(self.wrapped.module)
 
     def go(self, validation: Validation | None) -> None:
         """Do the steps that are left."""
-        progress, total = self.progress, len(self.feed)
+        progress, total = self.progress, len(self.dataset)
         log_every = max(self._least_steps_between_looks(), total // LOG_POINTS)
         validate_at = validation.steps(total) if validation is not None else set()
         left = sum(step > progress.step for step in validate_at)
         with watching(
-            self.pace.name,
-            self.pace.notes,
+            self.name,
+            self.runtime,
             self.devices.device,
             done=progress.step,
             total=total,
@@ -219,25 +222,25 @@ class _Run:
             while not progress.stopping.should_stop and progress.step < total:
                 try:
                     self._train(watch, validation, validate_at, log_every)
-                except GoBack as reason:
+                except Rollback as reason:
                     self._go_back(reason)
                 except WorkerDied as error:
                     workers_lost += 1
                     if workers_lost > WORKERS_LOST:
                         raise
                     # Others assemble the same batches.
-                    logger.warning("%s: %s: others are started", self.pace.name, error)
+                    logger.warning("%s: %s: others are started", self.name, error)
             progress.summary = watch.summary()
 
     def _train(
         self, watch: Watch, validation: Validation | None, validate_at: set[int], log_every: int
     ) -> None:
         """Do steps to the end of the run, or until early stopping."""
-        progress, total = self.progress, len(self.feed)
+        progress, total = self.progress, len(self.dataset)
         t_start = t_saved = time.monotonic()
         elapsed_before_s = progress.elapsed_s
         on_cpu = self.devices.device.type == "cpu"
-        workers = 0 if on_cpu else self.pace.workers
+        workers = 0 if on_cpu else self.runtime.workers
         loader = batches(self._steps(), progress.step, workers=workers, pin=not on_cpu)
         for batch in watch.batches(loader):
             rate = self._step(batch)
@@ -250,8 +253,8 @@ class _Run:
             now = time.monotonic()
             progress.elapsed_s = elapsed_before_s + now - t_start
             stop = progress.stopping.should_stop or progress.step == total
-            late, due = self.devices.decided(
-                self._is_late(now), now - t_saved >= self.pace.checkpoint_every_s
+            late, due = self.devices.broadcast_flags(
+                self._is_late(), now - t_saved >= self.runtime.checkpoint_every_s
             )
             late = late and not stop
             if late or due:
@@ -274,7 +277,7 @@ class _Run:
             )
         )
 
-    def _go_back(self, why: GoBack) -> None:
+    def _go_back(self, why: Rollback) -> None:
         """Go on from the newest checkpoint, with what the guard has counted meanwhile."""
         progress, plan, elapsed_s = self.progress, self.progress.plan, self.progress.elapsed_s
         self.optimizer.zero_grad(set_to_none=True)
@@ -283,28 +286,28 @@ class _Run:
         # What was summed since is of steps that are done again.
         progress.sums = Sums()
         if not progress.resume(self.checkpoints, self.wrapped.module, self.optimizer, self.devices):
-            raise NothingToGoBackTo(
-                f"{self.pace.name}: {why}, and there is no checkpoint to go back to. "
+            raise NoCheckpointToRestore(
+                f"{self.name}: {why}, and there is no checkpoint to go back to. "
                 "Hint: run the same command again"
             ) from why
         progress.plan, progress.elapsed_s = plan, elapsed_s
         logger.warning(
             "%s: %s: going back to step %d, the learning rate %g times the configured one",
-            self.pace.name,
+            self.name,
             why,
             progress.step,
             self.guard.rate,
         )
 
-    def _steps(self) -> Feed | Shares:
+    def _steps(self) -> BatchDataset | ShardDataset:
         """Return what this process works of every step's batch."""
         if self.devices.processes == 1:
-            return self.feed
-        return Shares(self.feed, self.devices.rank, self.devices.processes)
+            return self.dataset
+        return ShardDataset(self.dataset, self.devices.rank, self.devices.processes)
 
     def _step(self, batch: Batch) -> float:
         progress = self.progress
-        share = warmup_cosine(progress.step, len(self.feed), self.settings.warmup)
+        share = warmup_cosine(progress.step, len(self.dataset), self.settings.warmup)
         rate = self.settings.learning_rate * share * self.guard.rate
         skipped = self.guard.skipped
 
@@ -340,7 +343,7 @@ class _Run:
         return rate
 
     def _log(self, watch: Watch, rate: float) -> None:
-        progress, epoch = self.progress, self.progress.step / self.feed.steps_per_epoch
+        progress, epoch = self.progress, self.progress.step / self.dataset.steps_per_epoch
         self.guard.look(progress.sums.values)
         values = {**progress.sums.mean_and_reset(), "learning_rate": rate, **self.guard.counts()}
         progress.record(epoch, "train", values)
@@ -351,22 +354,22 @@ class _Run:
         progress = self.progress
         with watch.aside():
             with self.devices.whole(self.model, self.wrapped):
-                values = self.devices.agreed(validation.score())
+                values = self.devices.broadcast(validation.score())
                 is_best = validation.watched is not None and progress.stopping.update(
                     values[validation.watched]
                 )
                 if is_best:
                     self.saver.done(self.checkpoints.join)
                     self.checkpoints.save_best(progress.step, {"model": self.model.state_dict()})
-            progress.record(progress.step / self.feed.steps_per_epoch, "validation", values)
+            progress.record(progress.step / self.dataset.steps_per_epoch, "validation", values)
             watch.values(progress.step, "validation", values)
 
     def _least_steps_between_looks(self) -> int:
         """Return how often losses may be read: an accelerator is waited for when they are."""
         return 1 if self.devices.device.type == "cpu" else STEPS_BETWEEN_LOOKS
 
-    def _is_late(self, now: float) -> bool:
-        return self.pace.deadline is not None and now > self.pace.deadline
+    def _is_late(self) -> bool:
+        return self.runtime.deadline is not None and time.time() > self.runtime.deadline
 
     def _leave(self, total: int, is_saved: bool) -> None:
         is_saved = self.saver.done(self.checkpoints.wait) and is_saved
@@ -376,6 +379,6 @@ class _Run:
         if not is_saved:
             how = "no checkpoint could be written, so that the steps since the last one are lost"
         raise TimeIsUp(
-            f"{self.pace.name}: the time limit came at step {self.progress.step} of {total}; "
+            f"{self.name}: the time limit came at step {self.progress.step} of {total}; "
             f"{how}. Hint: run the same command again"
         )

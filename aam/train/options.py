@@ -8,7 +8,7 @@ import torch
 from aam.config.sections.execution import BY_LEVEL, Compile, Optimization
 from aam.model.encoder import Recompute
 from aam.nn.attention import AttentionBackend
-from aam.train.devices import Devices
+from aam.train.distributed.devices import Devices
 
 
 @dataclass(frozen=True)

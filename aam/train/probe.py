@@ -12,9 +12,9 @@ from torch import Tensor, nn
 from aam.model.batch import Batch
 from aam.model.encoder import Recompute
 from aam.train.activations import Work
-from aam.train.devices import Devices
-from aam.train.feed import Feed
-from aam.train.memory import (
+from aam.train.data.dataset import BatchDataset
+from aam.train.distributed.devices import Devices
+from aam.train.memory_estimate import (
     FEWEST_ASVS,
     Estimate,
     budget_mb,
@@ -23,8 +23,8 @@ from aam.train.memory import (
     largest_block,
     piece_limits,
 )
-from aam.train.pieces import Plan
-from aam.train.usage import MB, PeakMemory, held_mb, is_out_of_memory, recover, release
+from aam.train.micro_batches import Plan
+from aam.train.monitoring.memory import MB, PeakMemory, held_mb, is_out_of_memory, recover, release
 from aam.util.errors import InputError, problem
 
 logger = logging.getLogger(__name__)
@@ -101,7 +101,7 @@ def probe(
 
 def fit_to_memory(
     model: nn.Module,
-    feed: Feed,
+    dataset: BatchDataset,
     devices: Devices,
     limit_gb: float | None,
     *,
@@ -117,12 +117,12 @@ def fit_to_memory(
     ----------
     model
         On its device, as it will be trained; has an `encoder`.
-    feed
+    dataset
         Its batches.
     devices
         Where the model is.
     limit_gb
-        Memory that a step may take, in GB; None: `aam.train.memory.budget_mb`.
+        Memory that a step may take, in GB; None: `aam.train.memory_estimate.budget_mb`.
     recompute
         What the backward pass computes again where nothing has to be cut.
 
@@ -131,7 +131,7 @@ def fit_to_memory(
     InputError
         When the smallest pieces do not fit.
     """
-    plan = replace(_Search(model, feed, devices, limit_gb, recompute).run(), limit_gb=limit_gb)
+    plan = replace(_Search(model, dataset, devices, limit_gb, recompute).run(), limit_gb=limit_gb)
     plan.apply(model)
     return plan
 
@@ -217,20 +217,20 @@ class _Search:
     def __init__(
         self,
         model: nn.Module,
-        feed: Feed,
+        dataset: BatchDataset,
         devices: Devices,
         limit_gb: float | None,
         recompute: Recompute,
     ) -> None:
-        self.model, self.feed, self.devices = model, feed, devices
+        self.model, self.dataset, self.devices = model, dataset, devices
         self.work = Work.of(model, devices)
-        shapes = first_epoch(feed)
+        shapes = first_epoch(dataset)
         peaks = {
             step: estimate(self.work, shape, recompute=recompute).peak_mb
             for step, shape in shapes.items()
         }
         heaviest = max(peaks, key=peaks.__getitem__)
-        self.batch, self.shape = feed[heaviest], shapes[heaviest]
+        self.batch, self.shape = dataset[heaviest], shapes[heaviest]
         release()
         self.held_mb = held_mb(devices.device)
         self.budget_mb = budget_mb(limit_gb, devices.device)
@@ -341,7 +341,7 @@ class _Search:
         assert plan.estimated_mb is not None
         taken_mb = max(plan.measured_mb, plan.estimated_mb) - self.held_mb
         larger = int(self.batch.size * (self.budget_mb - self.held_mb) / taken_mb)
-        larger = min(larger, len(self.feed.samples))
+        larger = min(larger, len(self.dataset.samples))
         has_room = plan.cut == self.whole.cut and larger > self.batch.size
         logger.info(
             "memory of a step of %d samples, in %s: estimated %.0f MB, measured %.0f MB of %.0f MB;"

@@ -6,11 +6,11 @@ from typing import Any, Protocol
 
 from torch import Tensor, nn
 
-from aam.train import sharded
 from aam.train.checkpoint import Checkpoints
-from aam.train.devices import Devices
-from aam.train.pieces import Plan
-from aam.train.stopping import EarlyStopping
+from aam.train.distributed import sharded
+from aam.train.distributed.devices import Devices
+from aam.train.early_stopping import EarlyStopping
+from aam.train.micro_batches import Plan
 
 Record = dict[str, Any]
 
@@ -35,7 +35,7 @@ class Sums:
         return means
 
 
-class Part(Protocol):
+class Stateful(Protocol):
     """What a run keeps with its checkpoints."""
 
     def state(self) -> dict[str, Any]:
@@ -76,7 +76,7 @@ class Progress:
     history: list[Record] = field(default_factory=list)
     sums: Sums = field(default_factory=Sums)
     plan: Plan | None = None
-    parts: Mapping[str, Part] = field(default_factory=dict)
+    parts: Mapping[str, Stateful] = field(default_factory=dict)
     summary: dict[str, float | None] = field(default_factory=dict)
     report: dict[str, dict[str, Any]] = field(default_factory=dict)
 
@@ -120,7 +120,7 @@ class Progress:
             devices.barrier()
         state = checkpoints.load(model)
         step = -1 if state is None else int(state["step"])
-        if devices.least(step) != -devices.least(-step):
+        if devices.all_reduce_min(step) != -devices.all_reduce_min(-step):
             raise RuntimeError(
                 "the processes found different checkpoints: a file system that lags? Run again"
             )

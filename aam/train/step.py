@@ -10,12 +10,12 @@ from torch.utils.data import DataLoader
 from aam.config.sections.training import Training
 from aam.model.batch import Batch
 from aam.train.clipping import Clipping
-from aam.train.devices import Devices
-from aam.train.distributed import Shares
+from aam.train.data.dataset import BatchDataset
+from aam.train.distributed.devices import Devices
+from aam.train.distributed.shards import ShardDataset
 from aam.train.faults import alive
-from aam.train.feed import Feed
+from aam.train.nonfinite import NonFiniteGuard
 from aam.train.optimizer import set_rate
-from aam.train.stability import Guard
 from aam.util.seeds import seed_of
 
 PREFETCHED = 4
@@ -31,7 +31,7 @@ def train_step(
     step: int,
     devices: Devices,
     clipping: Clipping | None = None,
-    guard: Guard | None = None,
+    guard: NonFiniteGuard | None = None,
 ) -> tuple[dict[str, Tensor], Tensor]:
     """Do one update, unless a guard says otherwise; return the losses and the gradient's norm.
 
@@ -74,12 +74,14 @@ def train_step(
     return {name: value.detach() for name, value in losses.items()}, norm.detach()
 
 
-def batches(feed: Feed | Shares, first: int, *, workers: int, pin: bool) -> Iterator[Batch]:
-    """Yield the batches of a feed from a step on, assembled ahead by so many processes."""
+def batches(
+    dataset: BatchDataset | ShardDataset, first: int, *, workers: int, pin: bool
+) -> Iterator[Batch]:
+    """Yield the batches of a dataset from a step on, assembled ahead by so many processes."""
     loader = DataLoader(
-        feed,
+        dataset,
         batch_size=None,
-        sampler=range(first, len(feed)),
+        sampler=range(first, len(dataset)),
         num_workers=workers,
         prefetch_factor=PREFETCHED if workers else None,
         pin_memory=pin,

@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aam.data.table import FeatureTable
+from aam.data.trees.branches import branch_counts, samples_of, sheared, subset
 from aam.unifrac import formulas
 from aam.unifrac.engines import Engine
-from aam.unifrac.phylogeny import branch_counts, samples_of, sheared, subset
 from aam.unifrac.store import Rows
 from aam.util.scikit_bio import TreeNode
 from aam.util.seeds import generator
@@ -66,7 +66,7 @@ def check_distances(
     return _check_pairs(matrix, table, metric, pairs, recompute)
 
 
-def check_treeless(matrix: Rows, table: FeatureTable, metric: str, *, pairs: int) -> float:
+def check_non_phylogenetic(matrix: Rows, table: FeatureTable, metric: str, *, pairs: int) -> float:
     """Recompute a seeded sample of the pairs of a matrix by scikit-bio and scipy.
 
     Parameters
@@ -91,7 +91,7 @@ def check_treeless(matrix: Rows, table: FeatureTable, metric: str, *, pairs: int
 
     def recompute(part: FeatureTable, i: Numbers, j: Numbers) -> NDArray[np.float64]:
         reads = part.counts.toarray().astype(np.float64)
-        return formulas.treeless_distances(reads[i], reads[j], metric)
+        return formulas.non_phylogenetic_distances(reads[i], reads[j], metric)
 
     return _check_pairs(matrix, table, metric, pairs, recompute)
 

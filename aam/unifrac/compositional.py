@@ -8,7 +8,7 @@ With a and b the reads of two samples:
   then complete the matrix. Here nothing is completed: a feature that a sample lacks has 0, which
   is the geometric mean of the sample's own reads.
 
-Letters: N samples, R of them, F features.
+Shape suffixes: N samples, R of them, F features.
 """
 
 from collections.abc import Iterator

@@ -29,7 +29,7 @@ def pair_distances(p: Floats, q: Floats, lengths: Floats, metric: str, alpha: fl
     Parameters
     ----------
     p, q
-        Shares of the reads below each branch, of the first and second sample of each pair, [P, B].
+        Fractions of the reads below each branch, of the first and second sample, [P, B].
     lengths
         Branch lengths, [B].
     metric
@@ -52,7 +52,7 @@ def pair_distances(p: Floats, q: Floats, lengths: Floats, metric: str, alpha: fl
     return (weight * np.abs(p - q) / total) @ lengths / (weight @ lengths)
 
 
-def treeless_distances(a: Floats, b: Floats, metric: str) -> Floats:
+def non_phylogenetic_distances(a: Floats, b: Floats, metric: str) -> Floats:
     """Return the distances of pairs of samples without a tree.
 
     Parameters
@@ -95,7 +95,7 @@ def generalized(p: csr_array, lengths: Floats, alpha: float) -> Floats:
     Parameters
     ----------
     p
-        Shares of the reads below each branch, [N, B].
+        ShardDataset of the reads below each branch, [N, B].
     lengths
         Branch lengths, [B].
     alpha

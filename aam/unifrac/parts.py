@@ -58,7 +58,7 @@ def write_part(path: Path, striped: Striped, provenance: Mapping[str, str]) -> N
             writer.write_table(pa.table(columns, schema=schema), row_group_size=ROW_GROUP)
 
 
-class Part:
+class StripeFile:
     """Stripes in a file of `write_part`, of which a row group is read at a time."""
 
     def __init__(self, path: Path, file: pq.ParquetFile) -> None:
@@ -91,7 +91,7 @@ class Part:
 
 
 @contextmanager
-def open_parts(paths: Sequence[Path]) -> Iterator[list[Part]]:
+def open_parts(paths: Sequence[Path]) -> Iterator[list[StripeFile]]:
     """Open files of `write_part`, and close them at the end of the context.
 
     Raises
@@ -104,11 +104,11 @@ def open_parts(paths: Sequence[Path]) -> Iterator[list[Part]]:
         for path in paths:
             with _one_message(path):
                 file = pq.ParquetFile(path, page_checksum_verification=True)
-                opened.append(Part(path, stack.enter_context(file)))
+                opened.append(StripeFile(path, stack.enter_context(file)))
         yield opened
 
 
-def check_whole(parts: Sequence[Part], samples: int, inputs: str) -> None:
+def check_whole(parts: Sequence[StripeFile], samples: int, inputs: str) -> None:
     """Refuse files that are not, in their order, all parts of one matrix.
 
     Parameters

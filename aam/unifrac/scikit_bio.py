@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aam.data.table import FeatureTable
+from aam.data.trees.branches import branch_counts
 from aam.unifrac import formulas
-from aam.unifrac.phylogeny import branch_counts
 from aam.unifrac.store import Rows
 from aam.util.scikit_bio import TreeNode, alpha_diversity, beta_diversity
 

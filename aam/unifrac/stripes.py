@@ -1,6 +1,6 @@
 """Stripes of a distance matrix, and the matrix that is read from them in blocks of rows.
 
-Letters: N samples, R of them, S stripes. See `aam.unifrac.partitions` for what a stripe is.
+Shape suffixes: N samples, R of them, S stripes. See `aam.unifrac.partitions` for what a stripe is.
 """
 
 from collections.abc import Sequence

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from aam.config import schema
-from aam.config.tree import load
+from aam.config.configuration import load
 
 CONFIGS = sorted((schema.REPOSITORY / "config").glob("*.yaml"))
 

@@ -9,9 +9,9 @@ from aam.data.importing.table import load_table
 from aam.data.importing.tree import cut_to, load_tree
 from aam.data.metadata import read_metadata
 from aam.data.table import read_biom
-from aam.data.tree import read_newick
+from aam.data.trees.newick import read_newick
+from aam.runtime.run_options import RunOptions
 from aam.stages import import_metadata, import_table, import_tree
-from aam.stages.entry import RunContext
 from aam.util.errors import InputError
 
 DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data"
@@ -31,7 +31,7 @@ pytestmark = [
     ],
 )
 def test_every_real_dataset_is_imported(tmp_path, name, samples, features, column, labelled):
-    source, runtime = DATA / name, RunContext()
+    source, runtime = DATA / name, RunOptions()
     out = {key: tmp_path / key for key in ("table", "sequences", "dropped", "tree", "metadata")}
     table_inputs = {"table": source / "table.biom"}
     import_table.run({}, inputs=table_inputs, outputs=out, runtime=runtime)

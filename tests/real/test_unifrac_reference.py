@@ -7,7 +7,8 @@ import pytest
 from scipy.sparse import csr_array
 
 from aam.data.table import FeatureTable
-from aam.unifrac import engines, phylogeny
+from aam.data.trees import branches
+from aam.unifrac import engines
 from aam.unifrac.scikit_bio import ScikitBio
 from aam.unifrac.ssu import Ssu
 
@@ -32,7 +33,7 @@ def load(folder: str, table_name: str, tree_name: str):
     counts = csr_array(content.matrix_data.T.tocsr()).astype(np.int64)
     counts.sort_indices()
     samples, features = list(content.ids()), list(content.ids("observation"))
-    tree = phylogeny.read_tree(REFERENCE / folder / tree_name, features)
+    tree = branches.read_tree(REFERENCE / folder / tree_name, features)
     return FeatureTable(samples, features, counts), tree
 
 

@@ -134,7 +134,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 @dataclass(frozen=True)
-class Study(Checkout):
+class SlurmStudy(Checkout):
     """A copy of the workflow with the study of these tests, carried out on this machine."""
 
     study: Mapping[str, Any] = field(default_factory=lambda: STUDY)
@@ -159,7 +159,7 @@ class Study(Checkout):
 class ThroughSlurm:
     """A study that SLURM jobs have carried out."""
 
-    study: Study
+    study: SlurmStudy
     cluster: Cluster
     jobs: list[Job]
 
@@ -173,9 +173,9 @@ class ThroughSlurm:
         (path,) = folder.rglob(f"{job.number}.log")
         return path.read_text(encoding="utf-8")
 
-    def local(self) -> Study:
+    def local(self) -> SlurmStudy:
         """Return the same folder for runs on this machine."""
-        return Study(self.study.root)
+        return SlurmStudy(self.study.root)
 
 
 @pytest.fixture(scope="session")
@@ -187,9 +187,9 @@ def workflow(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def undisturbed(
     cluster: Cluster, workflow: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Study:
+) -> SlurmStudy:
     """Return the study as this machine carries it out, where there is a SLURM to compare with."""
-    study = Study(shutil.copytree(workflow, tmp_path_factory.mktemp("local") / "study"))
+    study = SlurmStudy(shutil.copytree(workflow, tmp_path_factory.mktemp("local") / "study"))
     done = study.run()
     assert done.returncode == 0, done.stdout[-4000:]
     return study
@@ -201,7 +201,7 @@ def through_slurm(
 ) -> ThroughSlurm:
     """Return the study as SLURM jobs carry it out, two attempts at pretraining being cut off."""
     root = shutil.copytree(workflow, tmp_path_factory.mktemp("slurm") / "study")
-    study = Study(root, how=("--workflow-profile", SITE), environment=cluster.environment)
+    study = SlurmStudy(root, how=("--workflow-profile", SITE), environment=cluster.environment)
     _write_site_profile(root)
     study.slow_down()
     with ThreadPoolExecutor(1) as pool:

@@ -12,21 +12,21 @@ from skbio.metadata import SampleMetadata
 import aam
 from aam.api import CROSS_VALIDATION, Model, load_calibration
 from aam.data.table import FeatureTable, write_biom
+from aam.data.target import Target
 from aam.evaluate.conformal import Calibration
 from aam.evaluate.predictions import write_predictions
+from aam.inference.embed import embed_samples
+from aam.inference.ensemble import REFERENCE, Ensemble
+from aam.inference.outputs import decoded, raw_outputs
+from aam.inference.reference import write_reference
 from aam.model.batch import TARGET
 from aam.model.fusion import Vocabulary
 from aam.model.predictor import Predictor
 from aam.model.store import SEEN_ASVS
-from aam.model.target import Target
+from aam.runtime.run_options import RunOptions
 from aam.stages import predict
-from aam.stages.entry import RunContext
-from aam.train.devices import Devices
-from aam.train.ensemble import REFERENCE, Ensemble
-from aam.train.feed import Feed
-from aam.train.inference import embed_samples
-from aam.train.outputs import decoded, raw_outputs
-from aam.train.reference import write_reference
+from aam.train.data.dataset import BatchDataset
+from aam.train.distributed.devices import Devices
 from aam.util.errors import InputError
 
 AGES = np.array([[str(number + 0.5)] for number in range(20)])
@@ -57,7 +57,7 @@ def files(augmented, tmp_path_factory) -> dict[str, Path]:
 
 def train(predictor: Predictor, tiny, target: Target, observed) -> None:
     values = {TARGET: target.encode(observed)}
-    feed = Feed(tiny.store, tiny.tokens, np.arange(20), 5, epochs=2, seed=0, values=values)
+    feed = BatchDataset(tiny.store, tiny.tokens, np.arange(20), 5, epochs=2, seed=0, values=values)
     optimizer = torch.optim.AdamW(predictor.parameters(), lr=3e-3)
     for step in range(len(feed)):
         predictor.train()(feed[step])["loss"].backward()
@@ -203,7 +203,7 @@ def test_the_file_is_metadata_to_qiime(new_encoder, tiny, files, trained, tmp_pa
             {},
             inputs={**inputs, "model": trained[0]},
             outputs={"predictions": output},
-            runtime=RunContext(),
+            runtime=RunOptions(),
         )
         found = SampleMetadata.load(str(output))
         assert list(found.ids) == tiny.table.sample_ids

@@ -10,7 +10,7 @@ from typing import get_args
 from aam.config import slices
 from aam.config.digest import code_digest
 from aam.config.sections.preparation import Metric
-from aam.config.tree import load, resolved
+from aam.config.configuration import load, resolved
 from aam.util.accelerators import accelerated
 from aam.util.errors import InputError
 
@@ -127,7 +127,7 @@ def phylogeny_files(wildcards):
     """Return a view, and the tree where the metric needs one."""
     dataset, view = wildcards.dataset, wildcards.view
     files = {"table": result("rarefied/view{view}.biom", dataset=dataset, view=view)}
-    if wildcards.metric not in slices.TREELESS:
+    if wildcards.metric not in slices.NON_PHYLOGENETIC:
         files["tree"] = result("inputs/tree.nwk", dataset=dataset)
     return files
 

@@ -1,7 +1,7 @@
 """Run the stage `folds`."""
 
+from aam.runtime.entry import main
 from aam.stages import folds
-from aam.stages.entry import main
 
 if __name__ == "__main__":
     main(folds.run, snakemake)

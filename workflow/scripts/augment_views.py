@@ -1,7 +1,7 @@
 """Run the stage `augment`."""
 
+from aam.runtime.entry import main
 from aam.stages import augment
-from aam.stages.entry import main
 
 if __name__ == "__main__":
     main(augment.run, snakemake)

@@ -1,7 +1,7 @@
 """Run the stage `benchmark_accuracy`."""
 
+from aam.runtime.entry import main
 from aam.stages import benchmark_accuracy
-from aam.stages.entry import main
 
 if __name__ == "__main__":
     main(benchmark_accuracy.run, snakemake)

@@ -1,7 +1,7 @@
 """Run the stage `explain`."""
 
+from aam.runtime.entry import main
 from aam.stages import explain
-from aam.stages.entry import main
 
 if __name__ == "__main__":
     main(explain.run, snakemake)

@@ -1,7 +1,7 @@
 """Run the stage `baselines`."""
 
+from aam.runtime.entry import main
 from aam.stages import baselines
-from aam.stages.entry import main
 
 if __name__ == "__main__":
     main(baselines.run, snakemake)

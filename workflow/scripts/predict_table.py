@@ -1,7 +1,7 @@
 """Run the stage `predict`."""
 
+from aam.runtime.entry import main
 from aam.stages import predict
-from aam.stages.entry import main
 
 if __name__ == "__main__":
     main(predict.run, snakemake)

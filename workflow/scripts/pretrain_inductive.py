@@ -1,7 +1,7 @@
 """Run the stage `pretrain_inductive`."""
 
+from aam.runtime.entry import main
 from aam.stages import pretrain_inductive
-from aam.stages.entry import main
 
 if __name__ == "__main__":
     main(pretrain_inductive.run, snakemake)

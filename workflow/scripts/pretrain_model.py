@@ -1,7 +1,7 @@
 """Run the stage `pretrain`."""
 
+from aam.runtime.entry import main
 from aam.stages import pretrain
-from aam.stages.entry import main
 
 if __name__ == "__main__":
     main(pretrain.run, snakemake)

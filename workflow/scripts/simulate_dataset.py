@@ -1,7 +1,7 @@
 """Run the stage `simulate`."""
 
+from aam.runtime.entry import main
 from aam.stages import simulate
-from aam.stages.entry import main
 
 if __name__ == "__main__":
     main(simulate.run, snakemake)

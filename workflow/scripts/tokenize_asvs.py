@@ -1,7 +1,7 @@
 """Run the stage `tokenize`."""
 
+from aam.runtime.entry import main
 from aam.stages import tokenize
-from aam.stages.entry import main
 
 if __name__ == "__main__":
     main(tokenize.run, snakemake)

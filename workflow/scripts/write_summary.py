@@ -1,7 +1,7 @@
 """Run the stage `summary`."""
 
+from aam.runtime.entry import main
 from aam.stages import summary
-from aam.stages.entry import main
 
 if __name__ == "__main__":
     main(summary.run, snakemake)

@@ -7,7 +7,7 @@ from pydantic import Field, model_validator
 from aam.config.sections.base import Override, Section
 
 
-class Model(Section):
+class ModelSettings(Section):
     """A hierarchical encoder: nucleotides to ASV to sample."""
 
     encoder: Literal["transformer", "bilstm", "bdh"] = "transformer"

@@ -68,7 +68,7 @@ class Unifrac(Section):
         return self
 
 
-class Augmentation(Section):
+class AugmentationSettings(Section):
     """Additional rows of the sample store, made once."""
 
     rarefaction_draws: int = Field(0, ge=0)

@@ -57,7 +57,7 @@ class Training(Section):
         return self
 
 
-class EarlyStopping(Section):
+class EarlyStoppingSettings(Section):
     """When to leave a pretraining that no longer gets better."""
 
     patience: int = Field(3, ge=1)
@@ -90,7 +90,7 @@ class Pretraining(Training):
 
     validations: int = Field(8, ge=1)
     """Validations of a run, the last after its last step."""
-    early_stopping: EarlyStopping | None = None
+    early_stopping: EarlyStoppingSettings | None = None
     """Stop when the held-out correlation stands still, and keep the weights for which it was best:
     what is reported is then what was selected by. Null: never."""
     plotted_pairs: int = Field(20_000, ge=100)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from aam.data.importing.files import decoded, read_content
 from aam.data.importing.qza import ArtifactKind, is_archive
-from aam.data.tree import parse_newick, split_root
+from aam.data.trees.newick import parse_newick, split_root
 from aam.util.errors import InputError, first_names, problem, problems
 from aam.util.scikit_bio import NewickFormatError, TreeNode
 

@@ -1,6 +1,6 @@
 """A linear model with an elastic net on centred log-ratios.
 
-Letters: N samples, P features.
+Shape suffixes: N samples, P features.
 """
 
 import warnings

@@ -1,6 +1,6 @@
 """Reads as the features of linear models and of boosted trees.
 
-Letters: N samples, T training samples, F features, P prevalent features.
+Shape suffixes: N samples, T training samples, F features, P prevalent features.
 """
 
 import numpy as np

@@ -1,6 +1,6 @@
 """What a baseline gets and what it gives back.
 
-Letters: N samples of a task, T samples to predict, F features, C classes.
+Shape suffixes: N samples of a task, T samples to predict, F features, C classes.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,6 +1,6 @@
 """Random forests on the rarefied reads.
 
-Letters: T training samples, R rows to predict, L leaves of all trees.
+Shape suffixes: T training samples, R rows to predict, L leaves of all trees.
 """
 
 from typing import Any

@@ -1,6 +1,6 @@
 """Support vectors on a kernel of unweighted UniFrac.
 
-Letters: T training samples, R rows, K classes trained on.
+Shape suffixes: T training samples, R rows, K classes trained on.
 """
 
 from typing import Any

@@ -1,6 +1,6 @@
 """The most important ASVs of a task, on the part of the tree that leads to them.
 
-Letters: A ASVs in the order of the tree, C explained outputs.
+Shape suffixes: A ASVs in the order of the tree, C explained outputs.
 """
 
 from collections.abc import Mapping

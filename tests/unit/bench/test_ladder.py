@@ -7,15 +7,15 @@ import pytest
 import torch
 
 from aam.bench import case, timing
-from aam.bench.apart import Apart
-from aam.bench.ladder import COLUMNS, Climbed, climb, medians, request
-from aam.bench.naive import NaiveFeed
+from aam.bench.ablation import COLUMNS, Ablation, medians, request, run_ablation
+from aam.bench.naive import NaiveDataset
 from aam.bench.page import speed_page
-from aam.bench.rungs import ALONE, BATCH, ORDER, Means, Mode, rungs
+from aam.bench.subprocess_runner import SubprocessRunner
 from aam.bench.timing import Steps
+from aam.bench.variants import BATCH, ONE_PROCESS, ORDER, Means, Mode, variants
 from aam.model.batch import Batch
+from aam.runtime.run_options import RunOptions
 from aam.stages import benchmark_speed
-from aam.stages.entry import RunContext
 
 CONTRACT = [
     "name",
@@ -97,12 +97,12 @@ def test_a_mode_is_what_the_step_gets(files, ladder_cfg, monkeypatch):
 
 def test_a_naive_feed_is_asked_for_by_copies_or_padding_alone(files, ladder_cfg):
     prepared = case.prepare(ladder_cfg(), files)
-    assert case._feed(prepared.feed, {}) is prepared.feed
-    pooled = case._feed(prepared.feed, {"pool": 12, "richness": 6})
+    assert case._dataset(prepared.dataset, {}) is prepared.dataset
+    pooled = case._dataset(prepared.dataset, {"pool": 12, "richness": 6})
     batch = pooled[0]
     assert sum(len(block.tokens_US) for block in batch.asvs) <= 12
     assert all((block.present_BA.sum(dim=1) == 6).all() for block in batch.samples)
-    assert isinstance(case._feed(prepared.feed, {"copies": True}), NaiveFeed)
+    assert isinstance(case._dataset(prepared.dataset, {"copies": True}), NaiveDataset)
 
 
 @pytest.mark.parametrize(
@@ -133,8 +133,8 @@ def test_when_steps_end(step_s, steps, seconds, timed, eager, monkeypatch):
     assert warm_up == (1 if eager else 2 if step_s > seconds else min(5, 2 + int(seconds / step_s)))
 
 
-def climbed(cfg, measure) -> Climbed:
-    return climb(measure, cfg, {}, threads=1, workers=0)
+def climbed(cfg, measure) -> Ablation:
+    return run_ablation(measure, cfg, {}, threads=1, workers=0)
 
 
 def test_the_table_compares_samples_per_second_and_losses_at_one_step(ladder_cfg, stand_in):
@@ -142,7 +142,7 @@ def test_the_table_compares_samples_per_second_and_losses_at_one_step(ladder_cfg
     assert list(table.columns) == COLUMNS
     assert COLUMNS[: len(CONTRACT)] == CONTRACT
     by_group = dict(list(table.groupby("group")))
-    naive, order, alone = table.iloc[0], by_group[ORDER], by_group[ALONE]
+    naive, order, alone = table.iloc[0], by_group[ORDER], by_group[ONE_PROCESS]
     assert naive["name"] == "naive"
     assert naive["step_ms_median"] == pytest.approx(1100)
     assert naive["samples_per_s"] == pytest.approx(4 / 1.1)
@@ -182,7 +182,7 @@ def test_a_group_whose_naive_step_cannot_run_is_compared_with_the_order(ladder_c
         return None if naive and small else stand_in(asked)
 
     table = climbed(ladder_cfg(), fails_alone).table
-    last = table[table["group"] == ALONE].iloc[-1]
+    last = table[table["group"] == ONE_PROCESS].iloc[-1]
     assert last["speedup"] == pytest.approx(2 / 0.05 / (4 / 1.1))
 
 
@@ -197,7 +197,7 @@ def test_repeats_are_interleaved_and_each_measures_the_roofline(ladder_cfg, stan
     cfg = ladder_cfg()
     climbed(cfg, lambda request: asked.append(request) or stand_in(request))
     kinds = [one["kind"] for one in asked]
-    steps = sum(rung.mode is not None for rung in rungs(cfg, Means()))
+    steps = sum(rung.mode is not None for rung in variants(cfg, Means()))
     assert kinds == ["device", *(["roofline"] + ["steps"] * steps) * 2]
     assert asked[1 : 2 + steps] == asked[2 + steps :]
     assert asked[1]["precisions"] == ["bf16", "fp32"]
@@ -223,9 +223,9 @@ def test_the_stage_writes_table_page_and_roofline(
     instead_of_processes(stand_in)
     outputs = {name: tmp_path / name for name in ("table", "text", "roofline")}
     cfg = ladder_cfg()
-    benchmark_speed.run(cfg, inputs=files, outputs=outputs, runtime=RunContext())
+    benchmark_speed.run(cfg, inputs=files, outputs=outputs, runtime=RunOptions())
     table = pd.read_csv(outputs["table"], sep="\t")
-    assert len(table) == len(rungs(cfg, Means()))
+    assert len(table) == len(variants(cfg, Means()))
     text = outputs["text"].read_text()
     assert "| order | naive | 4 | 1,100 (" in text
     assert text.count("\n| ") == len(table) + 1
@@ -243,7 +243,7 @@ def test_requests_run_in_processes_of_their_own(files, ladder_cfg):
     cfg = {**ladder_cfg(), "steps": 2}
     good = request(cfg, files, OPTIMIZED, 4, threads=1)
     bad = request(cfg, files, Mode(asvs_per_sample=1), 4, threads=1)
-    with Apart() as measure:
+    with SubprocessRunner() as measure:
         device = measure({"kind": "device", "threads": 1, "compile": False})
         results = [measure(asked) for asked in (good, bad, good)]
     assert device["about"]["torch"] == torch.__version__

@@ -9,11 +9,11 @@ from matplotlib.image import imread
 
 from aam.bench import models
 from aam.config import slices
-from aam.config.tree import load
+from aam.config.configuration import load
 from aam.evaluate.figures.models import draw_models
 from aam.evaluate.scores import MAIN
+from aam.runtime.run_options import RunOptions
 from aam.stages import benchmark_models, plot_models
-from aam.stages.entry import RunContext
 from aam.util.errors import InputError
 
 MODEL = {"width": 16, "heads": 2, "asv_layers": 1, "sample_layers": 1, "patch_bp": 5}
@@ -194,7 +194,7 @@ def test_the_stage_writes_scores_beside_costs_and_the_picture_shows_them(
 ):
     instead_of_processes(measure)
     made = outputs(tmp_path)
-    benchmark_models.run(cfg, inputs=inputs, outputs=made, runtime=RunContext(threads=1))
+    benchmark_models.run(cfg, inputs=inputs, outputs=made, runtime=RunOptions(threads=1))
     table = pd.read_csv(made["table"], sep="\t", keep_default_na=False, na_values=[""])
     assert table["model"].tolist() == list(MODELS)
     assert table["age:mae_fold_mean"].tolist() == [7.0, 8.0, 9.0]
@@ -204,7 +204,7 @@ def test_the_stage_writes_scores_beside_costs_and_the_picture_shows_them(
     assert "- task age: encoder frozen, pretrained" in page
     picture = {"models": tmp_path / "models.png"}
     drawn = {"models": made["table"], "curves": made["curves"]}
-    plot_models.run({}, inputs=drawn, outputs=picture, runtime=RunContext())
+    plot_models.run({}, inputs=drawn, outputs=picture, runtime=RunOptions())
     assert np.ptp(imread(picture["models"])) > 0.5
 
 
@@ -221,6 +221,6 @@ def test_models_that_cannot_be_compared_are_not(cfg, inputs, tmp_path, change, w
             {**cfg, **change},
             inputs=inputs,
             outputs=outputs(tmp_path),
-            runtime=RunContext(threads=1),
+            runtime=RunOptions(threads=1),
         )
     assert not outputs(tmp_path)["table"].exists()

@@ -2,18 +2,18 @@ import numpy as np
 import pytest
 import torch
 
-from aam.bench.naive import ASVS_PER_CHUNK, NaiveFeed, each_copy, pad_samples
-from aam.train.collate import assemble
-from aam.train.feed import Feed
-from aam.train.masking import Masker
-from aam.train.pretraining import PretrainingModel
+from aam.bench.naive import ASVS_PER_CHUNK, NaiveDataset, each_copy, pad_samples
+from aam.tasks.pretrain.model import PretrainingModel
+from aam.train.data.collate import assemble
+from aam.train.data.dataset import BatchDataset
+from aam.train.data.masking import Masker
 from aam.util.errors import InputError
 
 ROWS = np.array([4, 17, 0, 9, 12])
 PADDED_TO = 40
 
 
-def new_feed(tiny, kind: type[Feed] = Feed, **changes) -> Feed:
+def new_feed(tiny, kind: type[BatchDataset] = BatchDataset, **changes) -> BatchDataset:
     return kind(
         store=tiny.store,
         tokens=tiny.tokens,
@@ -37,11 +37,11 @@ def batches(tiny) -> dict:
     """Return the optimized batch and those that lack a saving, of the same samples and masks."""
     feeds = {
         "optimized": new_feed(tiny),
-        "naive": new_feed(tiny, NaiveFeed, asvs_per_sample=PADDED_TO),
-        "padded": new_feed(tiny, NaiveFeed, copies=False, asvs_per_sample=PADDED_TO),
-        "copied": new_feed(tiny, NaiveFeed, asvs_per_sample=None),
+        "naive": new_feed(tiny, NaiveDataset, asvs_per_sample=PADDED_TO),
+        "padded": new_feed(tiny, NaiveDataset, copies=False, asvs_per_sample=PADDED_TO),
+        "copied": new_feed(tiny, NaiveDataset, asvs_per_sample=None),
     }
-    return {n: with_distances(tiny, feed.assemble(ROWS, 2)) for n, feed in feeds.items()}
+    return {n: with_distances(tiny, dataset.assemble(ROWS, 2)) for n, dataset in feeds.items()}
 
 
 @pytest.fixture(scope="module")
@@ -74,8 +74,8 @@ def test_the_naive_batch_pads_every_sample_and_repeats_asvs(tiny, batches):
 
 
 def test_sequences_are_encoded_in_chunks(tiny):
-    feed = new_feed(tiny, NaiveFeed, asvs_per_sample=4 * ASVS_PER_CHUNK)
-    blocks = feed.assemble(ROWS, 0).asvs
+    dataset = new_feed(tiny, NaiveDataset, asvs_per_sample=4 * ASVS_PER_CHUNK)
+    blocks = dataset.assemble(ROWS, 0).asvs
     assert {len(block.tokens_US) for block in blocks} == {ASVS_PER_CHUNK}
     assert len(blocks) == 4 * len(ROWS)
 

@@ -4,17 +4,17 @@ import pytest
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 
-from aam.bench.ladder import climb
+from aam.bench.ablation import run_ablation
 from aam.bench.scaling import COLUMNS
+from aam.runtime.run_options import RunOptions
 from aam.stages import plot_benchmark
-from aam.stages.entry import RunContext
 
 LONG = "a_name_that_somebody_made_far_too_long_for_any_picture"
 
 
 @pytest.fixture
 def speed(ladder_cfg, stand_in) -> pd.DataFrame:
-    table = climb(stand_in, ladder_cfg(), {}, threads=1, workers=0).table
+    table = run_ablation(stand_in, ladder_cfg(), {}, threads=1, workers=0).table
     table.loc[table.index[-1], "name"] = LONG
     return table
 
@@ -45,7 +45,7 @@ def draw(name, table, figures, folder) -> Figure:
     """Draw a table from its file, and check that the picture is whole and bounded."""
     table.to_csv(folder / "table.tsv", sep="\t", index=False)
     files = {"inputs": {name: folder / "table.tsv"}, "outputs": {name: folder / "drawn.png"}}
-    plot_benchmark.run({}, **files, runtime=RunContext())
+    plot_benchmark.run({}, **files, runtime=RunOptions())
     height, width = imread(folder / "drawn.png").shape[:2]
     assert width <= 1200
     assert height <= 2200

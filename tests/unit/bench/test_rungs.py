@@ -1,6 +1,16 @@
 from dataclasses import fields, replace
 
-from aam.bench.rungs import ALONE, BATCH, OPTION, ORDER, Means, Mode, Rung, options, rungs
+from aam.bench.variants import (
+    BATCH,
+    ONE_PROCESS,
+    OPTION,
+    ORDER,
+    Means,
+    Mode,
+    Variant,
+    options,
+    variants,
+)
 
 GPU = Means(accelerator=True, compiles=True, workers=3)
 
@@ -11,7 +21,7 @@ def differing(one: Mode, other: Mode) -> set[str]:
 
 def test_rungs_change_one_thing_at_a_time_from_naive_to_configured(ladder_cfg):
     cfg = ladder_cfg()
-    ladder = rungs(cfg, Means())
+    ladder = variants(cfg, Means())
     order = [rung.mode for rung in ladder if rung.group == ORDER and rung.mode is not None]
     assert order[0] == Mode(asvs_per_sample=40)
     changes = [differing(one, other) for one, other in zip(order[:-1], order[1:], strict=True)]
@@ -25,7 +35,7 @@ def test_rungs_change_one_thing_at_a_time_from_naive_to_configured(ladder_cfg):
     ]
     last = order[-1]
     assert (last.precision, last.patch_bp, last.attention) == ("bf16", 5, "auto")
-    alone = [rung for rung in ladder if rung.group == ALONE]
+    alone = [rung for rung in ladder if rung.group == ONE_PROCESS]
     assert {rung.batch_size for rung in alone} == {2}
     assert [differing(order[0], rung.mode) for rung in alone[1:-1]] == changes
     assert [alone[0].mode, alone[-1].mode] == [order[0], last]
@@ -37,15 +47,15 @@ def test_rungs_change_one_thing_at_a_time_from_naive_to_configured(ladder_cfg):
 
 
 def test_a_cpu_says_that_it_has_no_loader(ladder_cfg):
-    skipped = [rung for rung in rungs(ladder_cfg(), Means(workers=3)) if rung.mode is None]
+    skipped = [rung for rung in variants(ladder_cfg(), Means(workers=3)) if rung.mode is None]
     assert [(rung.group, rung.name) for rung in skipped] == [
         (ORDER, "+ loader: a CPU assembles in the process")
     ]
-    assert not any(r.mode.workers for r in rungs(ladder_cfg(), Means(workers=3)) if r.mode)
+    assert not any(r.mode.workers for r in variants(ladder_cfg(), Means(workers=3)) if r.mode)
 
 
 def test_an_accelerator_gets_loader_and_compilation_and_what_the_configuration_says(ladder_cfg):
-    ladder = rungs(ladder_cfg(), GPU)
+    ladder = variants(ladder_cfg(), GPU)
     order = {rung.name: rung.mode for rung in ladder if rung.group == ORDER}
     assert order["+ loader: 3 processes"].workers == 3
     assert order["+ compile: default"].compile == "default"
@@ -58,12 +68,12 @@ def test_an_accelerator_gets_loader_and_compilation_and_what_the_configuration_s
 def test_a_compiler_that_is_missing_is_a_rung_that_is_not_run(ladder_cfg):
     asked = ladder_cfg(optimization={"compile": "max-autotune"})
     for cfg, means in ((asked, Means()), (ladder_cfg(), replace(GPU, compiles=False))):
-        ladder = rungs(cfg, means)
+        ladder = variants(cfg, means)
         assert [r.name for r in ladder if r.mode is None and "compile" in r.name] == [
             "+ compile: no working compiler"
         ]
         assert all(r.mode.compile == "off" for r in ladder if r.mode is not None)
-    ladder = rungs(asked, Means(compiles=True))
+    ladder = variants(asked, Means(compiles=True))
     assert "+ compile: max-autotune" in [rung.name for rung in ladder]
 
 
@@ -74,17 +84,17 @@ def test_what_the_configuration_asks_for_is_a_rung(ladder_cfg):
         benchmark={"alone_batch_size": None},
     )
     for means, precision in ((Means(), "bf16"), (GPU, "fp16")):
-        ladder = rungs(cfg, means)
+        ladder = variants(cfg, means)
         names = [rung.name for rung in ladder]
         for name in ("+ attention: memory efficient", f"+ {precision}", "+ muon"):
             assert name in names
         assert {rung.mode.checkpointing for rung in ladder if rung.group == BATCH} == {True}
-        assert ALONE not in {rung.group for rung in ladder}
+        assert ONE_PROCESS not in {rung.group for rung in ladder}
 
 
 def test_where_the_configuration_is_plain_it_is_timed_beside_what_it_leaves(ladder_cfg):
     cfg = ladder_cfg(pretraining={"precision": "fp32"}, optimization={"level": "basic"})
-    ladder = rungs(cfg, Means())
+    ladder = variants(cfg, Means())
     order = [rung.mode for rung in ladder if rung.group == ORDER and rung.mode is not None]
     assert (order[-1].precision, order[-1].attention) == ("bf16", "auto")
     configured = [rung for rung in ladder if rung.name == "as configured"]
@@ -95,11 +105,11 @@ def test_where_the_configuration_is_plain_it_is_timed_beside_what_it_leaves(ladd
 
 def test_further_options_differ_in_one_thing_and_are_not_in_the_ladder(ladder_cfg):
     cfg = ladder_cfg()
-    ladder, more = rungs(cfg, GPU), options(cfg, GPU)
+    ladder, more = variants(cfg, GPU), options(cfg, GPU)
     base = next(r.mode for r in ladder if r.name == "as configured")
     assert {rung.group for rung in more} == {OPTION}
     assert {rung.batch_size for rung in more} == {8}
-    assert more[0] == Rung(OPTION, "naive", 8, ladder[0].mode)
+    assert more[0] == Variant(OPTION, "naive", 8, ladder[0].mode)
     for rung in more[1:]:
         assert len(differing(replace(base, patch_bp=rung.mode.patch_bp), rung.mode)) <= 1
     modes = [rung.mode for rung in more]

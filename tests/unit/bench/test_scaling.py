@@ -2,12 +2,12 @@ import pandas as pd
 import pytest
 
 from aam.bench import case, scaling
-from aam.bench.rungs import Means
 from aam.bench.scaling import COLUMNS, scale, step_points
+from aam.bench.variants import Means
 from aam.config import slices
-from aam.config.tree import load
+from aam.config.configuration import load
+from aam.runtime.run_options import RunOptions
 from aam.stages import benchmark_scaling
-from aam.stages.entry import RunContext
 
 POINTS = {
     "batch_sizes": [4, 8],
@@ -136,7 +136,7 @@ def test_a_point_that_cannot_run_leaves_the_others_their_figures(
 
     instead_of_processes(fails_when_deep)
     outputs = {name: tmp_path / name for name in ("table", "text")}
-    benchmark_scaling.run(cfg, inputs=files, outputs=outputs, runtime=RunContext())
+    benchmark_scaling.run(cfg, inputs=files, outputs=outputs, runtime=RunOptions())
     table = pd.read_csv(outputs["table"], sep="\t")
     assert table[table["time_ms_median"].isna()]["x"].tolist() == [3]
     assert "| 3 | training step | not run |" in outputs["text"].read_text()
@@ -147,7 +147,7 @@ def test_the_stage_writes_a_table_and_a_page(
 ):
     instead_of_processes(measured)
     outputs = {name: tmp_path / "benchmark" / name for name in ("table", "text")}
-    benchmark_scaling.run(cfg, inputs=files, outputs=outputs, runtime=RunContext())
+    benchmark_scaling.run(cfg, inputs=files, outputs=outputs, runtime=RunOptions())
     text, table = outputs["text"].read_text(), pd.read_csv(outputs["table"], sep="\t")
     assert list(table.columns) == COLUMNS
     assert table["time_ms_median"].notna().all()

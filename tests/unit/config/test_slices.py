@@ -8,7 +8,7 @@ import yaml
 from checkouts import merged
 
 from aam.config import slices
-from aam.config.tree import Config, load
+from aam.config.configuration import Config, load
 from aam.unifrac import compositional
 
 BASE: dict[str, Any] = {
@@ -188,4 +188,4 @@ def test_tasks_that_differ_in_their_training_share_their_folds_and_baselines() -
 
 
 def test_the_stage_gets_a_tree_unless_it_needs_none() -> None:
-    assert set(slices.TREELESS) == set(compositional.METRICS)
+    assert set(slices.NON_PHYLOGENETIC) == set(compositional.METRICS)

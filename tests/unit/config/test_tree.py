@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from aam.config.tree import load, resolved
+from aam.config.configuration import load, resolved
 from aam.util.errors import InputError
 
 DEMO: dict[str, Any] = {"datasets": {"demo": {"simulate": {}}}}

@@ -3,8 +3,8 @@ import shutil
 import numpy as np
 import pytest
 
-from aam.data.phylogeny import build_tree, root_at_midpoint
-from aam.data.tree import parse_newick, write_newick
+from aam.data.trees.infer import build_tree, root_at_midpoint
+from aam.data.trees.newick import parse_newick, write_newick
 from aam.util.errors import InputError
 
 needs_programs = pytest.mark.skipif(

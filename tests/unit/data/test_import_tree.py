@@ -8,7 +8,7 @@ from skbio import TreeNode
 from skbio.diversity import beta_diversity
 
 from aam.data.importing.tree import cut_to, load_tree
-from aam.data.tree import parse_newick, read_newick, split_root, write_newick
+from aam.data.trees.newick import parse_newick, read_newick, split_root, write_newick
 from aam.util.errors import InputError
 
 BALANCED = "(((a:1,b:2):0.5,(c:3,d:1):0.25):2,((e:1,f:1):0.125,(g:4,h:1):0.75):1);"

@@ -13,7 +13,8 @@ from matplotlib.figure import Figure
 from matplotlib.image import imread
 
 from aam.evaluate.conformal import cross_intervals, interval_report
-from aam.evaluate.figures import benchmark, distances, rarefaction, task, training
+from aam.evaluate.figures import distances, rarefaction, task, training
+from aam.evaluate.figures import speed as speed_figures
 from aam.evaluate.labels import BASELINES
 from aam.evaluate.report import target_report
 from aam.evaluate.scores import accuracy_table
@@ -159,12 +160,12 @@ def speed(path: Path) -> None:
             "speedup": [1.0, 1500.0, np.nan],
         }
     )
-    benchmark.draw_speed(table, path)
+    speed_figures.draw_speed(table, path)
 
 
 def accuracy(path: Path) -> None:
     reports = [regression_report()[1], class_report(3)[1]]
-    benchmark.draw_accuracy(accuracy_table(reports), path)
+    speed_figures.draw_accuracy(accuracy_table(reports), path)
 
 
 PICTURES: dict[str, Callable[[Path], None]] = {

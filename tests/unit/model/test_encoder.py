@@ -8,9 +8,9 @@ import torch
 from aam.data.vocabulary import PAD
 from aam.model.batch import SampleBlock
 from aam.model.encoder import AsvEncoder
-from aam.train import collate
-from aam.train.collate import assemble
-from aam.train.masking import Masker
+from aam.train.data import collate
+from aam.train.data.collate import assemble
+from aam.train.data.masking import Masker
 
 
 def embed(encoder, store, tokens, rows) -> np.ndarray:
@@ -151,17 +151,19 @@ def test_states_of_the_asvs_come_on_request_and_change_nothing(
 def test_hidden_reads_do_not_reach_the_encoder(tiny, new_encoder):
     encoder, batch = new_encoder(20), assemble(tiny.store, tiny.tokens, np.arange(4))
     (block,), asvs = batch.samples, torch.randn(30, 16)
-    hidden_BA = torch.zeros_like(block.present_BA)
+    count_mask_BA = torch.zeros_like(block.present_BA)
     assert torch.equal(
-        encoder.sample(asvs, replace(block, hidden_BA=hidden_BA), "auto"),
+        encoder.sample(asvs, replace(block, count_mask_BA=count_mask_BA), "auto"),
         encoder.sample(asvs, block, "auto"),
     )
-    hidden_BA[:, :2] = True
+    count_mask_BA[:, :2] = True
     # The total stays, as it does by rarefaction.
     other_BA = block.counts_BA.clone()
     other_BA[:, 0], other_BA[:, 1] = block.counts_BA[:, 1], block.counts_BA[:, 0]
     shown, swapped = (
-        encoder.sample.states(asvs, replace(block, counts_BA=counts, hidden_BA=hidden_BA), "auto")
+        encoder.sample.states(
+            asvs, replace(block, counts_BA=counts, count_mask_BA=count_mask_BA), "auto"
+        )
         for counts in (block.counts_BA, other_BA)
     )
     assert torch.equal(shown, swapped)

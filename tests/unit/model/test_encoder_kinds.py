@@ -9,16 +9,16 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aam.config.sections.model import Model
+from aam.config.sections.model import ModelSettings
 from aam.data.tokens import TokenStore
 from aam.data.vocabulary import MASK, PAD
 from aam.model.build import architecture, build_encoder, plain, set_dropout
 from aam.model.encoder import Architecture
 from aam.model.store import load_config, load_weights, save_model
-from aam.train import collate
-from aam.train.collate import assemble
 from aam.train.compilation import compile_blocks
-from aam.train.masking import Masker
+from aam.train.data import collate
+from aam.train.data.collate import assemble
+from aam.train.data.masking import Masker
 
 properties = settings(deadline=None, max_examples=8)
 ROWS = st.lists(st.integers(0, 19), min_size=1, max_size=20, unique=True)
@@ -219,6 +219,6 @@ def test_bdh_has_the_weights_of_one_layer_however_often_it_is_gone_through(new_e
 
 
 def test_a_section_without_keys_of_bdh_means_their_defaults():
-    shape = architecture(Model().architecture, 100)
+    shape = architecture(ModelSettings().architecture, 100)
     for name in ("bdh_neurons", "bdh_attention"):
         assert getattr(shape, name) == Architecture.__dataclass_fields__[name].default

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 import torch
 
-from aam.loss import targets
+from aam.data.target import Target
+from aam.model import losses
 from aam.model.batch import CATEGORIES, Batch
 from aam.model.fusion import Vocabulary
 from aam.model.predictor import EMBEDDING, TARGET, Predictor, load_predictor, target_error
 from aam.model.store import load_part, save_model
-from aam.model.target import Target
-from aam.train import collate
-from aam.train.collate import assemble
+from aam.train.data import collate
+from aam.train.data.collate import assemble
 from aam.util.errors import InputError
 
 WORDS = [["gut"], ["skin"], ["gut"], ["tongue"]]
@@ -172,7 +172,7 @@ def test_hidden_reads_are_a_part_of_the_loss_that_does_not_hang_on_the_blocks(ti
         batch = batch_of(tiny, range(8), AGE, per_block)
         assert "count_loss" not in predictor(batch)
         # The same ASVs are hidden however the samples are divided: those of even reads.
-        batch.samples = [replace(b, hidden_BA=b.counts_BA % 2 == 0) for b in batch.samples]
+        batch.samples = [replace(b, count_mask_BA=b.counts_BA % 2 == 0) for b in batch.samples]
         losses = predictor(batch)
         found.append(losses)
         with torch.no_grad():
@@ -189,24 +189,24 @@ def test_hidden_reads_are_a_part_of_the_loss_that_does_not_hang_on_the_blocks(ti
 @pytest.mark.parametrize(
     ("target", "expected"),
     [
-        (replace(AGE, loss="huber"), lambda o, t: targets.huber_error(o, t)),
-        (replace(AGE, loss="mse"), lambda o, t: targets.squared_error(o, t)),
-        (replace(AGE, loss="mae"), lambda o, t: targets.absolute_error(o, t)),
+        (replace(AGE, loss="huber"), lambda o, t: losses.huber_error(o, t)),
+        (replace(AGE, loss="mse"), lambda o, t: losses.squared_error(o, t)),
+        (replace(AGE, loss="mae"), lambda o, t: losses.absolute_error(o, t)),
         (
             replace(AGE, loss="asymmetric", asymmetry=0.8),
-            lambda o, t: targets.asymmetric_error(o, t, 0.8),
+            lambda o, t: losses.asymmetric_error(o, t, 0.8),
         ),
         (
             replace(SITE, class_weights=(1.0, 2.0, 3.0), label_smoothing=0.2),
-            lambda o, t: targets.class_error(o, t, (1.0, 2.0, 3.0), 0.2),
+            lambda o, t: losses.class_error(o, t, (1.0, 2.0, 3.0), 0.2),
         ),
         (
             replace(STAGE, class_weights=(1.0, 2.0, 3.0), label_smoothing=0.2),
-            lambda o, t: targets.ordinal_error(o, t, (1.0, 2.0, 3.0), 0.2),
+            lambda o, t: losses.ordinal_error(o, t, (1.0, 2.0, 3.0), 0.2),
         ),
         (
             QUANTILES,
-            lambda o, t: targets.pinball_error(o[:, None], t, (0.05, 0.25, 0.5, 0.75, 0.95)),
+            lambda o, t: losses.pinball_error(o[:, None], t, (0.05, 0.25, 0.5, 0.75, 0.95)),
         ),
     ],
 )

@@ -14,10 +14,10 @@ from sklearn.model_selection import GroupKFold, cross_val_predict
 from aam.config.sections.dataset import Simulation
 from aam.data.rarefaction import rarefy
 from aam.data.table import read_biom
+from aam.runtime.run_options import RunOptions
+from aam.simulate.birth_death import coalescent_tree
 from aam.simulate.community import brownian_motion, clades
-from aam.simulate.tree import coalescent_tree
 from aam.stages import simulate
-from aam.stages.entry import RunContext
 from aam.util.seeds import generator
 
 NAMES = {
@@ -32,7 +32,7 @@ NAMES = {
 def make(folder: Path, **settings) -> dict[str, Path]:
     outputs = {key: folder / name for key, name in NAMES.items()}
     cfg = Simulation(**settings).plain()
-    simulate.run(cfg, inputs={}, outputs=outputs, runtime=RunContext())
+    simulate.run(cfg, inputs={}, outputs=outputs, runtime=RunOptions())
     return outputs
 
 

@@ -1,7 +1,7 @@
 import numpy as np
 
-from aam.simulate.sequences import evolve, site_rates
-from aam.simulate.tree import birth_death_tree, coalescent_tree
+from aam.simulate.birth_death import birth_death_tree, coalescent_tree
+from aam.simulate.evolution import evolve, site_rates
 from aam.util.seeds import generator
 
 

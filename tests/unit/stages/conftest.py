@@ -5,12 +5,12 @@ import pandas as pd
 import pytest
 
 from aam.config import slices
-from aam.config.tree import Config, load
+from aam.config.configuration import Config, load
 from aam.data.samples import write_samples
 from aam.data.table import FeatureTable, write_biom
 from aam.data.tokens import write_tokens
 from aam.evaluate.predictions import write_predictions
-from aam.stages.entry import RunContext
+from aam.runtime.run_options import RunOptions
 from aam.unifrac.store import write_distances, write_faith_pd
 
 METRICS = ["unweighted", "faith_pd"]
@@ -21,7 +21,7 @@ LEVELS = ["low", "mid", "high"]
 
 
 @dataclass(frozen=True)
-class Study:
+class TinyStudy:
     """Files and settings that the stages of training get."""
 
     config: Config
@@ -71,7 +71,7 @@ class Study:
             self.pretrain_slice(),
             inputs=self.pretraining_inputs,
             outputs=outputs,
-            runtime=RunContext(work=folder / "work", **runtime),
+            runtime=RunOptions(work=folder / "work", **runtime),
         )
         return outputs
 
@@ -84,14 +84,14 @@ class Study:
             self.finetune_slice(task),
             inputs={**self.task_inputs(task), **{k: v for k, v in model.items() if v is not None}},
             outputs=outputs,
-            runtime=RunContext(work=folder / "work"),
+            runtime=RunOptions(work=folder / "work"),
         )
         scores = {"metrics": folder / "metrics", "intervals": folder / "intervals.tsv"}
         score.run(
             self.score_slice(task),
             inputs=self.score_inputs(task, outputs["predictions"]),
             outputs=scores,
-            runtime=RunContext(),
+            runtime=RunOptions(),
         )
         return {**outputs, **scores}
 
@@ -176,7 +176,7 @@ def baselines_table(task: str, folds: pd.DataFrame) -> pd.DataFrame:
 
 
 @pytest.fixture(scope="session")
-def study(tiny, tmp_path_factory) -> Study:
+def study(tiny, tmp_path_factory) -> TinyStudy:
     """Write what the stages before training write."""
     folder = tmp_path_factory.mktemp("study")
     names = ("tokens", "samples", *METRICS, "table.biom", "sequences", "metadata")
@@ -200,7 +200,7 @@ def study(tiny, tmp_path_factory) -> Study:
         folds = folds_table(task, labelled, site)
         folds.to_csv(files[f"{task}.tsv"], sep="\t", index=False)
         write_predictions(files[f"{task}.baselines"], baselines_table(task, folds))
-    return Study(configuration(), files, tiny)
+    return TinyStudy(configuration(), files, tiny)
 
 
 @pytest.fixture(scope="session")

@@ -17,8 +17,8 @@ import torch
 
 import aam.model.tensors
 import aam.train.loop
+from aam.runtime.run_options import RunOptions
 from aam.stages import pretrain
-from aam.stages.entry import RunContext
 
 
 def die_writing(path: Path) -> None:
@@ -83,7 +83,7 @@ def run(spec: dict, moment: dict, pipe: int) -> None:
         spec["cfg"],
         inputs=paths(spec["inputs"]),
         outputs=paths(spec["outputs"]),
-        runtime=RunContext(work=Path(spec["work"]), checkpoint_every_s=0.0),
+        runtime=RunOptions(work=Path(spec["work"]), checkpoint_every_s=0.0),
     )
 
 

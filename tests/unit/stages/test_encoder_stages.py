@@ -8,11 +8,11 @@ import pytest
 from safetensors.numpy import load_file
 
 from aam.config.sections.execution import Optimization
-from aam.config.sections.model import Model
+from aam.config.sections.model import ModelSettings
 from aam.config.sections.training import Pretraining
 from aam.model.store import load_config
+from aam.runtime.run_options import RunOptions
 from aam.stages import explain, predict
-from aam.stages.entry import RunContext
 from aam.util.atomic import read_json
 
 SMALL = {"width": 16, "heads": 2, "asv_layers": 2, "sample_layers": 2, "ffn_ratio": 2}
@@ -26,7 +26,7 @@ def other(study, request):
     masking, checkpointing = ENCODERS[request.param]
     training = {"epochs": 2, "batch_size": 6, "masking": masking, "optimizer": "muon"}
     changes = {
-        "models": {"small": Model(encoder=request.param, **SMALL)},
+        "models": {"small": ModelSettings(encoder=request.param, **SMALL)},
         "pretraining": Pretraining(**training),
         "optimization": Optimization(checkpointing=checkpointing),
     }
@@ -67,7 +67,7 @@ def test_it_is_fine_tuned_predicts_and_is_explained(other, first, task, tmp_path
     assert all(moved) if task == "age" else not any(moved)
     outputs = {"predictions": tmp_path / "new.tsv"}
     inputs = {"table": other.files["table.biom"], "model": tuned["model"]}
-    predict.run({}, inputs=inputs, outputs=outputs, runtime=RunContext())
+    predict.run({}, inputs=inputs, outputs=outputs, runtime=RunOptions())
     found = pd.read_csv(outputs["predictions"], sep="\t", dtype={"sample-id": str})
     assert found["sample-id"].tolist() == other.tiny.table.sample_ids
     assert found.notna().all(axis=None)
@@ -77,7 +77,7 @@ def test_it_is_fine_tuned_predicts_and_is_explained(other, first, task, tmp_path
             {"samples": 2, "checked": 1, "seed": 0},
             inputs={**other.task_inputs(task), "model": tuned["model"]},
             outputs=explained,
-            runtime=RunContext(),
+            runtime=RunOptions(),
         )
         assert read_json(explained["check"])["completeness"]["gap_max"] < 1e-3
 

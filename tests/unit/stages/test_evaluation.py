@@ -15,6 +15,7 @@ from aam.evaluate.baselines import gradient_boosting, random_forest
 from aam.evaluate.conformal import cross_intervals, interval_report
 from aam.evaluate.predictions import read_predictions, write_predictions
 from aam.evaluate.report import target_report
+from aam.runtime.run_options import RunOptions
 from aam.stages import (
     baselines,
     benchmark_accuracy,
@@ -25,7 +26,6 @@ from aam.stages import (
     score,
     summary,
 )
-from aam.stages.entry import RunContext
 from aam.unifrac.store import write_distances
 from aam.util.atomic import write_json
 from aam.util.errors import InputError
@@ -85,7 +85,7 @@ def inputs(tmp_path: Path) -> dict[str, Path]:
 def run_baselines(folder: Path, inputs: dict[str, Path]) -> dict[str, Path]:
     outputs = {"predictions": folder / "predictions.tsv"}
     settings = {"kind": "regression", "seed": 0}
-    baselines.run(settings, inputs=inputs, outputs=outputs, runtime=RunContext(threads=2))
+    baselines.run(settings, inputs=inputs, outputs=outputs, runtime=RunOptions(threads=2))
     return outputs
 
 
@@ -100,7 +100,7 @@ def run_score(folder: Path, inputs: dict[str, Path], **cfg) -> dict:
     settings = {"names": names, **described, "report_by": ["study"], **cfg}
     paths = {**inputs, "predictions": folder / "own.tsv"}
     outputs = {"metrics": folder / "metrics.json", "intervals": folder / "intervals.tsv"}
-    score.run(settings, inputs=paths, outputs=outputs, runtime=RunContext())
+    score.run(settings, inputs=paths, outputs=outputs, runtime=RunOptions())
     return json.loads(outputs["metrics"].read_text())
 
 
@@ -215,7 +215,7 @@ def results(tmp_path: Path) -> Path:
 def gather(root: Path) -> dict[str, Path]:
     outputs = {"table": root / "benchmark/accuracy.tsv", "text": root / "benchmark/accuracy.md"}
     metrics = sorted(root.glob("finetune/*/*/metrics.json"))
-    benchmark_accuracy.run({}, inputs={"metrics": metrics}, outputs=outputs, runtime=RunContext())
+    benchmark_accuracy.run({}, inputs={"metrics": metrics}, outputs=outputs, runtime=RunOptions())
     return outputs
 
 
@@ -261,7 +261,7 @@ def test_summary_says_what_was_learned_and_its_links_lead_somewhere(results):
         "dropped": dropped,
     }
     page = results / "summary.md"
-    summary.run({}, inputs=inputs, outputs={"summary": page}, runtime=RunContext())
+    summary.run({}, inputs=inputs, outputs={"summary": page}, runtime=RunOptions())
     text = page.read_text()
     for words in (
         "Pearson r 0.910",
@@ -339,5 +339,5 @@ def test_plots_come_from_the_recorded_files(results, tmp_path):
         drawn = {name: tmp_path / stage.__name__ / f"{name}.png" for name in inputs}
         for name in {"dropped", "metrics"} & drawn.keys():
             del drawn[name]
-        stage.run({"depth": 100}, inputs=inputs, outputs=drawn, runtime=RunContext())
+        stage.run({"depth": 100}, inputs=inputs, outputs=drawn, runtime=RunOptions())
         assert all(path.read_bytes().startswith(PNG) for path in drawn.values())

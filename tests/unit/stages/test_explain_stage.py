@@ -6,12 +6,12 @@ import pytest
 
 from aam.data.importing.metadata import load_metadata
 from aam.data.samples import write_samples
+from aam.data.target import Target
 from aam.data.tokens import write_tokens
 from aam.data.vocabulary import untokenize
 from aam.model.predictor import Predictor
-from aam.model.target import Target
+from aam.runtime.run_options import RunOptions
 from aam.stages import explain
-from aam.stages.entry import RunContext
 from aam.util.errors import InputError
 
 
@@ -43,7 +43,7 @@ def inputs(tiny, new_encoder, tmp_path_factory):
 def run(inputs, folder, **changes):
     outputs = {name: folder / name for name in ("importance", "check")}
     cfg = {"samples": 4, "checked": 2, "seed": 0, **changes}
-    explain.run(cfg, inputs=inputs, outputs=outputs, runtime=RunContext())
+    explain.run(cfg, inputs=inputs, outputs=outputs, runtime=RunOptions())
     table = pd.read_csv(outputs["importance"], sep="\t", dtype={"feature-id": str})
     return table, json.loads(outputs["check"].read_text()), outputs
 

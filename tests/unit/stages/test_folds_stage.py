@@ -7,12 +7,12 @@ import pandas as pd
 import pytest
 
 from aam.config import slices
-from aam.config.tree import load
+from aam.config.configuration import load
 from aam.data.folds import TEST, read_folds, read_members
 from aam.data.samples import SampleStore, write_samples
 from aam.evaluate.baselines import gradient_boosting, random_forest
+from aam.runtime.run_options import RunOptions
 from aam.stages import baselines, folds
-from aam.stages.entry import RunContext
 from aam.unifrac.store import write_distances
 from aam.util.errors import InputError
 
@@ -76,7 +76,7 @@ def divide(files, tmp_path):
             slices.folds(config({"column": column, "kind": kind, **task}), "t"),
             inputs=files,
             outputs={"folds": output, "members": tmp_path / "members.tsv"},
-            runtime=RunContext(),
+            runtime=RunOptions(),
         )
         return read_folds(output)
 
@@ -288,7 +288,7 @@ def test_baselines_read_what_the_folds_say(files, divide, tmp_path, monkeypatch,
         slices.baselines(config({**task, "folds": {"k": 2}}), "t"),
         inputs={**files, "folds": tmp_path / "folds.tsv"},
         outputs={"predictions": output},
-        runtime=RunContext(),
+        runtime=RunOptions(),
     )
     table = pd.read_csv(output, sep="\t", dtype={"sample-id": str})
     head = ["fold", "baseline", "observed", "predicted"]

@@ -9,12 +9,12 @@ from scipy.sparse import csr_array
 from aam.data.metadata import read_metadata
 from aam.data.sequences import read_fasta, write_fasta
 from aam.data.table import FeatureTable, read_biom, read_provenance, write_biom
-from aam.data.tree import read_newick
+from aam.data.trees.newick import read_newick
+from aam.runtime.run_options import RunOptions
 from aam.stages import import_metadata, import_table, import_tree
-from aam.stages.entry import RunContext
 from aam.util.errors import InputError
 
-RUNTIME = RunContext()
+RUNTIME = RunOptions()
 HASHES = ["d41d8cd98f00b204e9800998ecf8427e", "0cc175b9c0f1b6a831c399e269772661"]
 TSV = "#OTU ID\t0001\t2\tblank\n{}\t3\t0\t0\n{}\t1\t4\t0\nunseen\t0\t0\t0\n".format(*HASHES)
 FASTA = "".join(f">{name}\nacgu{letter}\n" for name, letter in zip(HASHES, "AC", strict=True))
@@ -103,7 +103,7 @@ def test_a_tree_is_cut_to_the_table(tmp_path):
 )
 def test_a_tree_is_made_where_there_is_none(tmp_path):
     out = outputs(tmp_path, "tree")
-    runtime = RunContext(threads=2, work=tmp_path / "work")
+    runtime = RunOptions(threads=2, work=tmp_path / "work")
     import_tree.run({}, inputs=imported(tmp_path), outputs=out, runtime=runtime)
     assert sorted(tip.name for tip in read_newick(out["tree"]).tips()) == ["a", "b", "c"]
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from aam.runtime.run_options import RunOptions
 from aam.stages import pretrain
-from aam.stages.entry import RunContext
-from aam.train import preparation
+from aam.tasks.pretrain import preparation
 
 
 def outputs_of(study, folder: Path, sampler: str) -> dict[str, Path]:
@@ -18,7 +18,7 @@ def outputs_of(study, folder: Path, sampler: str) -> dict[str, Path]:
         {**cfg, "pretraining": {**cfg["pretraining"], "epochs": 1, "sampler": sampler}},
         inputs=study.pretraining_inputs,
         outputs=outputs,
-        runtime=RunContext(work=folder / "work"),
+        runtime=RunOptions(work=folder / "work"),
     )
     return outputs
 

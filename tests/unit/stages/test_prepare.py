@@ -7,14 +7,14 @@ import pytest
 from scipy.sparse import csr_array
 
 from aam.config import slices
-from aam.config.tree import Config, load
+from aam.config.configuration import Config, load
 from aam.data.folds import read_folds
 from aam.data.samples import SampleStore
 from aam.data.sequences import write_fasta
 from aam.data.table import FeatureTable, read_biom, write_biom
 from aam.data.tokens import TokenStore
+from aam.runtime.run_options import RunOptions
 from aam.stages import augment, folds, rarefaction_curve, rarefy, tokenize
-from aam.stages.entry import RunContext
 from aam.util.errors import InputError
 
 SAMPLES = 24
@@ -57,19 +57,19 @@ def prepare(folder: Path) -> dict[str, Path]:
                 "table": files[f"view{view}.biom"],
                 "dropped": files[f"view{view}.dropped.tsv"],
             },
-            runtime=RunContext(),
+            runtime=RunOptions(),
         )
     rarefaction_curve.run(
         {},
         inputs={"table": table},
         outputs={"curve": files["curve.tsv"]},
-        runtime=RunContext(),
+        runtime=RunOptions(),
     )
     tokenize.run(
         slices.tokenize(CONFIG, "d"),
         inputs={"table": table, "sequences": files["sequences.fasta"]},
         outputs={"tokens": files["asvs.arrow"]},
-        runtime=RunContext(),
+        runtime=RunOptions(),
     )
     augment.run(
         slices.augment(CONFIG, "d"),
@@ -79,7 +79,7 @@ def prepare(folder: Path) -> dict[str, Path]:
             "views": [files["view0.biom"], files["view1.biom"]],
         },
         outputs={"samples": files["samples.arrow"]},
-        runtime=RunContext(threads=4),
+        runtime=RunOptions(threads=4),
     )
     return files
 
@@ -111,7 +111,7 @@ def test_a_depth_beyond_all_samples_writes_nothing(files, tmp_path):
             {"depth": 5000, "seed": 0, "view": 0},
             inputs={"table": files["table.biom"]},
             outputs=outputs,
-            runtime=RunContext(),
+            runtime=RunOptions(),
         )
     assert not list(tmp_path.iterdir())
 
@@ -145,7 +145,7 @@ def test_a_large_table_has_curves_of_some_samples(tmp_path, files, monkeypatch):
     monkeypatch.setattr(rarefaction_curve, "MAX_SAMPLES", 4)
     output = tmp_path / "curve.tsv"
     rarefaction_curve.run(
-        {}, inputs={"table": files["table.biom"]}, outputs={"curve": output}, runtime=RunContext()
+        {}, inputs={"table": files["table.biom"]}, outputs={"curve": output}, runtime=RunOptions()
     )
     curve = pd.read_csv(output, sep="\t", dtype={"sample-id": str})
     assert curve["sample-id"].nunique() == 4
@@ -154,7 +154,7 @@ def test_a_large_table_has_curves_of_some_samples(tmp_path, files, monkeypatch):
 def test_a_depth_beyond_the_store_is_refused(tmp_path):
     cfg = {**slices.augment(CONFIG, "d"), "depth": 2**31}
     with pytest.raises(InputError, match=r"rarefaction\.depth: got 2147483648"):
-        augment.run(cfg, inputs={}, outputs={"samples": tmp_path / "s"}, runtime=RunContext())
+        augment.run(cfg, inputs={}, outputs={"samples": tmp_path / "s"}, runtime=RunOptions())
 
 
 AGES = [None if i == 7 else str(20 + i / 7) for i in range(SAMPLES + 1)]
@@ -189,7 +189,7 @@ def divide(files, tmp_path):
                 "samples": files["samples.arrow"],
             },
             outputs={"folds": tmp_path / "folds.tsv", "members": tmp_path / "members.tsv"},
-            runtime=RunContext(),
+            runtime=RunOptions(),
         )
         return read_folds(tmp_path / "folds.tsv")
 

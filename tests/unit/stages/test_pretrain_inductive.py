@@ -1,8 +1,9 @@
 """An encoder per fold: what it must not have seen, and a run that goes on.
 
-Letters: N samples.
+Shape suffixes: N samples.
 """
 
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,11 +13,11 @@ import pytest
 
 from aam.data.folds import TEST, read_folds, read_members
 from aam.data.samples import places_of, write_samples
+from aam.inference.asv_cache import module_digest
+from aam.inference.embed import load_encoder
 from aam.model.store import load_config
+from aam.runtime.run_options import RunOptions
 from aam.stages import pretrain_inductive
-from aam.stages.entry import RunContext
-from aam.train.embeddings import module_digest
-from aam.train.inference import load_encoder
 from aam.unifrac.store import write_distances, write_faith_pd
 from aam.util.atomic import read_json
 
@@ -31,7 +32,7 @@ def run(study, folder: Path, inputs: dict, **runtime) -> dict[str, Path]:
         study.pretrain_slice(),
         inputs=inputs,
         outputs=outputs,
-        runtime=RunContext(work=folder / "work", **runtime),
+        runtime=RunOptions(work=folder / "work", **runtime),
     )
     return outputs
 
@@ -127,12 +128,18 @@ def test_a_finished_fold_is_not_pretrained_again(study, encoders, inputs, monkey
 
     monkeypatch.setattr(pretrain_inductive, "train", failing)
     with pytest.raises(KeyboardInterrupt):
-        run(study, tmp_path, inputs, time_limit_s=1000.0, notes=tmp_path / "work" / "notes")
+        run(
+            study,
+            tmp_path,
+            inputs,
+            deadline=time.time() + 1000.0,
+            log_dir=tmp_path / "work" / "notes",
+        )
     assert [path.name for path in tmp_path.iterdir()] == ["work"]
     outputs = run(study, tmp_path, inputs)
     assert [name.split()[-1] for name in names] == ["fold0", "fold1", "fold1"]
-    assert given[1].time_limit_s < given[0].time_limit_s < 1000, "the limit is that of the job"
-    assert [runtime.notes.name for runtime in given[:2]] == ["fold0", "fold1"]
+    assert given[1].deadline == given[0].deadline, "the limit is that of the job"
+    assert [runtime.log_dir.name for runtime in given[:2]] == ["fold0", "fold1"]
     assert outputs["digests"].read_bytes() == encoders["digests"].read_bytes()
     for name in ("fold0", "fold1"):
         here, there = (found["encoders"] / name for found in (outputs, encoders))

@@ -9,8 +9,8 @@ import pytest
 
 from aam.evaluate.bootstrap import bootstrap_intervals
 from aam.evaluate.predictions import read_predictions, write_predictions
+from aam.runtime.run_options import RunOptions
 from aam.stages import score
-from aam.stages.entry import RunContext
 from aam.util.seeds import seed_of
 
 SAMPLES = 24
@@ -43,7 +43,7 @@ def run_score(folder: Path, inputs: dict[str, Path], **cfg) -> dict:
     }
     inputs["metadata"].touch()
     outputs = {"metrics": folder / "metrics.json", "intervals": folder / "intervals.tsv"}
-    score.run(settings, inputs=inputs, outputs=outputs, runtime=RunContext())
+    score.run(settings, inputs=inputs, outputs=outputs, runtime=RunOptions())
     return json.loads(outputs["metrics"].read_text())
 
 

@@ -9,11 +9,11 @@ import pytest
 
 from aam.api import Model
 from aam.data.folds import read_folds
+from aam.inference.embed import load_encoder
+from aam.inference.ensemble import Ensemble
 from aam.model.predictor import load_predictor
+from aam.runtime.run_options import RunOptions
 from aam.stages import explain
-from aam.stages.entry import RunContext
-from aam.train.ensemble import Ensemble
-from aam.train.inference import load_encoder
 from aam.util.atomic import read_json
 
 LEVELS = ["low", "mid", "high"]
@@ -97,7 +97,7 @@ def test_importance_is_of_the_models_that_are_told_categories(finetuned, study, 
     outputs = {name: tmp_path / name for name in ("importance", "check")}
     inputs = {**study.task_inputs("ordered"), "model": finetuned["ordered"]["model"]}
     cfg = {"samples": 2, "checked": 1, "seed": 0}
-    explain.run(cfg, inputs=inputs, outputs=outputs, runtime=RunContext())
+    explain.run(cfg, inputs=inputs, outputs=outputs, runtime=RunOptions())
     assert read_json(outputs["check"])["samples"] == 4
     assert pd.read_csv(outputs["importance"], sep="\t")["importance"].iloc[0] > 0
 

@@ -3,6 +3,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,12 +13,11 @@ import pyarrow.parquet as pq
 import pytest
 from safetensors.numpy import load_file
 
+from aam.inference.asv_cache import module_digest
+from aam.inference.ensemble import Ensemble
 from aam.model.store import load_config
+from aam.runtime.run_options import RunOptions
 from aam.stages import finetune, predict, pretrain_inductive
-from aam.stages.entry import RunContext
-from aam.stages.pace import MARGIN_S
-from aam.train.embeddings import module_digest
-from aam.train.ensemble import Ensemble
 from aam.train.loop import TimeIsUp
 from aam.util.atomic import read_json
 from aam.util.errors import InputError
@@ -114,9 +114,9 @@ def test_two_runs_give_the_same_bytes(study, pretrained, tmp_path):
 def test_the_time_limit_ends_pretraining_with_nothing_declared_written(study, pretrained, tmp_path):
     for _ in range(6 - 1):
         with pytest.raises(TimeIsUp):
-            study.pretrain(tmp_path, time_limit_s=MARGIN_S - 1)
+            study.pretrain(tmp_path, deadline=time.time())
         assert [path.name for path in tmp_path.iterdir()] == ["work"]
-    outputs = study.pretrain(tmp_path, time_limit_s=MARGIN_S - 1)
+    outputs = study.pretrain(tmp_path, deadline=time.time())
     weights = "model.safetensors"
     expected = (pretrained["model"] / weights).read_bytes()
     assert (outputs["model"] / weights).read_bytes() == expected
@@ -227,7 +227,7 @@ def test_the_models_of_a_fold_start_from_weights_of_their_own(study, monkeypatch
     validations = []
     for models in (1, 2):
         cfg["finetuning"]["models"] = models
-        context = RunContext(work=tmp_path / "work")
+        context = RunOptions(work=tmp_path / "work")
         validations.append(finetune._set_up(cfg, study.task_inputs("scratch"), context)[0])
     make, alone = (validation.study.make_encoder for validation in validations[::-1])
     digests = {(fold, n): module_digest(make(fold, n)) for fold in (0, 1) for n in (0, 1)}
@@ -244,7 +244,7 @@ def test_digests_stand_for_what_predicting_takes(finetuned, study, pretrained, t
     cfg["rarefaction"]["views"] = 2
     outputs = {name: tmp_path / name for name in ("model", "predictions", "history", "digests")}
     inputs = {**study.task_inputs("age"), "model": pretrained["model"]}
-    context = RunContext(work=tmp_path / "work")
+    context = RunOptions(work=tmp_path / "work")
     finetune.run(cfg, inputs=inputs, outputs=outputs, runtime=context)
     found = read_json(outputs["digests"])
     assert outputs["predictions"].read_bytes() == finetuned["age"]["predictions"].read_bytes()
@@ -259,7 +259,7 @@ def pretrain_each(study, folder: Path, outputs: dict[str, Path]) -> None:
         study.pretrain_slice(),
         inputs={**study.pretraining_inputs, "members": members},
         outputs=outputs,
-        runtime=RunContext(work=folder / "work"),
+        runtime=RunOptions(work=folder / "work"),
     )
 
 
@@ -324,7 +324,7 @@ def test_the_model_of_a_fold_predicts_its_samples_again_from_the_table(finetuned
 def test_prediction_writes_metadata_that_qiime_reads(finetuned, study, tmp_path):
     outputs = {"predictions": tmp_path / "new.tsv"}
     inputs = {"table": study.files["table.biom"], "model": finetuned["site"]["model"]}
-    predict.run({}, inputs=inputs, outputs=outputs, runtime=RunContext())
+    predict.run({}, inputs=inputs, outputs=outputs, runtime=RunOptions())
     table = pd.read_csv(outputs["predictions"], sep="\t", dtype={"sample-id": str})
     assert list(table.columns) == [
         *("sample-id", "predicted", "sd", "probability:gut", "probability:skin"),

@@ -19,13 +19,14 @@ import torch
 
 from aam.config.sections.execution import Optimization
 from aam.config.sections.training import Pretraining
+from aam.runtime.run_options import RunOptions
 from aam.train.checkpoint import Checkpoints
-from aam.train.devices import Devices
-from aam.train.feed import Feed
-from aam.train.loop import Pace, fit
-from aam.train.masking import Masker
+from aam.train.data.dataset import BatchDataset
+from aam.train.data.masking import Masker
+from aam.train.distributed.devices import Devices
+from aam.train.distributed.world import World
+from aam.train.loop import fit
 from aam.train.options import step_options
-from aam.train.world import World
 from aam.util.errors import InputError
 
 STEPS = 6
@@ -41,7 +42,7 @@ def others():
 
 
 @dataclass(frozen=True, eq=False)
-class Faulty(Feed):
+class Faulty(BatchDataset):
     """Breaks distances, and the disk."""
 
     bad: tuple[int, ...] = ()
@@ -59,7 +60,7 @@ class Faulty(Feed):
 def train(case, world):
     together = others()
     data, small = together.tiny_data()
-    feed = Faulty(
+    dataset = Faulty(
         store=data.store,
         tokens=data.tokens,
         samples=np.arange(together.SAMPLES),
@@ -88,14 +89,15 @@ def train(case, world):
     try:
         progress = fit(
             model,
-            feed,
+            dataset,
             settings,
             devices=devices,
             options=step_options(Optimization()),
             checkpoints=Checkpoints(
                 None if folder is None else Path(folder), "same", writes=devices.rank == 0
             ),
-            pace=Pace("test", checkpoint_every_s=0.0),
+            name="test",
+            runtime=RunOptions(checkpoint_every_s=0.0),
         )
     except InputError as error:
         return {"rank": devices.rank, "ended": str(error)}

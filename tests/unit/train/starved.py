@@ -18,15 +18,16 @@ import torch
 from aam.config.sections.execution import Optimization
 from aam.config.sections.training import Pretraining
 from aam.model.build import architecture, build_encoder
+from aam.runtime.run_options import RunOptions
+from aam.tasks.pretrain.model import PretrainingModel
 from aam.train import loop
 from aam.train.checkpoint import Checkpoints
-from aam.train.devices import Devices
-from aam.train.feed import Feed
-from aam.train.loop import Pace, fit
-from aam.train.masking import Masker
+from aam.train.data.dataset import BatchDataset
+from aam.train.data.masking import Masker
+from aam.train.distributed.devices import Devices
+from aam.train.loop import fit
+from aam.train.micro_batches import Plan
 from aam.train.options import step_options
-from aam.train.pieces import Plan
-from aam.train.pretraining import PretrainingModel
 from aam.util.errors import InputError
 
 
@@ -62,7 +63,7 @@ def main(folder: str, number: int) -> None:
         nucleotide_weight=1.0,
         seed=1,
     )
-    feed = Feed(
+    dataset = BatchDataset(
         store=data.store,
         tokens=data.tokens,
         samples=np.arange(20),
@@ -88,12 +89,13 @@ def main(folder: str, number: int) -> None:
     try:
         progress = fit(
             model,
-            feed,
+            dataset,
             Pretraining(epochs=4, batch_size=20, precision="fp32"),
             devices=Devices("fp32", 1),
             options=step_options(Optimization()),
             checkpoints=Checkpoints(Path(folder), "a"),
-            pace=Pace("test", checkpoint_every_s=0.0),
+            name="test",
+            runtime=RunOptions(checkpoint_every_s=0.0),
         )
     except InputError as error:
         ended = str(error)

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from aam.bench.checkpointing import made_up_state, measure
 from aam.train.checkpoint import BEST, KEPT, Checkpoints
+from benchmarks.checkpointing import made_up_state, measure
 
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 DTYPES = [torch.float32, torch.bfloat16, torch.float64, torch.int64, torch.uint8, torch.bool]

@@ -11,7 +11,7 @@ from torch import nn
 
 from aam.config.sections.training import Pretraining
 from aam.train.clipping import LEAST_WEIGHTS, REMEMBERED, Clipping
-from aam.train.devices import Devices
+from aam.train.distributed.devices import Devices
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

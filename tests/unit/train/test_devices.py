@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from aam.model.batch import TARGET, Batch
-from aam.train.devices import Devices
+from aam.train.distributed.devices import Devices
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -90,7 +90,9 @@ def test_exact_inference_is_in_fp32_and_training_goes_on_as_before(precision):
 
 def test_an_allocation_of_several_tasks_is_left_alone():
     found = {"SLURM_NTASKS": "4", "SLURM_JOB_ID": "1", "SLURM_JOB_NAME": "x", "SLURM_PROCID": "0"}
-    devices = "from aam.train.devices import Devices; print(Devices('fp32', 1).processes)"
+    devices = (
+        "from aam.train.distributed.devices import Devices; print(Devices('fp32', 1).processes)"
+    )
     done = subprocess.run(
         [sys.executable, "-c", devices],
         env={**os.environ, **found},

@@ -13,11 +13,11 @@ import pytest
 import torch
 
 from aam.data.vocabulary import MASK
-from aam.train.collate import assemble
-from aam.train.devices import _strategy
-from aam.train.distributed import share_of, without_splitting
-from aam.train.masking import Masker
-from aam.train.world import World
+from aam.train.data.collate import assemble
+from aam.train.data.masking import Masker
+from aam.train.distributed.devices import _strategy
+from aam.train.distributed.shards import shard_of, without_splitting
+from aam.train.distributed.world import World
 from aam.util.errors import InputError
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -129,7 +129,7 @@ def test_divided_weights_and_moments_take_their_part_of_the_memory(trained):
 def test_every_row_of_a_batch_is_in_one_share_and_where_it_is_said_to_be(mixed_lengths):
     store, tokens = mixed_lengths.store, mixed_lengths.tokens
     batch = assemble(store, tokens, np.arange(19, -1, -1), masker=Masker(0.2, 0))
-    shares = [share_of(batch, rank, 3) for rank in range(3)]
+    shares = [shard_of(batch, rank, 3) for rank in range(3)]
     expected = [row.tolist() for block in batch.asvs for row in block.tokens_US]
     found = [row.tolist() for share in shares for block in share.asvs for row in block.tokens_US]
     assert [found[place] for place in shares[0].asv_U.tolist()] == expected
@@ -149,7 +149,7 @@ def test_every_row_of_a_batch_is_in_one_share_and_where_it_is_said_to_be(mixed_l
 def test_masked_nucleotides_stay_with_their_asv(new_feed):
     batch = new_feed()[0]
     for rank in range(2):
-        for block in share_of(batch, rank, 2).asvs:
+        for block in shard_of(batch, rank, 2).asvs:
             assert (block.tokens_US[block.masked.asv_M, block.masked.position_M] == MASK).all()
 
 

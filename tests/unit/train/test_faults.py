@@ -26,15 +26,17 @@ import torch
 from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter
 
 from aam.config.sections.execution import Optimization
-from aam.config.sections.training import EarlyStopping as EarlyStoppingSettings
-from aam.train import loop, monitor
+from aam.config.sections.training import EarlyStoppingSettings
+from aam.runtime.run_options import RunOptions
+from aam.train import loop
 from aam.train.checkpoint import BEST, Checkpoints
+from aam.train.data.dataset import BatchDataset
+from aam.train.data.distances import load_matrices
+from aam.train.early_stopping import EarlyStopping
 from aam.train.faults import WORKERS_LOST, BestNotSaved, Saver, WorkerDied
-from aam.train.feed import Feed
-from aam.train.loop import Pace, TimeIsUp, Validation, fit
-from aam.train.matrices import load_matrices
+from aam.train.loop import TimeIsUp, Validation, fit
+from aam.train.monitoring import monitor
 from aam.train.options import step_options
-from aam.train.stopping import EarlyStopping
 from aam.unifrac.store import write_distances
 from aam.util.errors import InputError
 
@@ -45,40 +47,41 @@ class Interrupted(Exception):
     """Stands for whatever ends a process."""
 
 
-def with_call(feed: Feed, call) -> Feed:
-    """Return the feed with something called before each batch, given its step."""
+def with_call(dataset: BatchDataset, call) -> BatchDataset:
+    """Return the dataset with something called before each batch, given its step."""
 
     @dataclass(frozen=True, eq=False)
-    class Calling(Feed):
+    class Calling(BatchDataset):
         def __getitem__(self, step):
             call(step)
             return super().__getitem__(step)
 
-    return Calling(**{f.name: getattr(feed, f.name) for f in fields(feed)})
+    return Calling(**{f.name: getattr(dataset, f.name) for f in fields(dataset)})
 
 
-def interrupted_at(feed: Feed, last: int) -> Feed:
+def interrupted_at(dataset: BatchDataset, last: int) -> BatchDataset:
     def call(step):
         if step == last:
             raise Interrupted
 
-    return with_call(feed, call)
+    return with_call(dataset, call)
 
 
 @pytest.fixture
 def train(devices, quick, new_model, new_feed):
     """Return the function that trains a new model and gives its bytes and its progress."""
 
-    def run(folder=None, feed=None, *, validation=None, settings=(), background=True, **pace):
+    def run(folder=None, dataset=None, *, validation=None, settings=(), background=True, **runtime):
         model = new_model()
         progress = fit(
             model,
-            feed or new_feed(),
+            dataset or new_feed(),
             quick.model_copy(update=dict(settings)),
             devices=devices,
             options=step_options(Optimization()),
             checkpoints=Checkpoints(folder, "a", background=background),
-            pace=Pace("test", **{"checkpoint_every_s": 0.0, **pace}),
+            name="test",
+            runtime=RunOptions(**{"checkpoint_every_s": 0.0, **runtime}),
             validation=validation,
         )
         return safetensors.torch.save(model.state_dict()), progress
@@ -274,9 +277,9 @@ def one_worker(monkeypatch) -> list[int]:
     """Let a CPU have a worker, and return the steps that loaders began with."""
     starts, here = [], loop.batches
 
-    def with_worker(feed, first, workers, pin):
+    def with_worker(dataset, first, workers, pin):
         starts.append(first)
-        return here(feed, first, workers=1, pin=False)
+        return here(dataset, first, workers=1, pin=False)
 
     monkeypatch.setattr(loop, "batches", with_worker)
     asked = _MultiProcessingDataLoaderIter._try_get_data

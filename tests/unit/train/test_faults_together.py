@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from aam.train.devices import World
+from aam.train.distributed.devices import World
 
 SCRIPT = Path(__file__).with_name("faulty_together.py")
 LIMITS = {"norm": 0.5, "value": 0.01, "adaptive": 0.01, "percentile": 40.0}

@@ -6,20 +6,20 @@ import pytest
 import torch
 
 from aam.model.predictor import EMBEDDING
-from aam.train.feed import EmbeddingFeed, Feed, augmented_rows
-from aam.train.masking import Masker
-from aam.train.matrices import FAITH_PD, load_matrices, pair_variances
+from aam.train.data.dataset import BatchDataset, EmbeddingDataset, augmented_rows
+from aam.train.data.distances import FAITH_PD, load_matrices, pair_variances
+from aam.train.data.masking import Masker
 from aam.unifrac.store import write_distances, write_faith_pd
 
 TRAINING = np.array([0, 2, 3, 5, 6, 7, 9, 11, 12, 15, 18])
 
 
 @pytest.fixture(scope="module")
-def feed_of(augmented) -> Callable[..., Feed]:
-    def build(**changes) -> Feed:
+def feed_of(augmented) -> Callable[..., BatchDataset]:
+    def build(**changes) -> BatchDataset:
         settings = {"batch_size": 4, "epochs": 3, "seed": 1, **changes}
         values = {"age": np.arange(40, dtype=np.float32).reshape(20, 2)}
-        return Feed(
+        return BatchDataset(
             store=augmented.store,
             tokens=augmented.tokens,
             samples=TRAINING,
@@ -42,17 +42,17 @@ def first_parents(store, rows) -> list[int]:
 
 @pytest.mark.parametrize("batch_size", [2, 4, 5, 11, 64])
 def test_every_training_sample_comes_once_per_epoch_in_a_new_order(feed_of, batch_size):
-    feed = feed_of(batch_size=batch_size)
+    dataset = feed_of(batch_size=batch_size)
     epochs = []
     for epoch in range(3):
-        steps = range(epoch * feed.steps_per_epoch, (epoch + 1) * feed.steps_per_epoch)
-        batches = [first_parents(feed.store, feed.rows(step)[0]) for step in steps]
+        steps = range(epoch * dataset.steps_per_epoch, (epoch + 1) * dataset.steps_per_epoch)
+        batches = [first_parents(dataset.store, dataset.rows(step)[0]) for step in steps]
         epochs.append([sample for batch in batches for sample in batch])
         sizes = {len(batch) for batch in batches}
         assert max(sizes) <= max(batch_size, 3)
         assert min(sizes) >= 2
         assert max(sizes) - min(sizes) <= 1
-    assert len(feed) == 3 * feed.steps_per_epoch
+    assert len(dataset) == 3 * dataset.steps_per_epoch
     assert all(sorted(epoch) == TRAINING.tolist() for epoch in epochs)
     assert epochs[0] != epochs[1] != epochs[2]
 
@@ -69,23 +69,23 @@ def test_a_batch_is_a_function_of_the_step(feed_of):
 
 
 def test_masks_change_with_the_epoch(feed_of):
-    feed = feed_of(batch_size=64, masker=Masker(0.5, 0))
-    counts = [[(b.tokens_US == 6).sum().item() for b in feed[step].asvs] for step in range(3)]
+    dataset = feed_of(batch_size=64, masker=Masker(0.5, 0))
+    counts = [[(b.tokens_US == 6).sum().item() for b in dataset[step].asvs] for step in range(3)]
     assert counts[0] != counts[1] != counts[2]
 
 
 def test_all_views_and_augmented_rows_are_drawn(feed_of):
-    feed = feed_of(epochs=200)
+    dataset = feed_of(epochs=200)
     drawn = Counter(
-        int(feed.store.row_view[row]) for s in range(len(feed)) for row in feed.rows(s)[0]
+        int(dataset.store.row_view[row]) for s in range(len(dataset)) for row in dataset.rows(s)[0]
     )
     assert set(drawn) == {-1, 0, 1}
     assert drawn[0] == pytest.approx(drawn[1], rel=0.25)
 
 
 def test_no_row_with_a_held_out_parent_is_ever_drawn(feed_of):
-    feed = feed_of(epochs=200)
-    store, drawn = feed.store, {int(r) for s in range(len(feed)) for r in feed.rows(s)[0]}
+    dataset = feed_of(epochs=200)
+    store, drawn = dataset.store, {int(r) for s in range(len(dataset)) for r in dataset.rows(s)[0]}
     assert all(set(parents_of(store, row)) <= set(TRAINING.tolist()) for row in drawn)
     allowed = {
         row
@@ -106,18 +106,18 @@ def test_augmented_rows_lie_under_their_first_parent(augmented):
 
 
 def test_distances_and_targets_are_those_of_the_parents_in_the_view(feed_of):
-    feed = feed_of(epochs=12)
+    dataset = feed_of(epochs=12)
     mixed = 0
-    for step in range(len(feed)):
-        rows, view = feed.rows(step)
-        batch, shares = feed[step], [parents_of(feed.store, row) for row in rows]
+    for step in range(len(dataset)):
+        rows, view = dataset.rows(step)
+        batch, shares = dataset[step], [parents_of(dataset.store, row) for row in rows]
         mixed += sum(len(share) == 2 for share in shares)
         for i, one in enumerate(shares):
-            expected = sum(w * feed.values["age"][p] for p, w in one.items())
+            expected = sum(w * dataset.values["age"][p] for p, w in one.items())
             np.testing.assert_allclose(batch.values["age"][i], expected, rtol=1e-5)
             for j, other in enumerate(shares):
                 distance = sum(
-                    w * v * feed.distances["unweighted"][view, p, q]
+                    w * v * dataset.distances["unweighted"][view, p, q]
                     for p, w in one.items()
                     for q, v in other.items()
                 )
@@ -127,19 +127,19 @@ def test_distances_and_targets_are_those_of_the_parents_in_the_view(feed_of):
 
 
 def test_unmixed_distances_are_exactly_those_of_the_file(tiny):
-    feed = Feed(
+    dataset = BatchDataset(
         tiny.store, tiny.tokens, np.arange(20), 6, 1, 0, distances={"unweighted": tiny.distances}
     )
-    for step in range(len(feed)):
-        rows, _ = feed.rows(step)
+    for step in range(len(dataset)):
+        rows, _ = dataset.rows(step)
         expected = tiny.distances[0][np.ix_(rows, rows)]
-        np.testing.assert_array_equal(feed[step].distances["unweighted"], expected)
+        np.testing.assert_array_equal(dataset[step].distances["unweighted"], expected)
 
 
 def test_a_feed_of_embeddings_gives_those_of_the_same_rows(augmented, feed_of):
     embedding = torch.arange(len(augmented.store.row_view), dtype=torch.float32)[:, None]
     plain = feed_of()
-    feed = EmbeddingFeed(
+    dataset = EmbeddingDataset(
         augmented.store,
         augmented.tokens,
         TRAINING,
@@ -149,8 +149,8 @@ def test_a_feed_of_embeddings_gives_those_of_the_same_rows(augmented, feed_of):
         values=plain.values,
         embedding_RD=embedding,
     )
-    for step in range(len(feed)):
-        batch = feed[step]
+    for step in range(len(dataset)):
+        batch = dataset[step]
         assert batch.values[EMBEDDING][:, 0].tolist() == plain.rows(step)[0].tolist()
         assert torch.equal(batch.values["age"], plain[step].values["age"])
 

@@ -4,11 +4,11 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from aam.model.build import set_dropout
-from aam.train.collate import assemble
-from aam.train.feed import EmbeddingFeed
+from aam.tasks.pretrain.model import PretrainingModel
+from aam.train.data.collate import assemble
+from aam.train.data.dataset import EmbeddingDataset
+from aam.train.data.masking import Masker
 from aam.train.flops import step_flops
-from aam.train.masking import Masker
-from aam.train.pretraining import PretrainingModel
 
 ROWS = np.array([4, 17, 0, 9, 12, 3])
 
@@ -90,7 +90,7 @@ def test_what_is_computed_twice_counts_once(tiny, new_encoder):
 
 
 def test_heads_on_embeddings_made_before_leave_the_encoder_alone(tiny, new_encoder):
-    feed = EmbeddingFeed(
+    dataset = EmbeddingDataset(
         store=tiny.store,
         tokens=tiny.tokens,
         samples=np.arange(20),
@@ -99,4 +99,4 @@ def test_heads_on_embeddings_made_before_leave_the_encoder_alone(tiny, new_encod
         seed=0,
         embedding_RD=torch.zeros(20, 16),
     )
-    assert step_flops(new_encoder(20).shape, feed[0]) == 0
+    assert step_flops(new_encoder(20).shape, dataset[0]) == 0

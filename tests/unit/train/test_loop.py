@@ -9,15 +9,16 @@ import safetensors.torch
 import torch
 
 from aam.config.sections.execution import Optimization
-from aam.config.sections.training import EarlyStopping as EarlyStoppingSettings
+from aam.config.sections.training import EarlyStoppingSettings
 from aam.model.build import set_dropout
 from aam.model.encoder import AsvEncoder
+from aam.runtime.run_options import RunOptions
 from aam.train.checkpoint import KEPT, Checkpoints
-from aam.train.feed import Feed
-from aam.train.loop import Pace, TimeIsUp, Validation, batches, fit
+from aam.train.data.dataset import BatchDataset
+from aam.train.early_stopping import EarlyStopping
+from aam.train.loop import TimeIsUp, Validation, batches, fit
+from aam.train.micro_batches import Plan
 from aam.train.options import step_options
-from aam.train.pieces import Plan
-from aam.train.stopping import EarlyStopping
 from aam.util.errors import InputError
 
 STEPS = 10
@@ -27,15 +28,15 @@ class Interrupted(Exception):
     """Stands for whatever ends a process."""
 
 
-def breaking_at(feed: Feed, broken_step: int) -> Feed:
+def breaking_at(dataset: BatchDataset, broken_step: int) -> BatchDataset:
     @dataclass(frozen=True, eq=False)
-    class Breaking(Feed):
+    class Breaking(BatchDataset):
         def __getitem__(self, step):
             if step == broken_step:
                 raise Interrupted
             return super().__getitem__(step)
 
-    return Breaking(**{f.name: getattr(feed, f.name) for f in fields(feed)})
+    return Breaking(**{f.name: getattr(dataset, f.name) for f in fields(dataset)})
 
 
 HALF = Validation(score=lambda: {"half": 0.5})
@@ -52,25 +53,26 @@ def train(devices, quick, new_model, new_feed):
     def run(
         folder=None,
         *,
-        feed=None,
+        dataset=None,
         dropout=0.0,
         optimizer="adamw",
         learning_rate=3e-3,
         fingerprint="a",
         validation=HALF,
-        **pace,
+        **runtime,
     ):
         model = new_model()
         set_dropout(model, dropout)
         torch.manual_seed(int(time.time_ns() % 1000))
         progress = fit(
             model,
-            feed or new_feed(),
+            dataset or new_feed(),
             quick.model_copy(update={"optimizer": optimizer, "learning_rate": learning_rate}),
             devices=devices,
             options=step_options(Optimization()),
             checkpoints=Checkpoints(folder, fingerprint),
-            pace=Pace("test", **{"checkpoint_every_s": 0.0, **pace}),
+            name="test",
+            runtime=RunOptions(**{"checkpoint_every_s": 0.0, **runtime}),
             validation=validation,
         )
         return safetensors.torch.save(model.state_dict()), progress
@@ -89,7 +91,7 @@ def test_an_interrupted_run_ends_as_one_that_never_was(
     weights, progress = train(**settings)
     for broken in (1, 4, 5, 9):
         with pytest.raises(Interrupted):
-            train(tmp_path, feed=breaking_at(new_feed(), broken), **settings)
+            train(tmp_path, dataset=breaking_at(new_feed(), broken), **settings)
     resumed_weights, resumed = train(tmp_path, **settings)
     assert resumed_weights == weights
     assert learned(resumed) == learned(progress)
@@ -102,23 +104,23 @@ def test_dropout_is_at_work_in_training(train):
 
 def test_a_resumed_run_does_not_repeat_steps(train, new_feed, tmp_path):
     with pytest.raises(Interrupted):
-        train(tmp_path, feed=breaking_at(new_feed(), 6))
+        train(tmp_path, dataset=breaking_at(new_feed(), 6))
     seen = []
 
     @dataclass(frozen=True, eq=False)
-    class Spy(Feed):
+    class Spy(BatchDataset):
         def __getitem__(self, step):
             seen.append(step)
             return super().__getitem__(step)
 
-    train(tmp_path, feed=new_feed(Spy))
+    train(tmp_path, dataset=new_feed(Spy))
     assert seen == [6, 7, 8, 9]
 
 
 def test_a_checkpoint_of_other_settings_is_set_aside_and_said_so(train, new_feed, tmp_path, caplog):
     expected, _ = train()
     with pytest.raises(Interrupted):
-        train(tmp_path, feed=breaking_at(new_feed(), 6), fingerprint="other")
+        train(tmp_path, dataset=breaking_at(new_feed(), 6), fingerprint="other")
     with caplog.at_level(logging.INFO):
         weights, progress = train(tmp_path)
     assert "starting anew" in caplog.text
@@ -128,7 +130,7 @@ def test_a_checkpoint_of_other_settings_is_set_aside_and_said_so(train, new_feed
 
 def test_a_finished_run_is_not_trained_again(train, new_feed, tmp_path):
     weights, _ = train(tmp_path)
-    again, progress = train(tmp_path, feed=breaking_at(new_feed(), 0))
+    again, progress = train(tmp_path, dataset=breaking_at(new_feed(), 0))
     assert again == weights
     assert progress.step == STEPS
 
@@ -164,7 +166,7 @@ def test_a_loss_that_is_not_finite_ends_the_run_with_a_hint(train, new_feed, tin
     broken = new_feed()
     object.__setattr__(broken, "distances", {"unweighted": tiny.distances * float("nan")})
     with pytest.raises(RuntimeError, match=r"unweighted_loss.*try precision fp32 or a lower"):
-        train(feed=broken)
+        train(dataset=broken)
 
 
 def test_the_history_says_what_happened_at_each_step(train):
@@ -195,16 +197,17 @@ def test_the_history_says_what_happened_at_each_step(train):
 
 def test_training_lowers_the_losses(devices, quick, new_model, new_feed):
     settings = quick.model_copy(update={"epochs": 40, "optimizer": "adamw"})
-    feed = new_feed()
-    object.__setattr__(feed, "epochs", 40)
+    dataset = new_feed()
+    object.__setattr__(dataset, "epochs", 40)
     progress = fit(
         new_model(),
-        feed,
+        dataset,
         settings,
         devices=devices,
         options=step_options(Optimization()),
         checkpoints=Checkpoints(None, ""),
-        pace=Pace("test"),
+        name="test",
+        runtime=RunOptions(),
     )
     for name, share in (("unweighted_loss", 0.9), ("nucleotide_loss", 0.96)):
         values = [record["value"] for record in progress.history if record["name"] == name]
@@ -237,7 +240,7 @@ def test_a_run_interrupted_between_validations_stops_where_it_would_have(train, 
     with pytest.raises(Interrupted):
         train(
             tmp_path / "b",
-            feed=breaking_at(new_feed(), 3),
+            dataset=breaking_at(new_feed(), 3),
             validation=scored(scores, patience=3),
         )
     weights, progress = train(tmp_path / "b", validation=scored(scores[3:], patience=3))
@@ -272,9 +275,9 @@ def test_the_losses_of_a_run_are_those_recorded(train):
 
 
 def test_batches_assembled_by_other_processes_are_the_same_in_the_same_order(new_feed):
-    feed = new_feed()
-    here = list(batches(feed, 3, workers=0, pin=False))
-    there = list(batches(feed, 3, workers=2, pin=False))
+    dataset = new_feed()
+    here = list(batches(dataset, 3, workers=0, pin=False))
+    there = list(batches(dataset, 3, workers=2, pin=False))
     assert len(here) == len(there) == STEPS - 3
     for one, other in zip(here, there, strict=True):
         assert torch.equal(one.distances["unweighted"], other.distances["unweighted"])

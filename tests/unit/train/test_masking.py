@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aam.data.vocabulary import AMBIGUOUS, MASK, PAD
-from aam.train.masking import BLOCK_BP, Masker
+from aam.train.data.masking import BLOCK_BP, Masker
 
 RNG = np.random.default_rng(0)
 TOKENS = RNG.integers(0, 6, (400, 50)).astype(np.uint8)

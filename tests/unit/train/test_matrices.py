@@ -1,6 +1,6 @@
 """Distances in memory and mapped from files: the same values, batches and scores.
 
-Letters: V views, N samples.
+Shape suffixes: V views, N samples.
 """
 
 import logging
@@ -16,11 +16,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aam.train import mapped, matrices
-from aam.train.feed import Feed
-from aam.train.mapped import MappedMatrix, convert, map_matrices
-from aam.train.matrices import FAITH_PD, Maps, load_matrices, pair_variances
-from aam.train.sampling import Blocks
+from aam.train.data import distances, mapped_distances
+from aam.train.data.dataset import BatchDataset
+from aam.train.data.distances import FAITH_PD, Maps, load_matrices, pair_variances
+from aam.train.data.mapped_distances import MappedMatrix, convert, map_matrices
+from aam.train.data.sampler import Blocks
 from aam.unifrac import store
 from aam.unifrac.store import write_distances, write_faith_pd
 from aam.util.errors import InputError
@@ -72,13 +72,15 @@ def test_mapped_distances_give_the_same_batches_variances_and_blocks(
     line = TRAINING if blocks is None else blocks.training_line
     assert pair_variances(in_memory, line) == pair_variances(on_disk, line)
     feeds = [
-        Feed(augmented.store, augmented.tokens, TRAINING, 4, 3, 1, distances=d, blocks=blocks)
+        BatchDataset(
+            augmented.store, augmented.tokens, TRAINING, 4, 3, 1, distances=d, blocks=blocks
+        )
         for d in (in_memory, on_disk)
     ]
     views = set()
     for step in range(len(feeds[0])):
         views.add(feeds[0].rows(step)[1])
-        batches = [feed[step] for feed in feeds]
+        batches = [dataset[step] for dataset in feeds]
         for metric in ("unweighted", "weighted"):
             assert torch.equal(batches[0].distances[metric], batches[1].distances[metric])
     assert views == {0, 1}
@@ -126,7 +128,9 @@ def test_a_file_is_converted_once(augmented, files, tmp_path, monkeypatch):
     maps = Maps(tmp_path / "maps", 0)
     load(files, augmented, maps)
     assert len(list(maps.folder.glob("*.f32"))) == 4
-    monkeypatch.setattr(mapped, "convert", lambda *_: pytest.fail("it was converted before"))
+    monkeypatch.setattr(
+        mapped_distances, "convert", lambda *_: pytest.fail("it was converted before")
+    )
     load(files, augmented, maps)
 
 
@@ -145,7 +149,7 @@ def test_a_changed_input_or_other_blocks_make_another_file(augmented, files, tmp
 
 
 def test_an_interrupted_conversion_is_begun_again(augmented, files, tmp_path, monkeypatch):
-    maps, rows = Maps(tmp_path / "maps", 0), mapped.distance_rows
+    maps, rows = Maps(tmp_path / "maps", 0), mapped_distances.distance_rows
 
     def failing(path):
         yield from list(rows(path))[:1]
@@ -154,7 +158,7 @@ def test_an_interrupted_conversion_is_begun_again(augmented, files, tmp_path, mo
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(mapped, "distance_rows", failing)
+        patched.setattr(mapped_distances, "distance_rows", failing)
         with pytest.raises(KeyboardInterrupt):
             load(files, augmented, maps)
     assert not list(maps.folder.glob("[!.]*.f32"))
@@ -167,14 +171,14 @@ def test_an_interrupted_conversion_is_begun_again(augmented, files, tmp_path, mo
 
 
 def test_processes_that_want_the_same_wait_for_the_first(augmented, files, tmp_path, monkeypatch):
-    converted, slow = [], mapped.convert
+    converted, slow = [], mapped_distances.convert
 
     def counting(source, target, *rest):
         converted.append(target.name)
         time.sleep(0.02)
         slow(source, target, *rest)
 
-    monkeypatch.setattr(mapped, "convert", counting)
+    monkeypatch.setattr(mapped_distances, "convert", counting)
     maps = Maps(tmp_path / "maps", 0)
     with ThreadPoolExecutor(3) as pool:
         for _ in pool.map(lambda _: load(files, augmented, maps), range(3)):
@@ -185,9 +189,11 @@ def test_processes_that_want_the_same_wait_for_the_first(augmented, files, tmp_p
 def test_a_full_disk_is_one_message_before_anything_is_written(
     augmented, files, tmp_path, monkeypatch
 ):
-    usage = mapped.shutil.disk_usage(tmp_path)
+    usage = mapped_distances.shutil.disk_usage(tmp_path)
     needed = 4 * 20 * 20 * 4
-    monkeypatch.setattr(mapped.shutil, "disk_usage", lambda _: usage._replace(free=needed - 1))
+    monkeypatch.setattr(
+        mapped_distances.shutil, "disk_usage", lambda _: usage._replace(free=needed - 1)
+    )
     with pytest.raises(InputError, match=r"GB free; expected .* make room"):
         load(files, augmented, Maps(tmp_path / "maps", 0))
     assert not list((tmp_path / "maps").glob("*.f32"))
@@ -231,15 +237,15 @@ def test_conversion_holds_rows_not_matrices(tmp_path, monkeypatch, sampler):
 @pytest.mark.parametrize("sampler", ["uniform", "blocks"])
 def test_little_of_a_mapped_matrix_counts_as_memory(tmp_path, monkeypatch, sampler):
     number = 700
-    monkeypatch.setattr(mapped, "HELD_BYTES", 200_000)
-    monkeypatch.setattr(matrices, "DISTANCES_AT_ONCE", 30_000)
+    monkeypatch.setattr(mapped_distances, "HELD_BYTES", 200_000)
+    monkeypatch.setattr(distances, "DISTANCES_AT_ONCE", 30_000)
     ids = [str(i) for i in range(number)]
     write_distances(tmp_path / "d.parquet", ids, symmetric(number, 0), {})
     blocks = blocks_of(np.arange(number), number, size=50) if sampler == "blocks" else None
     convert(tmp_path / "d.parquet", tmp_path / "d.f32", ids, blocks)
     matrix = MappedMatrix(tmp_path / "d.f32", number, blocks)
     line = np.arange(number) if blocks is None else blocks.training_line
-    assert matrices._pair_variance(matrix, line) > 0
+    assert distances._pair_variance(matrix, line) > 0
     mappings = Path("/proc/self/smaps").read_text(encoding="utf-8").split("d.f32")[-1]
     resident = next(line for line in mappings.splitlines() if line.startswith("Rss:"))
     assert int(resident.split()[1]) * 1024 < 0.3 * (tmp_path / "d.f32").stat().st_size

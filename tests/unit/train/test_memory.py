@@ -14,13 +14,14 @@ from torch.profiler import ProfilerActivity, profile
 from aam.model.batch import AsvBlock, Batch, Masked, Movable, SampleBlock
 from aam.model.build import architecture, build_encoder, set_dropout
 from aam.model.encoder import Architecture
-from aam.train import memory
+from aam.tasks.pretrain.model import PretrainingModel
+from aam.train import memory_estimate
 from aam.train.activations import FULL, Work, attention_kernel, layer_bytes
-from aam.train.collate import bucket
-from aam.train.devices import Devices
-from aam.train.feed import EmbeddingFeed, Feed
-from aam.train.masking import Masker
-from aam.train.memory import (
+from aam.train.data.collate import bucket
+from aam.train.data.dataset import BatchDataset, EmbeddingDataset
+from aam.train.data.masking import Masker
+from aam.train.distributed.devices import Devices
+from aam.train.memory_estimate import (
     BatchShape,
     batch_shape,
     budget_mb,
@@ -30,8 +31,7 @@ from aam.train.memory import (
     largest_block,
     piece_limits,
 )
-from aam.train.pieces import in_pieces
-from aam.train.pretraining import PretrainingModel
+from aam.train.micro_batches import in_pieces
 
 MB = 2**20
 PLACES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
@@ -191,7 +191,7 @@ def test_the_estimated_peak_is_that_of_a_step(recompute, asvs, samples, tmp_path
 def allocated_peak_mb(profiler, path: Path) -> float:
     profiler.export_chrome_trace(str(path))
     events = json.loads(path.read_text())["traceEvents"]
-    memories = [event for event in events if event.get("name") == "[memory]"]
+    memories = [event for event in events if event.get("name") == "[memory_estimate]"]
     memories.sort(key=lambda event: event["ts"])
     return max(np.cumsum([event["args"]["Bytes"] for event in memories])) / MB
 
@@ -232,14 +232,14 @@ def test_limits_of_pieces_keep_to_the_bytes_that_they_were_asked_for(size):
     asvs, samples = piece_limits(work, shape, size)
     in_parts = estimate(work, shape, recompute="pieces", asvs=asvs, samples=samples)
     at_work = in_parts.largest_piece_mb * MB - 2 * work.cast
-    assert at_work <= size * 1.01 or asvs == memory.FEWEST_ASVS or samples == 1
+    assert at_work <= size * 1.01 or asvs == memory_estimate.FEWEST_ASVS or samples == 1
     if size >= largest_block(work, shape):
         assert (asvs, samples) == (None, None)
 
 
 def test_the_shape_of_a_batch_is_known_without_building_it(make):
     data = make(samples=40, lengths=(20, 17, 9))
-    feed = Feed(
+    dataset = BatchDataset(
         store=data.store,
         tokens=data.tokens,
         samples=np.arange(40),
@@ -248,22 +248,22 @@ def test_the_shape_of_a_batch_is_known_without_building_it(make):
         seed=0,
         masker=Masker(0.2, 0),
     )
-    for step in range(len(feed)):
-        predicted, built = batch_shape(feed, step), describe(feed[step])
+    for step in range(len(dataset)):
+        predicted, built = batch_shape(dataset, step), describe(dataset[step])
         assert predicted.richness == built.richness
         assert predicted.samples == built.samples == 20
         assert [block[:2] for block in predicted.asvs] == [block[:2] for block in built.asvs]
         masked = [sum(block[2] for block in shape.asvs) for shape in (predicted, built)]
         assert masked[0] == pytest.approx(masked[1], rel=0.3)
-    assert all(not block[2] for block in batch_shape(replace(feed, masker=None), 0).asvs)
+    assert all(not block[2] for block in batch_shape(replace(dataset, masker=None), 0).asvs)
 
 
 def test_at_most_64_batches_of_the_first_epoch_are_looked_at(make):
     data = make(samples=160)
     common = {"store": data.store, "tokens": data.tokens, "samples": np.arange(160)}
-    few = Feed(**common, batch_size=40, epochs=3, seed=0)
+    few = BatchDataset(**common, batch_size=40, epochs=3, seed=0)
     assert list(first_epoch(few)) == [0, 1, 2, 3]
-    many = Feed(**common, batch_size=2, epochs=3, seed=0)
+    many = BatchDataset(**common, batch_size=2, epochs=3, seed=0)
     steps = list(first_epoch(many))
     assert len(steps) == len(set(steps)) == 64
     assert (steps[0], steps[-1]) == (0, 79)
@@ -271,7 +271,7 @@ def test_at_most_64_batches_of_the_first_epoch_are_looked_at(make):
 
 
 def test_embeddings_made_before_have_neither_asvs_nor_samples(tiny):
-    feed = EmbeddingFeed(
+    dataset = EmbeddingDataset(
         store=tiny.store,
         tokens=tiny.tokens,
         samples=np.arange(20),
@@ -280,7 +280,7 @@ def test_embeddings_made_before_have_neither_asvs_nor_samples(tiny):
         seed=0,
         embedding_RD=torch.zeros(20, 16),
     )
-    assert batch_shape(feed, 0) == BatchShape((), (), 4)
+    assert batch_shape(dataset, 0) == BatchShape((), (), 4)
 
 
 @pytest.mark.parametrize(
@@ -314,10 +314,10 @@ def test_a_given_limit_is_the_budget():
 
 
 def test_without_a_limit_a_cpu_has_most_of_what_is_free(monkeypatch):
-    monkeypatch.setattr(memory, "cgroup_limits", list)
+    monkeypatch.setattr(memory_estimate, "cgroup_limits", list)
     total_mb = psutil.virtual_memory().total / MB
     assert 0 < budget_mb(None, torch.device("cpu")) < total_mb
-    monkeypatch.setattr(memory, "cgroup_limits", lambda: [10**18, 200 * MB])
+    monkeypatch.setattr(memory_estimate, "cgroup_limits", lambda: [10**18, 200 * MB])
     assert budget_mb(None, torch.device("cpu")) == pytest.approx(180)
 
 
@@ -326,16 +326,20 @@ def test_without_a_limit_a_cpu_has_most_of_what_is_free(monkeypatch):
     [
         (
             "0::/job/step\n",
-            {"job/memory.max": "4096\n", "job/step/memory.max": "max\n", "memory.max": "9999"},
+            {
+                "job/memory_estimate.max": "4096\n",
+                "job/step/memory_estimate.max": "max\n",
+                "memory.max": "9999",
+            },
             {4096, 9999},
         ),
         ("0::/only/on/the/host\n", {"memory.max": "5000\n"}, {5000}),
         (
             "5:devices:/x\n4:memory:/slurm/job\n1:cpu,memory2:/y\n",
             {
-                "memory/slurm/job/memory.limit_in_bytes": "1000\n",
-                "memory/memory.limit_in_bytes": "9223372036854771712\n",
-                "x/memory.limit_in_bytes": "1\n",
+                "memory/slurm/job/memory_estimate.limit_in_bytes": "1000\n",
+                "memory/memory_estimate.limit_in_bytes": "9223372036854771712\n",
+                "x/memory_estimate.limit_in_bytes": "1\n",
             },
             {1000, 9223372036854771712},
         ),

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from aam.train.monitor import Monitor
+from aam.train.monitoring.monitor import Monitor
 
 CPU, CUDA = torch.device("cpu"), torch.device("cuda")
 GPU = ("gpu_utilisation", "gpu_memory_mb", "gpu_power_w")
@@ -20,14 +20,14 @@ def clock(monkeypatch) -> SimpleNamespace:
     """Return a clock whose `wall` and `cpu` only the test moves."""
     clock = SimpleNamespace(wall=0.0, cpu=0.0)
     times = SimpleNamespace(perf_counter=lambda: clock.wall, process_time=lambda: clock.cpu)
-    monkeypatch.setattr("aam.train.monitor.time", times)
+    monkeypatch.setattr("aam.train.monitoring.monitor.time", times)
     return clock
 
 
 @pytest.fixture
 def asleep(monkeypatch) -> None:
     """Keep the thread from taking samples."""
-    monkeypatch.setattr("aam.train.monitor.SAMPLE_EVERY_S", 1e6)
+    monkeypatch.setattr("aam.train.monitoring.monitor.SAMPLE_EVERY_S", 1e6)
 
 
 class Driver:
@@ -162,7 +162,7 @@ def test_without_an_accelerator_its_values_are_none(asleep):
 
 def test_the_accelerator_is_sampled_while_the_run_goes_on(install, monkeypatch):
     driver = install(Driver())
-    monkeypatch.setattr("aam.train.monitor.SAMPLE_EVERY_S", 0.001)
+    monkeypatch.setattr("aam.train.monitoring.monitor.SAMPLE_EVERY_S", 0.001)
     with Monitor(CUDA):
         assert driver.asked_thrice.wait(30)
     assert driver.open == 0

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from aam.model.batch import Batch
 from aam.model.build import set_dropout
 from aam.model.encoder import Encoded
-from aam.train.collate import bucket
-from aam.train.feed import Feed
-from aam.train.masking import Masker
-from aam.train.pieces import Plan, cuts, in_pieces
-from aam.train.pretraining import PretrainingModel
+from aam.tasks.pretrain.model import PretrainingModel
+from aam.train.data.collate import bucket
+from aam.train.data.dataset import BatchDataset
+from aam.train.data.masking import Masker
+from aam.train.micro_batches import Plan, cuts, in_pieces
 
 LIMITS = st.one_of(st.none(), st.integers(1, 40))
 
@@ -22,7 +22,7 @@ LIMITS = st.one_of(st.none(), st.integers(1, 40))
 @pytest.fixture(scope="module")
 def batch(mixed_lengths) -> Batch:
     """Return 18 samples of three lengths: 30 ASVs in three blocks, two blocks of samples."""
-    feed = Feed(
+    dataset = BatchDataset(
         store=mixed_lengths.store,
         tokens=mixed_lengths.tokens,
         samples=np.arange(18),
@@ -32,7 +32,7 @@ def batch(mixed_lengths) -> Batch:
         masker=Masker(0.2, 0),
         distances={"unweighted": mixed_lengths.distances},
     )
-    return feed[0]
+    return dataset[0]
 
 
 @pytest.fixture(scope="module")

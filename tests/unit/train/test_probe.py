@@ -6,15 +6,15 @@ import pytest
 import torch
 from torch import nn
 
+from aam.data.target import Target
 from aam.model.batch import TARGET
 from aam.model.build import set_dropout
 from aam.model.predictor import Predictor
-from aam.model.target import Target
 from aam.train import probe as probing
-from aam.train.feed import EmbeddingFeed
-from aam.train.memory import FEWEST_ASVS
+from aam.train.data.dataset import EmbeddingDataset
+from aam.train.memory_estimate import FEWEST_ASVS
+from aam.train.micro_batches import Plan
 from aam.train.optimizer import make_optimizer
-from aam.train.pieces import Plan
 from aam.train.probe import TRIALS, Probe, fit_to_memory, probe, with_splitting
 from aam.util.errors import InputError
 
@@ -45,7 +45,7 @@ def recovered(monkeypatch):
 
 @pytest.fixture
 def big_feed(make, new_feed, one_thread):
-    """Return a feed of one batch: 20 samples in blocks of 16 and 4, and 60 ASVs."""
+    """Return a dataset of one batch: 20 samples in blocks of 16 and 4, and 60 ASVs."""
     data = make(features=60)
     return replace(
         new_feed(),
@@ -145,15 +145,15 @@ class Machine:
         return Probe(0.5, 100.0 + taken)
 
 
-def peaks(machine, model, feed, devices):
+def peaks(machine, model, dataset, devices):
     """Return the whole batch's estimate, and that of the smallest pieces."""
-    search = probing._Search(model, feed, devices, 1.0, "nothing")
+    search = probing._Search(model, dataset, devices, 1.0, "nothing")
     return search.estimated_mb(Plan()), search.estimated_mb(search.plan(0.0))
 
 
 def test_a_batch_that_fits_is_probed_twice_and_left_as_it_is(model, big_feed, devices, caplog):
     calls = []
-    feed = big_feed
+    dataset = big_feed
 
     def counted(*inputs):
         calls.append(inputs)
@@ -161,10 +161,10 @@ def test_a_batch_that_fits_is_probed_twice_and_left_as_it_is(model, big_feed, de
 
     with pytest.MonkeyPatch.context() as patched, caplog.at_level(logging.INFO):
         patched.setattr(probing, "probe", counted)
-        plan = fit_to_memory(model, feed, devices, None)
+        plan = fit_to_memory(model, dataset, devices, None)
     assert len(calls) == 2, "the second is not slowed by what happens once"
     assert plan.cut == (None, None, "nothing")
-    assert plan.split(feed[0]) is not None
+    assert plan.split(dataset[0]) is not None
     assert plan.measured_mb is not None
     assert plan.estimated_mb is not None
     assert plan.seconds_per_step is not None
@@ -261,7 +261,7 @@ def test_a_head_on_a_frozen_encoder_needs_no_pieces(tiny, new_encoder, devices):
     target = Target.fit("regression", ("age",), [["-1"], ["1"]], np.ones(2, bool))
     predictor = Predictor(new_encoder(20), target, seed=0)
     predictor.encoder.requires_grad_(False)
-    feed = EmbeddingFeed(
+    dataset = EmbeddingDataset(
         store=tiny.store,
         tokens=tiny.tokens,
         samples=np.arange(20),
@@ -271,9 +271,9 @@ def test_a_head_on_a_frozen_encoder_needs_no_pieces(tiny, new_encoder, devices):
         values={TARGET: np.zeros((20, 1), np.float32)},
         embedding_RD=torch.randn(len(tiny.store.row_view), 16),
     )
-    plan = fit_to_memory(predictor, feed, devices, None)
+    plan = fit_to_memory(predictor, dataset, devices, None)
     assert plan.cut == (None, None, "nothing")
-    batch = feed[0]
+    batch = dataset[0]
     assert plan.split(batch) is batch
 
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from aam.train.profiling import profiled
+from aam.train.monitoring.profiling import profiled
 
 
 def train(folder: Path | None, steps: int | None, total: int, first_step: int = 0) -> list[Tensor]:

@@ -1,6 +1,6 @@
 """Batches of blocks: an epoch, its pools, and who meets.
 
-Letters: N samples.
+Shape suffixes: N samples.
 """
 
 import numpy as np
@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aam.train.feed import Feed
-from aam.train.sampling import Blocks
+from aam.train.data.dataset import BatchDataset
+from aam.train.data.sampler import Blocks
 
 TRAINING = np.array([0, 2, 3, 5, 6, 7, 9, 11, 12, 15, 18])
 
@@ -19,14 +19,16 @@ def small(seed: int = 0, samples: np.ndarray = TRAINING) -> Blocks:
     return Blocks(drawn.line_N, drawn.training, size=3, pool=2)
 
 
-def members_of(feed: Feed, step: int) -> list[int]:
-    return feed.rows(step)[0].tolist()
+def members_of(dataset: BatchDataset, step: int) -> list[int]:
+    return dataset.rows(step)[0].tolist()
 
 
 @pytest.fixture(scope="module")
 def feed_of(tiny):
-    def build(batch_size: int = 4, blocks: Blocks | None = None, epochs: int = 3) -> Feed:
-        return Feed(tiny.store, tiny.tokens, TRAINING, batch_size, epochs, seed=1, blocks=blocks)
+    def build(batch_size: int = 4, blocks: Blocks | None = None, epochs: int = 3) -> BatchDataset:
+        return BatchDataset(
+            tiny.store, tiny.tokens, TRAINING, batch_size, epochs, seed=1, blocks=blocks
+        )
 
     return build
 
@@ -69,10 +71,10 @@ def test_batches_have_the_sizes_of_uniform_ones(feed_of, batch_size):
 
 
 def test_an_epoch_of_batches_is_the_order_of_the_blocks(feed_of):
-    feed = feed_of(4, small())
+    dataset = feed_of(4, small())
     for epoch in range(3):
-        steps = range(epoch * feed.steps_per_epoch, (epoch + 1) * feed.steps_per_epoch)
-        drawn = [sample for step in steps for sample in members_of(feed, step)]
+        steps = range(epoch * dataset.steps_per_epoch, (epoch + 1) * dataset.steps_per_epoch)
+        drawn = [sample for step in steps for sample in members_of(dataset, step)]
         assert drawn == small().order(1, epoch).tolist()
 
 

@@ -9,29 +9,30 @@ import safetensors.torch
 import torch
 
 from aam.config.sections.execution import Optimization
-from aam.loss.distances import pairwise_error
-from aam.train import stability
+from aam.model.losses import pairwise_error
+from aam.runtime.run_options import RunOptions
+from aam.train import nonfinite
 from aam.train.checkpoint import Checkpoints
-from aam.train.devices import Devices, _Autocast
-from aam.train.faults import NothingToGoBackTo
-from aam.train.feed import Feed
-from aam.train.loop import Pace, fit
+from aam.train.data.dataset import BatchDataset
+from aam.train.distributed.devices import Devices, _Autocast
+from aam.train.faults import NoCheckpointToRestore
+from aam.train.loop import fit
+from aam.train.nonfinite import NonFiniteGuard, NotFinite
 from aam.train.options import LEVELS, step_options
-from aam.train.stability import Guard, NotFinite
 from aam.util.errors import InputError
 
 STEPS = 10
 
 
-def broken(feed: Feed, steps, value=float("nan"), *, times=None) -> Feed:
-    """Return the feed with a distance of the first sample of some steps' batches broken.
+def broken(dataset: BatchDataset, steps, value=float("nan"), *, times=None) -> BatchDataset:
+    """Return the dataset with a distance of the first sample of some steps' batches broken.
 
     A message asks for a batch once more; with `times` the training gets so many broken ones.
     """
     left = {} if times is None else dict.fromkeys(steps, times)
 
     @dataclass(frozen=True, eq=False)
-    class Broken(Feed):
+    class Broken(BatchDataset):
         def __getitem__(self, step):
             batch = super().__getitem__(step)
             if step in steps and left.get(step, 1) > 0:
@@ -40,27 +41,28 @@ def broken(feed: Feed, steps, value=float("nan"), *, times=None) -> Feed:
                 batch.distances["unweighted"][0, 1:] = value
             return batch
 
-    return Broken(**{f.name: getattr(feed, f.name) for f in fields(feed)})
+    return Broken(**{f.name: getattr(dataset, f.name) for f in fields(dataset)})
 
 
-def first_sample(feed: Feed, step: int) -> str:
-    return feed.store.sample_ids[feed.rows(step)[0][0] % len(feed.store.sample_ids)]
+def first_sample(dataset: BatchDataset, step: int) -> str:
+    return dataset.store.sample_ids[dataset.rows(step)[0][0] % len(dataset.store.sample_ids)]
 
 
 @pytest.fixture
 def train(devices, quick, new_model, new_feed):
     """Return the function that trains a new model and gives its bytes and its progress."""
 
-    def run(feed=None, folder=None, *, options=None, devices=devices, **changes):
+    def run(dataset=None, folder=None, *, options=None, devices=devices, **changes):
         model = new_model()
         progress = fit(
             model,
-            feed or new_feed(),
+            dataset or new_feed(),
             quick.model_copy(update={"optimizer": "adamw", **changes}),
             devices=devices,
             options=step_options(options or Optimization()),
             checkpoints=Checkpoints(folder, "a"),
-            pace=Pace("test", checkpoint_every_s=0.0),
+            name="test",
+            runtime=RunOptions(checkpoint_every_s=0.0),
         )
         return safetensors.torch.save(model.state_dict()), progress
 
@@ -71,13 +73,13 @@ def train(devices, quick, new_model, new_feed):
 def looks(request, monkeypatch) -> str:
     """Let a CPU be asked at each step, or note what it finds as an accelerator does."""
     if request.param == "noted":
-        made = Guard.__init__
+        made = NonFiniteGuard.__init__
 
         def noting(self, *args):
             made(self, *args)
             self._at_once = self.policy == "skip"
 
-        monkeypatch.setattr(Guard, "__init__", noting)
+        monkeypatch.setattr(NonFiniteGuard, "__init__", noting)
     return request.param
 
 
@@ -87,15 +89,15 @@ def test_a_bad_batch_ends_the_run_with_its_step_its_samples_and_the_bad_one(
     train, new_feed, tmp_path, monkeypatch, looks, value, log_points
 ):
     monkeypatch.setattr("aam.train.loop.LOG_POINTS", log_points)
-    feed = broken(new_feed(), {6}, value)
+    dataset = broken(new_feed(), {6}, value)
     with pytest.raises(NotFinite) as raised:
-        train(feed, tmp_path)
+        train(dataset, tmp_path)
     told = str(raised.value)
     assert isinstance(raised.value, InputError)
     assert told.startswith("training step 7: got unweighted_loss, loss")
-    samples = {feed.store.sample_ids[row % 20] for row in feed.rows(6)[0]}
+    samples = {dataset.store.sample_ids[row % 20] for row in dataset.rows(6)[0]}
     assert all(sample in told for sample in samples)
-    assert f"the distances 'unweighted' of 1 ({first_sample(feed, 6)}) are not finite" in told
+    assert f"the distances 'unweighted' of 1 ({first_sample(dataset, 6)}) are not finite" in told
     state = Checkpoints(tmp_path, "a").load()
     assert state["step"] == 6, "nothing that came after the fault is kept"
     assert all(torch.isfinite(value).all() for value in state["model"].values())
@@ -112,9 +114,9 @@ def test_a_skipped_update_leaves_weights_and_moments_as_they_were(
     train, new_feed, tmp_path, caplog
 ):
     """The run is that of a reference in which the step's update is not called at all."""
-    feed = broken(new_feed(), {2, 5, 6})
+    dataset = broken(new_feed(), {2, 5, 6})
     with caplog.at_level(logging.WARNING):
-        weights, progress = train(feed, tmp_path / "a", nonfinite="skip")
+        weights, progress = train(dataset, tmp_path / "a", nonfinite="skip")
     assert weights == _without_updates(train, {2, 5, 6})
     assert progress.report["stability"]["skipped_steps"] == 3
     counted = [r["value"] for r in progress.history if r["name"] == "skipped_steps"]
@@ -122,7 +124,7 @@ def test_a_skipped_update_leaves_weights_and_moments_as_they_were(
     losses = [r for r in progress.history if (r["split"], r["name"]) == ("train", "loss")]
     assert [r["step"] for r in losses] == [1, 2, 4, 5, 8, 9, 10]
     assert caplog.text.count("the update is left out") == 1
-    assert first_sample(feed, 2) in caplog.text
+    assert first_sample(dataset, 2) in caplog.text
 
 
 def _without_updates(train, steps) -> bytes:
@@ -145,18 +147,18 @@ def _without_updates(train, steps) -> bytes:
 
 
 def test_too_many_skips_in_a_row_end_the_run(train, new_feed):
-    feed = broken(new_feed(), {1, 3, 4, 6, 7, 8})
+    dataset = broken(new_feed(), {1, 3, 4, 6, 7, 8})
     with pytest.raises(NotFinite, match=r"training step 9: .* after 5 steps left out"):
-        train(feed, nonfinite="skip", nonfinite_limit=2)
-    assert train(feed, nonfinite="skip", nonfinite_limit=3)[1].step == STEPS
+        train(dataset, nonfinite="skip", nonfinite_limit=2)
+    assert train(dataset, nonfinite="skip", nonfinite_limit=3)[1].step == STEPS
 
 
 def test_skips_are_counted_over_interruptions(train, new_feed, tmp_path):
-    feed = broken(new_feed(), {1, 2, 4})
+    dataset = broken(new_feed(), {1, 2, 4})
     with pytest.raises(NotFinite):
-        train(feed, tmp_path, nonfinite="skip", nonfinite_limit=1)
-    resumed, progress = train(feed, tmp_path, nonfinite="skip", nonfinite_limit=5)
-    assert resumed == train(feed, nonfinite="skip")[0]
+        train(dataset, tmp_path, nonfinite="skip", nonfinite_limit=1)
+    resumed, progress = train(dataset, tmp_path, nonfinite="skip", nonfinite_limit=5)
+    assert resumed == train(dataset, nonfinite="skip")[0]
     assert progress.report["stability"]["skipped_steps"] == 3
 
 
@@ -199,7 +201,7 @@ def test_a_fault_that_stays_ends_the_run_after_as_many_returns(train, new_feed, 
 
 
 def test_without_checkpoints_there_is_nothing_to_go_back_to(train, new_feed):
-    with pytest.raises(NothingToGoBackTo, match="no checkpoint to go back to"):
+    with pytest.raises(NoCheckpointToRestore, match="no checkpoint to go back to"):
         train(broken(new_feed(), {4}), nonfinite="restore")
 
 
@@ -211,7 +213,7 @@ def test_a_step_waits_for_no_accelerator_unless_it_has_to(new_feed, devices, mon
         monkeypatch.setattr(
             torch.Tensor, name, lambda x, *a, _r=real, _n=name: (reads.append(_n), _r(x, *a))[1]
         )
-    guard = Guard("raise", 1, new_feed(), devices)
+    guard = NonFiniteGuard("raise", 1, new_feed(), devices)
     guard._at_once = False
     for step, loss in enumerate((1.0, float("nan"), 1.0)):
         assert guard.passes({"loss": torch.tensor(loss)}, torch.tensor(1.0), step)
@@ -247,18 +249,18 @@ def test_the_scaler_of_fp16_is_reported(train, fp16):
 
 @pytest.mark.parametrize("policy", ["raise", "skip"])
 def test_a_bad_loss_in_fp16_is_no_matter_of_the_scale(train, new_feed, fp16, policy):
-    feed = broken(new_feed(), {3})
+    dataset = broken(new_feed(), {3})
     if policy == "raise":
         with pytest.raises(NotFinite, match="training step 4"):
-            train(feed, devices=fp16)
+            train(dataset, devices=fp16)
         return
-    _, progress = train(feed, devices=fp16, nonfinite="skip")
+    _, progress = train(dataset, devices=fp16, nonfinite="skip")
     assert progress.step == STEPS
     assert progress.report["stability"]["skipped_steps"] == 1
 
 
 def test_a_gradient_that_overflows_at_any_scale_ends_the_run(train, fp16, monkeypatch):
-    monkeypatch.setattr(stability, "LEAST_SCALE", 2.0**9)
+    monkeypatch.setattr(nonfinite, "LEAST_SCALE", 2.0**9)
     fp16._precision.scaler = torch.amp.GradScaler("cpu", init_scale=2.0**10)
     fp16._first_scaling = fp16.scaling()
     backward = fp16.backward
@@ -278,7 +280,7 @@ def test_anomaly_mode_names_the_operation_and_the_samples(train, new_feed, monke
         error = pairwise_error(predicted_BB, true_BB, variance)
         return error + (0 * torch.sqrt((predicted_BB * 0).sum()))
 
-    monkeypatch.setattr("aam.train.pretraining.pairwise_error", rootlike)
+    monkeypatch.setattr("aam.tasks.pretrain.model.pairwise_error", rootlike)
     with pytest.raises(
         NotFinite, match="training step 1: got gradient_norm not finite, in a batch"
     ):

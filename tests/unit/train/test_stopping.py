@@ -5,8 +5,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aam.config.sections.training import EarlyStopping as Settings
-from aam.train.stopping import EarlyStopping
+from aam.config.sections.training import EarlyStoppingSettings as Settings
+from aam.train.early_stopping import EarlyStopping
 
 scores = st.lists(st.floats(-1, 1) | st.sampled_from([0.0, 0.5, math.nan]), max_size=20)
 rules = st.builds(Settings, patience=st.integers(1, 4), min_delta=st.sampled_from([0.0, 0.01, 0.3]))

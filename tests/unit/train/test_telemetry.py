@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aam.train.telemetry import PROBED_STEPS, WINDOW_STEPS, Reporter, duration
+from aam.train.monitoring.reporter import PROBED_STEPS, WINDOW_STEPS, Reporter, duration
 
 
 class Clock:
@@ -26,7 +26,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr("aam.train.telemetry.time", SimpleNamespace(monotonic=clock))
+    monkeypatch.setattr("aam.train.monitoring.reporter.time", SimpleNamespace(monotonic=clock))
     return clock
 
 

@@ -9,7 +9,7 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from torch.utils.tensorboard import SummaryWriter
 
-from aam.train.tensorboard import CurveWriter
+from aam.train.monitoring.tensorboard import CurveWriter
 
 
 def curves(folder: Path) -> dict[str, list[tuple[int, float]]]:

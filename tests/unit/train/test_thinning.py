@@ -1,4 +1,4 @@
-"""Letters: B samples, R rows of a store."""
+"""Shape suffixes: B samples, R rows of a store."""
 
 import numpy as np
 import pytest
@@ -6,10 +6,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aam.train.collate import entries_of
-from aam.train.feed import AsvFeed, Feed
-from aam.train.memory import batch_shape
-from aam.train.thinning import HIDDEN, Thinning, thinning
+from aam.train.data.asv_dropout import HIDDEN, AsvDropout, asv_dropout
+from aam.train.data.collate import entries_of
+from aam.train.data.dataset import AsvDataset, BatchDataset
+from aam.train.memory_estimate import batch_shape
 
 ROWS_R = np.array([3, 0, 17, 9, 4, 12])
 
@@ -22,7 +22,7 @@ ROWS_R = np.array([3, 0, 17, 9, 4, 12])
 @settings(deadline=None, max_examples=60)
 def test_every_sample_keeps_an_asv(richness, share, step):
     richness_B = np.array(richness)
-    kept = Thinning(share, False, seed=1).kept(richness_B, step)
+    kept = AsvDropout(share, False, seed=1).kept(richness_B, step)
     left = [part.sum() for part in np.split(kept, np.cumsum(richness_B)[:-1])]
     assert len(kept) == richness_B.sum()
     assert min(left) >= 1
@@ -33,7 +33,7 @@ def test_every_sample_keeps_an_asv(richness, share, step):
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
 def test_the_shares_left_out_and_hidden_are_those_asked_for(share):
     richness_B = np.full(40, 500)
-    thin = Thinning(share, True, seed=3)
+    thin = AsvDropout(share, True, seed=3)
     assert 1 - thin.kept(richness_B, 5).mean() == pytest.approx(share, abs=0.02)
     assert thin.hidden(richness_B, 5).mean() == pytest.approx(HIDDEN, abs=0.02)
 
@@ -42,7 +42,7 @@ def test_thinning_is_a_function_of_seed_and_step():
     richness_B = np.array([30, 40, 50])
 
     def drawn(seed: int, step: int) -> bytes:
-        thin = Thinning(0.5, True, seed)
+        thin = AsvDropout(0.5, True, seed)
         return thin.kept(richness_B, step).tobytes() + thin.hidden(richness_B, step).tobytes()
 
     assert drawn(0, 7) == drawn(0, 7)
@@ -50,15 +50,15 @@ def test_thinning_is_a_function_of_seed_and_step():
 
 
 def test_what_thins_nothing_is_none():
-    assert thinning(0.0, False, 0) is None
-    only_reads = thinning(0.0, True, 0)
+    assert asv_dropout(0.0, False, 0) is None
+    only_reads = asv_dropout(0.0, True, 0)
     assert only_reads.kept(np.array([9, 9]), 0).all()
-    assert thinning(0.3, False, 0).hidden(np.array([9, 9]), 0) is None
+    assert asv_dropout(0.3, False, 0).hidden(np.array([9, 9]), 0) is None
 
 
 def test_entries_are_those_of_the_asvs_that_stay(tiny):
     """Against the samples one after the other."""
-    store, thin = tiny.store, Thinning(0.4, True, seed=2)
+    store, thin = tiny.store, AsvDropout(0.4, True, seed=2)
     (counts, richness_B, hidden), distinct_U, place = entries_of(store, ROWS_R, thin, 11)
     before_B = store.offsets[ROWS_R + 1] - store.offsets[ROWS_R]
     stays = np.split(thin.kept(before_B, 11), np.cumsum(before_B)[:-1])
@@ -76,9 +76,9 @@ def test_entries_are_those_of_the_asvs_that_stay(tiny):
 
 @pytest.fixture
 def pair(mixed_lengths):
-    """Return a feed of sequences and one of embeddings; an embedding says which ASV it is of."""
+    """Return a dataset of sequences and one of embeddings; an embedding says which ASV it is of."""
 
-    def build(thin: Thinning | None) -> tuple[Feed, AsvFeed]:
+    def build(thin: AsvDropout | None) -> tuple[BatchDataset, AsvDataset]:
         number = len(mixed_lengths.tokens.lengths)
         common = {
             "store": mixed_lengths.store,
@@ -88,15 +88,15 @@ def pair(mixed_lengths):
             "epochs": 2,
             "seed": 4,
             "values": {"target": np.arange(20, dtype=np.float32)[:, None]},
-            "thinning": thin,
+            "asv_dropout": thin,
         }
         embedding_UD = torch.arange(number, dtype=torch.float32)[:, None]
-        return Feed(**common), AsvFeed(**common, asv_UD=embedding_UD)
+        return BatchDataset(**common), AsvDataset(**common, asv_UD=embedding_UD)
 
     return build
 
 
-@pytest.mark.parametrize("thin", [None, Thinning(0.3, True, 5)], ids=["all", "thinned"])
+@pytest.mark.parametrize("thin", [None, AsvDropout(0.3, True, 5)], ids=["all", "thinned"])
 def test_a_feed_of_asv_embeddings_gives_the_same_samples(pair, mixed_lengths, thin):
     plain, embedded = pair(thin)
     tokens = mixed_lengths.tokens
@@ -109,10 +109,10 @@ def test_a_feed_of_asv_embeddings_gives_the_same_samples(pair, mixed_lengths, th
         for here, there in zip(found.samples, expected.samples, strict=True):
             assert torch.equal(here.counts_BA, there.counts_BA)
             assert torch.equal(here.present_BA, there.present_BA)
-            assert (here.hidden_BA is None) == (thin is None)
+            assert (here.count_mask_BA is None) == (thin is None)
             if thin is not None:
-                assert torch.equal(here.hidden_BA, there.hidden_BA)
-                assert not (here.hidden_BA & ~here.present_BA).any()
+                assert torch.equal(here.count_mask_BA, there.count_mask_BA)
+                assert not (here.count_mask_BA & ~here.present_BA).any()
             asvs = found.embedded_UD[here.asv_BA[here.present_BA], 0].long().tolist()
             for asv, place in zip(asvs, there.asv_BA[there.present_BA].tolist(), strict=True):
                 length = tokens.lengths[asv]
@@ -120,12 +120,12 @@ def test_a_feed_of_asv_embeddings_gives_the_same_samples(pair, mixed_lengths, th
 
 
 def test_the_shape_of_a_batch_of_asv_embeddings_is_known_without_building_it(pair):
-    _, feed = pair(None)
-    for step in range(len(feed)):
-        shape, built = batch_shape(feed, step), feed[step]
+    _, dataset = pair(None)
+    for step in range(len(dataset)):
+        shape, built = batch_shape(dataset, step), dataset[step]
         richness = [tuple(block.present_BA.sum(dim=1).tolist()) for block in built.samples]
         assert shape.richness == tuple(richness)
         assert (shape.asvs, shape.samples) == ((), 20)
-    _, thinned = pair(Thinning(0.3, False, 5))
+    _, thinned = pair(AsvDropout(0.3, False, 5))
     kept = sum(int(block.present_BA.sum()) for block in thinned[0].samples)
     assert kept < sum(map(sum, batch_shape(thinned, 0).richness)), "an upper bound"

@@ -2,7 +2,7 @@ import psutil
 import pytest
 import torch
 
-from aam.train.usage import PeakMemory, held_mb, is_out_of_memory, recover
+from aam.train.monitoring.memory import PeakMemory, held_mb, is_out_of_memory, recover
 
 
 def test_the_peak_of_a_step_is_seen_and_not_what_is_left_of_it():

@@ -17,20 +17,20 @@ import numpy as np
 import torch
 
 from aam.config.sections.execution import Optimization
-from aam.config.sections.training import EarlyStopping as EarlyStoppingSettings
-from aam.config.sections.training import Pretraining
+from aam.config.sections.training import EarlyStoppingSettings, Pretraining
 from aam.model.build import architecture, build_encoder
+from aam.runtime.run_options import RunOptions
+from aam.tasks.pretrain.model import PretrainingModel
+from aam.tasks.pretrain.validation import HeldOut
 from aam.train import loop
 from aam.train.checkpoint import Checkpoints
-from aam.train.devices import Devices
-from aam.train.feed import Feed
-from aam.train.loop import Pace, TimeIsUp, Validation, fit
-from aam.train.masking import Masker
+from aam.train.data.dataset import BatchDataset
+from aam.train.data.masking import Masker
+from aam.train.distributed.devices import Devices
+from aam.train.distributed.world import World
+from aam.train.early_stopping import EarlyStopping
+from aam.train.loop import TimeIsUp, Validation, fit
 from aam.train.options import step_options
-from aam.train.pretraining import PretrainingModel
-from aam.train.stopping import EarlyStopping
-from aam.train.validation import HeldOut
-from aam.train.world import World
 
 SAMPLES, HELD_OUT = 19, 5
 
@@ -68,7 +68,7 @@ def held_bytes(model, optimizer_states):
 def train(case, world):
     data, small = tiny_data()
     values = {"faith_pd": np.linspace(-1, 1, SAMPLES + HELD_OUT, dtype=np.float32)[:, None]}
-    feed = Feed(
+    dataset = BatchDataset(
         store=data.store,
         tokens=data.tokens,
         samples=np.arange(SAMPLES),
@@ -84,8 +84,8 @@ def train(case, world):
         data.store,
         data.tokens,
         SAMPLES + np.arange(HELD_OUT),
-        feed.samples,
-        feed.distances,
+        dataset.samples,
+        dataset.distances,
         values,
         Masker(0.2, 1),
     )
@@ -103,7 +103,7 @@ def train(case, world):
     try:
         progress = fit(
             model,
-            feed,
+            dataset,
             Pretraining(
                 epochs=case["steps"],
                 batch_size=SAMPLES,
@@ -116,7 +116,8 @@ def train(case, world):
             checkpoints=Checkpoints(
                 None if folder is None else Path(folder), "same", writes=devices.rank == 0
             ),
-            pace=Pace("test", deadline=time.monotonic() if case.get("leaves") else None),
+            name="test",
+            runtime=RunOptions(deadline=time.time() if case.get("leaves") else None),
             validation=Validation(
                 score=lambda: held_out.score(model, devices),
                 times=case.get("validations", 2),

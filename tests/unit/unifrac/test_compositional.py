@@ -7,8 +7,8 @@ from scipy.spatial.distance import cdist
 from skbio.stats.composition import rclr
 
 from aam.data.table import FeatureTable, write_biom
+from aam.runtime.run_options import RunOptions
 from aam.stages import unifrac
-from aam.stages.entry import RunContext
 from aam.unifrac import check, compositional, store
 from aam.unifrac.compositional import METRICS
 
@@ -94,7 +94,7 @@ def test_stage_writes_the_layout_of_every_metric_without_a_tree(tmp_path, metric
         {"metric": metric, "checked_pairs": 20},
         inputs={"table": paths["table.biom"], "tree": paths["tree.nwk"]},
         outputs={"distances": paths["d.parquet"]},
-        runtime=RunContext(),
+        runtime=RunOptions(),
     )
     sample_ids, found = store.read_distances(paths["d.parquet"])
     assert sample_ids == table.sample_ids
@@ -107,10 +107,12 @@ def test_a_wrong_matrix_is_refused(metric):
     table = table_of(random_counts(6))
     wrong = compute(table.counts.toarray(), metric) * 1.001
     with pytest.raises(RuntimeError, match=rf"{metric} of s\d and s\d is [\d.]+, but [\d.]+ when"):
-        check.check_treeless(wrong, table, metric, pairs=20)
+        check.check_non_phylogenetic(wrong, table, metric, pairs=20)
 
 
 @pytest.mark.parametrize("metric", METRICS)
 def test_one_sample(metric):
     assert compute([[3, 4]], metric).tolist() == [[0.0]]
-    assert check.check_treeless(np.zeros((1, 1)), table_of([[3, 4]]), metric, pairs=5) == 0.0
+    assert (
+        check.check_non_phylogenetic(np.zeros((1, 1)), table_of([[3, 4]]), metric, pairs=5) == 0.0
+    )

@@ -9,8 +9,9 @@ from scipy.sparse import csr_array
 from skbio import TreeNode
 
 from aam.data.table import FeatureTable
-from aam.simulate.tree import birth_death_tree
-from aam.unifrac import engines, formulas, phylogeny
+from aam.data.trees import branches
+from aam.simulate.birth_death import birth_death_tree
+from aam.unifrac import engines, formulas
 from aam.unifrac.scikit_bio import ScikitBio
 from aam.unifrac.ssu import Ssu
 from aam.util.errors import InputError
@@ -47,7 +48,7 @@ def random_case(seed: int) -> tuple[FeatureTable, TreeNode]:
     counts[:, 0] += counts.sum(axis=1) == 0
     present = np.flatnonzero(counts.any(axis=0))
     names = [f"t{number}" for number in present]
-    return table_of(counts[:, present], names), phylogeny.sheared(tree, names)
+    return table_of(counts[:, present], names), branches.sheared(tree, names)
 
 
 def permuted(table: FeatureTable, rows, columns) -> FeatureTable:
@@ -107,7 +108,7 @@ def test_tiny_tables(engine, samples, metric):
 @pytest.mark.parametrize("metric", METRICS)
 def test_one_feature_and_equal_samples_are_at_distance_0(engine, metric):
     tree = tree_of("((A:1,B:2):1,C:1);")
-    assert not compute(engine, table_of([[4], [2]]), phylogeny.sheared(tree, ["A"]), metric).any()
+    assert not compute(engine, table_of([[4], [2]]), branches.sheared(tree, ["A"]), metric).any()
     twins = compute(engine, table_of([[1, 2, 3], [2, 4, 6]]), tree, metric)
     assert np.allclose(twins, 0, atol=1e-12)
 
@@ -148,7 +149,7 @@ def test_engines_and_the_definition_agree(metric, seed, alpha):
     by_ssu = compute(Ssu(), table, tree, metric, alpha)
     by_scikit_bio = compute(ScikitBio(), table, tree, metric, alpha)
     assert np.allclose(by_ssu, by_scikit_bio, atol=1e-6)
-    counts, lengths = phylogeny.branch_counts(table, tree)
+    counts, lengths = branches.branch_counts(table, tree)
     totals = np.asarray(table.counts.sum(axis=1)).ravel()
     shares = formulas.shares(counts, totals).toarray()
     first, second = np.triu_indices(len(shares), 1)
@@ -163,7 +164,7 @@ def test_engines_and_the_definition_agree_on_faith_pd(seed):
     table, tree = random_case(seed)
     by_scikit_bio = ScikitBio().faith_pd(table, tree)
     assert np.allclose(Ssu().faith_pd(table, tree), by_scikit_bio, atol=1e-6)
-    defined = formulas.faith_pd(*phylogeny.branch_counts(table, tree))
+    defined = formulas.faith_pd(*branches.branch_counts(table, tree))
     assert np.allclose(by_scikit_bio, defined, atol=1e-12)
 
 
@@ -201,7 +202,7 @@ def test_a_failure_of_ssu_says_why():
 
 def test_tree_is_read_with_the_features_alone_and_no_root_length(tmp_path):
     (tmp_path / "t.nwk").write_text("(((A_a:1,X:2):1,B:2):.5,(C:1,D:3):.25):7;")
-    tree = phylogeny.read_tree(tmp_path / "t.nwk", ["C", "A_a"])
+    tree = branches.read_tree(tmp_path / "t.nwk", ["C", "A_a"])
     assert {tip.name for tip in tree.tips()} == {"A_a", "C"}
     assert tree.length is None
     table = table_of([[1, 1], [0, 1]], ["C", "A_a"])
@@ -209,7 +210,7 @@ def test_tree_is_read_with_the_features_alone_and_no_root_length(tmp_path):
 
 
 def test_branches_of_a_feature_are_those_up_to_the_root():
-    membership, lengths = phylogeny.branches(tree_of(HAND_TREE), ["D", "A"])
+    membership, lengths = branches.branches(tree_of(HAND_TREE), ["D", "A"])
     above = [sorted(lengths[row > 0]) for row in membership.toarray()]
     assert above == [[0.25, 3.0], [0.5, 1.0]]
     assert lengths.sum() == 7.75

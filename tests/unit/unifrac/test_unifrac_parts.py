@@ -10,11 +10,11 @@ from scipy.sparse import csr_array
 from skbio import TreeNode
 
 from aam.config import slices
-from aam.config.tree import load
+from aam.config.configuration import load
 from aam.data.table import FeatureTable, write_biom
-from aam.simulate.tree import birth_death_tree
+from aam.runtime.run_options import RunOptions
+from aam.simulate.birth_death import birth_death_tree
 from aam.stages import unifrac, unifrac_part
-from aam.stages.entry import RunContext
 from aam.unifrac import engines, partitions, parts, store
 from aam.unifrac.stripes import Joined, Matrix, Stripes, read_partial
 from aam.util.errors import InputError
@@ -52,7 +52,7 @@ def case(samples: int, features: int = 40) -> tuple[FeatureTable, TreeNode]:
     return FeatureTable(ids, names, csr_array(counts[:, present].astype(np.int64))), tree
 
 
-class Study:
+class UnifracStudy:
     """A view and its tree in a folder, and the two stages."""
 
     def __init__(self, folder: Path, samples: int) -> None:
@@ -70,7 +70,7 @@ class Study:
             cfg,
             inputs=self.inputs | ({"parts": paths} if paths else {}),
             outputs={"distances": output},
-            runtime=RunContext(),
+            runtime=RunOptions(),
         )
         return output
 
@@ -80,7 +80,7 @@ class Study:
             {"metric": metric, "part": part, "parts": jobs, **alpha(metric)},
             inputs=self.inputs,
             outputs={"part": output},
-            runtime=RunContext(work=self.folder / "work"),
+            runtime=RunOptions(work=self.folder / "work"),
         )
         return output
 
@@ -95,7 +95,7 @@ def alpha(metric: str) -> dict[str, float]:
 @needs_ssu
 @pytest.mark.parametrize(("metric", "samples"), [*zip(METRICS, [30, 31, 31, 30], strict=True)])
 def test_number_of_jobs_changes_no_byte(tmp_path, metric, samples):
-    study = Study(tmp_path / "study", samples)
+    study = UnifracStudy(tmp_path / "study", samples)
     expected = study.whole(metric).read_bytes()
     for jobs in (2, 3, 7):
         assert study.whole(metric, study.parts(metric, jobs)).read_bytes() == expected
@@ -107,7 +107,7 @@ def test_number_of_jobs_changes_no_byte(tmp_path, metric, samples):
 @pytest.mark.parametrize("samples", [2, 3, 30, 31])
 @pytest.mark.parametrize("metric", METRICS)
 def test_distances_are_those_that_ssu_computes_in_one_piece(tmp_path, metric, samples):
-    study, table = Study(tmp_path / "study", samples), case(samples)[0]
+    study, table = UnifracStudy(tmp_path / "study", samples), case(samples)[0]
     command = ["ssu", "-i", study.inputs["table"], "-t", study.inputs["tree"]]
     command += ["-m", f"{metric}_fp64", "-r", "hdf5_fp32", "--pcoa", "0", "-a", "0.3"]
     subprocess.run([*command, "-o", tmp_path / "d.h5"], check=True, capture_output=True)
@@ -209,7 +209,7 @@ def emptied(path: Path) -> None:
     ],
 )
 def test_a_part_that_cannot_be_read_ends_as_one_message(tmp_path, harm, message):
-    study = Study(tmp_path / "study", 30)
+    study = UnifracStudy(tmp_path / "study", 30)
     paths = study.parts("unweighted", 3)
     harm(paths[1])
     with pytest.raises(InputError, match=message) as caught:
@@ -220,10 +220,10 @@ def test_a_part_that_cannot_be_read_ends_as_one_message(tmp_path, harm, message)
 
 @needs_ssu
 def test_parts_of_another_matrix_are_refused(tmp_path):
-    study, other = Study(tmp_path / "study", 30), Study(tmp_path / "other", 30)
+    study, other = UnifracStudy(tmp_path / "study", 30), UnifracStudy(tmp_path / "other", 30)
     paths = study.parts("unweighted", 3)
     other.inputs["tree"].write_text(other.inputs["tree"].read_text().replace("t3:", "t3:1"))
-    larger = Study(tmp_path / "larger", 31)
+    larger = UnifracStudy(tmp_path / "larger", 31)
     for wrong, message in [
         (paths[:2], "got stripes up to 10 in the last file; expected stripes up to 15"),
         ([paths[0], paths[2]], "got stripes 10 to 15 of 30 samples; expected stripes from 5"),
@@ -236,13 +236,13 @@ def test_parts_of_another_matrix_are_refused(tmp_path):
 
 @needs_ssu
 def test_more_jobs_than_stripes_are_the_users_problem(tmp_path):
-    study = Study(tmp_path / "study", 9)
+    study = UnifracStudy(tmp_path / "study", 9)
     with pytest.raises(InputError, match=r"unifrac.partitions: got 5 for 9 samples; .* 4\."):
         study.part("unweighted", 0, 5)
 
 
 def test_jobs_without_ssu_are_the_users_problem(tmp_path, monkeypatch):
-    study = Study(tmp_path / "study", 9)
+    study = UnifracStudy(tmp_path / "study", 9)
     monkeypatch.setenv("PATH", "")
     with pytest.raises(InputError, match=r"unifrac.partitions: .*not installed.*set it to auto"):
         study.part("unweighted", 0, 2)
@@ -250,7 +250,7 @@ def test_jobs_without_ssu_are_the_users_problem(tmp_path, monkeypatch):
 
 @needs_ssu
 def test_what_ssu_leaves_incomplete_is_noticed(tmp_path):
-    study = Study(tmp_path / "study", 30)
+    study = UnifracStudy(tmp_path / "study", 30)
     path, ids = tmp_path / "p.bin", case(30)[0].sample_ids
     command = ["ssu", "-i", study.inputs["table"], "-t", study.inputs["tree"], "-o", path]
     command += ["-m", "unweighted_fp64", "--mode", "partial", "--start", "3", "--stop", "6"]

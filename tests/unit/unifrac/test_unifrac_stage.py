@@ -7,9 +7,9 @@ from scipy.sparse import csr_array
 from skbio import TreeNode
 
 from aam.data.table import FeatureTable, write_biom
-from aam.simulate.tree import birth_death_tree
+from aam.runtime.run_options import RunOptions
+from aam.simulate.birth_death import birth_death_tree
 from aam.stages import unifrac
-from aam.stages.entry import RunContext
 from aam.unifrac import check, engines, store
 from aam.unifrac.scikit_bio import ScikitBio
 from aam.util.errors import InputError
@@ -43,7 +43,7 @@ def inputs(case, tmp_path) -> dict[str, Path]:
     return paths
 
 
-def run(inputs, path: Path, metric: str, context: RunContext | None = None, **changes) -> Path:
+def run(inputs, path: Path, metric: str, context: RunOptions | None = None, **changes) -> Path:
     cfg = {"metric": metric, "engine": "scikit-bio", "checked_pairs": 20}
     if metric == "generalized":
         cfg["alpha"] = 0.5
@@ -51,7 +51,7 @@ def run(inputs, path: Path, metric: str, context: RunContext | None = None, **ch
         cfg | changes,
         inputs=inputs,
         outputs={"distances": path},
-        runtime=context or RunContext(),
+        runtime=context or RunOptions(),
     )
     return path
 
@@ -78,7 +78,7 @@ def test_samples_stay_in_the_order_of_the_table(case, inputs, tmp_path, metric, 
 @pytest.mark.parametrize("metric", METRICS)
 def test_threads_and_scratch_folder_change_no_byte(inputs, tmp_path, metric):
     plain = run(inputs, tmp_path / "a.parquet", metric, engine="ssu")
-    context = RunContext(threads=2, work=tmp_path / "work")
+    context = RunOptions(threads=2, work=tmp_path / "work")
     other = run(inputs, tmp_path / "b.parquet", metric, context, engine="ssu")
     assert plain.read_bytes() == other.read_bytes()
 

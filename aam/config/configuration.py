@@ -1,0 +1,191 @@
+"""The whole configuration: loading, cross-checks and overrides."""
+
+import re
+from collections.abc import Mapping
+from typing import Any, Self, TypeVar
+
+from pydantic import Field, ValidationError, field_validator, model_validator
+
+from aam.config.losses import LOSSES
+from aam.config.messages import config_error
+from aam.config.sections.base import Override, Section
+from aam.config.sections.dataset import Dataset
+from aam.config.sections.execution import Benchmark, Optimization, Runtime
+from aam.config.sections.finetuning import Finetuning
+from aam.config.sections.model import ModelSettings
+from aam.config.sections.preparation import AugmentationSettings, Rarefaction, Tokens, Unifrac
+from aam.config.sections.task import Prediction, Task
+from aam.config.sections.training import Pretraining
+from aam.util.errors import problem
+
+S = TypeVar("S", bound=Section)
+NAME = r"^[A-Za-z0-9][A-Za-z0-9_-]*$"
+"""Names become folders, wildcards and parts of links."""
+NAMED: dict[str, Any] = {"propertyNames": {"pattern": NAME}}
+
+
+class Config(Section):
+    """Everything that `config/*.yaml` may say."""
+
+    data_dir: str = "."
+    """Folder that the paths of datasets and predictions are relative to."""
+    results_dir: str = "results"
+    """Folder of everything that the workflow writes."""
+    datasets: dict[str, Dataset] = Field(min_length=1, json_schema_extra=NAMED)
+    """Datasets by name."""
+    rarefaction: Rarefaction = Rarefaction()
+    tokens: Tokens = Tokens()
+    unifrac: Unifrac = Unifrac()
+    augmentation: AugmentationSettings = AugmentationSettings()
+    models: dict[str, ModelSettings] = Field(
+        {"base": ModelSettings()}, min_length=1, json_schema_extra=NAMED
+    )
+    """Encoders by name; each is pretrained on every dataset."""
+    pretraining: Pretraining = Pretraining()
+    finetuning: Finetuning = Finetuning()
+    tasks: dict[str, Task] = Field({}, json_schema_extra=NAMED)
+    """Targets by name."""
+    predictions: dict[str, Prediction] = Field({}, json_schema_extra=NAMED)
+    """Tables to predict for, by name."""
+    optimization: Optimization = Optimization()
+    benchmark: Benchmark = Benchmark()
+    runtime: Runtime = Runtime()
+
+    @field_validator("datasets", "models", "tasks", "predictions")
+    @classmethod
+    def _names_are_plain(cls, named: dict[str, S]) -> dict[str, S]:
+        bad = [name for name in named if not re.fullmatch(NAME, name)]
+        if bad:
+            raise ValueError(
+                f"got the name {', '.join(map(repr, bad))}; expected letters, digits, '_' and "
+                "'-', with a letter or a digit first"
+            )
+        return named
+
+    @model_validator(mode="after")
+    def _names_exist(self) -> Self:
+        for task_name, task in self.tasks.items():
+            _require(task.dataset, self.datasets, f"tasks.{task_name}.dataset")
+        for name, prediction in self.predictions.items():
+            for task_name in prediction.tasks:
+                _require(task_name, self.tasks, f"predictions.{name}.tasks")
+            if prediction.simulated is not None:
+                simulated = {
+                    dataset: section
+                    for dataset, section in self.datasets.items()
+                    if section.simulate is not None
+                }
+                _require(prediction.simulated, simulated, f"predictions.{name}.simulated")
+        return self
+
+
+def load(raw: Mapping[str, Any]) -> Config:
+    """Validate a configuration as Snakemake hands it over, overrides included.
+
+    Raises
+    ------
+    InputError
+        Naming every key that is unknown, of a wrong type, or out of range.
+    """
+    try:
+        config = Config.model_validate(dict(raw))
+    except ValidationError as error:
+        raise config_error(error, Config) from error
+    for model in config.models:
+        resolved(config, "optimization", model=model)
+    for dataset in config.datasets:
+        for section in ("rarefaction", "tokens", "unifrac", "augmentation"):
+            resolved(config, section, dataset=dataset)
+        metrics = resolved(config, "unifrac", dataset=dataset).metrics
+        for model in config.models:
+            training = resolved(config, "pretraining", dataset=dataset, model=model)
+            _require_metrics(training.distances or {}, metrics, f"model {model} on {dataset}")
+    for name, task in config.tasks.items():
+        training = resolved(config, "finetuning", task=name)
+        _require_fitting(name, task, training)
+        _require_layers(name, training, config.models)
+    return config
+
+
+def resolved(
+    config: Config,
+    section: str,
+    *,
+    dataset: str | None = None,
+    model: str | None = None,
+    task: str | None = None,
+) -> Any:
+    """Return one section with the overrides of a dataset, a model and a task, in this order."""
+    value: Section = getattr(config, section)
+    owners: list[tuple[str, Section]] = []
+    if dataset is not None:
+        owners.append((f"datasets.{dataset}", config.datasets[dataset]))
+    if model is not None:
+        owners.append((f"models.{model}", config.models[model]))
+    if task is not None:
+        owners.append((f"tasks.{task}", config.tasks[task]))
+    for where, owner in owners:
+        value = _overridden(value, getattr(owner, section, {}), f"{where}.{section}")
+    return value
+
+
+def _overridden(value: S, override: Override, where: str) -> S:
+    if not override:
+        return value
+    try:
+        return type(value).model_validate({**value.model_dump(), **override})
+    except ValidationError as error:
+        raise config_error(error, type(value), prefix=where) from error
+
+
+def _require(name: str, among: Mapping[str, object], where: str) -> None:
+    if name not in among:
+        raise ValueError(f"{where}: '{name}' is not one of {', '.join(among) or 'none'}")
+
+
+def _require_metrics(distances: Mapping[str, float], metrics: list[str], where: str) -> None:
+    for metric in sorted(distances.keys() - set(metrics)):
+        raise problem(
+            f"configuration key pretraining.distances ({where})",
+            f"'{metric}'",
+            f"one of {', '.join(metrics)}",
+            "add the metric to unifrac.metrics",
+        )
+
+
+def _require_fitting(name: str, task: Task, training: Finetuning) -> None:
+    """Check the keys of a task's fine-tuning that other keys of the task rule out."""
+    losses = LOSSES[task.kind]
+    if training.loss is not None and training.loss not in losses:
+        # The loss that a kind is the name of is the one that null stands for.
+        named = ", ".join(loss for loss in losses if loss != task.kind)
+        raise problem(
+            f"configuration key finetuning.loss (task {name})",
+            f"{training.loss} with kind {task.kind}",
+            f"null or one of {named}",
+            f"set tasks.{name}.finetuning.loss",
+        )
+    thins = [key for key in ("asv_dropout", "count_weight") if getattr(training, key) > 0]
+    looks_at_asvs = training.fusion == "attention" and task.condition
+    if training.encoder == "frozen" and thins and not looks_at_asvs:
+        raise problem(
+            f"configuration key finetuning.{thins[0]} (task {name})",
+            f"{getattr(training, thins[0]):g} with encoder frozen",
+            "0, unless fusion is attention and the task has a `condition`: its embeddings are "
+            "made once",
+            f"set it to 0, or tasks.{name}.finetuning.encoder to full or partial",
+        )
+
+
+def _require_layers(name: str, training: Finetuning, models: Mapping[str, ModelSettings]) -> None:
+    """Check that the encoders have the blocks that a task wants to train."""
+    if training.encoder != "partial":
+        return
+    for model, section in models.items():
+        if training.trained_layers > section.sample_layers:
+            raise problem(
+                f"configuration key finetuning.trained_layers (task {name})",
+                f"{training.trained_layers}",
+                f"at most {section.sample_layers}, the sample_layers of model {model}",
+                f"set tasks.{name}.finetuning.trained_layers",
+            )

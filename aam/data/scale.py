@@ -1,0 +1,89 @@
+"""Invertible changes of a number, fitted on training samples.
+
+Shape suffixes: L training numbers.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+KNOTS = 1000
+"""Most values that a quantile transform keeps."""
+LEAST_SPREAD = 1e-9
+"""Spread, as a share of the largest number, that rounding alone makes of equal numbers."""
+LARGEST_LOG = 700.0
+"""Beyond it the exponential is no finite number."""
+
+
+@dataclass(frozen=True)
+class Scale:
+    """An invertible change of a number, fitted on training samples.
+
+    Attributes
+    ----------
+    transform
+        - ``none``, ``minmax``, ``zscore``: (x - center) / spread
+        - ``log``, ``log_zscore``: the same of log(1 + x)
+        - ``quantile``: the normal deviate of the rank
+    center, spread
+        See above. A spread of 0 stands for numbers that are all the same: what is trained on is
+        then their difference to the center, and what comes back is the center.
+    knots, scores
+        Of ``quantile``: some of the training numbers, ascending, and the normal deviate of each;
+        between them both ways are linear.
+    """
+
+    transform: str
+    center: float = 0.0
+    spread: float = 1.0
+    knots: tuple[float, ...] = ()
+    scores: tuple[float, ...] = ()
+
+    @classmethod
+    def fit(cls, transform: str, number_L: NDArray[np.float64]) -> "Scale":
+        """Learn a scale from numbers [L]; of ``log`` and ``log_zscore`` all are above -1."""
+        if transform == "quantile":
+            return cls._of_ranks(number_L)
+        value_L = np.log1p(number_L) if transform.startswith("log") else number_L
+        if transform == "minmax":
+            center, spread = value_L.min(), np.ptp(value_L)
+        elif transform in ("zscore", "log_zscore"):
+            center, spread = value_L.mean(), value_L.std()
+        else:
+            return cls(transform)
+        is_rounding = spread <= LEAST_SPREAD * np.abs(value_L).max()
+        return cls(transform, float(center), 0.0 if is_rounding else float(spread))
+
+    @classmethod
+    def _of_ranks(cls, number_L: NDArray[np.float64]) -> "Scale":
+        ordered_L = np.sort(number_L)
+        chosen = np.linspace(0, len(ordered_L) - 1, min(len(ordered_L), KNOTS)).round()
+        knots = np.unique(ordered_L[chosen.astype(np.int64)])
+        # Equal numbers share the middle of their ranks.
+        below, upto = (np.searchsorted(ordered_L, knots, side) for side in ("left", "right"))
+        scores = ndtri((below + upto) / (2 * len(ordered_L)))
+        return cls("quantile", knots=tuple(knots.tolist()), scores=tuple(scores.tolist()))
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether the numbers that it was fitted on are all the same."""
+        return len(self.knots) == 1 or self.spread == 0
+
+    def forward(self, number: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return what a model is trained on, in the shape of `number`."""
+        if self.knots:
+            return np.interp(number, self.knots, self.scores)
+        value = np.log1p(number) if self.transform.startswith("log") else number
+        return (value - self.center) / (self.spread or 1.0)
+
+    def back(self, value: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return numbers in the column's unit; of ``quantile`` inside of the training range."""
+        if self.knots:
+            # Rounding can carry an interpolated number just past its two knots.
+            return np.interp(value, self.scores, self.knots).clip(self.knots[0], self.knots[-1])
+        value = value * self.spread + self.center
+        if self.transform.startswith("log"):
+            return np.expm1(np.minimum(value, LARGEST_LOG))
+        return value

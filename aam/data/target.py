@@ -1,0 +1,318 @@
+"""Targets between the words of the metadata and the numbers of a model.
+
+Shape suffixes: N samples, L labelled samples, C columns, K classes, Q quantiles, E encoded values
+(C or K), O raw outputs of a model.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, softmax
+
+from aam.config.losses import LOSSES
+from aam.data.scale import Scale
+from aam.util.errors import first_names, problem
+
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+"""Levels that the quantile loss predicts; the point prediction is the median."""
+MEDIAN = QUANTILES.index(0.5)
+
+Rows = Sequence[Sequence[str]] | NDArray[np.object_]
+"""Values as the metadata have them, [N, C]."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """How columns were turned into numbers, and how to turn outputs back.
+
+    Attributes
+    ----------
+    kind
+        ``regression``, ``classification`` or ``ordinal``.
+    columns
+        The metadata columns; one but for numbers.
+    classes
+        Classes in the order of the outputs, of an ordinal target the lowest first; empty for
+        numbers.
+    loss
+        One of `LOSSES`.
+    scales
+        Scale of each column over all training samples; empty for classes.
+    categories
+        Per category of the column that the scales depend on: its name, and a scale per column.
+    bounds
+        Least and largest number that is predicted, None where there is no bound.
+    shares
+        Share of each class among the training samples; empty for numbers.
+    class_weights
+        Weight of each class in the loss; empty: all alike.
+    label_smoothing
+        Part of every label that is spread over all classes.
+    asymmetry
+        Weight of predictions that are too low in the asymmetric loss.
+    """
+
+    kind: str
+    columns: tuple[str, ...]
+    classes: tuple[str, ...]
+    loss: str
+    scales: tuple[Scale, ...] = ()
+    categories: tuple[tuple[str, tuple[Scale, ...]], ...] = ()
+    bounds: tuple[float | None, float | None] = (None, None)
+    shares: tuple[float, ...] = ()
+    class_weights: tuple[float, ...] = ()
+    label_smoothing: float = 0.0
+    asymmetry: float = 0.5
+
+    @classmethod
+    def fit(
+        cls,
+        kind: str,
+        columns: Sequence[str],
+        observed_LC: Rows,
+        is_training: NDArray[np.bool_],
+        *,
+        loss: str | None = None,
+        transform: str = "zscore",
+        by: Sequence[str] | None = None,
+        bounds: tuple[float | None, float | None] = (None, None),
+        classes: Sequence[str] | None = None,
+        class_weights: bool = False,
+        label_smoothing: float = 0.0,
+        asymmetry: float = 0.5,
+    ) -> "Target":
+        """Learn scales and class weights from the training samples.
+
+        Parameters
+        ----------
+        kind, columns
+            What is predicted.
+        observed_LC
+            Values as the metadata have them.
+        is_training
+            True for training samples, [L].
+        loss
+            None: the default of the kind.
+        transform, by, bounds
+            Of numbers: a transform of `Scale`; a category per sample [L], each with a scale of its
+            own, where empty ones, and those whose training numbers are all the same, take the scale
+            over all; the least and largest prediction.
+        classes
+            Order of the classes; None: those of all samples, sorted.
+        class_weights
+            Weight each class by n / (K n_k) over the training samples; one without any has weight 0
+            and does not count in K.
+        label_smoothing, asymmetry
+            Of the loss.
+
+        Raises
+        ------
+        InputError
+            When the loss is not one of the kind, a logarithm does not exist, a class is not among
+            those named, or an ordinal target has one class.
+        """
+        columns = tuple(columns)
+        loss = _loss_of(kind, loss)
+        common: dict[str, Any] = {
+            "kind": kind,
+            "columns": columns,
+            "loss": loss,
+            "label_smoothing": label_smoothing,
+            "asymmetry": asymmetry,
+        }
+        if kind == "regression":
+            number_LC = _numbers(columns, observed_LC, transform)
+            scales, categories = _fitted(transform, number_LC, is_training, by)
+            low, high = bounds
+            return cls(
+                **common, classes=(), scales=scales, categories=categories, bounds=(low, high)
+            )
+        names = _checked_classes(kind, columns[0], _words(observed_LC), classes)
+        place = {name: number for number, name in enumerate(names)}
+        number_L = np.array([place[word] for word in _words(observed_LC)])[is_training]
+        count_K = np.bincount(number_L, minlength=len(names))
+        weights = len(number_L) / (np.count_nonzero(count_K) * np.maximum(count_K, 1))
+        return cls(
+            **common,
+            classes=names,
+            shares=tuple((count_K / len(number_L)).tolist()),
+            class_weights=tuple((weights * (count_K > 0)).tolist()) if class_weights else (),
+        )
+
+    @property
+    def outputs(self) -> int:
+        """Number O of raw outputs of a model."""
+        if self.loss == "ordinal":
+            return len(self.classes) - 1
+        return len(self.classes) or len(self.columns) * (
+            len(QUANTILES) if self.loss == "quantile" else 1
+        )
+
+    @property
+    def encoded(self) -> int:
+        """Number E of encoded values."""
+        return len(self.classes) or len(self.columns)
+
+    def encode(self, observed_NC: Rows, by: Sequence[str] | None = None) -> NDArray[np.float32]:
+        """Return transformed numbers [N, C], or class shares [N, K].
+
+        Parameters
+        ----------
+        observed_NC
+            Values as the metadata have them.
+        by
+            Category of each sample; None: unknown.
+
+        Raises
+        ------
+        InputError
+            When a logarithm does not exist.
+        """
+        if self.classes:
+            place = {name: number for number, name in enumerate(self.classes)}
+            eye_KK = np.eye(len(self.classes), dtype=np.float32)
+            return eye_KK[[place[word] for word in _words(observed_NC)]]
+        number_NC = _numbers(self.columns, observed_NC, self.scales[0].transform)
+        return self._by_category(number_NC, by, Scale.forward).astype(np.float32)
+
+    def decode(
+        self, output_NO: NDArray[np.floating], by: Sequence[str] | None = None
+    ) -> NDArray[np.float64]:
+        """Return numbers [N, C] in the columns' units, or class probabilities [N, K].
+
+        Parameters
+        ----------
+        output_NO
+            Raw outputs of a model.
+        by
+            Category of each sample; None: unknown.
+        """
+        if self.loss == "quantile":
+            return self.decode_quantiles(output_NO, by)[..., MEDIAN]
+        output = output_NO.astype(np.float64)
+        if self.loss == "ordinal":
+            # Thresholds are ordered, so that this minimum changes rounding errors alone.
+            above_NT = np.minimum.accumulate(expit(output), axis=1)
+            return -np.diff(above_NT, axis=1, prepend=1.0, append=0.0)
+        if self.classes:
+            return softmax(output, axis=1)
+        return self._bounded(self._by_category(output, by, Scale.back))
+
+    def decode_quantiles(
+        self, output_NO: NDArray[np.floating], by: Sequence[str] | None = None
+    ) -> NDArray[np.float64]:
+        """Return the quantiles [N, C, Q] of `QUANTILES` in the columns' units, ascending.
+
+        Takes what `decode` takes; the loss has to be ``quantile``.
+        """
+        assert self.loss == "quantile", self.loss
+        output = output_NO.astype(np.float64).reshape(-1, len(self.columns), len(QUANTILES))
+        return self._bounded(self._by_category(np.sort(output, axis=-1), by, Scale.back))
+
+    def _bounded(self, number: NDArray[np.float64]) -> NDArray[np.float64]:
+        low, high = self.bounds
+        return np.clip(number, -np.inf if low is None else low, np.inf if high is None else high)
+
+    def _by_category(
+        self,
+        value_NC: NDArray[np.float64],
+        by: Sequence[str] | None,
+        change: Callable[[Scale, NDArray[np.float64]], NDArray[np.float64]],
+    ) -> NDArray[np.float64]:
+        """Return values [N, C, ...] changed by the scale of their column and category."""
+        category_N = np.full(len(value_NC), "") if by is None else np.array(by, np.str_)
+        known, out_NC = dict(self.categories), np.empty_like(value_NC)
+        for name in np.unique(category_N):
+            rows = category_N == name
+            for column, scale in enumerate(known.get(str(name), self.scales)):
+                out_NC[rows, column] = change(scale, value_NC[rows, column])
+        return out_NC
+
+    def plain(self) -> dict[str, Any]:
+        """Return plain types for `config.json`."""
+        return asdict(self)
+
+    @classmethod
+    def from_plain(cls, plain: dict[str, Any]) -> "Target":
+        """Rebuild what `plain` returned, also where JSON has made lists of tuples."""
+        tuples: dict[str, Any] = {
+            key: tuple(value) if isinstance(value, list) else value for key, value in plain.items()
+        }
+        tuples["scales"] = _scales(plain["scales"])
+        tuples["categories"] = tuple(
+            (name, _scales(scales)) for name, scales in tuples["categories"]
+        )
+        return cls(**tuples)
+
+
+def _scales(plain: Sequence[dict[str, Any]]) -> tuple[Scale, ...]:
+    return tuple(
+        Scale(**{**scale, "knots": tuple(scale["knots"]), "scores": tuple(scale["scores"])})
+        for scale in plain
+    )
+
+
+def _loss_of(kind: str, loss: str | None) -> str:
+    allowed = LOSSES[kind]
+    if loss is None or loss in allowed:
+        return loss or allowed[0]
+    names = ", ".join(name for name in allowed if name != kind)
+    hint = "set it to null for the usual loss of that kind"
+    raise problem("finetuning.loss", f"{loss} with kind {kind}", f"null or one of {names}", hint)
+
+
+def _words(observed_N1: Rows) -> list[str]:
+    """Return the values of a single column; rows may be bare words."""
+    return [row if isinstance(row, str) else row[0] for row in observed_N1]
+
+
+def _numbers(columns: Sequence[str], observed_NC: Rows, transform: str) -> NDArray[np.float64]:
+    number_NC = np.array(observed_NC, np.float64).reshape(len(observed_NC), len(columns))
+    if transform.startswith("log"):
+        for column, number_N in zip(columns, number_NC.T, strict=True):
+            if (number_N <= -1).any():
+                raise problem(
+                    f"metadata column {column!r}",
+                    f"{number_N.min():g}",
+                    f"numbers above -1: transform {transform} takes log(1 + x)",
+                    "choose another transform for the task, or leave such samples out",
+                )
+    return number_NC
+
+
+def _fitted(
+    transform: str,
+    number_LC: NDArray[np.float64],
+    is_training: NDArray[np.bool_],
+    by: Sequence[str] | None,
+) -> tuple[tuple[Scale, ...], tuple[tuple[str, tuple[Scale, ...]], ...]]:
+    """Return the scales over all training samples, and those of each category."""
+    overall = tuple(Scale.fit(transform, number_L) for number_L in number_LC[is_training].T)
+    categories = []
+    category_L = np.array([] if by is None else by, np.str_)
+    for name in np.unique(category_L[is_training]) if by is not None else []:
+        rows = is_training & (category_L == name)
+        own = (Scale.fit(transform, number_L) for number_L in number_LC[rows].T)
+        pairs = zip(own, overall, strict=True)
+        scales = tuple(common if scale.is_constant else scale for scale, common in pairs)
+        if name:
+            categories.append((str(name), scales))
+    return overall, tuple(categories)
+
+
+def _checked_classes(
+    kind: str, column: str, words: Sequence[str], classes: Sequence[str] | None
+) -> tuple[str, ...]:
+    names = tuple(sorted(set(words)) if classes is None else classes)
+    if kind == "ordinal" and len(names) < 2:
+        hint = "name all classes of the task, the lowest first"
+        raise problem(f"classes of {column!r}", first_names(names), "at least 2", hint)
+    strange = sorted(set(words) - set(names))
+    if strange:
+        hint = "add them to `classes` of the task, or leave such samples out"
+        expected = f"only {', '.join(names)}"
+        raise problem(f"metadata column {column!r}", first_names(strange), expected, hint)
+    return names

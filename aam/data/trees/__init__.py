@@ -1,0 +1,1 @@
+"""Trees: their files, how one is made, and their branches."""

@@ -1,0 +1,119 @@
+"""A tree made from the sequences themselves: MAFFT, FastTree, midpoint rooting."""
+
+import logging
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from aam.data.trees.newick import parse_newick, split_root
+from aam.util.errors import problem
+from aam.util.scikit_bio import TreeNode
+
+log = logging.getLogger(__name__)
+
+_PROGRAMS = {"mafft": ("mafft",), "fasttree": ("fasttree", "FastTree")}
+
+
+def build_tree(sequences: Mapping[str, str], threads: int, scratch: Path | None) -> TreeNode:
+    """Align sequences, infer their tree by approximate maximum likelihood, root it.
+
+    MAFFT (Katoh and Standley 2013) chooses its strategy by the number of sequences; FastTree
+    (Price et al. 2010) fits GTR with its CAT approximation. Equal sequences enter once and come
+    out as tips of length zero.
+
+    Parameters
+    ----------
+    sequences
+        Upper-case nucleotide sequence by feature ID.
+    threads
+        Cores for the alignment; the result does not depend on them.
+    scratch
+        Folder for temporary files; None: the system's.
+
+    Returns
+    -------
+    skbio.TreeNode
+        Rooted at its midpoint, two children at the root, feature IDs at the tips.
+
+    Raises
+    ------
+    InputError
+        If a program is missing.
+    """
+    distinct = sorted(set(sequences.values()))
+    log.info("building a tree of %d features, %d sequences", len(sequences), len(distinct))
+    if len(distinct) > 1:
+        tree = root_at_midpoint(_infer(distinct, threads, scratch))
+    else:
+        tree = TreeNode(children=[TreeNode("0", length=0.0)])
+    return _with_features(tree, distinct, sequences)
+
+
+def root_at_midpoint(tree: TreeNode) -> TreeNode:
+    """Root a tree midway between the two tips farthest apart, with two children at the root."""
+    tips = list(tree.tips())
+    if len(tips) == 2:
+        return TreeNode(
+            children=[TreeNode(tip.name, tips[0].distance(tips[1]) / 2) for tip in tips]
+        )
+    rooted = tree.root_at_midpoint(inplace=True)
+    rooted.length = None
+    return split_root(rooted)
+
+
+def _infer(distinct: Sequence[str], threads: int, scratch: Path | None) -> TreeNode:
+    """Return the unrooted tree of distinct sequences, whose positions name the tips."""
+    mafft, fasttree = (_program(name) for name in _PROGRAMS)
+    if scratch is not None:
+        scratch.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=scratch) as folder:
+        fasta, alignment = Path(folder) / "sequences.fasta", Path(folder) / "alignment.fasta"
+        fasta.write_text("".join(f">{i}\n{text}\n" for i, text in enumerate(distinct)))
+        # --threadit 0: refining in parallel would let the result depend on timing
+        options = ["--auto", "--nuc", "--quiet", "--thread", str(threads), "--threadit", "0"]
+        alignment.write_text(_output([mafft, *options, str(fasta)]))
+        return parse_newick(_output([fasttree, "-nt", "-gtr", "-quiet", str(alignment)]))
+
+
+def _program(name: str) -> str:
+    for candidate in _PROGRAMS[name]:
+        found = shutil.which(candidate)
+        if found is not None:
+            return found
+    raise problem(
+        "configuration key datasets.<name>.tree",
+        f"null, but the program '{name}' is not installed",
+        "a tree, or the programs MAFFT and FastTree to make one",
+        "install them: `apt install mafft fasttree` or `conda install -c bioconda mafft fasttree`",
+    )
+
+
+def _output(command: list[str]) -> str:
+    """Run a program and return what it printed; its complaints become part of the error."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    log.info("running %s", " ".join(command))
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    if done.returncode != 0 or not done.stdout:
+        tail = "\n".join(done.stderr.splitlines()[-10:])
+        raise RuntimeError(f"{command[0]} failed with exit code {done.returncode}:\n{tail}")
+    return done.stdout
+
+
+def _with_features(
+    tree: TreeNode, distinct: Sequence[str], sequences: Mapping[str, str]
+) -> TreeNode:
+    """Replace the positions at the tips by the features that have the sequence."""
+    features: dict[str, list[str]] = {text: [] for text in distinct}
+    for name, text in sequences.items():
+        features[text].append(name)
+    for tip in list(tree.tips()):
+        names = features[distinct[int(tip.name)]]
+        if len(names) == 1:
+            tip.name = names[0]
+        else:
+            tip.name = None
+            tip.extend([TreeNode(name, length=0.0) for name in names])
+    return tree

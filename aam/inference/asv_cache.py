@@ -1,0 +1,189 @@
+"""ASV embeddings in a file that other tables are looked up in, by sequence.
+
+The file is in the safetensors format: `embedding` [U, D] in fp32 in the order of the token store
+that it was made from, `key` [U, 16] ascending, and `row` [U], the row of each key's embedding.
+
+Shape suffixes: U ASVs of a file or a token store, D width.
+"""
+
+import hashlib
+import json
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from aam.config.digest import code_digest
+from aam.data.tokens import TokenStore
+from aam.inference.embed import embed_asvs
+from aam.model.build import plain
+from aam.model.encoder import Encoder
+from aam.model.tensors import read_tensors, write_tensors
+from aam.train.distributed.devices import Devices
+
+logger = logging.getLogger(__name__)
+VERSION = 1
+KEY_BYTES = 16
+_KEY = np.dtype(f"S{KEY_BYTES}")
+
+
+@dataclass(frozen=True, eq=False)
+class AsvEmbeddings:
+    """The embeddings of a file, mapped into memory: only what is asked for is read.
+
+    Attributes
+    ----------
+    digest
+        `encoder_digest` of the encoder that made them.
+    key_U
+        Hashes of the sequences, ascending, 16 bytes each.
+    row_U
+        Row of each key's embedding.
+    asv_UD
+        The embeddings; must not be written to.
+    """
+
+    digest: str
+    key_U: NDArray[np.bytes_]
+    row_U: NDArray[np.int64]
+    asv_UD: torch.Tensor
+
+    @staticmethod
+    def write(
+        path: Path,
+        tokens: TokenStore,
+        asv_UD: torch.Tensor,
+        digest: str,
+        provenance: Mapping[str, str] | None = None,
+    ) -> None:
+        """Write the embeddings of all ASVs of a token store, atomically and byte-reproducibly.
+
+        Parameters
+        ----------
+        path
+            The file.
+        tokens
+            Where the sequences are, U.
+        asv_UD
+            Their embeddings in the same order.
+        digest
+            `encoder_digest` of the encoder that made them.
+        provenance
+            Further facts for the metadata.
+        """
+        assert len(asv_UD) == len(tokens.lengths), "one embedding per ASV"
+        keys = sequence_keys(tokens)
+        order = np.argsort(keys, kind="stable")
+        about = {
+            **(provenance or {}),
+            "digest": digest,
+            "number": len(keys),
+            "version": VERSION,
+        }
+        parts = {
+            "embedding": asv_UD.float(),
+            "key": torch.from_numpy(keys[order].view(np.uint8).reshape(-1, KEY_BYTES)),
+            "row": torch.from_numpy(order),
+        }
+        write_tensors(path, parts, about)
+
+    @classmethod
+    def open(cls, path: Path) -> "AsvEmbeddings":
+        """Map a file of `write` into memory.
+
+        Raises
+        ------
+        InputError
+            When there is no such file, or it holds something else.
+        """
+        about, tensors = read_tensors(
+            path,
+            version=VERSION,
+            what="ASV embeddings",
+            hint="give the asvs.safetensors that pretraining wrote",
+        )
+        key_U = tensors["key"].numpy().reshape(-1).view(_KEY)
+        return cls(about["digest"], key_U, tensors["row"].numpy(), tensors["embedding"])
+
+    def find(self, keys: NDArray[np.bytes_]) -> NDArray[np.int64]:
+        """Return the row of each key of `sequence_keys`, -1 where the file does not have it."""
+        place = np.minimum(np.searchsorted(self.key_U, keys), len(self.key_U) - 1)
+        return np.where(self.key_U[place] == keys, self.row_U[place], -1)
+
+
+def sequence_keys(tokens: TokenStore) -> NDArray[np.bytes_]:
+    """Return a hash of 128 bits per sequence, [U], whatever its feature ID and the padding."""
+    letters = np.ascontiguousarray(tokens.tokens).reshape(-1).data
+    starts = np.arange(len(tokens.lengths)) * tokens.tokens.shape[1]
+    bounds = zip(starts.tolist(), (starts + tokens.lengths).tolist(), strict=True)
+    digests = [
+        hashlib.blake2b(letters[start:end], digest_size=KEY_BYTES).digest() for start, end in bounds
+    ]
+    return np.frombuffer(b"".join(digests), _KEY)
+
+
+def module_digest(module: nn.Module, *about: str) -> str:
+    """Return the SHA-256 of the names, types, shapes and bytes of a module's state, and `about`."""
+    digest = hashlib.sha256("\n".join(about).encode())
+    for name, value in module.state_dict().items():
+        digest.update(f"\n{name} {value.dtype} {tuple(value.shape)}\n".encode())
+        digest.update(value.detach().cpu().reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
+
+
+def encoder_digest(encoder: Encoder, precision: str) -> str:
+    """Return what ASV embeddings depend on beside the sequence: weights, shape, code, arithmetic.
+
+    Parameters
+    ----------
+    encoder
+        Of its parts only the ASV encoder counts.
+    precision
+        Of `Devices`.
+    """
+    shape = json.dumps(plain(encoder.shape), sort_keys=True)
+    return module_digest(encoder.asv, shape, precision, code_digest(Encoder.__module__))
+
+
+def embed_asvs_cached(
+    encoder: Encoder, tokens: TokenStore, devices: Devices, cache: Path | None
+) -> torch.Tensor:
+    """Return the embeddings [U, D] of all ASVs of a token store, in fp32 on the host.
+
+    Parameters
+    ----------
+    encoder, tokens, devices
+        What embeds, what is embedded, and where.
+    cache
+        A file of `AsvEmbeddings.write`, for this table or any other: what it has is read, the
+        rest computed. It is left as it is. None: everything is computed.
+
+    Raises
+    ------
+    InputError
+        When the cache is no such file.
+    """
+    row_U = np.full(len(tokens.lengths), -1)
+    if cache is not None:
+        known = AsvEmbeddings.open(cache)
+        if known.digest == encoder_digest(encoder, devices.precision):
+            row_U = known.find(sequence_keys(tokens))
+            found = int((row_U >= 0).sum())
+            logger.info(
+                "%s: %d of %d ASV embeddings read, %d to compute",
+                *(cache, found, len(row_U), len(row_U) - found),
+            )
+        else:
+            logger.warning("%s is of another encoder and not used", cache)
+    missing_U = np.flatnonzero(row_U < 0)
+    out_UD = torch.empty(len(row_U), encoder.shape.width)
+    out_UD[torch.from_numpy(missing_U)] = embed_asvs(encoder, tokens, missing_U, devices)
+    if len(missing_U) < len(row_U):
+        read = torch.from_numpy(np.flatnonzero(row_U >= 0))
+        out_UD[read] = known.asv_UD[torch.from_numpy(row_U)[read]]
+    return out_UD

@@ -1,0 +1,284 @@
+"""Which ASVs a prediction rests on: attention, integrated gradients, and removal as their check.
+
+Shape suffixes: N samples, U distinct ASVs of these, A ASVs of one sample, S copies of it, D width,
+O outputs of the head, C explained outputs, F columns of categories.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from aam.data.samples import SampleStore
+from aam.data.target import MEDIAN, QUANTILES, Target
+from aam.data.tokens import TokenStore
+from aam.inference.embed import asvs_of, embed_asvs
+from aam.model.batch import Batch, SampleBlock
+from aam.model.predictor import Predictor
+from aam.train.distributed.devices import Devices
+
+STEPS = 24
+"""Points of the path that gradients are averaged over."""
+PAIRS = 1 << 20
+"""Pairs of ASVs, over all copies of a sample, that attention compares at a time."""
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation:
+    """One sample, explained.
+
+    Attributes
+    ----------
+    attention_A
+        Weight of each ASV in the pooling; they sum to 1.
+    gradients_AC
+        Integrated gradients of each output.
+    change_C
+        Output of the sample less that of the path's start: what the gradients should sum to.
+    removed_AC
+        Output of the sample less that without the ASV, or None.
+    """
+
+    attention_A: NDArray[np.float64]
+    gradients_AC: NDArray[np.float64]
+    change_C: NDArray[np.float64]
+    removed_AC: NDArray[np.float64] | None
+
+
+def explain(
+    predictor: Predictor,
+    asv_AD: Tensor,
+    counts_A: Tensor,
+    categories: Mapping[str, str] | None = None,
+    *,
+    steps: int = STEPS,
+    remove: bool = False,
+) -> Explanation:
+    """Explain one sample.
+
+    Explained is what the head puts out: for a number its transformed value (its median where
+    quantiles are predicted), for classes the log-odds of each, for ordered ones those of a higher
+    class.
+
+    Parameters
+    ----------
+    predictor
+        In evaluation.
+    asv_AD
+        Embeddings of the sample's ASVs, on the device of the predictor.
+    counts_A
+        Reads of each, float.
+    categories
+        Category of each metadata column that the predictor is told; None: unknown.
+    steps
+        Points of the path.
+    remove
+        Predict without each ASV, too.
+    """
+    copies = _Copies(predictor, asv_AD, categories or {})
+    with torch.no_grad():
+        whole = copies.run(counts_A[None])
+    gradients_AC, change_C = _gradients(copies, counts_A, whole, steps)
+    removed = _removed(copies, counts_A, whole.output_SC[0]) if remove else None
+    return Explanation(
+        attention_A=_numpy(whole.attention_SA[0]),
+        gradients_AC=_numpy(gradients_AC),
+        change_C=_numpy(change_C),
+        removed_AC=None if removed is None else _numpy(removed),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Pass:
+    """Vectors that entered the blocks, weights of the pooling, and explained outputs."""
+
+    vector_SAD: Tensor
+    attention_SA: Tensor
+    output_SC: Tensor
+
+
+class _Copies:
+    """Predictions for copies of one sample that differ in their reads or their vectors."""
+
+    def __init__(self, predictor: Predictor, asv_AD: Tensor, categories: Mapping[str, str]) -> None:
+        self.predictor, self.asv_AD = predictor, asv_AD
+        self.category_1F: Tensor | None = None
+        if predictor.vocabulary is not None:
+            values = [categories.get(column, "") for column in predictor.vocabulary.columns]
+            numbers_1F = torch.from_numpy(predictor.vocabulary.encode([values]))
+            self.category_1F = numbers_1F.to(asv_AD.device)
+
+    def run(self, counts_SA: Tensor, vector_SAD: Tensor | None = None) -> _Pass:
+        """Predict: an ASV without reads is absent; `vector_SAD` enters instead of their own."""
+        seen: dict[str, Tensor] = {}
+
+        def enter(_: Any, inputs: tuple[Any, ...]) -> tuple[Any, ...] | None:
+            seen["vector"] = inputs[0]
+            return None if vector_SAD is None else (vector_SAD, *inputs[1:])
+
+        def scored(_: Any, __: Any, output: Tensor) -> None:
+            seen["score"] = output.squeeze(-1)
+
+        sample = self.predictor.encoder.sample
+        first = next(iter([*sample.blocks, sample.pooling]))
+        hooks = [
+            first.register_forward_pre_hook(enter),
+            sample.pooling.score.register_forward_hook(scored),
+        ]
+        try:
+            output_SO = self._output(counts_SA)
+        finally:
+            for hook in hooks:
+                hook.remove()
+        attention_SA = seen["score"].masked_fill(counts_SA == 0, float("-inf")).softmax(dim=-1)
+        return _Pass(seen["vector"], attention_SA, explained(output_SO, self.predictor.target))
+
+    def _output(self, counts_SA: Tensor) -> Tensor:
+        device, copies = self.asv_AD.device, len(counts_SA)
+        place_SA = torch.arange(len(self.asv_AD), device=device).expand(copies, -1)
+        block = SampleBlock(place_SA, counts_SA > 0, counts_SA)
+        batch = Batch([], [block], torch.arange(copies, device=device), {}, {})
+        sample_SD, states = self.predictor.encoder.encode_samples(self.asv_AD, batch, asvs=True)
+        category_SF = None if self.category_1F is None else self.category_1F.expand(copies, -1)
+        return self.predictor.predict(sample_SD, category_SF, asvs=states, batch=batch)
+
+
+def _gradients(
+    copies: _Copies, counts_A: Tensor, whole: _Pass, steps: int
+) -> tuple[Tensor, Tensor]:
+    """Return integrated gradients [A, C] (Sundararajan et al. 2017, arXiv:1703.01365).
+
+    The path begins where every ASV has the mean vector of the sample's ASVs. It does not begin
+    at vectors of zero, because a norm follows: the output jumps there, close to the start,
+    and no sum over steps finds the jump.
+    """
+    vector_AD = whole.vector_SAD[0]
+    start_AD = vector_AD.mean(dim=0, keepdim=True).expand_as(vector_AD)
+    alpha_S = (torch.arange(steps, device=vector_AD.device) + 0.5) / steps
+    total_CAD = torch.zeros(whole.output_SC.shape[1], *vector_AD.shape, device=vector_AD.device)
+    for part_S in alpha_S.split(_at_a_time(len(counts_A))):
+        path_SAD = torch.lerp(start_AD, vector_AD, part_S[:, None, None]).requires_grad_()
+        with torch.enable_grad():
+            output_SC = copies.run(counts_A.expand(len(part_S), -1), path_SAD).output_SC
+            for c, output in enumerate(output_SC.sum(dim=0)):
+                (slope_SAD,) = torch.autograd.grad(output, path_SAD, retain_graph=True)
+                total_CAD[c] += slope_SAD.sum(dim=0)
+    gradients_CA = ((vector_AD - start_AD) * total_CAD / steps).sum(dim=-1)
+    with torch.no_grad():
+        first = copies.run(counts_A[None], start_AD[None])
+    return gradients_CA.T, (whole.output_SC - first.output_SC)[0]
+
+
+@torch.no_grad()
+def _removed(copies: _Copies, counts_A: Tensor, output_C: Tensor) -> Tensor:
+    """Return the output less that without each ASV, [A, C]; a lone ASV cannot be removed."""
+    if len(counts_A) == 1:
+        return torch.zeros(1, len(output_C), device=output_C.device)
+    parts = []
+    for gone_S in torch.arange(len(counts_A)).split(_at_a_time(len(counts_A))):
+        counts_SA = counts_A.repeat(len(gone_S), 1)
+        counts_SA[torch.arange(len(gone_S)), gone_S] = 0
+        parts.append(output_C - copies.run(counts_SA).output_SC)
+    return torch.cat(parts)
+
+
+def _at_a_time(asvs: int) -> int:
+    return max(1, PAIRS // asvs**2)
+
+
+def explained(output_SO: Tensor, target: Target) -> Tensor:
+    """Return the explained outputs [S, C] of a predictor's raw ones."""
+    if target.loss == "ordinal":
+        # They differ by constants, so all have the same gradients.
+        return output_SO.mean(dim=1, keepdim=True)
+    if target.loss == "quantile":
+        output_SCQ = output_SO.unflatten(1, (len(target.columns), len(QUANTILES)))
+        return output_SCQ.sort(dim=-1).values[..., MEDIAN]
+    return log_odds(output_SO) if target.classes else output_SO
+
+
+def explained_names(target: Target) -> list[str]:
+    """Return the names of the C explained outputs of a model for a target."""
+    return list(target.columns if target.loss == "ordinal" else target.classes or target.columns)
+
+
+def log_odds(logit_SC: Tensor) -> Tensor:
+    """Return log p / (1 - p) of each class, [S, C], from logits."""
+    classes = logit_SC.shape[1]
+    others_SCC = logit_SC[:, None, :].expand(-1, classes, -1)
+    own_CC = torch.eye(classes, dtype=torch.bool, device=logit_SC.device)
+    return logit_SC - others_SCC.masked_fill(own_CC, float("-inf")).logsumexp(dim=-1)
+
+
+def explain_samples(
+    predictors: Sequence[Predictor],
+    store: SampleStore,
+    tokens: TokenStore,
+    samples: Sequence[int],
+    devices: Devices,
+    *,
+    checked: int,
+    categories: Sequence[Mapping[str, str]],
+) -> Iterator[tuple[NDArray[np.int64], Explanation]]:
+    """Explain samples of view 0 by the models of their fold.
+
+    Parameters
+    ----------
+    predictors
+        Models whose predictions are averaged, and so are their explanations.
+    store, tokens
+        The data.
+    samples
+        Positions in the store, N.
+    devices
+        Where to compute.
+    checked
+        The first so many samples are predicted without each of their ASVs, too.
+    categories
+        Per sample the category of each metadata column that the models are told.
+
+    Yields
+    ------
+    ndarray, Explanation
+        Rows of a sample's ASVs in `tokens`, [A], and what is said of them.
+    """
+    asvs_U = asvs_of(store, np.array(samples, np.int64), len(tokens.lengths))
+    tables = []
+    for predictor in predictors:
+        predictor.to(devices.device).eval().requires_grad_(False)
+        tables.append(embed_asvs(predictor.encoder, tokens, asvs_U, devices))
+    for number, sample in enumerate(samples):
+        held = slice(store.offsets[sample], store.offsets[sample + 1])
+        asvs_A = store.asvs[held].astype(np.int64)
+        place_A = torch.from_numpy(np.searchsorted(asvs_U, asvs_A))
+        counts_A = torch.from_numpy(store.counts[held].astype(np.float32)).to(devices.device)
+        explanations = [
+            explain(
+                predictor,
+                asv_UD[place_A].to(devices.device),
+                counts_A,
+                categories[number],
+                remove=number < checked,
+            )
+            for predictor, asv_UD in zip(predictors, tables, strict=True)
+        ]
+        yield asvs_A, _mean(explanations)
+
+
+def _mean(explanations: Sequence[Explanation]) -> Explanation:
+    """Return the explanation of the mean output."""
+    removed = [each.removed_AC for each in explanations if each.removed_AC is not None]
+    return Explanation(
+        attention_A=np.mean([each.attention_A for each in explanations], axis=0),
+        gradients_AC=np.mean([each.gradients_AC for each in explanations], axis=0),
+        change_C=np.mean([each.change_C for each in explanations], axis=0),
+        removed_AC=np.mean(removed, axis=0) if removed else None,
+    )
+
+
+def _numpy(values: Tensor) -> NDArray[np.float64]:
+    return values.detach().cpu().double().numpy()

@@ -1,0 +1,218 @@
+"""Embeddings of many samples, without gradients: every ASV once, then samples of like richness.
+
+Shape suffixes: R rows of the store, U ASVs, S positions, B samples of a batch, A ASVs of a sample,
+W rows of a block, D width.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch.nn.functional import pad
+
+from aam.data.samples import SampleStore, places_of
+from aam.data.tokens import TokenStore
+from aam.model.batch import AsvBlock, Batch, SampleBlock
+from aam.model.build import architecture, build_encoder
+from aam.model.encoder import Encoder
+from aam.model.store import load_config, load_part
+from aam.nn.attention import AttentionBackend
+from aam.train.data.collate import asv_blocks, bucket
+from aam.train.distributed.devices import Devices
+
+TOKENS_ON_CPU, TOKENS_ON_ACCELERATOR = 1 << 13, 1 << 17
+"""Positions of a batch, padding included."""
+SCORES_PER_TOKEN = 1 << 10
+"""Pairs of positions that attention compares, per position of a full batch."""
+BITS = 3
+"""Binary digits of shapes (`bucket`): fewer than in training, a quarter of padding at most, because
+a CPU makes and keeps bf16 kernels for every shape, and a table has many."""
+ROWS_PER_BLOCK = 4096
+"""Rows that are sorted by richness, and embedded, at a time."""
+ROWS_PER_LOOK = 4096
+"""Rows whose ASVs are looked through at a time."""
+
+
+def load_encoder(directory: Path, backend: AttentionBackend = "auto") -> Encoder:
+    """Rebuild the encoder of a pretrained or fine-tuned model from its directory alone.
+
+    Raises
+    ------
+    InputError
+        When the directory holds no model.
+    """
+    shape = dict(load_config(directory)["architecture"])
+    encoder = build_encoder(
+        architecture(shape, shape.pop("max_length_bp")), seed=0, backend=backend
+    )
+    load_part(directory, encoder, "encoder")
+    return encoder.eval()
+
+
+def embed_samples(
+    encoder: Encoder,
+    store: SampleStore,
+    tokens: TokenStore,
+    rows_R: NDArray[np.int64],
+    devices: Devices,
+    asv_UD: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """Return the embeddings [R, D] of some rows of the store, in fp32 on the host.
+
+    Parameters
+    ----------
+    encoder
+        The model.
+    store, tokens
+        Where the samples and the sequences are.
+    rows_R
+        Rows of the store, in any order.
+    devices
+        Where to compute.
+    asv_UD
+        Embeddings of all ASVs of `tokens`; None: those of the rows are computed, each once.
+    """
+    out_RD = torch.empty(len(rows_R), encoder.shape.width)
+    done = 0
+    for rows, block_WD in embedded_blocks(encoder, store, tokens, rows_R, devices, asv_UD):
+        out_RD[done : done + len(rows)] = block_WD
+        done += len(rows)
+    return out_RD
+
+
+def embedded_blocks(
+    encoder: Encoder,
+    store: SampleStore,
+    tokens: TokenStore,
+    rows_R: NDArray[np.int64],
+    devices: Devices,
+    asv_UD: torch.Tensor | None = None,
+) -> Iterator[tuple[NDArray[np.int64], torch.Tensor]]:
+    """Yield `rows_R` piece by piece in their order, each with its embeddings [W, D] on the host.
+
+    Takes what `embed_samples` takes; of the samples' embeddings only one block exists at a time.
+    """
+    place_U = np.arange(len(tokens.lengths))
+    if asv_UD is None:
+        asvs_U = asvs_of(store, rows_R, len(tokens.lengths))
+        place_U[asvs_U] = np.arange(len(asvs_U))
+        asv_UD = embed_asvs(encoder, tokens, asvs_U, devices)
+    asv_UD = asv_UD.to(devices.device)
+    for first in range(0, len(rows_R), ROWS_PER_BLOCK):
+        rows_W = rows_R[first : first + ROWS_PER_BLOCK]
+        out_WD = torch.empty(len(rows_W), encoder.shape.width, device=devices.device)
+        # A generator must not pause inside: its caller would run without gradients too.
+        with devices.inference(encoder):
+            for members in sample_batches(store, rows_W, devices.device):
+                block = sample_block(store, rows_W[members], place_U)
+                order_B = torch.arange(len(members))
+                batch = Batch([], [block], order_B, {}, {}).to(devices.device)
+                to = torch.from_numpy(members).to(devices.device)
+                out_WD[to] = encoder.encode_samples(asv_UD, batch)
+        yield rows_W, out_WD.cpu()
+
+
+def embed_asvs(
+    encoder: Encoder, tokens: TokenStore, asvs_U: NDArray[np.int64], devices: Devices
+) -> torch.Tensor:
+    """Return the embeddings [U, D] of some rows of the token store, in fp32 on the host."""
+    out_UD = torch.empty(len(asvs_U), encoder.shape.width, device=devices.device)
+    with devices.inference(encoder):
+        for members in asv_batches(tokens, asvs_U, encoder.shape.patch_bp, devices.device):
+            blocks, number = asv_blocks(tokens, asvs_U[members])
+            encoded = torch.cat([_encoded(encoder, block.tokens_US, devices) for block in blocks])
+            in_blocks = np.empty_like(members)
+            in_blocks[number] = members
+            out_UD[torch.from_numpy(in_blocks).to(devices.device)] = encoded.float()
+    return out_UD.cpu()
+
+
+def _encoded(encoder: Encoder, tokens_US: torch.Tensor, devices: Devices) -> torch.Tensor:
+    """Return embeddings [U, D] of sequences of one length, padded to a rounded number of them."""
+    padded_US = pad(tokens_US, (0, 0, 0, bucket(len(tokens_US), BITS) - len(tokens_US)))
+    block = AsvBlock(padded_US, None).to(devices.device)
+    return encoder.encode_asvs(block)[: len(tokens_US)]
+
+
+def asvs_of(store: SampleStore, rows_R: NDArray[np.int64], number: int) -> NDArray[np.int64]:
+    """Return which of `number` ASVs some rows of the store have, ascending."""
+    has_U = np.zeros(number, bool)
+    for first in range(0, len(rows_R), ROWS_PER_LOOK):
+        flat, _ = places_of(store.offsets, rows_R[first : first + ROWS_PER_LOOK])
+        has_U[store.asvs[flat]] = True
+    return np.flatnonzero(has_U)
+
+
+def asv_batches(
+    tokens: TokenStore, asvs_U: NDArray[np.int64], patch_bp: int, device: torch.device
+) -> Iterator[NDArray[np.int64]]:
+    """Yield positions in `asvs_U`, longest first, that fit into a batch of the device."""
+    length_U = tokens.lengths[asvs_U].astype(np.int64)
+    return _batches(np.argsort(-length_U, kind="stable"), -(-length_U // patch_bp), device)
+
+
+def sample_batches(
+    store: SampleStore, rows_R: NDArray[np.int64], device: torch.device
+) -> Iterator[NDArray[np.int64]]:
+    """Yield positions in `rows_R`, richest first, that fit into a batch of the device."""
+    richness_R = store.offsets[rows_R + 1] - store.offsets[rows_R]
+    return _batches(np.argsort(-richness_R, kind="stable"), richness_R, device)
+
+
+def _batches(
+    order: NDArray[np.int64], size_N: NDArray[np.int64], device: torch.device
+) -> Iterator[NDArray[np.int64]]:
+    """Yield runs of `order`, which is of descending size; a batch is padded to its first member."""
+    limit = TOKENS_ON_CPU if device.type == "cpu" else TOKENS_ON_ACCELERATOR
+    first = 0
+    while first < len(order):
+        longest = bucket(int(size_N[order[first]]), BITS)
+        fitting = min(limit, limit * SCORES_PER_TOKEN // longest) // longest
+        number = max(1, _round_down(fitting))
+        yield order[first : first + number]
+        first += number
+
+
+def _round_down(number: int) -> int:
+    unit = 1 << max(0, number.bit_length() - BITS)
+    return number // unit * unit
+
+
+def sample_block(
+    store: SampleStore, rows_B: NDArray[np.int64], place_U: NDArray[np.int64]
+) -> SampleBlock:
+    """Return samples that point to places in a table of ASVs, and rows of padding behind them."""
+    flat, richness_B = places_of(store.offsets, rows_B)
+    shape = bucket(len(rows_B), BITS), bucket(int(richness_B.max()), BITS)
+    asv_BA, counts_BA = np.zeros(shape, np.int64), np.zeros(shape, np.float32)
+    present_BA = np.zeros(shape, bool)
+    present_BA[: len(rows_B)] = np.arange(shape[1]) < richness_B[:, None]
+    asv_BA[present_BA] = place_U[store.asvs[flat]]
+    counts_BA[present_BA] = store.counts[flat]
+    # Attention to nothing at all is not a number.
+    present_BA[len(rows_B) :, 0] = True
+    return SampleBlock(*(torch.from_numpy(part) for part in (asv_BA, present_BA, counts_BA)))
+
+
+def embed_sharded(
+    encoder: Encoder,
+    store: SampleStore,
+    tokens: TokenStore,
+    rows_R: NDArray[np.int64],
+    devices: Devices,
+) -> torch.Tensor:
+    """Return the embeddings [R, D] of some rows of the store, as `embed_samples`.
+
+    Each process computes every W-th ASV and every W-th row, and all get all.
+    """
+    number = len(tokens.lengths)
+    if devices.processes == 1:
+        return embed_samples(encoder, store, tokens, rows_R, devices)
+    asvs_U = asvs_of(store, rows_R, number)
+    own_UD = embed_asvs(encoder, tokens, devices.share(asvs_U), devices)
+    asv_UD = torch.zeros(number, own_UD.shape[1])
+    asv_UD[torch.from_numpy(asvs_U)] = devices.all_gather(own_UD, len(asvs_U))
+    own_RD = embed_samples(encoder, store, tokens, devices.share(rows_R), devices, asv_UD)
+    return devices.all_gather(own_RD, len(rows_R))

@@ -1,0 +1,185 @@
+"""Prune a folder of Snakemake's between-workflow cache: `python -m aam.runtime.prune_cache DIR`.
+
+An entry is what one job made: the files whose names begin with the same hash. It goes when it was
+not used for too long; then, as long as the folder is too large, the one that was not used for the
+longest time. Only files that are named as Snakemake names them are looked at.
+"""
+
+import argparse
+import os
+import re
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from aam.util.errors import InputError, problem
+
+NAME = re.compile(r"(?P<hash>[0-9a-f]{64})(_\w+)?(\.\w+)*")
+"""`<hash>.<suffix>` of a rule with one output, `<hash>_<output>.<suffix>` of one with several."""
+BYTES = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+SECONDS = {"h": 3600, "d": 86_400}
+LEAST_AGE_S = 3600
+"""An entry that was used since then stays: a workflow may be about to link to it."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What one job made.
+
+    Attributes
+    ----------
+    files
+        All files of the job.
+    size_bytes
+        Their sizes added up.
+    used_s
+        When one of them was last read or written, in seconds since 1970. Where a file system does
+        not note when files are read: when they were written.
+    """
+
+    files: tuple[Path, ...]
+    size_bytes: int
+    used_s: float
+
+
+def entries(folder: Path) -> list[Entry]:
+    """Return what is in a cache, links and files with other names left out."""
+    found: dict[str, list[Path]] = defaultdict(list)
+    for path in sorted(folder.iterdir()):
+        name = NAME.fullmatch(path.name)
+        if name and path.is_file() and not path.is_symlink():
+            found[name["hash"]].append(path)
+    return [_entry(files) for files in found.values()]
+
+
+def _entry(files: Sequence[Path]) -> Entry:
+    stats = [path.stat() for path in files]
+    used_s = max(max(stat.st_atime, stat.st_mtime) for stat in stats)
+    return Entry(tuple(files), sum(stat.st_size for stat in stats), used_s)
+
+
+def linked(folder: Path, results: Iterable[Path]) -> set[Path]:
+    """Return the files of a cache that links below some folders of results lead to."""
+    targets: set[Path] = set()
+    waiting, seen = [root.resolve() for root in results], set[Path]()
+    while waiting:
+        root = waiting.pop()
+        if root in seen:
+            continue
+        seen.add(root)
+        for place, folders, files in os.walk(root, onerror=_unreadable):
+            links = {
+                path
+                for path in (Path(place, name) for name in (*folders, *files))
+                if path.is_symlink()
+            }
+            found = {path.resolve() for path in links}
+            targets |= found
+            waiting += [path for path in found if path.is_dir()]
+    return {path for path in targets if path.parent == folder.resolve()}
+
+
+def _unreadable(error: OSError) -> None:
+    raise problem(
+        error.filename,
+        "a folder that cannot be read",
+        "one whose links into the cache can be seen",
+        "run this as somebody who may read it, or leave it out of --keep-linked",
+    ) from error
+
+
+def doomed(
+    found: Sequence[Entry],
+    *,
+    now_s: float,
+    max_age_s: float | None = None,
+    max_bytes: int | None = None,
+    kept: Iterable[Path] = (),
+) -> list[Entry]:
+    """Return the entries that should go, the one that was not used for the longest time first.
+
+    Parameters
+    ----------
+    found
+        What is there.
+    now_s
+        The present, in seconds since 1970.
+    max_age_s
+        Entries that were not used for longer go; None: whatever their age.
+    max_bytes
+        Entries go until the others take no more; None: whatever their size.
+    kept
+        Files whose entries stay.
+    """
+    names = {path.name for path in kept}
+    size_bytes = sum(entry.size_bytes for entry in found)
+    going = []
+    for entry in sorted(found, key=lambda entry: entry.used_s):
+        age_s = now_s - entry.used_s
+        old = max_age_s is not None and age_s > max_age_s
+        large = max_bytes is not None and size_bytes > max_bytes
+        used = age_s < LEAST_AGE_S or any(path.name in names for path in entry.files)
+        if (old or large) and not used:
+            going.append(entry)
+            size_bytes -= entry.size_bytes
+    return going
+
+
+def amount(text: str, units: dict[str, int], what: str) -> int:
+    """Return a number with a unit, `50GB` for instance, in the smallest unit.
+
+    Raises
+    ------
+    InputError
+        If it is none.
+    """
+    parts = re.fullmatch(rf"(\d+(?:\.\d+)?)\s*({'|'.join(units)})", text.strip())
+    if parts is None:
+        raise problem(what, repr(text), f"a number and one of {', '.join(units)}", "give a unit")
+    return round(float(parts[1]) * units[parts[2]])
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Prune a cache as the command line says, and print what was removed."""
+    parser = argparse.ArgumentParser(prog="python -m aam.runtime.prune_cache", description=__doc__)
+    parser.add_argument("folder", type=Path, help="what SNAKEMAKE_OUTPUT_CACHE names")
+    parser.add_argument("--max-size", help="50GB for instance: the least recently used go")
+    parser.add_argument("--max-age", help="90d for instance: what was not used since goes")
+    parser.add_argument(
+        "--keep-linked", type=Path, nargs="*", default=[], help="folders whose links must last"
+    )
+    parser.add_argument("--dry-run", action="store_true", help="say what would go")
+    given = parser.parse_args(arguments)
+    for folder in (given.folder, *given.keep_linked):
+        if not folder.is_dir():
+            raise problem(folder, "no folder", "a folder that exists", "check its name")
+    found = entries(given.folder)
+    going = doomed(
+        found,
+        now_s=time.time(),
+        max_age_s=amount(given.max_age, SECONDS, "--max-age") if given.max_age else None,
+        max_bytes=amount(given.max_size, BYTES, "--max-size") if given.max_size else None,
+        kept=linked(given.folder, given.keep_linked),
+    )
+    for path in (path for entry in going for path in entry.files):
+        print(path)
+        if not given.dry_run:
+            path.unlink(missing_ok=True)
+    print(
+        f"{'would remove' if given.dry_run else 'removed'} {len(going)} of {len(found)} entries, "
+        f"{_gigabytes(going)} of {_gigabytes(found)} GB"
+    )
+
+
+def _gigabytes(some: Iterable[Entry]) -> str:
+    return f"{sum(entry.size_bytes for entry in some) / 10**9:.3f}"
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except InputError as error:
+        sys.exit(str(error))

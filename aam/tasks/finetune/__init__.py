@@ -1,0 +1,1 @@
+"""Fine-tuning: cross-validated models of one target."""

@@ -1,0 +1,101 @@
+"""Several models of a task at a time on a CPU, in processes of one core each.
+
+A model of this size gains little from a second core, and its result may depend on their number in
+the last bits; so a model has one core, however many were granted.
+"""
+
+import logging
+import math
+import multiprocessing
+import os
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+
+import torch
+
+from aam.config.sections.finetuning import Finetuning
+from aam.runtime.run_options import RunOptions
+from aam.train.memory_estimate import budget_mb
+from aam.util import log
+from aam.util.errors import InputError
+from aam.util.parent import end_with
+
+logger = logging.getLogger(__name__)
+
+Models = list[tuple[int, int]]
+"""Fold and number of each."""
+
+
+def threads_of_a_model(threads: int) -> int:
+    """Return the threads that one model is trained in, of those granted: on a CPU one."""
+    return threads if torch.cuda.is_available() else 1
+
+
+def processes(settings: Finetuning, models: int, threads: int) -> int:
+    """Return how many processes train at a time: an accelerator, and heads alone, take one."""
+    if torch.cuda.is_available() or settings.encoder == "frozen":
+        return 1
+    return min(models, threads)
+
+
+def in_processes(
+    train: Callable[[Models, RunOptions], None], models: Models, number: int, runtime: RunOptions
+) -> None:
+    """Train models in `number` processes, in turns; one that fails leaves the others at work.
+
+    Parameters
+    ----------
+    train
+        Trains some models; the same function in every process, so it must be of a module.
+    models
+        All of them.
+    number
+        Of processes.
+    runtime
+        Means of the run; the memory is divided, its limit or, without one, what is free.
+
+    Raises
+    ------
+    InputError
+        As `train` raises it, of the first process that did.
+    """
+    share = replace(runtime, threads=1, max_memory_gb=_memory_gb(runtime, number))
+    turns = [models[first::number] for first in range(number)]
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(number, mp_context=spawn) as pool:
+        running = [pool.submit(_process, train, turn, share, os.getpid()) for turn in turns]
+        for each in running:
+            each.result()
+
+
+def _process(
+    train: Callable[[Models, RunOptions], None],
+    models: Models,
+    runtime: RunOptions,
+    parent: int,
+) -> None:
+    end_with(parent)
+    # Bars of several processes would overwrite each other.
+    os.environ["TTY_COMPATIBLE"] = "0"
+    log.start(None if runtime.log_dir is None else runtime.log_dir.with_suffix(".log"))
+    try:
+        train(models, runtime)
+    except InputError as error:
+        logger.error("%s", error)
+        raise
+    except Exception:
+        logger.exception("stopped by an error; the other processes go on")
+        raise
+
+
+def _memory_gb(runtime: RunOptions, number: int) -> float:
+    """Return the memory of each process, in GB of 2^30 bytes.
+
+    A share of what is free is rounded down, to whole GB or to a half, a quarter, … of one: pieces
+    of batches are chosen anew where the limit is another than that of an interrupted run.
+    """
+    if runtime.max_memory_gb is not None:
+        return runtime.max_memory_gb / number
+    share_gb = budget_mb(None, torch.device("cpu")) / 1024 / number
+    return math.floor(share_gb) if share_gb >= 1 else 2.0 ** math.floor(math.log2(share_gb))

@@ -1,0 +1,1 @@
+"""Pretraining: distances between samples and masked nucleotides."""

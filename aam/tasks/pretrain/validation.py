@@ -1,0 +1,234 @@
+"""How well a pretrained model does on held-out samples, in memory that does not grow with them.
+
+Shape suffixes: N samples of the store, R rows, B samples of a block, U ASVs, S positions, M masked
+nucleotides, D width, P pairs.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from aam.data.samples import SampleStore
+from aam.data.tokens import TokenStore
+from aam.inference.embed import asv_batches, asvs_of, embed_sharded
+from aam.tasks.pretrain.model import PretrainingModel
+from aam.train.batch_norm import recalibrate_batch_norm, some_of
+from aam.train.data.collate import asv_blocks
+from aam.train.data.distances import FAITH_PD
+from aam.train.data.masking import Masker
+from aam.train.distributed.devices import Devices
+from aam.util.seeds import generator
+
+SAMPLES_PER_BLOCK = 1024
+"""Held-out samples of which all pairs are scored."""
+ROWS_AT_ONCE = 128
+ASVS_SCORED = 4096
+ASVS_COUNTED_AT_ONCE = 4096
+
+
+@dataclass
+class PairMoments:
+    """Sums over pairs, from which correlation and error follow; merging loses nothing."""
+
+    sums: NDArray[np.float64] = field(default_factory=lambda: np.zeros(7))
+
+    def add(self, true: NDArray[np.floating], predicted: NDArray[np.floating]) -> None:
+        """Take in some pairs."""
+        x, y = true.astype(np.float64) - 0.5, predicted.astype(np.float64) - 0.5
+        parts = (x, y, x * x, y * y, x * y, np.abs(x - y))
+        self.sums += [len(x), *(part.sum() for part in parts)]
+
+    @property
+    def pearson(self) -> float:
+        """Pearson correlation; 0 where one side is constant."""
+        n, x, y, xx, yy, xy, _ = self.sums
+        spread = (n * xx - x * x) * (n * yy - y * y)
+        return float((n * xy - x * y) / np.sqrt(spread)) if spread > 0 else 0.0
+
+    @property
+    def mean_absolute_error(self) -> float:
+        """Mean of the absolute errors."""
+        return float(self.sums[6] / self.sums[0])
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """What a pretrained model is validated on.
+
+    Attributes
+    ----------
+    store, tokens
+        Where the samples and the sequences are.
+    samples
+        Positions of the held-out samples.
+    training_samples
+        Positions of the others.
+    distances
+        Per metric the matrices [V, N, N], in memory or mapped; view 0 is scored, of which only the
+        held-out rows are read.
+    values
+        Per name the standardized values [N, 1] of all samples.
+    masker
+        Masks with a fixed seed, which also divides the samples into blocks.
+    plotted_pairs
+        Most pairs that `recorded_pairs` returns.
+    """
+
+    store: SampleStore
+    tokens: TokenStore
+    samples: NDArray[np.int64]
+    training_samples: NDArray[np.int64]
+    distances: Mapping[str, NDArray[np.float32]]
+    values: Mapping[str, NDArray[np.float32]]
+    masker: Masker
+    plotted_pairs: int = 20_000
+
+    def blocks(self) -> list[NDArray[np.int64]]:
+        """Return the held-out samples in blocks of nearly equal size, the same at every call.
+
+        Pairs within a block are scored, others are not; up to `SAMPLES_PER_BLOCK` samples are one
+        block.
+        """
+        number = -(-len(self.samples) // SAMPLES_PER_BLOCK)
+        if number == 1:
+            return [self.samples]
+        drawn = generator("blocks", self.masker.seed).permutation(self.samples)
+        return [np.sort(part) for part in np.array_split(drawn, number)]
+
+    def score(self, model: PretrainingModel, devices: Devices) -> dict[str, float]:
+        """Return correlation and error per distance, and the accuracy on masked nucleotides.
+
+        The statistics of the heads are set from training samples first. Where several processes
+        work together, all have to call this: each sample and each ASV is encoded by one of them.
+        """
+        moments = {name: PairMoments() for name in model.distances}
+        faith_pd = PairMoments()
+        for block_B, sample_BD in self._settled_blocks(model, devices):
+            for metric, merged in moments.items():
+                for true, predicted in self._pairs(model, metric, block_B, sample_BD, devices):
+                    merged.add(true, predicted)
+            if model.faith_pd is not None:
+                with devices.inference(model):
+                    predicted_B = model.faith_pd(sample_BD.to(devices.device)).squeeze(-1).cpu()
+                faith_pd.add(self.values[FAITH_PD][block_B, 0], predicted_B.numpy())
+        values: dict[str, float] = {}
+        for metric, merged in moments.items():
+            values[f"{metric}_pearson"] = merged.pearson
+            values[f"{metric}_mae"] = merged.mean_absolute_error
+        if model.faith_pd is not None:
+            values[f"{FAITH_PD}_pearson"] = faith_pd.pearson
+        return {**values, **self._nucleotides(model, devices)}
+
+    def recorded_pairs(
+        self, model: PretrainingModel, devices: Devices, seed: int
+    ) -> dict[str, tuple[NDArray[np.float32], NDArray[np.float32]]]:
+        """Return true and predicted distances of at most `plotted_pairs` pairs, per metric.
+
+        They are drawn from all blocks, from each in proportion to its pairs. `score` comes before,
+        because it sets the statistics of the heads.
+        """
+        blocks, rng = self.blocks(), generator("pairs", seed)
+        pairs = np.array([len(block_B) * (len(block_B) - 1) // 2 for block_B in blocks])
+        ends = np.cumsum(pairs)
+        quota = np.diff(np.minimum(ends, ends * self.plotted_pairs // max(ends[-1], 1)), prepend=0)
+        parts: dict[str, list[NDArray[np.float32]]] = {name: [] for name in model.distances}
+        for block_B, number, wanted in zip(blocks, pairs, quota, strict=True):
+            chosen_P = np.sort(rng.choice(number, wanted, replace=False))
+            sample_BD = self._embed(model, block_B, devices)
+            for metric, part in parts.items():
+                done = 0
+                for true, predicted in self._pairs(model, metric, block_B, sample_BD, devices):
+                    here = chosen_P[(chosen_P >= done) & (chosen_P < done + len(true))] - done
+                    part.append(np.stack([true[here], predicted[here]]))
+                    done += len(true)
+        joined = {metric: np.concatenate(part, axis=1) for metric, part in parts.items()}
+        return {metric: (both_2P[0], both_2P[1]) for metric, both_2P in joined.items()}
+
+    def _settled_blocks(
+        self, model: PretrainingModel, devices: Devices
+    ) -> Iterator[tuple[NDArray[np.int64], torch.Tensor]]:
+        """Set the statistics of the heads, then yield every block with its embeddings [B, D]."""
+        rows, blocks = some_of(self.training_samples), self.blocks()
+        # Together, so that an ASV of both is encoded once.
+        both_RD = self._embed(model, np.concatenate([rows, blocks[0]]), devices)
+        recalibrate_batch_norm(model, both_RD[: len(rows)])
+        yield blocks[0], both_RD[len(rows) :]
+        for block_B in blocks[1:]:
+            yield block_B, self._embed(model, block_B, devices)
+
+    def _embed(
+        self, model: PretrainingModel, samples_R: NDArray[np.int64], devices: Devices
+    ) -> torch.Tensor:
+        # The rows of view 0 come first in the store: they are the positions of the samples.
+        return embed_sharded(model.encoder, self.store, self.tokens, samples_R, devices)
+
+    def _pairs(
+        self,
+        model: PretrainingModel,
+        metric: str,
+        block_B: NDArray[np.int64],
+        sample_BD: torch.Tensor,
+        devices: Devices,
+    ) -> Iterator[tuple[NDArray[np.float32], NDArray[np.float32]]]:
+        """Yield true and predicted distances of all pairs of a block, row after row, in parts."""
+        matrix_NN = self.distances[metric][0]
+        with devices.inference(model):
+            z_BD = model.projected(metric, sample_BD.to(devices.device))
+        for first in range(0, len(block_B), ROWS_AT_ONCE):
+            rows = slice(first, first + ROWS_AT_ONCE)
+            with torch.inference_mode():
+                predicted = model.between(metric, z_BD[rows], z_BD).cpu().numpy()
+            above = np.triu(np.ones(predicted.shape, bool), first + 1)
+            true = np.asarray(matrix_NN[np.ix_(block_B[rows], block_B)])
+            yield true[above], predicted[above]
+
+    def _nucleotides(self, model: PretrainingModel, devices: Devices) -> dict[str, float]:
+        """Score masked nucleotides of the held-out samples' ASVs, beside the commonest base's."""
+        training_U = asvs_of(self.store, self.training_samples, len(self.tokens.lengths))
+        asvs_U = asvs_of(self.store, self.samples, len(self.tokens.lengths))
+        if len(asvs_U) > ASVS_SCORED:
+            drawn = generator("asvs", self.masker.seed).permutation(len(asvs_U))[:ASVS_SCORED]
+            asvs_U = asvs_U[np.sort(drawn)]
+        asvs_U = devices.share(asvs_U)
+        is_new_U = ~np.isin(asvs_U, training_U)
+        common_S = commonest_bases(self.tokens, training_U)
+        right, base_right, new = ([np.empty(0, bool)] for _ in range(3))
+        encoder = model.encoder
+        with devices.inference(model):
+            for members in asv_batches(self.tokens, asvs_U, encoder.shape.patch_bp, devices.device):
+                blocks, number = asv_blocks(self.tokens, asvs_U[members], masker=self.masker)
+                is_new = np.empty(len(members), bool)
+                is_new[number] = is_new_U[members]
+                done = 0
+                for block in blocks:
+                    masked = block.masked
+                    assert masked is not None
+                    here = block.to(devices.device)
+                    hidden_MD = encoder.asv(here.tokens_US, here.masked, encoder.backend)[1]
+                    guess_M = model.nucleotides(hidden_MD, here.masked).argmax(-1).cpu()
+                    right.append((guess_M == masked.base_M).numpy())
+                    base_right.append(common_S[masked.position_M.numpy()] == masked.base_M.numpy())
+                    new.append(is_new[done + masked.asv_M.numpy()])
+                    done += len(block.tokens_US)
+        hits, base_hits, unseen = (np.concatenate(part) for part in (right, base_right, new))
+        counts = [len(hits), hits.sum(), base_hits.sum(), unseen.sum(), hits[unseen].sum()]
+        all_of_them, found, base_found, all_new, found_new = devices.total(np.array(counts))
+        values = {
+            "nucleotide_accuracy": float(found / all_of_them),
+            "nucleotide_baseline_accuracy": float(base_found / all_of_them),
+        }
+        if all_new:
+            values["nucleotide_accuracy_unseen_asvs"] = float(found_new / all_new)
+        return values
+
+
+def commonest_bases(tokens: TokenStore, asvs_U: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the commonest base (0 to 3) at each position of some ASVs, [S]."""
+    counts_4S = np.zeros((4, tokens.tokens.shape[1]), np.int64)
+    for first in range(0, len(asvs_U), ASVS_COUNTED_AT_ONCE):
+        letters_US = tokens.tokens[asvs_U[first : first + ASVS_COUNTED_AT_ONCE]]
+        counts_4S += np.stack([(letters_US == base).sum(axis=0) for base in (1, 2, 3, 4)])
+    return counts_4S.argmax(axis=0)

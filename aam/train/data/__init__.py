@@ -1,0 +1,1 @@
+"""Batches of training: a function of the step."""

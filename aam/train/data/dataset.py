@@ -1,0 +1,219 @@
+"""The batches of a training run: a function of the step alone, so that a run can begin anywhere.
+
+Shape suffixes: B samples of a batch, N samples, C columns of a target, F metadata columns, U ASVs
+of a batch or of the token store, D width, R rows of the store.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch.utils.data import Dataset
+
+from aam.data.samples import SampleStore, places_of
+from aam.data.tokens import TokenStore
+from aam.model.batch import CATEGORIES, EMBEDDING, Batch
+from aam.train.data.asv_dropout import AsvDropout
+from aam.train.data.collate import assemble, entries_of, sample_blocks
+from aam.train.data.distances import Matrix, Views
+from aam.train.data.masking import Masker
+from aam.train.data.sampler import Blocks
+from aam.util.seeds import generator, seed_of
+
+
+@dataclass(frozen=True, eq=False)
+class BatchDataset(Dataset[Batch]):
+    """Step to batch.
+
+    Attributes
+    ----------
+    store, tokens
+        Where the samples and the sequences are.
+    samples
+        Positions of the training samples among the store's samples.
+    batch_size, epochs, seed
+        Samples per step, passes over the samples, root seed of their order.
+    masker
+        What masks nucleotides, or None.
+    distances
+        Per metric the matrices [N, N] of all V views, in memory or mapped.
+    values
+        Per name the targets [N, C] of all samples.
+    asv_dropout
+        What leaves out ASVs and hides reads, or None.
+    category_NF
+        Categories of all samples by their numbers, or None.
+    blocks
+        What the samples that meet in a batch are drawn from; None: any meet.
+    """
+
+    store: SampleStore
+    tokens: TokenStore
+    samples: NDArray[np.int64]
+    batch_size: int
+    epochs: int
+    seed: int
+    masker: Masker | None = None
+    distances: Mapping[str, Views] = field(default_factory=dict)
+    values: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
+    asv_dropout: AsvDropout | None = None
+    category_NF: NDArray[np.int64] | None = None
+    blocks: Blocks | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_augmented", augmented_rows(self.store, self.samples))
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Batches that the samples are divided into: of nearly equal sizes, of two at least."""
+        return max(1, min(-(-len(self.samples) // self.batch_size), len(self.samples) // 2))
+
+    def __len__(self) -> int:
+        """Return the number of steps of the whole run."""
+        return self.steps_per_epoch * self.epochs
+
+    def __getitem__(self, step: int) -> Batch:
+        """Return the batch of one step."""
+        rows_B, view = self.rows(step)
+        batch = self.assemble(rows_B, step)
+        parents, share_BK = parent_shares(self.store, rows_B)
+        for name, matrices in self.distances.items():
+            batch.distances[name] = _mixed_distances(matrices[view], parents, share_BK)
+        batch.values.update(self.targets(rows_B))
+        return batch
+
+    def assemble(self, rows_B: NDArray[np.int64], step: int) -> Batch:
+        """Return the batch of some rows, without targets."""
+        return assemble(
+            self.store,
+            self.tokens,
+            rows_B,
+            masker=self.masker,
+            epoch=step // self.steps_per_epoch,
+            asv_dropout=self.asv_dropout,
+            step=step,
+        )
+
+    def rows(self, step: int) -> tuple[NDArray[np.int64], int]:
+        """Return the rows [B] of one step and the view they come from.
+
+        A sample's row is that of the view or one of its augmented rows, each alike likely.
+        """
+        epoch, position = divmod(step, self.steps_per_epoch)
+        members_B = np.array_split(self._order(epoch), self.steps_per_epoch)[position]
+        view = seed_of("view", self.seed, step) % self.store.views
+        starts, rows = self._augmented  # type: ignore[attr-defined]
+        extra_B = starts[members_B + 1] - starts[members_B]
+        base_B = view * len(self.store.sample_ids) + members_B
+        if not extra_B.any():
+            return base_B, view
+        draw_B = generator("row", self.seed, step).integers(0, extra_B + 1)
+        chosen_B = np.minimum(starts[members_B] + draw_B, len(rows) - 1)
+        return np.where(draw_B == extra_B, base_B, rows[chosen_B]), view
+
+    def _order(self, epoch: int) -> NDArray[np.int64]:
+        if self.blocks is not None:
+            return self.blocks.order(self.seed, epoch)
+        return generator("order", self.seed, epoch).permutation(self.samples)
+
+    def targets(self, rows_B: NDArray[np.int64]) -> dict[str, torch.Tensor]:
+        """Return the targets of some rows, and their categories.
+
+        The targets of a mixed row are its parents' shares, its category that of its main parent.
+        """
+        parents, share_BK = parent_shares(self.store, rows_B)
+        found = {
+            name: torch.from_numpy(share_BK @ values_NC[parents])
+            for name, values_NC in self.values.items()
+        }
+        if self.category_NF is not None:
+            main_B = parents[share_BK.argmax(axis=1)]
+            found[CATEGORIES] = torch.from_numpy(self.category_NF[main_B])
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class EmbeddingDataset(BatchDataset):
+    """A dataset of embeddings made before, for heads on a frozen encoder.
+
+    Attributes
+    ----------
+    embedding_RD
+        Embedding of every row of the store.
+    """
+
+    embedding_RD: torch.Tensor = field(default_factory=lambda: torch.empty(0))
+
+    def __getitem__(self, step: int) -> Batch:
+        """Return embeddings and targets of one step, without ASVs and samples."""
+        rows_B, _ = self.rows(step)
+        embedding_BD = self.embedding_RD[torch.from_numpy(rows_B)]
+        values = {**self.targets(rows_B), EMBEDDING: embedding_BD}
+        order_B = torch.arange(len(rows_B))
+        return Batch(asvs=[], samples=[], order_B=order_B, distances={}, values=values)
+
+
+@dataclass(frozen=True, eq=False)
+class AsvDataset(BatchDataset):
+    """A dataset of ASV embeddings made before, for encoders of which only the sample level learns.
+
+    Attributes
+    ----------
+    asv_UD
+        Embedding of every ASV of the token store.
+    """
+
+    asv_UD: torch.Tensor = field(default_factory=lambda: torch.empty(0))
+
+    def assemble(self, rows_B: NDArray[np.int64], step: int) -> Batch:
+        """Return the batch of some rows, with embeddings instead of sequences."""
+        entries, distinct_U, place = entries_of(self.store, rows_B, self.asv_dropout, step)
+        samples, order_B = sample_blocks(place, entries)
+        embedded_UD = self.asv_UD[torch.from_numpy(distinct_U.astype(np.int64))]
+        return Batch([], samples, order_B, {}, {}, embedded_UD)
+
+
+def augmented_rows(
+    store: SampleStore, samples: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return per sample the augmented rows whose first parent it is, in compressed form.
+
+    Rows with a parent outside of `samples` are left out: they would leak held-out samples.
+    """
+    allowed_N = np.zeros(len(store.sample_ids), bool)
+    allowed_N[samples] = True
+    rows = np.flatnonzero(store.row_view < 0)
+    first = store.parents[store.parent_offsets[rows]]
+    inside = np.array(
+        [
+            allowed_N[store.parents[slice(*store.parent_offsets[row : row + 2])]].all()
+            for row in rows
+        ],
+        bool,
+    )
+    rows, first = rows[inside], first[inside]
+    order = np.argsort(first, kind="stable")
+    starts = np.searchsorted(first[order], np.arange(len(store.sample_ids) + 1))
+    return starts, rows[order]
+
+
+def parent_shares(
+    store: SampleStore, rows_B: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """Return the K distinct parents of some rows and the share of each in each row [B, K]."""
+    flat, number_B = places_of(store.parent_offsets, rows_B)
+    parents, place = np.unique(store.parents[flat], return_inverse=True)
+    share_BK = np.zeros((len(rows_B), len(parents)), np.float32)
+    np.add.at(share_BK, (np.repeat(np.arange(len(rows_B)), number_B), place), store.weights[flat])
+    return parents.astype(np.int64), share_BK
+
+
+def _mixed_distances(
+    matrix_NN: Matrix, parents: NDArray[np.int64], share_BK: NDArray[np.float32]
+) -> torch.Tensor:
+    """Return distances [B, B]; those of a mixed row are the shares' means of its parents'."""
+    mixed_BB = share_BK @ matrix_NN[np.ix_(parents, parents)] @ share_BK.T
+    np.fill_diagonal(mixed_BB, 0.0)
+    return torch.from_numpy(mixed_BB.astype(np.float32))

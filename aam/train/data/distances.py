@@ -1,0 +1,164 @@
+"""UniFrac matrices as training reads them, in memory or mapped from files."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aam.train.data.mapped_distances import GB, ITEM_BYTES, MappedMatrix, checked_rows, map_matrices
+from aam.train.data.sampler import Blocks
+from aam.unifrac.store import read_faith_pd
+
+logger = logging.getLogger(__name__)
+FAITH_PD = "faith_pd"
+DISTANCES_AT_ONCE = 1 << 20
+"""Distances that are read at a time where all pairs are summed up."""
+Matrix = NDArray[np.float32] | MappedMatrix
+"""Distances [N, N], for indices made by `numpy.ix_`."""
+Views = NDArray[np.float32] | list[MappedMatrix]
+"""The matrices of V views."""
+
+
+@dataclass(frozen=True)
+class Maps:
+    """Where distances go that memory has no room for.
+
+    Attributes
+    ----------
+    folder
+        Folder of the converted files, and of nothing else.
+    memory
+        Bytes that distances may take in memory; where all together take more, all are mapped.
+    blocks
+        Those that batches are drawn from; None: batches of any samples.
+    """
+
+    folder: Path
+    memory: float
+    blocks: Blocks | None = None
+
+
+def load_matrices(
+    paths: Sequence[Path],
+    metrics: Sequence[str],
+    views: int,
+    sample_ids: Sequence[str],
+    is_in: NDArray[np.bool_] | None = None,
+    maps: Maps | None = None,
+) -> tuple[dict[str, Views], dict[str, NDArray[np.float32]]]:
+    """Read the distances of all metrics and views, or map them.
+
+    Parameters
+    ----------
+    paths
+        Parquet files, metric by metric, within a metric view by view.
+    metrics
+        Names of the metrics.
+    views
+        Number V of views.
+    sample_ids
+        The N samples that the files must hold, in their order.
+    is_in
+        True for the samples whose mean and deviation standardize values, [N]; None: all.
+    maps
+        Where to and from what size on; None: all are read into memory.
+
+    Returns
+    -------
+    distances, values
+        Per metric the matrices [N, N] of V views; for Faith's PD the standardized values [N, 1],
+        the mean of the views.
+
+    Raises
+    ------
+    InputError
+        When the disk has too little room for what memory has no room for.
+    """
+    assert len(paths) == len(metrics) * views, "one file per metric and view"
+    values: dict[str, NDArray[np.float32]] = {}
+    files: dict[str, Sequence[Path]] = {}
+    for number, metric in enumerate(metrics):
+        own = paths[number * views : (number + 1) * views]
+        if metric == FAITH_PD:
+            values[metric] = _faith_pd(own, sample_ids, is_in)
+        else:
+            files[metric] = own
+    needed = ITEM_BYTES * len(sample_ids) ** 2 * views * len(files)
+    if maps is None or needed <= maps.memory:
+        return {metric: _read(own, sample_ids) for metric, own in files.items()}, values
+    logger.info(
+        "distances of %.3g GB are mapped from files: more than the %.3g GB of memory for them; "
+        "batches are of %s",
+        needed / GB,
+        maps.memory / GB,
+        "any samples" if maps.blocks is None else "blocks",
+    )
+    return _mapped(files, sample_ids, maps), values
+
+
+def _faith_pd(
+    paths: Sequence[Path], sample_ids: Sequence[str], is_in: NDArray[np.bool_] | None
+) -> NDArray[np.float32]:
+    read = [read_faith_pd(path) for path in paths]
+    for (ids, _), path in zip(read, paths, strict=True):
+        assert ids == list(sample_ids), f"{path} holds other samples than the store"
+    mean_N1 = np.stack([values_N for _, values_N in read]).mean(axis=0)[:, None]
+    scale = mean_N1 if is_in is None else mean_N1[is_in]
+    return ((mean_N1 - scale.mean()) / scale.std()).astype(np.float32)
+
+
+def _read(paths: Sequence[Path], sample_ids: Sequence[str]) -> NDArray[np.float32]:
+    """Return the matrices [V, N, N] of some files, each read to where it stays."""
+    samples = len(sample_ids)
+    matrix_VNN = np.empty((len(paths), samples, samples), np.float32)
+    for matrix_NN, path in zip(matrix_VNN, paths, strict=True):
+        for first, rows_RN in checked_rows(path, sample_ids):
+            matrix_NN[first : first + len(rows_RN)] = rows_RN
+    return matrix_VNN
+
+
+def _mapped(
+    files: Mapping[str, Sequence[Path]], sample_ids: Sequence[str], maps: Maps
+) -> dict[str, Views]:
+    sources = {
+        f"{metric}-view{view}": path
+        for metric, own in files.items()
+        for view, path in enumerate(own)
+    }
+    found = map_matrices(maps.folder, sources, sample_ids, maps.blocks)
+    return {
+        metric: [found[f"{metric}-view{view}"] for view in range(len(own))]
+        for metric, own in files.items()
+    }
+
+
+def pair_variances(distances: Mapping[str, Views], samples: NDArray[np.int64]) -> dict[str, float]:
+    """Return the variance of each metric over pairs of some samples, in view 0.
+
+    A few rows are read at a time, in the order of `samples`.
+    """
+    return {
+        metric: max(_pair_variance(matrix[0], samples), 1e-6)
+        for metric, matrix in distances.items()
+    }
+
+
+def _pair_variance(matrix_NN: Matrix, samples: NDArray[np.int64]) -> float:
+    """Merge means and squared deviations of blocks of rows (Chan et al. 1979)."""
+    rows_at_once = max(1, DISTANCES_AT_ONCE // len(samples))
+    number, mean, square = 0, 0.0, 0.0
+    for first in range(0, len(samples), rows_at_once):
+        # Row i of the block meets the samples behind it: those of the columns are behind `first`.
+        block = matrix_NN[np.ix_(samples[first : first + rows_at_once], samples[first:])]
+        values = block[np.triu(np.ones(block.shape, bool), 1)].astype(np.float64)
+        if not len(values):
+            continue
+        added, shift = len(values), values.mean() - mean
+        square += ((values - values.mean()) ** 2).sum()
+        square += shift**2 * number * added / (number + added)
+        number += added
+        mean += shift * added / number
+    return square / max(number, 1)

@@ -1,0 +1,1 @@
+"""Devices, and processes that train one model together."""

@@ -1,0 +1,365 @@
+"""Where and in which arithmetic a model runs: the only module that knows Lightning Fabric.
+
+Shape suffixes: W processes, N rows.
+"""
+
+import copy
+import logging
+import os
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from datetime import timedelta
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from lightning_fabric import Fabric
+from lightning_fabric.plugins import MixedPrecision
+from lightning_fabric.plugins.environments import LightningEnvironment, TorchElasticEnvironment
+from lightning_fabric.strategies import DDPStrategy, ModelParallelStrategy
+from numpy.typing import NDArray
+from torch import Tensor, nn, optim
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import DTensor
+
+from aam.train.distributed.sharded import free, gather_module
+from aam.train.distributed.world import ONE_PROCESS, World, check_granted
+from aam.util.errors import problem
+
+logger = logging.getLogger(__name__)
+T = TypeVar("T")
+PATIENCE = timedelta(days=1)
+"""Of processes that wait on the host: the first one reads and converts the distances of all."""
+_MIXED: dict[str, Any] = {"bf16": "bf16-mixed", "fp16": "16-mixed"}
+
+
+class _Autocast(MixedPrecision):
+    """Autocast alone: Fabric would also round counts, distances, targets and embeddings."""
+
+    def convert_input(self, data: Any) -> Any:
+        return data
+
+
+class Devices:
+    """One device with one precision; with several processes, that of this process.
+
+    Parameters
+    ----------
+    precision
+        ``fp32``; ``tf32``: fp32 with products of 10-bit mantissas where the accelerator has them;
+        ``bf16``; ``fp16`` with scaled gradients. Weights stay fp32 in all of them.
+    threads
+        Cores granted to this process.
+    deterministic
+        Only algorithms with bit-identical reruns on an accelerator; a CPU has no others.
+    world
+        The processes that work together; where there are several, this one was started by
+        torchrun's agent (`aam.train.distributed.launch`).
+
+    Raises
+    ------
+    InputError
+        When there are fewer accelerators than processes, or fp16 is asked of divided weights.
+    """
+
+    def __init__(
+        self,
+        precision: str,
+        threads: int,
+        *,
+        deterministic: bool = False,
+        world: World = ONE_PROCESS,
+    ) -> None:
+        check_granted(world)
+        # On a CPU every shape has bf16 kernels of its own; kept, they would fill the memory.
+        for cache in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
+            os.environ.setdefault(cache, "256")
+        torch.set_num_threads(max(1, threads))
+        logging.getLogger("lightning_fabric.utilities.rank_zero").setLevel(logging.WARNING)
+        if precision == "fp16" and not torch.cuda.is_available():
+            logger.warning("precision fp16 needs an accelerator: training in bf16")
+            precision = "bf16"
+        torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
+        # An LSTM's products are those of cuDNN, which has a switch of its own.
+        torch.backends.cudnn.allow_tf32 = precision == "tf32"
+        if deterministic:
+            os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+        torch.use_deterministic_algorithms(deterministic)
+        self.precision = precision
+        kind, mixed = "cuda" if torch.cuda.is_available() else "cpu", _MIXED.get(precision)
+        # Said outright, for Fabric would take any SLURM job's processes for its own.
+        several = world.processes > 1
+        plugins: list[Any] = [TorchElasticEnvironment() if several else LightningEnvironment()]
+        if mixed:
+            plugins.append(_Autocast(mixed, kind))
+        self.world = world
+        self._fabric = Fabric(
+            accelerator="auto",
+            devices=world.devices,
+            num_nodes=world.nodes,
+            strategy=_strategy(world, precision),
+            plugins=plugins,
+        )
+        self._precision: Any = self._fabric.strategy.precision
+        if several:
+            self._fabric.launch()
+        self._host = _host_group(kind) if several else None
+        self._first_scaling = self.scaling()
+        self._is_exact = False
+
+    def exact(self) -> "Devices":
+        """Return the same device for inference in fp32, whatever the arithmetic of training.
+
+        What one table's batches give is then what another table's give, but for the last bits.
+        """
+        same = copy.copy(self)
+        same.precision, same._is_exact = "fp32", True
+        return same
+
+    @property
+    def device(self) -> torch.device:
+        """The device."""
+        return self._fabric.device
+
+    @property
+    def processes(self) -> int:
+        """Number of processes that work together."""
+        return self.world.processes
+
+    @property
+    def rank(self) -> int:
+        """Number of this process, from 0."""
+        return self._fabric.global_rank if self.processes > 1 else 0
+
+    @property
+    def is_sharded(self) -> bool:
+        """Whether the weights are divided among the processes."""
+        return self.processes > 1 and self.world.strategy == "fsdp"
+
+    def alone(self) -> "Devices":
+        """Return the same device for what this process does without the others."""
+        own = copy.copy(self)
+        own.world, own._host = World(), None
+        return own
+
+    def setup(self, model: nn.Module, optimizer: optim.Optimizer) -> tuple[nn.Module, Any]:
+        """Return the model and the optimizer, moved to the device and wrapped for training."""
+        return self.setup_model(model), self.setup_optimizer(optimizer)
+
+    def setup_model(self, model: nn.Module) -> Any:
+        """Return the model, on the device and wrapped for training; its `module` is what learns.
+
+        That is `model` itself, but where the weights are divided: then it is a copy that shares the
+        buffers, and `model` has weights in `whole` alone.
+        """
+        self.restore_scaling(self._first_scaling)
+        if not self.is_sharded:
+            return self._fabric.setup_module(model)
+        model.to(self.device)
+        twin = copy.deepcopy(model)
+        for path, module in twin.named_modules():
+            module._buffers.update(model.get_submodule(path)._buffers)
+        free(model)
+        return self._fabric.setup_module(twin)
+
+    def setup_optimizer(self, optimizer: optim.Optimizer) -> Any:
+        """Return the optimizer of a model that was set up, wrapped for training."""
+        return self._fabric.setup_optimizers(optimizer)
+
+    @contextmanager
+    def whole(self, model: nn.Module, wrapped: Any) -> Iterator[None]:
+        """Run the block with all weights in `model`, in every process."""
+        if not self.is_sharded:
+            yield
+            return
+        gather_module(model, wrapped.module)
+        try:
+            yield
+        finally:
+            free(model)
+
+    def finish(self, model: nn.Module, wrapped: Any) -> None:
+        """Leave all weights in `model` when training is over, in every process."""
+        if self.is_sharded:
+            gather_module(model, wrapped.module)
+
+    def backward(self, loss: Tensor) -> None:
+        """Compute gradients."""
+        self._fabric.backward(loss)
+
+    def clip(self, model: nn.Module, optimizer: Any, largest_norm: float) -> Tensor:
+        """Scale the gradients down to a largest norm; return the norm before, unread."""
+        if self.is_sharded:
+            self._average_undivided(model)
+        norm = self._fabric.clip_gradients(
+            model, optimizer, max_norm=largest_norm, error_if_nonfinite=False
+        )
+        assert norm is not None
+        return norm.full_tensor() if isinstance(norm, DTensor) else norm
+
+    def unscale(self, model: nn.Module, optimizer: Any) -> None:
+        """Give the gradients their true size before they are looked at; `clip` does so itself."""
+        if self.is_sharded:
+            self._average_undivided(model)
+        self._precision.unscale_gradients(optimizer.optimizer)
+
+    def leave_out(self) -> None:
+        """Tell the scaler of fp16 that a step ends without an update."""
+        if self.precision == "fp16":
+            self._precision.scaler.update()
+
+    @property
+    def loss_scale(self) -> float:
+        """What fp16 multiplies losses with, else 1; an accelerator is waited for."""
+        return float(self.scaling().get("scale", 1.0))
+
+    def scaling(self) -> dict[str, Any]:
+        """Return the state of the gradients' scale: empty but in fp16."""
+        return self._precision.state_dict()
+
+    def restore_scaling(self, state: dict[str, Any]) -> None:
+        """Go on with the scale that `scaling` returned."""
+        self._precision.load_state_dict(state)
+
+    @contextmanager
+    def inference(self, model: nn.Module) -> Iterator[None]:
+        """Run the block in the device's arithmetic, without gradients and without dropout."""
+        was_training, products = model.training, torch.get_float32_matmul_precision()
+        model.to(self.device).eval()
+        arithmetic = nullcontext() if self._is_exact else self._fabric.autocast()
+        recurrent = torch.backends.cudnn.allow_tf32
+        try:
+            if self._is_exact:
+                torch.backends.cudnn.allow_tf32 = False
+                torch.set_float32_matmul_precision("highest")
+            with torch.inference_mode(), arithmetic:
+                yield
+        finally:
+            torch.backends.cudnn.allow_tf32 = recurrent
+            torch.set_float32_matmul_precision(products)
+            model.train(was_training)
+
+    def share(self, all_N: NDArray[Any]) -> NDArray[Any]:
+        """Return every W-th row of an array: those of this process."""
+        return all_N[self.rank :: self.processes]
+
+    def all_gather(self, own_N: Tensor, number: int) -> Tensor:
+        """Return all of `number` rows in their order, given on the host what `share` chose."""
+        if self.processes == 1:
+            return own_N
+        most = -(-number // self.processes)
+        padded = own_N.new_zeros(most, *own_N.shape[1:])
+        padded[: len(own_N)] = own_N
+        all_WN = own_N.new_empty(self.processes * most, *own_N.shape[1:])
+        dist.all_gather_single(all_WN, padded, group=self._host)
+        by_row = all_WN.unflatten(0, (self.processes, most)).transpose(0, 1)
+        return by_row.flatten(0, 1)[:number]
+
+    def total(self, own: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the sum of an array of counts over all processes."""
+        if self.processes == 1:
+            return own
+        sums = torch.from_numpy(own.copy())
+        dist.all_reduce(sums, group=self._host)
+        return sums.numpy()
+
+    def broadcast(self, value: T) -> T:
+        """Return what the first process says: plain values, the same in all processes."""
+        if self.processes == 1:
+            return value
+        said = [value]
+        dist.broadcast_object_list(said, 0, group=self._host)
+        return said[0]
+
+    def broadcast_flags(self, *decisions: bool) -> tuple[bool, ...]:
+        """Return what the first process decides; no accelerator is waited for."""
+        if self.processes == 1:
+            return decisions
+        said = torch.tensor(decisions, dtype=torch.uint8)
+        dist.broadcast(said, 0, group=self._host)
+        return tuple(bool(each) for each in said.tolist())
+
+    def all_reduce_min(self, own: int) -> int:
+        """Return the smallest number that any process says."""
+        if self.processes == 1:
+            return own
+        said = torch.tensor(own)
+        dist.all_reduce(said, dist.ReduceOp.MIN, group=self._host)
+        return int(said)
+
+    def barrier(self) -> None:
+        """Wait for all processes."""
+        if self.processes > 1:
+            dist.barrier(group=self._host)
+
+    @contextmanager
+    def main_process_first(self) -> Iterator[None]:
+        """Run the block in the first process, then in the others: what it makes is there then."""
+        if self.rank > 0:
+            self.barrier()
+        yield
+        if self.rank == 0:
+            self.barrier()
+
+    def _average_undivided(self, model: Any) -> None:
+        """Average the gradients of the parameters that are too small to be divided."""
+        found = [p.grad for p in model.parameters() if p.grad is not None and p.grad.ndim == 0]
+        if found:
+            together = torch.stack(found)
+            dist.all_reduce(together)
+            for gradient, mean in zip(found, together / self.processes, strict=True):
+                gradient.copy_(mean)
+
+    def peak_memory_mb(self) -> float:
+        """Return the peak memory so far: of the accelerator, or of this process on a CPU."""
+        if self.device.type == "cuda":
+            return torch.cuda.max_memory_allocated(self.device) / 2**20
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
+
+    @property
+    def name(self) -> str:
+        """Name of the device for records, and of how many there are."""
+        own = f"cpu, {torch.get_num_threads()} threads"
+        if self.device.type == "cuda":
+            own = torch.cuda.get_device_name(self.device)
+        return own if self.processes == 1 else f"{self.processes} x {own} ({self.world.strategy})"
+
+
+def _strategy(world: World, precision: str) -> Any:
+    if world.processes == 1:
+        return "auto"
+    # Where there are accelerators a group of their own waits, and theirs notices what hangs.
+    waiting: dict[str, Any] = {} if torch.cuda.is_available() else {"timeout": PATIENCE}
+    if world.strategy == "ddp":
+        # The buffers are statistics of the whole batch, which every process computes.
+        return DDPStrategy(forward_sync_buffers=False, gradient_as_bucket_view=True, **waiting)
+    if precision == "fp16":
+        raise problem(
+            "runtime.strategy",
+            "fsdp with precision fp16",
+            "bf16, tf32 or fp32",
+            "choose precision bf16, or runtime.strategy ddp",
+        )
+    return ModelParallelStrategy(
+        _divide, data_parallel_size=world.processes, tensor_parallel_size=1, **waiting
+    )
+
+
+def _divide(model: nn.Module, mesh: DeviceMesh) -> nn.Module:
+    """Divide the weights of each layer, gathered when it computes, and those outside of layers."""
+    processes = mesh["data_parallel"]
+    undivided = {parameter for parameter in model.parameters() if parameter.ndim == 0}
+    for layers in model.modules():
+        if isinstance(layers, nn.ModuleList):
+            for layer in layers:
+                fully_shard(layer, mesh=processes, ignored_params=undivided)
+    fully_shard(model, mesh=processes, ignored_params=undivided)
+    return model
+
+
+def _host_group(kind: str) -> Any:
+    """Return the group for what lies on the host: where that is all there is, the default one."""
+    return None if kind == "cpu" else dist.new_group(backend="gloo", timeout=PATIENCE)

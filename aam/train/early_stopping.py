@@ -1,0 +1,57 @@
+"""When a training has stopped getting better."""
+
+import math
+from typing import Any
+
+from aam.config.sections.training import EarlyStoppingSettings as Settings
+
+
+class EarlyStopping:
+    """Follows a score of which higher is better.
+
+    Patience counts from the last value that beat the one patience counted from before by more
+    than `min_delta`: many small steps add up to an improvement. The best value is simply the
+    highest, so that the weights kept with it may be newer.
+
+    Parameters
+    ----------
+    settings
+        Patience and least improvement; None: nothing is the best and nothing stops.
+    """
+
+    def __init__(self, settings: Settings | None) -> None:
+        self._settings = settings
+        self._best: float | None = None
+        self._reference: float | None = None
+        self._waited = 0
+
+    def update(self, value: float) -> bool:
+        """Take the score of the next validation and return whether it is the best so far.
+
+        The first value is always the best. NaN counts as the worst possible value.
+        """
+        if self._settings is None:
+            return False
+        value = -math.inf if math.isnan(value) else float(value)
+        if self._reference is None or value > self._reference + self._settings.min_delta:
+            self._reference, self._waited = value, 0
+        else:
+            self._waited += 1
+        is_best = self._best is None or value > self._best
+        if is_best:
+            self._best = value
+        return is_best
+
+    @property
+    def should_stop(self) -> bool:
+        """Whether `patience` validations in a row brought no improvement."""
+        return self._settings is not None and self._waited >= self._settings.patience
+
+    def state(self) -> dict[str, Any]:
+        """Return all that `restore` needs, as plain types."""
+        return {"best": self._best, "reference": self._reference, "waited": self._waited}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from what `state` returned, in a run of the same settings."""
+        self._best, self._reference = state["best"], state["reference"]
+        self._waited = state["waited"]

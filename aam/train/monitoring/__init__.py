@@ -1,0 +1,1 @@
+"""What looks at a run and never changes it."""

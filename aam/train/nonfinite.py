@@ -1,0 +1,228 @@
+"""What is done about a loss or a gradient that is not finite."""
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from aam.config.sections.training import Nonfinite, Training
+from aam.train.data.dataset import BatchDataset, parent_shares
+from aam.train.distributed.devices import Devices
+from aam.util.errors import InputError, first_names, problem
+
+logger = logging.getLogger(__name__)
+NAMED = 64
+"""Samples of a batch that a message names at most."""
+NEVER = 2**62
+"""Stands for a step that was not bad."""
+LEAST_SCALE = 2.0**-14
+"""Scale of fp16's gradients below which it is not the scale that makes them overflow."""
+
+
+class NotFinite(InputError, RuntimeError):
+    """A loss or a gradient is not finite, and the policy allows nothing but to stop."""
+
+
+class Rollback(Exception):
+    """The run has to go back to its last checkpoint."""
+
+
+class NonFiniteGuard:
+    """Looks at every step, and decides by a policy; alike in all processes that work together.
+
+    A CPU is asked at once. An accelerator is not waited for: it notes the first bad step, which is
+    read when the losses are, and before a checkpoint; but ``skip`` has to know before the update,
+    and waits once a step, as fp16 does in any case.
+
+    Parameters
+    ----------
+    policy
+        - ``raise``: stop, and name the batch's samples
+        - ``skip``: leave the update out; stop when more than `limit` in a row were
+        - ``restore``: raise `Rollback`; stop when that was done `limit` times
+    limit
+        See there.
+    dataset
+        The batches, by their steps.
+    devices
+        Where the model is.
+
+    Attributes
+    ----------
+    skipped, in_row, restored
+        Updates left out, those of them that were the latest ones, and returns to a checkpoint.
+    overflowed
+        Updates that fp16's scaler left out, as far as they were read.
+    """
+
+    def __init__(
+        self, policy: Nonfinite, limit: int, dataset: BatchDataset, devices: Devices
+    ) -> None:
+        self.policy, self.limit = policy, limit
+        self.skipped = self.in_row = self.restored = self.overflowed = 0
+        self._dataset, self._devices = dataset, devices
+        self._is_scaled = devices.precision == "fp16"
+        alone_on_cpu = devices.device.type == "cpu" and devices.processes == 1
+        self._at_once = alone_on_cpu or policy == "skip"
+        self._first: Tensor | int = NEVER
+        self._overflows: Tensor | int = 0
+        self._buffers: list[tuple[Tensor, Tensor]] = []
+
+    @classmethod
+    def of(cls, settings: Training, dataset: BatchDataset, devices: Devices) -> "NonFiniteGuard":
+        """Return what the settings of a training ask for."""
+        return cls(settings.nonfinite, settings.nonfinite_limit, dataset, devices)
+
+    @property
+    def rate(self) -> float:
+        """Learning rate in units of the configured one."""
+        return 0.5**self.restored
+
+    def passes(self, losses: Mapping[str, Tensor], norm: Tensor, step: int) -> bool:
+        """Return whether the update of a step, counted from 0, may be made.
+
+        In fp16 a gradient that overflows is the scaler's: it leaves the update out by itself.
+
+        Raises
+        ------
+        NotFinite, Rollback
+            As the policy says.
+        """
+        total = losses["loss"].detach()
+        finite = torch.isfinite(total if self._is_scaled else total + norm)
+        if self._is_scaled:
+            self._overflows = self._overflows + ~torch.isfinite(norm)
+        if not self._at_once:
+            bad = torch.where(finite, NEVER, step)
+            self._first = bad if isinstance(self._first, int) else self._first.minimum(bad)
+            return True
+        if self._devices.all_reduce_min(int(finite)):
+            self.in_row = 0
+            return True
+        self._act(step, _bad_names({**losses, "gradient_norm": norm}))
+        return False
+
+    def keep(self, model: nn.Module) -> None:
+        """Note before a step what its forward pass may change, where it may be left out."""
+        if self.policy == "skip":
+            self._buffers = [(buffer, buffer.clone()) for buffer in model.buffers()]
+
+    def undo(self) -> None:
+        """Leave nothing of a step whose update is left out."""
+        for buffer, value in self._buffers:
+            buffer.copy_(value)
+        self._devices.leave_out()
+
+    def look(self, sums: Mapping[str, Tensor]) -> None:
+        """Read what was noted; where the device has been waited for, in all processes.
+
+        Parameters
+        ----------
+        sums
+            Sums of named losses since the last look: they tell which were not finite.
+
+        Raises
+        ------
+        NotFinite, Rollback
+            As the policy says.
+        """
+        first, self._first = self._first, NEVER
+        if not self._at_once and (step := self._devices.all_reduce_min(int(first))) != NEVER:
+            self._act(step, _bad_names(sums))
+        if self._is_scaled:
+            self.overflowed, self._overflows = self.overflowed + int(self._overflows), 0
+            if self._devices.loss_scale < LEAST_SCALE:
+                raise self.error(None, ["gradient_norm, at any scale in fp16,"])
+
+    def counts(self) -> dict[str, float]:
+        """Return what has happened so far, for the history: empty where nothing has."""
+        found: dict[str, float] = {
+            "skipped_steps": self.skipped,
+            "restores": self.restored,
+            "overflowed_steps": self.overflowed,
+        }
+        found = {name: value for name, value in found.items() if value}
+        return found | ({"loss_scale": self._devices.loss_scale} if self._is_scaled else {})
+
+    def report(self) -> dict[str, Any]:
+        """Return policy and counts, for the metrics of a run."""
+        return {
+            "nonfinite": self.policy,
+            "skipped_steps": self.skipped,
+            "restores": self.restored,
+            "overflowed_steps": self.overflowed,
+            "loss_scale": self._devices.loss_scale if self._is_scaled else None,
+        }
+
+    def state(self) -> dict[str, Any]:
+        """Return all that `restore` needs, as plain types."""
+        names = ("skipped", "in_row", "restored", "overflowed")
+        return {name: getattr(self, name) for name in names}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from what `state` returned, or a run before; no return is forgotten."""
+        restored = max(self.restored, state["restored"])
+        self.skipped, self.in_row = state["skipped"], state["in_row"]
+        self.restored, self.overflowed = restored, state["overflowed"]
+        self._first, self._overflows = NEVER, 0
+
+    def error(self, step: int | None, names: list[str], reason: str = "") -> NotFinite:
+        """Return the error for a step, counted from 0, in which some values were not finite."""
+        got = f"{', '.join(names)} not finite"
+        if reason:
+            got += f" ({reason})"
+        if step is not None:
+            got += f", in a batch of samples {self._samples(step)}"
+        if self.skipped or self.restored:
+            got += f", after {self.skipped} steps left out and {self.restored} returns"
+        told = problem(
+            "training" if step is None else f"training step {step + 1}",
+            got,
+            "finite losses and gradients",
+            "try precision fp32 or a lower learning_rate; optimization.anomaly names the operation "
+            "that made the first NaN; see docs/stability.md",
+        )
+        return NotFinite(str(told))
+
+    def _act(self, step: int, names: list[str]) -> None:
+        what = f"step {step + 1}: {', '.join(names)} not finite"
+        if self.policy == "skip":
+            self.in_row += 1
+            if self.in_row <= self.limit:
+                if not self.skipped:
+                    logger.warning(
+                        "%s, in a batch of samples %s: the update is left out, as further ones "
+                        "will be; the history counts them",
+                        what,
+                        self._samples(step),
+                    )
+                self.skipped += 1
+                return
+        elif self.policy == "restore" and self.restored < self.limit:
+            self.restored += 1
+            raise Rollback(what)
+        raise self.error(step, names)
+
+    def _samples(self, step: int) -> str:
+        """Return the IDs of a step's batch, and which of them have inputs that are not finite."""
+        store = self._dataset.store
+        parents, share_BK = parent_shares(store, self._dataset.rows(step)[0])
+        ids = np.array(store.sample_ids, object)[parents[share_BK.argmax(axis=1)]]
+        text = first_names(ids, NAMED)
+        batch = self._dataset[step]
+        for kind, tensors in (("distances", batch.distances), ("values", batch.values)):
+            for name, value in tensors.items():
+                bad_B = (~torch.isfinite(value.flatten(1))).sum(dim=1).numpy()
+                if bad_B.any():
+                    # A bad sample makes one distance of each other one bad.
+                    worst = first_names(ids[bad_B == bad_B.max()])
+                    text += f"; the {kind} '{name}' of {worst} are not finite"
+        return text
+
+
+def _bad_names(values: Mapping[str, Tensor]) -> list[str]:
+    found = [name for name, value in values.items() if not bool(torch.isfinite(value).all())]
+    return found or ["loss or gradient"]

@@ -1,0 +1,1 @@
+"""Benchmarks that no rule of the workflow calls."""

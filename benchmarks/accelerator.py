@@ -1,0 +1,151 @@
+"""The speed ladder without the workflow, on a machine that has little more than torch.
+
+Run as `python -m benchmarks.accelerator <specification.json> <folder>` from the repository, after
+`results/<dataset>/{tokens,views,unifrac}` was copied there. It needs torch, lightning-fabric,
+numpy, scipy, pandas, pyarrow, pydantic, PyYAML, safetensors, scikit-learn, psutil and rich.
+
+A specification, in which everything but `configuration` may be left out:
+
+    {
+      "configuration": ["config/oral_age.yaml", "config/gpu.yaml"],
+      "changes": {"benchmark": {"repeats": 1}},
+      "models": {"width128": {}, "width512": {"width": 512, "heads": 8}},
+      "dataset": "oral",
+      "results": "results/oral",
+      "groups": ["order", "alone", "batch", "option"],
+      "threads": 16,
+      "workers": 8
+    }
+"""
+
+import functools
+import logging
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import Field
+
+from aam.bench.ablation import run_ablation
+from aam.bench.page import about_run, write_ladder
+from aam.bench.subprocess_runner import SubprocessRunner
+from aam.bench.variants import BATCH, ONE_PROCESS, OPTION, ORDER, Means, Variant, options, variants
+from aam.config import slices
+from aam.config.configuration import Config, load, resolved
+from aam.config.sections.base import Section
+from aam.util.atomic import read_json
+
+logger = logging.getLogger(__name__)
+
+
+class Specification(Section):
+    """What is timed."""
+
+    configuration: list[Path] = Field(min_length=1)
+    """YAML files, the later ones laid over the earlier ones."""
+    changes: dict[str, Any] = {}
+    """Laid over all of them."""
+    models: dict[str, dict[str, Any]] = {"base": {}}
+    """Per name, and folder of figures, what differs from the configuration's first model."""
+    dataset: str | None = None
+    """Name of a dataset of the configuration; null: its first."""
+    results: Path | None = None
+    """Folder of the dataset's results; null: where the configuration has it."""
+    groups: list[str] = [ORDER, ONE_PROCESS, BATCH, OPTION]
+    """Groups of modes that are timed (see `aam.bench.variants`); speed-ups need `order`."""
+    threads: int | None = None
+    """Cores; null: all that this process may use."""
+    workers: int = 8
+    """Processes that assemble batches."""
+
+
+def run(specification: Specification, folder: Path) -> None:
+    """Time every model and write `speed.tsv`, `speed.md` and `roofline.json` for each.
+
+    Parameters
+    ----------
+    specification
+        See there.
+    folder
+        Where the figures go, into one folder per model.
+
+    Raises
+    ------
+    InputError
+        When the configuration is not valid.
+    """
+    config = _configuration(specification)
+    dataset = specification.dataset or next(iter(config.datasets))
+    results = specification.results or Path(config.results_dir, dataset)
+    threads = specification.threads or len(os.sched_getaffinity(0))
+    for model in config.models:
+        cfg = slices.benchmark(config, dataset, model)
+        inputs = _inputs(config, dataset, model, results)
+        logger.info("model %s", model)
+        with SubprocessRunner() as measure:
+            climbed = run_ablation(
+                measure,
+                cfg,
+                inputs,
+                threads=threads,
+                workers=specification.workers,
+                choose=functools.partial(_chosen, groups=specification.groups),
+            )
+        write_ladder(
+            climbed,
+            about_run(cfg, inputs, climbed.about, threads),
+            table=folder / model / "speed.tsv",
+            text=folder / model / "speed.md",
+            roofline=folder / model / "roofline.json",
+        )
+
+
+def _chosen(cfg: Mapping[str, Any], means: Means, *, groups: list[str]) -> list[Variant]:
+    every = [*variants(cfg, means), *options(cfg, means)]
+    return [rung for rung in every if rung.group in groups]
+
+
+def _configuration(specification: Specification) -> Config:
+    raw: dict[str, Any] = {}
+    for path in specification.configuration:
+        raw = _laid_over(raw, yaml.safe_load(path.read_text(encoding="utf-8")))
+    raw = _laid_over(raw, specification.changes)
+    first: dict[str, Any] = next(iter(raw.get("models", {}).values()), {})
+    models = {name: _laid_over(first, change) for name, change in specification.models.items()}
+    return load({**raw, "models": models})
+
+
+def _laid_over(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
+    result = dict(base)
+    for key, value in change.items():
+        nested = isinstance(value, Mapping) and isinstance(result.get(key), Mapping)
+        result[key] = _laid_over(result[key], value) if nested else value
+    return result
+
+
+def _inputs(config: Config, dataset: str, model: str, results: Path) -> dict[str, Any]:
+    """Return the files of a dataset, the distances metric by metric as training reads them."""
+    views = range(resolved(config, "rarefaction", dataset=dataset).views)
+    return {
+        "tokens": results / "tokens" / "asvs.arrow",
+        "samples": results / "views" / "samples.arrow",
+        "distances": [
+            results / "unifrac" / metric / f"view{view}.parquet"
+            for metric in slices.distances(config, dataset, model)
+            for view in views
+        ],
+    }
+
+
+def main(arguments: list[str]) -> None:
+    """Time what a file specifies."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
+    asked, folder = (Path(argument) for argument in arguments)
+    run(Specification.model_validate(read_json(asked)), folder)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

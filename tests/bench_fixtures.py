@@ -1,0 +1,101 @@
+import numpy as np
+import pytest
+
+from aam.bench.subprocess_runner import SubprocessRunner
+from aam.config import slices
+from aam.config.configuration import Config, load
+from aam.data.samples import write_samples
+from aam.data.tokens import write_tokens
+from aam.unifrac.store import write_distances, write_faith_pd
+
+
+@pytest.fixture(scope="session")
+def files(tiny, tmp_path_factory) -> dict:
+    """Return the files that training reads, in the places that the workflow gives them."""
+    folder = tmp_path_factory.mktemp("results")
+    paths = {
+        "tokens": folder / "tokens" / "asvs.arrow",
+        "samples": folder / "views" / "samples.arrow",
+        "distances": [folder / "unifrac" / n / "view0.parquet" for n in ("unweighted", "faith_pd")],
+    }
+    for path in (paths["tokens"], paths["samples"], *paths["distances"]):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    tokens = tiny.tokens
+    write_tokens(paths["tokens"], tokens.feature_ids, tokens.tokens, tokens.lengths, {})
+    write_samples(paths["samples"], tiny.store, {})
+    write_distances(paths["distances"][0], tiny.store.sample_ids, tiny.distances[0], {})
+    write_faith_pd(paths["distances"][1], tiny.store.sample_ids, np.arange(20.0), {})
+    return paths
+
+
+def configuration(**sections) -> dict:
+    """Return a configuration for those files, its sections added to or replaced."""
+    model = {"width": 16, "heads": 2, "asv_layers": 1, "sample_layers": 1, "patch_bp": 5}
+    training = {"batch_size": 4, "optimizer": "adamw", "precision": "bf16"}
+    timed = {"batch_sizes": [4, 8], "steps": 3, "repeats": 2, "naive_asvs": 40}
+    return {
+        "datasets": {"d": {"table": "t.biom"}},
+        "unifrac": {"metrics": ["unweighted", "faith_pd"]},
+        "models": {"small": model},
+        "pretraining": {**training, **sections.pop("pretraining", {})},
+        "benchmark": {**timed, **sections.pop("benchmark", {})},
+        **sections,
+    }
+
+
+@pytest.fixture(scope="session")
+def new_config():
+    """Return the function that makes a plain configuration."""
+    return configuration
+
+
+@pytest.fixture(scope="session")
+def ladder_cfg():
+    """Return the function that makes the slice of the ladder."""
+
+    def make(**sections) -> dict:
+        config: Config = load(configuration(**sections))
+        return slices.benchmark(config, "d", "small")
+
+    return make
+
+
+def measured(asked) -> dict:
+    """Stand in for a measurement: naive steps take 1 s, others 0.1 s per 4 samples."""
+    if asked["kind"] == "device":
+        return {"accelerator": False, "compiles": False, "about": {"device": "none"}}
+    if asked["kind"] == "roofline":
+        return {name: {"8 x 8 x 8": [4e9, 5e9, 9e9]} for name in [*asked["precisions"], "copy"]}
+    size = asked["cfg"]["pretraining"]["batch_size"]
+    naive = asked["batch"].get("copies", False)
+    step_s, count = (1.0, 2) if naive else (0.025 * size, 4)
+    patch_bp = asked["cfg"]["model"]["patch_bp"]
+    return {
+        "step_s": [step_s * factor for factor in (1.0, 1.2, 0.8, 1.0)[:count]],
+        "loading_s": [0.1 * step_s] * count,
+        "sizes": [size] * count,
+        "distinct_asvs": [10 * size] * count,
+        "flops": [int(2e8)] * count,
+        "losses": [5.0 - step - patch_bp / 100 for step in range(count)],
+        "recompilations": 0,
+        "peak_memory_mb": 100.0 * size,
+        "parameters": 1234,
+        "precision": asked["cfg"]["pretraining"]["precision"],
+    }
+
+
+@pytest.fixture
+def stand_in():
+    """Return the function that answers requests in place of measurements."""
+    return measured
+
+
+@pytest.fixture
+def instead_of_processes(monkeypatch):
+    """Return the function that has requests answered by another function, in this process."""
+
+    def replace(measure) -> None:
+        monkeypatch.setattr(SubprocessRunner, "__enter__", lambda self: measure)
+        monkeypatch.setattr(SubprocessRunner, "__exit__", lambda self, *error: None)
+
+    return replace

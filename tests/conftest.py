@@ -1,0 +1,1 @@
+pytest_plugins = ["training_fixtures", "bench_fixtures"]

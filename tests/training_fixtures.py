@@ -1,0 +1,166 @@
+import resource
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from aam.config.sections.execution import Optimization
+from aam.config.sections.finetuning import Finetuning
+from aam.config.sections.training import Pretraining
+from aam.inference.outputs import Outputs, decoded, raw_outputs
+from aam.runtime.run_options import RunOptions
+from aam.tasks.finetune import fold_model
+from aam.tasks.finetune.cross_validation import CrossValidation
+from aam.tasks.finetune.setup import FinetuneSetup, Labelled, TargetColumns
+from aam.tasks.pretrain.model import PretrainingModel
+from aam.train.data.dataset import BatchDataset
+from aam.train.data.masking import Masker
+from aam.train.distributed.devices import Devices
+from aam.train.options import step_options
+
+LABELLED = np.array([17, 0, 3, 4, 19, 8, 9, 11, 14])
+FOLD = (0, 1, 2, 0, 1, 2, 0, 1, 2)
+KNOWN = {
+    "regression": ["61", "3.5", "10", "14", "70", "30", "33", "40", "52"],
+    "classification": ["gut", "skin", "gut", "gut", "skin", "skin", "gut", "gut", "skin"],
+    "ordinal": ["low", "mid", "high", "high", "low", "mid", "mid", "high", "low"],
+}
+COLUMN = {"regression": "age", "classification": "site", "ordinal": "level"}
+
+
+@pytest.fixture(scope="session")
+def new_model(new_encoder) -> Callable[..., PretrainingModel]:
+    """Return the function that builds a small pretraining model."""
+
+    def build(seed: int = 0, **changes) -> PretrainingModel:
+        return PretrainingModel(
+            new_encoder(20, seed=seed, asv_layers=1, sample_layers=1, patch_bp=5),
+            weights={"unweighted": 1.0},
+            variances={"unweighted": 0.05},
+            nucleotide_weight=1.0,
+            seed=1,
+            **changes,
+        )
+
+    return build
+
+
+@pytest.fixture(scope="session")
+def new_feed(tiny) -> Callable[..., BatchDataset]:
+    """Return the function that builds a dataset of the tiny data: 5 steps per epoch, 2 epochs."""
+
+    def build(kind: type[BatchDataset] = BatchDataset, **changes) -> BatchDataset:
+        return kind(
+            store=tiny.store,
+            tokens=tiny.tokens,
+            samples=np.arange(20),
+            batch_size=4,
+            epochs=2,
+            seed=0,
+            masker=Masker(0.2, 0),
+            distances={"unweighted": tiny.distances},
+            **changes,
+        )
+
+    return build
+
+
+@pytest.fixture(scope="session")
+def devices(one_thread: None) -> Devices:
+    """Return the CPU in fp32."""
+    return Devices("fp32", 1)
+
+
+@pytest.fixture(scope="session")
+def quick() -> Pretraining:
+    """Return settings of a run of ten steps."""
+    return Pretraining(epochs=2, batch_size=4, learning_rate=3e-3, precision="fp32")
+
+
+@pytest.fixture
+def new_task(augmented, new_encoder, devices, tmp_path) -> Callable[..., CrossValidation]:
+    """Return the function that sets up the cross-validation of nine samples in three folds."""
+
+    def build(
+        kind: str = "regression",
+        observed: Sequence[str] | Sequence[Sequence[str]] | None = None,
+        *,
+        samples: Sequence[int] = LABELLED,
+        fold: Sequence[int] = FOLD,
+        units: Sequence[str] | None = None,
+        categories: Mapping[str, Sequence[str]] | None = None,
+        target: Mapping[str, object] | None = None,
+        work: Path = tmp_path / "work",
+        fingerprint: str = "here",
+        make_encoder=lambda fold, number: new_encoder(20, seed=8, asv_layers=1, sample_layers=1),
+        asvs: Path | None = None,
+        runtime: RunOptions | None = None,
+        **settings,
+    ) -> CrossValidation:
+        known = np.array(KNOWN[kind] if observed is None else observed, object)
+        setup = FinetuneSetup(
+            store=augmented.store,
+            tokens=augmented.tokens,
+            labelled=Labelled(
+                np.array(samples),
+                known.reshape(len(samples), -1),
+                np.array(fold),
+                units or [f"unit {sample}" for sample in samples],
+                {name: np.array(told, object) for name, told in (categories or {}).items()},
+            ),
+            task=TargetColumns(kind, **{"columns": (COLUMN[kind],), **(target or {})}),
+            settings=Finetuning(**{"epochs": 2, "batch_size": 4, "precision": "fp32", **settings}),
+            make_encoder=make_encoder,
+            devices=devices,
+            options=step_options(Optimization()),
+            runtime=runtime or RunOptions(),
+            work=work,
+            fingerprint=fingerprint,
+        )
+        return CrossValidation(setup, asvs)
+
+    return build
+
+
+@pytest.fixture
+def feeds(monkeypatch) -> list[BatchDataset]:
+    """Collect the feeds that fine-tuned models are trained on."""
+    seen = []
+    fit = fold_model.fit
+
+    def spy(model, dataset, *args, **kwargs):
+        seen.append(dataset)
+        return fit(model, dataset, *args, **kwargs)
+
+    monkeypatch.setattr(fold_model, "fit", spy)
+    return seen
+
+
+@pytest.fixture
+def said(augmented, devices) -> Callable:
+    """Return the function that asks a model about samples, by no other way than their reads."""
+
+    def ask(predictor, samples, told=None, by=None) -> Outputs:
+        store, views = augmented.store, augmented.store.views
+        rows_R = np.concatenate([view * len(store.sample_ids) + samples for view in range(views)])
+        category_RF = None
+        if predictor.vocabulary is not None and told is not None:
+            category_RF = np.tile(predictor.vocabulary.encode(told), (views, 1))
+        output_RO = raw_outputs(
+            predictor, store, augmented.tokens, rows_R, devices, category_RF=category_RF
+        )
+        by_R = None if by is None else [*by] * views
+        return decoded(predictor.target, output_RO, views, by_R)
+
+    return ask
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call():
+    """Free a disk that a test has filled before pytest reports to a file."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:
+        return (yield)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)

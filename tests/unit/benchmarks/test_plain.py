@@ -1,0 +1,38 @@
+import numpy as np
+import pytest
+import torch
+
+from aam.train.data.collate import assemble
+from benchmarks.encoders import compare
+from benchmarks.plain import plain_asvs
+
+KINDS = [
+    {"encoder": "bilstm", "asv_layers": 3},
+    {"encoder": "bdh", "asv_layers": 3},
+    {"encoder": "bdh", "bdh_neurons": 1, "patch_bp": 1},
+    {"encoder": "bdh", "bdh_attention": "softmax"},
+]
+
+
+@pytest.mark.parametrize("changes", KINDS)
+def test_the_plain_form_gives_the_same_and_the_same_gradients(changes, tiny, new_encoder):
+    encoder, results = new_encoder(20, **changes).asv, []
+    tokens_US = torch.from_numpy(tiny.tokens.tokens)
+    for encode in (plain_asvs, lambda asv, tokens: asv(tokens, None, "auto")[0]):
+        encoder.zero_grad()
+        asv_UD = encode(encoder, tokens_US)
+        (asv_UD * torch.arange(16)).square().sum().backward()
+        results.append([asv_UD.detach(), *(p.grad.clone() for p in encoder.parameters())])
+    for plain, optimized in zip(*results, strict=True):
+        torch.testing.assert_close(optimized, plain, atol=2e-4 * plain.abs().max(), rtol=1e-3)
+
+
+def test_the_comparison_covers_each_encoder(tiny):
+    batch = assemble(tiny.store, tiny.tokens, np.arange(6))
+    rows = compare(batch, 20, repeats=1, chunks=1)
+    assert [row["name"] for row in rows] == ["bilstm", "bdh", "bdh, softmax"]
+    (distinct,), copied = batch.asvs, 6 * max(b.present_BA.shape[1] for b in batch.samples)
+    for row in rows:
+        assert row["speedup"] == pytest.approx(
+            row["arithmetic"] * copied / len(distinct.tokens_US), rel=1e-6
+        )

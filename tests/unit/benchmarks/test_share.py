@@ -1,0 +1,81 @@
+"""Snakemake's own share of a run."""
+
+import logging
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from aam.util import worklog
+from aam.util.worklog import Work
+from benchmarks import share
+
+SPANS = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 20)), max_size=8)
+
+
+@settings(deadline=None)
+@given(SPANS)
+def test_union_counts_every_second_once(drawn: list[tuple[int, int]]) -> None:
+    spans = [(float(begun), float(begun + length)) for begun, length in drawn]
+    seconds = {s for begun, length in drawn for s in range(begun, begun + length)}
+    assert share.union_s(spans) == len(seconds)
+
+
+def test_where_the_time_went() -> None:
+    spans = (11.0, 12.0, 20.0), (13.0, 15.0, 22.0), (27.0, 30.0, 35.0)
+    works = [Work(started, begun, ended, 1.0, 1, 1) for started, begun, ended in spans]
+    found = share.share(works, 10.0, 40.0)
+    assert (found.wall_s, found.worked_s, found.job_work_s) == (30.0, 15.0, 20.0)
+    assert (found.starting_s, found.job_start_s) == (4.0, 6.0)
+    assert (found.before_s, found.between_s, found.after_s) == (1.0, 5.0, 5.0)
+    assert found.idle == 0.5
+    assert found.alone == pytest.approx(11 / 30)
+
+
+def log_of(path: Path, error: bool = False) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handler = logging.FileHandler(path)
+    worklog.logger.addHandler(handler)
+    worklog.logger.setLevel(logging.INFO)
+    try:
+        with worklog.at_work():
+            assert not error
+    except AssertionError:
+        return
+    finally:
+        worklog.logger.removeHandler(handler)
+        handler.close()
+
+
+def test_a_log_tells_of_its_work_unless_it_failed(tmp_path: Path) -> None:
+    log_of(tmp_path / "good.log")
+    log_of(tmp_path / "bad.log", error=True)
+    work = worklog.read_work(tmp_path / "good.log")
+    assert work is not None
+    assert 0.0 <= work.seconds < 60.0
+    assert work.started_s < work.begun_s
+    assert work.started_s == pytest.approx(psutil.Process().create_time(), abs=2)
+    assert 0.0 <= work.cores_s < 60.0
+    assert 10 < work.first_mb <= work.peak_mb < 10_000
+    assert worklog.read_work(tmp_path / "bad.log") is None
+
+
+def test_command_is_run_and_its_stages_are_found(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log_of(tmp_path / "demo" / "logs" / "before.log")
+    code = (
+        "import sys, time; from pathlib import Path; t = time.time();"
+        f"f = Path({str(tmp_path)!r}, 'demo', 'logs', 'sub', 'now.log');"
+        "f.parent.mkdir(); f.write_text(f'started at {t:.3f}, at work from {t:.3f} to '"
+        "f'{t + 0.01:.3f}, 1.50 s of cores, memory 3 MB at first, 7 MB at most\\n');"
+        "time.sleep(0.02); sys.exit(3)"
+    )
+    status = share.main(["--results", str(tmp_path), "--", sys.executable, "-c", code])
+    printed = capsys.readouterr().out
+    assert status == 3
+    assert "1 stages" in printed
+    assert "no stage at work" in printed

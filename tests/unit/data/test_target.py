@@ -1,0 +1,256 @@
+import json
+
+import numpy as np
+import pytest
+from hypothesis import assume, example, given, settings
+from hypothesis import strategies as st
+from scipy.stats import norm, rankdata
+
+from aam.data.scale import KNOTS, Scale
+from aam.data.target import QUANTILES, Target
+from aam.util.errors import InputError
+
+properties = settings(deadline=None, max_examples=50)
+NUMBERS = st.lists(st.floats(-0.9, 1e4), min_size=2, max_size=12)
+TRANSFORMS = ["none", "minmax", "zscore", "log", "log_zscore", "quantile"]
+ORDER = ["low", "middle", "high"]
+
+
+def column(numbers) -> list[list[str]]:
+    return [[repr(float(number))] for number in numbers]
+
+
+def every(rows) -> np.ndarray:
+    return np.ones(len(rows), bool)
+
+
+def fitted(numbers, transform, is_training=None, **options) -> Target:
+    rows = column(numbers)
+    mask = every(rows) if is_training is None else is_training
+    return Target.fit("regression", ["age"], rows, mask, transform=transform, **options)
+
+
+def through_json(target: Target) -> Target:
+    return Target.from_plain(json.loads(json.dumps(target.plain())))
+
+
+def ordinal(words=("low", "high", "low"), **options) -> Target:
+    rows = [[word] for word in words]
+    return Target.fit("ordinal", ["stage"], rows, every(rows), classes=ORDER, **options)
+
+
+@pytest.mark.parametrize("transform", TRANSFORMS)
+@given(numbers=NUMBERS)
+@properties
+def test_training_numbers_come_back(transform, numbers):
+    target = fitted(numbers, transform)
+    # In the precision that a model sees.
+    encoded = target.encode(column(numbers))
+    assert encoded.dtype == np.float32
+    spread = 1 + np.abs(numbers).max()
+    assume(transform != "quantile" or np.diff(np.unique(numbers)).min(initial=1) > 1e-3)
+    np.testing.assert_allclose(target.decode(encoded)[:, 0], numbers, atol=1e-4 * spread)
+
+
+@given(numbers=NUMBERS, training=st.integers(1, 12))
+@properties
+def test_scales_are_those_of_the_training_samples(numbers, training):
+    known, x = np.array(numbers[:training]), np.array(numbers)
+    is_training = np.arange(len(numbers)) < training
+    assume(known.std() > 1e-3)
+    logs = np.log1p(known)
+    expected = {
+        "none": x,
+        "minmax": (x - known.min()) / (known.max() - known.min()),
+        "zscore": (x - known.mean()) / known.std(),
+        "log": np.log1p(x),
+        "log_zscore": (np.log1p(x) - logs.mean()) / logs.std(),
+    }
+    for transform, values in expected.items():
+        found = fitted(numbers, transform, is_training).encode(column(numbers))[:, 0]
+        np.testing.assert_allclose(found, values, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("transform", ["minmax", "zscore"])
+@pytest.mark.parametrize("unit", [1e-12, 1.0, 1e12])
+def test_the_unit_of_a_column_changes_nothing_that_is_trained_on(transform, unit):
+    numbers = np.array([3.0, 5.0, 10.0])
+    found, expected = (Scale.fit(transform, x).forward(x) for x in (unit * numbers, numbers))
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    assert Scale.fit(transform, unit * numbers).back(found) == pytest.approx(unit * numbers)
+
+
+@pytest.mark.parametrize("transform", ["minmax", "zscore", "log_zscore", "quantile"])
+@pytest.mark.parametrize("number", [0.0, 0.1, 1e12 / 3])
+def test_equal_numbers_are_constant_in_any_unit_and_come_back(transform, number):
+    numbers = np.full(7, number)
+    scale = Scale.fit(transform, numbers)
+    assert scale.is_constant
+    np.testing.assert_array_equal(scale.forward(numbers).round(9), 0)
+    np.testing.assert_allclose(scale.back(np.array([-3.0, 0.0, 8.0])), number)
+    assert np.isfinite(scale.forward(np.array([number + 1e3]))).all()
+
+
+@given(numbers=st.lists(st.sampled_from([1.0, 2.0, 3.5, 8.0, 9.0]), min_size=1, max_size=20))
+@properties
+def test_the_quantile_transform_gives_normal_deviates_of_mean_ranks(numbers):
+    found = fitted(numbers, "quantile").encode(column(numbers))[:, 0]
+    expected = norm.ppf((rankdata(numbers) - 0.5) / len(numbers))
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+def test_the_quantile_transform_of_many_numbers_stays_small_and_exact():
+    numbers = np.random.default_rng(0).exponential(size=5000)
+    target = fitted(numbers, "quantile")
+    assert len(target.scales[0].knots) == KNOTS
+    expected = norm.ppf((rankdata(numbers) - 0.5) / 5000)
+    inner = np.abs(expected) < 2.5
+    found = target.encode(column(numbers))[:, 0]
+    np.testing.assert_allclose(found[inner], expected[inner], atol=0.02)
+
+
+@given(numbers=NUMBERS, outputs=st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=5))
+@example(numbers=[0.0, 0.0, -3.4e-12, -3.4e-12, -2.2e-97], outputs=[-2.2e-97])
+@properties
+def test_quantile_predictions_stay_in_the_training_range(numbers, outputs):
+    found = fitted(numbers, "quantile").decode(np.array(outputs)[:, None])
+    assert found.min() >= min(numbers)
+    assert found.max() <= max(numbers)
+
+
+@pytest.mark.parametrize("transform", TRANSFORMS)
+@pytest.mark.parametrize("bounds", [(0.0, None), (None, 50.0), (0.0, 50.0)])
+def test_predictions_keep_to_the_bounds(transform, bounds):
+    target = fitted([-0.5, 3.0, 90.0], transform, bounds=bounds)
+    found = target.decode(np.linspace(-2e3, 2e3, 9)[:, None])
+    assert np.isfinite(found).all()
+    low, high = bounds
+    assert low is None or found.min() == low
+    assert high is None or found.max() == high
+
+
+def test_a_logarithm_that_does_not_exist_names_column_and_value():
+    with pytest.raises(InputError, match=r"'age'.*got -3\b.*Hint"):
+        fitted([1.0, -3.0], "log")
+    with pytest.raises(InputError, match=r"'age'.*got -1\b.*Hint"):
+        fitted([1.0, 2.0], "log_zscore").encode([["-1"]])
+
+
+def test_each_category_has_its_own_scale():
+    numbers, by = [1.0, 3.0, 100.0, 140.0, 7.0, 5.0], ["a", "a", "b", "b", "single", ""]
+    target = fitted(numbers, "zscore", by=by)
+    encoded = target.encode(column(numbers), by)[:, 0]
+    np.testing.assert_allclose(encoded[:4], [-1, 1, -1, 1], atol=1e-6)
+    overall = (np.array(numbers) - np.mean(numbers)) / np.std(numbers)
+    np.testing.assert_allclose(encoded[4:], overall[4:], rtol=1e-5)
+    np.testing.assert_allclose(target.decode(encoded[:, None], by)[:, 0], numbers, rtol=1e-5)
+    unseen = target.encode([["7"], ["7"]], ["never", ""])[:, 0]
+    np.testing.assert_allclose(unseen, overall[4], rtol=1e-5)
+    np.testing.assert_array_equal(target.encode([["7"]]), target.encode([["7"]], ["never"]))
+
+
+def test_categories_of_held_out_samples_are_not_learned():
+    is_training = np.array([1, 1, 0, 0], bool)
+    target = fitted([1.0, 3.0, 100.0, 140.0], "zscore", is_training, by=["a", "a", "b", "b"])
+    assert [name for name, _ in target.categories] == ["a"]
+    assert target.decode(np.zeros((1, 1)), ["b"])[0, 0] == pytest.approx(2)
+
+
+def test_columns_are_scaled_each_alone():
+    rows = [["1", "1000"], ["3", "5000"]]
+    target = Target.fit("regression", ["age", "bmi"], rows, every(rows))
+    assert target.outputs == target.encoded == 2
+    encoded = target.encode(np.array(rows, object))
+    np.testing.assert_allclose(encoded, [[-1, -1], [1, 1]], atol=1e-6)
+    np.testing.assert_allclose(target.decode(encoded), [[1, 1000], [3, 5000]], rtol=1e-6)
+
+
+@given(seed=st.integers(0, 99))
+@properties
+def test_quantiles_are_ordered_in_the_columns_units(seed):
+    rows = [["1", "10"], ["3", "50"], ["9", "20"]]
+    target = Target.fit(
+        "regression", ["age", "bmi"], rows, every(rows), loss="quantile", bounds=(0, None)
+    )
+    assert (target.encoded, target.outputs) == (2, 10)
+    output = np.random.default_rng(seed).normal(0, 3, (4, 10))
+    found = target.decode_quantiles(output)
+    assert found.shape == (4, 2, 5)
+    assert (np.diff(found, axis=-1) >= 0).all()
+    numbers = np.array(rows, float)
+    for n in range(4):
+        for c in range(2):
+            own = sorted(output[n, 5 * c : 5 * c + 5])
+            expected = np.array(own) * numbers[:, c].std() + numbers[:, c].mean()
+            np.testing.assert_allclose(found[n, c], np.maximum(expected, 0), atol=1e-9)
+    np.testing.assert_array_equal(target.decode(output), found[..., QUANTILES.index(0.5)])
+
+
+@given(st.lists(st.sampled_from(["gut", "skin", "tongue"]), min_size=1, max_size=9))
+def test_classes_come_back(words):
+    rows = [[word] for word in words]
+    target = Target.fit("classification", ["site"], rows, every(rows))
+    assert target.classes == tuple(sorted(set(words)))
+    shares = target.encode(rows)
+    assert shares.shape == (len(words), target.outputs)
+    assert (shares.sum(axis=1) == 1).all()
+    best = target.decode(shares * 30).argmax(axis=1)
+    assert [target.classes[i] for i in best] == words
+
+
+def test_classes_are_those_of_all_samples_in_alphabetical_order_or_as_given():
+    rows, is_training = [["b"], ["c"], ["a"], ["b"]], np.array([1, 0, 0, 1], bool)
+    assert Target.fit("classification", ["s"], rows, is_training).classes == ("a", "b", "c")
+    assert ordinal().classes == tuple(ORDER)
+
+
+@given(st.lists(st.floats(-1e3, 1e3), min_size=2, max_size=3))
+def test_probabilities_sum_to_one_for_any_outputs(outputs):
+    kind = {2: ordinal(), 3: ordinal(loss="cross_entropy")}[len(outputs)]
+    assert kind.outputs == len(outputs)
+    probabilities = kind.decode(np.array([outputs], np.float32))
+    assert probabilities.shape == (1, 3)
+    assert probabilities.sum() == pytest.approx(1)
+    assert (probabilities >= 0).all()
+
+
+def test_ordinal_probabilities_are_differences():
+    found = ordinal().decode(np.log([[0.8 / 0.2, 0.3 / 0.7]]))
+    np.testing.assert_allclose(found, [[0.2, 0.5, 0.3]])
+
+
+def test_class_weights_let_every_class_count_alike():
+    rows = [["a"], ["b"], ["b"], ["b"], ["c"], ["b"]]
+    is_training = np.array([1, 1, 1, 1, 0, 0], bool)
+    target = Target.fit("classification", ["s"], rows, is_training, class_weights=True)
+    assert target.class_weights == pytest.approx((4 / (2 * 1), 4 / (2 * 3), 0))
+    assert target.shares == pytest.approx((0.25, 0.75, 0))
+    assert Target.fit("classification", ["s"], rows, is_training).class_weights == ()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "match"),
+    [
+        (("regression", [["1"]], {"loss": "cross_entropy"}), "finetuning.loss.*regression.*huber"),
+        (("classification", [["a"]], {"loss": "mse"}), "finetuning.loss.*cross_entropy"),
+        (("ordinal", [["low"], ["odd"]], {"classes": ORDER}), "'age'.*odd.*low, middle"),
+        (("ordinal", [["low"]], {"classes": ["low"]}), "'age'.*at least 2"),
+    ],
+)
+def test_settings_that_do_not_fit_are_named(arguments, match):
+    kind, rows, options = arguments
+    with pytest.raises(InputError, match=match):
+        Target.fit(kind, ["age"], rows, every(rows), **options)
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        fitted([1.0, 2.0, 7.0], "zscore", by=["a", "a", "b"], bounds=(0.0, None)),
+        fitted([1.0, 2.0, 7.0], "quantile", loss="asymmetric", asymmetry=0.7),
+        ordinal(class_weights=True, label_smoothing=0.1),
+    ],
+    ids=["categories", "quantile", "ordinal"],
+)
+def test_a_target_survives_json(target):
+    assert through_json(target) == target

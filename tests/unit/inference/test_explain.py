@@ -1,0 +1,212 @@
+from dataclasses import fields
+
+import numpy as np
+import pytest
+import torch
+
+from aam.data.target import Target
+from aam.inference import attribution
+from aam.inference.attribution import explain_samples, explained_names, log_odds
+from aam.inference.embed import embed_asvs
+from aam.model.batch import Batch, SampleBlock
+from aam.model.fusion import Vocabulary
+from aam.model.predictor import Predictor
+
+AGES = [["20"], ["40"], ["60"], ["35"]]
+SITES = [["gut"], ["skin"], ["oral"], ["gut"]]
+TARGETS = {
+    "number": ("regression", ["age"], AGES, {}),
+    "numbers": (
+        "regression",
+        ["age", "bmi"],
+        [[a, b] for [a], b in zip(AGES, "1357", strict=True)],
+        {},
+    ),
+    "quantiles": ("regression", ["age"], AGES, {"loss": "quantile"}),
+    "classes": ("classification", ["site"], SITES, {}),
+    "ordered": ("ordinal", ["site"], SITES, {"classes": ["skin", "gut", "oral"]}),
+}
+VOCABULARY = Vocabulary(("host",), (("ape", "man"),))
+
+
+@pytest.fixture(scope="module")
+def predict_with(new_encoder):
+    """Return the function that builds a predictor whose outputs depend much on its samples."""
+
+    def build(kind="classes", fusion=None, seed=0) -> Predictor:
+        name, columns, observed, options = TARGETS[kind]
+        target = Target.fit(name, columns, observed, np.ones(4, bool), **options)
+        vocabulary = None if fusion is None else VOCABULARY
+        encoder = new_encoder(20, seed=seed, asv_layers=1)
+        predictor = Predictor(encoder, target, fusion=fusion, vocabulary=vocabulary, seed=seed)
+        with torch.no_grad(), torch.random.fork_rng():
+            torch.manual_seed(seed)
+            for weight in (p for p in predictor.parameters() if p.ndim == 2):
+                weight.add_(torch.randn_like(weight), alpha=0.1)
+        return predictor.eval().requires_grad_(False)
+
+    return build
+
+
+@pytest.fixture(scope="module")
+def sample(predict_with, tiny, devices):
+    """Return embeddings and reads of the ASVs of one sample."""
+    held = slice(tiny.store.offsets[3], tiny.store.offsets[4])
+    asv_AD = embed_asvs(predict_with().encoder, tiny.tokens, tiny.store.asvs[held], devices)
+    return asv_AD, torch.from_numpy(tiny.store.counts[held].astype(np.float32))
+
+
+def output_without(predictor, asv_AD, counts_A, gone) -> np.ndarray:
+    """Predict a sample that never had the ASV."""
+    keep = np.delete(np.arange(len(counts_A)), [] if gone is None else gone)
+    reads = counts_A[keep][None]
+    block = SampleBlock(torch.arange(len(keep))[None], reads > 0, reads)
+    batch = Batch([], [block], torch.arange(1), {}, {})
+    with torch.no_grad():
+        return predictor.predict(predictor.encoder.encode_samples(asv_AD[keep], batch))[0]
+
+
+@pytest.mark.parametrize("kind", TARGETS)
+def test_gradients_sum_to_the_change_along_the_path(predict_with, sample, kind):
+    predictor = predict_with(kind)
+    found = attribution.explain(predictor, *sample, steps=100)
+    outputs = len(explained_names(predictor.target))
+    assert found.gradients_AC.shape == (len(sample[1]), outputs)
+    assert np.abs(found.change_C).min() > 1e-3
+    np.testing.assert_allclose(found.gradients_AC.sum(axis=0), found.change_C, atol=1e-4)
+
+
+def test_gradients_are_those_of_a_plain_loop_over_the_path(predict_with, sample):
+    predictor, (asv_AD, counts_A) = predict_with(), sample
+    part, steps = predictor.encoder.sample, 7
+    features = [torch.log1p(counts_A) / 2, (counts_A / counts_A.sum()).sqrt() * 4]
+    vector_AD = asv_AD + part.abundance(torch.stack(features, dim=-1))
+    start_AD = vector_AD.mean(dim=0).expand_as(vector_AD)
+
+    def odds(x_AD: torch.Tensor) -> torch.Tensor:
+        x_1AD = x_AD[None]
+        for block in part.blocks:
+            x_1AD = block(x_1AD)
+        share_C = predictor.predict(part.pooling(x_1AD))[0].double().softmax(dim=0)
+        return (share_C / (1 - share_C)).log()
+
+    expected_CA = 0
+    for step in range(steps):
+        at_AD = start_AD + (step + 0.5) / steps * (vector_AD - start_AD)
+        slope_CAD = torch.autograd.functional.jacobian(odds, at_AD)
+        expected_CA = expected_CA + ((vector_AD - start_AD) * slope_CAD).sum(-1) / steps
+    found = attribution.explain(predictor, asv_AD, counts_A, steps=steps)
+    np.testing.assert_allclose(found.gradients_AC.T, expected_CA, atol=1e-5)
+    expected_C = odds(vector_AD) - odds(start_AD)
+    np.testing.assert_allclose(found.change_C, expected_C, atol=1e-5)
+
+
+def test_removal_is_the_prediction_of_the_sample_without_the_asv(predict_with, sample):
+    predictor = predict_with()
+    found = attribution.explain(predictor, *sample, remove=True).removed_AC
+    whole = log_odds(output_without(predictor, *sample, None)[None])[0]
+    for gone in range(len(sample[1])):
+        without = log_odds(output_without(predictor, *sample, gone)[None])[0]
+        np.testing.assert_allclose(found[gone], whole - without, atol=1e-5)
+    assert attribution.explain(predictor, *sample).removed_AC is None
+
+
+def test_attention_is_the_weight_in_the_pooled_vector(predict_with, sample):
+    predictor, (asv_AD, counts_A) = predict_with(), sample
+    part = predictor.encoder.sample
+    block = SampleBlock(torch.arange(len(counts_A))[None], counts_A[None] > 0, counts_A[None])
+    state_AD = part.states(asv_AD, block, "math")[0]
+    attention_A = attribution.explain(predictor, *sample).attention_A
+    pooled_D = torch.from_numpy(attention_A).float() @ state_AD
+    torch.testing.assert_close(part.pooling.norm(pooled_D), part.pooling(state_AD[None])[0])
+
+
+def test_few_copies_at_a_time_give_the_same(predict_with, sample, monkeypatch):
+    predictor = predict_with()
+    whole = attribution.explain(predictor, *sample, remove=True)
+    monkeypatch.setattr(attribution, "PAIRS", 3 * len(sample[1]) ** 2)
+    parts = attribution.explain(predictor, *sample, remove=True)
+    for field in fields(whole):
+        first, second = getattr(whole, field.name), getattr(parts, field.name)
+        np.testing.assert_allclose(first, second, atol=1e-6, err_msg=field.name)
+
+
+@pytest.mark.parametrize("fusion", ["concat", "gated", "attention"])
+def test_categories_are_told(predict_with, sample, fusion):
+    predictor = predict_with("number", fusion)
+    found = {
+        name: attribution.explain(predictor, *sample, {"host": name}, steps=100)
+        for name in ("ape", "man", "unheard of", "")
+    }
+    assert not np.allclose(found["ape"].gradients_AC, found["man"].gradients_AC, atol=1e-6)
+    np.testing.assert_array_equal(found["unheard of"].gradients_AC, found[""].gradients_AC)
+    sums = found["man"].gradients_AC.sum(axis=0)
+    np.testing.assert_allclose(sums, found["man"].change_C, atol=1e-4)
+
+
+def test_the_median_is_explained_of_quantiles_and_one_score_of_ordered_classes(predict_with):
+    target = predict_with("quantiles").target
+    raw_SO = torch.tensor([[0.3, -1.0, 0.1, 0.2, 5.0]])
+    median = target.decode(raw_SO.numpy())[0, 0]
+    scale = target.scales[0]
+    assert attribution.explained(raw_SO, target).item() * scale.spread + scale.center == (
+        pytest.approx(median)
+    )
+    ordered = predict_with("ordered").target
+    assert attribution.explained(torch.tensor([[3.0, 1.0]]), ordered).tolist() == [[2.0]]
+    assert explained_names(ordered) == ["site"]
+
+
+def test_log_odds_of_probabilities():
+    logit_SC = torch.randn(5, 4, generator=torch.Generator().manual_seed(0))
+    share_SC = logit_SC.softmax(dim=1)
+    torch.testing.assert_close(log_odds(logit_SC), (share_SC / (1 - share_SC)).log())
+    assert log_odds(torch.tensor([[200.0, -200.0]])).tolist() == [[400.0, -400.0]]
+
+
+def test_a_lone_asv_is_explained(predict_with, sample):
+    asv_AD, counts_A = sample
+    found = attribution.explain(predict_with(), asv_AD[:1], counts_A[:1], remove=True)
+    assert found.attention_A.tolist() == [1.0]
+    assert not found.gradients_AC.any()
+    assert not found.removed_AC.any()
+
+
+def test_samples_are_explained_by_the_mean_of_their_models(predict_with, tiny, devices):
+    samples = [4, 11, 2]
+    models = [predict_with(seed=seed) for seed in (0, 1)]
+
+    def run(predictors):
+        return list(
+            explain_samples(
+                predictors,
+                tiny.store,
+                tiny.tokens,
+                samples,
+                devices,
+                checked=2,
+                categories=[{}] * 3,
+            )
+        )
+
+    both, first, second = run(models), run(models[:1]), run(models[1:])
+    for row, (asvs_A, found) in zip(samples, both, strict=True):
+        held = slice(tiny.store.offsets[row], tiny.store.offsets[row + 1])
+        np.testing.assert_array_equal(asvs_A, tiny.store.asvs[held])
+        assert found.attention_A.sum() == pytest.approx(1)
+    for (_, mean), (_, one), (_, other) in zip(both, first, second, strict=True):
+        np.testing.assert_allclose(mean.gradients_AC, (one.gradients_AC + other.gradients_AC) / 2)
+    assert [found.removed_AC is None for _, found in both] == [False, False, True]
+
+
+def test_a_sample_explained_from_the_store_is_that_of_its_prediction(predict_with, tiny, devices):
+    """Rows of the store, ASV embeddings and reads are matched up as for a prediction."""
+    predictor, row = predict_with(), 7
+    ((_, found),) = explain_samples(
+        [predictor], tiny.store, tiny.tokens, [row], devices, checked=1, categories=[{}]
+    )
+    held = slice(tiny.store.offsets[row], tiny.store.offsets[row + 1])
+    asv_AD = embed_asvs(predictor.encoder, tiny.tokens, tiny.store.asvs[held], devices)
+    counts_A = torch.from_numpy(tiny.store.counts[held].astype(np.float32))
+    expected = attribution.explain(predictor, asv_AD, counts_A, remove=True)
+    np.testing.assert_allclose(found.removed_AC, expected.removed_AC, atol=1e-5)

@@ -1,0 +1,183 @@
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from aam.data.target import Target
+from aam.inference import embed
+from aam.inference.embed import (
+    asv_batches,
+    asvs_of,
+    embed_asvs,
+    embed_samples,
+    embedded_blocks,
+    load_encoder,
+    sample_batches,
+)
+from aam.model.predictor import Predictor
+from aam.train.data.collate import assemble, bucket
+from aam.util.errors import InputError
+
+
+def rounded_up(number: int) -> int:
+    return bucket(number, embed.BITS)
+
+
+ROWS = np.array([6, 1, 19, 6, 11, 0, 8])
+CPU = torch.device("cpu")
+
+
+@pytest.mark.parametrize("with_asvs", [False, True])
+@pytest.mark.parametrize(("tokens_per_batch", "rows_per_block"), [(8192, 4096), (40, 4096), (9, 3)])
+def test_embeddings_in_batches_are_those_of_one_forward_pass(
+    mixed_lengths, new_encoder, devices, monkeypatch, tokens_per_batch, rows_per_block, with_asvs
+):
+    monkeypatch.setattr(embed, "TOKENS_ON_CPU", tokens_per_batch)
+    monkeypatch.setattr(embed, "ROWS_PER_BLOCK", rows_per_block)
+    monkeypatch.setattr(embed, "ROWS_PER_LOOK", rows_per_block)
+    encoder, store, tokens = new_encoder(20), mixed_lengths.store, mixed_lengths.tokens
+    with torch.no_grad():
+        expected = encoder(assemble(store, tokens, ROWS)).sample_BD
+    asvs = np.arange(len(tokens.lengths))
+    asv_UD = embed_asvs(encoder, tokens, asvs, devices) if with_asvs else None
+    found = embed_samples(encoder, store, tokens, ROWS, devices, asv_UD)
+    torch.testing.assert_close(found, expected, atol=1e-5, rtol=0)
+
+
+def test_blocks_come_in_order_and_are_those_of_all_at_once(tiny, new_encoder, devices, monkeypatch):
+    encoder = new_encoder(20)
+    expected = embed_samples(encoder, tiny.store, tiny.tokens, ROWS, devices)
+    monkeypatch.setattr(embed, "ROWS_PER_BLOCK", 3)
+    blocks = embedded_blocks(encoder, tiny.store, tiny.tokens, ROWS, devices)
+    rows, found = [], []
+    for part, block_WD in blocks:
+        assert torch.is_grad_enabled()
+        rows.append(part.tolist())
+        found.append(block_WD)
+    assert rows == [[6, 1, 19], [6, 11, 0], [8]]
+    torch.testing.assert_close(torch.cat(found), expected, atol=1e-5, rtol=0)
+
+
+def test_every_asv_of_the_rows_is_encoded_once(mixed_lengths, new_encoder, devices, monkeypatch):
+    encoder, store, tokens = new_encoder(20), mixed_lengths.store, mixed_lengths.tokens
+    monkeypatch.setattr(embed, "TOKENS_ON_CPU", 30)
+    monkeypatch.setattr(embed, "ROWS_PER_BLOCK", 2)
+    encoded, encode = [], encoder.encode_asvs
+
+    def spy(block):
+        encoded.extend(row.numpy().tobytes() for row in block.tokens_US)
+        return encode(block)
+
+    monkeypatch.setattr(encoder, "encode_asvs", spy)
+    rows = np.array([1, 0, 1])
+    embed_samples(encoder, store, tokens, rows, devices)
+    held = {int(a) for row in rows for a in store.asvs[slice(*store.offsets[row : row + 2])]}
+    expected = {tokens.tokens[asv, : tokens.lengths[asv]].tobytes() for asv in held}
+    assert sorted(encoded) == sorted(expected)
+    assert asvs_of(store, rows, len(tokens.lengths)).tolist() == sorted(held)
+    assert len(held) < len(tokens.lengths)
+
+
+@given(limit=st.integers(1, 2000), scores=st.integers(1, 50), seed=st.integers(0, 99))
+@settings(deadline=None, max_examples=40)
+def test_batches_hold_every_row_once_richest_first_and_fit(tiny, limit, scores, seed):
+    """A batch is padded to its richest; only a batch of one sample may be too large."""
+    store = tiny.store
+    rows = np.random.default_rng(seed).integers(0, 20, 25)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(embed, "TOKENS_ON_CPU", limit)
+        patched.setattr(embed, "SCORES_PER_TOKEN", scores)
+        batches = list(sample_batches(store, rows, CPU))
+    order = np.concatenate(batches)
+    assert sorted(order) == list(range(25))
+    richness = np.diff(store.offsets)[rows]
+    assert (np.diff(richness[order]) <= 0).all()
+    for members in batches:
+        width = rounded_up(int(richness[members].max()))
+        if len(members) > 1:
+            assert len(members) * width <= limit
+            assert len(members) * width**2 <= limit * scores
+    for members in batches[:-1]:
+        width, more = rounded_up(int(richness[members].max())), 1.5 * len(members) + 1
+        assert more * width > limit or more * width**2 > limit * scores
+
+
+@given(st.integers(1, 10**6))
+def test_a_rounded_number_has_three_binary_digits_and_is_near(number):
+    rounded = rounded_up(number)
+    assert number <= rounded <= max(number, 1.25 * number)
+    assert bin(rounded)[5:].count("1") == 0
+    assert rounded_up(rounded) == rounded
+
+
+def test_few_shapes_reach_the_model(mixed_lengths, new_encoder, devices, monkeypatch):
+    """A CPU keeps kernels per shape: they have to be of rounded sizes, whatever the rows."""
+    monkeypatch.setattr(embed, "TOKENS_ON_CPU", 500)
+    encoder, shapes = new_encoder(20), set()
+    encoder.asv.register_forward_pre_hook(lambda _, given: shapes.add(("asvs", *given[0].shape)))
+    encoder.sample.register_forward_pre_hook(
+        lambda _, given: shapes.add(("samples", *given[1].present_BA.shape))
+    )
+    for seed in range(20):
+        rows = np.random.default_rng(seed).permutation(20)[: 3 + seed // 2]
+        embed_samples(encoder, mixed_lengths.store, mixed_lengths.tokens, rows, devices)
+    for kind, *sizes in shapes:
+        rounded = sizes if kind == "samples" else sizes[:1]
+        assert [rounded_up(size) for size in rounded] == rounded, (kind, sizes)
+
+
+def test_asvs_are_batched_by_their_patches_longest_first(mixed_lengths, monkeypatch):
+    monkeypatch.setattr(embed, "TOKENS_ON_CPU", 12)
+    asvs = np.array([3, 0, 1, 2, 4, 5])
+    batches = list(asv_batches(mixed_lengths.tokens, asvs, 5, CPU))
+    lengths = [mixed_lengths.tokens.lengths[asvs[members]].tolist() for members in batches]
+    assert lengths == [[20, 20, 17], [17, 9, 9]]
+
+
+def test_asv_embeddings_come_in_the_order_asked_for(mixed_lengths, new_encoder, devices):
+    encoder, tokens = new_encoder(20), mixed_lengths.tokens
+    asvs = np.array([5, 0, 17, 1, 2])
+    found = embed_asvs(encoder, tokens, asvs, devices)
+    for number, asv in enumerate(asvs):
+        letters = torch.from_numpy(tokens.tokens[[asv], : tokens.lengths[asv]].copy())
+        with torch.no_grad():
+            alone, _ = encoder.asv(letters, None, "auto")
+        torch.testing.assert_close(found[[number]], alone, atol=1e-5, rtol=0)
+
+
+def test_inference_is_without_dropout_and_leaves_the_mode_as_it_was(tiny, new_encoder, devices):
+    encoder = new_encoder(20)
+    expected = embed_samples(encoder, tiny.store, tiny.tokens, ROWS, devices)
+    for layer in encoder.modules():
+        if isinstance(layer, torch.nn.Dropout):
+            layer.p = 0.5
+    assert torch.equal(embed_samples(encoder, tiny.store, tiny.tokens, ROWS, devices), expected)
+    assert encoder.training
+
+
+def test_embeddings_can_be_trained_on(tiny, new_encoder, devices):
+    found = embed_samples(new_encoder(20), tiny.store, tiny.tokens, ROWS, devices)
+    weight = torch.ones(16, requires_grad=True)
+    (found @ weight).square().sum().backward()
+    assert weight.grad is not None
+
+
+def test_no_rows_give_no_embeddings(tiny, new_encoder, devices):
+    nothing = np.empty(0, np.int64)
+    found = embed_samples(new_encoder(20), tiny.store, tiny.tokens, nothing, devices)
+    assert found.shape == (0, 16)
+
+
+def test_an_encoder_is_rebuilt_from_its_folder(tiny, new_encoder, devices, tmp_path):
+    encoder = new_encoder(20, seed=4)
+    Predictor(
+        encoder, Target.fit("regression", ("age",), [["-1"], ["1"]], np.ones(2, bool)), seed=1
+    ).save(tmp_path / "m", {})
+    expected, found = (
+        embed_samples(e, tiny.store, tiny.tokens, ROWS, devices)
+        for e in (encoder, load_encoder(tmp_path / "m"))
+    )
+    assert torch.equal(found, expected)
+    with pytest.raises(InputError, match=r"no config.json.*Hint"):
+        load_encoder(tmp_path)
