@@ -26,20 +26,10 @@ def rarefaction_draw(row: Row, depth: int, rng: np.random.Generator) -> Row:
     return Row(row.asvs[present], counts[present])
 
 
-def asv_dropout(row: Row, share: float, rng: np.random.Generator) -> Row:
-    """Leave out a share of the ASVs, rounded, with all of their reads; one ASV stays at least.
-
-    Parameters
-    ----------
-    row
-        Not empty.
-    share
-        From 0 to 1.
-    rng
-        Chooses the ASVs.
-    """
+def asv_dropout(row: Row, fraction: float, rng: np.random.Generator) -> Row:
+    """Leave out a fraction of the ASVs, rounded, with all of their reads; one stays at least."""
     asvs = len(row.asvs)
-    kept = max(asvs - int(share * asvs + 0.5), 1)
+    kept = max(asvs - int(fraction * asvs + 0.5), 1)
     chosen = np.sort(rng.choice(asvs, size=kept, replace=False, shuffle=False))
     return Row(row.asvs[chosen], row.counts[chosen])
 

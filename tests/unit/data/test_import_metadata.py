@@ -105,7 +105,7 @@ def test_own_file_keeps_strings_types_and_bytes(tmp_path):
         sheet(tmp_path, "id\tage\tsite\n#q2:types\tnumeric\n01\t07\t\n2\t\tgut\n")
     )
     for name in ("a.parquet", "b.parquet"):
-        write_metadata(tmp_path / name, frame, frame.attrs["q2:types"], {"aam.version": "1"})
+        write_metadata(tmp_path / name, frame, {"aam.version": "1"})
     assert (tmp_path / "a.parquet").read_bytes() == (tmp_path / "b.parquet").read_bytes()
     again = read_metadata(tmp_path / "a.parquet")
     assert list(again.index) == ["01", "2"]

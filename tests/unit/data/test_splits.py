@@ -8,9 +8,6 @@ from aam.data.holdout import held_out
 from aam.data.splits import assign_folds, folds_of_labels, held_out_groups
 from aam.data.targets import (
     metadata_column,
-    observed_classes,
-    observed_levels,
-    observed_numbers,
     observed_values,
 )
 from aam.util.errors import InputError
@@ -170,8 +167,12 @@ def metadata(*values):
     return pd.DataFrame({"host_age": pd.Series(values, index=index, dtype=object)})
 
 
+def observed(frame, kind="regression", classes=None):
+    return observed_values(frame, kind, ["host_age"], classes)["host_age"]
+
+
 def test_numbers_are_read_exactly():
-    values = observed_numbers(metadata("0.1", " 7 ", None, "-1e-3", "+.5", "3."), "host_age")
+    values = observed(metadata("0.1", " 7 ", None, "-1e-3", "+.5", "3."))
     assert values.to_dict() == {"s0": 0.1, "s1": 7.0, "s3": -0.001, "s4": 0.5, "s5": 3.0}
 
 
@@ -180,18 +181,18 @@ def test_numbers_are_read_exactly():
 )
 def test_text_in_a_numeric_target_is_refused(bad):
     with pytest.raises(InputError) as caught:
-        observed_numbers(metadata("1", bad, "2", bad), "host_age")
+        observed(metadata("1", bad, "2", bad))
     message = str(caught.value)
     assert "'host_age'" in message
     assert f"got 2 ({bad!r} in s1, {bad!r} in s3) of 4 values" in message
 
 
-@pytest.mark.parametrize("read", [observed_numbers, observed_classes])
-def test_targets_without_values_or_without_difference_are_refused(read):
+@pytest.mark.parametrize("kind", ["regression", "classification"])
+def test_targets_without_values_or_without_difference_are_refused(kind):
     with pytest.raises(InputError, match="'host_age': got no value in any of the 2"):
-        read(metadata(None, None), "host_age")
+        observed(metadata(None, None), kind)
     with pytest.raises(InputError, match="'host_age': got the one value '3.*' in all 2 samples"):
-        read(metadata("3", None, "3"), "host_age")
+        observed(metadata("3", None, "3"), kind)
 
 
 def test_a_misspelt_column_is_recognized():
@@ -200,10 +201,10 @@ def test_a_misspelt_column_is_recognized():
 
 
 def test_ordered_classes_are_those_of_the_task():
-    values = observed_levels(metadata("low", None, "high"), "host_age", ["low", "mid", "high"])
+    values = observed(metadata("low", None, "high"), "ordinal", ["low", "mid", "high"])
     assert values.to_dict() == {"s0": "low", "s2": "high"}
     with pytest.raises(InputError, match=r"no class of the task: 2 \('hi', 'lo'\)"):
-        observed_levels(metadata("lo", "mid", "hi"), "host_age", ["low", "mid", "high"])
+        observed(metadata("lo", "mid", "hi"), "ordinal", ["low", "mid", "high"])
 
 
 def test_targets_that_do_not_vary_where_they_meet_are_refused():
