@@ -40,12 +40,7 @@ def cutmix(first: Row, second: Row, rng: np.random.Generator) -> tuple[Row, floa
     Compositional CutMix of Gordon-Rodriguez, E., Quinn, T. P. & Cunningham, J. P. (2022), Data
     augmentation for compositional data: advancing predictive models of the microbiome, NeurIPS.
     The probability of the first parent is uniform between 0 and 1. A mix without a single ASV is
-    drawn again, with the same probability.
-
-    Returns
-    -------
-    tuple
-        The mixed row, and the weight of the first parent: its probability.
+    drawn again, with the same probability, which is returned: the weight of the first parent.
     """
     asvs = np.union1d(first.asvs, second.asvs)
     counts_of_first, counts_of_second = _aligned(first, asvs), _aligned(second, asvs)

@@ -27,8 +27,6 @@ def held_out(sample_ids: Sequence[str], fraction: float, seed: int) -> NDArray[n
             "lower rarefaction.depth or add samples",
         )
     size = min(max(round(fraction * samples), 2), samples - 2)
-    digests = [(seed_of("held_out", seed, sample), sample) for sample in sample_ids]
-    chosen = sorted(range(samples), key=digests.__getitem__)[:size]
-    mask = np.zeros(samples, dtype=np.bool_)
-    mask[chosen] = True
-    return mask
+    order = sorted(sample_ids, key=lambda name: (seed_of("held_out", seed, name), name))
+    chosen = set(order[:size])
+    return np.array([name in chosen for name in sample_ids])

@@ -47,12 +47,7 @@ def check(
     Returns
     -------
     float
-        The largest difference.
-
-    Raises
-    ------
-    RuntimeError
-        If one differs by more than `TOLERANCE`; names the worst.
+        The largest difference. One above `TOLERANCE` is a RuntimeError that names the worst.
     """
     draw = sample_rows if METRICS[metric].per_sample else sample_pairs
     chosen = draw(len(table.sample_ids), count, metric)

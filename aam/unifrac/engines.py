@@ -104,20 +104,13 @@ def choose(
     ----------
     setting
         `unifrac.engine` of the configuration. auto: `ssu` where it is installed, else scikit-bio.
-    threads
-        Threads of `ssu`.
-    scratch
-        Folder for the temporary files of `ssu`; None: the system's.
+    threads, scratch
+        Threads of `ssu`, and the folder for its temporary files; None: the system's.
 
     Returns
     -------
     engine, other
-        `other` is None where `ssu` is not installed.
-
-    Raises
-    ------
-    InputError
-        If the setting is `ssu` and it is not installed.
+        `other` is None where `ssu` is not installed; an InputError if that is the setting.
     """
     if setting != "ssu" and not installed():
         if setting == "auto":

@@ -33,23 +33,11 @@ Values = Rows | NDArray[np.float64]
 def write_distances(
     path: Path, sample_ids: Sequence[str], matrix: Rows, provenance: Mapping[str, str]
 ) -> None:
-    """Write a distance matrix, atomically; the same content gives the same bytes.
+    """Write distances [N, N], atomically; the same content gives the same bytes.
 
-    Parameters
-    ----------
-    path
-        The Parquet file: `sample_id`, and `distances` as a list of N float32 in row order.
-    sample_ids
-        IDs of the N samples.
-    matrix
-        Distances, [N, N], floating; read in blocks of rows, so it need not be in memory.
-    provenance
-        Metadata of the schema.
-
-    Raises
-    ------
-    AssertionError
-        If a distance is not finite or negative, or a sample is not at distance 0 of itself.
+    The columns are `sample_id`, and `distances` as a list of N float32 in row order. The matrix is
+    read in blocks of rows, so it need not be in memory. It is an AssertionError if a distance is
+    not finite or negative, or a sample is not at distance 0 of itself.
     """
     samples = len(sample_ids)
     assert matrix.shape == (samples, samples)

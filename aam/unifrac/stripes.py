@@ -111,20 +111,7 @@ def ranges(start: int, stop: int, parts: int) -> list[tuple[int, int]]:
 
 
 def of_job(part: int, parts: int, samples: int) -> tuple[int, int]:
-    """Return the stripes that one of several jobs computes.
-
-    Parameters
-    ----------
-    part, parts
-        Number of the job, from 0, and of all jobs: `unifrac.partitions` of the configuration.
-    samples
-        Samples in the table.
-
-    Raises
-    ------
-    InputError
-        If there are more jobs than stripes.
-    """
+    """Return the stripes that job `part`, from 0, computes; too many jobs are an InputError."""
     if parts > stripes(samples):
         raise problem(
             "unifrac.partitions",

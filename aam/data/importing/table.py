@@ -157,15 +157,13 @@ def _count_problems(
         yield problem(path, "a table without a single read", "counts above 0", _CHECK)
     finite = np.isfinite(data)
     with np.errstate(invalid="ignore"):
-        fractional = finite & (data != np.floor(data))
-    for mask, kind in (
-        (~finite, "counts that are NaN or infinite"),
-        (data < 0, "negative counts"),
-        (fractional & (data >= 0), "fractional counts"),
+        fractional = finite & (data >= 0) & (data != np.floor(data))
+    whole = "whole numbers of reads"
+    for mask, kind, expected in (
+        (~finite, "counts that are NaN or infinite", whole),
+        (data < 0, "negative counts", whole),
+        (fractional, "fractional counts", whole),
+        (finite & (data > LARGEST_COUNT), "counts above 2**53", "counts that are exact in float64"),
     ):
         if mask.any():
-            yield problem(path, f"{kind}: {shown(mask)}", "whole numbers of reads", _RAW)
-    large = finite & (data > LARGEST_COUNT)
-    if large.any():
-        got = f"counts above 2**53: {shown(large)}"
-        yield problem(path, got, "counts that float64 holds exactly", _RAW)
+            yield problem(path, f"{kind}: {shown(mask)}", expected, _RAW)
