@@ -3,7 +3,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from unifrac_cases import compute
+from unifrac_cases import compute, needs_ssu
 
 from aam.data.importing.sequences import feature_sequences
 from aam.data.importing.table import load_table
@@ -14,6 +14,7 @@ from aam.data.trees.newick import read_newick
 from aam.runtime.run_options import RunOptions
 from aam.stages import import_metadata, import_table, import_tree
 from aam.unifrac.engines import ScikitBio
+from aam.unifrac.ssu import Ssu
 from aam.util.errors import InputError
 
 DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data"
@@ -58,13 +59,14 @@ def test_every_real_dataset_is_imported(tmp_path, name, samples, features, colum
         assert metadata[column].notna().any()
 
 
-def test_the_stem_of_a_reference_tree_is_kept():
+@pytest.mark.parametrize("engine", [pytest.param(Ssu(), marks=needs_ssu), ScikitBio()])
+def test_the_stem_of_a_reference_tree_is_kept(engine):
     """The reference numbers count the branch between the root and the ancestor of all tips."""
     folder = DATA / "unifrac-reference" / "crawford"
     table = load_table(folder / "crawford.biom")
     tree = cut_to(load_tree(folder / "crawford.tre"), table.feature_ids, folder / "crawford.tre")
     for metric, file in (("unweighted", "test.ssu.exp"), ("faith_pd", "test.faith.exp")):
-        found = compute(ScikitBio(), table, tree, metric)
+        found = compute(engine, table, tree, metric)
         header = 0 if metric == "unweighted" else None
         expected = pd.read_csv(folder / file, sep="\t", index_col=0, header=header)
         names = [table.sample_ids] * found.ndim

@@ -54,16 +54,6 @@ def test_published_distances(engine, data, metric, truth):
     assert np.allclose(found, expected, rtol=0, atol=1e-6)
 
 
-@ENGINES
-def test_published_faith_pd(engine):
-    table, tree = crawford()
-    truth = REFERENCE / "crawford" / "test.faith.exp"
-    expected = pd.read_csv(truth, sep="\t", index_col=0, header=None)[1]
-    found = compute(engine, table, tree, "faith_pd")
-    difference = np.abs(found - expected.loc[table.sample_ids].to_numpy())
-    assert difference.max() <= 1e-6
-
-
 @needs_ssu
 @pytest.mark.parametrize("alpha", [0.0, 0.5, 1.0])
 @pytest.mark.parametrize("data", [crawford, dartunifrac])
