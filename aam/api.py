@@ -135,8 +135,8 @@ def _counts(
     where = Path("the table") if isinstance(table, FeatureTable) else Path(table)
     loaded = table if isinstance(table, FeatureTable) else load_table(where)
     counts, dropped = without_empty(loaded)
-    without_reads = [part.id for part in dropped if part.what == "sample"]
-    if without_reads:
+    without_reads = dropped.loc[dropped["what"] == "sample", "id"]
+    if len(without_reads):
         shown = first_names(without_reads, limit=20)
         logger.warning("these samples have no reads and are not predicted: %s", shown)
     return counts, feature_sequences(counts, where, None if sequences is None else Path(sequences))

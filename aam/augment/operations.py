@@ -26,20 +26,10 @@ def rarefaction_draw(row: Row, depth: int, rng: np.random.Generator) -> Row:
     return Row(row.asvs[present], counts[present])
 
 
-def asv_dropout(row: Row, share: float, rng: np.random.Generator) -> Row:
-    """Leave out a share of the ASVs, rounded, with all of their reads; one ASV stays at least.
-
-    Parameters
-    ----------
-    row
-        Not empty.
-    share
-        From 0 to 1.
-    rng
-        Chooses the ASVs.
-    """
+def asv_dropout(row: Row, fraction: float, rng: np.random.Generator) -> Row:
+    """Leave out a fraction of the ASVs, rounded, with all of their reads; one stays at least."""
     asvs = len(row.asvs)
-    kept = max(asvs - int(share * asvs + 0.5), 1)
+    kept = max(asvs - int(fraction * asvs + 0.5), 1)
     chosen = np.sort(rng.choice(asvs, size=kept, replace=False, shuffle=False))
     return Row(row.asvs[chosen], row.counts[chosen])
 
@@ -50,12 +40,7 @@ def cutmix(first: Row, second: Row, rng: np.random.Generator) -> tuple[Row, floa
     Compositional CutMix of Gordon-Rodriguez, E., Quinn, T. P. & Cunningham, J. P. (2022), Data
     augmentation for compositional data: advancing predictive models of the microbiome, NeurIPS.
     The probability of the first parent is uniform between 0 and 1. A mix without a single ASV is
-    drawn again, with the same probability.
-
-    Returns
-    -------
-    tuple
-        The mixed row, and the weight of the first parent: its probability.
+    drawn again, with the same probability, which is returned: the weight of the first parent.
     """
     asvs = np.union1d(first.asvs, second.asvs)
     counts_of_first, counts_of_second = _aligned(first, asvs), _aligned(second, asvs)

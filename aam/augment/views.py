@@ -1,7 +1,8 @@
 """The sample store: rarefied views, then augmented rows."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +22,7 @@ class Augmentation:
     rarefaction_draws: int
     """Further rarefaction draws per sample."""
     asv_dropout: float
-    """Share of the ASVs left out in one more row per sample and view; 0: no such rows."""
+    """Fraction of the ASVs left out in one more row per sample and view; 0: no such rows."""
     cutmix: float
     """Rows mixed of two samples, per sample and view."""
     seed: int
@@ -40,7 +41,14 @@ class _Block:
     parents: NDArray[np.int32]
     """Positions of the samples, [rows, parents]."""
     weights: NDArray[np.float32]
-    """Shares of the parents, [rows, parents]."""
+    """Fractions of the parents, [rows, parents]."""
+
+    @classmethod
+    def of_samples(cls, view: int, counts: csr_array) -> "_Block":
+        """Return a block whose row i is made of sample i alone."""
+        rows = counts.shape[0]
+        own = np.arange(rows, dtype=np.int32)[:, None]
+        return cls(view, counts, own, np.ones((rows, 1), dtype=np.float32))
 
 
 class _Columns:
@@ -111,75 +119,32 @@ def build_store(
     -------
     SampleStore
         V * N rows, then the further draws, then, view by view, the rows with ASVs left out and
-        the mixed rows.
-
-    Raises
-    ------
-    InputError
-        If there is only one sample to mix.
+        the mixed rows; of one sample alone there is nothing to mix, which is an InputError.
     """
-    sample_ids = views[0].sample_ids
+    sample_ids, seed = views[0].sample_ids, settings.seed
     assert all(view.sample_ids == sample_ids for view in views), "views of different samples"
     columns = _Columns(feature_ids)
-    blocks = [_base(view, columns.counts(counts)) for view, counts in enumerate(views)]
-    base = list(blocks)
-    blocks.extend(_draws(table, sample_ids, columns, settings))
+
+    def changed(operation: Callable[..., Row], counts: csr_array, *name: object) -> _Block:
+        rows = zip(columns.rows(counts), sample_ids, strict=True)
+        made = [operation(row, rng=generator(*name, sample)) for row, sample in rows]
+        return _Block.of_samples(AUGMENTED, columns.matrix(made))
+
+    base = [_Block.of_samples(view, columns.counts(own)) for view, own in enumerate(views)]
+    blocks = list(base)
+    if settings.rarefaction_draws:
+        position = {name: row for row, name in enumerate(table.sample_ids)}
+        counts = columns.counts(table)[[position[name] for name in sample_ids]]
+        draw = partial(rarefaction_draw, depth=settings.depth)
+        for number in range(settings.rarefaction_draws):
+            blocks.append(changed(draw, counts, "rarefaction_draw", seed, number))
     for block in base:
         if settings.asv_dropout > 0:
-            blocks.append(_dropped(block, sample_ids, columns, settings))
+            drop = partial(asv_dropout, fraction=settings.asv_dropout)
+            blocks.append(changed(drop, block.counts, "asv_dropout", seed, block.view))
         if round(settings.cutmix * len(sample_ids)):
             blocks.append(_mixed(block, sample_ids, columns, settings))
     return _joined(sample_ids, len(views), blocks)
-
-
-def _base(view: int, counts: csr_array) -> _Block:
-    rows = counts.shape[0]
-    own = np.arange(rows, dtype=np.int32)[:, None]
-    return _Block(view, counts, own, np.ones((rows, 1), dtype=np.float32))
-
-
-def _draws(
-    table: FeatureTable, sample_ids: list[str], columns: _Columns, settings: Augmentation
-) -> Iterator[_Block]:
-    if not settings.rarefaction_draws:
-        return
-    position = {name: row for row, name in enumerate(table.sample_ids)}
-    rows = columns.rows(columns.counts(table)[[position[name] for name in sample_ids]])
-    for draw in range(settings.rarefaction_draws):
-        name = ("rarefaction_draw", settings.seed, draw)
-        yield _of_single_parents(
-            lambda row, rng: rarefaction_draw(row, settings.depth, rng),
-            rows,
-            sample_ids,
-            columns,
-            name,
-        )
-
-
-def _dropped(
-    block: _Block, sample_ids: list[str], columns: _Columns, settings: Augmentation
-) -> _Block:
-    return _of_single_parents(
-        lambda row, rng: asv_dropout(row, settings.asv_dropout, rng),
-        columns.rows(block.counts),
-        sample_ids,
-        columns,
-        ("asv_dropout", settings.seed, block.view),
-    )
-
-
-def _of_single_parents(
-    operation: Callable[[Row, np.random.Generator], Row],
-    rows: Sequence[Row],
-    sample_ids: list[str],
-    columns: _Columns,
-    name: tuple[object, ...],
-) -> _Block:
-    made = [
-        operation(row, generator(*name, sample))
-        for row, sample in zip(rows, sample_ids, strict=True)
-    ]
-    return _base(AUGMENTED, columns.matrix(made))
 
 
 def _mixed(

@@ -6,11 +6,10 @@ A key that is absent from a slice cannot make its stage stale.
 from typing import Any
 
 from aam.config.configuration import Config, resolved
+from aam.config.metrics import METRICS
 from aam.config.sections.finetuning import Finetuning
 
 Slice = dict[str, Any]
-NON_PHYLOGENETIC = ("bray_curtis", "robust_aitchison")
-"""Metrics that UniFrac's engines have no part in."""
 EXPLAINED = {"samples": 64, "checked": 16}
 """Held-out samples of a fold that are explained, and those whose ASVs are also removed singly."""
 
@@ -41,25 +40,23 @@ def tokenize(config: Config, dataset: str) -> Slice:
 def unifrac(config: Config, dataset: str, metric: str) -> Slice:
     """Return the settings of one metric; the list of metrics is not part of it."""
     section = resolved(config, "unifrac", dataset=dataset)
-    if metric in NON_PHYLOGENETIC:
-        return {"metric": metric, "checked_pairs": section.checked_pairs}
-    keys = ["checked_pairs", "engine"]
-    if metric == "generalized":
-        keys.append("alpha")
+    facts = METRICS[metric]
+    engine = ["engine"] if facts.phylogenetic else []
+    keys = ["checked_pairs", *engine, *facts.parameters]
     return {"metric": metric, **{key: getattr(section, key) for key in keys}}
 
 
 def unifrac_part(config: Config, dataset: str, metric: str, part: int, parts: int) -> Slice:
     """Return the settings of one of several jobs that share a metric; `part` counts from 0."""
     section = resolved(config, "unifrac", dataset=dataset)
-    alpha = {"alpha": section.alpha} if metric == "generalized" else {}
-    return {"metric": metric, **alpha, "part": part, "parts": parts}
+    parameters = {key: getattr(section, key) for key in METRICS[metric].parameters}
+    return {"metric": metric, **parameters, "part": part, "parts": parts}
 
 
 def unifrac_jobs(config: Config, dataset: str, metric: str) -> int:
     """Return the number of jobs that share a metric; it changes no byte of the result."""
     section = resolved(config, "unifrac", dataset=dataset)
-    if section.partitions == "auto" or metric in (*NON_PHYLOGENETIC, "faith_pd"):
+    if section.partitions == "auto" or not METRICS[metric].in_jobs:
         return 1
     return section.partitions
 
@@ -225,7 +222,7 @@ def models(config: Config, dataset: str) -> Slice:
     return {
         "models": each,
         "metrics": metrics,
-        "metric": next((name for name in common if name != "faith_pd"), None),
+        "metric": next((name for name in common if not METRICS[name].per_sample), None),
         "differing": [
             key
             for key in ("held_out", "seed")

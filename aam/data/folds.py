@@ -1,16 +1,16 @@
-"""The files of a task's folds, as the stages after them read them."""
+"""The files of a task's folds."""
 
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
+from aam.util.atomic import write_text
+
 TEST = -1
 """Fold of the samples that are held out for testing."""
-
 OBSERVED = "observed:"
 """Prefix of the columns that hold one of several targets."""
-
 CATEGORY = "category:"
 """Prefix of the columns that hold a category of the metadata."""
 
@@ -30,11 +30,10 @@ def read_folds(path: Path) -> pd.DataFrame:
 
 
 def read_members(path: Path) -> pd.Series:
-    """Read which samples belong to the folds of a task, with a target or without.
-
-    Returns
-    -------
-    pandas.Series
-        Fold (int64, -1: held out for testing) by `sample-id`.
-    """
+    """Read the fold (-1: held out for testing) of each sample of a task, labelled or not."""
     return read_folds(path)["fold"]
+
+
+def write_folds(path: Path, frame: pd.DataFrame | pd.Series) -> None:
+    """Write folds, or their members, by sample."""
+    write_text(path, frame.to_csv(sep="\t", index_label="sample-id", lineterminator="\n"))

@@ -1,6 +1,6 @@
 """Which samples of pretraining are held out for validation.
 
-SubprocessRunner from the folds of tasks, so that no encoder depends on how these are drawn.
+In a module of its own, so that no encoder depends on how the folds of tasks are drawn.
 """
 
 from collections.abc import Sequence
@@ -12,29 +12,11 @@ from aam.util.errors import problem
 from aam.util.seeds import seed_of
 
 
-def held_out(sample_ids: Sequence[str], share: float, seed: int) -> NDArray[np.bool_]:
+def held_out(sample_ids: Sequence[str], fraction: float, seed: int) -> NDArray[np.bool_]:
     """Return which samples are held out: those with the smallest digests of (seed, ID).
 
-    The choice depends on the set of samples, never on their order.
-
-    Parameters
-    ----------
-    sample_ids
-        IDs of N samples.
-    share
-        Share to hold out; at least two samples stay on each side.
-    seed
-        Seed of the choice.
-
-    Returns
-    -------
-    numpy.ndarray
-        bool [N].
-
-    Raises
-    ------
-    InputError
-        If there are fewer than four samples.
+    The choice, bool [N], depends on the set of samples, never on their order. At least two samples
+    stay on each side; fewer than four raise an InputError.
     """
     samples = len(sample_ids)
     if samples < 4:
@@ -44,9 +26,7 @@ def held_out(sample_ids: Sequence[str], share: float, seed: int) -> NDArray[np.b
             "at least 4, two to train on and two to hold out",
             "lower rarefaction.depth or add samples",
         )
-    size = min(max(round(share * samples), 2), samples - 2)
-    digests = [(seed_of("held_out", seed, sample), sample) for sample in sample_ids]
-    chosen = sorted(range(samples), key=digests.__getitem__)[:size]
-    mask = np.zeros(samples, dtype=np.bool_)
-    mask[chosen] = True
-    return mask
+    size = min(max(round(fraction * samples), 2), samples - 2)
+    order = sorted(sample_ids, key=lambda name: (seed_of("held_out", seed, name), name))
+    chosen = set(order[:size])
+    return np.array([name in chosen for name in sample_ids])

@@ -11,16 +11,7 @@ from aam.util.atomic import atomic_path
 def write_batch(path: Path, columns: Mapping[str, pa.Array], provenance: Mapping[str, str]) -> None:
     """Write columns without nulls as an uncompressed Arrow IPC file, atomically.
 
-    The same columns give the same bytes.
-
-    Parameters
-    ----------
-    path
-        Where to write.
-    columns
-        Arrays of one length, by name.
-    provenance
-        Metadata of the schema.
+    The same columns, and metadata of the schema, give the same bytes.
     """
     assert all(column.null_count == 0 for column in columns.values())
     schema = pa.schema(

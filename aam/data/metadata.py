@@ -9,13 +9,13 @@ import pyarrow.parquet as pq
 
 from aam.util.atomic import atomic_path
 
+TYPES_ATTRIBUTE = "q2:types"
+"""Key of the QIIME 2 types by column, where known, in `DataFrame.attrs`."""
 TYPE_FIELD = b"q2:type"
 """Key of a column's QIIME 2 type in its field metadata."""
 
 
-def write_metadata(
-    path: Path, frame: pd.DataFrame, types: Mapping[str, str], provenance: Mapping[str, str]
-) -> None:
+def write_metadata(path: Path, frame: pd.DataFrame, provenance: Mapping[str, str]) -> None:
     """Write sample metadata as Parquet, atomically; the same content gives the same bytes.
 
     Parameters
@@ -23,12 +23,11 @@ def write_metadata(
     path
         The file to write.
     frame
-        Index: sample IDs; columns of strings and missing values.
-    types
-        QIIME 2 type by column name, where known.
+        Index: sample IDs; columns of strings and missing values; types in `attrs["q2:types"]`.
     provenance
         What `aam.util.provenance.provenance` returned.
     """
+    types = frame.attrs.get(TYPES_ATTRIBUTE, {})
     arrays = [pa.array(frame.index, type=pa.string())]
     fields = [pa.field("sample_id", pa.string(), nullable=False)]
     for column in frame.columns:
@@ -41,22 +40,12 @@ def write_metadata(
 
 
 def read_metadata(path: Path) -> pd.DataFrame:
-    """Read what `write_metadata` wrote.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Index: sample IDs; every column holds strings, None where missing; `attrs["q2:types"]`:
-        type by column, where known.
-    """
+    """Read what `write_metadata` wrote: strings, None where missing."""
     table = pq.read_table(path)
-    names = table.column_names[1:]
-    frame = pd.DataFrame(
-        {name: pd.Series(table[name].to_pylist(), dtype=object) for name in names},
-        columns=pd.Index(names, dtype=object),
-    )
-    frame.index = pd.Index(table["sample_id"].to_pylist(), dtype=object)
-    frame.attrs["q2:types"] = {
+    ids, *names = table.column_names
+    cells = {name: table[name].to_pylist() for name in names}
+    frame = pd.DataFrame(cells, pd.Index(table[ids].to_pylist(), dtype=object), dtype=object)
+    frame.attrs[TYPES_ATTRIBUTE] = {
         name: metadata[TYPE_FIELD].decode()
         for name in names
         if TYPE_FIELD in (metadata := table.schema.field(name).metadata or {})

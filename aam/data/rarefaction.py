@@ -8,16 +8,11 @@ from scipy.sparse import csr_array
 from scipy.special import gammaln
 
 from aam.data.table import FeatureTable
-from aam.util.errors import InputError, problem
+from aam.util.errors import InputError, first_names, problem
 from aam.util.seeds import generator
 
-_NUMPY_LIMIT = 1_000_000_000
-"""`Generator.multivariate_hypergeometric` refuses totals from here on."""
-
-
-def reads_per_sample(table: FeatureTable) -> NDArray[np.int64]:
-    """Return the sum of the counts of every sample, [N]."""
-    return np.asarray(table.counts.sum(axis=1), dtype=np.int64)
+MOST_READS = 10**9
+"""NumPy draws from samples with fewer reads than this."""
 
 
 def rarefy(table: FeatureTable, depth: int, *seed_parts: object) -> FeatureTable:
@@ -28,10 +23,8 @@ def rarefy(table: FeatureTable, depth: int, *seed_parts: object) -> FeatureTable
 
     Parameters
     ----------
-    table
-        Counts of N samples.
-    depth
-        Reads to draw; samples with fewer are left out.
+    table, depth
+        Samples with fewer reads are left out; where none is left, that is an InputError.
     *seed_parts
         What names the draw, the seed and the number of a view for instance.
 
@@ -39,16 +32,12 @@ def rarefy(table: FeatureTable, depth: int, *seed_parts: object) -> FeatureTable
     -------
     FeatureTable
         Samples and features in the order of `table`, without those that have no reads left.
-
-    Raises
-    ------
-    InputError
-        If no sample has `depth` reads.
     """
-    reads = reads_per_sample(table)
+    reads = table.reads
     rows = np.flatnonzero(reads >= depth)
     if not rows.size:
         raise _too_deep(table.sample_ids, reads, depth)
+    _require_drawable(table.sample_ids, reads)
     rank = np.empty(len(table.feature_ids), dtype=np.int64)
     rank[sorted(range(len(rank)), key=table.feature_ids.__getitem__)] = np.arange(len(rank))
     kept = table.counts[rows]
@@ -60,44 +49,15 @@ def rarefy(table: FeatureTable, depth: int, *seed_parts: object) -> FeatureTable
         drawn[span][order] = draw_reads(kept.data[span][order], depth, rng)
     counts = csr_array((drawn, kept.indices, kept.indptr), shape=kept.shape)
     counts.eliminate_zeros()
-    present = np.unique(counts.indices)
-    counts = counts[:, present]
-    counts.sort_indices()
-    return FeatureTable(
-        sample_ids=[table.sample_ids[row] for row in rows],
-        feature_ids=[table.feature_ids[column] for column in present],
-        counts=counts,
-    )
+    sample_ids = [table.sample_ids[row] for row in rows]
+    return FeatureTable(sample_ids, table.feature_ids, counts).of_samples(np.arange(len(rows)))
 
 
 def draw_reads(
     counts: NDArray[np.int64], depth: int, rng: np.random.Generator
 ) -> NDArray[np.int64]:
-    """Draw `depth` reads without replacement from one sample (multivariate hypergeometric).
-
-    Parameters
-    ----------
-    counts
-        Reads of each feature, [F]; `depth` of them at least.
-    depth
-        Reads to draw.
-    rng
-        Where the randomness comes from.
-
-    Returns
-    -------
-    numpy.ndarray
-        Reads drawn of each feature, int64 [F], of sum `depth`.
-    """
-    total = int(counts.sum())
-    assert 0 <= depth <= total, f"{depth} reads of {total}"
-    if total < _NUMPY_LIMIT:
-        return rng.multivariate_hypergeometric(counts, depth, method="marginals")
-    if depth > total // 2:
-        return counts - draw_reads(counts, total - depth, rng)
-    reads = _distinct_integers(total, depth, rng)
-    features = np.searchsorted(np.cumsum(counts), reads, side="right")
-    return np.bincount(features, minlength=len(counts)).astype(np.int64)
+    """Draw `depth` of one sample's reads [F], without replacement."""
+    return rng.multivariate_hypergeometric(counts, depth, method="marginals")
 
 
 def expected_richness(counts: NDArray[np.int64], depths: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -113,11 +73,6 @@ def expected_richness(counts: NDArray[np.int64], depths: NDArray[np.int64]) -> N
         Reads n_i of each feature that is present, [F].
     depths
         Reads m drawn, each at most the sum of `counts`, [M].
-
-    Returns
-    -------
-    numpy.ndarray
-        float64 [M].
     """
     total = int(counts.sum())
     assert depths.max(initial=0) <= total
@@ -134,12 +89,16 @@ def expected_richness(counts: NDArray[np.int64], depths: NDArray[np.int64]) -> N
     return (1 - absent_FM).sum(axis=0)
 
 
-def _distinct_integers(end: int, size: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Return the first `size` different values of a stream of integers below `end`, sorted."""
-    found = np.unique(rng.integers(end, size=size))
-    while len(found) < size:
-        found = np.union1d(found, rng.integers(end, size=size - len(found)))
-    return found
+def _require_drawable(sample_ids: Sequence[str], reads: NDArray[np.int64]) -> None:
+    number = dict(zip(sample_ids, reads.tolist(), strict=True))
+    large = [f"{name}: {count}" for name, count in number.items() if count >= MOST_READS]
+    if large:
+        raise problem(
+            "the feature table",
+            f"too many reads to draw from in samples {first_names(large)}",
+            f"fewer than {MOST_READS} reads in every sample",
+            "give the raw read counts, or leave these samples out",
+        )
 
 
 def _too_deep(sample_ids: Sequence[str], reads: NDArray[np.int64], depth: int) -> InputError:

@@ -40,7 +40,7 @@ class SampleStore:
     parents: NDArray[np.int32]
     """Samples that a row is made of, positions in `sample_ids`; its own alone in a view."""
     weights: NDArray[np.float32]
-    """Share of every parent; the shares of a row sum to 1."""
+    """Fraction of every parent; those of a row sum to 1."""
 
     def __post_init__(self) -> None:
         rows = len(self.row_view)
@@ -73,20 +73,7 @@ class SampleStore:
         )
 
     def view_matrix(self, view: int, features: int) -> scipy.sparse.csr_array:
-        """Return the counts of one view.
-
-        Parameters
-        ----------
-        view
-            From 0 to V - 1.
-        features
-            Number of ASVs in the token store.
-
-        Returns
-        -------
-        scipy.sparse.csr_array
-            int64 [N, features].
-        """
+        """Return the counts of one view, int64 [N, features]."""
         assert 0 <= view < self.views, f"view {view} of {self.views}"
         samples = len(self.sample_ids)
         offsets = self.offsets[view * samples : (view + 1) * samples + 1]
@@ -129,12 +116,7 @@ def places_of(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return where the entries of some rows lie, row after row, and their numbers [B].
 
-    Parameters
-    ----------
-    offsets
-        Row r has the entries from `offsets[r]` up to `offsets[r + 1]`.
-    rows_B
-        Rows.
+    Row r has the entries from `offsets[r]` up to `offsets[r + 1]`.
     """
     starts_B = offsets[rows_B]
     number_B = offsets[rows_B + 1] - starts_B

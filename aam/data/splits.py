@@ -1,30 +1,240 @@
 """Which samples of a task are held out for testing, and in which fold each of the others is."""
 
+import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from sklearn.model_selection import KFold, StratifiedGroupKFold, StratifiedKFold
 
+from aam.data.folds import TEST
+from aam.data.targets import metadata_column, require_varied
+from aam.util.errors import first_names, problem
 from aam.util.seeds import seed_of
 
+logger = logging.getLogger(__name__)
+
+LEAST_TRAINING = 2
+"""Samples that a fold must leave to train on."""
 _SEEDS_OF_SKLEARN = 2**32
+Names = Sequence[str] | NDArray[np.object_]
+
+
+def divide(
+    metadata: pd.DataFrame, values: pd.DataFrame, cfg: Mapping[str, Any]
+) -> tuple[pd.DataFrame, NDArray[np.int64], list[str] | None]:
+    """Give every labelled sample a fold: that of a metadata column, or one that is drawn.
+
+    Parameters
+    ----------
+    metadata, values
+        Of all samples that the task wants; the targets of the labelled ones.
+    cfg
+        `aam.config.slices.folds`.
+
+    Returns
+    -------
+    values, folds, groups
+        Of the L samples that have a fold: targets, fold (int64, -1: held out for testing), and
+        group, where there are groups.
+    """
+    settings, target = cfg["folds"], cfg["columns"][0]
+    groups = None
+    if settings["column"] is not None:
+        values, folds = _named(metadata, values, settings)
+    else:
+        groups = _groups(metadata, values.index, settings["groups"])
+        folds = _drawn(values[target], groups, cfg)
+    in_folds = folds[folds != TEST]
+    sizes = np.bincount(in_folds)
+    if len(in_folds) - sizes.max() < LEAST_TRAINING:
+        raise problem(
+            f"metadata column '{settings['column'] or settings['groups'] or target}'",
+            f"a fold of {sizes.max()} of {len(in_folds)} samples, which leaves "
+            f"{len(in_folds) - sizes.max()} to train on",
+            f"at least {LEAST_TRAINING} samples outside of every fold",
+            "choose folds that divide the samples more evenly, or fill in the metadata",
+        )
+    if cfg["kind"] != "regression":
+        _warn_of_classes(values[target], folds, cfg["classes"] or [])
+    return values, folds, groups
+
+
+def members(metadata: pd.DataFrame, fold: pd.Series, column: str | None) -> pd.Series:
+    """Return the fold of every sample that has the value of a column with a sample of the fold.
+
+    These are what an encoder that is to know nothing of the fold must not see. Without a column
+    they are the samples of the folds.
+    """
+    if column is not None:
+        shared = metadata_column(metadata, column)
+        # A value lies in one fold, so that any of its samples tells which.
+        of_value = dict(zip(shared.loc[fold.index], fold, strict=True))
+        fold = shared[shared.isin(list(of_value))].map(of_value)
+    return fold.reindex(metadata.index).dropna().astype(np.int64).rename("fold")
+
+
+def _named(
+    metadata: pd.DataFrame, values: pd.DataFrame, settings: Mapping[str, Any]
+) -> tuple[pd.DataFrame, NDArray[np.int64]]:
+    """Return the samples that a column puts into a fold, and these folds.
+
+    What is held out for testing are whole folds of the column, which may be studies or hosts.
+    """
+    column = settings["column"]
+    labels = metadata_column(metadata, column).loc[values.index]
+    without = labels.index[labels.isna()]
+    if len(without):
+        logger.warning(
+            "left out, for want of a value of '%s': %s samples", column, first_names(without)
+        )
+    labels = labels[labels.notna()]
+    is_test = np.zeros(len(labels), dtype=np.bool_)
+    if settings["test"] > 0 and labels.nunique() > 1:
+        is_test = _held_out(labels.index.tolist(), settings, None, labels.tolist(), column)
+    rest = labels[~is_test]
+    if rest.nunique() < 2:
+        left = " that folds.test leaves" if is_test.any() else ""
+        raise problem(
+            f"metadata column '{column}'",
+            f"{rest.nunique()} folds in the {len(rest) if left else len(values)} samples{left} "
+            "that have a target",
+            "at least two",
+            "name another column in folds.column, or draw folds with folds.k"
+            + (", or lower folds.test" if left else ""),
+        )
+    folds = np.full(len(labels), TEST, dtype=np.int64)
+    folds[~is_test] = folds_of_labels(rest.tolist())
+    values = values.loc[labels.index]
+    for target in values:
+        require_varied(values[target], str(target), f"that have a value of '{column}'")
+    return values, folds
+
+
+def _groups(metadata: pd.DataFrame, samples: pd.Index, column: str | None) -> list[str] | None:
+    if column is None:
+        return None
+    groups = metadata_column(metadata, column).loc[samples]
+    without = groups.index[groups.isna()]
+    if len(without):
+        raise problem(
+            f"metadata column '{column}'",
+            f"no value in {first_names(without)} of {len(groups)} samples that have a target",
+            "the group of each of them",
+            "fill in the column, or empty the target of these samples",
+        )
+    return [str(group) for group in groups]
+
+
+def _drawn(observed: pd.Series, groups: Names | None, cfg: Mapping[str, Any]) -> NDArray[np.int64]:
+    """Return the fold of each sample, -1 for the fraction to test."""
+    settings = cfg["folds"]
+    names = np.array(observed.index, dtype=object)
+    classes = observed.to_numpy(dtype=object) if settings["stratified"] else None
+    grouped = None if groups is None else np.array(groups, dtype=object)
+    is_test = np.zeros(len(names), dtype=np.bool_)
+    if settings["test"] > 0:
+        where = settings["groups"] or cfg["columns"][0]
+        is_test = _held_out(names, settings, classes, grouped, where)
+    rest_groups = None if grouped is None else grouped[~is_test]
+    _require_enough(observed[~is_test], rest_groups, cfg)
+    folds = np.full(len(names), TEST, dtype=np.int64)
+    folds[~is_test] = assign_folds(
+        names[~is_test],
+        settings["k"],
+        settings["seed"],
+        classes=None if classes is None else classes[~is_test],
+        groups=rest_groups,
+    )
+    return folds
+
+
+def _held_out(
+    names: Names,
+    settings: Mapping[str, Any],
+    classes: Names | None,
+    groups: Names | None,
+    column: str,
+) -> NDArray[np.bool_]:
+    fraction = settings["test"]
+    is_test = held_out_groups(names, fraction, settings["seed"], classes=classes, groups=groups)
+    if not is_test.any():
+        smallest = pd.Series(names if groups is None else groups).value_counts().min()
+        raise problem(
+            f"metadata column '{column}'",
+            f"{len(names)} samples, of which folds.test = {fraction:g} is less than the smallest "
+            f"group, {smallest}",
+            "a fraction to test that whole groups come near to",
+            "raise folds.test, or set it to 0",
+        )
+    return is_test
+
+
+def _require_enough(observed: pd.Series, groups: Names | None, cfg: Mapping[str, Any]) -> None:
+    """Check that the samples to divide are enough for the folds, as are groups and classes."""
+    settings = cfg["folds"]
+    k = settings["k"]
+    beyond = " beyond folds.test" if settings["test"] > 0 else ""
+    lower = "lower folds.k or folds.test" if beyond else "lower folds.k"
+    if groups is not None and len(set(groups)) < k:
+        raise problem(
+            f"metadata column '{settings['groups']}'",
+            f"groups {first_names(dict.fromkeys(groups))}{beyond}",
+            f"at least as many as folds, {k}",
+            f"{lower}, or group by another column",
+        )
+    where = f"metadata column '{observed.name}'"
+    if len(observed) < k:
+        raise problem(
+            where,
+            f"a value in {len(observed)} samples{beyond}",
+            f"at least as many as folds, {k}",
+            f"{lower}, or fill in the metadata",
+        )
+    sizes = observed.value_counts().sort_index()
+    small = sizes[sizes < k]
+    if cfg["kind"] != "regression" and len(small):
+        raise problem(
+            where,
+            f"classes with fewer samples than folds{beyond}: "
+            f"{first_names(f'{name}: {size}' for name, size in small.items())}",
+            f"at least {k} samples of each class",
+            f"{lower}, or empty the target of the samples of these classes",
+        )
+
+
+def _warn_of_classes(observed: pd.Series, folds: NDArray[np.int64], classes: Sequence[str]) -> None:
+    in_folds = pd.Series(folds, index=observed.index).where(folds != TEST)
+    spread = in_folds.groupby(observed).nunique()
+    for count, where in ((1, "in one fold"), (0, "in the test set alone")):
+        confined = spread.index[spread == count]
+        if len(confined):
+            logger.warning(
+                "classes of '%s' that lie %s, so that its model never sees them: %s",
+                observed.name,
+                where,
+                first_names(confined),
+            )
+    unseen = [name for name in classes if name not in spread.index]
+    if unseen:
+        logger.warning("classes of '%s' that no sample has: %s", observed.name, first_names(unseen))
 
 
 def held_out_groups(
-    sample_ids: Sequence[str],
-    share: float,
+    sample_ids: Names,
+    fraction: float,
     seed: int,
     *,
-    classes: Sequence[str] | None = None,
-    groups: Sequence[str] | None = None,
+    classes: Names | None = None,
+    groups: Names | None = None,
 ) -> NDArray[np.bool_]:
     """Return which samples are held out for testing, in whole groups.
 
     Groups are gone through in the order of the digests of (seed, group). One is taken where that
-    brings the number of samples taken of each class nearer to the share of the class, by the
+    brings the number of samples taken of each class nearer to the fraction of the class, by the
     squared differences over the wanted numbers. The choice depends on the set of samples, never
     on their order.
 
@@ -32,27 +242,20 @@ def held_out_groups(
     ----------
     sample_ids
         IDs of N samples, all different.
-    share
-        Share of the samples to hold out.
-    seed
-        Seed of the choice.
-    classes
-        Class of each sample, to keep the shares of the classes alike on both sides; None: one.
-    groups
-        Group of each sample; None: each sample by itself.
+    fraction, seed
+        Fraction of the samples to hold out, and the seed of the choice.
+    classes, groups
+        Class and group of each sample; None: one class, each sample by itself.
 
     Returns
     -------
     numpy.ndarray
         bool [N]; all False where even the smallest group is too large.
     """
-    group_rows, names = pd.factorize(np.array(sample_ids if groups is None else groups, object))
-    class_rows, kinds = pd.factorize(
-        np.array(classes if classes is not None else [""] * len(sample_ids), object)
-    )
-    sizes_GC = np.zeros((len(names), len(kinds)))
-    np.add.at(sizes_GC, (group_rows, class_rows), 1)
-    wanted_C = share * sizes_GC.sum(axis=0)
+    group_N, names = pd.factorize(np.array(sample_ids if groups is None else groups, object))
+    class_N, _ = pd.factorize(np.array([""] * len(group_N) if classes is None else classes, object))
+    sizes_GC = pd.crosstab(group_N, class_N).to_numpy(dtype=np.float64)
+    wanted_C = fraction * sizes_GC.sum(axis=0)
     missing_C = wanted_C.copy()
     is_chosen = np.zeros(len(names), dtype=np.bool_)
     for group in sorted(
@@ -62,81 +265,46 @@ def held_out_groups(
         if (after_C**2 / wanted_C).sum() < (missing_C**2 / wanted_C).sum():
             missing_C = after_C
             is_chosen[group] = True
-    return is_chosen[group_rows]
-
-
-def natural_key(text: str) -> tuple[tuple[str, int], ...]:
-    """Return a sorting key that puts `fold2` before `fold10`, and `9` before `10`."""
-    parts = re.split(r"([0-9]+)", text)
-    return tuple(
-        (word, int(number)) for word, number in zip(parts[::2], [*parts[1::2], "-1"], strict=True)
-    )
+    return is_chosen[group_N]
 
 
 def folds_of_labels(labels: Sequence[str]) -> NDArray[np.int64]:
-    """Return numbers for the folds that a metadata column names, from 0, in natural order.
+    """Return numbers [N] for the folds that a metadata column names, from 0, in natural order.
 
-    Parameters
-    ----------
-    labels
-        Name of the fold of each of N samples.
-
-    Returns
-    -------
-    numpy.ndarray
-        int64 [N].
+    That puts `fold2` before `fold10`, and `9` before `10`.
     """
-    names = sorted(set(labels), key=lambda name: (natural_key(name), name))
-    number = {name: position for position, name in enumerate(names)}
-    return np.array([number[label] for label in labels], dtype=np.int64)
+
+    def key(name: str) -> tuple[list[tuple[str, int]], str]:
+        words, numbers = re.split(r"[0-9]+", name), re.findall(r"[0-9]+", name)
+        return list(zip(words, map(int, [*numbers, "-1"]), strict=True)), name
+
+    names = sorted(set(labels), key=key)
+    return pd.Index(names).get_indexer(pd.Index(labels)).astype(np.int64)
 
 
 def assign_folds(
-    sample_ids: Sequence[str],
+    sample_ids: Names,
     k: int,
     seed: int,
     *,
-    classes: Sequence[str] | None = None,
-    groups: Sequence[str] | None = None,
+    classes: Names | None = None,
+    groups: Names | None = None,
 ) -> NDArray[np.int64]:
-    """Divide samples into folds of about the same size.
+    """Divide samples into folds of about the same size, whatever the order of the samples.
 
-    The folds depend on the set of samples, never on their order.
-
-    Parameters
-    ----------
-    sample_ids
-        IDs of N samples, all different.
-    k
-        Number of folds; at most the number of samples, and of groups where there are any.
-    seed
-        Seed of the draw.
-    classes
-        Class of each sample, to keep the shares of the classes alike in all folds.
-    groups
-        Group of each sample; a group stays in one fold.
-
-    Returns
-    -------
-    numpy.ndarray
-        Fold of each sample, int64 [N].
+    There are at least as many samples, and groups if any, as folds, `k`. The classes keep their
+    proportions in all folds; a group stays in one fold. Returns the fold of each sample, [N].
     """
-    order = sorted(range(len(sample_ids)), key=sample_ids.__getitem__)
-    random_state = seed % _SEEDS_OF_SKLEARN
-    sorted_classes = None if classes is None else np.array([classes[row] for row in order])
-    sorted_groups = None if groups is None else np.array([groups[row] for row in order])
-    if sorted_groups is not None:
+    order = np.array(sorted(range(len(sample_ids)), key=sample_ids.__getitem__))
+    kind = KFold if classes is None else StratifiedKFold
+    if groups is not None:
         # With one class for all, this balances the folds' sizes; GroupKFold, shuffled, does not.
-        splitter = StratifiedGroupKFold(k, shuffle=True, random_state=random_state)
-        if sorted_classes is None:
-            sorted_classes = np.zeros(len(order), dtype=np.int64)
-    elif sorted_classes is not None:
-        splitter = StratifiedKFold(k, shuffle=True, random_state=random_state)
-    else:
-        splitter = KFold(k, shuffle=True, random_state=random_state)
+        kind, groups = StratifiedGroupKFold, np.array(groups, dtype=str)[order]
+        classes = [""] * len(order) if classes is None else classes
+    ordered = None if classes is None else np.array(classes, dtype=str)[order]
+    splitter = kind(k, shuffle=True, random_state=seed % _SEEDS_OF_SKLEARN)
     folds = np.full(len(order), -1, dtype=np.int64)
-    tests = splitter.split(np.zeros(len(order)), sorted_classes, sorted_groups)
-    for fold, (_, test) in enumerate(tests):
-        folds[np.asarray(order)[test]] = fold
+    for fold, (_, test) in enumerate(splitter.split(np.zeros(len(order)), ordered, groups)):
+        folds[order[test]] = fold
     assert set(folds.tolist()) == set(range(k))
     return folds

@@ -9,6 +9,7 @@ from pathlib import Path
 import biom
 import h5py
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import csr_array, csr_matrix
 
 from aam.util.atomic import atomic_path
@@ -18,13 +19,7 @@ _CREATION_DATE = datetime(2000, 1, 1)
 
 @dataclass(frozen=True)
 class FeatureTable:
-    """Counts of features (ASVs) in samples.
-
-    Raises
-    ------
-    AssertionError
-        If the counts do not fit the IDs; what a user hands over is checked by the importers.
-    """
+    """Counts of features (ASVs) in samples; what a user hands over is checked by the importers."""
 
     sample_ids: list[str]
     """IDs of the N samples, in row order."""
@@ -38,46 +33,43 @@ class FeatureTable:
         assert self.counts.dtype == np.int64
         assert self.counts.has_sorted_indices
 
+    @property
+    def reads(self) -> NDArray[np.int64]:
+        """Return the sum of the counts of every sample, [N]."""
+        return np.asarray(self.counts.sum(axis=1), dtype=np.int64)
+
+    def of_samples(self, rows: NDArray[np.int64]) -> "FeatureTable":
+        """Return some samples, in the order of `rows`, and the features that they have."""
+        counts = self.counts[rows]
+        present = np.unique(counts.indices)
+        counts = csr_array(counts[:, present])
+        counts.sort_indices()
+        return FeatureTable(
+            [self.sample_ids[row] for row in rows],
+            [self.feature_ids[column] for column in present],
+            counts,
+        )
+
 
 def read_biom(path: Path) -> FeatureTable:
-    """Read a table that `write_biom` wrote.
-
-    Parameters
-    ----------
-    path
-        A BIOM 2.1 file of whole counts, already checked.
-
-    Returns
-    -------
-    FeatureTable
-        In the order of the file.
-    """
+    """Read a table that `write_biom` wrote."""
     with h5py.File(path, "r") as handle:
-        return _from_biom(biom.Table.from_hdf5(handle))
-
-
-def _from_biom(table: biom.Table) -> FeatureTable:
+        table = biom.Table.from_hdf5(handle)
     counts = csr_array(table.matrix_data.T.tocsr()).astype(np.int64)
     counts.eliminate_zeros()
     counts.sort_indices()
     return FeatureTable(
-        sample_ids=[str(name) for name in table.ids("sample")],
-        feature_ids=[str(name) for name in table.ids("observation")],
-        counts=counts,
+        [str(name) for name in table.ids("sample")],
+        [str(name) for name in table.ids("observation")],
+        counts,
     )
 
 
 def write_biom(path: Path, table: FeatureTable, provenance: Mapping[str, str]) -> None:
     """Write a table as BIOM 2.1, atomically; the same content gives the same bytes.
 
-    Parameters
-    ----------
-    path
-        The file to write.
-    table
-        Counts up to 2**53: the format holds them as float64.
-    provenance
-        What `aam.util.provenance.provenance` returned; kept as JSON in `generated-by`.
+    Counts may be up to 2**53: the format holds them as float64. The provenance is kept as JSON in
+    `generated-by`.
     """
     matrix = csr_matrix(table.counts.T.tocsr(), dtype=np.float64)
     matrix.sort_indices()

@@ -1,7 +1,7 @@
 """The columns of the metadata that a task predicts, checked."""
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -15,13 +15,7 @@ NUMBER = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 
 
 def metadata_column(metadata: pd.DataFrame, column: str) -> pd.Series:
-    """Return a column, or say which names come close.
-
-    Raises
-    ------
-    InputError
-        If there is no such column.
-    """
+    """Return a column, or raise an InputError that says which names come close."""
     if column in metadata.columns:
         return metadata[column]
     names = [str(name) for name in metadata.columns]
@@ -40,6 +34,22 @@ def metadata_column(metadata: pd.DataFrame, column: str) -> pd.Series:
     )
 
 
+def chosen_samples(metadata: pd.DataFrame, where: Mapping[str, Sequence[str]]) -> pd.DataFrame:
+    """Return the samples that have one of the wanted values in every column that is named."""
+    for column, wanted in where.items():
+        found = metadata_column(metadata, column)
+        kept = metadata[found.isin(wanted)]
+        if not len(kept):
+            raise problem(
+                f"metadata column '{column}'",
+                f"{first_names(found.dropna().unique())} in {len(metadata)} samples",
+                f"{first_names(wanted)}, as `where` of the task says",
+                "correct the values of `where`, or leave it out",
+            )
+        metadata = kept
+    return metadata
+
+
 def observed_values(
     metadata: pd.DataFrame, kind: str, columns: Sequence[str], classes: Sequence[str] | None = None
 ) -> pd.DataFrame:
@@ -49,30 +59,17 @@ def observed_values(
     ----------
     metadata
         Text per sample and column, null where missing.
-    kind
-        regression, classification or ordinal.
-    columns
-        Names of the targets; more than one only for numbers.
-    classes
-        Classes of an ordinal target.
+    kind, columns, classes
+        regression, classification or ordinal; the targets, several only for numbers; the classes
+        of an ordinal one.
 
     Returns
     -------
     pandas.DataFrame
-        A column per target: float64 for numbers, else text.
-
-    Raises
-    ------
-    InputError
-        If a target cannot be predicted, or the targets have no varied samples in common.
+        A column per target: float64 and finite for numbers, else text. A target that cannot be
+        predicted is an InputError.
     """
-    if kind == "regression":
-        read = [observed_numbers(metadata, column) for column in columns]
-    elif kind == "ordinal":
-        assert classes is not None, "an ordinal target has classes"
-        read = [observed_levels(metadata, column, classes) for column in columns]
-    else:
-        read = [observed_classes(metadata, column) for column in columns]
+    read = [_observed(metadata, kind, column, classes) for column in columns]
     values = pd.concat(read, axis=1, join="inner")
     values = values.loc[metadata.index[metadata.index.isin(values.index)]]
     if not len(values):
@@ -87,27 +84,36 @@ def observed_values(
     return values
 
 
-def observed_numbers(metadata: pd.DataFrame, column: str) -> pd.Series:
-    """Return the values of a numeric target, without the samples that have none.
+def _observed(
+    metadata: pd.DataFrame, kind: str, column: str, classes: Sequence[str] | None
+) -> pd.Series:
+    values = metadata_column(metadata, column)
+    given = values[values.notna()].astype(object)
+    if not len(given):
+        raise problem(
+            f"metadata column '{column}'",
+            f"no value in any of the {len(values)} samples that rarefaction keeps",
+            "a value in at least two of them",
+            "choose another column, lower rarefaction.depth, or fill in the metadata",
+        )
+    if kind == "regression":
+        given = _numbers(given, column)
+    else:
+        _require_no_separator(classes or [], f"classes of '{column}'")
+        _require_no_separator(given, f"metadata column '{column}'")
+    require_varied(given, column)
+    others = sorted(set(given) - set(classes)) if kind == "ordinal" and classes else []
+    if others:
+        raise problem(
+            f"metadata column '{column}'",
+            f"values that are no class of the task: {first_names(map(repr, others))}",
+            f"one of its classes, {first_names(map(repr, classes or []), limit=20)}",
+            "put them into the task's classes, in their order, or empty these cells",
+        )
+    return given
 
-    Parameters
-    ----------
-    metadata
-        Text per sample and column, null where missing.
-    column
-        Name of the target.
 
-    Returns
-    -------
-    pandas.Series
-        float64, all finite, not all the same.
-
-    Raises
-    ------
-    InputError
-        If values are missing everywhere, not numbers, infinite, or all the same.
-    """
-    text = _given(metadata, column)
+def _numbers(text: pd.Series, column: str) -> pd.Series:
     stripped = text.str.strip()
     is_number = stripped.str.fullmatch(NUMBER).astype(bool)
     values = stripped.where(is_number, "nan").astype(np.float64)
@@ -120,91 +126,11 @@ def observed_numbers(metadata: pd.DataFrame, column: str) -> pd.Series:
             "correct the values, leave the cells empty where there is none, "
             "or set the task's kind to classification",
         )
-    return require_varied(values, column)
-
-
-def observed_classes(metadata: pd.DataFrame, column: str) -> pd.Series:
-    """Return the classes of a target, without the samples that have none.
-
-    Parameters
-    ----------
-    metadata
-        Text per sample and column, null where missing.
-    column
-        Name of the target.
-
-    Returns
-    -------
-    pandas.Series
-        Text, of two classes at least.
-
-    Raises
-    ------
-    InputError
-        If values are missing everywhere, all the same, or hold the `SEPARATOR`.
-    """
-    values = _given(metadata, column)
-    _require_no_separator(values, f"metadata column '{column}'")
-    return require_varied(values, column)
-
-
-def observed_levels(metadata: pd.DataFrame, column: str, classes: Sequence[str]) -> pd.Series:
-    """Return the classes of an ordinal target, without the samples that have none.
-
-    Parameters
-    ----------
-    metadata
-        Text per sample and column, null where missing.
-    column
-        Name of the target.
-    classes
-        All classes that there may be.
-
-    Returns
-    -------
-    pandas.Series
-        Text, of two classes at least.
-
-    Raises
-    ------
-    InputError
-        If values are missing everywhere, all the same, none of the classes, or if classes hold
-        the `SEPARATOR`.
-    """
-    _require_no_separator(classes, f"classes of '{column}'")
-    values = observed_classes(metadata, column)
-    others = sorted(set(values) - set(classes))
-    if others:
-        raise problem(
-            f"metadata column '{column}'",
-            f"values that are no class of the task: {first_names(map(repr, others))}",
-            f"one of its classes, {first_names(map(repr, classes), limit=20)}",
-            "put them into the task's classes, in their order, or empty these cells",
-        )
     return values
 
 
-def _given(metadata: pd.DataFrame, column: str) -> pd.Series:
-    values = metadata_column(metadata, column)
-    given = values[values.notna()].astype(object)
-    if not len(given):
-        raise problem(
-            f"metadata column '{column}'",
-            f"no value in any of the {len(values)} samples that rarefaction keeps",
-            "a value in at least two of them",
-            "choose another column, lower rarefaction.depth, or fill in the metadata",
-        )
-    return given
-
-
-def require_varied(values: pd.Series, column: str, which: str = "that have one") -> pd.Series:
-    """Return the values of a target, of `which` samples, unless they are all the same.
-
-    Raises
-    ------
-    InputError
-        If there is nothing to predict.
-    """
+def require_varied(values: pd.Series, column: str, which: str = "that have one") -> None:
+    """Raise an InputError if the values of a target, of `which` samples, are all the same."""
     if values.nunique() < 2:
         raise problem(
             f"metadata column '{column}'",
@@ -212,17 +138,10 @@ def require_varied(values: pd.Series, column: str, which: str = "that have one")
             "at least two different values",
             "choose a column that varies: there is nothing to predict in this one",
         )
-    return values
 
 
 def require_logarithms(values: pd.DataFrame) -> None:
-    """Check that log(1 + x) exists for all values of numeric targets [L, C].
-
-    Raises
-    ------
-    InputError
-        If a value is -1 or less.
-    """
+    """Raise an InputError unless log(1 + x) exists for all values of numeric targets [L, C]."""
     for column in values:
         bad = values[column][values[column] <= -1]
         if len(bad):

@@ -42,19 +42,7 @@ def write_tokens(
     lengths: NDArray[np.int32],
     provenance: Mapping[str, str],
 ) -> None:
-    """Write the tokens of U ASVs as an Arrow file, atomically.
-
-    Parameters
-    ----------
-    path
-        Where to write.
-    feature_ids
-        Names of the ASVs, U.
-    tokens, lengths
-        As `aam.data.vocabulary.tokenize` returns them, [U, L] and [U].
-    provenance
-        Metadata of the schema.
-    """
+    """Write the tokens [U, L] and lengths [U] of the ASVs as an Arrow file, atomically."""
     assert len(feature_ids) == len(tokens) == len(lengths)
     columns = {
         "feature_id": pa.array(feature_ids, type=pa.string()),

@@ -18,17 +18,11 @@ VOCABULARY_SIZE = 7
 NUCLEOTIDES = {"A": 1, "C": 2, "G": 3, "T": 4, "U": 4}
 AMBIGUOUS_LETTERS = "RYSWKMBDHVN"
 _REFUSED = 255
+_TOKENS = {**NUCLEOTIDES, **dict.fromkeys(AMBIGUOUS_LETTERS, AMBIGUOUS)}
+_TOKENS |= {letter.lower(): token for letter, token in _TOKENS.items()}
 
-
-def _token_of_byte() -> NDArray[np.uint8]:
-    table = np.full(256, _REFUSED, dtype=np.uint8)
-    tokens = {**NUCLEOTIDES, **dict.fromkeys(AMBIGUOUS_LETTERS, AMBIGUOUS)}
-    for letter, token in tokens.items():
-        table[[ord(letter), ord(letter.lower())]] = token
-    return table
-
-
-TOKEN_OF_BYTE = _token_of_byte()
+TOKEN_OF_BYTE = np.full(256, _REFUSED, dtype=np.uint8)
+TOKEN_OF_BYTE[list(map(ord, _TOKENS))] = list(_TOKENS.values())
 
 
 def tokenize(
@@ -36,22 +30,13 @@ def tokenize(
 ) -> tuple[NDArray[np.uint8], NDArray[np.int32]]:
     """Turn sequences into rows of tokens, cut to `max_length_bp` and padded behind their end.
 
-    Parameters
-    ----------
-    sequences
-        U sequences of IUPAC letters, in upper or lower case.
-    max_length_bp
-        Width L of the result; longer sequences are cut to it.
+    The sequences have IUPAC letters, in upper or lower case; an empty one, or another character,
+    a gap for instance, is an InputError.
 
     Returns
     -------
     tuple
         Tokens, uint8 [U, L], and the lengths after cutting, int32 [U].
-
-    Raises
-    ------
-    InputError
-        If a sequence is empty or has a character other than a IUPAC letter, a gap for instance.
     """
     encoded = [sequence[:max_length_bp].encode("latin-1", "replace") for sequence in sequences]
     lengths = np.fromiter(map(len, encoded), dtype=np.int32, count=len(encoded))
@@ -63,29 +48,19 @@ def tokenize(
             "remove the features without a sequence from the table",
         )
     tokens_of_all = TOKEN_OF_BYTE[np.frombuffer(b"".join(encoded), dtype=np.uint8)]
-    _refuse_others(sequences, lengths, tokens_of_all)
+    if (tokens_of_all == _REFUSED).any():
+        strange = {text: set(text[:max_length_bp]) - _TOKENS.keys() for text in sequences}
+        letters = sorted(set().union(*strange.values()))
+        raise problem(
+            "sequences",
+            f"the characters {', '.join(map(repr, letters[:10]))} in "
+            f"{first_names(text for text, found in strange.items() if found)}",
+            f"only the IUPAC letters ACGTU and {AMBIGUOUS_LETTERS}",
+            "remove gaps and other characters from the sequences",
+        )
     tokens = np.full((len(encoded), max_length_bp), PAD, dtype=np.uint8)
     tokens[np.arange(max_length_bp) < lengths[:, None]] = tokens_of_all
     return tokens, lengths
-
-
-def _refuse_others(
-    sequences: Sequence[str], lengths: NDArray[np.int32], tokens_of_all: NDArray[np.uint8]
-) -> None:
-    bad = np.flatnonzero(tokens_of_all == _REFUSED)
-    if not bad.size:
-        return
-    ends = np.cumsum(lengths, dtype=np.int64)
-    rows = np.searchsorted(ends, bad, side="right")
-    columns = bad - (ends - lengths)[rows]
-    letters = sorted({sequences[row][column] for row, column in zip(rows, columns, strict=True)})
-    raise problem(
-        "sequences",
-        f"the characters {', '.join(map(repr, letters[:10]))} in "
-        f"{first_names(sequences[row] for row in np.unique(rows))}",
-        f"only the IUPAC letters ACGTU and {AMBIGUOUS_LETTERS}",
-        "remove gaps and other characters from the sequences",
-    )
 
 
 def untokenize(tokens: NDArray[np.uint8], lengths: NDArray[np.int32]) -> list[str]:

@@ -21,19 +21,8 @@ def birth_death_tree(tips: int, rng: np.random.Generator) -> TreeNode:
     The reconstructed tree of a birth-death process is a coalescent point process: the ages of
     the splits between neighbouring tips are independent draws of one distribution (Lambert and
     Stadler 2013, doi:10.1016/j.tpb.2013.10.002). The lengths are then multiplied by log-normal
-    rates, so that the tree is not ultrametric.
-
-    Parameters
-    ----------
-    tips
-        Number of tips, at least 2.
-    rng
-        Source of the draws.
-
-    Returns
-    -------
-    skbio.TreeNode
-        Lengths in substitutions per site; the root has none.
+    rates, so that the tree is not ultrametric. They are in substitutions per site; the root has
+    none.
     """
     ages = _split_ages(tips - 1, rng)
     root = coalescent_tree(ages)

@@ -12,7 +12,7 @@ from aam.util.scikit_bio import TreeNode
 from aam.util.seeds import generator
 
 SITES = ("gut", "oral", "skin")
-NOVEL_SHARE = 0.15
+NOVEL_FRACTION = 0.15
 """ASVs that only the second study has."""
 CLADES = 40
 """Clades that a site may prefer."""
@@ -25,12 +25,12 @@ NICHE_NOISE = 0.35
 BASE_SD, HOST_SD, SAMPLE_SD = 1.0, 1.2, 0.9
 """Standard deviations of log abundance: between ASVs, hosts, and samples of a host."""
 EVENNESS = 45.0
-"""Concentration of the Dirichlet distribution that the shares of a sample are drawn from."""
+"""Concentration of the Dirichlet distribution that the fractions of a sample are drawn from."""
 DEPTH_MEDIAN, DEPTH_SD, DEPTH_RANGE = 3500.0, 0.45, (1500, 8000)
 """Reads of a sample: log-normal, within the range."""
-SHALLOW_SHARE, SHALLOW_RANGE = 0.0125, (200, 900)
+SHALLOW_FRACTION, SHALLOW_RANGE = 0.0125, (200, 900)
 """Samples of the main study with too few reads, and how many."""
-MISSING_SHARE = 0.03
+MISSING_FRACTION = 0.03
 """Samples whose environment was not noted."""
 
 
@@ -61,23 +61,15 @@ def draw_biology(tree: TreeNode, sequences: list[str], seed: int) -> Biology:
     """Draw the traits of the ASVs.
 
     Optima follow Brownian motion along the tree, so relatives live in similar environments;
-    the preferences of a site are shared by whole clades.
-
-    Parameters
-    ----------
-    tree
-        With F tips and positive lengths.
-    sequences
-        One per tip, in the order of `tree.tips()`.
-    seed
-        Root of all draws.
+    the preferences of a site are shared by whole clades. The sequences are in the order of
+    `tree.tips()`.
     """
     rng = generator(seed, "biology")
     features = len(sequences)
     optimum = brownian_motion(tree, rng)
     optimum += rng.normal(0.0, NICHE_NOISE, size=features)
     novel = np.zeros(features, dtype=np.bool_)
-    novel[rng.choice(features, size=round(NOVEL_SHARE * features), replace=False)] = True
+    novel[rng.choice(features, size=round(NOVEL_FRACTION * features), replace=False)] = True
     wanted = min(CLADES, features)
     by_clade = rng.normal(0.0, SITE_SD, size=(len(SITES), wanted))
     return Biology(
@@ -99,13 +91,7 @@ def brownian_motion(tree: TreeNode, rng: np.random.Generator) -> NDArray[np.floa
 
 
 def clades(tree: TreeNode, wanted: int) -> NDArray[np.int64]:
-    """Divide the tips into clades by splitting the largest one until there are enough.
-
-    Returns
-    -------
-    numpy.ndarray
-        The clade of every tip, [F], in the order of `tree.tips()`.
-    """
+    """Return the clade of every tip, [F]: the largest one is split until there are enough."""
     size: dict[int, int] = {}
     for node in tree.postorder():
         size[id(node)] = sum(size[id(child)] for child in node.children) or 1
@@ -124,7 +110,7 @@ def draw_study(
     Parameters
     ----------
     biology
-        The ASVs.
+        The ASVs; those that no sample has are left out.
     name
         Prefix of the IDs of samples and hosts.
     samples, hosts
@@ -133,39 +119,27 @@ def draw_study(
         Root of all draws; every host and sample has its own, by name.
     newcomers
         A second study: with the novel ASVs, without shallow samples.
-
-    Returns
-    -------
-    SimulatedStudy
-        Without ASVs that no sample has.
     """
     metadata = _draw_metadata(name, samples, hosts, seed)
-    depths = _draw_depths(name, samples, 0.0 if newcomers else SHALLOW_SHARE, seed)
+    depths = _draw_depths(name, samples, 0.0 if newcomers else SHALLOW_FRACTION, seed)
     absent = np.where(biology.novel & (not newcomers), -np.inf, 0.0)
     rows = [
         csr_array(_draw_sample(biology, str(sample), row, int(depth), absent, seed)[None])
         for (sample, row), depth in zip(metadata.iterrows(), depths, strict=True)
     ]
-    counts = csr_array(vstack(rows, format="csr"))
-    seen = np.unique(counts.indices)
-    counts = counts[:, seen]
-    counts.sort_indices()
-    table = FeatureTable(list(metadata.index), [biology.sequences[f] for f in seen], counts)
-    return SimulatedStudy(table, _with_gaps(metadata, seed, name))
+    table = FeatureTable(list(metadata.index), biology.sequences, csr_array(vstack(rows, "csr")))
+    return SimulatedStudy(table.of_samples(np.arange(samples)), _with_gaps(metadata, seed, name))
 
 
 def metadata_tsv(metadata: pd.DataFrame) -> str:
     """Return the metadata as a QIIME 2 file, types in its second line, nothing where missing."""
     kinds = {"host": "categorical", "site": "categorical"}
-    lines = [
-        ["sample-id", *metadata.columns],
-        ["#q2:types", *(kinds.get(column, "numeric") for column in metadata.columns)],
-    ]
+    types = {column: kinds.get(str(column), "numeric") for column in metadata}
     shown = metadata.assign(
         environment=[f"{x:.2f}" if np.isfinite(x) else "" for x in metadata["environment"]]
     )
-    lines += [[str(sample), *map(str, row)] for sample, *row in shown.itertuples(name=None)]
-    return "".join("\t".join(line) + "\n" for line in lines)
+    shown = pd.concat([pd.DataFrame(types, index=["#q2:types"]), shown])
+    return shown.to_csv(sep="\t", index_label="sample-id", lineterminator="\n")
 
 
 def _draw_metadata(name: str, samples: int, hosts: int, seed: int) -> pd.DataFrame:
@@ -189,20 +163,17 @@ def _draw_metadata(name: str, samples: int, hosts: int, seed: int) -> pd.DataFra
 
 def _with_gaps(metadata: pd.DataFrame, seed: int, name: str) -> pd.DataFrame:
     rng = generator(seed, name, "gaps")
-    gaps = rng.choice(
-        len(metadata), size=max(1, round(MISSING_SHARE * len(metadata))), replace=False
-    )
-    environment = metadata["environment"].to_numpy(copy=True)
-    environment[gaps] = np.nan
-    return metadata.assign(environment=environment)
+    size = max(1, round(MISSING_FRACTION * len(metadata)))
+    gaps = metadata.index[rng.choice(len(metadata), size=size, replace=False)]
+    return metadata.assign(environment=metadata["environment"].drop(gaps))
 
 
-def _draw_depths(name: str, samples: int, shallow_share: float, seed: int) -> NDArray[np.int64]:
+def _draw_depths(name: str, samples: int, shallow_fraction: float, seed: int) -> NDArray[np.int64]:
     rng = generator(seed, name, "depths")
     drawn = DEPTH_MEDIAN * np.exp(rng.normal(0.0, DEPTH_SD, size=samples))
     depths = np.clip(drawn, *DEPTH_RANGE).astype(np.int64)
-    if shallow_share > 0:
-        shallow = rng.choice(samples, size=max(1, round(shallow_share * samples)), replace=False)
+    if shallow_fraction > 0:
+        shallow = rng.choice(samples, size=max(1, round(shallow_fraction * samples)), replace=False)
         depths[shallow] = rng.integers(*SHALLOW_RANGE, size=len(shallow))
     return depths
 
@@ -215,7 +186,7 @@ def _draw_sample(
     absent: NDArray[np.float64],
     seed: int,
 ) -> NDArray[np.int64]:
-    """Draw reads of all ASVs, [F]: a multinomial of Dirichlet shares around the expectation."""
+    """Draw reads of all ASVs, [F]: a multinomial of Dirichlet fractions around the expectation."""
     features = len(biology.base)
     host = generator(seed, "host", row["host"]).normal(0.0, HOST_SD, size=features)
     rng = generator(seed, "sample", sample)
@@ -230,6 +201,6 @@ def _draw_sample(
     )
     expected = np.exp(log_abundance - log_abundance.max())
     concentration = EVENNESS * expected / expected.sum()
-    shares = np.zeros(features)
-    shares[concentration > 0] = rng.dirichlet(concentration[concentration > 0])
-    return rng.multinomial(depth, shares)
+    fractions = np.zeros(features)
+    fractions[concentration > 0] = rng.dirichlet(concentration[concentration > 0])
+    return rng.multinomial(depth, fractions)

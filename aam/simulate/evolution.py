@@ -21,21 +21,8 @@ def evolve(tree: TreeNode, length_bp: int, rng: np.random.Generator) -> list[str
     """Evolve one sequence per tip, all distinct.
 
     Where two tips come out equal, the later one is given one more substitution, and its branch
-    the length of one.
-
-    Parameters
-    ----------
-    tree
-        Lengths in substitutions per site; branches of tips may be lengthened in place.
-    length_bp
-        Length of the sequences.
-    rng
-        Source of the draws.
-
-    Returns
-    -------
-    list of str
-        Sequences in the order of `tree.tips()`.
+    the length of one: the tree, in substitutions per site, is changed in place. The sequences are
+    in the order of `tree.tips()`.
     """
     rates = site_rates(length_bp, rng)
     states = {id(tree): rng.integers(0, 4, size=length_bp)}
@@ -54,13 +41,7 @@ def evolve(tree: TreeNode, length_bp: int, rng: np.random.Generator) -> list[str
 
 
 def site_rates(length_bp: int, rng: np.random.Generator) -> NDArray[np.float64]:
-    """Draw the relative rates of the sites, mean 1, of conserved and variable stretches in turn.
-
-    Returns
-    -------
-    numpy.ndarray
-        [length_bp].
-    """
+    """Draw relative rates, [length_bp], mean 1, of conserved and variable stretches in turn."""
     stretches = rng.geometric(1.0 / STRETCH_BP, size=length_bp)
     kind = np.repeat(np.arange(length_bp) % 2, stretches)[:length_bp]
     means = np.where(kind == 0, CONSERVED, VARIABLE)
@@ -77,16 +58,8 @@ def _mutate(
     transition = 0.25 + 0.25 * slow - 0.5 * fast
     transversion = 0.25 - 0.25 * slow
     drawn = rng.random(len(state))
-    change = np.select(
-        [
-            drawn < transition,
-            drawn < transition + transversion,
-            drawn < transition + 2 * transversion,
-        ],
-        [2, 1, 3],
-        default=0,
-    )
-    return state ^ change
+    ends = [transition, transition + transversion, transition + 2 * transversion]
+    return state ^ np.select([drawn < end for end in ends], [2, 1, 3], default=0)
 
 
 def _substitute_one(

@@ -22,24 +22,7 @@ logger = logging.getLogger(__name__)
 
 
 def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
-    """Write all rows that training reads: V views of N samples, then augmented rows.
-
-    Parameters
-    ----------
-    cfg
-        `aam.config.slices.augment`.
-    inputs
-        `table` and `tokens`, of the imported table, and `views`, a list of rarefied tables.
-    outputs
-        `samples` (Arrow).
-    runtime
-        Not used.
-
-    Raises
-    ------
-    InputError
-        If the depth is beyond what the store holds, or there is only one sample to mix.
-    """
+    """Write all rows that training reads: V views of N samples, then augmented rows."""
     if cfg["depth"] > MAX_DEPTH:
         raise problem(
             "rarefaction.depth",
@@ -53,11 +36,9 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOp
         [read_biom(path) for path in inputs["views"]],
         Augmentation(**cfg),
     )
-    base = store.views * len(store.sample_ids)
+    samples, rows = len(store.sample_ids), len(store.row_view)
     logger.info(
         "%d samples in %d views, and %d augmented rows",
-        len(store.sample_ids),
-        store.views,
-        len(store.row_view) - base,
-    )
+        samples, store.views, rows - store.views * samples,
+    )  # fmt: skip
     write_samples(outputs["samples"], store, provenance(cfg, inputs))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from aam.data.importing.metadata import TYPES_ATTRIBUTE, load_metadata
+from aam.data.importing.metadata import load_metadata
 from aam.data.metadata import write_metadata
 from aam.data.table import read_biom
 from aam.runtime.entry import Files
@@ -18,24 +18,7 @@ log = logging.getLogger(__name__)
 
 
 def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
-    """Check the metadata and write one row per sample of the table, in its order.
-
-    Parameters
-    ----------
-    cfg
-        Empty: importing depends on files alone.
-    inputs
-        `table` as imported; `metadata` where the user has some.
-    outputs
-        `metadata` (Parquet; strings, null where missing).
-    runtime
-        Not used.
-
-    Raises
-    ------
-    InputError
-        Naming every problem of the file, or that it shares no sample with the table.
-    """
+    """Check the metadata, if there are some, and write one row per sample of the table."""
     sample_ids = read_biom(inputs["table"]).sample_ids
     given = pd.DataFrame(index=sample_ids)
     if "metadata" in inputs:
@@ -53,7 +36,4 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOp
             "metadata for %d of %d samples, %d columns; %d rows of other samples ignored",
             shared.sum(), len(sample_ids), given.shape[1], (~shared).sum(),
         )  # fmt: skip
-    frame = given.reindex(sample_ids)
-    write_metadata(
-        outputs["metadata"], frame, given.attrs.get(TYPES_ATTRIBUTE, {}), provenance(cfg, inputs)
-    )
+    write_metadata(outputs["metadata"], given.reindex(sample_ids), provenance(cfg, inputs))

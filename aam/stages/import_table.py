@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from aam.data.importing.sequences import feature_sequences
-from aam.data.importing.table import Dropped, load_table, without_empty
+from aam.data.importing.table import load_table, without_empty
 from aam.data.sequences import write_fasta
 from aam.data.table import write_biom
 from aam.runtime.entry import Files
@@ -17,24 +17,7 @@ log = logging.getLogger(__name__)
 
 
 def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
-    """Check the table and the sequences, leave out what has no reads, write both.
-
-    Parameters
-    ----------
-    cfg
-        Empty: importing depends on files alone.
-    inputs
-        `table`; `sequences` where the feature IDs are no sequences.
-    outputs
-        `table` (BIOM 2.1), `sequences` (FASTA, in table order), `dropped` (TSV).
-    runtime
-        Not used.
-
-    Raises
-    ------
-    InputError
-        Naming every problem of a file; nothing is written then.
-    """
+    """Check the table and the sequences, leave out what has no reads, write both."""
     table, dropped = without_empty(load_table(inputs["table"]))
     sequences = feature_sequences(table, inputs["table"], inputs.get("sequences"))
     log.info(
@@ -43,9 +26,4 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOp
     )  # fmt: skip
     write_biom(outputs["table"], table, provenance(cfg, inputs))
     write_fasta(outputs["sequences"], sequences)
-    write_text(outputs["dropped"], _listing(dropped))
-
-
-def _listing(dropped: list[Dropped]) -> str:
-    rows = (f"{item.what}\t{item.id}\t{item.why}\n" for item in dropped)
-    return "what\tid\twhy\n" + "".join(rows)
+    write_text(outputs["dropped"], dropped.to_csv(sep="\t", index=False, lineterminator="\n"))

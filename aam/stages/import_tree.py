@@ -16,24 +16,7 @@ log = logging.getLogger(__name__)
 
 
 def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
-    """Check the user's tree and cut it to the features, or build one from the sequences.
-
-    Parameters
-    ----------
-    cfg
-        Empty: importing depends on files alone.
-    inputs
-        `table` and `sequences` as imported; `tree` where the user has one.
-    outputs
-        `tree` (Newick, rooted, the features of the table at the tips).
-    runtime
-        `threads` for the alignment, `work` for temporary files.
-
-    Raises
-    ------
-    InputError
-        Naming every problem of the tree, or the program that is missing to make one.
-    """
+    """Check the user's tree and cut it to the features, or build one from the sequences."""
     if "tree" in inputs:
         given = load_tree(inputs["tree"])
         tips = given.count(tips=True)

@@ -15,44 +15,23 @@ from aam.util.seeds import generator
 
 
 def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
-    """Draw and write the data set; the same settings give the same bytes.
-
-    Parameters
-    ----------
-    cfg
-        What `aam.config.slices.simulate` returns.
-    inputs
-        None.
-    outputs
-        `table`, `tree`, `metadata`, and `new_table`, `new_metadata` of the second study.
-    runtime
-        Not used.
-    """
+    """Draw and write the data set; the same settings give the same bytes."""
     seed = cfg["seed"]
     tree = birth_death_tree(cfg["features"], generator(seed, "tree"))
     sequences = evolve(tree, cfg["length_bp"], generator(seed, "sequences"))
     for tip, sequence in zip(tree.tips(), sequences, strict=True):
         tip.name = sequence
     biology = draw_biology(tree, sequences, seed)
-    main = draw_study(
-        biology,
-        name="demo",
-        samples=cfg["samples"],
-        hosts=cfg["hosts"],
-        seed=seed,
-        newcomers=False,
-    )
-    new = draw_study(
-        biology,
-        name="new",
-        samples=cfg["newcomers"],
-        hosts=max(2, cfg["newcomers"] // 4),
-        seed=seed,
-        newcomers=True,
-    )
     metadata = provenance(cfg, inputs)
+    main = draw_study(
+        biology, name="demo", samples=cfg["samples"], hosts=cfg["hosts"], seed=seed, newcomers=False
+    )
     write_biom(outputs["table"], main.table, metadata)
     write_text(outputs["metadata"], metadata_tsv(main.metadata))
+    samples = cfg["newcomers"]
+    new = draw_study(
+        biology, name="new", samples=samples, hosts=max(2, samples // 4), seed=seed, newcomers=True
+    )
     write_biom(outputs["new_table"], new.table, metadata)
     write_text(outputs["new_metadata"], metadata_tsv(new.metadata))
     write_text(outputs["tree"], str(tree).strip() + "\n")

@@ -16,24 +16,7 @@ logger = logging.getLogger(__name__)
 
 
 def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
-    """Write the tokens of every feature of a table, in its order.
-
-    Parameters
-    ----------
-    cfg
-        `aam.config.slices.tokenize`.
-    inputs
-        `table` and `sequences`, as imported.
-    outputs
-        `tokens` (Arrow).
-    runtime
-        Not used.
-
-    Raises
-    ------
-    InputError
-        If a sequence is empty or has a character other than a IUPAC letter.
-    """
+    """Write the tokens of every feature of a table, in its order."""
     feature_ids = read_biom(inputs["table"]).feature_ids
     sequence_of = read_fasta(inputs["sequences"])
     sequences = [sequence_of[feature] for feature in feature_ids]

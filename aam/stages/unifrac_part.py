@@ -1,48 +1,33 @@
-"""A share of the distances between all samples of a rarefied table, for one of several jobs."""
+"""A range of the distances between all samples of a rarefied table, for one of several jobs."""
 
 import logging
 from collections.abc import Mapping
 from typing import Any
 
+from aam.config.metrics import METRICS
 from aam.data.table import read_biom
-from aam.data.trees import branches
+from aam.data.trees.branches import read_tree
 from aam.runtime.entry import Files
 from aam.runtime.run_options import RunOptions
-from aam.unifrac import partitions
-from aam.unifrac.engines import for_parts
+from aam.unifrac.engines import installed_ssu
 from aam.unifrac.parts import write_part
+from aam.unifrac.stripes import of_job
 from aam.util.provenance import provenance
 
 LOG = logging.getLogger(__name__)
 
 
 def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
-    """Compute some stripes of the distances, and write them for the stage `unifrac`.
-
-    Parameters
-    ----------
-    cfg
-        What `aam.config.slices.unifrac_part` returns.
-    inputs
-        `table` (of a view) and `tree`.
-    outputs
-        `part`, a Parquet file; see `aam.unifrac.parts`.
-    runtime
-        Threads, and the folder for temporary files.
-
-    Raises
-    ------
-    InputError
-        If `ssu` is not installed, or there are more jobs than stripes.
-    RuntimeError
-        If `ssu` fails.
-    """
-    engine = for_parts(threads=runtime.threads, scratch=runtime.work)
-    table = read_biom(inputs["table"])
+    """Compute some stripes of the distances by `ssu`, and write them for the stage `unifrac`."""
+    engine = installed_ssu(
+        "unifrac.partitions", "a number of jobs of ssu", "set it to auto",
+        runtime.threads, runtime.work,
+    )  # fmt: skip
+    table, metric = read_biom(inputs["table"]), cfg["metric"]
     samples = len(table.sample_ids)
-    start, stop = partitions.of_job(cfg["part"], cfg["parts"], samples)
-    tree = branches.read_tree(inputs["tree"], table.feature_ids)
-    LOG.info("%s of %d samples: stripes %d to %d", cfg["metric"], samples, start, stop)
-    metric, alpha = cfg["metric"], cfg.get("alpha", 1.0)
-    with engine.stripes(table, tree, metric, alpha, start, stop) as striped:
+    start, stop = of_job(cfg["part"], cfg["parts"], samples)
+    tree = read_tree(inputs["tree"], table.feature_ids)
+    LOG.info("%s of %d samples: stripes %d to %d", metric, samples, start, stop)
+    parameters = METRICS[metric].parameters_in(cfg)
+    with engine.compute_stripes(table, tree, metric, parameters, start, stop) as striped:
         write_part(outputs["part"], striped, provenance(cfg, inputs))

@@ -1,189 +1,106 @@
 """Recomputing a sample of every result by other means, before it is written."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from aam.config.metrics import METRICS, Parameters
 from aam.data.table import FeatureTable
-from aam.data.trees.branches import branch_counts, samples_of, sheared, subset
-from aam.unifrac import formulas
+from aam.data.trees.branches import branch_fractions, sheared
 from aam.unifrac.engines import Engine
-from aam.unifrac.store import Rows
+from aam.unifrac.formulas import FORMULAS, Floats
+from aam.unifrac.store import Values
 from aam.util.scikit_bio import TreeNode
 from aam.util.seeds import generator
 
 LOG = logging.getLogger(__name__)
 Numbers = NDArray[np.int64]
-Recompute = Callable[[FeatureTable, Numbers, Numbers], NDArray[np.float64]]
-"""The distances of pairs of a table's samples, [P], by other means."""
 TOLERANCE = 1e-5
 """Largest difference; relative to values above 1 (weighted_unnormalized, Faith's PD)."""
 
 
-def check_distances(
-    matrix: Rows,
+def check(
+    found: Values,
     table: FeatureTable,
-    tree: TreeNode,
+    tree: TreeNode | None,
     metric: str,
-    alpha: float,
+    parameters: Parameters,
     *,
-    pairs: int,
+    count: int,
     other: Engine | None,
 ) -> float:
-    """Recompute a seeded sample of the pairs of a matrix, on these samples alone.
+    """Recompute a seeded sample of the pairs of a matrix, or of the values, on these alone.
 
     Parameters
     ----------
-    matrix
-        Distances, [N, N].
-    table, tree, metric, alpha
+    found
+        Distances, [N, N], or values, [N].
+    table, tree, metric, parameters
         What they were computed from.
-    pairs
-        Number of pairs, or all if there are fewer.
+    count
+        Number of pairs or values, or all if there are fewer.
     other
-        An engine that did not compute the matrix; None: the definition of the metric, in NumPy.
+        An engine that did not compute them; None: the definition of the metric, in NumPy.
 
     Returns
     -------
     float
-        The largest difference.
-
-    Raises
-    ------
-    RuntimeError
-        If a pair differs by more than `TOLERANCE`; names the worst.
+        The largest difference. One above `TOLERANCE` is a RuntimeError that names the worst.
     """
-
-    def recompute(part: FeatureTable, i: Numbers, j: Numbers) -> NDArray[np.float64]:
-        part_tree = sheared(tree, part.feature_ids)
-        if other is None:
-            return _by_definition(part, part_tree, metric, alpha, i, j)
-        with other.distances(part, part_tree, metric, alpha) as recomputed:
-            return np.asarray(recomputed[:], dtype=np.float64)[i, j]
-
-    return _check_pairs(matrix, table, metric, pairs, recompute)
-
-
-def check_non_phylogenetic(matrix: Rows, table: FeatureTable, metric: str, *, pairs: int) -> float:
-    """Recompute a seeded sample of the pairs of a matrix by scikit-bio and scipy.
-
-    Parameters
-    ----------
-    matrix
-        Distances, [N, N].
-    table, metric
-        What they were computed from; a metric of `aam.unifrac.compositional`.
-    pairs
-        Number of pairs, or all if there are fewer.
-
-    Returns
-    -------
-    float
-        The largest difference.
-
-    Raises
-    ------
-    RuntimeError
-        If a pair differs by more than `TOLERANCE`; names the worst.
-    """
-
-    def recompute(part: FeatureTable, i: Numbers, j: Numbers) -> NDArray[np.float64]:
-        reads = part.counts.toarray().astype(np.float64)
-        return formulas.non_phylogenetic_distances(reads[i], reads[j], metric)
-
-    return _check_pairs(matrix, table, metric, pairs, recompute)
-
-
-def check_faith_pd(
-    values: NDArray[np.float64],
-    table: FeatureTable,
-    tree: TreeNode,
-    *,
-    samples: int,
-    other: Engine | None,
-) -> float:
-    """Recompute Faith's phylogenetic diversity of a seeded sample of the samples.
-
-    Parameters
-    ----------
-    values
-        Faith's PD, [N].
-    table, tree
-        What it was computed from.
-    samples
-        Number of samples, or all if there are fewer.
-    other
-        An engine that did not compute the values; None: the definition, in NumPy.
-
-    Returns
-    -------
-    float
-        The largest difference.
-
-    Raises
-    ------
-    RuntimeError
-        If a sample differs by more than `TOLERANCE`; names the worst.
-    """
-    total = len(table.sample_ids)
-    rng = generator("unifrac check", "faith_pd", total)
-    rows = np.sort(rng.choice(total, size=min(samples, total), replace=False))
-    part, part_tree = subset(table, tree, rows)
+    draw = sample_rows if METRICS[metric].per_sample else sample_pairs
+    chosen = draw(len(table.sample_ids), count, metric)
+    if not len(chosen[0]):
+        return 0.0
+    items = list(zip(*chosen, strict=True))
+    values = np.array([found[row : row + 1][0, *rest] for row, *rest in items], dtype=np.float64)
+    labels = [" and ".join(table.sample_ids[row] for row in item) for item in items]
+    rows = np.unique(chosen)
+    places = tuple(np.searchsorted(rows, numbers) for numbers in chosen)
+    part = table.of_samples(rows)
+    part_tree = None if tree is None else sheared(tree, part.feature_ids)
     if other is None:
-        expected = formulas.faith_pd(*branch_counts(part, part_tree))
+        expected = _by_definition(part, part_tree, metric, places, parameters)
     else:
-        expected = other.faith_pd(part, part_tree)
-    return _compare(values[rows], expected, part.sample_ids, "faith_pd")
+        with other.compute(part, part_tree, metric, parameters) as recomputed:
+            expected = np.asarray(recomputed[:], dtype=np.float64)[places]
+    return _compare(values, expected, labels, metric)
 
 
-def sample_pairs(samples: int, pairs: int, metric: str) -> tuple[Numbers, Numbers]:
+def sample_rows(samples: int, count: int, metric: str) -> tuple[Numbers, ...]:
+    """Return distinct samples, ascending; the same for the same arguments."""
+    rng = generator("unifrac check", metric, samples)
+    return (np.sort(rng.choice(samples, size=min(count, samples), replace=False)),)
+
+
+def sample_pairs(samples: int, count: int, metric: str) -> tuple[Numbers, ...]:
     """Return distinct pairs i < j of N samples; the same for the same arguments."""
     possible = samples * (samples - 1) // 2
     rng = generator("unifrac check", metric, samples)
-    drawn = np.sort(rng.choice(possible, size=min(pairs, possible), replace=False, shuffle=False))
+    drawn = np.sort(rng.choice(possible, size=min(count, possible), replace=False, shuffle=False))
     starts = np.concatenate([[0], np.cumsum(np.arange(samples - 1, 0, -1))])
     first = np.searchsorted(starts, drawn, side="right") - 1
     return first, drawn - starts[first] + first + 1
 
 
-def _check_pairs(
-    matrix: Rows, table: FeatureTable, metric: str, pairs: int, recompute: Recompute
-) -> float:
-    first, second = sample_pairs(len(table.sample_ids), pairs, metric)
-    if len(first) == 0:
-        return 0.0
-    rows = np.unique(np.concatenate([first, second]))
-    part = samples_of(table, rows)
-    i, j = np.searchsorted(rows, first), np.searchsorted(rows, second)
-    found = [matrix[a : a + 1][0, b] for a, b in zip(first, second, strict=True)]
-    expected = recompute(part, i, j)
-    return _compare(np.array(found, dtype=np.float64), expected, _pair_names(part, i, j), metric)
-
-
-def _pair_names(table: FeatureTable, first: Numbers, second: Numbers) -> list[str]:
-    names = table.sample_ids
-    return [f"{names[a]} and {names[b]}" for a, b in zip(first, second, strict=True)]
-
-
 def _by_definition(
     table: FeatureTable,
-    tree: TreeNode,
+    tree: TreeNode | None,
     metric: str,
-    alpha: float,
-    first: Numbers,
-    second: Numbers,
-) -> NDArray[np.float64]:
-    counts, lengths = branch_counts(table, tree)
-    totals = np.asarray(table.counts.sum(axis=1)).ravel()
-    shares = formulas.shares(counts, totals).toarray()
-    return formulas.pair_distances(shares[first], shares[second], lengths, metric, alpha)
+    places: tuple[Numbers, ...],
+    parameters: Parameters,
+) -> Floats:
+    definition = FORMULAS[metric].definition
+    if tree is None:
+        reads = table.counts.toarray().astype(np.float64)
+        return definition(*(reads[rows] for rows in places))
+    fractions, lengths = branch_fractions(table, tree)
+    dense = fractions.toarray()
+    return definition(*(dense[rows] for rows in places), lengths, **parameters)
 
 
-def _compare(
-    found: NDArray[np.float64], expected: NDArray[np.float64], names: Sequence[str], metric: str
-) -> float:
+def _compare(found: Floats, expected: Floats, names: Sequence[str], metric: str) -> float:
     difference = np.abs(found - expected)
     excess = difference / np.maximum(1.0, np.abs(expected))
     worst = int(np.argmax(np.where(np.isnan(excess), np.inf, excess)))

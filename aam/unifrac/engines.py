@@ -1,39 +1,90 @@
-"""The programs that compute UniFrac, and which of them to use."""
+"""What computes metrics, and which of these to use."""
 
 import logging
 import shutil
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Literal, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from aam.config.metrics import METRICS, Parameters
 from aam.data.table import FeatureTable
-from aam.unifrac.scikit_bio import ScikitBio
+from aam.data.trees.branches import branch_fractions
+from aam.unifrac.formulas import FORMULAS, all_generalized
 from aam.unifrac.ssu import PROGRAMS, Ssu
-from aam.unifrac.store import Rows
-from aam.util.errors import InputError, problem
-from aam.util.scikit_bio import TreeNode
+from aam.unifrac.store import Values
+from aam.util.errors import problem
+from aam.util.scikit_bio import TreeNode, alpha_diversity, beta_diversity
 
 LOG = logging.getLogger(__name__)
 INSTALL = "Debian, Ubuntu: apt install unifrac-tools; conda: unifrac-binaries of bioconda"
 
 
 class Engine(Protocol):
-    """One way to compute UniFrac; the tips of every tree are the features of its table."""
+    """One way to compute metrics; the tips of every tree are the features of its table."""
 
     @property
     def name(self) -> str:
         """Return the name in the configuration."""
 
-    def distances(
-        self, table: FeatureTable, tree: TreeNode, metric: str, alpha: float
-    ) -> AbstractContextManager[Rows]:
-        """Compute distances, [N, N] in the order of the table, for the time of the context."""
+    def compute(
+        self,
+        table: FeatureTable,
+        tree: TreeNode | None,
+        metric: str,
+        parameters: Parameters,
+    ) -> AbstractContextManager[Values]:
+        """Compute distances [N, N] or values [N], for the time of the context."""
 
-    def faith_pd(self, table: FeatureTable, tree: TreeNode) -> NDArray[np.float64]:
-        """Compute Faith's phylogenetic diversity, [N]."""
+
+class ScikitBio:
+    """The engine that is always there: one thread, with the whole table dense in memory."""
+
+    name = "scikit-bio"
+
+    @contextmanager
+    def compute(
+        self,
+        table: FeatureTable,
+        tree: TreeNode | None,
+        metric: str,
+        parameters: Parameters,
+    ) -> Iterator[Values]:
+        """Yield distances, float64 [N, N], or values [N]; the generalized metric is ours."""
+        formula = FORMULAS[metric]
+        if formula.scikit_bio is None:
+            yield all_generalized(*branch_fractions(table, tree), parameters["alpha"])
+            return
+        diversity = alpha_diversity if METRICS[metric].per_sample else beta_diversity
+        found = diversity(
+            formula.scikit_bio, table.counts.toarray(), table.sample_ids,
+            validate=False, taxa=table.feature_ids, tree=tree, **formula.options,
+        )  # fmt: skip
+        yield found.to_numpy(dtype=np.float64) if METRICS[metric].per_sample else found.data
+
+
+class Sparse:
+    """The engine of distances without a tree. It holds the table twice, and few rows at a time.
+
+    The work for a sample is the number of entries in the columns of its features.
+    """
+
+    name = "aam"
+
+    @contextmanager
+    def compute(
+        self,
+        table: FeatureTable,
+        tree: TreeNode | None,
+        metric: str,
+        parameters: Parameters,
+    ) -> Iterator[Values]:
+        """Yield distances, float64 [N, N], that are computed when rows are asked for."""
+        rows = FORMULAS[metric].rows
+        assert rows is not None, metric
+        yield rows(table.counts)
 
 
 def installed() -> bool:
@@ -47,59 +98,39 @@ def choose(
     threads: int = 1,
     scratch: Path | None = None,
 ) -> tuple[Engine, Engine | None]:
-    """Return the engine to use, and the one to check it with.
+    """Return the engine of phylogenetic metrics, and the one to check it with.
 
     Parameters
     ----------
     setting
         `unifrac.engine` of the configuration. auto: `ssu` where it is installed, else scikit-bio.
-    threads
-        Threads of `ssu`; scikit-bio has one.
-    scratch
-        Folder for the temporary files of `ssu`; None: the system's.
+    threads, scratch
+        Threads of `ssu`, and the folder for its temporary files; None: the system's.
 
     Returns
     -------
     engine, other
-        `other` is None where `ssu` is not installed.
-
-    Raises
-    ------
-    InputError
-        If the setting is `ssu` and it is not installed.
+        `other` is None where `ssu` is not installed; an InputError if that is the setting.
     """
-    scikit_bio = ScikitBio()
-    if not installed():
-        if setting == "ssu":
-            raise _missing("unifrac.engine", "ssu", "set it to scikit-bio")
+    if setting != "ssu" and not installed():
         if setting == "auto":
             LOG.warning(
                 "ssu is not installed, so scikit-bio computes UniFrac: right, but slow beyond "
                 "1000 samples. To speed it up, install ssu (%s).",
                 INSTALL,
             )
-        return scikit_bio, None
-    ssu = Ssu(threads, scratch)
-    return (scikit_bio, ssu) if setting == "scikit-bio" else (ssu, scikit_bio)
+        return ScikitBio(), None
+    ssu = installed_ssu("unifrac.engine", "ssu", "set it to scikit-bio", threads, scratch)
+    return (ScikitBio(), ssu) if setting == "scikit-bio" else (ssu, ScikitBio())
 
 
-def for_parts(*, threads: int, scratch: Path | None) -> Ssu:
-    """Return the engine whose work is divided among jobs.
-
-    Raises
-    ------
-    InputError
-        If it is not installed.
-    """
+def installed_ssu(key: str, got: str, instead: str, threads: int, scratch: Path | None) -> Ssu:
+    """Return the engine `ssu`, or blame a key of the configuration where it is missing."""
     if not installed():
-        raise _missing("unifrac.partitions", "a number of jobs of ssu", "set it to auto")
+        raise problem(
+            key,
+            f"{got}, which is not installed ({' and '.join(PROGRAMS)} are not on the path)",
+            "an installed engine",
+            f"install it ({INSTALL}), or {instead}",
+        )
     return Ssu(threads, scratch)
-
-
-def _missing(key: str, got: str, instead: str) -> InputError:
-    return problem(
-        key,
-        f"{got}, which is not installed ({' and '.join(PROGRAMS)} are not on the path)",
-        "an installed engine",
-        f"install it ({INSTALL}), or {instead}",
-    )

@@ -1,6 +1,6 @@
-"""UniFrac by its definition, in NumPy, on the branches of a tree.
+"""How every metric is computed, and the definition that it is checked by.
 
-With p and q the shares of two samples' reads below a branch of length b, summed over branches:
+With p and q the fractions of two samples' reads below a branch of length b, summed over branches:
 
 * unweighted: sum b |[p>0] - [q>0]| / sum b max([p>0], [q>0]);
   Lozupone and Knight 2005, doi:10.1128/AEM.71.12.8228-8235.2005
@@ -10,119 +10,173 @@ With p and q the shares of two samples' reads below a branch of length b, summed
   Chen et al. 2012, doi:10.1093/bioinformatics/bts342
 * Faith's PD: sum b [p>0]; Faith 1992, doi:10.1016/0006-3207(92)91201-3
 
-And the metrics of `aam.unifrac.compositional`, which need no tree, by scipy and scikit-bio.
+With a and b the reads of two samples, summed over features:
+
+* bray_curtis: sum |a-b| / sum (a+b); Bray and Curtis 1957, doi:10.2307/1942268
+* robust_aitchison: the Euclidean distance of the robust centred log-ratios, log(a) less its mean
+  over the features that the sample has; Martino et al. 2019, doi:10.1128/mSystems.00016-19. They
+  then complete the matrix. Here nothing is completed: a feature that a sample lacks has 0, which
+  is the geometric mean of the sample's own reads.
+
+Shape suffixes: N samples, R of them, P pairs, F features, B branches.
 """
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csc_array, csr_array
 from scipy.spatial.distance import braycurtis
 
+from aam.unifrac.store import Rows
 from aam.util.scikit_bio import rclr
 
 Floats = NDArray[np.float64]
 
 
-def pair_distances(p: Floats, q: Floats, lengths: Floats, metric: str, alpha: float) -> Floats:
-    """Return the distances of pairs of samples.
-
-    Parameters
-    ----------
-    p, q
-        Fractions of the reads below each branch, of the first and second sample, [P, B].
-    lengths
-        Branch lengths, [B].
-    metric
-        unweighted, weighted_normalized, weighted_unnormalized or generalized.
-    alpha
-        Exponent of the generalized metric; the others ignore it.
-
-    Returns
-    -------
-    numpy.ndarray
-        [P].
-    """
-    if metric == "unweighted":
-        return ((p > 0) != (q > 0)) @ lengths / (((p > 0) | (q > 0)) @ lengths)
-    if metric == "weighted_unnormalized":
-        return np.abs(p - q) @ lengths
-    exponent = {"weighted_normalized": 1.0, "generalized": alpha}[metric]
-    total = np.where(p + q > 0, p + q, 1.0)
-    weight = np.where(p + q > 0, total**exponent, 0.0)
-    return (weight * np.abs(p - q) / total) @ lengths / (weight @ lengths)
+def unweighted(p_PB: Floats, q_PB: Floats, length_B: Floats) -> Floats:
+    """Return the distances of pairs, [P], by the definition."""
+    in_p, in_q = p_PB > 0, q_PB > 0
+    return (in_p != in_q) @ length_B / ((in_p | in_q) @ length_B)
 
 
-def non_phylogenetic_distances(a: Floats, b: Floats, metric: str) -> Floats:
-    """Return the distances of pairs of samples without a tree.
-
-    Parameters
-    ----------
-    a, b
-        Reads of the first and second sample of each pair, [P, F].
-    metric
-        bray_curtis or robust_aitchison.
-
-    Returns
-    -------
-    numpy.ndarray
-        [P].
-    """
-    if metric == "bray_curtis":
-        return np.array([braycurtis(x, y) for x, y in zip(a, b, strict=True)])
-    assert metric == "robust_aitchison"
-    # scikit-bio marks what is absent by NaN.
-    return np.linalg.norm(np.nan_to_num(rclr(a)) - np.nan_to_num(rclr(b)), axis=1)
+def weighted_unnormalized(p_PB: Floats, q_PB: Floats, length_B: Floats) -> Floats:
+    """Return the distances of pairs, [P], by the definition."""
+    return np.abs(p_PB - q_PB) @ length_B
 
 
-def faith_pd(counts: csr_array, lengths: Floats) -> Floats:
-    """Return Faith's phylogenetic diversity, [N], of reads below branches, [N, B]."""
-    return (counts > 0) @ lengths
+def generalized(p_PB: Floats, q_PB: Floats, length_B: Floats, alpha: float) -> Floats:
+    """Return the distances of pairs, [P], by the definition; 1: weighted_normalized."""
+    total_PB = np.where(p_PB + q_PB > 0, p_PB + q_PB, 1.0)
+    weight_PB = np.where(p_PB + q_PB > 0, total_PB**alpha, 0.0)
+    return (weight_PB * np.abs(p_PB - q_PB) / total_PB) @ length_B / (weight_PB @ length_B)
 
 
-def shares(counts: csr_array, totals: NDArray[np.int64]) -> csr_array:
-    """Return reads below branches, [N, B], divided by all reads of each sample, [N]."""
-    rows = np.repeat(np.arange(counts.shape[0]), np.diff(counts.indptr))
-    return csr_array((counts.data / totals[rows], counts.indices, counts.indptr), counts.shape)
-
-
-def generalized(p: csr_array, lengths: Floats, alpha: float) -> Floats:
-    """Return generalized UniFrac between all samples.
+def all_generalized(p_NB: csr_array, length_B: Floats, alpha: float) -> Floats:
+    """Return the distances between all samples, [N, N], which scikit-bio does not compute.
 
     On a branch that only the second sample has, the term is b q^alpha in both sums. So its sum
     over all branches, less that over the first sample's branches, stands for all branches
     outside of the first sample, and only the first sample's branches are looked at one by one.
-
-    Parameters
-    ----------
-    p
-        ShardDataset of the reads below each branch, [N, B].
-    lengths
-        Branch lengths, [B].
-    alpha
-        Exponent, 0 to 1.
-
-    Returns
-    -------
-    numpy.ndarray
-        [N, N], symmetric.
     """
-    samples = p.shape[0]
-    by_branch = csc_array(p)
-    alone = csr_array((p.data**alpha * lengths[p.indices], p.indices, p.indptr), p.shape)
-    alone_total = np.asarray(alone.sum(axis=1)).ravel()
-    distances = np.zeros((samples, samples))
-    inside = np.zeros(p.shape[1])
+    samples = p_NB.shape[0]
+    by_branch = csc_array(p_NB)
+    alone_NB = csr_array(
+        (p_NB.data**alpha * length_B[p_NB.indices], p_NB.indices, p_NB.indptr), p_NB.shape
+    )
+    alone_N = np.asarray(alone_NB.sum(axis=1)).ravel()
+    distances_NN = np.zeros((samples, samples))
+    inside_B = np.zeros(p_NB.shape[1])
     for row in range(samples - 1):
         others = slice(row + 1, samples)
-        span = slice(p.indptr[row], p.indptr[row + 1])
-        columns, share, length = p.indices[span], p.data[span], lengths[p.indices[span]]
-        inside[columns] = 1.0
-        outside = alone_total[others] - (alone @ inside)[others]
-        inside[columns] = 0.0
+        span = slice(p_NB.indptr[row], p_NB.indptr[row + 1])
+        columns, own = p_NB.indices[span], p_NB.data[span]
+        inside_B[columns] = 1.0
+        outside = alone_N[others] - (alone_NB @ inside_B)[others]
+        inside_B[columns] = 0.0
         theirs = by_branch[:, columns].toarray()[others]
-        total = share + theirs
-        weight = total**alpha
-        different = (weight * np.abs(share - theirs) / total) @ length + outside
+        total = own + theirs
+        weight, length = total**alpha, length_B[columns]
+        different = (weight * np.abs(own - theirs) / total) @ length + outside
         present = weight @ length + outside
-        distances[row, others] = np.clip(different / present, 0.0, 1.0)
-    return distances + distances.T
+        distances_NN[row, others] = np.clip(different / present, 0.0, 1.0)
+    return distances_NN + distances_NN.T
+
+
+def faith_pd(p_NB: Floats, length_B: Floats) -> Floats:
+    """Return Faith's phylogenetic diversity, [N], by the definition."""
+    return (p_NB > 0) @ length_B
+
+
+def bray_curtis(a_PF: Floats, b_PF: Floats) -> Floats:
+    """Return the distances of pairs, [P], by scipy."""
+    return np.array([braycurtis(a, b) for a, b in zip(a_PF, b_PF, strict=True)])
+
+
+def robust_aitchison(a_PF: Floats, b_PF: Floats) -> Floats:
+    """Return the distances of pairs, [P], by scikit-bio, which marks what is absent by NaN."""
+    return np.linalg.norm(np.nan_to_num(rclr(a_PF)) - np.nan_to_num(rclr(b_PF)), axis=1)
+
+
+class BrayCurtisRows:
+    """Rows of a matrix, made on demand; whole numbers until the division, so they are exact."""
+
+    def __init__(self, counts_NF: csr_array) -> None:
+        self.by_sample = counts_NF
+        self.by_feature = csc_array(counts_NF)
+        self.total_N = np.asarray(counts_NF.sum(axis=1)).ravel()
+        self.shape: tuple[int, ...] = (counts_NF.shape[0],) * 2
+
+    def __getitem__(self, rows: slice) -> Floats:
+        return np.stack([self._row(row) for row in range(*rows.indices(self.shape[0]))])
+
+    def _row(self, row: int) -> Floats:
+        span = slice(self.by_sample.indptr[row], self.by_sample.indptr[row + 1])
+        others = self.by_feature[:, self.by_sample.indices[span]]
+        own = np.repeat(self.by_sample.data[span], np.diff(others.indptr))
+        shared_N = np.bincount(
+            others.indices, np.minimum(own, others.data), minlength=self.shape[0]
+        )
+        both_N = self.total_N[row] + self.total_N
+        return (both_N - 2 * shared_N) / both_N
+
+
+class RobustAitchisonRows:
+    """Rows of a matrix, made on demand; symmetric to the last bit, as sums run by feature."""
+
+    def __init__(self, counts_NF: csr_array) -> None:
+        present_N = np.diff(counts_NF.indptr)
+        rows = np.repeat(np.arange(len(present_N)), present_N)
+        logs = np.log(counts_NF.data.astype(np.float64))
+        mean_N = np.bincount(rows, logs, minlength=len(present_N)) / np.maximum(present_N, 1)
+        ratios = logs - mean_N[rows]
+        self.ratio_NF = csr_array(
+            (ratios, counts_NF.indices, counts_NF.indptr), shape=counts_NF.shape
+        )
+        self.by_feature = csr_array(self.ratio_NF.T)
+        # Summed in the order of the product below, so that equal samples are at distance 0.
+        self.square_N = np.bincount(rows, ratios**2, minlength=len(present_N))
+        self.shape: tuple[int, ...] = (len(present_N),) * 2
+
+    def __getitem__(self, rows: slice) -> Floats:
+        number_R = np.arange(*rows.indices(self.shape[0]))
+        product_RN = (self.ratio_NF[rows] @ self.by_feature).toarray()
+        square_RN = self.square_N[rows, None] + self.square_N - 2 * product_RN
+        square_RN[np.arange(len(number_R)), number_R] = 0.0
+        return np.sqrt(np.maximum(square_RN, 0.0))
+
+
+@dataclass(frozen=True)
+class Formula:
+    """What computes a metric of `aam.config.metrics`, and what it is checked by.
+
+    `ssu` computes every phylogenetic distance under its name here.
+    """
+
+    definition: Callable[..., Floats]
+    """Slow. Phylogenetic: of fractions of reads below branches and the branches' lengths, with
+    the metric's parameters by name; else of reads."""
+    scikit_bio: str | None = None
+    """Name of scikit-bio's function."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Further arguments of that function."""
+    rows: Callable[[csr_array], Rows] | None = None
+    """The matrix of counts [N, F], where no tree is needed."""
+
+
+FORMULAS = {
+    "unweighted": Formula(unweighted, "unweighted_unifrac"),
+    "weighted_normalized": Formula(
+        partial(generalized, alpha=1.0), "weighted_unifrac", {"normalized": True}
+    ),
+    "weighted_unnormalized": Formula(
+        weighted_unnormalized, "weighted_unifrac", {"normalized": False}
+    ),
+    "generalized": Formula(generalized),
+    "bray_curtis": Formula(bray_curtis, rows=BrayCurtisRows),
+    "robust_aitchison": Formula(robust_aitchison, rows=RobustAitchisonRows),
+    "faith_pd": Formula(faith_pd, "faith_pd"),
+}

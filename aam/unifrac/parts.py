@@ -9,14 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
-from aam.unifrac.partitions import stripes
-from aam.unifrac.store import ROW_GROUP
-from aam.unifrac.stripes import Sides, Striped
+from aam.unifrac.store import ROW_GROUP, read_provenance
+from aam.unifrac.stripes import Sides, Striped, stripes
 from aam.util.atomic import atomic_path
 from aam.util.errors import InputError, problem
 
@@ -26,17 +23,7 @@ STRIPES = "aam.stripes"
 
 
 def write_part(path: Path, striped: Striped, provenance: Mapping[str, str]) -> None:
-    """Write stripes, atomically and in blocks of rows.
-
-    Parameters
-    ----------
-    path
-        The Parquet file.
-    striped
-        At least one stripe.
-    provenance
-        Metadata of the schema.
-    """
+    """Write at least one stripe, atomically and in blocks of rows."""
     kind = pa.list_(pa.field("element", pa.float32(), nullable=False), striped.stop - striped.start)
     place = json.dumps([striped.start, striped.stop, striped.samples])
     schema = pa.schema(
@@ -63,42 +50,27 @@ class StripeFile:
 
     def __init__(self, path: Path, file: pq.ParquetFile) -> None:
         self.path = path
-        self.metadata = {
-            key.decode(): value.decode() for key, value in file.schema_arrow.metadata.items()
-        }
+        self.metadata = read_provenance(path)
         self.start, self.stop, self.samples = json.loads(self.metadata[STRIPES])
         self._file = file
 
     def sides(self, rows: slice) -> Sides:
-        """Return the distances of some samples.
-
-        Raises
-        ------
-        InputError
-            If what is read is damaged.
-        """
+        """Return the distances of some samples; what is damaged raises an InputError."""
         first, last, _ = rows.indices(self.samples)
         groups = range(first // ROW_GROUP, -(-last // ROW_GROUP))
         with _one_message(self.path):
             table = self._file.read_row_groups(list(groups), columns=list(COLUMNS))
         inside = slice(first - groups.start * ROW_GROUP, last - groups.start * ROW_GROUP)
-        behind, before = (self._values(table, name)[inside] for name in COLUMNS)
-        return behind, before
-
-    def _values(self, table: pa.Table, column: str) -> NDArray[np.float32]:
-        values = table.column(column).combine_chunks().flatten().to_numpy()
-        return values.reshape(-1, self.stop - self.start)
+        behind, before = (
+            table.column(name).combine_chunks().flatten().to_numpy().reshape(table.num_rows, -1)
+            for name in COLUMNS
+        )
+        return behind[inside], before[inside]
 
 
 @contextmanager
 def open_parts(paths: Sequence[Path]) -> Iterator[list[StripeFile]]:
-    """Open files of `write_part`, and close them at the end of the context.
-
-    Raises
-    ------
-    InputError
-        If a file is missing or damaged.
-    """
+    """Open files of `write_part`; one that is missing or damaged raises an InputError."""
     with ExitStack() as stack:
         opened = []
         for path in paths:
@@ -109,21 +81,9 @@ def open_parts(paths: Sequence[Path]) -> Iterator[list[StripeFile]]:
 
 
 def check_whole(parts: Sequence[StripeFile], samples: int, inputs: str) -> None:
-    """Refuse files that are not, in their order, all parts of one matrix.
+    """Raise an InputError unless files are, in their order, all parts of one matrix [N, N].
 
-    Parameters
-    ----------
-    parts
-        At least one.
-    samples
-        N.
-    inputs
-        Digests of the table and the tree: `aam.inputs` of the provenance.
-
-    Raises
-    ------
-    InputError
-        Names the first file that does not fit.
+    `inputs` are the digests of its table and tree: `aam.inputs` of the provenance.
     """
     expected = 0
     for part in parts:

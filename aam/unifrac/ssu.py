@@ -12,86 +12,69 @@ import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from aam.config.metrics import METRICS, Parameters
 from aam.data.table import FeatureTable, write_biom
-from aam.unifrac import partitions, parts
-from aam.unifrac.store import Rows
-from aam.unifrac.stripes import Joined, Matrix, Striped, Stripes, read_partial
+from aam.unifrac import parts
+from aam.unifrac.store import Values
+from aam.unifrac.stripes import Joined, Striped, StripeMatrix, Stripes, read_partial, steps, stripes
 from aam.util.scikit_bio import TreeNode
 
 LOG = logging.getLogger(__name__)
 PROGRAMS = ("ssu", "faithpd")
+_OPTIONS = {"alpha": "-a"}
 
 
+@dataclass(frozen=True)
 class Ssu:
-    """The fast engine, for tables of any size.
+    """The fast engine, for tables of any size."""
 
-    Attributes
-    ----------
-    threads
-        Threads of the programs.
-    scratch
-        Folder for temporary files: up to 4 N^2 bytes for N samples; None: the system's.
-    memory_bytes
-        Memory that one call of `ssu` may take; it decides the number of calls.
-    """
-
+    threads: int = 1
+    scratch: Path | None = None
+    """Folder for temporary files: up to 4 N^2 bytes for N samples; None: the system's."""
+    memory_bytes: int = 2 << 30
+    """Memory that one call of `ssu` may take; it decides the number of calls."""
     name = "ssu"
 
-    def __init__(
-        self,
-        threads: int = 1,
-        scratch: Path | None = None,
-        memory_bytes: int = partitions.MEMORY_BYTES,
-    ) -> None:
-        self.threads = threads
-        self.scratch = scratch
-        self.memory_bytes = memory_bytes
-
     @contextmanager
-    def distances(
-        self, table: FeatureTable, tree: TreeNode, metric: str, alpha: float
-    ) -> Iterator[Rows]:
-        """Yield distances, float32 [N, N].
-
-        Raises
-        ------
-        RuntimeError
-            If `ssu` fails.
-        """
-        samples = len(table.sample_ids)
-        if samples == 1:
-            yield np.zeros((1, 1), dtype=np.float32)
-            return
-        stop = partitions.stripes(samples)
-        with self.stripes(table, tree, metric, alpha, 0, stop) as striped:
-            yield Matrix(striped)
-
-    @contextmanager
-    def stripes(
+    def compute(
         self,
         table: FeatureTable,
-        tree: TreeNode,
+        tree: TreeNode | None,
         metric: str,
-        alpha: float,
+        parameters: Parameters,
+    ) -> Iterator[Values]:
+        """Yield distances, float32 [N, N], or values [N]; a failure raises a RuntimeError."""
+        samples = len(table.sample_ids)
+        if METRICS[metric].per_sample:
+            yield self._faith_pd(table, tree)
+        elif samples == 1:
+            yield np.zeros((1, 1), dtype=np.float32)
+        else:
+            whole = (0, stripes(samples))
+            with self.compute_stripes(table, tree, metric, parameters, *whole) as striped:
+                yield StripeMatrix(striped)
+
+    @contextmanager
+    def compute_stripes(
+        self,
+        table: FeatureTable,
+        tree: TreeNode | None,
+        metric: str,
+        parameters: Parameters,
         start: int,
         stop: int,
     ) -> Iterator[Striped]:
-        """Yield a range of the stripes of a distance matrix: in memory, or in temporary files.
-
-        Raises
-        ------
-        RuntimeError
-            If `ssu` fails.
-        """
+        """Yield a range of the stripes of a distance matrix: in memory, or in temporary files."""
         options = ["-m", f"{metric}_fp64", "--mode", "partial"]
-        if metric == "generalized":
-            options += ["-a", str(alpha)]
-        ranges = partitions.steps(start, stop, len(table.sample_ids), self.memory_bytes)
+        for name, value in parameters.items():
+            options += [_OPTIONS[name], str(value)]
+        ranges = steps(start, stop, len(table.sample_ids), self.memory_bytes)
         with self._staged(table, tree) as folder:
             if len(ranges) == 1:
                 yield self._step(folder, table, options, ranges[0])
@@ -116,29 +99,21 @@ class Ssu:
         result.unlink()
         return found
 
-    def faith_pd(self, table: FeatureTable, tree: TreeNode) -> NDArray[np.float64]:
-        """Return Faith's phylogenetic diversity, [N].
-
-        Raises
-        ------
-        RuntimeError
-            If `faithpd` fails.
-        """
+    def _faith_pd(self, table: FeatureTable, tree: TreeNode | None) -> NDArray[np.float64]:
         with self._staged(table, tree) as folder:
             result = folder / "faith.tsv"
             self._call("faithpd", folder, result, [])
             lines = result.read_text(encoding="utf-8").splitlines()[1:]
         labels, values = zip(*(line.split("\t") for line in lines), strict=True)
-        assert list(labels) == _labels("s", table.sample_ids), (
-            "faithpd changed the order of samples"
-        )
+        assert list(labels) == _labels("s", table.sample_ids), "faithpd changed the order"
         return np.array(values, dtype=np.float64)
 
     @contextmanager
-    def _staged(self, table: FeatureTable, tree: TreeNode) -> Iterator[Path]:
+    def _staged(self, table: FeatureTable, tree: TreeNode | None) -> Iterator[Path]:
         """Yield a temporary folder with the table and the tree under plain labels."""
         features = dict(zip(table.feature_ids, _labels("f", table.feature_ids), strict=True))
         plain = FeatureTable(_labels("s", table.sample_ids), list(features.values()), table.counts)
+        assert tree is not None
         labelled = tree.copy()
         for node in labelled.traverse(include_self=True):
             node.name = features[node.name] if node.is_tip() else None

@@ -16,7 +16,7 @@ ROW_GROUP = 256
 
 
 class Rows(Protocol):
-    """What a matrix offers to be written: an array, an HDF5 dataset, or rows made on demand."""
+    """What a matrix offers to be written: an array, or rows made on demand."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -26,26 +26,18 @@ class Rows(Protocol):
         """Return some rows."""
 
 
+Values = Rows | NDArray[np.float64]
+"""A matrix of distances [N, N], or a value of each sample [N]."""
+
+
 def write_distances(
     path: Path, sample_ids: Sequence[str], matrix: Rows, provenance: Mapping[str, str]
 ) -> None:
-    """Write a distance matrix, atomically; the same content gives the same bytes.
+    """Write distances [N, N], atomically; the same content gives the same bytes.
 
-    Parameters
-    ----------
-    path
-        The Parquet file: `sample_id`, and `distances` as a list of N float32 in row order.
-    sample_ids
-        IDs of the N samples.
-    matrix
-        Distances, [N, N], floating; read in blocks of rows, so it need not be in memory.
-    provenance
-        Metadata of the schema.
-
-    Raises
-    ------
-    AssertionError
-        If a distance is not finite or negative, or a sample is not at distance 0 of itself.
+    The columns are `sample_id`, and `distances` as a list of N float32 in row order. The matrix is
+    read in blocks of rows, so it need not be in memory. It is an AssertionError if a distance is
+    not finite or negative, or a sample is not at distance 0 of itself.
     """
     samples = len(sample_ids)
     assert matrix.shape == (samples, samples)
@@ -72,20 +64,7 @@ def write_distances(
 
 
 def read_distances(path: Path) -> tuple[list[str], NDArray[np.float32]]:
-    """Read what `write_distances` wrote.
-
-    Parameters
-    ----------
-    path
-        The Parquet file.
-
-    Returns
-    -------
-    sample_ids
-        IDs of the N samples.
-    distances
-        [N, N], float32.
-    """
+    """Return the sample IDs and the distances [N, N] that `write_distances` wrote."""
     sample_ids: list[str] = []
     with pq.ParquetFile(path) as file:
         samples = file.metadata.num_rows
@@ -111,14 +90,14 @@ def distance_rows(path: Path) -> Iterator[tuple[list[str], NDArray[np.float32]]]
 def write_faith_pd(
     path: Path,
     sample_ids: Sequence[str],
-    values: NDArray[np.float64],
+    values: Values,
     provenance: Mapping[str, str],
 ) -> None:
     """Write Faith's phylogenetic diversity of N samples, [N] in units of branch length."""
     assert values.shape == (len(sample_ids),)
-    assert np.isfinite(values).all()
+    assert np.isfinite(values[:]).all()
     schema = _schema({"sample_id": pa.string(), "faith_pd": pa.float64()}, provenance)
-    table = pa.table([pa.array(sample_ids, pa.string()), pa.array(values)], schema=schema)
+    table = pa.table([pa.array(sample_ids, pa.string()), pa.array(values[:])], schema=schema)
     with atomic_path(path) as partial:
         pq.write_table(table, partial, compression="zstd")
 

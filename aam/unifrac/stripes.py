@@ -1,9 +1,11 @@
-"""Stripes of a distance matrix, and the matrix that is read from them in blocks of rows.
+"""Stripes of a distance matrix: stripe k holds sample i's distance to sample i + k + 1.
 
-Shape suffixes: N samples, R of them, S stripes. See `aam.unifrac.partitions` for what a stripe is.
+Samples are counted modulo N, so N // 2 stripes hold every pair. McDonald et al. 2018,
+doi:10.1038/s41592-018-0187-8. Shape suffixes: N samples, R of them, S stripes.
 """
 
 from collections.abc import Sequence
+from math import ceil
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
@@ -11,8 +13,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from aam.unifrac.partitions import stripes
+from aam.util.errors import problem
 
+BYTES_PER_DISTANCE = 32
+"""Memory of `ssu` for each distance of a stripe; measured with unifrac-tools 1.2."""
 _MAGIC = 0x088ABA02
 _CODEC = pa.Codec("lz4_raw")
 Sides = tuple[NDArray[np.float32], NDArray[np.float32]]
@@ -23,19 +27,11 @@ Column k of stripes that begin with s belongs to the sample that is s + k + 1 fu
 
 
 class Striped(Protocol):
-    """Some stripes, wherever they lie."""
+    """The stripes from `start` up to `stop` of N `samples`, wherever they lie."""
 
-    @property
-    def samples(self) -> int:
-        """Return N."""
-
-    @property
-    def start(self) -> int:
-        """Return the first stripe."""
-
-    @property
-    def stop(self) -> int:
-        """Return the stripe after the last."""
+    start: int
+    stop: int
+    samples: int
 
     def sides(self, rows: slice) -> Sides:
         """Return the distances of some samples."""
@@ -45,9 +41,7 @@ class Stripes:
     """Stripes in memory, 8 bytes per distance."""
 
     def __init__(self, start: int, stop: int, samples: int) -> None:
-        self.start = start
-        self.stop = stop
-        self.samples = samples
+        self.start, self.stop, self.samples = start, stop, samples
         self._behind_SN = np.empty((stop - start, samples), dtype=np.float32)
         self._before_SN = np.empty_like(self._behind_SN)
 
@@ -63,22 +57,20 @@ class Stripes:
 
 
 class Joined:
-    """Stripes in several pieces, the pieces in order."""
+    """Stripes in several parts, the parts in order."""
 
-    def __init__(self, pieces: Sequence[Striped]) -> None:
-        assert all(a.stop == b.start for a, b in zip(pieces, pieces[1:], strict=False))
-        self.pieces = pieces
-        self.samples = pieces[0].samples
-        self.start = pieces[0].start
-        self.stop = pieces[-1].stop
+    def __init__(self, parts: Sequence[Striped]) -> None:
+        assert all(a.stop == b.start for a, b in zip(parts, parts[1:], strict=False))
+        self.parts = parts
+        self.start, self.stop, self.samples = parts[0].start, parts[-1].stop, parts[0].samples
 
     def sides(self, rows: slice) -> Sides:
         """Return the distances of some samples."""
-        behind, before = zip(*(piece.sides(rows) for piece in self.pieces), strict=True)
+        behind, before = zip(*(part.sides(rows) for part in self.parts), strict=True)
         return np.hstack(behind), np.hstack(before)
 
 
-class Matrix:
+class StripeMatrix:
     """A matrix of which no more rows are in memory than are asked for."""
 
     def __init__(self, whole: Striped) -> None:
@@ -88,32 +80,55 @@ class Matrix:
 
     def __getitem__(self, rows: slice) -> NDArray[np.float32]:
         samples = self.shape[0]
-        numbers = range(*rows.indices(samples))
         behind_RS, before_RS = self.whole.sides(rows)
         # With an even N, the last stripe holds its pairs twice.
         farthest_first_RS = before_RS[:, : samples - 1 - behind_RS.shape[1]][:, ::-1]
         around_RN = np.hstack([behind_RS, farthest_first_RS])
-        block_RN = np.zeros((len(numbers), samples), dtype=np.float32)
-        for block_N, others_N, own in zip(block_RN, around_RN, numbers, strict=True):
+        block_RN = np.zeros((len(around_RN), samples), dtype=np.float32)
+        for block_N, others_N, own in zip(
+            block_RN, around_RN, range(*rows.indices(samples)), strict=True
+        ):
             block_N[own + 1 :] = others_N[: samples - 1 - own]
             block_N[:own] = others_N[samples - 1 - own :]
         return block_RN
 
 
+def stripes(samples: int) -> int:
+    """Return the number of stripes that hold all pairs of N samples."""
+    return samples // 2
+
+
+def steps(start: int, stop: int, samples: int, memory_bytes: int) -> list[tuple[int, int]]:
+    """Divide stripes into ranges for which `ssu` needs no more memory than it may take."""
+    at_once = max(1, memory_bytes // (BYTES_PER_DISTANCE * samples))
+    return ranges(start, stop, ceil((stop - start) / at_once))
+
+
+def ranges(start: int, stop: int, parts: int) -> list[tuple[int, int]]:
+    """Divide a range into parts whose lengths differ by at most 1."""
+    edges = [start + (stop - start) * part // parts for part in range(parts)] + [stop]
+    return list(zip(edges[:-1], edges[1:], strict=True))
+
+
+def of_job(part: int, parts: int, samples: int) -> tuple[int, int]:
+    """Return the stripes that job `part`, from 0, computes; too many jobs are an InputError."""
+    if parts > stripes(samples):
+        raise problem(
+            "unifrac.partitions",
+            f"{parts} for {samples} samples",
+            f"at most half of the samples, {stripes(samples)}",
+            "set it to auto",
+        )
+    return ranges(0, stripes(samples), parts)[part]
+
+
 def read_partial(path: Path, labels: Sequence[str]) -> Stripes:
-    """Read what `ssu --mode partial` wrote.
+    """Read what `ssu --mode partial` wrote of samples with these labels, in their order.
 
     The file is a header of eight 32-bit numbers (a magic number, N, S, the first stripe, the
     number of all stripes, a flag, the bytes of the labels before and after compression), the
     labels, each ended by a zero, and per stripe its compressed size and N float64; all of it
     compressed as LZ4 blocks. The magic number ends it. See `api.cpp` of biocore/unifrac-binaries.
-
-    Parameters
-    ----------
-    path
-        The file.
-    labels
-        The N samples, in the order that they must have.
 
     Raises
     ------

@@ -1,8 +1,9 @@
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
-from skbio.diversity import alpha_diversity, beta_diversity
+from unifrac_cases import compute, needs_ssu
 
 from aam.data.importing.sequences import feature_sequences
 from aam.data.importing.table import load_table
@@ -12,6 +13,8 @@ from aam.data.table import read_biom
 from aam.data.trees.newick import read_newick
 from aam.runtime.run_options import RunOptions
 from aam.stages import import_metadata, import_table, import_tree
+from aam.unifrac.engines import ScikitBio
+from aam.unifrac.ssu import Ssu
 from aam.util.errors import InputError
 
 DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data"
@@ -56,32 +59,25 @@ def test_every_real_dataset_is_imported(tmp_path, name, samples, features, colum
         assert metadata[column].notna().any()
 
 
-def test_the_stem_of_a_reference_tree_is_kept():
+@pytest.mark.parametrize("engine", [pytest.param(Ssu(), marks=needs_ssu), ScikitBio()])
+def test_the_stem_of_a_reference_tree_is_kept(engine):
     """The reference numbers count the branch between the root and the ancestor of all tips."""
     folder = DATA / "unifrac-reference" / "crawford"
     table = load_table(folder / "crawford.biom")
     tree = cut_to(load_tree(folder / "crawford.tre"), table.feature_ids, folder / "crawford.tre")
-    counts = table.counts.toarray()
-    expected = np.loadtxt(folder / "test.ssu.exp", skiprows=1, usecols=range(1, 10))
-    names = (folder / "test.ssu.exp").read_text().splitlines()[0].split()
-    order = [table.sample_ids.index(name) for name in names]
-    found = beta_diversity(
-        "unweighted_unifrac", counts[order], names, tree=tree, taxa=table.feature_ids
-    )
-    np.testing.assert_allclose(found.data, expected, atol=1e-5)
-    faith = alpha_diversity("faith_pd", counts, table.sample_ids, tree=tree, taxa=table.feature_ids)
-    lines = (folder / "test.faith.exp").read_text().split("\n")[1:]
-    expected_faith = dict(line.split("\t") for line in lines if line)
-    for name, value in expected_faith.items():
-        assert faith[name] == pytest.approx(float(value), rel=1e-5)
+    for metric, file in (("unweighted", "test.ssu.exp"), ("faith_pd", "test.faith.exp")):
+        found = compute(engine, table, tree, metric)
+        header = 0 if metric == "unweighted" else None
+        expected = pd.read_csv(folder / file, sep="\t", index_col=0, header=header)
+        names = [table.sample_ids] * found.ndim
+        expected = expected.loc[*names].to_numpy() if found.ndim > 1 else expected[1][names[0]]
+        np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
-def test_numbered_features_without_sequences_are_explained():
-    path = DATA / "unifrac-reference" / "crawford" / "crawford.biom"
+def test_files_that_cannot_be_used_are_explained():
+    folder = DATA / "unifrac-reference"
+    path = folder / "crawford" / "crawford.biom"
     with pytest.raises(InputError, match="look like OTU numbers"):
         feature_sequences(load_table(path), path, None)
-
-
-def test_an_unrooted_reference_tree_is_explained():
     with pytest.raises(InputError, match="3 children"):
-        load_tree(DATA / "unifrac-reference" / "dartunifrac" / "ASVs_aligned.tre")
+        load_tree(folder / "dartunifrac" / "ASVs_aligned.tre")

@@ -5,11 +5,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.sparse import csr_array
+from unifrac_cases import compute, needs_ssu
 
 from aam.data.table import FeatureTable
-from aam.data.trees import branches
-from aam.unifrac import engines
-from aam.unifrac.scikit_bio import ScikitBio
+from aam.data.trees.branches import read_tree
+from aam.unifrac.engines import ScikitBio
 from aam.unifrac.ssu import Ssu
 
 REFERENCE = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "unifrac-reference"
@@ -17,15 +17,7 @@ pytestmark = [
     pytest.mark.real,
     pytest.mark.skipif(not REFERENCE.is_dir(), reason=f"{REFERENCE} is absent"),
 ]
-ENGINES = pytest.mark.parametrize(
-    "engine",
-    [
-        pytest.param(
-            Ssu(), marks=pytest.mark.skipif(not engines.installed(), reason="ssu is not installed")
-        ),
-        ScikitBio(),
-    ],
-)
+ENGINES = pytest.mark.parametrize("engine", [pytest.param(Ssu(), marks=needs_ssu), ScikitBio()])
 
 
 def load(folder: str, table_name: str, tree_name: str):
@@ -33,7 +25,7 @@ def load(folder: str, table_name: str, tree_name: str):
     counts = csr_array(content.matrix_data.T.tocsr()).astype(np.int64)
     counts.sort_indices()
     samples, features = list(content.ids()), list(content.ids("observation"))
-    tree = branches.read_tree(REFERENCE / folder / tree_name, features)
+    tree = read_tree(REFERENCE / folder / tree_name, features)
     return FeatureTable(samples, features, counts), tree
 
 
@@ -57,29 +49,15 @@ def dartunifrac():
 def test_published_distances(engine, data, metric, truth):
     table, tree = data()
     expected = pd.read_csv(REFERENCE / truth, sep="\t", index_col=0)
-    with engine.distances(table, tree, metric, 1.0) as matrix:
-        found = np.asarray(matrix[:])
+    found = compute(engine, table, tree, metric)
     expected = expected.loc[table.sample_ids, table.sample_ids].to_numpy()
     assert np.allclose(found, expected, rtol=0, atol=1e-6)
 
 
-@ENGINES
-def test_published_faith_pd(engine):
-    table, tree = crawford()
-    truth = REFERENCE / "crawford" / "test.faith.exp"
-    expected = pd.read_csv(truth, sep="\t", index_col=0, header=None)[1]
-    found = engine.faith_pd(table, tree)
-    difference = np.abs(found - expected.loc[table.sample_ids].to_numpy())
-    assert difference.max() <= 1e-6
-
-
-@pytest.mark.skipif(not engines.installed(), reason="ssu is not installed")
+@needs_ssu
 @pytest.mark.parametrize("alpha", [0.0, 0.5, 1.0])
 @pytest.mark.parametrize("data", [crawford, dartunifrac])
 def test_alpha_of_the_generalized_metric_means_the_same_to_both_engines(data, alpha):
     table, tree = data()
-    with (
-        Ssu().distances(table, tree, "generalized", alpha) as by_ssu,
-        ScikitBio().distances(table, tree, "generalized", alpha) as by_scikit_bio,
-    ):
-        assert np.allclose(by_ssu[:], by_scikit_bio[:], rtol=0, atol=1e-6)
+    by_ssu, by_us = (compute(e, table, tree, "generalized", alpha) for e in (Ssu(), ScikitBio()))
+    assert np.allclose(by_ssu, by_us, rtol=0, atol=1e-6)

@@ -5,12 +5,11 @@ import re
 import sys
 from functools import cache
 from pathlib import Path
-from typing import get_args
 
 from aam.config import slices
 from aam.config.digest import code_digest
-from aam.config.sections.preparation import Metric
 from aam.config.configuration import load, resolved
+from aam.config.metrics import METRICS
 from aam.util.accelerators import accelerated
 from aam.util.errors import InputError
 
@@ -28,7 +27,6 @@ def loaded(raw):
 os.environ.setdefault("GOMP_SPINCOUNT", "10000")
 
 CONFIG = loaded(config)
-METRICS = get_args(Metric)
 ENVIRONMENT = "../../environment.yml"
 # Snakemake would warn at every start of rules that could be shared and are not.
 SHARED = "SNAKEMAKE_OUTPUT_CACHE" in os.environ
@@ -127,7 +125,7 @@ def phylogeny_files(wildcards):
     """Return a view, and the tree where the metric needs one."""
     dataset, view = wildcards.dataset, wildcards.view
     files = {"table": result("rarefied/view{view}.biom", dataset=dataset, view=view)}
-    if wildcards.metric not in slices.NON_PHYLOGENETIC:
+    if METRICS[wildcards.metric].phylogenetic:
         files["tree"] = result("inputs/tree.nwk", dataset=dataset)
     return files
 

@@ -4,17 +4,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from aam.config.metrics import MetricName
 from aam.config.sections.base import Section
-
-Metric = Literal[
-    "unweighted",
-    "weighted_normalized",
-    "weighted_unnormalized",
-    "generalized",
-    "bray_curtis",
-    "robust_aitchison",
-    "faith_pd",
-]
 
 
 class Rarefaction(Section):
@@ -38,7 +29,7 @@ class Tokens(Section):
 class Unifrac(Section):
     """Distances between samples, with and without the tree, and Faith's phylogenetic diversity."""
 
-    metrics: list[Metric] = Field(["unweighted"], min_length=1)
+    metrics: list[MetricName] = Field(["unweighted"], min_length=1)
     """Metrics to compute; pretraining learns those it names in `pretraining.distances`."""
     engine: Literal["auto", "ssu", "scikit-bio"] = "auto"
     """auto: `ssu` and `faithpd` where they are installed, else scikit-bio."""

@@ -9,8 +9,8 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from aam.data.importing.files import lines_of
-from aam.util.errors import first_names, problem
+from aam.data.importing.files import lines_of, listed, refuse
+from aam.util.errors import problem
 
 LINEAGE_COLUMNS = frozenset({"taxonomy", "taxon", "consensus lineage", "consensuslineage"})
 """Names, in lower case, of a last column that holds no counts."""
@@ -21,13 +21,6 @@ def parse_classic(path: Path, text: str) -> tuple[list[str], list[str], csr_arra
 
     The header is the last line with a tab among the leading lines that start with `#`, else the
     first line; a last column named as in `LINEAGE_COLUMNS` is dropped.
-
-    Parameters
-    ----------
-    path
-        Where the text came from, for messages.
-    text
-        The content of the file.
 
     Returns
     -------
@@ -51,7 +44,14 @@ def parse_classic(path: Path, text: str) -> tuple[list[str], list[str], csr_arra
         )
     header = [name.strip() for name in lines[header_at].split("\t")]
     body = [line for line in lines[header_at + 1 :] if not line.startswith("#")]
-    _check_widths(path, len(header), body)
+    wrong = [
+        f"{line.split(maxsplit=1)[0][:20]} has {width}"
+        for line in body
+        if (width := line.count("\t") + 1) != len(header)
+    ]
+    got = "rows with another number of columns than the header:"
+    hint = "export the table again; a cell without reads holds a 0"
+    refuse(listed(path, wrong, got, f"{len(header)} columns in every row", hint))
     if not body:
         return header[1:], [], csr_array((len(header) - 1, 0), dtype=np.float64)
     cells = pd.read_csv(
@@ -60,43 +60,24 @@ def parse_classic(path: Path, text: str) -> tuple[list[str], list[str], csr_arra
     )  # fmt: skip
     if header[-1].lower() in LINEAGE_COLUMNS:
         cells, header = cells.iloc[:, :-1], header[:-1]
-    feature_ids = [name.strip() for name in cells[0]]
-    return header[1:], feature_ids, csr_array(_numbers(path, header, feature_ids, cells))
+    cells = cells.set_axis(header, axis=1).set_index(cells[0].str.strip())
+    return header[1:], list(cells.index), csr_array(_numbers(path, cells.iloc[:, 1:]))
 
 
-def _check_widths(path: Path, width: int, body: list[str]) -> None:
-    widths = [line.count("\t") + 1 for line in body]
-    wrong = [
-        f"{line.split(maxsplit=1)[0][:20]} has {found}"
-        for line, found in zip(body, widths, strict=True)
-        if found != width
-    ]
-    if wrong:
-        raise problem(
-            path,
-            f"rows with another number of columns than the header: {first_names(wrong)}",
-            f"{width} columns in every row",
-            "export the table again; a cell without reads holds a 0",
-        )
-
-
-def _numbers(
-    path: Path, header: list[str], feature_ids: list[str], cells: pd.DataFrame
-) -> NDArray[np.float64]:
-    """Return the counts as float64, [N, F]; raises with all cells that are no numbers."""
-    counts = np.zeros((len(header) - 1, len(feature_ids)))
-    wrong: list[str] = []
-    for column, sample in enumerate(header[1:], start=1):
-        values = cells[column]
+def _numbers(path: Path, cells: pd.DataFrame) -> NDArray[np.float64]:
+    """Return the counts, [N, F]; raises with all cells that are no numbers."""
+    columns, wrong = [], []
+    for column, sample in enumerate(cells.columns):
+        values = cells.iloc[:, column]
         if values.dtype.kind not in "iuf":
-            numbers = pd.to_numeric(values.astype(str), errors="coerce")
-            unread = numbers.isna() & ~values.astype(str).str.strip().str.lower().eq("nan")
+            text = values.astype(str)
+            values = pd.to_numeric(text, errors="coerce")
+            unread = text[values.isna() & ~text.str.strip().str.lower().eq("nan")]
             wrong += [
-                f"{values[row]!r} in sample {sample}, feature {feature_ids[row][:20]}"
-                for row in np.flatnonzero(unread)
+                f"{cell!r} in sample {sample}, feature {str(feature)[:20]}"
+                for feature, cell in unread.items()
             ]
-            values = numbers
-        counts[column - 1] = values
+        columns.append(values)
     if wrong:
         raise problem(
             path,
@@ -104,4 +85,4 @@ def _numbers(
             "counts",
             "write 0 where there are no reads; a last column of lineages is named 'taxonomy'",
         )
-    return counts
+    return np.array(columns, dtype=np.float64).reshape(len(columns), len(cells))

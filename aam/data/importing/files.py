@@ -1,9 +1,11 @@
-"""Opening the user's files, plain or inside a QIIME 2 artifact."""
+"""Opening the user's files, plain or inside a QIIME 2 artifact, and naming their problems."""
 
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from aam.data.importing.qza import ArtifactKind, is_archive, read_artifact
-from aam.util.errors import problem
+from aam.util.errors import InputError, first_names, problem, problems
 
 _GZIP = b"\x1f\x8b"
 
@@ -13,10 +15,8 @@ def read_content(path: Path, expected: str, kind: ArtifactKind | None) -> bytes:
 
     Parameters
     ----------
-    path
-        The file that the user named.
-    expected
-        What the file should be, in words, for messages.
+    path, expected
+        The file that the user named, and what it should be, in words, for messages.
     kind
         The artifacts that may stand in its place; None where none may.
 
@@ -26,12 +26,8 @@ def read_content(path: Path, expected: str, kind: ArtifactKind | None) -> bytes:
         If the file is missing, empty, a folder, compressed, or an artifact of another type.
     """
     if not path.exists():
-        raise problem(
-            path,
-            "no such file",
-            expected,
-            "correct the path; paths in the configuration are relative to `data_dir`",
-        )
+        hint = "correct the path; paths in the configuration are relative to `data_dir`"
+        raise problem(path, "no such file", expected, hint)
     if path.is_dir():
         raise problem(path, "a folder", expected, "name the file inside of it")
     content = path.read_bytes()
@@ -39,47 +35,51 @@ def read_content(path: Path, expected: str, kind: ArtifactKind | None) -> bytes:
         raise problem(path, "an empty file", expected, "export or download it again")
     if content.startswith(_GZIP):
         raise problem(path, "a gzip file", expected, f"decompress it first: gunzip {path.name}")
-    if path.suffix == ".qza" or is_archive(content):
-        if kind is None:
-            raise problem(
-                path,
-                "a zip archive",
-                expected,
-                "export it: `qiime tools export` for .qza, 'save as text' for .xlsx",
-            )
-        return read_artifact(path, content, kind)
-    return content
+    if path.suffix != ".qza" and not is_archive(content):
+        return content
+    if kind is None:
+        hint = "export it: `qiime tools export` for .qza, 'save as text' for .xlsx"
+        raise problem(path, "a zip archive", expected, hint)
+    return read_artifact(path, content, kind)
 
 
 def read_text(path: Path, expected: str, kind: ArtifactKind | None) -> str:
-    """Return the content of a text file (see `read_content`), without a byte order mark.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read, or is not UTF-8.
-    """
+    """Return the content of a UTF-8 file (see `read_content`), without a byte order mark."""
     return decoded(path, read_content(path, expected, kind), expected)
 
 
 def decoded(path: Path, content: bytes, expected: str) -> str:
-    """Return UTF-8 bytes as text, without a byte order mark.
-
-    Raises
-    ------
-    InputError
-        If they are not UTF-8 or hold NUL characters: a binary file, or text of another encoding.
-    """
+    """Return UTF-8 bytes as text, without a byte order mark; an InputError if they are none."""
+    hint = "check the path, or save it as UTF-8 text"
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         got = f"bytes that are not UTF-8 text, first at byte {error.start}"
-        raise problem(path, got, expected, "check the path, or save it as UTF-8 text") from error
+        raise problem(path, got, expected, hint) from error
     if "\0" in text:
-        raise problem(path, "a binary file", expected, "check the path, or save it as UTF-8 text")
+        raise problem(path, "a binary file", expected, hint)
     return text
 
 
 def lines_of(text: str) -> list[str]:
     """Split text into lines, whichever of the three line endings it has."""
     return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+
+
+def doubled(names: Iterable[str]) -> list[str]:
+    """Return the names that occur more than once; empty ones are another problem."""
+    return [name for name, count in Counter(names).items() if count > 1 and name]
+
+
+def listed(
+    path: Path, names: Iterable[object], got: str, expected: str, hint: str, limit: int = 5
+) -> Iterator[InputError]:
+    """Yield the problem of some names, if there are any; their list follows on `got`."""
+    if names := list(names):
+        yield problem(path, f"{got} {first_names(names, limit)}", expected, hint)
+
+
+def refuse(found: Iterable[InputError]) -> None:
+    """Raise all problems of a file as one."""
+    if errors := list(found):
+        raise problems(errors)

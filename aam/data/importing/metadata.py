@@ -5,15 +5,15 @@ The format: https://docs.qiime2.org, "Metadata in QIIME 2".
 
 import csv
 import io
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pandas as pd
 
-from aam.data.importing.files import read_text
-from aam.util.errors import InputError, first_names, problem, problems
+from aam.data.importing.files import doubled, listed, read_text, refuse
+from aam.data.metadata import TYPES_ATTRIBUTE
+from aam.util.errors import InputError, first_names, problem
 
 EXPECTED = "sample metadata in the QIIME 2 format: tab-separated text, sample IDs first"
 ID_HEADERS = frozenset({
@@ -29,9 +29,6 @@ INSDC_MISSING = frozenset({
     "not applicable", "missing", "not collected", "not provided", "restricted access",
 })  # fmt: skip
 """Cells that are missing values where `#q2:missing` says INSDC:missing."""
-TYPES_ATTRIBUTE = "q2:types"
-"""Key of the types by column in `DataFrame.attrs`."""
-
 _DIRECTIVES = ("#q2:types", "#q2:missing")
 
 
@@ -45,18 +42,13 @@ class _Sheet:
 
 
 def load_metadata(path: Path) -> pd.DataFrame:
-    """Read sample metadata.
-
-    Parameters
-    ----------
-    path
-        Tab-separated text with one of the names in `ID_HEADERS` or `LEGACY_HEADERS` first.
+    """Read sample metadata: tab-separated text with a name of `ID_HEADERS`, or a legacy one, first.
 
     Returns
     -------
     pandas.DataFrame
-        Index: sample IDs, as they are written. Every column holds strings, None where a cell is
-        empty. `attrs["q2:types"]`: type by column, where the file gives one.
+        By sample ID, as it is written: strings, None where a cell is empty.
+        `attrs["q2:types"]`: type by column, where the file gives one.
 
     Raises
     ------
@@ -65,11 +57,8 @@ def load_metadata(path: Path) -> pd.DataFrame:
         names, rows that are too long, unknown directives, or numeric columns that hold other
         things than numbers. All of it is said at once.
     """
-    text = read_text(path, EXPECTED, None)
-    sheet = _sheet(path, text)
-    found = list(_problems(path, sheet))
-    if found:
-        raise problems(found)
+    sheet = _sheet(path, read_text(path, EXPECTED, None))
+    refuse(_problems(path, sheet))
     columns = sheet.header[1:]
     cells = [[cell or None for cell in row[1:]] for row in sheet.rows]
     frame = pd.DataFrame(cells, index=[row[0] for row in sheet.rows], columns=columns, dtype=object)
@@ -79,9 +68,7 @@ def load_metadata(path: Path) -> pd.DataFrame:
     types = {
         column: kind for column, kind in zip(columns, _types(sheet), strict=False) if kind in TYPES
     }
-    found = list(_type_problems(path, frame, types))
-    if found:
-        raise problems(found)
+    refuse(_type_problems(path, frame, types))
     frame.attrs[TYPES_ATTRIBUTE] = types
     return frame
 
@@ -132,59 +119,47 @@ def _problems(path: Path, sheet: _Sheet) -> Iterator[InputError]:
         return
     if not sheet.rows:
         yield problem(path, "no samples below the header", "one row per sample", "check the export")
-    yield from _name_problems(path, sheet)
-    long = [row[0] for row in sheet.rows if len(row) > len(sheet.header)]
-    if long:
-        got = f"more cells than the header's {len(sheet.header)} in rows {first_names(long)}"
-        yield problem(path, got, "a column name for every cell", "name the columns, or empty them")
-    yield from _directive_problems(path, sheet)
-
-
-def _name_problems(path: Path, sheet: _Sheet) -> Iterator[InputError]:
-    columns = sheet.header[1:]
-    unnamed = [str(i) for i, name in enumerate(columns, start=2) if not name]
-    if unnamed:
-        got = f"columns without a name: {first_names(unnamed)}"
-        yield problem(path, got, "a name for every column", "name or delete them")
+    columns, ids = sheet.header[1:], [row[0] for row in sheet.rows]
+    unnamed = [place for place, name in enumerate(columns, start=2) if not name]
+    got, hint = "columns without a name:", "name or delete them"
+    yield from listed(path, unnamed, got, "a name for every column", hint)
     if "sample_id" in columns:
         got = "a second column called 'sample_id'"
         yield problem(path, got, "that name for the IDs alone", "rename the column")
-    for what, names in (("column names", columns), ("sample IDs", [row[0] for row in sheet.rows])):
-        doubled = [name for name, count in Counter(names).items() if count > 1 and name]
-        if doubled:
-            got = f"{what} that occur more than once: {first_names(doubled)}"
-            yield problem(path, got, "every one once", "rename or remove the others")
-    nameless = sum(not row[0] for row in sheet.rows)
-    if nameless:
+    for what, own in (("column names", columns), ("sample IDs", ids)):
+        got, hint = f"{what} that occur more than once:", "rename or remove the others"
+        yield from listed(path, doubled(own), got, "every one once", hint)
+    if nameless := ids.count(""):
         got = f"rows without a sample ID: {nameless}"
         yield problem(path, got, "an ID in every row", "fill in or delete these rows")
+    long = [row[0] for row in sheet.rows if len(row) > len(sheet.header)]
+    got = f"more cells than the header's {len(sheet.header)} in rows"
+    hint = "name the columns, or empty them"
+    yield from listed(path, long, got, "a column name for every cell", hint)
+    yield from _directive_problems(path, sheet)
 
 
 def _directive_problems(path: Path, sheet: _Sheet) -> Iterator[InputError]:
     unknown = [name for name in sheet.directives if name not in _DIRECTIVES]
-    if unknown:
-        got = f"directives {first_names(unknown)}"
-        yield problem(path, got, f"only {', '.join(_DIRECTIVES)}", "remove these lines")
-    strange = sorted({kind for kind in _types(sheet) if kind and kind not in TYPES})
-    if strange:
-        got = f"column types {first_names(strange)} in #q2:types"
-        yield problem(path, got, " or ".join(TYPES), "correct them, or leave the cell empty")
-    schemes = sorted({scheme for scheme in sheet.directives.get("#q2:missing", [])[1:] if scheme})
-    strange = [scheme for scheme in schemes if scheme not in ("blank", "INSDC:missing")]
-    if strange:
-        got = f"schemes {first_names(strange)} in #q2:missing"
-        yield problem(
-            path, got, "blank or INSDC:missing", "leave the cells of missing values empty"
-        )
+    expected = f"only {', '.join(_DIRECTIVES)}"
+    yield from listed(path, unknown, "directives", expected, "remove these lines")
+    schemes = sheet.directives.get("#q2:missing", [])[1:]
+    correct = "correct them, or leave the cell empty"
+    empty = "leave the cells of missing values empty"
+    for what, directive, cells, known, hint in (
+        ("column types", "#q2:types", _types(sheet), TYPES, correct),
+        ("schemes", "#q2:missing", schemes, ("blank", "INSDC:missing"), empty),
+    ):
+        strange = sorted({cell for cell in cells if cell and cell not in known})
+        if strange:
+            got = f"{what} {first_names(strange)} in {directive}"
+            yield problem(path, got, " or ".join(known), hint)
 
 
 def _type_problems(path: Path, frame: pd.DataFrame, types: dict[str, str]) -> Iterator[InputError]:
-    for column, kind in types.items():
-        if kind != "numeric":
-            continue
-        unread = frame[column].notna() & pd.to_numeric(frame[column], errors="coerce").isna()
-        if unread.any():
-            values = first_names(frame[column][unread].unique(), limit=3)
-            got = f"column '{column}' of type numeric with the values {values}"
-            hint = "correct them, empty the cells, or call the column categorical"
-            yield problem(path, got, "numbers", hint)
+    for column in [name for name, kind in types.items() if kind == "numeric"]:
+        cells = frame[column]
+        unread = cells[cells.notna() & pd.to_numeric(cells, errors="coerce").isna()].unique()
+        got = f"column '{column}' of type numeric with the values"
+        hint = "correct them, empty the cells, or call the column categorical"
+        yield from listed(path, unread, got, "numbers", hint, limit=3)

@@ -18,14 +18,9 @@ from aam.util.errors import InputError, first_names, problem
 
 _MAGIC = (b"PK\x03\x04", b"PK\x05\x06")
 _DAMAGE = (
-    zipfile.BadZipFile,
-    zlib.error,
-    lzma.LZMAError,
-    EOFError,
-    NotImplementedError,
-    RuntimeError,
+    zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, NotImplementedError, RuntimeError,
     OSError,
-)
+)  # fmt: skip
 _KEYS = {
     "FeatureTable": "this is a feature table: give it under the key `table`",
     "FeatureData[Sequence]": "these are sequences: give them under the key `sequences`",
@@ -51,21 +46,10 @@ def is_archive(content: bytes) -> bool:
 
 
 def read_artifact(path: Path, content: bytes, kind: ArtifactKind) -> bytes:
-    """Return the data file of an artifact.
+    """Return the data file of an artifact of some kind, given its bytes.
 
-    Parameters
-    ----------
-    path
-        Where the artifact came from, for messages.
-    content
-        Its bytes.
-    kind
-        What it must be.
-
-    Raises
-    ------
-    InputError
-        If the archive is damaged, holds paths that lead out of it, or is of another type.
+    An archive that is damaged, holds paths that lead out of it, or is of another type is an
+    InputError.
     """
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
@@ -73,15 +57,13 @@ def read_artifact(path: Path, content: bytes, kind: ArtifactKind) -> bytes:
             described = yaml.safe_load(archive.read(f"{root}/metadata.yaml"))
             if not isinstance(described, dict) or "type" not in described:
                 raise _not_an_artifact(path, "a metadata.yaml without a `type`")
-            _check_type(path, str(described["type"]), kind)
+            found = str(described["type"])
+            if found != kind.type:
+                raise problem(path, f"an artifact of type {found}", kind.type, _hint(found, kind))
             return archive.read(f"{root}/data/{kind.member}")
     except _DAMAGE as error:
-        raise problem(
-            path,
-            f"a damaged archive ({error})",
-            "a QIIME 2 artifact",
-            "download or export it again",
-        ) from error
+        got = f"a damaged archive ({error})"
+        raise problem(path, got, "a QIIME 2 artifact", "download or export it again") from error
     except KeyError as error:
         raise _not_an_artifact(path, f"a zip archive without a part of it ({error})") from error
     except yaml.YAMLError as error:
@@ -109,14 +91,9 @@ def _leads_out(name: str) -> bool:
     return not parts or parts[0] == "/" or ".." in parts or parts[0].endswith(":")
 
 
-def _check_type(path: Path, found: str, kind: ArtifactKind) -> None:
-    if found == kind.type:
-        return
-    hint = next(
-        (text for prefix, text in {**kind.hints, **_KEYS}.items() if found.startswith(prefix)),
-        "see `qiime tools peek` for what each of your artifacts is",
-    )
-    raise problem(path, f"an artifact of type {found}", kind.type, hint)
+def _hint(found: str, kind: ArtifactKind) -> str:
+    hints = {**kind.hints, **_KEYS, "": "see `qiime tools peek` for what each of your artifacts is"}
+    return next(hint for prefix, hint in hints.items() if found.startswith(prefix))
 
 
 def _not_an_artifact(path: Path, got: str) -> InputError:

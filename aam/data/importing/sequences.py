@@ -1,15 +1,14 @@
 """Sequences of the user: FASTA, QIIME 2 artifacts, or the feature IDs themselves."""
 
 import re
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from aam.data.importing.files import lines_of, read_text
+from aam.data.importing.files import doubled, lines_of, listed, read_text, refuse
 from aam.data.importing.qza import ArtifactKind
 from aam.data.sequences import IUPAC_NUCLEOTIDES
 from aam.data.table import FeatureTable
-from aam.util.errors import InputError, first_names, problem, problems
+from aam.util.errors import InputError, first_names, problem
 
 EXPECTED = "nucleotide sequences: FASTA or a .qza of type FeatureData[Sequence]"
 SHORTEST_SEQUENCE_ID = 20
@@ -24,22 +23,16 @@ _ARTIFACT = ArtifactKind(
     },
 )
 _KEY = "configuration key datasets.<name>.sequences"
-_SEQUENCE_ID = re.compile(f"[{''.join(sorted(IUPAC_NUCLEOTIDES))}]{{{SHORTEST_SEQUENCE_ID},}}")
+_LETTERS = "".join(sorted(IUPAC_NUCLEOTIDES))
+_SEQUENCE_ID = re.compile(f"[{_LETTERS}]{{{SHORTEST_SEQUENCE_ID},}}")
 _HASH = re.compile(r"[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{64}", re.IGNORECASE)
 
 
 def load_sequences(path: Path) -> dict[str, str]:
-    """Read the sequences of features.
+    """Read sequences by feature ID, in file order, upper-case, with U written as T.
 
-    Parameters
-    ----------
-    path
-        FASTA, or a `FeatureData[Sequence]` artifact. The ID is the header up to the first space.
-
-    Returns
-    -------
-    dict
-        Sequence by feature ID, in file order, upper-case, with U written as T.
+    The file is FASTA, whose IDs are the headers up to the first space, or a
+    `FeatureData[Sequence]` artifact.
 
     Raises
     ------
@@ -47,11 +40,9 @@ def load_sequences(path: Path) -> dict[str, str]:
         If the file cannot be read, or IDs are missing or doubled, or sequences are empty or hold
         other letters than the IUPAC nucleotides. All of it is said at once.
     """
-    names, sequences = _records(path, lines_of(read_text(path, EXPECTED, _ARTIFACT)))
-    found = list(_problems(path, names, sequences))
-    if found:
-        raise problems(found)
-    return dict(zip(names, sequences, strict=True))
+    records = _records(path, lines_of(read_text(path, EXPECTED, _ARTIFACT)))
+    refuse(_problems(path, records))
+    return dict(records)
 
 
 def feature_sequences(table: FeatureTable, table_path: Path, path: Path | None) -> dict[str, str]:
@@ -70,12 +61,7 @@ def feature_sequences(table: FeatureTable, table_path: Path, path: Path | None) 
     Returns
     -------
     dict
-        Upper-case sequence by feature ID, in table order.
-
-    Raises
-    ------
-    InputError
-        If features are without a sequence.
+        Upper-case sequence by feature ID, in table order; one that is missing is an InputError.
     """
     known = load_sequences(path) if path is not None else {}
     sequences = {
@@ -113,7 +99,7 @@ def _likeness(table: FeatureTable, missing: list[str]) -> str:
         return (
             "sample IDs that are sequences (is the table transposed?) and feature IDs that are not"
         )
-    if all(_HASH.fullmatch(name) for name in missing):
+    if all(map(_HASH.fullmatch, missing)):
         return "feature IDs that look like hashes of sequences"
     if all(name.isdigit() or name.upper().startswith(("OTU", "ZOTU")) for name in missing):
         return "feature IDs that look like OTU numbers"
@@ -124,42 +110,38 @@ def _normalised(sequence: str) -> str:
     return sequence.upper().replace("U", "T")
 
 
-def _records(path: Path, lines: list[str]) -> tuple[list[str], list[str]]:
-    names: list[str] = []
-    parts: list[list[str]] = []
+def _records(path: Path, lines: list[str]) -> list[tuple[str, str]]:
+    records: list[tuple[str, list[str]]] = []
     for line in map(str.strip, lines):
         if line.startswith(">"):
-            names.append(line[1:].split(maxsplit=1)[0] if line[1:].strip() else "")
-            parts.append([])
-        elif line and not names:
+            name, *_ = line[1:].split(maxsplit=1) or [""]
+            records.append((name, []))
+        elif line and not records:
             got = f"{line[:40]!r} before the first header"
             hint = "check the path; every FASTA header starts with '>'"
             raise problem(path, got, EXPECTED, hint)
         elif line:
-            parts[-1].append(line)
-    return names, [_normalised("".join(part)) for part in parts]
+            records[-1][1].append(line)
+    return [(name, _normalised("".join(parts))) for name, parts in records]
 
 
-def _problems(path: Path, names: list[str], sequences: list[str]) -> Iterator[InputError]:
-    unnamed = sum(not name for name in names)
-    if unnamed:
+def _problems(path: Path, records: list[tuple[str, str]]) -> Iterator[InputError]:
+    names = [name for name, _ in records]
+    if unnamed := names.count(""):
         yield problem(path, f"{unnamed} headers without an ID", "'>' and an ID", "name the records")
-    doubled = [name for name, count in Counter(names).items() if count > 1 and name]
-    if doubled:
-        got = f"IDs that occur more than once: {first_names(doubled)}"
-        yield problem(path, got, "every ID once", "remove the doubled records")
-    empty = [name for name, sequence in zip(names, sequences, strict=True) if not sequence]
-    if empty:
-        got = f"records without a sequence: {first_names(empty)}"
-        yield problem(path, got, "a sequence behind every header", "remove or complete them")
+    got = "IDs that occur more than once:"
+    yield from listed(path, doubled(names), got, "every ID once", "remove the doubled records")
+    empty = [name for name, sequence in records if not sequence]
+    expected = "a sequence behind every header"
+    yield from listed(
+        path, empty, "records without a sequence:", expected, "remove or complete them"
+    )
     strange = {
         name: "".join(sorted(letters))
-        for name, sequence in zip(names, sequences, strict=True)
+        for name, sequence in records
         if (letters := set(sequence) - IUPAC_NUCLEOTIDES)
     }
-    if strange:
-        shown = first_names(f"{name}: {letters!r}" for name, letters in strange.items())
-        gaps = any(set(letters) & set("-.") for letters in strange.values())
-        hint = "give the sequences before the alignment" if gaps else "give nucleotide sequences"
-        got = f"letters that are no IUPAC nucleotides in {shown}"
-        yield problem(path, got, "".join(sorted(IUPAC_NUCLEOTIDES)), hint)
+    gaps = any(set(letters) & set("-.") for letters in strange.values())
+    hint = "give the sequences before the alignment" if gaps else "give nucleotide sequences"
+    shown = [f"{name}: {letters!r}" for name, letters in strange.items()]
+    yield from listed(path, shown, "letters that are no IUPAC nucleotides in", _LETTERS, hint)

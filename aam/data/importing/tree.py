@@ -2,14 +2,13 @@
 
 import math
 import re
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from aam.data.importing.files import decoded, read_content
+from aam.data.importing.files import doubled, listed, read_text, refuse
 from aam.data.importing.qza import ArtifactKind, is_archive
 from aam.data.trees.newick import parse_newick, split_root
-from aam.util.errors import InputError, first_names, problem, problems
+from aam.util.errors import InputError, first_names, problem
 from aam.util.scikit_bio import NewickFormatError, TreeNode
 
 EXPECTED = "a rooted tree: Newick or a .qza of type Phylogeny[Rooted]"
@@ -32,11 +31,6 @@ def load_tree(path: Path) -> TreeNode:
     the Newick comment `[&R]` at its beginning. The root of such a tree gets two children, with a
     branch of length zero between them, which no UniFrac notices.
 
-    Parameters
-    ----------
-    path
-        Newick, or a `Phylogeny[Rooted]` artifact.
-
     Returns
     -------
     skbio.TreeNode
@@ -48,8 +42,7 @@ def load_tree(path: Path) -> TreeNode:
         If the file is no Newick; the tree is unrooted; tips are unnamed or doubled; branch
         lengths are missing, negative, NaN or infinite. All of it is said at once.
     """
-    raw = read_content(path, EXPECTED, _ARTIFACT)
-    text = decoded(path, raw, EXPECTED)
+    text = read_text(path, EXPECTED, _ARTIFACT)
     try:
         tree = parse_newick(text)
     except (NewickFormatError, ValueError) as error:
@@ -57,33 +50,19 @@ def load_tree(path: Path) -> TreeNode:
         raise problem(path, got, EXPECTED, "check the path, or export the tree again") from error
     with path.open("rb") as handle:
         declared = is_archive(handle.read(4)) or _DECLARED_ROOTED.match(text) is not None
-    found = list(_problems(path, tree, declared))
-    if found:
-        raise problems(found)
+    refuse(_problems(path, tree, declared))
     tree.length = None
     return split_root(tree)
 
 
 def cut_to(tree: TreeNode, feature_ids: Sequence[str], path: Path) -> TreeNode:
-    """Return the tree with the features of a table as its only tips.
+    """Return a tree of `load_tree`, changed in place, with a table's features as its only tips.
 
     Nodes with one child are removed and their lengths summed, except at the root: a branch from
     the root of the whole tree to the common ancestor of the features stays, so that distances
     are those on the whole tree.
 
-    Parameters
-    ----------
-    tree
-        What `load_tree` returned; it is changed in place.
-    feature_ids
-        Features of the table.
-    path
-        Where the tree came from, for messages.
-
-    Raises
-    ------
-    InputError
-        If features are not among the tips.
+    Features that are not among the tips are an InputError, which names the file, `path`.
     """
     tips = {tip.name for tip in tree.tips(include_self=True)}
     missing = [name for name in feature_ids if name not in tips]
@@ -102,11 +81,7 @@ def cut_to(tree: TreeNode, feature_ids: Sequence[str], path: Path) -> TreeNode:
             hint,
         )
     cut = tree.shear(feature_ids, strict=False, inplace=True)
-    stem, cut.length = cut.length, None
-    if stem is None:
-        return cut
-    cut.length = stem
-    return TreeNode(children=[cut])
+    return cut if cut.length is None else TreeNode(children=[cut])
 
 
 def _problems(path: Path, tree: TreeNode, declared_rooted: bool) -> Iterator[InputError]:
@@ -116,33 +91,22 @@ def _problems(path: Path, tree: TreeNode, declared_rooted: bool) -> Iterator[Inp
     if len(tree.children) > 2 and not declared_rooted:
         got = f"a tree whose root has {len(tree.children)} children, so an unrooted one"
         yield problem(path, got, "a root with two children", _ROOTING)
-    names = Counter(tip.name for tip in tree.tips())
-    unnamed = names.pop(None, 0)
-    if unnamed:
+    names = [tip.name for tip in tree.tips()]
+    if unnamed := names.count(None):
         yield problem(path, f"{unnamed} tips without a name", "feature IDs at the tips", _LENGTHS)
-    doubled = [name for name, count in names.items() if count > 1]
-    if doubled:
-        got = f"tips that occur more than once: {first_names(doubled, limit=3)}"
-        yield problem(path, got, "every tip once", "remove the doubled tips")
-    yield from _length_problems(path, tree)
-
-
-def _length_problems(path: Path, tree: TreeNode) -> Iterator[InputError]:
-    wrongs: dict[str, Callable[[float | None], bool]] = {
-        "no length": lambda length: length is None,
-        "a length that is NaN or infinite": lambda x: x is not None and not math.isfinite(x),
-        "a negative length": lambda x: x is not None and x < 0,
-    }
-    nodes = list(tree.traverse(include_self=False))
-    for text, wrong in wrongs.items():
-        edges = [_edge(node) for node in nodes if wrong(node.length)]
-        if edges:
-            got = f"branches with {text}, above {first_names(edges, limit=3)}"
-            yield problem(path, got, "a length of 0 or more on every branch", _LENGTHS)
+    got, hint = "tips that occur more than once:", "remove the doubled tips"
+    yield from listed(path, doubled(names), got, "every tip once", hint, limit=3)
+    edges = [(node, node.length) for node in tree.traverse(include_self=False)]
+    for text, wrong in (
+        ("no length", [node for node, x in edges if x is None]),
+        ("a length that is NaN or infinite", [n for n, x in edges if not math.isfinite(x or 0)]),
+        ("a negative length", [node for node, x in edges if (x or 0) < 0]),
+    ):
+        got = f"branches with {text}, above"
+        expected = "a length of 0 or more on every branch"
+        yield from listed(path, map(_edge, wrong), got, expected, _LENGTHS, limit=3)
 
 
 def _edge(node: TreeNode) -> str:
     """Name a node by itself or by the first tip below it."""
-    if node.is_tip():
-        return str(node.name)
-    return f"the ancestor of {next(node.tips()).name}"
+    return str(node.name) if node.is_tip() else f"the ancestor of {next(node.tips()).name}"

@@ -8,29 +8,18 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from aam.data.table import FeatureTable
+from aam.data.trees.newick import read_newick
 from aam.util.errors import first_names, problem
 from aam.util.scikit_bio import TreeNode
 
 
 def read_tree(path: Path, feature_ids: Sequence[str]) -> TreeNode:
-    """Read a rooted Newick tree and keep what leads to the features.
+    """Read the tree of the import stage, and keep what leads to the features, which are its tips.
 
     Nodes with one child stay, so every tip keeps all branches up to the root. A length
     on the root itself is left out: `ssu` ignores it, scikit-bio would count it.
-
-    Parameters
-    ----------
-    path
-        The tree of the import stage.
-    feature_ids
-        Features of a table, all of them tips.
-
-    Returns
-    -------
-    skbio.TreeNode
-        The tips are the features.
     """
-    tree = TreeNode.read(path, format="newick", convert_underscores=False)
+    tree = read_newick(path)
     tips = {tip.name for tip in tree.tips()}
     missing = [name for name in feature_ids if name not in tips]
     assert not missing, f"{path} lacks {first_names(missing)} features of the table"
@@ -45,43 +34,8 @@ def sheared(tree: TreeNode, feature_ids: Sequence[str]) -> TreeNode:
     return tree.shear(feature_ids, prune=False)
 
 
-def subset(
-    table: FeatureTable, tree: TreeNode, rows: NDArray[np.int64]
-) -> tuple[FeatureTable, TreeNode]:
-    """Return some samples, the features they have, and the part of the tree that leads to these.
-
-    Parameters
-    ----------
-    table
-        N samples.
-    tree
-        Its tips include the features of the table.
-    rows
-        Samples to keep, in the order to keep them.
-    """
-    part = samples_of(table, rows)
-    return part, sheared(tree, part.feature_ids)
-
-
-def samples_of(table: FeatureTable, rows: NDArray[np.int64]) -> FeatureTable:
-    """Return some samples of a table, in the order of `rows`, and the features that they have."""
-    counts = table.counts[rows]
-    present = np.unique(counts.indices)
-    counts = csr_array(counts[:, present])
-    counts.sort_indices()
-    feature_ids = [table.feature_ids[column] for column in present]
-    return FeatureTable([table.sample_ids[row] for row in rows], feature_ids, counts)
-
-
 def branches(tree: TreeNode, feature_ids: Sequence[str]) -> tuple[csr_array, NDArray[np.float64]]:
-    """Return which branches lead from the root to each feature.
-
-    Parameters
-    ----------
-    tree
-        Its tips include the features.
-    feature_ids
-        F features.
+    """Return which branches lead from the root to each feature, which is a tip of the tree.
 
     Returns
     -------
@@ -91,66 +45,37 @@ def branches(tree: TreeNode, feature_ids: Sequence[str]) -> tuple[csr_array, NDA
         Branch lengths, [B].
     """
     nodes = list(tree.postorder(include_self=False))
-    position = {id(node): column for column, node in enumerate(nodes)}
     above: dict[int, list[int]] = {id(tree): []}
     by_tip: dict[str, list[int]] = {}
-    for node in reversed(nodes):
-        path = above[id(node.parent)] + [position[id(node)]]
+    for column, node in reversed(list(enumerate(nodes))):
+        above[id(node)] = [*above[id(node.parent)], column]
         if node.is_tip():
-            by_tip[node.name] = path
-        else:
-            above[id(node)] = path
+            by_tip[node.name] = above.pop(id(node))
     paths = [by_tip[name] for name in feature_ids]
-    offsets = np.concatenate([[0], np.cumsum([len(path) for path in paths])])
+    offsets = np.cumsum([0, *map(len, paths)])
     columns = np.concatenate([np.asarray(path, dtype=np.int64) for path in paths])
     membership = csr_array(
         (np.ones(len(columns), dtype=np.int64), columns, offsets), shape=(len(paths), len(nodes))
     )
-    lengths = np.array([node.length or 0.0 for node in nodes], dtype=np.float64)
-    return membership, lengths
+    return membership, np.array([node.length or 0.0 for node in nodes], dtype=np.float64)
 
 
-def branch_counts(table: FeatureTable, tree: TreeNode) -> tuple[csr_array, NDArray[np.float64]]:
-    """Return the reads below every branch.
-
-    Returns
-    -------
-    counts
-        Reads of each sample below each branch, int64, [N, B].
-    lengths
-        Branch lengths, [B].
-    """
+def branch_fractions(table: FeatureTable, tree: TreeNode) -> tuple[csr_array, NDArray[np.float64]]:
+    """Return the fraction of each sample's reads below each branch, [N, B], and lengths, [B]."""
     membership, lengths = branches(tree, table.feature_ids)
-    return csr_array(table.counts @ membership), lengths
+    counts = csr_array(table.counts @ membership)
+    totals = np.repeat(np.asarray(table.counts.sum(axis=1)).ravel(), np.diff(counts.indptr))
+    return csr_array((counts.data / totals, counts.indices, counts.indptr), counts.shape), lengths
 
 
 def check_lengths(table: FeatureTable, tree: TreeNode, where: Path) -> None:
-    """Refuse a tree on which a distance between two samples would be 0 / 0.
-
-    Parameters
-    ----------
-    table
-        N samples.
-    tree
-        Its tips include the features of the table.
-    where
-        The file of the tree, for the message.
-
-    Raises
-    ------
-    InputError
-        If two or more samples have no branch of any length.
-    """
-    above: dict[int, float] = {id(tree): 0.0}
-    by_tip: dict[str, float] = {}
+    """Refuse a tree, of the file `where`, on which a distance of two samples would be 0 / 0."""
+    height = {id(tree): 0.0}
     for node in tree.preorder(include_self=False):
-        height = above[id(node.parent)] + (node.length or 0.0)
-        if node.is_tip():
-            by_tip[node.name] = height
-        else:
-            above[id(node)] = height
-    heights = np.array([by_tip[name] for name in table.feature_ids])
-    flat = np.flatnonzero(table.counts @ (heights > 0) == 0)
+        height[id(node)] = height[id(node.parent)] + (node.length or 0.0)
+    by_tip = {tip.name: height[id(tip)] for tip in tree.tips()}
+    is_above = np.array([by_tip[name] for name in table.feature_ids]) > 0
+    flat = np.flatnonzero(table.counts @ is_above == 0)
     if len(flat) > 1:
         names = first_names(table.sample_ids[row] for row in flat)
         raise problem(

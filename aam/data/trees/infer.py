@@ -36,12 +36,8 @@ def build_tree(sequences: Mapping[str, str], threads: int, scratch: Path | None)
     Returns
     -------
     skbio.TreeNode
-        Rooted at its midpoint, two children at the root, feature IDs at the tips.
-
-    Raises
-    ------
-    InputError
-        If a program is missing.
+        Rooted at its midpoint, two children at the root, feature IDs at the tips. A program that
+        is missing raises an InputError.
     """
     distinct = sorted(set(sequences.values()))
     log.info("building a tree of %d features, %d sequences", len(sequences), len(distinct))
@@ -79,10 +75,8 @@ def _infer(distinct: Sequence[str], threads: int, scratch: Path | None) -> TreeN
 
 
 def _program(name: str) -> str:
-    for candidate in _PROGRAMS[name]:
-        found = shutil.which(candidate)
-        if found is not None:
-            return found
+    if found := next(filter(None, map(shutil.which, _PROGRAMS[name])), None):
+        return found
     raise problem(
         "configuration key datasets.<name>.tree",
         f"null, but the program '{name}' is not installed",
@@ -111,9 +105,7 @@ def _with_features(
         features[text].append(name)
     for tip in list(tree.tips()):
         names = features[distinct[int(tip.name)]]
-        if len(names) == 1:
-            tip.name = names[0]
-        else:
-            tip.name = None
+        tip.name = names[0] if len(names) == 1 else None
+        if len(names) > 1:
             tip.extend([TreeNode(name, length=0.0) for name in names])
     return tree

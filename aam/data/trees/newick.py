@@ -1,7 +1,6 @@
 """The tree file (Newick) that stages exchange."""
 
 import io
-from collections.abc import Iterator
 from pathlib import Path
 
 from aam.util.atomic import write_text
@@ -42,27 +41,12 @@ def write_newick(path: Path, tree: TreeNode) -> None:
     quote names with underscores and turn spaces into underscores, which other readers take for
     other names.
     """
-    write_text(path, "".join(_tokens(tree)) + ";\n")
-
-
-def _tokens(tree: TreeNode) -> Iterator[str]:
-    """Yield the text of a tree, depth first, without recursion: trees are deeper than the stack."""
-    todo: list[tuple[TreeNode, bool, bool]] = [(tree, True, False)]
-    while todo:
-        node, first, closing = todo.pop()
-        if not closing and not first:
-            yield ","
-        if node.children and not closing:
-            yield "("
-            todo.append((node, first, True))
-            todo += [(child, i == 0, False) for i, child in enumerate(node.children)][::-1]
-            continue
-        if closing:
-            yield ")"
-        else:
-            yield _label(node.name)
-        if node.length is not None:
-            yield f":{float(node.length)!r}"
+    text: dict[int, str] = {}
+    for node in tree.postorder():
+        inner = ",".join(text.pop(id(child)) for child in node.children)
+        length = "" if node.length is None else f":{float(node.length)!r}"
+        text[id(node)] = (f"({inner})" if node.children else _label(node.name)) + length
+    write_text(path, text[id(tree)] + ";\n")
 
 
 def _label(name: str) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
+from aam.config.metrics import METRICS
 from aam.model.batch import Batch
 from aam.model.build import initialize
 from aam.model.encoder import Encoder
@@ -15,8 +16,6 @@ from aam.model.heads import DistanceHead, NucleotideHead, ValueHead
 from aam.model.losses import pairwise_error
 from aam.train.data.distances import FAITH_PD
 from aam.train.distributed.shards import BatchShard, encode_sharded, summed
-
-UNBOUNDED = frozenset({"weighted_unnormalized", "robust_aitchison"})
 
 
 class PretrainingModel(nn.Module):
@@ -54,7 +53,7 @@ class PretrainingModel(nn.Module):
             torch.manual_seed(seed)
             self.distances = nn.ModuleDict(
                 {
-                    metric: DistanceHead(width, bounded=metric not in UNBOUNDED)
+                    metric: DistanceHead(width, bounded=METRICS[metric].bounded)
                     for metric in weights
                     if metric != FAITH_PD
                 }

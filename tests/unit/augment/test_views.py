@@ -61,35 +61,26 @@ def test_views_come_first_and_hold_the_rarefied_tables():
     assert store.parents.tolist() == [*range(9), *range(9)]
 
 
-def test_counts_of_rows():
+def test_rows_and_their_parents():
     store = store_of(table_of(), EVERYTHING)
     parents = np.diff(store.parent_offsets)
     assert (store.row_view == -1).sum() == 2 * 9 + 2 * 9 + 2 * round(1.5 * 9)
     assert (parents == 2).sum() == 2 * round(1.5 * 9)
     assert (np.diff(store.offsets) > 0).all()
     for row in range(len(store.row_view)):
-        held = slice(store.offsets[row], store.offsets[row + 1])
-        assert (np.diff(store.asvs[held]) > 0).all()
-
-
-def test_weights_of_the_parents_sum_to_one_and_parents_differ():
-    store = store_of(table_of(), EVERYTHING)
+        own = store.parents[store.parent_offsets[row] : store.parent_offsets[row + 1]]
+        asvs = store.asvs[store.offsets[row] : store.offsets[row + 1]]
+        assert (np.diff(asvs) > 0).all()
+        assert DENSE[own][:, asvs].any(axis=0).all()
     sums = np.add.reduceat(store.weights, store.parent_offsets[:-1])
     assert sums == pytest.approx(np.ones(len(sums)), abs=1e-6)
-    mixed = np.flatnonzero(np.diff(store.parent_offsets) == 2)
+    mixed = np.flatnonzero(parents == 2)
     pairs = store.parents[store.parent_offsets[mixed][:, None] + np.arange(2)]
     assert (pairs[:, 0] != pairs[:, 1]).all()
+    # The first parents take turns.
     firsts = np.bincount(pairs[:, 0], minlength=9)
     assert firsts.min() >= 2
     assert firsts.max() <= 4
-
-
-def test_rows_hold_only_asvs_of_their_parents():
-    store = store_of(table_of(), EVERYTHING)
-    for row in range(len(store.row_view)):
-        parents = store.parents[store.parent_offsets[row] : store.parent_offsets[row + 1]]
-        asvs = store.asvs[store.offsets[row] : store.offsets[row + 1]]
-        assert DENSE[parents][:, asvs].any(axis=0).all()
 
 
 def test_further_draws_have_the_depth_and_differ_from_the_views():
@@ -122,13 +113,10 @@ def test_seeds_differ():
     assert len(rows[0] & rows[1]) <= 18 + 2
 
 
-def test_views_of_different_samples_are_refused():
+def test_views_of_different_samples_and_mixes_of_one_are_refused():
     table = table_of()
     views = [rarefy(table, 40, 0, 0), rarefy(table_of(range(8)), 40, 0, 1)]
     with pytest.raises(AssertionError, match="different samples"):
         build_store(FEATURES, table, views, NOTHING)
-
-
-def test_one_sample_cannot_be_mixed():
     with pytest.raises(InputError, match=r"augmentation\.cutmix"):
         store_of(table_of(range(1)), EVERYTHING)

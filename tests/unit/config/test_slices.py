@@ -9,7 +9,6 @@ from checkouts import merged
 
 from aam.config import slices
 from aam.config.configuration import Config, load
-from aam.unifrac import compositional
 
 BASE: dict[str, Any] = {
     "datasets": {"demo": {"simulate": {}}},
@@ -185,7 +184,3 @@ def test_tasks_that_differ_in_their_training_share_their_folds_and_baselines() -
     assert slices.folds(config, "age") != slices.folds(config, "raw"), "numbers need logarithms"
     other = load(merged(BASE, {"tasks": {"age": {"where": {"site": "gut"}}}}))
     assert slices.division(other, "age") != slices.division(other, "raw")
-
-
-def test_the_stage_gets_a_tree_unless_it_needs_none() -> None:
-    assert set(slices.NON_PHYLOGENETIC) == set(compositional.METRICS)

@@ -69,22 +69,13 @@ def write_tsv(path, values, samples=SAMPLES, features=FEATURES):
     return path
 
 
-def test_own_file_keeps_ids_order_and_large_counts(tmp_path):
-    write_biom(tmp_path / "table.biom", table(), {"aam.version": "1"})
-    assert_same(read_biom(tmp_path / "table.biom"), table())
-    assert read_provenance(tmp_path / "table.biom") == {"aam.version": "1"}
-
-
-def test_own_file_has_the_same_bytes_each_time(tmp_path):
-    write_biom(tmp_path / "a.biom", table(), {"b": "1", "a": "2"})
-    write_biom(tmp_path / "b.biom", table(), {"a": "2", "b": "1"})
+@pytest.mark.parametrize("own", [table(), FeatureTable([], ["f"], csr_array((0, 1), dtype=int))])
+def test_own_file_keeps_the_table_and_has_the_same_bytes_each_time(tmp_path, own):
+    write_biom(tmp_path / "a.biom", own, {"b": "1", "a": "2"})
+    write_biom(tmp_path / "b.biom", own, {"a": "2", "b": "1"})
     assert (tmp_path / "a.biom").read_bytes() == (tmp_path / "b.biom").read_bytes()
-
-
-def test_own_file_without_samples_is_readable(tmp_path):
-    empty = FeatureTable([], ["f"], csr_array((0, 1), dtype=np.int64))
-    write_biom(tmp_path / "table.biom", empty, {})
-    assert_same(read_biom(tmp_path / "table.biom"), empty)
+    assert_same(read_biom(tmp_path / "a.biom"), own)
+    assert read_provenance(tmp_path / "a.biom") == {"a": "2", "b": "1"}
 
 
 @settings(max_examples=25, deadline=None)
@@ -110,26 +101,21 @@ def test_feature_metadata_is_dropped(tmp_path):
 
 
 @pytest.mark.parametrize("ending", ["\n", "\r\n", "\r"])
-def test_tsv_dialects(tmp_path, ending):
+@pytest.mark.parametrize("first", ["#OTU ID", "\ufeffFeature ID"])
+def test_tsv_dialects(tmp_path, ending, first):
     path = tmp_path / "t.tsv"
-    lines = ["#OTU ID\t01\t02\ttaxonomy", "0007\t1\t2.0\tk__A; p__B", "f2\t0\t4\t", "", ""]
+    lines = [f"{first}\t01\t02\ttaxonomy", "0007\t1\t2.0\tk__A; p__B", "f2\t0\t4\t", "", ""]
     path.write_bytes(ending.join(lines).encode())
     assert_same(load_table(path), table([[1, 0], [2, 4]], ["01", "02"], ["0007", "f2"]))
-
-
-def test_tsv_without_comment_sign(tmp_path):
-    path = tmp_path / "t.tsv"
-    path.write_text("Feature ID\ta\tb\nx\t1\t2\n", encoding="utf-8-sig")
-    assert_same(load_table(path), table([[1], [2]], ["a", "b"], ["x"]))
 
 
 def test_samples_and_features_without_reads_are_listed():
     kept, dropped = without_empty(table([[0, 3, 0], [0, 0, 0]], ["a", "b"], ["x", "y", "z"]))
     assert_same(kept, table([[3]], ["a"], ["y"]))
-    assert [(item.what, item.id, item.why) for item in dropped] == [
-        ("sample", "b", "no reads"),
-        ("feature", "x", "no reads"),
-        ("feature", "z", "no reads"),
+    assert dropped.to_numpy().tolist() == [
+        ["sample", "b", "no reads"],
+        ["feature", "x", "no reads"],
+        ["feature", "z", "no reads"],
     ]
 
 
@@ -156,11 +142,7 @@ def test_doubled_ids_are_named(tmp_path, write):
     assert "sample IDs that occur more than once: 1 (s)" in samples
     assert "feature IDs that occur more than once: 1 (f)" in features
     assert "rename or merge" in samples
-
-
-def test_a_failed_import_leaves_biom_strict(tmp_path):
-    with pytest.raises(InputError):
-        load_table(write_json(tmp_path / "t", COUNTS, samples=["s", "s"]))
+    # biom-format is strict again.
     with pytest.raises(biom.exception.TableException):
         biom.Table(np.ones((2, 1)), ["f", "f"], ["s"])
 
@@ -187,25 +169,17 @@ def test_cut_off_hdf5_is_named(tmp_path, keep):
     path = write_hdf5(tmp_path / "t.biom", COUNTS)
     content = path.read_bytes()
     path.write_bytes(content[: keep if keep > 1 else int(keep * len(content))])
-    with pytest.raises(
-        InputError, match=r"t\.biom: got an HDF5 file that is cut off.*copy or export"
-    ):
+    message = r"t\.biom: got an HDF5 file that is cut off.*copy or export"
+    with pytest.raises(InputError, match=message):
         load_table(path)
 
 
-@pytest.mark.parametrize(
-    ("dataset", "position", "value"),
-    [
-        ("indices", 1, 10**6),
-        ("indices", 1, -1),
-        ("indptr", 1, 10**6),
-        ("indptr", 1, -5),
-    ],
-)
-def test_positions_outside_of_the_table_are_damage(tmp_path, dataset, position, value):
+@pytest.mark.parametrize("dataset", ["indices", "indptr"])
+@pytest.mark.parametrize("value", [10**6, -5])
+def test_positions_outside_of_the_table_are_damage(tmp_path, dataset, value):
     path = write_hdf5(tmp_path / "t.biom", COUNTS)
     with h5py.File(path, "r+") as handle:
-        handle[f"sample/matrix/{dataset}"][position] = value
+        handle[f"sample/matrix/{dataset}"][1] = value
     with pytest.raises(InputError, match="damaged"):
         load_table(path)
 
@@ -224,13 +198,12 @@ def test_hdf5_of_something_else_is_named(tmp_path):
         (b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\xff\xfe", "bytes that are not UTF-8 text"),
         (b"a\x00b\tc", "a binary file"),
         (b'{"rows": []}', "JSON that is cut off or not BIOM 1.0"),
-        (b'{"rows": [', "JSON that is cut off or not BIOM 1.0"),
         (b"\x1f\x8b\x08\x00", "gunzip t"),
         (b"", "an empty file"),
-        (b" \n", "an empty file"),
         (b"#OTU ID\ta\tb\nx\t1\n", "number of columns than the header: 1 \\(x has 2\\)"),
         (b"#OTU ID\ta\tb\nx\t1\t\ny\tmany\t2\n", "no numbers: 2 \\('many' in sample a, feature y"),
         (b"#OTU ID\ta\nx\tTrue\ny\tFalse\n", "cells that are no numbers: 2"),
+        (b"#OTU ID\ttaxonomy\nx\tk__A\n", "a table without samples"),
     ],
 )
 def test_no_table_at_all(tmp_path, content, message):

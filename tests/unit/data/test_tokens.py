@@ -17,21 +17,16 @@ def path(tmp_path):
     return tmp_path / "asvs.arrow"
 
 
-def test_what_was_written_is_read(path):
+def test_what_was_written_is_read_as_views_of_the_file(path):
+    before = pa.total_allocated_bytes()
     store = TokenStore.open(path)
     gc.collect()
     tokens, lengths = tokenize(["ACGTN", "AC", "GGGGGGG"], 7)
     assert store.feature_ids == IDS
     assert np.array_equal(store.tokens, tokens)
     assert np.array_equal(store.lengths, lengths)
-
-
-def test_arrays_are_views_of_the_file(path):
-    before = pa.total_allocated_bytes()
-    store = TokenStore.open(path)
-    assert not store.tokens.flags.owndata
-    assert not store.tokens.flags.writeable
-    assert store.tokens.flags.c_contiguous
+    flags = store.tokens.flags
+    assert (flags.owndata, flags.writeable, flags.c_contiguous) == (False, False, True)
     assert pa.total_allocated_bytes() == before
 
 

@@ -25,12 +25,6 @@ def test_padding_stands_behind_the_length_and_nowhere_else(sequences):
     assert tokens.max(initial=0) < MASK < VOCABULARY_SIZE
 
 
-def test_longer_sequences_are_cut():
-    tokens, lengths = tokenize(["ACGTACGT", "ACG"], 4)
-    assert tokens.tolist() == [[1, 2, 3, 4], [1, 2, 3, 0]]
-    assert lengths.tolist() == [4, 3]
-
-
 @pytest.mark.parametrize("bad", ["AC-GT", "AC.GT", "AC1", "A C", "ACé", "ACΩ", "AC\x00", "EAC"])
 def test_other_characters_are_refused(bad):
     with pytest.raises(InputError) as caught:

@@ -33,6 +33,12 @@ METADATA = {
     "centre": ["x" if i == 7 else "y" for i in range(SAMPLES)],
     "described": [f"study{i % 2}" if i < 40 else None for i in range(SAMPLES)],
     "same": [str(0.5 + (i >= 40)) for i in range(SAMPLES)],
+    "rare": ["a"] * 57 + ["b"] * 3,
+    "published": [None if i == 2 else f"fold{1 + i % 11}" for i in range(SAMPLES)],
+    "empty": [None] * SAMPLES,
+    "constant": ["1"] * SAMPLES,
+    "awkward": [["NA", 'say "x"', "null"][i % 3] for i in range(SAMPLES)],
+    "NA": [str(i % 2) for i in range(SAMPLES)],
 }
 
 
@@ -70,11 +76,11 @@ def config(task: dict):
 def divide(files, tmp_path):
     """Run the stage on a task and return its folds."""
 
-    def run(column, kind="regression", **task) -> pd.DataFrame:
+    def run(column, kind="regression", metadata=files["metadata"], **task) -> pd.DataFrame:
         output = tmp_path / "folds.tsv"
         folds.run(
             slices.folds(config({"column": column, "kind": kind, **task}), "t"),
-            inputs=files,
+            inputs={**files, "metadata": metadata},
             outputs={"folds": output, "members": tmp_path / "members.tsv"},
             runtime=RunOptions(),
         )
@@ -86,30 +92,31 @@ def divide(files, tmp_path):
 def test_several_targets_keep_the_samples_that_have_all(divide):
     made = divide(["weight", "age"], folds={"k": 3})
     assert made.index.tolist() == [name for i, name in enumerate(IDS) if i not in (3, 4, 5)]
-    assert made.columns.tolist() == [
-        "fold",
-        "observed",
-        "group",
-        "observed:weight",
-        "observed:age",
-    ]
+    head = ["fold", "observed", "group"]
+    assert made.columns.tolist() == [*head, "observed:weight", "observed:age"]
     for column in ("weight", "age"):
+        # To the last bit.
         expected = [float(METADATA[column][int(name)]) for name in made.index]
         assert made[f"observed:{column}"].astype(float).tolist() == expected
     assert made["observed"].tolist() == made["observed:weight"].tolist()
+    assert divide(["age"], folds={"k": 3}).columns.tolist() == head
 
 
-def test_one_target_has_the_columns_of_one(divide):
-    made = divide(["age"], folds={"k": 3})
-    assert made.columns.tolist() == ["fold", "observed", "group"]
-
-
-def test_categories_are_text_and_empty_where_missing(divide):
+def test_classes_and_categories_are_text_whatever_they_look_like(divide):
     task = {"condition": ["country", "study"], "transform_by": "country"}
+    made = divide("awkward", "classification", folds={"k": 2}, condition=["country", "study"])
+    assert set(made["observed"]) == set(METADATA["awkward"])
+    assert set(made["group"]) == {""}
     made = divide("age", folds={"k": 2}, **task)
     assert made.columns.tolist()[3:] == ["category:country", "category:study"]
     expected = [METADATA["country"][int(name)] or "" for name in made.index]
     assert made["category:country"].tolist() == expected
+
+
+def test_folds_are_the_same_for_another_order_of_the_metadata(divide, files, tmp_path):
+    pd.read_parquet(files["metadata"])[::-1].to_parquet(tmp_path / "m", index=False)
+    task = {"column": "stage", "kind": "classification", "folds": {"k": 4, "groups": "host"}}
+    assert divide(**task).equals(divide(**task, metadata=tmp_path / "m"))
 
 
 def test_whole_groups_are_held_out_and_in_no_fold(divide):
@@ -119,12 +126,18 @@ def test_whole_groups_are_held_out_and_in_no_fold(divide):
     assert abs((made["fold"] == -1).sum() - 0.25 * len(made)) <= 2
 
 
-def test_stratified_samples_to_test_have_the_shares_of_the_classes(divide):
+def test_stratified_samples_to_test_have_the_proportions_of_the_classes(divide):
     settings = {"k": 4, "stratified": True, "test": 0.2}
     made = divide("stage", "ordinal", classes=STAGES, folds=settings)
-    assert made.loc[made["fold"] == -1, "observed"].value_counts().to_dict() == dict.fromkeys(
-        STAGES, 4
-    )
+    tested = made.loc[made["fold"] == TEST, "observed"]
+    assert tested.value_counts().to_dict() == dict.fromkeys(STAGES, 4)
+
+
+def test_folds_of_a_column_leave_out_samples_without_one(divide, caplog):
+    made = divide("age", folds={"column": "published"})
+    assert IDS[2] not in made.index
+    assert "left out, for want of a value of 'published': 1 (002)" in caplog.text
+    assert made.loc[[IDS[1], IDS[9], IDS[10]], "fold"].tolist() == [1, 9, 10]
 
 
 def test_each_study_is_a_fold_and_whole_studies_are_held_out(divide):
@@ -144,88 +157,97 @@ def test_samples_that_the_task_does_not_want_take_no_part(divide):
     assert made.index.tolist() == expected
 
 
-def test_classes_that_no_sample_has_are_reported(divide, caplog):
+def test_classes_that_a_model_never_sees_are_reported(divide, caplog):
     divide("stage", "ordinal", classes=["egg", *STAGES], folds={"k": 2})
     assert "classes of 'stage' that no sample has: 1 (egg)" in caplog.text
+    divide("described", "classification", folds={"column": "described"})
+    assert "never sees them: 2 (study0, study1)" in caplog.text
     caplog.clear()
     divide("stage", "ordinal", classes=STAGES, folds={"k": 2})
     assert "no sample has" not in caplog.text
 
 
+CLASSES = {"kind": "classification"}
+ORDINAL = {"column": "stage", "kind": "ordinal", "folds": {"k": 2}}
+
+
 @pytest.mark.parametrize(
     ("task", "message"),
     [
+        ({"column": "na"}, "'na': got no such column.*'NA'"),
+        ({"column": "stag", **CLASSES}, "'stag': got no such column.*mean 'stage'"),
+        ({"column": "age", "condition": ["contry"]}, "'contry': got no such .*mean 'country'"),
+        ({"column": "age", "folds": {"k": 3, "groups": "hosts"}}, "'hosts': .* mean 'host'"),
+        ({"column": "age", "folds": {"column": "fold"}}, "'fold': got no such column"),
+        ({"column": "empty"}, "'empty': got no value in any of the 60"),
+        ({"column": "constant"}, "'constant': got the one value '1.0' in all 60"),
+        ({"column": "constant", **CLASSES}, "'constant': got the one value '1' in all 60"),
+        ({"column": "stage"}, "'stage': got 60 .'young' in 000, .* of 60 values"),
         (
-            {"column": "stage", "kind": "ordinal", "classes": ["old", "adult"], "folds": {"k": 2}},
+            {**ORDINAL, "classes": ["old", "adult"]},
             "'stage': got values that are no class of the task: 1 .'young'.; expected one of",
         ),
         (
-            {"column": ["early", "late"], "kind": "regression", "folds": {"k": 2}},
-            "columns 'early', 'late': got no sample that has a value in each",
-        ),
-        (
-            {"column": "age", "kind": "regression", "folds": {"k": 2, "test": 0.001}},
-            "folds.test = 0.001 is less than the smallest group, 1",
-        ),
-        (
-            {"column": "age", "kind": "regression", "folds": {"column": "study", "test": 0.9}},
-            "'study': got 1 folds in the 10 samples that folds.test leaves",
-        ),
-        (
-            {
-                "column": "age",
-                "kind": "regression",
-                "folds": {"k": 18, "groups": "host", "test": 0.3},
-            },
-            "'host': got groups 14 .* beyond folds.test; .*lower folds.k or folds.test",
-        ),
-        (
-            {
-                "column": "age",
-                "kind": "regression",
-                "folds": {"k": 2},
-                "condition": ["contry"],
-            },
-            "'contry': got no such column.*mean 'country'",
-        ),
-        (
-            {"column": "age", "kind": "regression", "folds": {"k": 2}, "where": {"study": "x"}},
-            "'study': got .*study0.*in 60 samples; expected 1 .x., as `where` of the task says",
-        ),
-        (
-            {"column": "diet", "kind": "classification", "folds": {"k": 2}},
-            r"'diet': got classes with a '\|': 2 \('a\|b', 'plants\|meat'\)",
-        ),
-        (
-            {
-                **{"column": "stage", "kind": "ordinal", "folds": {"k": 2}},
-                "classes": [*STAGES, "old|frail"],
-            },
+            {**ORDINAL, "classes": [*STAGES, "old|frail"]},
             r"classes of 'stage': got classes with a '\|': 1",
         ),
         (
-            {"column": "charge", "kind": "regression", "transform": "log", "folds": {"k": 2}},
+            {"column": "diet", **CLASSES},
+            r"'diet': got classes with a '\|': 2 \('a\|b', 'plants\|meat'\)",
+        ),
+        (
+            {"column": ["early", "late"]},
+            "columns 'early', 'late': got no sample that has a value in each",
+        ),
+        (
+            {"column": "charge", "transform": "log"},
             r"'charge': got 2 \(-1.5 in 000, -1.0 in 001\) of 60 values that are not above -1",
         ),
         (
-            {"column": "age", "kind": "regression", "folds": {"column": "centre"}},
+            {"column": "same", "folds": {"column": "described"}},
+            "'same': got the one value '0.5' in all 40 samples that have a value of 'described'",
+        ),
+        (
+            {"column": "age", "where": {"study": "x"}},
+            "'study': got .*study0.*in 60 samples; expected 1 .x., as `where` of the task says",
+        ),
+        (
+            {"column": "rare", **CLASSES, "folds": {"k": 4}},
+            "'rare': got classes with fewer samples than folds: 1 .b: 3.; expected at least 4",
+        ),
+        ({"column": "age", "folds": {"k": 60}}, "'age': got a value in 59 samples"),
+        ({"column": "age", "folds": {"k": 21, "groups": "host"}}, "'host': got groups 20 .h0"),
+        (
+            {"column": "age", "folds": {"k": 18, "groups": "host", "test": 0.3}},
+            "'host': got groups 14 .* beyond folds.test; .*lower folds.k or folds.test",
+        ),
+        (
+            {"column": "age", "folds": {"k": 3, "groups": "country"}},
+            "'country': got no value in 1 .002.",
+        ),
+        (
+            {"column": "age", "folds": {"k": 2, "test": 0.001}},
+            "folds.test = 0.001 is less than the smallest group, 1",
+        ),
+        (
+            {"column": "age", "folds": {"column": "study", "test": 0.9}},
+            "'study': got 1 folds in the 10 samples that folds.test leaves",
+        ),
+        ({"column": "age", "folds": {"column": "empty"}}, "'empty': got 0 folds in the 59"),
+        (
+            {"column": "age", "folds": {"column": "centre"}},
             "'centre': got a fold of 58 of 59 samples, which leaves 1 to train on; expected .* 2",
         ),
         (
-            {"column": "age", "kind": "regression", "folds": {"k": 2, "groups": "centre"}},
+            {"column": "age", "folds": {"k": 2, "groups": "centre"}},
             "'centre': got a fold of 58 of 59 samples, which leaves 1 to train on",
-        ),
-        (
-            {"column": "same", "kind": "regression", "folds": {"column": "described"}},
-            "'same': got the one value '0.5' in all 40 samples that have a value of 'described'",
         ),
     ],
 )
 def test_what_cannot_be_divided_is_explained(divide, tmp_path, task, message):
     with pytest.raises(InputError, match=message):
-        divide(**task)
-    assert not (tmp_path / "folds.tsv").exists()
-    assert not (tmp_path / "members.tsv").exists()
+        divide(**{"kind": "regression", "folds": {"k": 2}, **task})
+    assert not list(tmp_path.iterdir())
 
 
 def members_by_search(made: pd.DataFrame, column: str) -> dict[str, int]:
@@ -258,18 +280,13 @@ def test_all_samples_of_a_held_out_group_belong_to_its_fold(divide, tmp_path, co
     assert other not in made.index
 
 
-def test_without_groups_the_labelled_samples_are_the_members(divide, tmp_path):
-    made = divide("weight", folds={"k": 3, "test": 0.2}, where={"study": ["study1", "study4"]})
+def test_members_without_groups_are_the_labelled_samples_and_no_conditions_matter(divide, tmp_path):
+    task = {"folds": {"k": 3, "test": 0.2}, "where": {"study": ["study1", "study4"]}}
+    made = divide("weight", **task)
     members = read_members(tmp_path / "members.tsv")
     assert members.to_dict() == made["fold"].to_dict()
-
-
-def test_labels_and_conditions_do_not_change_the_members(divide, tmp_path):
-    folds = {"k": 3, "groups": "host"}
-    divide("age", folds=folds)
-    first = (tmp_path / "members.tsv").read_bytes()
-    divide("age", folds=folds, condition=["country"])
-    assert (tmp_path / "members.tsv").read_bytes() == first
+    divide("weight", **task, condition=["country"])
+    assert read_members(tmp_path / "members.tsv").equals(members)
 
 
 @pytest.mark.parametrize(
@@ -290,27 +307,19 @@ def test_baselines_read_what_the_folds_say(files, divide, tmp_path, monkeypatch,
         outputs={"predictions": output},
         runtime=RunOptions(),
     )
-    table = pd.read_csv(output, sep="\t", dtype={"sample-id": str})
+    table = pd.read_csv(output, sep="\t", dtype={"sample-id": str, "observed": str})
     head = ["fold", "baseline", "observed", "predicted"]
     if task["kind"] == "ordinal":
-        shares = [f"probability:{name}" for name in task["classes"]]
-        assert table.columns.tolist() == ["sample-id", *head, *shares]
-        targets = [("observed", table)]
+        probabilities = [f"probability:{name}" for name in task["classes"]]
+        assert table.columns.tolist() == ["sample-id", *head, *probabilities]
+        table["target"] = "stage"
     else:
         assert table.columns.tolist() == ["sample-id", "target", *head]
-        targets = [(f"observed:{name}", part) for name, part in table.groupby("target")]
-        assert len(targets) == 2
-    for column, rows in targets:
-        for _, part in rows.groupby("baseline"):
-            assert part["sample-id"].tolist() == made.index.tolist()
-            assert part["fold"].tolist() == made["fold"].tolist()
-            observed = made[column]
-            if task["kind"] == "regression":
-                numbers = observed.astype(float).tolist()
-                assert part["observed"].tolist() == pytest.approx(numbers, rel=1e-5)
-            else:
-                assert part["observed"].tolist() == observed.tolist()
-        # The reads and the distances follow the samples: a wrong join would find nothing.
-        if task["kind"] == "regression":
-            wrong = (rows["observed"] - rows["predicted"]).abs().groupby(rows["baseline"]).mean()
-            assert (wrong.drop(["median"]) < 0.8 * wrong["median"]).all()
+    for (target, _), part in table.groupby(["target", "baseline"]):
+        assert part["sample-id"].tolist() == made.index.tolist()
+        assert part["fold"].tolist() == made["fold"].tolist()
+        if task["kind"] == "ordinal":
+            assert part["observed"].tolist() == made["observed"].tolist()
+        else:
+            numbers = made[f"observed:{target}"].astype(float).tolist()
+            assert part["observed"].astype(float).tolist() == pytest.approx(numbers, rel=1e-5)

@@ -6,23 +6,17 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.sparse import csr_array
-from skbio import TreeNode
+from unifrac_cases import SSU_METRICS, needs_ssu, parameters, random_case
 
 from aam.config import slices
 from aam.config.configuration import load
-from aam.data.table import FeatureTable, write_biom
+from aam.config.metrics import METRICS
+from aam.data.table import write_biom
 from aam.runtime.run_options import RunOptions
-from aam.simulate.birth_death import birth_death_tree
 from aam.stages import unifrac, unifrac_part
-from aam.unifrac import engines, partitions, parts, store
-from aam.unifrac.stripes import Joined, Matrix, Stripes, read_partial
+from aam.unifrac import parts, store, stripes
+from aam.unifrac.stripes import Joined, StripeMatrix, Stripes, read_partial
 from aam.util.errors import InputError
-
-METRICS = ["unweighted", "weighted_normalized", "weighted_unnormalized", "generalized"]
-needs_ssu = pytest.mark.skipif(
-    not engines.installed(), reason="ssu and faithpd are not installed (apt: unifrac-tools)"
-)
 
 
 def distances(samples: int) -> np.ndarray:
@@ -38,20 +32,6 @@ def stripes_of(matrix: np.ndarray, start: int, stop: int) -> Stripes:
     return result
 
 
-def case(samples: int, features: int = 40) -> tuple[FeatureTable, TreeNode]:
-    rng = np.random.default_rng(samples)
-    tree = birth_death_tree(features, rng)
-    for number, tip in enumerate(tree.tips()):
-        tip.name = f"t{number}"
-    counts = 1 + rng.poisson(rng.gamma(0.5, 4.0, size=(samples, features)))
-    counts[rng.random(counts.shape) < 0.5] = 0
-    counts[:, 0] += 1
-    present = np.flatnonzero(counts.any(axis=0))
-    names = [f"t{number}" for number in present]
-    ids = [f"s{number}" for number in rng.permutation(samples)]
-    return FeatureTable(ids, names, csr_array(counts[:, present].astype(np.int64))), tree
-
-
 class UnifracStudy:
     """A view and its tree in a folder, and the two stages."""
 
@@ -59,62 +39,49 @@ class UnifracStudy:
         folder.mkdir(parents=True)
         self.folder = folder
         self.inputs = {"table": folder / "table.biom", "tree": folder / "tree.nwk"}
-        table, tree = case(samples)
+        table, tree = random_case(5, samples)
+        self.sample_ids = table.sample_ids
         write_biom(self.inputs["table"], table, {})
         self.inputs["tree"].write_text(str(tree))
 
-    def whole(self, metric: str, paths: list[Path] | None = None) -> Path:
-        cfg = {"metric": metric, "engine": "ssu", "checked_pairs": 20, **alpha(metric)}
-        output = self.folder / f"{metric}-{len(paths or [])}.parquet"
-        unifrac.run(
-            cfg,
-            inputs=self.inputs | ({"parts": paths} if paths else {}),
-            outputs={"distances": output},
-            runtime=RunOptions(),
-        )
-        return output
-
-    def part(self, metric: str, part: int, jobs: int) -> Path:
-        output = self.folder / f"{metric}-{part}-of-{jobs}.parquet"
-        unifrac_part.run(
-            {"metric": metric, "part": part, "parts": jobs, **alpha(metric)},
-            inputs=self.inputs,
-            outputs={"part": output},
+    def run(self, stage, metric: str, output: str, inputs=None, **cfg) -> Path:
+        path = self.folder / output
+        stage.run(
+            {"metric": metric, **parameters(metric), **cfg},
+            inputs={**self.inputs, **(inputs or {})},
+            outputs={"distances": path, "part": path},
             runtime=RunOptions(work=self.folder / "work"),
         )
-        return output
+        return path
+
+    def whole(self, metric: str, paths: list[Path] | None = None) -> Path:
+        inputs = {"parts": paths} if paths else {}
+        return self.run(unifrac, metric, "d.parquet", inputs, engine="ssu", checked_pairs=20)
+
+    def part(self, metric: str, part: int, jobs: int) -> Path:
+        output = f"{metric}-{part}-of-{jobs}.parquet"
+        return self.run(unifrac_part, metric, output, part=part, parts=jobs)
 
     def parts(self, metric: str, jobs: int) -> list[Path]:
         return [self.part(metric, part, jobs) for part in range(jobs)]
 
 
-def alpha(metric: str) -> dict[str, float]:
-    return {"alpha": 0.3} if metric == "generalized" else {}
-
-
 @needs_ssu
-@pytest.mark.parametrize(("metric", "samples"), [*zip(METRICS, [30, 31, 31, 30], strict=True)])
-def test_number_of_jobs_changes_no_byte(tmp_path, metric, samples):
+@pytest.mark.parametrize(("metric", "samples"), [*zip(SSU_METRICS, [30, 31, 2, 3], strict=True)])
+def test_neither_jobs_nor_steps_change_what_ssu_computes_in_one_piece(tmp_path, metric, samples):
     study = UnifracStudy(tmp_path / "study", samples)
-    expected = study.whole(metric).read_bytes()
-    for jobs in (2, 3, 7):
-        assert study.whole(metric, study.parts(metric, jobs)).read_bytes() == expected
-    assert store.read_provenance(study.whole(metric))["aam.engine"] == "ssu"
-    assert list((study.folder / "work").iterdir()) == []
-
-
-@needs_ssu
-@pytest.mark.parametrize("samples", [2, 3, 30, 31])
-@pytest.mark.parametrize("metric", METRICS)
-def test_distances_are_those_that_ssu_computes_in_one_piece(tmp_path, metric, samples):
-    study, table = UnifracStudy(tmp_path / "study", samples), case(samples)[0]
     command = ["ssu", "-i", study.inputs["table"], "-t", study.inputs["tree"]]
-    command += ["-m", f"{metric}_fp64", "-r", "hdf5_fp32", "--pcoa", "0", "-a", "0.3"]
+    command += ["-m", f"{metric}_fp64", "-r", "hdf5_fp32", "--pcoa", "0", "-a", "0.5"]
     subprocess.run([*command, "-o", tmp_path / "d.h5"], check=True, capture_output=True)
     sample_ids, found = store.read_distances(study.whole(metric))
     with h5py.File(tmp_path / "d.h5") as file:
-        assert [name.decode() for name in file["order"][()]] == sample_ids == table.sample_ids
+        assert [name.decode() for name in file["order"][()]] == sample_ids == study.sample_ids
         assert np.array_equal(found, file["matrix"][()])
+    expected = study.whole(metric).read_bytes()
+    for jobs in {1, min(2, samples // 2), min(7, samples // 2)}:
+        assert study.whole(metric, study.parts(metric, jobs)).read_bytes() == expected
+    assert store.read_provenance(study.whole(metric))["aam.engine"] == "ssu"
+    assert list((study.folder / "work").iterdir()) == []
 
 
 @settings(max_examples=60, deadline=None)
@@ -122,8 +89,8 @@ def test_distances_are_those_that_ssu_computes_in_one_piece(tmp_path, metric, sa
 def test_rows_of_stripes_are_rows_of_the_matrix(data, samples):
     matrix = distances(samples)
     jobs = data.draw(st.integers(1, samples // 2))
-    pieces = [stripes_of(matrix, *partitions.of_job(part, jobs, samples)) for part in range(jobs)]
-    found = Matrix(Joined(pieces))
+    pieces = [stripes_of(matrix, *stripes.of_job(part, jobs, samples)) for part in range(jobs)]
+    found = StripeMatrix(Joined(pieces))
     first = data.draw(st.integers(0, samples - 1))
     rows = slice(first, data.draw(st.integers(first + 1, samples + 3)))
     assert np.array_equal(found[rows], matrix[rows])
@@ -133,12 +100,12 @@ def test_rows_of_stripes_are_rows_of_the_matrix(data, samples):
 def test_stripes_in_files_are_those_that_were_written(tmp_path, samples):
     matrix = distances(samples)
     paths = []
-    for start, stop in partitions.divided(0, samples // 2, min(3, samples // 2)):
+    for start, stop in stripes.ranges(0, samples // 2, min(3, samples // 2)):
         paths.append(tmp_path / f"{start}.parquet")
         parts.write_part(paths[-1], stripes_of(matrix, start, stop), {"aam.inputs": "i"})
     with parts.open_parts(paths) as opened:
         parts.check_whole(opened, samples, "i")
-        found = Matrix(Joined(opened))
+        found = StripeMatrix(Joined(opened))
         assert np.array_equal(found[:], matrix)
         assert np.array_equal(found[200:300], matrix[200:300])
         assert np.array_equal(found[1:2], matrix[1:2])
@@ -159,14 +126,18 @@ def test_a_block_of_rows_is_in_memory_at_a_time(tmp_path, monkeypatch):
     parts.write_part(tmp_path / "p.parquet", whole, {})
     assert whole.asked == blocks
     whole.asked = []
-    store.write_distances(tmp_path / "d.parquet", list(map(str, range(700))), Matrix(whole), {})
+    store.write_distances(
+        tmp_path / "d.parquet", list(map(str, range(700))), StripeMatrix(whole), {}
+    )
     assert whole.asked == blocks
     with parts.open_parts([tmp_path / "p.parquet"]) as [part]:
         read, groups = part._file.read_row_groups, []
         monkeypatch.setattr(
             part._file, "read_row_groups", lambda g, **k: groups.append(g) or read(g, **k)
         )
-        store.write_distances(tmp_path / "e.parquet", list(map(str, range(700))), Matrix(part), {})
+        store.write_distances(
+            tmp_path / "e.parquet", list(map(str, range(700))), StripeMatrix(part), {}
+        )
     assert groups == [[0], [1], [2]]
     assert (tmp_path / "d.parquet").read_bytes() == (tmp_path / "e.parquet").read_bytes()
 
@@ -174,9 +145,9 @@ def test_a_block_of_rows_is_in_memory_at_a_time(tmp_path, monkeypatch):
 @settings(deadline=None)
 @given(samples=st.integers(2, 200_000), start=st.floats(0, 1), memory=st.integers(1, 1 << 34))
 def test_steps_stay_within_the_memory(samples, start, memory):
-    stop = partitions.stripes(samples)
+    stop = stripes.stripes(samples)
     start = int(start * (stop - 1))
-    ranges = partitions.steps(start, stop, samples, max(memory, 32 * samples * (stop // 1000 + 1)))
+    ranges = stripes.steps(start, stop, samples, max(memory, 32 * samples * (stop // 1000 + 1)))
     assert [ranges[0][0], ranges[-1][1]] == [start, stop]
     assert all(a[1] == b[0] for a, b in zip(ranges, ranges[1:], strict=False))
     longest = max(b - a for a, b in ranges)
@@ -184,45 +155,38 @@ def test_steps_stay_within_the_memory(samples, start, memory):
     assert 32 * samples * longest <= max(memory, 32 * samples * (stop // 1000 + 1))
 
 
-def damaged(path: Path) -> None:
+def damage(path: Path) -> None:
     content = bytearray(path.read_bytes())
     content[len(content) // 3] ^= 1
     path.write_bytes(content)
 
 
-def cut(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:1000])
-
-
-def emptied(path: Path) -> None:
-    path.write_bytes(b"")
-
-
 @needs_ssu
 @pytest.mark.parametrize(
-    ("harm", "message"),
+    ("harm", "got"),
     [
-        (damaged, r"1-of-3.parquet: got a damaged file \(.*\); expected stripes of a distance"),
-        (cut, r"1-of-3.parquet: got a damaged file \(.*\); expected stripes of a distance"),
-        (emptied, r"1-of-3.parquet: got a damaged file \(.*\); expected stripes of a distance"),
-        (Path.unlink, r"1-of-3.parquet: got no such file; expected .*Hint: remove the file and"),
+        (damage, r"a damaged file \(.*\)"),
+        (lambda path: path.write_bytes(path.read_bytes()[:1000]), r"a damaged file \(.*\)"),
+        (lambda path: path.write_bytes(b""), r"a damaged file \(.*\)"),
+        (Path.unlink, "no such file"),
     ],
 )
-def test_a_part_that_cannot_be_read_ends_as_one_message(tmp_path, harm, message):
+def test_a_part_that_cannot_be_read_ends_as_one_message(tmp_path, harm, got):
     study = UnifracStudy(tmp_path / "study", 30)
     paths = study.parts("unweighted", 3)
     harm(paths[1])
+    message = f"1-of-3.parquet: got {got}; expected stripes of a dist.*Hint: remove the file and"
     with pytest.raises(InputError, match=message) as caught:
         study.whole("unweighted", paths)
     assert "\n" not in str(caught.value)
-    assert list(study.folder.glob("*unweighted-3.parquet")) == []
+    assert not (study.folder / "d.parquet").exists()
 
 
 @needs_ssu
 def test_parts_of_another_matrix_are_refused(tmp_path):
     study, other = UnifracStudy(tmp_path / "study", 30), UnifracStudy(tmp_path / "other", 30)
     paths = study.parts("unweighted", 3)
-    other.inputs["tree"].write_text(other.inputs["tree"].read_text().replace("t3:", "t3:1"))
+    other.inputs["tree"].write_text(other.inputs["tree"].read_text().replace("f0:", "f0:1"))
     larger = UnifracStudy(tmp_path / "larger", 31)
     for wrong, message in [
         (paths[:2], "got stripes up to 10 in the last file; expected stripes up to 15"),
@@ -235,14 +199,10 @@ def test_parts_of_another_matrix_are_refused(tmp_path):
 
 
 @needs_ssu
-def test_more_jobs_than_stripes_are_the_users_problem(tmp_path):
+def test_jobs_that_cannot_be_are_the_users_problem(tmp_path, monkeypatch):
     study = UnifracStudy(tmp_path / "study", 9)
     with pytest.raises(InputError, match=r"unifrac.partitions: got 5 for 9 samples; .* 4\."):
         study.part("unweighted", 0, 5)
-
-
-def test_jobs_without_ssu_are_the_users_problem(tmp_path, monkeypatch):
-    study = UnifracStudy(tmp_path / "study", 9)
     monkeypatch.setenv("PATH", "")
     with pytest.raises(InputError, match=r"unifrac.partitions: .*not installed.*set it to auto"):
         study.part("unweighted", 0, 2)
@@ -251,7 +211,7 @@ def test_jobs_without_ssu_are_the_users_problem(tmp_path, monkeypatch):
 @needs_ssu
 def test_what_ssu_leaves_incomplete_is_noticed(tmp_path):
     study = UnifracStudy(tmp_path / "study", 30)
-    path, ids = tmp_path / "p.bin", case(30)[0].sample_ids
+    path, ids = tmp_path / "p.bin", study.sample_ids
     command = ["ssu", "-i", study.inputs["table"], "-t", study.inputs["tree"], "-o", path]
     command += ["-m", "unweighted_fp64", "--mode", "partial", "--start", "3", "--stop", "6"]
     subprocess.run(command, check=True, capture_output=True)
@@ -267,24 +227,15 @@ def test_what_ssu_leaves_incomplete_is_noticed(tmp_path):
         read_partial(path, ids[::-1])
 
 
-def jobs(**unifrac_section) -> dict[str, int]:
-    config = load(
-        {"datasets": {"demo": {"simulate": {}}}, "models": {"base": {}}, "unifrac": unifrac_section}
-    )
-    return {
-        metric: slices.unifrac_jobs(config, "demo", metric)
-        for metric in (*METRICS, "bray_curtis", "robust_aitchison", "faith_pd")
-    }
+def jobs(**unifrac_section) -> set[str]:
+    """Return the metrics that several jobs share."""
+    study = {"datasets": {"demo": {"simulate": {}}}, "models": {"base": {}}}
+    config = load({**study, "unifrac": unifrac_section})
+    return {name for name in METRICS if slices.unifrac_jobs(config, "demo", name) > 1}
 
 
-def test_unifrac_alone_is_divided_among_jobs():
-    assert set(jobs().values()) == {1}
-    assert jobs(partitions=4) == dict.fromkeys(METRICS, 4) | dict.fromkeys(
-        ["bray_curtis", "robust_aitchison", "faith_pd"], 1
-    )
-
-
-def test_jobs_of_scikit_bio_are_refused():
+def test_unifrac_alone_is_shared_by_jobs():
+    assert jobs() == jobs(partitions=1, engine="scikit-bio") == set()
+    assert jobs(partitions=4) == set(SSU_METRICS)
     with pytest.raises(InputError, match="unifrac: got 4 `partitions` with the engine scikit-bio"):
         jobs(partitions=4, engine="scikit-bio")
-    assert set(jobs(partitions=1, engine="scikit-bio").values()) == {1}

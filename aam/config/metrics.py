@@ -1,0 +1,52 @@
+"""The metrics that pretraining can learn: distances between samples, and values of one sample.
+
+One more takes an entry here, and one in `aam.unifrac.formulas` that says how it is computed.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+Parameters = Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class MetricFacts:
+    """What is true of a metric, whatever computes it."""
+
+    phylogenetic: bool = True
+    """Needs the tree, and is computed by `ssu` or scikit-bio; else by us, from the counts."""
+    per_sample: bool = False
+    """A value of each sample, not a distance of each pair."""
+    is_ratio: bool = False
+    """Divides by the length of the branches that two samples have."""
+    bounded: bool = True
+    """At most 1."""
+    parameters: tuple[str, ...] = ()
+    """Keys of the section `unifrac` that it depends on."""
+
+    def parameters_in(self, cfg: Mapping[str, Any]) -> Parameters:
+        """Return the parameters in a slice of the configuration."""
+        return {name: cfg[name] for name in self.parameters}
+
+    @property
+    def in_jobs(self) -> bool:
+        """Return whether several jobs can share the work."""
+        return self.phylogenetic and not self.per_sample
+
+
+METRICS = {
+    "unweighted": MetricFacts(is_ratio=True),
+    "weighted_normalized": MetricFacts(is_ratio=True),
+    "weighted_unnormalized": MetricFacts(bounded=False),
+    "generalized": MetricFacts(is_ratio=True, parameters=("alpha",)),
+    "bray_curtis": MetricFacts(phylogenetic=False),
+    "robust_aitchison": MetricFacts(phylogenetic=False, bounded=False),
+    "faith_pd": MetricFacts(per_sample=True, bounded=False),
+}
+"""Every metric by its name in the configuration and in the names of files."""
+
+if TYPE_CHECKING:
+    MetricName = str
+else:
+    MetricName = Literal[tuple(METRICS)]

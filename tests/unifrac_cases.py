@@ -1,0 +1,57 @@
+"""Small tables and trees for the tests of UniFrac."""
+
+from io import StringIO
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+from skbio import TreeNode
+
+from aam.config.metrics import METRICS
+from aam.data.table import FeatureTable
+from aam.data.trees.branches import sheared
+from aam.simulate.birth_death import birth_death_tree
+from aam.unifrac import engines
+
+SSU_METRICS = [name for name, facts in METRICS.items() if facts.in_jobs]
+SPARSE_METRICS = [name for name, facts in METRICS.items() if not facts.phylogenetic]
+needs_ssu = pytest.mark.skipif(
+    not engines.installed(), reason="ssu and faithpd are not installed (apt: unifrac-tools)"
+)
+
+
+def parameters(metric: str, alpha: float = 0.5) -> dict[str, float]:
+    return dict.fromkeys(METRICS[metric].parameters, alpha)
+
+
+def table_of(counts, features=None) -> FeatureTable:
+    rows = csr_array(np.asarray(counts, dtype=np.int64))
+    names = features or [f"f{number}" for number in range(rows.shape[1])]
+    return FeatureTable([f"s{n:03d}" for n in range(rows.shape[0])], list(names), rows)
+
+
+def tree_of(text: str) -> TreeNode:
+    return TreeNode.read(StringIO(text), convert_underscores=False)
+
+
+def random_tree(tips: int, rng: np.random.Generator) -> TreeNode:
+    tree = birth_death_tree(tips, rng)
+    for number, tip in enumerate(tree.tips()):
+        tip.name = f"f{number}"
+    return tree
+
+
+def random_case(seed: int, samples: int = 0) -> tuple[FeatureTable, TreeNode]:
+    """Return a table without empty rows and columns, and the tree of its features."""
+    rng = np.random.default_rng(seed)
+    features, samples = int(rng.integers(2, 30)), samples or int(rng.integers(2, 9))
+    tree = random_tree(features, rng)
+    counts = rng.poisson(rng.gamma(0.3, 8.0, size=(samples, features)))
+    counts[:, 0] += counts.sum(axis=1) == 0
+    table = table_of(counts).of_samples(rng.permutation(samples))
+    return table, sheared(tree, table.feature_ids)
+
+
+def compute(engine, table, tree, metric, alpha=0.5):
+    with engine.compute(table, tree, metric, parameters(metric, alpha)) as found:
+        return np.asarray(found[:], dtype=np.float64)

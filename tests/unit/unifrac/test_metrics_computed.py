@@ -1,0 +1,224 @@
+import logging
+from functools import partial
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.sparse import csr_array
+from unifrac_cases import (
+    SPARSE_METRICS,
+    SSU_METRICS,
+    compute,
+    needs_ssu,
+    parameters,
+    random_case,
+    random_tree,
+    table_of,
+    tree_of,
+)  # fmt: skip
+
+from aam.config.metrics import METRICS
+from aam.data.table import FeatureTable
+from aam.data.trees.branches import branch_fractions, branches, read_tree, sheared
+from aam.unifrac import engines
+from aam.unifrac.engines import ScikitBio, Sparse
+from aam.unifrac.formulas import FORMULAS
+from aam.unifrac.ssu import Ssu
+from aam.util.errors import InputError
+
+BOTH = pytest.mark.parametrize("engine", [pytest.param(Ssu(), marks=needs_ssu), ScikitBio()])
+WITH_TREE = [*SSU_METRICS, "faith_pd"]
+EVERY = [
+    *(pytest.param(Ssu(), metric, marks=needs_ssu) for metric in WITH_TREE),
+    *((ScikitBio(), metric) for metric in WITH_TREE),
+    *((Sparse(), metric) for metric in SPARSE_METRICS),
+]
+
+# branch: A 1, B 2, above A and B 0.5, C 1, D 3, above C and D 0.25
+HAND_TREE = "((A:1,B:2):.5,(C:1,D:3):.25);"
+HAND_COUNTS = [[1, 2, 0, 0], [0, 3, 1, 0], [0, 0, 4, 4]]
+HAND = {
+    "unweighted": [2.25 / 4.75, 1.0, (2 + 0.5 + 3) / 6.75],
+    "weighted_unnormalized": [
+        1 / 3 + 2 / 12 + 0.5 / 4 + 1 / 4 + 0.25 / 4,
+        1 / 3 + 4 / 3 + 0.5 + 1 / 2 + 3 / 2 + 0.25,
+        6 / 4 + 1.5 / 4 + 1 / 4 + 3 / 2 + 0.25 * 3 / 4,
+    ],
+}
+hand_table = partial(table_of, features="ABCD")
+
+
+def test_every_metric_has_a_formula():
+    assert list(FORMULAS) == list(METRICS)
+    for name, facts in METRICS.items():
+        assert (FORMULAS[name].rows is None) == facts.phylogenetic
+
+
+@BOTH
+@pytest.mark.parametrize("metric", HAND)
+def test_small_tree_by_hand(engine, metric):
+    found = compute(engine, hand_table(HAND_COUNTS), tree_of(HAND_TREE), metric)
+    assert np.allclose(found[np.triu_indices(3, 1)], HAND[metric], atol=1e-7)
+    assert np.array_equal(found, found.T)
+
+
+@BOTH
+@pytest.mark.parametrize("alpha", [0.0, 0.5, 1.0])
+def test_generalized_by_hand(engine, alpha):
+    table, tree = table_of([[1, 1], [3, 1]], "AB"), tree_of("(A:1,B:2);")
+    total, difference = np.array([5 / 4, 3 / 4]), np.array([1 / 4, 1 / 4])
+    weight = np.array([1, 2]) * total**alpha
+    expected = (weight * difference / total).sum() / weight.sum()
+    found = compute(engine, table, tree, "generalized", alpha)
+    assert np.isclose(found[0, 1], expected, atol=1e-7)
+
+
+def test_distances_without_a_tree_by_hand():
+    counts = table_of([[1, 2, 0, 4], [0, 3, 3, 0]])
+    assert compute(Sparse(), counts, None, "bray_curtis")[0, 1] == (1 + 1 + 3 + 4) / 13
+    # log-ratios: -log 2, 0, absent, log 2 and absent, 0, 0, absent
+    expected = np.sqrt(2) * np.log(2)
+    assert compute(Sparse(), counts, None, "robust_aitchison")[0, 1] == pytest.approx(expected)
+
+
+@BOTH
+def test_odd_names_and_many_reads(engine):
+    names = ["A b", "B_c", "C'x", "D;(,[é"]
+    tree = tree_of(HAND_TREE)
+    for tip, name in zip(tree.tips(), names, strict=True):
+        tip.name = name
+    scaled = np.array(HAND_COUNTS) * 2**34
+    table = FeatureTable(["s 1", "0002", "'"], names, csr_array(scaled))
+    found = compute(engine, table, tree, "weighted_unnormalized")
+    assert np.allclose(found[np.triu_indices(3, 1)], HAND["weighted_unnormalized"], atol=1e-6)
+    assert compute(engine, table, tree, "faith_pd").tolist() == [3.5, 3.75, 4.25]
+    assert [tip.name for tip in tree.tips()] == names
+
+
+@pytest.mark.parametrize(("engine", "metric"), EVERY)
+@settings(max_examples=8, deadline=None)
+@given(seed=st.integers(0, 10**6), alpha=st.sampled_from([0.0, 0.3, 0.5, 1.0]))
+def test_every_engine_follows_the_definition_whatever_the_order(engine, metric, seed, alpha):
+    table, tree = random_case(seed)
+    found = compute(engine, table, tree, metric, alpha)
+    definition, samples = FORMULAS[metric].definition, len(table.sample_ids)
+    tolerance = 1e-6 if isinstance(engine, Ssu) else 1e-7
+    if METRICS[metric].phylogenetic:
+        fractions, lengths = branch_fractions(table, tree)
+        definition = partial(definition, length_B=lengths, **parameters(metric, alpha))
+        rows = fractions.toarray()
+    else:
+        rows = table.counts.toarray().astype(np.float64)
+    rng = np.random.default_rng(seed)
+    order, columns = (rng.permutation(length) for length in table.counts.shape)
+    counts = csr_array(table.counts[order][:, columns])
+    counts.sort_indices()
+    names = [table.feature_ids[column] for column in columns]
+    again = compute(engine, table_of(counts.toarray(), names), tree, metric, alpha)
+    if METRICS[metric].per_sample:
+        assert np.allclose(found, definition(rows), atol=tolerance)
+        assert np.allclose(again, found[order], atol=tolerance)
+        return
+    first, second = np.triu_indices(samples, 1)
+    assert np.allclose(found[first, second], definition(rows[first], rows[second]), atol=tolerance)
+    assert np.allclose(again, found[np.ix_(order, order)], atol=tolerance)
+    assert np.array_equal(found, found.T)
+    assert not np.diagonal(found).any()
+
+
+@pytest.mark.parametrize(("engine", "metric"), EVERY)
+def test_few_samples_and_one_feature(engine, metric):
+    tree = tree_of(HAND_TREE)
+    full = compute(engine, hand_table(HAND_COUNTS), tree, metric)
+    for samples in (1, 2):
+        few = compute(engine, hand_table(HAND_COUNTS[:samples]), tree, metric)
+        assert np.array_equal(few, full[(slice(samples),) * full.ndim])
+    if not METRICS[metric].per_sample:
+        alone = compute(engine, table_of([[4], [4]], "A"), sheared(tree, ["A"]), metric)
+        assert not alone.any()
+        twins = compute(engine, hand_table([[1, 2, 3, 0], [1, 2, 3, 0]]), tree, metric)
+        assert np.allclose(twins, 0, atol=1e-12)
+
+
+@pytest.mark.parametrize("metric", SPARSE_METRICS)
+def test_rows_do_not_depend_on_the_block_they_are_asked_for_in(metric):
+    with Sparse().compute(random_case(3, 9)[0], None, metric, {}) as matrix:
+        blocks = [matrix[start : start + 4] for start in range(0, 9, 4)]
+        assert [len(block) for block in blocks] == [4, 4, 1]
+        assert np.array_equal(np.concatenate(blocks), matrix[:])
+
+
+def test_robust_aitchison_knows_no_depth():
+    table, _ = random_case(7, 9)
+    deeper = table_of(table.counts.toarray() * np.arange(1, 10)[:, None])
+    found, plain = (compute(Sparse(), each, None, "robust_aitchison") for each in (deeper, table))
+    assert np.allclose(found, plain, atol=1e-6)
+
+
+@needs_ssu
+@pytest.mark.parametrize("metric", SSU_METRICS)
+def test_threads_and_steps_change_no_bit(metric):
+    rng = np.random.default_rng(5)
+    tree = random_tree(60, rng)
+    table = table_of(1 + rng.poisson(0.5, size=(40, 60)))
+    expected = compute(Ssu(), table, tree, metric)
+    for engine in (Ssu(threads=2, memory_bytes=9000), Ssu(memory_bytes=1)):
+        assert np.array_equal(compute(engine, table, tree, metric), expected)
+
+
+@needs_ssu
+def test_a_failure_of_ssu_says_why_and_leaves_no_files(tmp_path):
+    scratch = tmp_path / "scratch"
+    table, tree = hand_table(HAND_COUNTS), tree_of(HAND_TREE)
+    engine = Ssu(scratch=scratch)
+    compute(engine, table, tree, "unweighted")
+    with (
+        pytest.raises(RuntimeError, match="ssu ended with code 1; it said: .*method"),
+        engine.compute_stripes(table, tree, "no_such", {}, 0, 1),
+    ):
+        pass
+    assert list(scratch.iterdir()) == []
+
+
+def test_tree_is_read_with_the_features_alone_and_no_root_length(tmp_path):
+    (tmp_path / "t.nwk").write_text("(((A_a:1,X:2):1,B:2):.5,(C:1,D:3):.25):7;")
+    tree = read_tree(tmp_path / "t.nwk", ["C", "A_a"])
+    assert {tip.name for tip in tree.tips()} == {"A_a", "C"}
+    assert tree.length is None
+    table = table_of([[1, 1], [0, 1]], ["C", "A_a"])
+    assert compute(ScikitBio(), table, tree, "faith_pd").tolist() == [3.75, 2.5]
+
+
+def test_branches_of_a_feature_are_those_up_to_the_root():
+    membership, lengths = branches(tree_of(HAND_TREE), ["D", "A"])
+    above = [sorted(lengths[row > 0]) for row in membership.toarray()]
+    assert above == [[0.25, 3.0], [0.5, 1.0]]
+    assert lengths.sum() == 7.75
+
+
+@pytest.mark.parametrize(
+    ("setting", "installed", "names"),
+    [
+        ("auto", True, ("ssu", "scikit-bio")),
+        ("ssu", True, ("ssu", "scikit-bio")),
+        ("scikit-bio", True, ("scikit-bio", "ssu")),
+        ("auto", False, ("scikit-bio", None)),
+        ("scikit-bio", False, ("scikit-bio", None)),
+    ],
+)
+def test_choice_of_engines(monkeypatch, caplog, setting, installed, names):
+    monkeypatch.setattr(engines, "installed", lambda: installed)
+    with caplog.at_level(logging.INFO):
+        found = engines.choose(setting)
+    assert tuple(engine and engine.name for engine in found) == names
+    # Without ssu there is one warning, which says what to install; unless that was the wish.
+    warned = setting == "auto" and not installed
+    assert [record.levelname for record in caplog.records] == ["WARNING"] * warned
+    assert ("apt install unifrac-tools" in caplog.text) == warned
+
+
+def test_ssu_that_is_missing_is_the_users_problem(monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(InputError, match=r"unifrac.engine: .*not installed.*Hint: install it"):
+        engines.choose("ssu")
