@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from aam.data.vocabulary import PAD
+from aam.model.asv_encoders import AsvEncoder
 from aam.model.batch import SampleBlock
-from aam.model.encoder import AsvEncoder
 from aam.train.data import collate
 from aam.train.data.collate import assemble
 from aam.train.data.masking import Masker

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from aam.config.sections.model import ModelSettings
 from aam.data.tokens import TokenStore
 from aam.data.vocabulary import MASK, PAD
+from aam.model.asv_encoders import Architecture
 from aam.model.build import architecture, build_encoder, plain, set_dropout
-from aam.model.encoder import Architecture
 from aam.model.store import load_config, load_weights, save_model
 from aam.train.compilation import compile_blocks
 from aam.train.data import collate

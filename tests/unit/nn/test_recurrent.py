@@ -3,7 +3,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aam.nn.recurrent import BiLstm, initialize_lstm
+from aam.nn.recurrent import BiLstm
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 WIDTH = 8
@@ -74,8 +74,9 @@ def test_bf16_is_near_fp32():
 
 
 def test_states_begin_open_to_the_past_and_neither_grow_nor_shrink():
-    lstm = BiLstm(WIDTH).lstm
-    initialize_lstm(lstm)
+    layer = BiLstm(WIDTH)
+    layer.initialize()
+    lstm = layer.lstm
     half = WIDTH // 2
     for name in ("l0", "l0_reverse"):
         for gate_HH in getattr(lstm, f"weight_hh_{name}").chunk(4):

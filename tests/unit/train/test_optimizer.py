@@ -6,9 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aam.config.sections.execution import Optimization
-from aam.train.optimizer import MUON_RATE, make_optimizer, set_rate
+from aam.train.optimizer import MUON_RATE, make_optimizer, set_rate, warmup_cosine
 from aam.train.options import step_options
-from aam.train.schedule import warmup_cosine
 
 
 def test_the_rate_rises_to_the_peak_and_falls_to_nothing():
