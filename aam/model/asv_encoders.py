@@ -45,9 +45,9 @@ class Architecture:
 class AsvEncoder(LayerStack):
     """Layers over the patches of a sequence, pooled to one vector per ASV.
 
-    A kind of encoder says which `layers` it has, which tables of a rotation (`tables`, if
-    any), and how the patches go `through_layers`. What is compiled, Muon's and how much it costs
-    the layers say themselves (`aam.nn.layer`).
+    A kind of encoder says by `_layers` which layers have weights of their own, by `_tables` the
+    cosines and sines [T, K] of a rotation, if any, and by `_encode` how the patches go through. The
+    layers say themselves what is compiled, Muon's, and how much it costs (`aam.nn.layer`).
     """
 
     cos_TK: Tensor
@@ -57,31 +57,15 @@ class AsvEncoder(LayerStack):
         super().__init__()
         self.patch_bp = shape.patch_bp
         self.stem = nn.Linear(shape.patch_bp * VOCABULARY_SIZE, shape.width)
-        self.blocks = nn.ModuleList(self.layers(shape))
+        self.blocks = nn.ModuleList(self._layers(shape))
         self.passes = shape.asv_layers // len(self.blocks)
         self.pooling = AttentionPooling(shape.width)
         patches = -(-shape.max_length_bp // shape.patch_bp)
         # Amplicons begin at the same primer, so that the absolute position means something.
         self.position_TD = nn.Parameter(torch.empty(patches, shape.width).normal_(std=0.1))
-        tables = self.tables(shape, patches)
+        tables = self._tables(shape, patches)
         for name, table in zip(("cos_TK", "sin_TK"), tables, strict=False):
             self.register_buffer(name, table, persistent=False)
-
-    @staticmethod
-    def layers(shape: Architecture) -> Sequence[Layer]:
-        """Return the layers that have weights of their own, the first one first."""
-        raise NotImplementedError
-
-    @staticmethod
-    def tables(shape: Architecture, patches: int) -> tuple[Tensor, ...]:
-        """Return cosines and sines [patches, K]; empty: no rotation."""
-        return ()
-
-    def through_layers(self, x_UTD: Tensor, backend: AttentionBackend) -> Tensor:
-        """Return the states [U, T, D] behind the last layer."""
-        for block in self.blocks:
-            x_UTD = self.run(block, x_UTD)
-        return x_UTD
 
     def forward(
         self, tokens_US: Tensor, masked: Masked | None, backend: AttentionBackend
@@ -90,16 +74,11 @@ class AsvEncoder(LayerStack):
         x_UTD = self.stem(self._one_hot(tokens_US))
         patches = x_UTD.shape[1]
         # In fp32, as all that is added up over layers, so that no gradient is summed in bf16.
-        x_UTD = self.through_layers(x_UTD + self.position_TD[:patches], backend)
+        x_UTD = self._encode(x_UTD + self.position_TD[:patches], backend)
         if masked is None:
             return self.pooling(x_UTD), None
         row_M = masked.asv_M * patches + masked.position_M // self.patch_bp
         return self.pooling(x_UTD), embedding(row_M, x_UTD.flatten(0, 1))
-
-    def rotary(self, x_UTD: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the cosines and sines of as many patches as `x_UTD` has."""
-        patches = x_UTD.shape[1]
-        return self.cos_TK[:patches], self.sin_TK[:patches]
 
     def _one_hot(self, tokens_US: Tensor) -> Tensor:
         """Return [U, T, P * vocabulary]: a matrix product then serves as the embedding."""
@@ -108,23 +87,37 @@ class AsvEncoder(LayerStack):
         one_hot_USV = (tokens_US[..., None] == letters).to(self.stem.weight.dtype)
         return one_hot_USV.flatten(1).unflatten(1, (-1, self.patch_bp * VOCABULARY_SIZE))
 
+    def _rotary(self, x_UTD: Tensor) -> tuple[Tensor, Tensor]:
+        patches = x_UTD.shape[1]
+        return self.cos_TK[:patches], self.sin_TK[:patches]
+
+    @staticmethod
+    def _layers(shape: Architecture) -> Sequence[Layer]:
+        raise NotImplementedError
+
+    @staticmethod
+    def _tables(shape: Architecture, patches: int) -> tuple[Tensor, ...]:
+        return ()
+
+    def _encode(self, x_UTD: Tensor, backend: AttentionBackend) -> Tensor:
+        for block in self.blocks:
+            x_UTD = self.run(block, x_UTD)
+        return x_UTD
+
 
 class AsvTransformer(AsvEncoder):
     """Blocks of attention with rotary positions."""
 
     @staticmethod
-    def layers(shape: Architecture) -> Sequence[Layer]:
-        """Return the blocks."""
+    def _layers(shape: Architecture) -> Sequence[Layer]:
         return [Block(shape.width, shape.heads, shape.ffn_ratio) for _ in range(shape.asv_layers)]
 
     @staticmethod
-    def tables(shape: Architecture, patches: int) -> tuple[Tensor, ...]:
-        """Return those of a head."""
+    def _tables(shape: Architecture, patches: int) -> tuple[Tensor, ...]:
         return rotary_tables(patches, shape.width // shape.heads)
 
-    def through_layers(self, x_UTD: Tensor, backend: AttentionBackend) -> Tensor:
-        """Return the states [U, T, D]."""
-        rotary = self.rotary(x_UTD)
+    def _encode(self, x_UTD: Tensor, backend: AttentionBackend) -> Tensor:
+        rotary = self._rotary(x_UTD)
         for block in self.blocks:
             x_UTD = self.run(block, x_UTD, rotary=rotary, backend=backend)
         return x_UTD
@@ -134,8 +127,7 @@ class AsvBiLstm(AsvEncoder):
     """LSTM layers in both directions."""
 
     @staticmethod
-    def layers(shape: Architecture) -> Sequence[Layer]:
-        """Return the LSTM layers."""
+    def _layers(shape: Architecture) -> Sequence[Layer]:
         return [BiLstm(shape.width) for _ in range(shape.asv_layers)]
 
 
@@ -143,18 +135,15 @@ class AsvBdh(AsvEncoder):
     """One layer of the Baby Dragon Hatchling, gone through `asv_layers` times."""
 
     @staticmethod
-    def layers(shape: Architecture) -> Sequence[Layer]:
-        """Return the one layer."""
+    def _layers(shape: Architecture) -> Sequence[Layer]:
         return [Bdh(shape.width, shape.heads, shape.neurons, shape.bdh_attention)]
 
     @staticmethod
-    def tables(shape: Architecture, patches: int) -> tuple[Tensor, ...]:
-        """Return those of the neurons of a head."""
+    def _tables(shape: Architecture, patches: int) -> tuple[Tensor, ...]:
         return neuron_tables(patches, shape.neurons // shape.heads)
 
-    def through_layers(self, x_UTD: Tensor, backend: AttentionBackend) -> Tensor:
-        """Return the states [U, T, D], normal like what enters the layer."""
-        x_UTD, rotary = enter(x_UTD), self.rotary(x_UTD)
+    def _encode(self, x_UTD: Tensor, backend: AttentionBackend) -> Tensor:
+        x_UTD, rotary = enter(x_UTD), self._rotary(x_UTD)
         for _ in range(self.passes):
             x_UTD = self.run(self.blocks[0], x_UTD, rotary=rotary)
         return x_UTD

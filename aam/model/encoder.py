@@ -26,21 +26,14 @@ inside of every layer, or every block of ASVs and of samples as a whole."""
 
 @dataclass
 class Encoded:
-    """What the encoder returns.
-
-    Attributes
-    ----------
-    sample_BD
-        Embedding of each sample, in the order of the batch.
-    nucleotides
-        Per ASV block the patch [M, D] of each masked nucleotide; empty where nothing is masked.
-    asvs
-        Per sample block the states [B, A, D] behind the last layer; empty unless asked for.
-    """
+    """What the encoder returns."""
 
     sample_BD: Tensor
+    """Embedding of each sample, in the order of the batch."""
     nucleotides: list[Tensor]
+    """Per ASV block the patch [M, D] of each masked nucleotide; empty where nothing is masked."""
     asvs: list[Tensor]
+    """Per sample block the states [B, A, D] behind the last layer; empty unless asked for."""
 
 
 class SampleEncoder(LayerStack):
@@ -77,12 +70,7 @@ class SampleEncoder(LayerStack):
 class Encoder(nn.Module):
     """ASV encoder and sample encoder.
 
-    Parameters
-    ----------
-    shape
-        The architecture.
-    backend
-        Attention back-end; not part of the architecture, because all back-ends agree.
+    The attention back-end is not part of the architecture, because all back-ends agree.
     """
 
     def __init__(self, shape: Architecture, backend: AttentionBackend = "auto") -> None:
@@ -121,13 +109,9 @@ class Encoder(nn.Module):
     def encode_samples(
         self, asv_UD: Tensor, batch: Batch, *, asvs: bool = False
     ) -> tuple[Tensor, list[Tensor]]:
-        """Encode samples from the embeddings of the ASVs that the batch points to.
+        """Return the sample embeddings [B, D] in the order of the batch, in fp32.
 
-        Returns
-        -------
-        Tensor, list of Tensor
-            The sample embeddings [B, D] in the order of the batch, in fp32, and with `asvs` per
-            block of samples the states [B, A, D] of their ASVs.
+        With `asvs` also, per block of samples, the states [B, A, D] of their ASVs.
         """
         states: list[Tensor] = []
         parts = []

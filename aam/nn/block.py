@@ -13,12 +13,7 @@ from aam.nn.layer import Layer
 class Block(Layer):
     """Self-attention and a feed-forward layer, each behind a norm and a residual.
 
-    Parameters
-    ----------
-    width, heads
-        Width of the positions; number of heads that share it.
-    ffn_ratio
-        Hidden width of the feed-forward layer, in widths.
+    The heads share the width; the feed-forward layer is `ffn_ratio` times as wide.
     """
 
     def __init__(self, width: int, heads: int, ffn_ratio: float) -> None:

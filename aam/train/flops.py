@@ -53,8 +53,8 @@ def _part_flops(
     """Return the cost of the layer that takes the data, of the blocks and of the pooling."""
     rows = sequences * length
     blocks = passes * sum(block.flops(sequences, length) for block in part.blocks)  # type: ignore[operator]
-    pooling = 2 * _product(rows, first.out_features, 1)
     entering = _product(rows, first.in_features, first.out_features)
+    pooling = 2 * _product(rows, first.out_features, 1)
     return WITHOUT_INPUT_GRADIENT * entering + WITH_BACKWARD * (blocks + pooling)
 
 

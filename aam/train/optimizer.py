@@ -25,12 +25,10 @@ def make_optimizer(
     fused: bool,
     layer_decay: float = 1.0,
 ) -> "CombinedOptimizer":
-    """Return an optimizer over the trainable parameters.
+    """Return an optimizer over the trainable parameters of `model`.
 
     Parameters
     ----------
-    model
-        What is trained.
     name
         - ``adamw``: AdamW (Loshchilov & Hutter 2019, arXiv:1711.05101) for everything
         - ``muon``: orthogonalized momentum (Jordan et al. 2024) for the matrices of the layers,

@@ -1,4 +1,5 @@
 import json
+from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -31,7 +32,7 @@ def fitted(numbers, transform, is_training=None, **options) -> Target:
 
 
 def through_json(target: Target) -> Target:
-    return Target.from_plain(json.loads(json.dumps(target.plain())))
+    return Target.from_plain(json.loads(json.dumps(asdict(target))))
 
 
 def ordinal(words=("low", "high", "low"), **options) -> Target:

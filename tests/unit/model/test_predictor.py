@@ -7,10 +7,9 @@ import pytest
 import torch
 
 from aam.data.target import Target
-from aam.model import losses
 from aam.model.batch import CATEGORIES, Batch
 from aam.model.fusion import Vocabulary
-from aam.model.predictor import EMBEDDING, TARGET, Predictor, load_predictor, target_error
+from aam.model.predictor import EMBEDDING, TARGET, Predictor, load_predictor
 from aam.model.store import load_part, save_model
 from aam.train.data import collate
 from aam.train.data.collate import assemble
@@ -177,41 +176,10 @@ def test_hidden_reads_are_a_part_of_the_loss_that_does_not_hang_on_the_blocks(ti
         found.append(losses)
         with torch.no_grad():
             encoded = predictor.encoder(batch, asvs=True)
-            value = target_error(predictor.predict(encoded.sample_BD), batch.values[TARGET], AGE)
+            value = predictor.error(predictor.predict(encoded.sample_BD), batch)
         torch.testing.assert_close(losses["loss"], value + 0.5 * losses["count_loss"])
     torch.testing.assert_close(found[0]["count_loss"], found[1]["count_loss"])
     assert found[0]["count_loss"].item() > 0
     found[0]["count_loss"].backward()
     assert predictor.counts.reads.weight.grad.abs().sum() > 0
     assert predictor.encoder.asv.stem.weight.grad.abs().sum() > 0
-
-
-@pytest.mark.parametrize(
-    ("target", "expected"),
-    [
-        (replace(AGE, loss="huber"), lambda o, t: losses.huber_error(o, t)),
-        (replace(AGE, loss="mse"), lambda o, t: losses.squared_error(o, t)),
-        (replace(AGE, loss="mae"), lambda o, t: losses.absolute_error(o, t)),
-        (
-            replace(AGE, loss="asymmetric", asymmetry=0.8),
-            lambda o, t: losses.asymmetric_error(o, t, 0.8),
-        ),
-        (
-            replace(SITE, class_weights=(1.0, 2.0, 3.0), label_smoothing=0.2),
-            lambda o, t: losses.class_error(o, t, (1.0, 2.0, 3.0), 0.2),
-        ),
-        (
-            replace(STAGE, class_weights=(1.0, 2.0, 3.0), label_smoothing=0.2),
-            lambda o, t: losses.ordinal_error(o, t, (1.0, 2.0, 3.0), 0.2),
-        ),
-        (
-            QUANTILES,
-            lambda o, t: losses.pinball_error(o[:, None], t, (0.05, 0.25, 0.5, 0.75, 0.95)),
-        ),
-    ],
-)
-def test_the_loss_is_that_of_the_target(target, expected):
-    rng = torch.Generator().manual_seed(0)
-    output = torch.randn(4, target.outputs, generator=rng)
-    true = torch.from_numpy(target.encode(NUMBERS if target.kind == "regression" else WORDS))
-    assert torch.equal(target_error(output, true, target), expected(output, true))
