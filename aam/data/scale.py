@@ -16,27 +16,19 @@ LARGEST_LOG = 700.0
 
 @dataclass(frozen=True)
 class Scale:
-    """An invertible change of a number, fitted on training samples.
-
-    Attributes
-    ----------
-    transform
-        - ``none``, ``minmax``, ``zscore``: (x - center) / spread
-        - ``log``, ``log_zscore``: the same of log(1 + x)
-        - ``quantile``: the normal deviate of the rank
-    center, spread
-        A spread of 0 stands for numbers that are all the same: what is trained on is then their
-        difference to the center, and what comes back is the center.
-    knots, scores
-        Of ``quantile``: some of the training numbers, ascending, and the normal deviate of each;
-        between them both ways are linear.
-    """
+    """An invertible change of a number, fitted on training samples."""
 
     transform: str
+    """``none``, ``minmax``, ``zscore``: (x - center) / spread; ``log``, ``log_zscore``: the same of
+    log(1 + x); ``quantile``: the normal deviate of the rank."""
     center: float = 0.0
     spread: float = 1.0
+    """0 where numbers are all the same: what is trained on is then their difference to the center,
+    and what comes back is the center."""
     knots: tuple[float, ...] = ()
+    """Of ``quantile``: some of the training numbers, ascending; between them it is linear."""
     scores: tuple[float, ...] = ()
+    """The normal deviate of each knot."""
 
     @classmethod
     def fit(cls, transform: str, number_L: NDArray[np.float64]) -> "Scale":

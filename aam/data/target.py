@@ -71,23 +71,16 @@ class Target:
         label_smoothing: float = 0.0,
         asymmetry: float = 0.5,
     ) -> "Target":
-        """Learn scales and class weights from the training samples.
+        """Learn scales and class weights from the training samples, True in `is_training` [L].
 
         Parameters
         ----------
-        kind, columns, bounds, label_smoothing, asymmetry
-            As in the attributes.
-        observed_LC, is_training
-            Values as the metadata have them, and True for training samples, [L].
-        loss
-            None: the default of the kind.
-        transform
-            Of numbers, by `Scale`.
-        by
-            A category per sample [L], each with a scale of its own; empty ones, and those whose
-            training numbers are all the same, take the scale over all.
-        classes
-            Order of the classes; None: those of all samples, sorted.
+        loss, classes
+            None: the default of the kind; all classes, sorted.
+        transform, by
+            Of numbers: a transform of `Scale`, and a category per sample [L], each with a scale of
+            its own; empty ones, and those whose training numbers are all the same, take the scale
+            over all.
         class_weights
             Weight each class by n / (K n_k) over the training samples; one without any has weight 0
             and does not count in K.
@@ -144,12 +137,8 @@ class Target:
     def encode(self, observed_NC: Rows, by: Sequence[str] | None = None) -> NDArray[np.float32]:
         """Return transformed numbers [N, C], or class probabilities [N, K] of 0 and 1.
 
-        `by` is the category of each sample; None: unknown.
-
-        Raises
-        ------
-        InputError
-            When a logarithm does not exist.
+        `by` is the category of each sample; None: unknown. InputError when a logarithm does not
+        exist.
         """
         if self.classes:
             eye_KK = np.eye(len(self.classes), dtype=np.float32)

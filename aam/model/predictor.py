@@ -25,14 +25,12 @@ from aam.nn.attention import AttentionBackend
 
 
 class Predictor(nn.Module):
-    """An encoder and a head for one target.
+    """An encoder, from pretraining or from scratch, and a head for one target.
 
     Parameters
     ----------
-    encoder
-        From pretraining or from scratch.
-    target
-        What the outputs stand for.
+    encoder, target
+        What is trained, and what the outputs stand for.
     head, fusion
         Names in `HEADS` and, with a vocabulary, in `FUSIONS`.
     vocabulary
@@ -40,7 +38,7 @@ class Predictor(nn.Module):
     count_weight
         Weight of the loss of masked counts; 0: it is not computed.
     seed
-        Seed of all weights but the encoder's.
+        Of all weights but the encoder's.
     """
 
     def __init__(
@@ -113,16 +111,10 @@ class Predictor(nn.Module):
         asvs: list[Tensor] | None = None,
         batch: Batch | None = None,
     ) -> Tensor:
-        """Return raw outputs [B, O] in fp32, for `Target.decode`.
+        """Return raw outputs [B, O] in fp32, for `Target.decode`, of sample embeddings.
 
-        Parameters
-        ----------
-        sample_BD
-            Embeddings of the encoder.
-        categories_BF
-            Categories by their numbers in the vocabulary, int64; None: all unknown.
-        asvs, batch
-            Where `needs_asvs`: what `Encoder.encode_samples` returns, and takes.
+        Categories are numbers of the vocabulary, int64; None: all are unknown. Where `needs_asvs`,
+        `asvs` is what `Encoder.encode_samples` returns of the `batch`.
         """
         standard_BD = self.head.standardize(sample_BD.float())
         if self.fusion is None:

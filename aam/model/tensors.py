@@ -35,19 +35,8 @@ def read_tensors(
 ) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """Return facts and tensors of a file; tensors are mapped, and must not be written to.
 
-    Parameters
-    ----------
-    path
-        A file of `write_tensors` whose facts have a `version`.
-    version
-        The one that is understood.
-    what, hint
-        What the file should hold and where it comes from, for a message.
-
-    Raises
-    ------
-    InputError
-        When there is no such file, or it holds something else.
+    InputError when there is no such file, or its facts do not have this `version`; `what` the file
+    should hold, and a `hint` where it comes from, are for the message.
     """
     expected = f"{what}, version {version}"
     if not path.is_file():

@@ -29,17 +29,10 @@ def attend(
 ) -> Tensor:
     """Return softmax(query key^T / sqrt(K)) value, [B, H, S, K].
 
-    Parameters
-    ----------
-    query_BHSK, key_BHTK, value_BHTK
-        Projections per head.
-    present_BT
-        True where a key exists, one per row at least; None: all do.
-    backend
-        - ``auto``: what was measured fastest (docs/experiments.md): on a CPU plain products for
-          bf16 and for short sequences, else what PyTorch chooses
-        - ``flash``, ``memory_efficient``: that kernel, or math where the device has none
-        - ``math``: PyTorch's reference
+    Keys exist where `present_BT` is True, one per row at least; None: all do. The back-end is
+    ``math``, PyTorch's reference, or ``flash`` or ``memory_efficient``, that kernel, or math where
+    the device has none, or ``auto``, what was measured fastest (docs/experiments.md): on a CPU
+    plain products for bf16 and for short sequences, else what PyTorch chooses.
     """
     if (backend == "auto" and query_BHSK.device.type == "cpu") and (
         query_BHSK.dtype == torch.bfloat16 or query_BHSK.shape[-2] < 64

@@ -26,18 +26,9 @@ class Bdh(Layer):
         a = LN(sum_t <R x_s, R x_t> v_t)      queries are keys; the values are the positions
         z = x * relu(W_y a)             a neuron passes on what it is asked for
 
-    and over all heads v = LN(v + LN(W_z z)). The same weights serve every iteration.
-
-    Parameters
-    ----------
-    width, heads
-        Width of the positions; number of heads that share the neurons.
-    neurons
-        Neurons of all heads together, a multiple of twice the heads.
-    attention
-        - ``linear``: scores are used as they are, as in the paper, in whichever order of the
-          products costs less
-        - ``softmax``: scores are normalized over the positions
+    and over all heads v = LN(v + LN(W_z z)). The same weights serve every iteration. All heads
+    together have `neurons`, a multiple of twice the heads. Scores are used as they are, as in the
+    paper (`linear`), or normalized over the positions (`softmax`).
     """
 
     def __init__(

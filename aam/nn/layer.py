@@ -33,7 +33,15 @@ class Layer(nn.Module):
 class LayerStack(nn.Module):
     """Layers one after the other, of which the backward pass may compute the inside again."""
 
+    blocks: nn.ModuleList
+    passes = 1
+    """How often all blocks are gone through."""
     keeps_layers = True
+
+    def flops(self, sequences: int, length: int) -> int:
+        """Return `Layer.flops` of all passes."""
+        blocks = [block for block in self.blocks if isinstance(block, Layer)]
+        return self.passes * sum(block.flops(sequences, length) for block in blocks)
 
     def run(self, layer: nn.Module, x: Tensor, **options: Any) -> Tensor:
         """Return what a layer makes of `x`."""

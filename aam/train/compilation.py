@@ -16,11 +16,8 @@ RECOMPILATIONS = 16
 def compile_blocks(model: nn.Module, mode: Compile, device: torch.device) -> bool:
     """Compile every layer of `model` that gains by it, in place and on its first use.
 
-    Returns
-    -------
-    bool
-        True where the layers will run compiled. Where there is no working compiler one warning
-        says so, and everything runs as it is.
+    Return whether they will run compiled: where there is no working compiler one warning says so,
+    and everything runs as it is.
     """
     if mode == "off":
         return False

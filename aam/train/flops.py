@@ -4,9 +4,10 @@ from functools import cache
 
 import torch
 
-from aam.model.asv_encoders import Architecture, AsvEncoder
+from aam.model.asv_encoders import Architecture
 from aam.model.batch import Batch
-from aam.model.encoder import Encoder, SampleEncoder
+from aam.model.encoder import Encoder
+from aam.nn.layer import LayerStack
 from aam.train.data.distances import FAITH_PD
 
 WITH_BACKWARD = 3
@@ -24,38 +25,28 @@ def step_flops(shape: Architecture, batch: Batch) -> int:
     are read, so that no device has to wait.
     """
     encoder, width, samples = _without_weights(shape), shape.width, batch.size
+    heads = len(batch.distances) * _product(samples, width, width + samples)
+    if FAITH_PD in batch.values:
+        heads += _product(samples, width, width + 1)
     total = 0
     for asv_block in batch.asvs:
         asvs, positions = asv_block.tokens_US.shape
         patches = -(-positions // shape.patch_bp)
-        total += _part_flops(encoder.asv, encoder.asv.stem, asvs, patches, encoder.asv.passes)
+        total += _part_flops(encoder.asv, encoder.asv.stem, asvs, patches)
         if asv_block.masked is not None:
-            masked = len(asv_block.masked.asv_M)
-            total += WITH_BACKWARD * _product(masked, width, 4 * shape.patch_bp)
+            heads += _product(len(asv_block.masked.asv_M), width, 4 * shape.patch_bp)
     for sample_block in batch.samples:
-        total += _part_flops(
-            encoder.sample, encoder.sample.abundance, *sample_block.present_BA.shape
-        )
-    pairs = _product(samples, width, width) + _product(samples, width, samples)
-    total += WITH_BACKWARD * len(batch.distances) * pairs
-    if FAITH_PD in batch.values:
-        total += WITH_BACKWARD * _product(samples, width, width + 1)
-    return total
+        shape_BA = sample_block.present_BA.shape
+        total += _part_flops(encoder.sample, encoder.sample.abundance, *shape_BA)
+    return total + WITH_BACKWARD * heads
 
 
-def _part_flops(
-    part: AsvEncoder | SampleEncoder,
-    first: torch.nn.Linear,
-    sequences: int,
-    length: int,
-    passes: int = 1,
-) -> int:
+def _part_flops(part: LayerStack, first: torch.nn.Linear, sequences: int, length: int) -> int:
     """Return the cost of the layer that takes the data, of the blocks and of the pooling."""
-    rows = sequences * length
-    blocks = passes * sum(block.flops(sequences, length) for block in part.blocks)  # type: ignore[operator]
-    entering = _product(rows, first.in_features, first.out_features)
-    pooling = 2 * _product(rows, first.out_features, 1)
-    return WITHOUT_INPUT_GRADIENT * entering + WITH_BACKWARD * (blocks + pooling)
+    entering = _product(sequences * length, first.in_features, first.out_features)
+    pooling = 2 * _product(sequences * length, first.out_features, 1)
+    rest = part.flops(sequences, length) + pooling
+    return WITHOUT_INPUT_GRADIENT * entering + WITH_BACKWARD * rest
 
 
 def _product(rows: int, inner: int, columns: int) -> int:

@@ -31,10 +31,8 @@ def make_optimizer(
     ----------
     name
         - ``adamw``: AdamW (Loshchilov & Hutter 2019, arXiv:1711.05101) for everything
-        - ``muon``: orthogonalized momentum (Jordan et al. 2024) for the matrices of the layers,
-          AdamW for the rest
-    learning_rate
-        Of AdamW; Muon's is a fixed multiple.
+        - ``muon``: orthogonalized momentum (Jordan et al. 2024) for the matrices of the layers, at
+          a fixed multiple of the learning rate; AdamW for the rest
     weight_decay
         Of the matrices: biases, norms and scales are not decayed.
     fused
