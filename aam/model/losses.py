@@ -33,7 +33,7 @@ def pinball_error(predicted_BCQ: Tensor, true_BC: Tensor, levels: Sequence[float
     return torch.maximum(level_Q * missing_BCQ, (level_Q - 1) * missing_BCQ).mean()
 
 
-def class_error(logits_BK: Tensor, share_BK: Tensor, target: Target) -> Tensor:
+def class_error(logits_BK: Tensor, true_BK: Tensor, target: Target) -> Tensor:
     """Return the mean cross-entropy against class probabilities.
 
     Each class has a weight, if the target has any, and the mean is over samples, not over weights;
@@ -41,22 +41,22 @@ def class_error(logits_BK: Tensor, share_BK: Tensor, target: Target) -> Tensor:
     """
     weight_K = logits_BK.new_tensor(target.class_weights) if target.class_weights else None
     return cross_entropy(
-        logits_BK, share_BK, weight=weight_K, label_smoothing=target.label_smoothing
+        logits_BK, true_BK, weight=weight_K, label_smoothing=target.label_smoothing
     )
 
 
-def ordinal_error(logits_BT: Tensor, share_BK: Tensor, target: Target) -> Tensor:
+def ordinal_error(logits_BT: Tensor, true_BK: Tensor, target: Target) -> Tensor:
     """Return the mean binary cross-entropy of "above class k", one question per threshold.
 
     Loss of CORAL (Cao, Mirjalili & Raschka 2020, arXiv:1901.07884), against probabilities of the
     classes, the lowest first; a sample has the mean weight of its classes.
     """
     smoothing = target.label_smoothing
-    smooth_BK = share_BK * (1 - smoothing) + smoothing / share_BK.shape[1]
+    smooth_BK = true_BK * (1 - smoothing) + smoothing / true_BK.shape[1]
     above_BT = (1 - smooth_BK.cumsum(dim=1)[:, :-1]).clamp(0, 1)
     error_BT = binary_cross_entropy_with_logits(logits_BT, above_BT, reduction="none")
     if target.class_weights:
-        error_BT = error_BT * (share_BK @ share_BK.new_tensor(target.class_weights))[:, None]
+        error_BT = error_BT * (true_BK @ true_BK.new_tensor(target.class_weights))[:, None]
     return error_BT.mean()
 
 

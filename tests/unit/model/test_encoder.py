@@ -131,7 +131,7 @@ def test_states_of_the_asvs_come_on_request_and_change_nothing(
     assert torch.equal(torch.cat(pooled)[batch.order_B], encoded.sample_BD)
 
 
-def test_hidden_reads_do_not_reach_the_encoder(tiny, new_encoder):
+def test_masked_counts_do_not_reach_the_encoder(tiny, new_encoder):
     encoder, batch = new_encoder(20), assemble(tiny.store, tiny.tokens, np.arange(4))
     (block,), asvs = batch.samples, torch.randn(30, 16)
     count_mask_BA = torch.zeros_like(block.present_BA)
