@@ -16,9 +16,9 @@ from torch import Tensor
 from aam.bench.naive import ASVS_PER_CHUNK, each_copy, pad_samples
 from aam.data.samples import SampleStore
 from aam.data.tokens import TokenStore
+from aam.model.asv_encoders import AsvEncoder
 from aam.model.batch import Batch
 from aam.model.build import architecture, build_encoder
-from aam.model.encoder import AsvEncoder
 from aam.train.data.collate import assemble
 from aam.util.seeds import generator
 from benchmarks.plain import plain_asvs

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from aam.model.encoder import VOCABULARY_SIZE, AsvEncoder
+from aam.data.vocabulary import VOCABULARY_SIZE
+from aam.model.asv_encoders import AsvBdh, AsvEncoder
 from aam.nn.bdh import BASE, Bdh
 from aam.nn.recurrent import BiLstm
 
@@ -26,7 +27,7 @@ def plain_asvs(encoder: AsvEncoder, tokens_US: Tensor) -> Tensor:
     one_hot_USV = nn.functional.one_hot(padded_US, VOCABULARY_SIZE).float()
     x_UTD = encoder.stem(one_hot_USV.reshape(asvs, -1, encoder.patch_bp * VOCABULARY_SIZE))
     x_UTD = x_UTD + encoder.position_TD[: x_UTD.shape[1]]
-    if encoder.encoder == "bdh":
+    if isinstance(encoder, AsvBdh):
         x_UTD = normal(x_UTD)
     for _ in range(encoder.passes):
         for layer in encoder.blocks:

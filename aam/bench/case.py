@@ -23,9 +23,8 @@ from aam.train.data.dataset import BatchDataset
 from aam.train.distributed.devices import Devices
 from aam.train.flops import step_flops
 from aam.train.loop import batches, train_step
-from aam.train.optimizer import make_optimizer
+from aam.train.optimizer import make_optimizer, warmup_cosine
 from aam.train.options import StepOptions, step_options
-from aam.train.schedule import warmup_cosine
 from aam.util.errors import problem
 
 

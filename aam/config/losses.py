@@ -1,8 +1,12 @@
-"""The losses that suit each kind of target."""
+"""The losses of targets; `aam.model.losses` computes them."""
 
+from typing import Literal
+
+Loss = Literal["huber", "mse", "mae", "quantile", "asymmetric", "cross_entropy"]
+"""Those that `finetuning.loss` may name; null stands for the first one of the kind."""
 LOSSES = {
     "regression": ("mae", "huber", "mse", "quantile", "asymmetric"),
     "classification": ("cross_entropy",),
     "ordinal": ("ordinal", "cross_entropy"),
 }
-"""Losses of each kind, the default first."""
+"""Losses of each kind of target, the default first."""

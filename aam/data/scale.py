@@ -1,7 +1,4 @@
-"""Invertible changes of a number, fitted on training samples.
-
-Shape suffixes: L training numbers.
-"""
+"""Invertible changes of a number, fitted on training samples."""
 
 from dataclasses import dataclass
 
@@ -12,40 +9,32 @@ from scipy.special import ndtri
 KNOTS = 1000
 """Most values that a quantile transform keeps."""
 LEAST_SPREAD = 1e-9
-"""Spread, as a share of the largest number, that rounding alone makes of equal numbers."""
+"""Spread, as a fraction of the largest number, that rounding alone makes of equal numbers."""
 LARGEST_LOG = 700.0
 """Beyond it the exponential is no finite number."""
 
 
 @dataclass(frozen=True)
 class Scale:
-    """An invertible change of a number, fitted on training samples.
-
-    Attributes
-    ----------
-    transform
-        - ``none``, ``minmax``, ``zscore``: (x - center) / spread
-        - ``log``, ``log_zscore``: the same of log(1 + x)
-        - ``quantile``: the normal deviate of the rank
-    center, spread
-        See above. A spread of 0 stands for numbers that are all the same: what is trained on is
-        then their difference to the center, and what comes back is the center.
-    knots, scores
-        Of ``quantile``: some of the training numbers, ascending, and the normal deviate of each;
-        between them both ways are linear.
-    """
+    """An invertible change of a number, fitted on training samples."""
 
     transform: str
+    """``none``, ``minmax``, ``zscore``: (x - center) / spread; ``log``, ``log_zscore``: the same of
+    log(1 + x); ``quantile``: the normal deviate of the rank."""
     center: float = 0.0
     spread: float = 1.0
+    """0 where numbers are all the same: what is trained on is then their difference to the center,
+    and what comes back is the center."""
     knots: tuple[float, ...] = ()
+    """Of ``quantile``: some of the training numbers, ascending; between them it is linear."""
     scores: tuple[float, ...] = ()
+    """The normal deviate of each knot."""
 
     @classmethod
     def fit(cls, transform: str, number_L: NDArray[np.float64]) -> "Scale":
         """Learn a scale from numbers [L]; of ``log`` and ``log_zscore`` all are above -1."""
         if transform == "quantile":
-            return cls._of_ranks(number_L)
+            return cls(transform, 0.0, 1.0, *_normal_scores(number_L))
         value_L = np.log1p(number_L) if transform.startswith("log") else number_L
         if transform == "minmax":
             center, spread = value_L.min(), np.ptp(value_L)
@@ -55,16 +44,6 @@ class Scale:
             return cls(transform)
         is_rounding = spread <= LEAST_SPREAD * np.abs(value_L).max()
         return cls(transform, float(center), 0.0 if is_rounding else float(spread))
-
-    @classmethod
-    def _of_ranks(cls, number_L: NDArray[np.float64]) -> "Scale":
-        ordered_L = np.sort(number_L)
-        chosen = np.linspace(0, len(ordered_L) - 1, min(len(ordered_L), KNOTS)).round()
-        knots = np.unique(ordered_L[chosen.astype(np.int64)])
-        # Equal numbers share the middle of their ranks.
-        below, upto = (np.searchsorted(ordered_L, knots, side) for side in ("left", "right"))
-        scores = ndtri((below + upto) / (2 * len(ordered_L)))
-        return cls("quantile", knots=tuple(knots.tolist()), scores=tuple(scores.tolist()))
 
     @property
     def is_constant(self) -> bool:
@@ -87,3 +66,16 @@ class Scale:
         if self.transform.startswith("log"):
             return np.expm1(np.minimum(value, LARGEST_LOG))
         return value
+
+
+def _normal_scores(
+    number_L: NDArray[np.float64],
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Return some of the numbers, ascending, and the normal deviate of the rank of each."""
+    ordered_L = np.sort(number_L)
+    chosen = np.linspace(0, len(ordered_L) - 1, min(len(ordered_L), KNOTS)).round()
+    knots = np.unique(ordered_L[chosen.astype(np.int64)])
+    # Equal numbers share the middle of their ranks.
+    below, upto = (np.searchsorted(ordered_L, knots, side) for side in ("left", "right"))
+    scores = ndtri((below + upto) / (2 * len(ordered_L)))
+    return tuple(knots.tolist()), tuple(scores.tolist())

@@ -5,11 +5,12 @@ Shape suffixes: N samples, L labelled samples, C columns, K classes, Q quantiles
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import TypeAdapter
 from scipy.special import expit, softmax
 
 from aam.config.losses import LOSSES
@@ -22,50 +23,36 @@ MEDIAN = QUANTILES.index(0.5)
 
 Rows = Sequence[Sequence[str]] | NDArray[np.object_]
 """Values as the metadata have them, [N, C]."""
+Bounds = tuple[float | None, float | None]
+CategoryScales = tuple[tuple[str, tuple[Scale, ...]], ...]
 
 
 @dataclass(frozen=True)
 class Target:
-    """How columns were turned into numbers, and how to turn outputs back.
-
-    Attributes
-    ----------
-    kind
-        ``regression``, ``classification`` or ``ordinal``.
-    columns
-        The metadata columns; one but for numbers.
-    classes
-        Classes in the order of the outputs, of an ordinal target the lowest first; empty for
-        numbers.
-    loss
-        One of `LOSSES`.
-    scales
-        Scale of each column over all training samples; empty for classes.
-    categories
-        Per category of the column that the scales depend on: its name, and a scale per column.
-    bounds
-        Least and largest number that is predicted, None where there is no bound.
-    shares
-        Share of each class among the training samples; empty for numbers.
-    class_weights
-        Weight of each class in the loss; empty: all alike.
-    label_smoothing
-        Part of every label that is spread over all classes.
-    asymmetry
-        Weight of predictions that are too low in the asymmetric loss.
-    """
+    """How columns were turned into numbers, and how to turn outputs back."""
 
     kind: str
+    """``regression``, ``classification`` or ``ordinal``."""
     columns: tuple[str, ...]
+    """The metadata columns; one but for numbers."""
     classes: tuple[str, ...]
+    """In the order of the outputs, of an ordinal target the lowest first; empty for numbers."""
     loss: str
+    """One of `LOSSES`."""
     scales: tuple[Scale, ...] = ()
-    categories: tuple[tuple[str, tuple[Scale, ...]], ...] = ()
-    bounds: tuple[float | None, float | None] = (None, None)
+    """Scale of each column over all training samples; empty for classes."""
+    categories: CategoryScales = ()
+    """Per category of the column that the scales depend on: its name, and a scale per column."""
+    bounds: Bounds = (None, None)
+    """Least and largest number that is predicted, None where there is no bound."""
     shares: tuple[float, ...] = ()
+    """Fraction of each class among the training samples; empty for numbers."""
     class_weights: tuple[float, ...] = ()
+    """Weight of each class in the loss; empty: all alike."""
     label_smoothing: float = 0.0
+    """Part of every label that is spread over all classes."""
     asymmetry: float = 0.5
+    """Weight of predictions that are too low in the asymmetric loss."""
 
     @classmethod
     def fit(
@@ -78,61 +65,49 @@ class Target:
         loss: str | None = None,
         transform: str = "zscore",
         by: Sequence[str] | None = None,
-        bounds: tuple[float | None, float | None] = (None, None),
+        bounds: Bounds = (None, None),
         classes: Sequence[str] | None = None,
         class_weights: bool = False,
         label_smoothing: float = 0.0,
         asymmetry: float = 0.5,
     ) -> "Target":
-        """Learn scales and class weights from the training samples.
+        """Learn scales and class weights from the training samples, True in `is_training` [L].
 
         Parameters
         ----------
-        kind, columns
-            What is predicted.
-        observed_LC
-            Values as the metadata have them.
-        is_training
-            True for training samples, [L].
-        loss
-            None: the default of the kind.
-        transform, by, bounds
-            Of numbers: a transform of `Scale`; a category per sample [L], each with a scale of its
-            own, where empty ones, and those whose training numbers are all the same, take the scale
-            over all; the least and largest prediction.
-        classes
-            Order of the classes; None: those of all samples, sorted.
+        loss, classes
+            None: the default of the kind; all classes, sorted.
+        transform, by
+            Of numbers: a transform of `Scale`, and a category per sample [L], each with a scale of
+            its own; empty ones, and those whose training numbers are all the same, take the scale
+            over all.
         class_weights
             Weight each class by n / (K n_k) over the training samples; one without any has weight 0
             and does not count in K.
-        label_smoothing, asymmetry
-            Of the loss.
 
         Raises
         ------
         InputError
-            When the loss is not one of the kind, a logarithm does not exist, a class is not among
-            those named, or an ordinal target has one class.
+            When a logarithm does not exist, a class is not among those named, or an ordinal target
+            has one class.
         """
-        columns = tuple(columns)
-        loss = _loss_of(kind, loss)
+        low, high = bounds
         common: dict[str, Any] = {
             "kind": kind,
-            "columns": columns,
-            "loss": loss,
+            "columns": tuple(columns),
+            "loss": loss or LOSSES[kind][0],
             "label_smoothing": label_smoothing,
             "asymmetry": asymmetry,
         }
         if kind == "regression":
             number_LC = _numbers(columns, observed_LC, transform)
             scales, categories = _fitted(transform, number_LC, is_training, by)
-            low, high = bounds
             return cls(
                 **common, classes=(), scales=scales, categories=categories, bounds=(low, high)
             )
-        names = _checked_classes(kind, columns[0], _words(observed_LC), classes)
-        place = {name: number for number, name in enumerate(names)}
-        number_L = np.array([place[word] for word in _words(observed_LC)])[is_training]
+        words = _words(observed_LC)
+        names = _checked_classes(kind, columns[0], words, classes)
+        number_L = np.array([names.index(word) for word in words])[is_training]
         count_K = np.bincount(number_L, minlength=len(names))
         weights = len(number_L) / (np.count_nonzero(count_K) * np.maximum(count_K, 1))
         return cls(
@@ -142,14 +117,17 @@ class Target:
             class_weights=tuple((weights * (count_K > 0)).tolist()) if class_weights else (),
         )
 
+    @classmethod
+    def from_plain(cls, plain: dict[str, Any]) -> "Target":
+        """Rebuild what `config.json` holds, lists in place of tuples."""
+        return TypeAdapter(cls).validate_python(plain)
+
     @property
     def outputs(self) -> int:
         """Number O of raw outputs of a model."""
         if self.loss == "ordinal":
             return len(self.classes) - 1
-        return len(self.classes) or len(self.columns) * (
-            len(QUANTILES) if self.loss == "quantile" else 1
-        )
+        return self.encoded * (len(QUANTILES) if self.loss == "quantile" else 1)
 
     @property
     def encoded(self) -> int:
@@ -157,24 +135,14 @@ class Target:
         return len(self.classes) or len(self.columns)
 
     def encode(self, observed_NC: Rows, by: Sequence[str] | None = None) -> NDArray[np.float32]:
-        """Return transformed numbers [N, C], or class shares [N, K].
+        """Return transformed numbers [N, C], or class probabilities [N, K] of 0 and 1.
 
-        Parameters
-        ----------
-        observed_NC
-            Values as the metadata have them.
-        by
-            Category of each sample; None: unknown.
-
-        Raises
-        ------
-        InputError
-            When a logarithm does not exist.
+        `by` is the category of each sample; None: unknown. InputError when a logarithm does not
+        exist.
         """
         if self.classes:
-            place = {name: number for number, name in enumerate(self.classes)}
             eye_KK = np.eye(len(self.classes), dtype=np.float32)
-            return eye_KK[[place[word] for word in _words(observed_NC)]]
+            return eye_KK[[self.classes.index(word) for word in _words(observed_NC)]]
         number_NC = _numbers(self.columns, observed_NC, self.scales[0].transform)
         return self._by_category(number_NC, by, Scale.forward).astype(np.float32)
 
@@ -183,12 +151,7 @@ class Target:
     ) -> NDArray[np.float64]:
         """Return numbers [N, C] in the columns' units, or class probabilities [N, K].
 
-        Parameters
-        ----------
-        output_NO
-            Raw outputs of a model.
-        by
-            Category of each sample; None: unknown.
+        It takes raw outputs of a model; `by` is the category of each sample, None: unknown.
         """
         if self.loss == "quantile":
             return self.decode_quantiles(output_NO, by)[..., MEDIAN]
@@ -206,7 +169,7 @@ class Target:
     ) -> NDArray[np.float64]:
         """Return the quantiles [N, C, Q] of `QUANTILES` in the columns' units, ascending.
 
-        Takes what `decode` takes; the loss has to be ``quantile``.
+        It takes what `decode` takes; the loss has to be ``quantile``.
         """
         assert self.loss == "quantile", self.loss
         output = output_NO.astype(np.float64).reshape(-1, len(self.columns), len(QUANTILES))
@@ -230,38 +193,6 @@ class Target:
             for column, scale in enumerate(known.get(str(name), self.scales)):
                 out_NC[rows, column] = change(scale, value_NC[rows, column])
         return out_NC
-
-    def plain(self) -> dict[str, Any]:
-        """Return plain types for `config.json`."""
-        return asdict(self)
-
-    @classmethod
-    def from_plain(cls, plain: dict[str, Any]) -> "Target":
-        """Rebuild what `plain` returned, also where JSON has made lists of tuples."""
-        tuples: dict[str, Any] = {
-            key: tuple(value) if isinstance(value, list) else value for key, value in plain.items()
-        }
-        tuples["scales"] = _scales(plain["scales"])
-        tuples["categories"] = tuple(
-            (name, _scales(scales)) for name, scales in tuples["categories"]
-        )
-        return cls(**tuples)
-
-
-def _scales(plain: Sequence[dict[str, Any]]) -> tuple[Scale, ...]:
-    return tuple(
-        Scale(**{**scale, "knots": tuple(scale["knots"]), "scores": tuple(scale["scores"])})
-        for scale in plain
-    )
-
-
-def _loss_of(kind: str, loss: str | None) -> str:
-    allowed = LOSSES[kind]
-    if loss is None or loss in allowed:
-        return loss or allowed[0]
-    names = ", ".join(name for name in allowed if name != kind)
-    hint = "set it to null for the usual loss of that kind"
-    raise problem("finetuning.loss", f"{loss} with kind {kind}", f"null or one of {names}", hint)
 
 
 def _words(observed_N1: Rows) -> list[str]:
@@ -288,18 +219,18 @@ def _fitted(
     number_LC: NDArray[np.float64],
     is_training: NDArray[np.bool_],
     by: Sequence[str] | None,
-) -> tuple[tuple[Scale, ...], tuple[tuple[str, tuple[Scale, ...]], ...]]:
+) -> tuple[tuple[Scale, ...], CategoryScales]:
     """Return the scales over all training samples, and those of each category."""
     overall = tuple(Scale.fit(transform, number_L) for number_L in number_LC[is_training].T)
-    categories = []
-    category_L = np.array([] if by is None else by, np.str_)
-    for name in np.unique(category_L[is_training]) if by is not None else []:
+    if by is None:
+        return overall, ()
+    category_L, categories = np.array(by, np.str_), []
+    for name in np.unique(category_L[is_training & (category_L != "")]):
         rows = is_training & (category_L == name)
-        own = (Scale.fit(transform, number_L) for number_L in number_LC[rows].T)
+        own = [Scale.fit(transform, number_L) for number_L in number_LC[rows].T]
         pairs = zip(own, overall, strict=True)
         scales = tuple(common if scale.is_constant else scale for scale, common in pairs)
-        if name:
-            categories.append((str(name), scales))
+        categories.append((str(name), scales))
     return overall, tuple(categories)
 
 

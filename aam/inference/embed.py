@@ -110,7 +110,7 @@ def embedded_blocks(
                 order_B = torch.arange(len(members))
                 batch = Batch([], [block], order_B, {}, {}).to(devices.device)
                 to = torch.from_numpy(members).to(devices.device)
-                out_WD[to] = encoder.encode_samples(asv_UD, batch)
+                out_WD[to] = encoder.encode_samples(asv_UD, batch)[0]
         yield rows_W, out_WD.cpu()
 
 

@@ -4,8 +4,9 @@ Shape suffixes: U distinct ASVs, S positions in a sequence, B samples, A ASVs in
 nucleotides, E values of a target, D width, F metadata columns.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from typing import Self
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -21,98 +22,63 @@ class Movable:
 
     def to(self, device: torch.device) -> Self:
         """Return a copy on `device`; from pinned memory the copy does not block."""
-        return replace(
-            self, **{f.name: _moved(getattr(self, f.name), device) for f in fields(self)}
-        )
+        return _changed(self, lambda tensor: tensor.to(device, non_blocking=True))
 
     def pin_memory(self) -> Self:
         """Return a copy in pinned memory."""
-        return replace(self, **{f.name: _pinned(getattr(self, f.name)) for f in fields(self)})
+        return _changed(self, Tensor.pin_memory)
 
 
 @dataclass
 class Masked(Movable):
-    """The masked nucleotides of one block of ASVs.
-
-    Attributes
-    ----------
-    asv_M
-        Row of the ASV in its block.
-    position_M
-        Position in the sequence.
-    base_M
-        The base that was hidden: 0 A, 1 C, 2 G, 3 T.
-    """
+    """The masked nucleotides of one block of ASVs."""
 
     asv_M: Tensor
+    """Row of the ASV in its block."""
     position_M: Tensor
+    """Position in the sequence."""
     base_M: Tensor
+    """The true base: 0 A, 1 C, 2 G, 3 T."""
 
 
 @dataclass
 class AsvBlock(Movable):
-    """Distinct ASVs of one length: nothing is padded inside of a block.
-
-    Attributes
-    ----------
-    tokens_US
-        Nucleotide tokens, uint8, masked where the batch masks.
-    masked
-        The nucleotides that were masked, or None.
-    """
+    """Distinct ASVs of one length: nothing is padded inside of a block."""
 
     tokens_US: Tensor
+    """Nucleotide tokens, uint8, masked where the batch masks."""
     masked: Masked | None
 
 
 @dataclass
 class SampleBlock(Movable):
-    """Samples of similar richness, padded to the richest of them.
-
-    Attributes
-    ----------
-    asv_BA
-        Position of each ASV among the batch's distinct ASVs; 0 where there is none.
-    present_BA
-        True where there is an ASV.
-    counts_BA
-        Reads of each ASV; 0 where there is none.
-    count_mask_BA
-        True where the encoder is not shown the reads, or None: it is shown all.
-    """
+    """Samples of similar richness, padded to the richest of them."""
 
     asv_BA: Tensor
+    """Position of each ASV among the batch's distinct ASVs; 0 where there is none."""
     present_BA: Tensor
+    """True where there is an ASV."""
     counts_BA: Tensor
+    """Reads of each ASV; 0 where there is none."""
     count_mask_BA: Tensor | None = None
+    """True where the encoder is not shown the reads; None: it is shown all."""
 
 
 @dataclass
 class Batch(Movable):
-    """Samples and the distinct ASVs in them.
-
-    Attributes
-    ----------
-    asvs
-        One block per length; the distinct ASVs are numbered through all blocks.
-    samples
-        Blocks of samples.
-    order_B
-        For each sample of the batch, its position in the concatenated blocks.
-    distances
-        Per metric the true distances [B, B], in the order of the batch.
-    values
-        Per name what is known of each sample, [B, ...].
-    embedded_UD
-        Embeddings of the distinct ASVs, made before, in place of `asvs`; None: there are none.
-    """
+    """Samples and the distinct ASVs in them."""
 
     asvs: list[AsvBlock]
+    """One block per length; the distinct ASVs are numbered through all blocks."""
     samples: list[SampleBlock]
     order_B: Tensor
+    """For each sample of the batch, its position in the concatenated blocks."""
     distances: dict[str, Tensor]
+    """Per metric the true distances [B, B], in the order of the batch."""
     values: dict[str, Tensor]
+    """Per name what is known of each sample, [B, ...]."""
     embedded_UD: Tensor | None = None
+    """Embeddings of the distinct ASVs, made before, in place of `asvs`."""
 
     @property
     def size(self) -> int:
@@ -120,23 +86,15 @@ class Batch(Movable):
         return len(self.order_B)
 
 
-def _moved(value: object, device: torch.device) -> object:
-    if isinstance(value, Tensor | Movable):
-        return (
-            value.to(device, non_blocking=True) if isinstance(value, Tensor) else value.to(device)
-        )
-    return _each(value, lambda item: _moved(item, device))
-
-
-def _pinned(value: object) -> object:
-    if isinstance(value, Tensor | Movable):
-        return value.pin_memory()
-    return _each(value, _pinned)
-
-
-def _each(value: object, change) -> object:  # type: ignore[no-untyped-def]
+def _changed(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
+    """Return a copy of nested values with every tensor changed."""
+    if isinstance(value, Tensor):
+        return change(value)
+    if isinstance(value, Movable):
+        parts = {field.name: getattr(value, field.name) for field in fields(value)}
+        return replace(value, **_changed(parts, change))
     if isinstance(value, list):
-        return [change(item) for item in value]
+        return [_changed(item, change) for item in value]
     if isinstance(value, dict):
-        return {key: change(item) for key, item in value.items()}
+        return {key: _changed(item, change) for key, item in value.items()}
     return value

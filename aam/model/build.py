@@ -7,9 +7,10 @@ from typing import Any
 import torch
 from torch import nn
 
-from aam.model.encoder import Architecture, Encoder
+from aam.model.asv_encoders import Architecture
+from aam.model.encoder import Encoder
 from aam.nn.attention import AttentionBackend
-from aam.nn.recurrent import initialize_lstm
+from aam.nn.layer import Layer
 
 
 def architecture(model: Mapping[str, Any], max_length_bp: int) -> Architecture:
@@ -27,15 +28,15 @@ def build_encoder(shape: Architecture, *, seed: int, backend: AttentionBackend) 
 
 
 def initialize(model: nn.Module) -> None:
-    """Draw the weights of all linear layers, normal and less into residuals, and of LSTMs."""
+    """Draw the weights of all linear layers, normal and less into residuals, and of others."""
     for name, layer in model.named_modules():
         if isinstance(layer, nn.Linear):
             residual = name.endswith((".out", ".ffn_out"))
             nn.init.normal_(layer.weight, std=0.02 / 2 if residual else 0.05)
             if layer.bias is not None:
                 nn.init.zeros_(layer.bias)
-        elif isinstance(layer, nn.LSTM):
-            initialize_lstm(layer)
+        elif isinstance(layer, Layer):
+            layer.initialize()
 
 
 def set_dropout(model: nn.Module, rate: float) -> None:

@@ -1,16 +1,18 @@
-"""Categories of metadata columns, and how they meet the embedding of a sample.
+"""Covariates: categories of metadata columns, and how they meet the embedding of a sample.
 
 Shape suffixes: L labelled samples, N samples, B samples of a batch, F metadata columns, E width of
-a category's embedding, D width, A ASVs in a sample, O outputs, H heads, K width of a head.
+a category's embedding, D width, A ASVs in a sample, O outputs.
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 from numpy.typing import NDArray
+from pydantic import TypeAdapter
 from torch import Tensor, nn
 
 from aam.model.batch import Batch
@@ -19,84 +21,77 @@ from aam.nn.attention import AttentionBackend, attend, join_heads, split_heads
 UNKNOWN = 0
 """Number of a category that is missing or was not among the training samples."""
 UNKNOWN_RATE = 0.05
-"""Share of the categories that training replaces by the unknown one, so that it is learned."""
+"""Fraction of the categories that training replaces by the unknown one, so that it is learned."""
 CATEGORY_WIDTH = 16
 """Width E of a category's embedding."""
 START = 0.05
 """Standard deviation of the weights at the start."""
 
+Categories = Sequence[Sequence[str]] | NDArray[np.object_]
+"""Categories as the metadata have them, [N, F]; an empty text is none."""
+
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """The categories of some metadata columns, numbered from 1; 0 is unknown or missing.
-
-    Attributes
-    ----------
-    columns
-        Metadata columns.
-    categories
-        Per column its categories, sorted.
-    """
+    """The categories of metadata columns, sorted and numbered from 1; 0 is unknown or missing."""
 
     columns: tuple[str, ...]
     categories: tuple[tuple[str, ...], ...]
 
     @classmethod
     def fit(
-        cls,
-        columns: Sequence[str],
-        value_LF: Sequence[Sequence[str]] | NDArray[np.object_],
-        is_training: NDArray[np.bool_],
+        cls, columns: Sequence[str], value_LF: Categories, is_training: NDArray[np.bool_]
     ) -> "Vocabulary":
-        """Collect the categories of the training samples; an empty text is no category."""
+        """Collect the categories of the training samples."""
         known = [row for row, use in zip(value_LF, is_training, strict=True) if use]
-        return cls(
-            tuple(columns),
-            tuple(
-                tuple(sorted({row[place] for row in known} - {""})) for place in range(len(columns))
-            ),
-        )
+        categories = (sorted({row[place] for row in known} - {""}) for place in range(len(columns)))
+        return cls(tuple(columns), tuple(map(tuple, categories)))
+
+    @classmethod
+    def from_plain(cls, plain: dict[str, Any]) -> "Vocabulary":
+        """Rebuild what `config.json` holds, lists in place of tuples."""
+        return TypeAdapter(cls).validate_python(plain)
 
     @property
     def sizes(self) -> tuple[int, ...]:
         """Number of categories per column, the unknown one included."""
         return tuple(len(names) + 1 for names in self.categories)
 
-    def encode(self, value_NF: Sequence[Sequence[str]] | NDArray[np.object_]) -> NDArray[np.int64]:
+    def encode(self, value_NF: Categories) -> NDArray[np.int64]:
         """Return the number of each category [N, F]."""
-        number_NF = np.full((len(value_NF), len(self.columns)), UNKNOWN, np.int64)
-        for place, names in enumerate(self.categories):
-            number = {name: position for position, name in enumerate(names, start=UNKNOWN + 1)}
-            number_NF[:, place] = [number.get(row[place], UNKNOWN) for row in value_NF]
-        return number_NF
-
-    def plain(self) -> dict[str, Any]:
-        """Return plain types for `config.json`."""
-        return asdict(self)
-
-    @classmethod
-    def from_plain(cls, plain: dict[str, Any]) -> "Vocabulary":
-        """Rebuild what `plain` returned, also where JSON has made lists of tuples."""
-        names = tuple(tuple(names) for names in plain["categories"])
-        return cls(tuple(plain["columns"]), names)
+        value_NF = np.array(value_NF, object).reshape(-1, len(self.columns))
+        return np.stack(
+            [
+                pd.Index(names, dtype=object).get_indexer(pd.Index(column)) + 1
+                for names, column in zip(self.categories, value_NF.T, strict=True)
+            ],
+            axis=1,
+        )
 
 
 class Fusion(nn.Module):
-    """Embeddings of categories, and the two places where they may act; here they do not.
+    """Embeddings of categories, and the places where they may act; here they do not.
 
-    Parameters
-    ----------
-    vocabulary
-        The categories.
+    A kind of fusion makes its layers in `_build` and overrides one of the other methods. `width` is
+    that of the sample embedding, `outputs` the head's; `heads` and `backend` are for attention.
     """
 
     needs_asvs = False
     """Whether `on_sample` wants the states of the samples' ASVs."""
 
-    def __init__(self, vocabulary: Vocabulary) -> None:
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        *,
+        width: int,
+        outputs: int,
+        heads: int,
+        backend: AttentionBackend,
+    ) -> None:
         super().__init__()
         self.tables = nn.ModuleList(nn.Embedding(size, CATEGORY_WIDTH) for size in vocabulary.sizes)
-        self.width = CATEGORY_WIDTH * len(vocabulary.columns)
+        self.heads, self.backend = heads, backend
+        self._build(width, CATEGORY_WIDTH * len(vocabulary.columns), outputs)
 
     def embed(self, category_BF: Tensor) -> Tensor:
         """Return the categories' embeddings [B, F, E]; in training some become unknown."""
@@ -110,56 +105,44 @@ class Fusion(nn.Module):
     def on_sample(
         self, sample_BD: Tensor, category_BFE: Tensor, asvs: list[Tensor], batch: Batch | None
     ) -> Tensor:
-        """Return what the layers of the head see, [B, D].
+        """Return what the layers of the head see, [B, D], from standardized embeddings.
 
-        Parameters
-        ----------
-        sample_BD
-            Standardized embeddings.
-        category_BFE
-            From `embed`.
-        asvs
-            Per block of samples the states [B, A, D] of their ASVs; empty where not needed.
-        batch
-            What the states belong to, or None.
+        Where `needs_asvs` it takes per block of samples the states [B, A, D] of their ASVs, and the
+        batch that they belong to.
         """
-        return sample_BD
+        return self._fuse(sample_BD, category_BFE.flatten(1))
 
     def on_output(self, output_BO: Tensor, category_BFE: Tensor) -> Tensor:
         """Return the outputs [B, O] of the head, changed by the categories."""
         return output_BO
 
+    def _build(self, width: int, category_width: int, outputs: int) -> None:
+        raise NotImplementedError
+
+    def _fuse(self, sample_BD: Tensor, category_BC: Tensor) -> Tensor:
+        return sample_BD
+
 
 class Concat(Fusion):
     """Embeddings beside the sample's, projected; starts at the sample's own and a little more."""
 
-    def __init__(self, vocabulary: Vocabulary, width: int) -> None:
-        super().__init__(vocabulary)
-        self.project = nn.Linear(width + self.width, width)
+    def _build(self, width: int, category_width: int, outputs: int) -> None:
+        self.project = _linear(width + category_width, width, START)
         with torch.no_grad():
-            self.project.weight.normal_(std=START)
             self.project.weight[:, :width] = torch.eye(width)
-            self.project.bias.zero_()
 
-    def on_sample(
-        self, sample_BD: Tensor, category_BFE: Tensor, asvs: list[Tensor], batch: Batch | None
-    ) -> Tensor:
-        """Return the projection [B, D]."""
-        return self.project(torch.cat([sample_BD, category_BFE.flatten(1)], dim=1))
+    def _fuse(self, sample_BD: Tensor, category_BC: Tensor) -> Tensor:
+        return self.project(torch.cat([sample_BD, category_BC], dim=1))
 
 
 class Add(Fusion):
     """A projection of the embeddings is added to the sample's."""
 
-    def __init__(self, vocabulary: Vocabulary, width: int) -> None:
-        super().__init__(vocabulary)
-        self.project = _linear(self.width, width, START)
+    def _build(self, width: int, category_width: int, outputs: int) -> None:
+        self.project = _linear(category_width, width, START)
 
-    def on_sample(
-        self, sample_BD: Tensor, category_BFE: Tensor, asvs: list[Tensor], batch: Batch | None
-    ) -> Tensor:
-        """Return the sum [B, D]."""
-        return sample_BD + self.project(category_BFE.flatten(1))
+    def _fuse(self, sample_BD: Tensor, category_BC: Tensor) -> Tensor:
+        return sample_BD + self.project(category_BC)
 
 
 class Gated(Fusion):
@@ -170,46 +153,24 @@ class Gated(Fusion):
     its categories' e. W_v starts at the identity.
     """
 
-    def __init__(self, vocabulary: Vocabulary, width: int) -> None:
-        super().__init__(vocabulary)
+    def _build(self, width: int, category_width: int, outputs: int) -> None:
         self.sample = _linear(width, width, START)
-        self.category = _linear(self.width, width, START)
-        self.gate = _linear(width + self.width, width, START)
+        self.category = _linear(category_width, width, START)
+        self.gate = _linear(width + category_width, width, START)
         nn.init.eye_(self.sample.weight)
 
-    def on_sample(
-        self, sample_BD: Tensor, category_BFE: Tensor, asvs: list[Tensor], batch: Batch | None
-    ) -> Tensor:
-        """Return the mixture [B, D]."""
-        category_BC = category_BFE.flatten(1)
+    def _fuse(self, sample_BD: Tensor, category_BC: Tensor) -> Tensor:
         gate_BD = torch.sigmoid(self.gate(torch.cat([sample_BD, category_BC], dim=1)))
-        own_BD, other_BD = (
-            torch.tanh(self.sample(sample_BD)),
-            torch.tanh(self.category(category_BC)),
-        )
-        return gate_BD * own_BD + (1 - gate_BD) * other_BD
+        own_BD = torch.tanh(self.sample(sample_BD))
+        return gate_BD * own_BD + (1 - gate_BD) * torch.tanh(self.category(category_BC))
 
 
 class Attention(Fusion):
-    """Every category asks the sample's ASVs; queries and answers are added to the sample.
-
-    Parameters
-    ----------
-    vocabulary, width
-        The categories; width D.
-    heads
-        Heads that share the width.
-    backend
-        Attention back-end.
-    """
+    """Every category asks the sample's ASVs; queries and answers are added to the sample."""
 
     needs_asvs = True
 
-    def __init__(
-        self, vocabulary: Vocabulary, width: int, heads: int, backend: AttentionBackend
-    ) -> None:
-        super().__init__(vocabulary)
-        self.heads, self.backend = heads, backend
+    def _build(self, width: int, category_width: int, outputs: int) -> None:
         self.query = _linear(CATEGORY_WIDTH, width, CATEGORY_WIDTH**-0.5)
         self.norm = nn.LayerNorm(width)
         self.key_value = _linear(width, 2 * width, START)
@@ -222,10 +183,9 @@ class Attention(Fusion):
         assert batch is not None, "attention over ASVs needs the batch that they belong to"
         query_BFD = self.query(category_BFE)
         # Blocks hold the samples in an order of their own, and rows of padding behind them.
-        rows = sum(len(block.present_BA) for block in batch.samples)
-        in_blocks_RFD = query_BFD.new_zeros(rows, *query_BFD.shape[1:])
-        in_blocks_RFD = in_blocks_RFD.index_copy(0, batch.order_B, query_BFD)
-        queries = in_blocks_RFD.split([len(block.present_BA) for block in batch.samples])
+        sizes = [len(block.present_BA) for block in batch.samples]
+        in_blocks_RFD = query_BFD.new_zeros(sum(sizes), *query_BFD.shape[1:])
+        queries = in_blocks_RFD.index_copy(0, batch.order_B, query_BFD).split(sizes)
         answers = [
             self._ask(query, state, block.present_BA)
             for query, state, block in zip(queries, asvs, batch.samples, strict=True)
@@ -242,10 +202,9 @@ class Attention(Fusion):
 class ScaleShift(Fusion):
     """A scale and a shift of every output per category; they start at 1 and 0."""
 
-    def __init__(self, vocabulary: Vocabulary, outputs: int) -> None:
-        super().__init__(vocabulary)
+    def _build(self, width: int, category_width: int, outputs: int) -> None:
         # By way of the embeddings both are learned in far fewer steps than as numbers of their own.
-        self.change = _linear(self.width, 2 * outputs, 0.0)
+        self.change = _linear(category_width, 2 * outputs, 0.0)
 
     def on_output(self, output_BO: Tensor, category_BFE: Tensor) -> Tensor:
         """Return the scaled and shifted outputs [B, O]."""
@@ -253,44 +212,14 @@ class ScaleShift(Fusion):
         return output_BO * (1 + scale_BO) + shift_BO
 
 
-def make_fusion(
-    name: str,
-    vocabulary: Vocabulary,
-    *,
-    width: int,
-    outputs: int,
-    heads: int,
-    backend: AttentionBackend,
-) -> Fusion:
-    """Return a fusion by its name, with weights of torch's random state.
-
-    Parameters
-    ----------
-    name
-        - ``concat``: beside the sample's embedding, projected
-        - ``add``: added to it
-        - ``gated``: a gated multimodal unit
-        - ``attention``: as queries to the sample's ASVs
-        - ``scale``: a scale and a shift of the outputs
-    vocabulary
-        The categories.
-    width, outputs
-        Of the embedding; of the head.
-    heads, backend
-        Of attention.
-    """
-    match name:
-        case "concat":
-            return Concat(vocabulary, width)
-        case "add":
-            return Add(vocabulary, width)
-        case "gated":
-            return Gated(vocabulary, width)
-        case "attention":
-            return Attention(vocabulary, width, heads, backend)
-        case "scale":
-            return ScaleShift(vocabulary, outputs)
-    raise ValueError(f"fusion: got {name}; expected concat, add, gated, attention or scale")
+FUSIONS: dict[str, type[Fusion]] = {
+    "concat": Concat,
+    "add": Add,
+    "gated": Gated,
+    "attention": Attention,
+    "scale": ScaleShift,
+}
+"""The kinds of `finetuning.fusion`; all draw weights of torch's random state."""
 
 
 def _linear(inputs: int, outputs: int, deviation: float) -> nn.Linear:

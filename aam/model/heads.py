@@ -1,11 +1,10 @@
-"""Heads on the embeddings.
+"""Heads on the embeddings, and the loss of distances.
 
-Shape suffixes: B samples, A ASVs in a sample, D width, M masked nucleotides, P nucleotides per
-patch, C outputs, K classes, T = K - 1 thresholds.
+Shape suffixes: B samples, N and M samples of two sets, A ASVs in a sample, D width, P nucleotides
+per patch, C outputs, K classes, T = K - 1 thresholds; of nucleotides M masked ones.
 """
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 import torch
@@ -16,22 +15,15 @@ from aam.model.batch import Masked
 
 
 def standardization(width: int) -> nn.BatchNorm1d:
-    """Return a layer that standardizes by the batch in training, else by what `settle` has set."""
+    """Return a layer that standardizes by the batch in training, else by set statistics."""
     return nn.BatchNorm1d(width, affine=False, momentum=0.0)
 
 
 class DistanceHead(nn.Module):
     """Distances of all pairs of samples from a projection of their standardized embeddings.
 
-    The projection's Euclidean distance is mapped by 1 - exp(-x), whose scale the projection learns;
-    `unbounded` metrics are left as they are.
-
-    Parameters
-    ----------
-    width
-        Width of the embeddings.
-    bounded
-        True for metrics between 0 and 1.
+    The projection's Euclidean distance, whose scale is learned, is mapped by 1 - exp(-x) where the
+    metric is `bounded` to 0 to 1, else left as it is.
     """
 
     def __init__(self, width: int, *, bounded: bool) -> None:
@@ -72,6 +64,15 @@ class DistanceHead(nn.Module):
             return 1.0 - torch.exp(-euclidean) if self.bounded else euclidean
 
 
+def pairwise_error(predicted_BB: Tensor, true_BB: Tensor, variance: float) -> Tensor:
+    """Return the mean squared error over pairs of different samples, in units of `variance`.
+
+    Both diagonals are zero. With the variance of the true distances, predicting their mean costs 1.
+    """
+    pairs = predicted_BB.shape[0] * (predicted_BB.shape[0] - 1)
+    return (predicted_BB - true_BB).square().sum() / (pairs * variance)
+
+
 class NucleotideHead(nn.Module):
     """Logits of the four bases at masked positions only."""
 
@@ -88,115 +89,56 @@ class NucleotideHead(nn.Module):
         return logits_MP4.gather(1, offset_M11).squeeze(1).float()
 
 
-class StandardHead(nn.Module, ABC):
-    """From a sample embedding to outputs, by the layers of a subclass.
+class ValueHead(nn.Module):
+    """Two layers from a sample embedding to outputs; optionally one, or one beside the two.
 
     Embeddings of one study lie close together, so they are standardized first: in training by the
-    batch, so that a drift common to all samples has no effect, else by what `settle` has set.
-
-    Parameters
-    ----------
-    width
-        Width of the embedding.
+    batch, so that a drift common to all samples has no effect.
     """
 
-    def __init__(self, width: int) -> None:
+    def __init__(
+        self, width: int, outputs: int, *, hidden: bool = True, linear: bool = False
+    ) -> None:
         super().__init__()
         self.standardize = standardization(width)
+        self.hidden = nn.Linear(width, width) if hidden else None
+        self.dropout = nn.Dropout(0.0)
+        self.out = nn.Linear(width, outputs)
+        self.linear = nn.Linear(width, outputs, bias=False) if linear else None
 
     def forward(self, sample_BD: Tensor) -> Tensor:
         """Return [B, C] in fp32."""
         return self.from_standard(self.standardize(sample_BD.float()))
 
-    @abstractmethod
     def from_standard(self, standard_BD: Tensor) -> Tensor:
         """Return [B, C] in fp32 from standardized embeddings."""
+        if self.hidden is None:
+            return self.out(standard_BD).float()
+        output_BC = self.out(self.dropout(gelu(self.hidden(standard_BD)))).float()
+        return output_BC if self.linear is None else output_BC + self.linear(standard_BD).float()
 
 
-class LinearHead(StandardHead):
-    """One layer from a standardized sample embedding to C outputs.
-
-    Parameters
-    ----------
-    width, outputs
-        Width of the embedding; number of outputs.
-    """
-
-    def __init__(self, width: int, outputs: int) -> None:
-        super().__init__(width)
-        self.out = nn.Linear(width, outputs)
-
-    def from_standard(self, standard_BD: Tensor) -> Tensor:
-        """Return [B, C] in fp32 from standardized embeddings."""
-        return self.out(standard_BD).float()
-
-
-class ValueHead(StandardHead):
-    """Two layers from a standardized sample embedding to C outputs.
-
-    Parameters
-    ----------
-    width, outputs
-        Width of the embedding; number of outputs.
-    """
-
-    def __init__(self, width: int, outputs: int) -> None:
-        super().__init__(width)
-        self.hidden = nn.Linear(width, width)
-        self.dropout = nn.Dropout(0.0)
-        self.out = nn.Linear(width, outputs)
-
-    def from_standard(self, standard_BD: Tensor) -> Tensor:
-        """Return [B, C] in fp32 from standardized embeddings."""
-        hidden = gelu(self.hidden(standard_BD))
-        return self.out(self.dropout(hidden)).float()
-
-
-class ResidualHead(ValueHead):
-    """Two layers and, beside them, one, from a standardized sample embedding to C outputs.
-
-    Parameters
-    ----------
-    width, outputs
-        Width of the embedding; number of outputs.
-    """
-
-    def __init__(self, width: int, outputs: int) -> None:
-        super().__init__(width, outputs)
-        self.linear = nn.Linear(width, outputs, bias=False)
-
-    def from_standard(self, standard_BD: Tensor) -> Tensor:
-        """Return [B, C] in fp32 from standardized embeddings."""
-        return super().from_standard(standard_BD) + self.linear(standard_BD).float()
-
-
-def make_head(name: str, width: int, outputs: int) -> StandardHead:
-    """Return the head ``linear``, ``mlp`` or ``residual`` from `width` to `outputs` numbers."""
-    heads: dict[str, type[LinearHead | ValueHead]] = {
-        "linear": LinearHead,
-        "mlp": ValueHead,
-        "residual": ResidualHead,
-    }
-    return heads[name](width, outputs)
+HEADS: dict[str, dict[str, bool]] = {
+    "linear": {"hidden": False},
+    "mlp": {},
+    "residual": {"linear": True},
+}
+"""Options of `ValueHead` by the names of `finetuning.head`."""
 
 
 class Thresholds(nn.Module):
     """Logits of lying above each class but the highest: one score against ordered thresholds.
 
     The rank-consistent outputs of CORAL (Cao, Mirjalili & Raschka 2020, arXiv:1901.07884). A score
-    of 0 starts at the classes' shares: steps are too few to move thresholds far.
-
-    Parameters
-    ----------
-    shares
-        Share of each class among the training samples, the lowest class first.
+    of 0 starts at the classes' fractions of the training samples, the lowest class first: steps are
+    too few to move thresholds far.
     """
 
     LEAST = 0.01
 
-    def __init__(self, shares: Sequence[float]) -> None:
+    def __init__(self, fractions: Sequence[float]) -> None:
         super().__init__()
-        below_T = torch.tensor(shares, dtype=torch.float64).cumsum(0)[:-1]
+        below_T = torch.tensor(fractions, dtype=torch.float64).cumsum(0)[:-1]
         start_T = torch.logit(below_T.clamp(self.LEAST, 1 - self.LEAST))
         gap_T = start_T.diff().clamp(min=self.LEAST)
         self.first = nn.Parameter(start_T[:1].float())
@@ -210,13 +152,7 @@ class Thresholds(nn.Module):
 
 
 class CountHead(nn.Module):
-    """log(1 + reads) of every ASV in a sample, standardized, from its state behind the last layer.
-
-    Parameters
-    ----------
-    width
-        Width of the states.
-    """
+    """log(1 + reads) of every ASV in a sample, standardized, from its state."""
 
     def __init__(self, width: int) -> None:
         super().__init__()

@@ -1,9 +1,10 @@
-"""Losses on distances and on targets, each one number.
+"""Losses of targets and of masked counts, each one number.
 
-Shape suffixes: B samples, C numbers, Q quantiles, K classes, X ASVs of samples.
+Shape suffixes: B samples, C numbers, Q quantiles, K classes, T = K - 1 thresholds, O raw outputs, E
+encoded values of a target, X ASVs of samples.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -15,129 +16,79 @@ from torch.nn.functional import (
     mse_loss,
 )
 
+from aam.data.target import QUANTILES, Target
+
 LEAST_VARIANCE = 0.1
 """Least variance of log(1 + reads) that is divided by: a batch may have equal reads throughout."""
-
-
-def pairwise_error(predicted_BB: Tensor, true_BB: Tensor, variance: float) -> Tensor:
-    """Return the mean squared error over pairs of different samples, in units of `variance`.
-
-    Parameters
-    ----------
-    predicted_BB, true_BB
-        Distances; both diagonals are zero.
-    variance
-        Of the true distances: predicting their mean costs 1.
-    """
-    pairs = predicted_BB.shape[0] * (predicted_BB.shape[0] - 1)
-    return (predicted_BB - true_BB).square().sum() / (pairs * variance)
-
-
-def huber_error(predicted_BC: Tensor, true_BC: Tensor) -> Tensor:
-    """Return the Huber loss of standardized targets: squared below one deviation, linear above."""
-    return huber_loss(predicted_BC, true_BC)
-
-
-def squared_error(predicted_BC: Tensor, true_BC: Tensor) -> Tensor:
-    """Return the mean squared error."""
-    return mse_loss(predicted_BC, true_BC)
-
-
-def absolute_error(predicted_BC: Tensor, true_BC: Tensor) -> Tensor:
-    """Return the mean absolute error."""
-    return l1_loss(predicted_BC, true_BC)
 
 
 def pinball_error(predicted_BCQ: Tensor, true_BC: Tensor, levels: Sequence[float]) -> Tensor:
     """Return the mean pinball loss of several quantiles (Koenker & Bassett 1978).
 
-    Parameters
-    ----------
-    predicted_BCQ
-        The quantiles in any order: they are sorted first, so that none can cross another.
-    true_BC
-        The numbers.
-    levels
-        Level of each quantile, Q of them, ascending.
+    The quantiles of the ascending `levels` come in any order: they are sorted first, so that none
+    can cross another.
     """
     level_Q = predicted_BCQ.new_tensor(levels)
     missing_BCQ = true_BC[..., None] - predicted_BCQ.sort(dim=-1).values
     return torch.maximum(level_Q * missing_BCQ, (level_Q - 1) * missing_BCQ).mean()
 
 
-def asymmetric_error(predicted_BC: Tensor, true_BC: Tensor, weight_low: float) -> Tensor:
-    """Return the mean absolute error, weighted by `weight_low` where a prediction is too low.
+def class_error(logits_BK: Tensor, true_BK: Tensor, target: Target) -> Tensor:
+    """Return the mean cross-entropy against class probabilities.
 
-    Predictions that are too high have the weight 1 - `weight_low`: the pinball loss of one level.
+    Each class has a weight, if the target has any, and the mean is over samples, not over weights;
+    a part of every probability is spread over all classes alike.
     """
-    return pinball_error(predicted_BC[..., None], true_BC, [weight_low])
+    weight_K = logits_BK.new_tensor(target.class_weights) if target.class_weights else None
+    return cross_entropy(
+        logits_BK, true_BK, weight=weight_K, label_smoothing=target.label_smoothing
+    )
 
 
-def class_error(
-    logits_BK: Tensor, share_BK: Tensor, weights: Sequence[float] = (), smoothing: float = 0.0
-) -> Tensor:
-    """Return the mean cross-entropy against class shares.
-
-    Parameters
-    ----------
-    logits_BK, share_BK
-        Outputs, and the share of every class in each sample.
-    weights
-        Weight of each class; empty: 1 for all. The mean is over samples, not over weights.
-    smoothing
-        Part of every share that is spread over all classes alike.
-    """
-    weight_K = logits_BK.new_tensor(weights) if weights else None
-    return cross_entropy(logits_BK, share_BK, weight=weight_K, label_smoothing=smoothing)
-
-
-def ordinal_error(
-    logits_BT: Tensor, share_BK: Tensor, weights: Sequence[float] = (), smoothing: float = 0.0
-) -> Tensor:
+def ordinal_error(logits_BT: Tensor, true_BK: Tensor, target: Target) -> Tensor:
     """Return the mean binary cross-entropy of "above class k", one question per threshold.
 
-    Loss of CORAL (Cao, Mirjalili & Raschka 2020, arXiv:1901.07884), against shares.
-
-    Parameters
-    ----------
-    logits_BT
-        Logit of lying above class k, for the T = K - 1 lower classes.
-    share_BK
-        Share of every class in each sample, the lowest class first.
-    weights, smoothing
-        As in `class_error`; a sample has the mean weight of its classes.
+    Loss of CORAL (Cao, Mirjalili & Raschka 2020, arXiv:1901.07884), against probabilities of the
+    classes, the lowest first; a sample has the mean weight of its classes.
     """
-    smooth_BK = share_BK * (1 - smoothing) + smoothing / share_BK.shape[1]
+    smoothing = target.label_smoothing
+    smooth_BK = true_BK * (1 - smoothing) + smoothing / true_BK.shape[1]
     above_BT = (1 - smooth_BK.cumsum(dim=1)[:, :-1]).clamp(0, 1)
     error_BT = binary_cross_entropy_with_logits(logits_BT, above_BT, reduction="none")
-    if weights:
-        error_BT = error_BT * (share_BK @ share_BK.new_tensor(weights))[:, None]
+    if target.class_weights:
+        error_BT = error_BT * (true_BK @ true_BK.new_tensor(target.class_weights))[:, None]
     return error_BT.mean()
 
 
+LOSSES: dict[str, Callable[[Tensor, Tensor, Target], Tensor]] = {
+    "mae": lambda output, true, target: l1_loss(output, true),
+    "huber": lambda output, true, target: huber_loss(output, true),
+    "mse": lambda output, true, target: mse_loss(output, true),
+    "quantile": lambda output, true, target: pinball_error(
+        output.unflatten(1, (-1, len(QUANTILES))), true, QUANTILES
+    ),
+    # The pinball loss of one level: an error too low costs that much, one too high the rest.
+    "asymmetric": lambda output, true, target: pinball_error(
+        output[..., None], true, [target.asymmetry]
+    ),
+    "cross_entropy": class_error,
+    "ordinal": ordinal_error,
+}
+"""Of raw outputs [B, O] against encoded values [B, E]; `aam.config.losses` says which fits what."""
+
+
 def count_error(
-    predicted_X: Tensor, log_reads_X: Tensor, hidden_X: Tensor, present_X: Tensor
+    predicted_X: Tensor, log_reads_X: Tensor, masked_X: Tensor, present_X: Tensor
 ) -> Tensor:
-    """Return the mean squared error of standardized log(1 + reads) over hidden ASVs.
+    """Return the mean squared error of standardized log(1 + reads) over ASVs with masked counts.
 
-    It is 0 where none is hidden. Standardized, its gradient is from the start not that of a mean
-    common to all ASVs.
-
-    Parameters
-    ----------
-    predicted_X
-        The standardized numbers as predicted.
-    log_reads_X
-        log(1 + reads).
-    hidden_X
-        True where the reads were hidden.
-    present_X
-        True where there is an ASV: mean and deviation are theirs.
+    It is 0 where none is masked. What is predicted is standardized by mean and deviation of the
+    ASVs that are present, so that its gradient is from the start not that of a common mean.
     """
-    hidden_X = hidden_X & present_X
+    masked_X = masked_X & present_X
     number = present_X.sum().clamp(min=1)
     mean = (log_reads_X * present_X).sum() / number
     variance = ((log_reads_X - mean).square() * present_X).sum() / number
     true_X = (log_reads_X - mean) / variance.clamp(min=LEAST_VARIANCE).sqrt()
-    squared_X = (predicted_X - true_X).square() * hidden_X
-    return squared_X.sum() / hidden_X.sum().clamp(min=1)
+    squared_X = (predicted_X - true_X).square() * masked_X
+    return squared_X.sum() / masked_X.sum().clamp(min=1)

@@ -1,46 +1,44 @@
 """An encoder with a head for one target, and its model directory.
 
 Shape suffixes: B samples, D width, E encoded values of the target, O raw outputs, F metadata
-columns, X ASVs of all samples.
+columns.
 """
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from aam.data.target import QUANTILES, Target
-from aam.model import losses
+from aam.data.target import Target
+from aam.model.asv_encoders import Architecture
 from aam.model.batch import CATEGORIES, EMBEDDING, TARGET, Batch
-from aam.model.build import architecture, build_encoder, initialize, plain
+from aam.model.build import build_encoder, initialize, plain
 from aam.model.encoder import Encoder
-from aam.model.fusion import UNKNOWN, Fusion, Vocabulary, make_fusion
-from aam.model.heads import CountHead, Thresholds, make_head
+from aam.model.fusion import FUSIONS, UNKNOWN, Fusion, Vocabulary
+from aam.model.heads import HEADS, CountHead, Thresholds, ValueHead
+from aam.model.losses import LOSSES, count_error
 from aam.model.store import load_config, load_weights, save_model
 from aam.nn.attention import AttentionBackend
 
 
 class Predictor(nn.Module):
-    """An encoder and a head for one target.
+    """An encoder, from pretraining or from scratch, and a head for one target.
 
     Parameters
     ----------
-    encoder
-        From pretraining or from scratch.
-    target
-        What the outputs stand for.
-    head
-        ``linear``, ``mlp`` or ``residual``.
-    fusion
-        How categories meet the sample (`aam.model.fusion.make_fusion`); needed with `vocabulary`.
+    encoder, target
+        What is trained, and what the outputs stand for.
+    head, fusion
+        Names in `HEADS` and, with a vocabulary, in `FUSIONS`.
     vocabulary
-        The categories that the model is told; None: it is told none.
+        Categories of the covariates; None: there are none.
     count_weight
-        Weight of the loss of hidden reads; 0: it is not computed.
+        Weight of the loss of masked counts; 0: it is not computed.
     seed
-        Seed of all weights but the encoder's.
+        Of all weights but the encoder's.
     """
 
     def __init__(
@@ -62,12 +60,11 @@ class Predictor(nn.Module):
         outputs = 1 if is_ordinal else target.outputs
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            self.head = make_head(head, shape.width, outputs)
+            self.head = ValueHead(shape.width, outputs, **HEADS[head])
             initialize(self.head)
             self.fusion: Fusion | None = None
             if vocabulary is not None:
-                self.fusion = make_fusion(
-                    str(fusion),
+                self.fusion = FUSIONS[str(fusion)](
                     vocabulary,
                     width=shape.width,
                     outputs=outputs,
@@ -87,20 +84,24 @@ class Predictor(nn.Module):
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         """Return the losses of a batch; embeddings that come with it are not computed again.
 
-        `loss` is what is minimized; `count_loss` is a part of it, where some reads were hidden.
+        `loss` is what is minimized; `count_loss` is a part of it, where some counts were masked.
         """
         categories_BF = batch.values[CATEGORIES] if self.fusion is not None else None
         if EMBEDDING in batch.values:
             output_BO = self.predict(batch.values[EMBEDDING], categories_BF)
-            return {"loss": target_error(output_BO, batch.values[TARGET], self.target)}
-        hides = self.counts is not None and any(b.count_mask_BA is not None for b in batch.samples)
-        encoded = self.encoder(batch, asvs=hides or self.needs_asvs)
+            return {"loss": self.error(output_BO, batch)}
+        masks = self.counts is not None and any(b.count_mask_BA is not None for b in batch.samples)
+        encoded = self.encoder(batch, asvs=masks or self.needs_asvs)
         output_BO = self.predict(encoded.sample_BD, categories_BF, asvs=encoded.asvs, batch=batch)
-        losses = {"loss": target_error(output_BO, batch.values[TARGET], self.target)}
-        if hides:
+        losses = {"loss": self.error(output_BO, batch)}
+        if masks:
             losses["count_loss"] = self._count_loss(encoded.asvs, batch)
             losses["loss"] = losses["loss"] + self.count_weight * losses["count_loss"]
         return losses
+
+    def error(self, output_BO: Tensor, batch: Batch) -> Tensor:
+        """Return the loss of raw outputs against the batch's values of the target."""
+        return LOSSES[self.target.loss](output_BO, batch.values[TARGET], self.target)
 
     def predict(
         self,
@@ -110,17 +111,10 @@ class Predictor(nn.Module):
         asvs: list[Tensor] | None = None,
         batch: Batch | None = None,
     ) -> Tensor:
-        """Return raw outputs [B, O] in fp32, for `Target.decode`.
+        """Return raw outputs [B, O] in fp32, for `Target.decode`, of sample embeddings.
 
-        Parameters
-        ----------
-        sample_BD
-            Embeddings of the encoder.
-        categories_BF
-            Categories by their numbers in the vocabulary, int64; None: all unknown.
-        asvs, batch
-            States of the ASVs per block, and the batch that they come from
-            (`Encoder.encode_samples`), where `needs_asvs`.
+        Categories are numbers of the vocabulary, int64; None: all are unknown. Where `needs_asvs`,
+        `asvs` is what `Encoder.encode_samples` returns of the `batch`.
         """
         standard_BD = self.head.standardize(sample_BD.float())
         if self.fusion is None:
@@ -135,17 +129,16 @@ class Predictor(nn.Module):
         return output_BO if self.thresholds is None else self.thresholds(output_BO)
 
     def _count_loss(self, asvs: list[Tensor], batch: Batch) -> Tensor:
-        """Return the loss over the hidden reads of all blocks, however they are cut."""
+        """Return the loss over the masked counts of all blocks, however they are cut."""
         assert self.counts is not None
-        predicted, log_reads, hidden, present = [], [], [], []
-        for state_BAD, block in zip(asvs, batch.samples, strict=True):
-            if block.count_mask_BA is not None:
-                predicted.append(self.counts(state_BAD).flatten())
-                log_reads.append(torch.log1p(block.counts_BA).flatten())
-                hidden.append(block.count_mask_BA.flatten())
-                present.append(block.present_BA.flatten())
-        parts = (torch.cat(part) for part in (predicted, log_reads, hidden, present))
-        return losses.count_error(*parts)
+        parts = [
+            (self.counts(state), torch.log1p(b.counts_BA), b.count_mask_BA, b.present_BA)
+            for state, b in zip(asvs, batch.samples, strict=True)
+            if b.count_mask_BA is not None
+        ]
+        return count_error(
+            *(torch.cat([t.flatten() for t in blocks]) for blocks in zip(*parts, strict=True))
+        )
 
     def save(self, directory: Path, about: Mapping[str, Any]) -> None:
         """Write a directory that rebuilds the model by itself, with facts `about` it."""
@@ -153,65 +146,26 @@ class Predictor(nn.Module):
             "format": 1,
             "kind": "predictor",
             "architecture": plain(self.encoder.shape),
-            "target": self.target.plain(),
+            "target": asdict(self.target),
             **self.parts,
-            "vocabulary": None if self.vocabulary is None else self.vocabulary.plain(),
+            "vocabulary": None if self.vocabulary is None else asdict(self.vocabulary),
             "count_weight": self.count_weight,
             **about,
         }
         save_model(directory, self, config)
 
 
-def target_error(output_BO: Tensor, true_BE: Tensor, target: Target) -> Tensor:
-    """Return the loss of raw outputs against encoded values, by the loss of the target."""
-    weights, smoothing = target.class_weights, target.label_smoothing
-    match target.loss:
-        case "cross_entropy":
-            return losses.class_error(output_BO, true_BE, weights, smoothing)
-        case "ordinal":
-            return losses.ordinal_error(output_BO, true_BE, weights, smoothing)
-        case "quantile":
-            output_BCQ = output_BO.unflatten(1, (-1, len(QUANTILES)))
-            return losses.pinball_error(output_BCQ, true_BE, QUANTILES)
-        case "asymmetric":
-            return losses.asymmetric_error(output_BO, true_BE, target.asymmetry)
-        case "mse":
-            return losses.squared_error(output_BO, true_BE)
-        case "mae":
-            return losses.absolute_error(output_BO, true_BE)
-        case "huber":
-            return losses.huber_error(output_BO, true_BE)
-    raise ValueError(f"loss of a target: got {target.loss}")
-
-
 def load_predictor(
     directory: Path, backend: AttentionBackend = "auto"
 ) -> tuple[Predictor, dict[str, Any]]:
-    """Rebuild a predictor from its directory alone.
-
-    Returns
-    -------
-    Predictor, dict
-        The model, and the content of its `config.json`.
-
-    Raises
-    ------
-    InputError
-        When the directory holds no model.
-    """
+    """Rebuild a predictor from its directory alone, or raise InputError; also its `config.json`."""
     config = load_config(directory)
-    shape = dict(config["architecture"])
-    encoder = build_encoder(
-        architecture(shape, shape.pop("max_length_bp")), seed=0, backend=backend
-    )
     known = config["vocabulary"]
     predictor = Predictor(
-        encoder,
+        build_encoder(Architecture(**config["architecture"]), seed=0, backend=backend),
         Target.from_plain(config["target"]),
-        head=config["head"],
-        fusion=config["fusion"],
         vocabulary=None if known is None else Vocabulary.from_plain(known),
-        count_weight=config["count_weight"],
+        **{name: config[name] for name in ("head", "fusion", "count_weight")},
         seed=0,
     )
     load_weights(directory, predictor)

@@ -1,6 +1,5 @@
 """Model directories: `config.json` and `model.safetensors` rebuild a model by themselves."""
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -9,15 +8,13 @@ from safetensors.torch import load_file
 from torch import nn
 
 from aam.model.tensors import write_tensors
-from aam.util.atomic import atomic_path, write_json
+from aam.util.atomic import atomic_path, read_json, write_json
 from aam.util.errors import problem
 
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
 SEEN_ASVS = "asvs.txt"
 """File of a fine-tuned model directory: the sequences that its table held, one per line."""
-
-
 CROSS_VALIDATION = "cross_validation.tsv"
 """File of a fine-tuned model directory: the cross-validated predictions of its models."""
 REFERENCE = "reference.safetensors"
@@ -25,17 +22,7 @@ REFERENCE = "reference.safetensors"
 
 
 def save_model(directory: Path, model: nn.Module, config: Mapping[str, Any]) -> None:
-    """Write a model directory atomically.
-
-    Parameters
-    ----------
-    directory
-        Made anew; what was there is replaced.
-    model
-        Whose state is saved.
-    config
-        Plain types; with it `load_config` gives whoever loads the model what to build.
-    """
+    """Write the state and the configuration to a new directory, in place of any that was there."""
     with atomic_path(directory) as partial:
         partial.mkdir()
         write_tensors(partial / WEIGHTS, model.state_dict())
@@ -48,18 +35,12 @@ def is_whole(directory: Path) -> bool:
 
 
 def load_config(directory: Path) -> dict[str, Any]:
-    """Read the configuration of a model directory.
-
-    Raises
-    ------
-    InputError
-        When the directory holds no model.
-    """
+    """Read the configuration of a model directory; InputError when it holds no model."""
     path = directory / CONFIG
     if not path.is_file():
         hint = "give the folder that pretraining or fine-tuning wrote"
         raise problem(directory, "no config.json", "a model directory", hint)
-    return json.loads(path.read_text(encoding="utf-8"))
+    return read_json(path)
 
 
 def load_weights(directory: Path, model: nn.Module) -> None:

@@ -19,17 +19,7 @@ ABOUT = "aam"
 def write_tensors(
     path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any] | None = None
 ) -> None:
-    """Write tensors atomically; the same content gives the same bytes.
-
-    Parameters
-    ----------
-    path
-        The file.
-    tensors
-        By name; those of an accelerator are copied to the host.
-    about
-        Plain facts for `read_tensors`.
-    """
+    """Write tensors and plain facts atomically; the same content gives the same bytes."""
     parts = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
     metadata = None if about is None else {ABOUT: json.dumps(about, sort_keys=True)}
     with atomic_path(path) as partial:
@@ -43,21 +33,10 @@ def write_tensors(
 def read_tensors(
     path: Path, *, version: int, what: str, hint: str
 ) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Return the facts and the tensors of a file; tensors are mapped, and must not be written to.
+    """Return facts and tensors of a file; tensors are mapped, and must not be written to.
 
-    Parameters
-    ----------
-    path
-        A file of `write_tensors` whose facts have a `version`.
-    version
-        The one that is understood.
-    what, hint
-        What the file should hold and where it comes from, for a message.
-
-    Raises
-    ------
-    InputError
-        When there is no such file, or it holds something else.
+    InputError when there is no such file, or its facts do not have this `version`; `what` the file
+    should hold, and a `hint` where it comes from, are for the message.
     """
     expected = f"{what}, version {version}"
     if not path.is_file():

@@ -1,1 +1,1 @@
-"""Bare layers."""
+"""Layers, and what training asks of each."""

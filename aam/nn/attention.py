@@ -27,36 +27,22 @@ def attend(
     present_BT: Tensor | None = None,
     backend: AttentionBackend = "auto",
 ) -> Tensor:
-    """Return softmax(query key^T / sqrt(K)) value.
+    """Return softmax(query key^T / sqrt(K)) value, [B, H, S, K].
 
-    Parameters
-    ----------
-    query_BHSK, key_BHTK, value_BHTK
-        Projections per head.
-    present_BT
-        True where a key exists, one per row at least; None: all do.
-    backend
-        - ``auto``: what was measured fastest (docs/experiments.md): on a CPU plain products for
-          bf16 and for short sequences, else what PyTorch chooses
-        - ``flash``, ``memory_efficient``: that kernel, or math where the device has none
-        - ``math``: PyTorch's reference
-
-    Returns
-    -------
-    Tensor
-        Of shape [B, H, S, K].
+    Keys exist where `present_BT` is True, one per row at least; None: all do. The back-end is
+    ``math``, PyTorch's reference, or ``flash`` or ``memory_efficient``, that kernel, or math where
+    the device has none, or ``auto``, what was measured fastest (docs/experiments.md): on a CPU
+    plain products for bf16 and for short sequences, else what PyTorch chooses.
     """
-    if backend == "auto" and query_BHSK.device.type == "cpu" and _plain_wins_on_cpu(query_BHSK):
+    if (backend == "auto" and query_BHSK.device.type == "cpu") and (
+        query_BHSK.dtype == torch.bfloat16 or query_BHSK.shape[-2] < 64
+    ):
         return _plain(query_BHSK, key_BHTK, value_BHTK, present_BT)
     mask = None if present_BT is None else present_BT[:, None, None, :]
     if backend == "auto":
         return scaled_dot_product_attention(query_BHSK, key_BHTK, value_BHTK, attn_mask=mask)
     with sdpa_kernel(_KERNELS[backend], set_priority=True):
         return scaled_dot_product_attention(query_BHSK, key_BHTK, value_BHTK, attn_mask=mask)
-
-
-def _plain_wins_on_cpu(query_BHSK: Tensor) -> bool:
-    return query_BHSK.dtype == torch.bfloat16 or query_BHSK.shape[-2] < 64
 
 
 def _plain(

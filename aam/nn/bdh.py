@@ -10,13 +10,14 @@ from torch import Tensor, nn
 from torch.nn.functional import layer_norm, linear, relu
 
 from aam.nn.attention import rotary_tables, rotate
+from aam.nn.layer import Layer
 
 BdhAttention = Literal["linear", "softmax"]
 BASE = 2.0**16
 """Base of the rotary angles, as in the authors' code."""
 
 
-class Bdh(nn.Module):
+class Bdh(Layer):
     """One iteration of BDH-GPU (Kosowski et al. 2025, arXiv:2509.26507), without its causal mask.
 
     Per head, with the norm LN that has no weights and the rotation R of the positions::
@@ -25,18 +26,9 @@ class Bdh(nn.Module):
         a = LN(sum_t <R x_s, R x_t> v_t)      queries are keys; the values are the positions
         z = x * relu(W_y a)             a neuron passes on what it is asked for
 
-    and over all heads v = LN(v + LN(W_z z)). The same weights serve every iteration.
-
-    Parameters
-    ----------
-    width, heads
-        Width of the positions; number of heads that share the neurons.
-    neurons
-        Neurons of all heads together, a multiple of twice the heads.
-    attention
-        - ``linear``: scores are used as they are, as in the paper, in whichever order of the
-          products costs less
-        - ``softmax``: scores are normalized over the positions
+    and over all heads v = LN(v + LN(W_z z)). The same weights serve every iteration. All heads
+    together have `neurons`, a multiple of twice the heads. Scores are used as they are, as in the
+    paper (`linear`), or normalized over the positions (`softmax`).
     """
 
     def __init__(
@@ -69,6 +61,15 @@ class Bdh(nn.Module):
         z_BSE = self.dropout(torch.cat(passed, dim=-1))
         return enter(v_BSD + enter(self.out(z_BSE)))
 
+    def mixing_flops(self, sequences: int, length: int) -> int:
+        """Return the cost of scores and mixing in the cheaper order of the products."""
+        width, neurons = self.out.out_features, self.out.in_features // self.heads
+        if compares_positions(length, neurons, width, self.attention):
+            per_head = length * length * (neurons + width)
+        else:
+            per_head = 2 * length * neurons * width
+        return 2 * sequences * self.heads * per_head
+
 
 def enter(v_BSD: Tensor) -> Tensor:
     """Return positions of mean 0 and variance 1, in fp32: what the first iteration takes."""
@@ -90,14 +91,8 @@ def mix(x_BSN: Tensor, v_BSD: Tensor, attention: BdhAttention) -> Tensor:
 def compares_positions(positions: int, neurons: int, width: int, attention: BdhAttention) -> bool:
     """Return whether every pair of positions is compared, or all are summed in a state [N, D].
 
-    Both give the same without a softmax; the state costs less where sequences are long.
-
-    Parameters
-    ----------
-    positions, neurons, width
-        S, N and D.
-    attention
-        A softmax needs the pairs.
+    Both give the same without a softmax, which needs the pairs; the state costs less where
+    sequences are long.
     """
     return attention == "softmax" or positions * (neurons + width) <= 2 * neurons * width
 

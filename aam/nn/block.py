@@ -7,22 +7,18 @@ from torch import Tensor, nn
 from torch.nn.functional import gelu
 
 from aam.nn.attention import AttentionBackend, attend, join_heads, rotate, split_heads
+from aam.nn.layer import Layer
 
 
-class Block(nn.Module):
+class Block(Layer):
     """Self-attention and a feed-forward layer, each behind a norm and a residual.
 
-    Parameters
-    ----------
-    width, heads
-        Width of the positions; number of heads that share it.
-    ffn_ratio
-        Hidden width of the feed-forward layer, in widths.
+    The heads share the width; the feed-forward layer is `ffn_ratio` times as wide.
     """
 
     def __init__(self, width: int, heads: int, ffn_ratio: float) -> None:
         super().__init__()
-        self.heads = heads
+        self.width, self.heads = width, heads
         self.norm_attention = nn.LayerNorm(width)
         self.qkv = nn.Linear(width, 3 * width, bias=False)
         self.out = nn.Linear(width, width, bias=False)
@@ -50,3 +46,7 @@ class Block(nn.Module):
         x_BSD = x_BSD + self.dropout(self.out(join_heads(mixed_BHSK)))
         hidden = gelu(self.ffn_in(self.norm_ffn(x_BSD)), approximate="tanh")
         return x_BSD + self.dropout(self.ffn_out(hidden))
+
+    def mixing_flops(self, sequences: int, length: int) -> int:
+        """Return the cost of scores and mixing, the same for any number of heads."""
+        return 2 * (2 * sequences * length * length * self.width)

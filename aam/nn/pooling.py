@@ -8,13 +8,7 @@ from torch import Tensor, nn
 
 
 class AttentionPooling(nn.Module):
-    """A learned query's attention over the positions, then a norm.
-
-    Parameters
-    ----------
-    width
-        Width of the positions.
-    """
+    """A learned query's attention over the positions of some width, then a norm."""
 
     def __init__(self, width: int) -> None:
         super().__init__()

@@ -6,18 +6,18 @@ Shape suffixes: B batch, S positions, D width, H width of a direction, G four ga
 import torch
 from torch import Tensor, nn
 
+from aam.nn.layer import Layer
 
-class BiLstm(nn.Module):
+
+class BiLstm(Layer):
     """LSTM cells (Gers et al. 2000) in both directions, behind a norm and beside a residual.
 
-    Each direction is half as wide as the positions. All sequences have one length: nothing is
-    padded or packed. What computes it is oneDNN on a CPU, in fp32 or bf16, and cuDNN on a GPU.
-
-    Parameters
-    ----------
-    width
-        Width of the positions, an even number.
+    Each direction is half as wide as the positions; their width is even. All sequences have one
+    length: nothing is padded or packed. oneDNN computes it on a CPU, in fp32 or bf16, and cuDNN on
+    a GPU.
     """
+
+    is_compiled = False
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -30,21 +30,20 @@ class BiLstm(nn.Module):
         states_BSD, _ = self.lstm(self.norm(x_BSD))
         return x_BSD + self.dropout(states_BSD)
 
+    @torch.no_grad()
+    def initialize(self) -> None:
+        """Draw recurrent matrices orthogonal per gate, and let the forget gates begin open.
 
-@torch.no_grad()
-def initialize_lstm(lstm: nn.LSTM) -> None:
-    """Draw recurrent matrices orthogonal per gate, and let the forget gates begin open.
-
-    A bias of 1 keeps the state over many positions (Jozefowicz et al. 2015).
-    """
-    for name, parameter in lstm.named_parameters():
-        if name.startswith("weight_hh"):
-            for gate_HH in parameter.chunk(4):
-                nn.init.orthogonal_(gate_HH)
-        elif name.startswith("weight_ih"):
-            nn.init.xavier_normal_(parameter)
-        else:
-            parameter.zero_()
-            if name.startswith("bias_ih"):
-                # The order of the gates is input, forget, cell, output.
-                parameter.chunk(4)[1].fill_(1.0)
+        A bias of 1 keeps the state over many positions (Jozefowicz et al. 2015).
+        """
+        for name, parameter in self.lstm.named_parameters():
+            if name.startswith("weight_hh"):
+                for gate_HH in parameter.chunk(4):
+                    nn.init.orthogonal_(gate_HH)
+            elif name.startswith("weight_ih"):
+                nn.init.xavier_normal_(parameter)
+            else:
+                parameter.zero_()
+                if name.startswith("bias_ih"):
+                    # The order of the gates is input, forget, cell, output.
+                    parameter.chunk(4)[1].fill_(1.0)

@@ -13,7 +13,9 @@ from typing import Literal
 
 from torch import nn
 
-from aam.model.encoder import VOCABULARY_SIZE, Architecture, Encoder
+from aam.data.vocabulary import VOCABULARY_SIZE
+from aam.model.asv_encoders import Architecture
+from aam.model.encoder import Encoder
 from aam.nn.attention import AttentionBackend
 from aam.nn.bdh import compares_positions
 from aam.train.distributed.devices import Devices

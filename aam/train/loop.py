@@ -31,11 +31,10 @@ from aam.train.faults import (
 from aam.train.micro_batches import Plan
 from aam.train.monitoring.watch import Watch, watching
 from aam.train.nonfinite import NonFiniteGuard, Rollback
-from aam.train.optimizer import make_optimizer
+from aam.train.optimizer import make_optimizer, warmup_cosine
 from aam.train.options import StepOptions, carried_out
 from aam.train.probe import fit_to_memory, with_splitting
 from aam.train.progress import Progress, Stateful, Sums
-from aam.train.schedule import warmup_cosine
 from aam.train.step import batches, train_step
 from aam.util.errors import InputError
 

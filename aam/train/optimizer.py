@@ -1,5 +1,6 @@
-"""The optimizers and their parameter groups."""
+"""The optimizers, their parameter groups, and the learning rate as a function of the step."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -7,9 +8,7 @@ import torch
 from torch import nn, optim
 
 from aam.model.encoder import Encoder
-from aam.nn.bdh import Bdh
-from aam.nn.block import Block
-from aam.nn.recurrent import BiLstm
+from aam.nn.layer import Layer
 
 RATE = "rate"
 """Key of a parameter group: its learning rate in units of the model's."""
@@ -25,19 +24,15 @@ def make_optimizer(
     weight_decay: float,
     fused: bool,
     layer_decay: float = 1.0,
-) -> optim.Optimizer:
-    """Return an optimizer over the trainable parameters.
+) -> "CombinedOptimizer":
+    """Return an optimizer over the trainable parameters of `model`.
 
     Parameters
     ----------
-    model
-        What is trained.
     name
         - ``adamw``: AdamW (Loshchilov & Hutter 2019, arXiv:1711.05101) for everything
-        - ``muon``: orthogonalized momentum (Jordan et al. 2024) for the matrices of the blocks,
-          AdamW for the rest
-    learning_rate
-        Of AdamW; Muon's is a fixed multiple.
+        - ``muon``: orthogonalized momentum (Jordan et al. 2024) for the matrices of the layers, at
+          a fixed multiple of the learning rate; AdamW for the rest
     weight_decay
         Of the matrices: biases, norms and scales are not decayed.
     fused
@@ -45,9 +40,9 @@ def make_optimizer(
     layer_decay
         Learning rate of a block of the encoder in units of that of the block above it.
     """
-    depth = depths(model) if layer_decay < 1.0 else {}
+    depth = _depths(model) if layer_decay < 1.0 else {}
     trainable = [p for p in model.parameters() if p.requires_grad]
-    hidden = _block_matrices(model) if name == "muon" else []
+    hidden = _layer_matrices(model) if name == "muon" else []
     taken = {id(p) for p in hidden}
     others = [p for p in trainable if id(p) not in taken]
 
@@ -75,9 +70,9 @@ def make_optimizer(
     parts: list[optim.Optimizer] = [adamw]
     if hidden:
         parts.append(optim.Muon(groups(hidden, weight_decay), lr=MUON_RATE * learning_rate))
-    together = Together(*parts)
-    set_rate(together, learning_rate)
-    return together
+    combined = CombinedOptimizer(*parts)
+    set_rate(combined, learning_rate)
+    return combined
 
 
 def set_rate(optimizer: optim.Optimizer, rate: float) -> None:
@@ -86,7 +81,19 @@ def set_rate(optimizer: optim.Optimizer, rate: float) -> None:
         group["lr"] = rate * group[RATE] * (MUON_RATE if "ns_steps" in group else 1.0)
 
 
-def depths(model: nn.Module) -> dict[int, int]:
+def warmup_cosine(step: int, total: int, warmup: float) -> float:
+    """Return the fraction of the peak learning rate at a step.
+
+    It rises linearly during the first fraction `warmup` of the `total` steps and then falls to zero
+    on half a cosine.
+    """
+    rising = max(1, round(warmup * total))
+    if step < rising:
+        return (step + 1) / rising
+    return 0.5 * (1.0 + math.cos(math.pi * (step - rising) / max(1, total - rising)))
+
+
+def _depths(model: nn.Module) -> dict[int, int]:
     """Return by the `id` of each parameter of an encoder how many blocks stand above it.
 
     What pools the blocks' outputs is 0, the last block 1; what enters the first block is one
@@ -105,18 +112,15 @@ def depths(model: nn.Module) -> dict[int, int]:
     return found
 
 
-def _block_matrices(model: nn.Module) -> list[nn.Parameter]:
-    blocks = [module for module in model.modules() if isinstance(module, Block | BiLstm | Bdh)]
-    return [p for b in blocks for p in b.parameters() if p.ndim == 2 and p.requires_grad]
+def _layer_matrices(model: nn.Module) -> list[nn.Parameter]:
+    layers = [module for module in model.modules() if isinstance(module, Layer)]
+    return [p for layer in layers for p in layer.matrices() if p.requires_grad]
 
 
-class Together(optim.Optimizer):
-    """Optimizers that step as one. Gradients are unscaled before, also those of a fused AdamW.
+class CombinedOptimizer(optim.Optimizer):
+    """Optimizers of different parameters that step as one.
 
-    Parameters
-    ----------
-    parts
-        Optimizers of different parameters.
+    Gradients are unscaled before, also those of a fused AdamW.
     """
 
     def __init__(self, *parts: optim.Optimizer) -> None:

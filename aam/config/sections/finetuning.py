@@ -4,10 +4,10 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
+from aam.config.losses import Loss
 from aam.config.sections.training import Training
 
 Head = Literal["linear", "mlp", "residual"]
-Loss = Literal["huber", "mse", "mae", "quantile", "asymmetric", "cross_entropy"]
 Fusion = Literal["concat", "add", "gated", "attention", "scale"]
 
 

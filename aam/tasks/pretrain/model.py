@@ -12,8 +12,7 @@ from aam.config.metrics import METRICS
 from aam.model.batch import Batch
 from aam.model.build import initialize
 from aam.model.encoder import Encoder
-from aam.model.heads import DistanceHead, NucleotideHead, ValueHead
-from aam.model.losses import pairwise_error
+from aam.model.heads import DistanceHead, NucleotideHead, ValueHead, pairwise_error
 from aam.train.data.distances import FAITH_PD
 from aam.train.distributed.shards import BatchShard, encode_sharded, summed
 

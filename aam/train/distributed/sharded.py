@@ -103,7 +103,7 @@ def restore_module(model: nn.Module, state: Mapping[str, Tensor]) -> None:
 
 
 def restore_optimizer(optimizer: Any, state: Mapping[str, Any]) -> None:
-    """Give an optimizer (`Together`) of a model, divided or not, a state of either kind."""
+    """Give the `CombinedOptimizer` of a model, divided or not, a state of either kind."""
     placed = {}
     for number, part in enumerate(optimizer.parts):
         own = state[str(number)]

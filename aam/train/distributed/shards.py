@@ -196,7 +196,7 @@ def encode_sharded(encoder: Encoder, share: BatchShard) -> Encoded:
     encoded = [encoder.asv(block.tokens_US, block.masked, encoder.backend) for block in share.asvs]
     own_UD = torch.cat([asv_UD for asv_UD, _ in encoded])
     asv_UD = _Gathered.apply(own_UD)[share.asv_U]
-    own_BD = encoder.encode_samples(asv_UD, share)
+    own_BD = encoder.encode_samples(asv_UD, share)[0]
     sample_BD = _Gathered.apply(own_BD)[share.sample_B]
     # What follows is computed alike by every process.
     torch.manual_seed(seed)

@@ -85,7 +85,7 @@ def test_a_mode_is_what_the_step_gets(files, ladder_cfg, monkeypatch):
     assert seen["encoder"].shape.patch_bp == 5
     assert not seen["encoder"].asv.keeps_layers
     assert seen["encoder"].keeps_blocks
-    assert type(seen["optimizer"]).__name__ == "Together"
+    assert type(seen["optimizer"]).__name__ == "CombinedOptimizer"
     assert result["precision"] == "bf16"
     run_mode(Mode(asvs_per_sample=40), ladder_cfg(), files)
     assert not seen["encoder"].keeps_blocks

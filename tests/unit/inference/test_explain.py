@@ -63,7 +63,7 @@ def output_without(predictor, asv_AD, counts_A, gone) -> np.ndarray:
     block = SampleBlock(torch.arange(len(keep))[None], reads > 0, reads)
     batch = Batch([], [block], torch.arange(1), {}, {})
     with torch.no_grad():
-        return predictor.predict(predictor.encoder.encode_samples(asv_AD[keep], batch))[0]
+        return predictor.predict(predictor.encoder.encode_samples(asv_AD[keep], batch)[0])[0]
 
 
 @pytest.mark.parametrize("kind", TARGETS)

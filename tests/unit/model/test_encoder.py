@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from aam.data.vocabulary import PAD
+from aam.model.asv_encoders import AsvEncoder
 from aam.model.batch import SampleBlock
-from aam.model.encoder import AsvEncoder
 from aam.train.data import collate
 from aam.train.data.collate import assemble
 from aam.train.data.masking import Masker
@@ -18,7 +18,7 @@ def embed(encoder, store, tokens, rows) -> np.ndarray:
         return encoder(assemble(store, tokens, np.array(rows))).sample_BD.numpy()
 
 
-@pytest.mark.parametrize("patch_bp", [1, 3, 20, 32])
+@pytest.mark.parametrize("patch_bp", [1, 3, 32])
 def test_every_nucleotide_and_count_changes_the_sample(tiny, new_encoder, patch_bp):
     encoder = new_encoder(20, patch_bp=patch_bp)
     before = embed(encoder, tiny.store, tiny.tokens, [0])
@@ -62,24 +62,15 @@ def test_batches_point_to_the_asvs_and_counts_of_the_store(mixed_lengths):
     rows = np.array([7, 2, 19])
     batch = assemble(store, tokens, rows)
     numbered = [bytes(s.tolist()) for block in batch.asvs for s in block.tokens_US]
+    (block,) = batch.samples
     for place, row in zip(batch.order_B.tolist(), rows, strict=True):
-        asv_A, present_A, counts_A = (
-            torch.cat([getattr(block, name) for block in batch.samples])[place]
-            for name in ("asv_BA", "present_BA", "counts_BA")
-        )
-        found = {
-            (numbered[asv], int(count))
-            for asv, count in zip(asv_A[present_A].tolist(), counts_A[present_A], strict=True)
-        }
-        held = range(store.offsets[row], store.offsets[row + 1])
-        assert found == {
-            (
-                tokens.tokens[store.asvs[i], : tokens.lengths[store.asvs[i]]].tobytes(),
-                int(store.counts[i]),
-            )
-            for i in held
-        }
-        assert not counts_A[~present_A].any()
+        present_A = block.present_BA[place]
+        asv_A, counts_A = block.asv_BA[place][present_A], block.counts_BA[place][present_A]
+        held = slice(store.offsets[row], store.offsets[row + 1])
+        sequences = [tokens.tokens[i, : tokens.lengths[i]].tobytes() for i in store.asvs[held]]
+        found = {numbered[i]: int(c) for i, c in zip(asv_A.tolist(), counts_A, strict=True)}
+        assert found == dict(zip(sequences, store.counts[held].tolist(), strict=True))
+        assert not block.counts_BA[place][~present_A].any()
 
 
 def test_nucleotide_states_are_those_of_masked_positions_alone(tiny, new_encoder):
@@ -97,14 +88,6 @@ def test_nucleotide_states_are_those_of_masked_positions_alone(tiny, new_encoder
     assert torch.equal(states[0].expand_as(states[same_patch]), states[same_patch])
 
 
-def test_weights_follow_from_the_seed_and_leave_the_global_generator_alone(new_encoder):
-    before = torch.random.get_rng_state()
-    first, again, other = (new_encoder(20, seed=seed).state_dict() for seed in (1, 1, 2))
-    assert torch.equal(before, torch.random.get_rng_state())
-    assert all(torch.equal(first[name], again[name]) for name in first)
-    assert any(not torch.equal(first[name], other[name]) for name in first)
-
-
 def test_gradients_are_the_same_bits_at_every_run_on_several_threads(new_encoder):
     """Many samples share an ASV: what they send back has to be added up in one order."""
     rng = torch.Generator().manual_seed(0)
@@ -115,7 +98,7 @@ def test_gradients_are_the_same_bits_at_every_run_on_several_threads(new_encoder
     threads = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
-        for _ in range(6):
+        for _ in range(4):
             encoder.sample(asv_UD, block, "auto").square().sum().backward()
             found.append(asv_UD.grad)
             asv_UD.grad = None
@@ -148,7 +131,7 @@ def test_states_of_the_asvs_come_on_request_and_change_nothing(
     assert torch.equal(torch.cat(pooled)[batch.order_B], encoded.sample_BD)
 
 
-def test_hidden_reads_do_not_reach_the_encoder(tiny, new_encoder):
+def test_masked_counts_do_not_reach_the_encoder(tiny, new_encoder):
     encoder, batch = new_encoder(20), assemble(tiny.store, tiny.tokens, np.arange(4))
     (block,), asvs = batch.samples, torch.randn(30, 16)
     count_mask_BA = torch.zeros_like(block.present_BA)

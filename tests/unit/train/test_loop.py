@@ -10,8 +10,8 @@ import torch
 
 from aam.config.sections.execution import Optimization
 from aam.config.sections.training import EarlyStoppingSettings
+from aam.model.asv_encoders import AsvEncoder
 from aam.model.build import set_dropout
-from aam.model.encoder import AsvEncoder
 from aam.runtime.run_options import RunOptions
 from aam.train.checkpoint import KEPT, Checkpoints
 from aam.train.data.dataset import BatchDataset

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from torch.autograd.graph import saved_tensors_hooks
 from torch.profiler import ProfilerActivity, profile
 
+from aam.model.asv_encoders import Architecture
 from aam.model.batch import AsvBlock, Batch, Masked, Movable, SampleBlock
 from aam.model.build import architecture, build_encoder, set_dropout
-from aam.model.encoder import Architecture
 from aam.tasks.pretrain.model import PretrainingModel
 from aam.train import memory_estimate
 from aam.train.activations import FULL, Work, attention_kernel, layer_bytes

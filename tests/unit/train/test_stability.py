@@ -9,7 +9,7 @@ import safetensors.torch
 import torch
 
 from aam.config.sections.execution import Optimization
-from aam.model.losses import pairwise_error
+from aam.model.heads import pairwise_error
 from aam.runtime.run_options import RunOptions
 from aam.train import nonfinite
 from aam.train.checkpoint import Checkpoints

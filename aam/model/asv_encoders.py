@@ -1,0 +1,157 @@
+"""From the nucleotides of an ASV to its embedding: one class per kind of encoder.
+
+Shape suffixes: U distinct ASVs, S positions, P nucleotides per patch, T patches, M masked
+nucleotides, D width, K numbers that a rotation turns.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import embedding, pad
+
+from aam.data.vocabulary import VOCABULARY_SIZE
+from aam.model.batch import Masked
+from aam.nn.attention import AttentionBackend, rotary_tables
+from aam.nn.bdh import Bdh, BdhAttention, enter, neuron_tables
+from aam.nn.block import Block
+from aam.nn.layer import Layer, LayerStack
+from aam.nn.pooling import AttentionPooling
+from aam.nn.recurrent import BiLstm
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """Shape of an encoder; the section `models.<name>` and the longest sequence."""
+
+    encoder: str
+    width: int
+    heads: int
+    asv_layers: int
+    sample_layers: int
+    patch_bp: int
+    ffn_ratio: float
+    max_length_bp: int
+    bdh_neurons: int = 4
+    bdh_attention: BdhAttention = "linear"
+
+    @property
+    def neurons(self) -> int:
+        """Neurons of all heads of a BDH layer."""
+        return self.bdh_neurons * self.width
+
+
+class AsvEncoder(LayerStack):
+    """Layers over the patches of a sequence, pooled to one vector per ASV.
+
+    A kind of encoder says by `_layers` which layers have weights of their own, by `_tables` the
+    cosines and sines [T, K] of a rotation, if any, and by `_encode` how the patches go through. The
+    layers say themselves what is compiled, Muon's, and how much it costs (`aam.nn.layer`).
+    """
+
+    cos_TK: Tensor
+    sin_TK: Tensor
+
+    def __init__(self, shape: Architecture) -> None:
+        super().__init__()
+        self.patch_bp = shape.patch_bp
+        self.stem = nn.Linear(shape.patch_bp * VOCABULARY_SIZE, shape.width)
+        self.blocks = nn.ModuleList(self._layers(shape))
+        self.passes = shape.asv_layers // len(self.blocks)
+        self.pooling = AttentionPooling(shape.width)
+        patches = -(-shape.max_length_bp // shape.patch_bp)
+        # Amplicons begin at the same primer, so that the absolute position means something.
+        self.position_TD = nn.Parameter(torch.empty(patches, shape.width).normal_(std=0.1))
+        tables = self._tables(shape, patches)
+        for name, table in zip(("cos_TK", "sin_TK"), tables, strict=False):
+            self.register_buffer(name, table, persistent=False)
+
+    def forward(
+        self, tokens_US: Tensor, masked: Masked | None, backend: AttentionBackend
+    ) -> tuple[Tensor, Tensor | None]:
+        """Return the ASV embeddings [U, D] and the patches [M, D] of the masked nucleotides."""
+        x_UTD = self.stem(self._one_hot(tokens_US))
+        patches = x_UTD.shape[1]
+        # In fp32, as all that is added up over layers, so that no gradient is summed in bf16.
+        x_UTD = self._encode(x_UTD + self.position_TD[:patches], backend)
+        if masked is None:
+            return self.pooling(x_UTD), None
+        row_M = masked.asv_M * patches + masked.position_M // self.patch_bp
+        return self.pooling(x_UTD), embedding(row_M, x_UTD.flatten(0, 1))
+
+    def _one_hot(self, tokens_US: Tensor) -> Tensor:
+        """Return [U, T, P * vocabulary]: a matrix product then serves as the embedding."""
+        tokens_US = pad(tokens_US, (0, -tokens_US.shape[1] % self.patch_bp))
+        letters = torch.arange(VOCABULARY_SIZE, dtype=torch.uint8, device=tokens_US.device)
+        one_hot_USV = (tokens_US[..., None] == letters).to(self.stem.weight.dtype)
+        return one_hot_USV.flatten(1).unflatten(1, (-1, self.patch_bp * VOCABULARY_SIZE))
+
+    def _rotary(self, x_UTD: Tensor) -> tuple[Tensor, Tensor]:
+        patches = x_UTD.shape[1]
+        return self.cos_TK[:patches], self.sin_TK[:patches]
+
+    @staticmethod
+    def _layers(shape: Architecture) -> Sequence[Layer]:
+        raise NotImplementedError
+
+    @staticmethod
+    def _tables(shape: Architecture, patches: int) -> tuple[Tensor, ...]:
+        return ()
+
+    def _encode(self, x_UTD: Tensor, backend: AttentionBackend) -> Tensor:
+        for block in self.blocks:
+            x_UTD = self.run(block, x_UTD)
+        return x_UTD
+
+
+class AsvTransformer(AsvEncoder):
+    """Blocks of attention with rotary positions."""
+
+    @staticmethod
+    def _layers(shape: Architecture) -> Sequence[Layer]:
+        return [Block(shape.width, shape.heads, shape.ffn_ratio) for _ in range(shape.asv_layers)]
+
+    @staticmethod
+    def _tables(shape: Architecture, patches: int) -> tuple[Tensor, ...]:
+        return rotary_tables(patches, shape.width // shape.heads)
+
+    def _encode(self, x_UTD: Tensor, backend: AttentionBackend) -> Tensor:
+        rotary = self._rotary(x_UTD)
+        for block in self.blocks:
+            x_UTD = self.run(block, x_UTD, rotary=rotary, backend=backend)
+        return x_UTD
+
+
+class AsvBiLstm(AsvEncoder):
+    """LSTM layers in both directions."""
+
+    @staticmethod
+    def _layers(shape: Architecture) -> Sequence[Layer]:
+        return [BiLstm(shape.width) for _ in range(shape.asv_layers)]
+
+
+class AsvBdh(AsvEncoder):
+    """One layer of the Baby Dragon Hatchling, gone through `asv_layers` times."""
+
+    @staticmethod
+    def _layers(shape: Architecture) -> Sequence[Layer]:
+        return [Bdh(shape.width, shape.heads, shape.neurons, shape.bdh_attention)]
+
+    @staticmethod
+    def _tables(shape: Architecture, patches: int) -> tuple[Tensor, ...]:
+        return neuron_tables(patches, shape.neurons // shape.heads)
+
+    def _encode(self, x_UTD: Tensor, backend: AttentionBackend) -> Tensor:
+        x_UTD, rotary = enter(x_UTD), self._rotary(x_UTD)
+        for _ in range(self.passes):
+            x_UTD = self.run(self.blocks[0], x_UTD, rotary=rotary)
+        return x_UTD
+
+
+ENCODERS: dict[str, type[AsvEncoder]] = {
+    "transformer": AsvTransformer,
+    "bilstm": AsvBiLstm,
+    "bdh": AsvBdh,
+}
+"""The kinds of `models.<name>.encoder`."""

@@ -1,0 +1,50 @@
+"""What training asks of every layer of an encoder."""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+
+class Layer(nn.Module):
+    """A layer on positions [sequences, length, width]."""
+
+    is_compiled = True
+    """Whether torch.compile gets it; it gains nothing where a layer is one call of a kernel."""
+
+    def matrices(self) -> list[nn.Parameter]:
+        """Return the weights that Muon takes; each is multiplied once with every position."""
+        return [parameter for parameter in self.parameters() if parameter.ndim == 2]
+
+    def initialize(self) -> None:
+        """Draw weights other than those of linear layers, which `aam.model.build` draws."""
+
+    def flops(self, sequences: int, length: int) -> int:
+        """Return additions and multiplications of all matrix products of a forward pass."""
+        weights = sum(matrix.numel() for matrix in self.matrices())
+        return 2 * sequences * length * weights + self.mixing_flops(sequences, length)
+
+    def mixing_flops(self, sequences: int, length: int) -> int:
+        """Return those of the products of positions with each other, such as attention."""
+        return 0
+
+
+class LayerStack(nn.Module):
+    """Layers one after the other, of which the backward pass may compute the inside again."""
+
+    blocks: nn.ModuleList
+    passes = 1
+    """How often all blocks are gone through."""
+    keeps_layers = True
+
+    def flops(self, sequences: int, length: int) -> int:
+        """Return `Layer.flops` of all passes."""
+        blocks = [block for block in self.blocks if isinstance(block, Layer)]
+        return self.passes * sum(block.flops(sequences, length) for block in blocks)
+
+    def run(self, layer: nn.Module, x: Tensor, **options: Any) -> Tensor:
+        """Return what a layer makes of `x`."""
+        if self.keeps_layers or not torch.is_grad_enabled():
+            return layer(x, **options)
+        return checkpoint(layer, x, **options, use_reentrant=False)
