@@ -6,35 +6,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from aam.bench.ablation import Measure, interleaved, medians, request, what_there_is
-from aam.bench.page import facts, markdown_table
-from aam.bench.variants import configured, optimized
-from aam.evaluate.labels import (
-    plain,
-    quantity,
-    score,
-    score_column,
-    score_columns,
-    scored_task,
-)
+from aam.bench.ablation import interleaved, probe_hardware, steps_request
+from aam.bench.subprocess_runner import Measure
+from aam.bench.tables import markdown_table, page, spread
+from aam.bench.timing import medians
+from aam.bench.variants import usual
+from aam.evaluate.labels import plain, quantity, score, score_column, score_columns, scored_task
 from aam.evaluate.scores import HEADLINE, accuracy_table
 
 COSTS = ["parameters", "step_ms_median", "step_ms_iqr", "samples_per_s", "peak_memory_mb"]
-COLUMNS = [
-    "model",
-    "encoder",
-    "patch_bp",
-    "level",
-    "batch_size",
-    *COSTS,
-    "steps",
-    "train_s",
-    "pearson",
-    "equal_steps",
-    "pearson_equal_steps",
-    "equal_s",
-    "pearson_equal_s",
-]
+SETTINGS = ["model", "encoder", "patch_bp", "level", "batch_size"]
+REACHED = ["steps", "train_s", "pearson"]
+EQUAL = ["equal_steps", "pearson_equal_steps", "equal_s", "pearson_equal_s"]
 HEAD = (
     "model",
     "encoder",
@@ -69,7 +52,7 @@ def step_costs(
     Parameters
     ----------
     measure
-        Does a request in a process of its own (`aam.bench.subprocess_runner.SubprocessRunner`).
+        Does a request in a process of its own.
     cfg
         Slice `aam.config.slices.models`.
     inputs
@@ -83,18 +66,18 @@ def step_costs(
         By model `COSTS`, of those that could run; and words on what they were measured on.
     """
     models = cfg["models"]
-    means, about = what_there_is(models.values(), measure, threads=threads, workers=workers)
-    asked = {
-        name: request(
+    hardware, about = probe_hardware(models.values(), measure, threads=threads, workers=workers)
+    requests = {
+        name: steps_request(
             {**model, "steps": cfg["steps"], "seconds": cfg["seconds"]},
             {**inputs, "distances": _learned(model, cfg["metrics"], inputs["distances"])},
-            configured(model, optimized(means), means),
+            usual(model, hardware),
             model["pretraining"]["batch_size"],
             threads=threads,
         )
         for name, model in models.items()
     }
-    results = interleaved(measure, asked, cfg["repeats"])
+    results = interleaved(measure, requests, cfg["repeats"])
     measured = {name: medians(found) for name, found in results.items() if found}
     costs = {name: {key: found[key] for key in COSTS} for name, found in measured.items()}
     return costs, about
@@ -105,21 +88,6 @@ def _learned(model: Mapping[str, Any], metrics: Sequence[str], files: Sequence[A
     views = len(files) // len(metrics)
     chosen = [metrics.index(metric) for metric in model["pretraining"]["distances"]]
     return [files[views * number + view] for number in chosen for view in range(views)]
-
-
-def curve(history: pd.DataFrame, metric: str) -> pd.DataFrame:
-    """Return `step` and `pearson` of every validation of a pretraining.
-
-    Parameters
-    ----------
-    history
-        `history.parquet` of a pretraining.
-    metric
-        Metric of distance that it learned.
-    """
-    is_it = (history["split"] == "validation") & (history["name"] == f"{metric}_pearson")
-    found = history.loc[is_it, ["step", "value"]].sort_values("step", kind="stable")
-    return found.rename(columns={"value": "pearson"}).reset_index(drop=True)
 
 
 def side_by_side(
@@ -141,18 +109,23 @@ def side_by_side(
     Returns
     -------
     table, curves
-        One row per model with `COLUMNS`. `pearson` is of the held-out distances of `cfg["metric"]`,
-        the last validation's; `equal_steps` and `equal_s` are those of the shortest training, by
-        which the other correlations are read; NaN where no validation came so early, or the step
-        could not be timed. The curves have `model`, `step`, `seconds`, `pearson`.
+        One row per model. `pearson` is of the held-out distances of `cfg["metric"]`, the last
+        validation's; `equal_steps` and `equal_s` are those of the shortest training, by which the
+        other correlations are read; NaN where no validation came so early, or the step could not be
+        timed. The curves have `model`, `step`, `seconds`, `pearson`.
     """
-    curves = {name: curve(history, cfg["metric"]) for name, history in histories.items()}
+    curves = {}
     rows = []
     for name, model in cfg["models"].items():
-        cost, last = costs.get(name, {}), curves[name].iloc[-1]
+        cost = costs.get(name, {})
         step_s = cost.get("step_ms_median", np.nan) / 1e3
-        curves[name].insert(0, "model", name)
-        curves[name].insert(2, "seconds", curves[name]["step"] * step_s)
+        history = histories[name]
+        is_it = (history["split"] == "validation") & (history["name"] == f"{cfg['metric']}_pearson")
+        curve = history.loc[is_it, ["step", "value"]].sort_values("step", kind="stable")
+        curve = curve.rename(columns={"value": "pearson"})
+        curve.insert(0, "model", name)
+        curve.insert(2, "seconds", curve["step"] * step_s)
+        curves[name] = curve
         rows.append(
             {
                 "model": name,
@@ -161,17 +134,16 @@ def side_by_side(
                 "level": model["optimization"]["level"],
                 "batch_size": model["pretraining"]["batch_size"],
                 **cost,
-                "steps": last["step"],
-                "train_s": last["step"] * step_s,
-                "pearson": last["pearson"],
+                "steps": curve["step"].iloc[-1],
+                "train_s": curve["seconds"].iloc[-1],
+                "pearson": curve["pearson"].iloc[-1],
             }
         )
-    table = pd.DataFrame(rows, columns=COLUMNS)
+    table = pd.DataFrame(rows, columns=[*SETTINGS, *COSTS, *REACHED, *EQUAL])
     table["equal_steps"], table["equal_s"] = table["steps"].min(), table["train_s"].min()
     for axis, equal in (("step", "equal_steps"), ("seconds", "equal_s")):
-        table[f"pearson_{equal}"] = [
-            _read(curves[row["model"]], axis, row[equal]) for _, row in table.iterrows()
-        ]
+        points = zip(table["model"], table[equal], strict=True)
+        table[f"pearson_{equal}"] = [_read(curves[name], axis, at) for name, at in points]
     return table, pd.concat(curves.values(), ignore_index=True)
 
 
@@ -182,7 +154,7 @@ def _read(curve: pd.DataFrame, axis: str, at: float) -> float:
 
 
 def with_scores(table: pd.DataFrame, reports: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    """Return the table with a column per task: the headline score of each model.
+    """Return the table of models with a column per task: the headline score of each model.
 
     Parameters
     ----------
@@ -203,7 +175,7 @@ def with_scores(table: pd.DataFrame, reports: Sequence[Mapping[str, Any]]) -> pd
 
 
 def models_page(table: pd.DataFrame, metric: str, about: Mapping[str, str]) -> str:
-    """Return the page of a table of models.
+    """Return the Markdown page of a table of models.
 
     Parameters
     ----------
@@ -224,8 +196,7 @@ def models_page(table: pd.DataFrame, metric: str, about: Mapping[str, str]) -> s
     )
     rows = [_cells(row, scored) for row in table.to_dict("records")]
     notes = NOTES.format(metric=plain(metric))
-    parts = ["# Models", notes, markdown_table(head, rows), "## Measured on", facts(about)]
-    return "\n\n".join(parts) + "\n"
+    return page("Models", notes, markdown_table(head, rows), about=about)
 
 
 def _cells(row: Mapping[Hashable, Any], scored: Sequence[str]) -> list[str]:
@@ -234,7 +205,7 @@ def _cells(row: Mapping[Hashable, Any], scored: Sequence[str]) -> list[str]:
         costs = [
             f"{row['parameters']:,.0f}",
             str(row["batch_size"]),
-            f"{quantity(row['step_ms_median'])} ({quantity(row['step_ms_iqr'])})",
+            spread(row["step_ms_median"], row["step_ms_iqr"]),
             quantity(row["peak_memory_mb"]),
             f"{row['steps']:.0f}, {quantity(row['train_s'])} s",
         ]

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from aam.bench.naive import ASVS_PER_CHUNK, NaiveDataset, each_copy, pad_samples
+from aam.bench.batches import ASVS_PER_CHUNK, NaiveDataset, each_copy, pad_samples
 from aam.tasks.pretrain.model import PretrainingModel
 from aam.train.data.collate import assemble
 from aam.train.data.dataset import BatchDataset

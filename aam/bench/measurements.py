@@ -10,9 +10,8 @@ import torch
 from torch import nn
 
 from aam.bench import roofline
-from aam.bench.naive import NaiveDataset
-from aam.bench.pool import PooledDataset
-from aam.bench.timing import Steps
+from aam.bench.batches import NaiveDataset, PooledDataset
+from aam.bench.timing import StepTimes
 from aam.config.sections.execution import Optimization
 from aam.config.sections.training import Pretraining
 from aam.model.batch import Batch
@@ -24,23 +23,23 @@ from aam.train.distributed.devices import Devices
 from aam.train.flops import step_flops
 from aam.train.loop import batches, train_step
 from aam.train.optimizer import make_optimizer
-from aam.train.options import StepOptions, step_options
+from aam.train.options import step_options
 from aam.train.schedule import warmup_cosine
 from aam.util.errors import problem
 
 
-def run(spec: dict[str, Any]) -> dict[str, Any]:
+def run(request: Mapping[str, Any]) -> dict[str, Any]:
     """Do what the key `kind` of a request says: `device`, `roofline` or `steps`."""
     kinds = {"device": run_device, "roofline": run_roofline, "steps": run_steps}
-    return kinds[spec["kind"]](spec)
+    return kinds[request["kind"]](request)
 
 
-def run_device(spec: dict[str, Any]) -> dict[str, Any]:
+def run_device(request: Mapping[str, Any]) -> dict[str, Any]:
     """Say what models run on.
 
     Parameters
     ----------
-    spec
+    request
         `threads`, and `compile`: whether to try the compiler for a CPU too.
 
     Returns
@@ -48,9 +47,9 @@ def run_device(spec: dict[str, Any]) -> dict[str, Any]:
     dict
         `accelerator` and `compiles`, true or false, and `about`: device, driver and versions.
     """
-    devices = Devices("fp32", spec["threads"])
+    devices = Devices("fp32", request["threads"])
     on_accelerator = devices.device.type != "cpu"
-    try_it = spec["compile"] or on_accelerator
+    try_it = request["compile"] or on_accelerator
     compiles = try_it and compile_blocks(nn.Module(), "default", devices.device)
     about = {"device": devices.name, "torch": torch.__version__}
     if devices.device.type == "cuda":
@@ -58,34 +57,20 @@ def run_device(spec: dict[str, Any]) -> dict[str, Any]:
     return {"accelerator": on_accelerator, "compiles": compiles, "about": about}
 
 
-def run_roofline(spec: dict[str, Any]) -> dict[str, Any]:
-    """Measure what the machine does at best.
-
-    Parameters
-    ----------
-    spec
-        `precisions`, `width`, `ffn_ratio`, `threads`.
-
-    Returns
-    -------
-    dict
-        What `aam.bench.roofline.measure` returns.
-    """
-    devices = Devices("fp32", spec["threads"])
-    width, ffn_ratio = spec["width"], spec["ffn_ratio"]
-    return roofline.measure(spec["precisions"], devices.device, width=width, ffn_ratio=ffn_ratio)
+def run_roofline(request: Mapping[str, Any]) -> dict[str, roofline.Rates]:
+    """Return what `roofline.measure` does for `precisions`, `width`, `ffn_ratio`, on `threads`."""
+    device = Devices("fp32", request["threads"]).device
+    width, ffn_ratio = request["width"], request["ffn_ratio"]
+    return roofline.measure(request["precisions"], device, width=width, ffn_ratio=ffn_ratio)
 
 
-def run_steps(spec: dict[str, Any]) -> dict[str, Any]:
+def run_steps(request: Mapping[str, Any]) -> dict[str, Any]:
     """Train some steps and time them.
 
     Parameters
     ----------
-    spec
-        `cfg` (slice of pretraining); `inputs`; `batch`, what its batches are (see `_dataset`);
-        `workers`, processes that assemble them (0: this one does, between the steps); `steps` and
-        `seconds`, after which no further step is begun once two are timed, or one where a step
-        takes longer than that; `threads`.
+    request
+        What `aam.bench.ablation.steps_request` returns.
 
     Returns
     -------
@@ -93,17 +78,25 @@ def run_steps(spec: dict[str, Any]) -> dict[str, Any]:
         Of the timed steps `step_s`, `loading_s` (of it, waiting for the batch), `sizes` (samples),
         `distinct_asvs` (sequences encoded) and `flops`; `losses` of all steps; `recompilations`
         after the first step; `peak_memory_mb`, `parameters`, `precision`.
+
+    Raises
+    ------
+    InputError
+        When compilation is asked for and there is no compiler.
     """
-    cfg, settings = spec["cfg"], Pretraining.model_validate(spec["cfg"]["pretraining"])
+    cfg, settings = request["cfg"], Pretraining.model_validate(request["cfg"]["pretraining"])
     options = step_options(Optimization.model_validate(cfg["optimization"]))
-    devices = Devices(settings.precision, spec["threads"], deterministic=options.deterministic)
-    prepared = prepare(cfg, _paths(spec["inputs"]))
-    model, dataset = prepared.model, _dataset(prepared.dataset, spec["batch"])
-    if spec["batch"].get("copies", False):
+    devices = Devices(settings.precision, request["threads"], deterministic=options.deterministic)
+    prepared = prepare(cfg, _paths(request["inputs"]))
+    model, dataset = prepared.model, _dataset(prepared.dataset, request["batch"])
+    if request["batch"].get("copies", False):
         model.encoder.recompute("pieces")
     elif options.checkpointing:
         model.encoder.recompute("layers")
-    _compile(model, options, devices)
+    is_compiled = compile_blocks(model, options.compile, devices.device)
+    if options.compile != "off" and not is_compiled:
+        key, wanted = "configuration key optimization.compile", "a working compiler"
+        raise problem(key, options.compile, wanted, "see the warning above")
     optimizer = make_optimizer(
         model,
         settings.optimizer,
@@ -114,9 +107,9 @@ def run_steps(spec: dict[str, Any]) -> dict[str, Any]:
     wrapped, optimizer = devices.setup(model, optimizer)
     wrapped.train()
     clipping = Clipping.of(settings)
-    steps = Steps(devices.device, spec, eager=options.compile == "off")
-    coming = _batches(dataset, devices, spec["workers"])
-    while steps.goes_on():
+    steps = StepTimes(devices.device, request, eager=options.compile == "off")
+    coming = _batches(dataset, devices, request["workers"])
+    while steps.go_on():
         t0 = time.perf_counter()
         batch = next(coming).to(devices.device)
         loading_s = time.perf_counter() - t0
@@ -134,15 +127,11 @@ def run_steps(spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def _dataset(dataset: BatchDataset, batch: Mapping[str, Any]) -> BatchDataset:
-    """Return the dataset with the batches asked for.
-
-    Empty: the optimized ones; `copies` and `asvs_per_sample`: those of `NaiveDataset`; `pool` and
-    `richness`: those of `PooledDataset`.
-    """
+    """Return the dataset with the batches that were asked for; empty: the optimized ones."""
     if not batch:
         return dataset
-    plain = {field.name: getattr(dataset, field.name) for field in fields(dataset)}
-    return PooledDataset(**plain, **batch) if "pool" in batch else NaiveDataset(**plain, **batch)
+    own = {field.name: getattr(dataset, field.name) for field in fields(dataset)}
+    return PooledDataset(**own, **batch) if "pool" in batch else NaiveDataset(**own, **batch)
 
 
 def _batches(dataset: BatchDataset, devices: Devices, workers: int) -> Iterator[Batch]:
@@ -154,25 +143,14 @@ def _batches(dataset: BatchDataset, devices: Devices, workers: int) -> Iterator[
             yield from (dataset[step] for step in range(len(dataset)))
 
 
-def _compile(model: nn.Module, options: StepOptions, devices: Devices) -> None:
-    compiled = compile_blocks(model, options.compile, devices.device)
-    if options.compile != "off" and not compiled:
-        raise problem(
-            "configuration key optimization.compile",
-            options.compile,
-            "a working compiler",
-            "see the warning above",
-        )
-
-
 def _driver() -> str:
     try:
         import pynvml
-    except ImportError:
-        return "unknown, for want of the package nvidia-ml-py"
-    try:
+
         pynvml.nvmlInit()
         return str(pynvml.nvmlSystemGetDriverVersion())
+    except ImportError:
+        return "unknown, for want of the package nvidia-ml-py"
     except pynvml.NVMLError as error:
         return f"unknown: {error}"
 

@@ -1,9 +1,8 @@
-"""Snakemake's share of a run: `python -m benchmarks.share [--results DIR] -- snakemake ...`.
+"""Snakemake's overhead: the fraction of a run's wall time in which no stage was at work.
 
-The command is run, and of its wall time the part is told in which no stage was at work: the start
-of Snakemake, its scheduling, and the starts of Python with their imports, as far as no other job
-worked beside them. A stage is at work while its `run` is; every stage notes that in its log, and
-when its process started: what remains without the starts of stages is Snakemake alone.
+Run as `python -m benchmarks.overhead [--results DIR] -- snakemake ...`. A stage is at work while
+its `run` is; every stage notes that in its log, and when its process started: what remains without
+the starts of stages (Python and its imports) is Snakemake alone.
 """
 
 import argparse
@@ -18,7 +17,7 @@ from aam.util.worklog import Work, read_work
 
 
 @dataclass(frozen=True)
-class Share:
+class WallTime:
     """Where the wall time of a run went, all in seconds.
 
     Attributes
@@ -28,13 +27,9 @@ class Share:
     worked_s
         In which at least one stage was at work.
     starting_s
-        In which none was, but at least one was starting: Python and its imports.
+        In which none was, but at least one was starting.
     before_s, between_s, after_s
         In which no stage had a process: before the first, between, and after the last.
-    jobs
-        Stages that worked.
-    job_work_s, job_start_s
-        Sums over the stages of their work and of their starts, whatever went on beside them.
     """
 
     wall_s: float
@@ -43,45 +38,39 @@ class Share:
     before_s: float
     between_s: float
     after_s: float
-    jobs: int
-    job_work_s: float
-    job_start_s: float
 
     @property
     def idle(self) -> float:
-        """The part of the wall time in which no stage was at work."""
+        """The fraction of the wall time in which no stage was at work."""
         return 1.0 - self.worked_s / self.wall_s
 
     @property
-    def alone(self) -> float:
-        """The part of the wall time in which no stage had a process."""
+    def without_process(self) -> float:
+        """The fraction of the wall time in which no stage had a process."""
         return (self.before_s + self.between_s + self.after_s) / self.wall_s
 
 
-def share(works: Sequence[Work], begun_s: float, ended_s: float) -> Share:
-    """Return where the time between two moments went, in seconds since 1970.
+def wall_time(works: Sequence[Work], begun_s: float, ended_s: float) -> WallTime:
+    """Return where the time between two moments went.
 
     Parameters
     ----------
     works
         Of all stages that began and ended between the moments; at least one.
     begun_s, ended_s
-        Start and end of the run.
+        Start and end of the run, in seconds since 1970.
     """
     first = min(work.started_s for work in works)
     last = max(work.ended_s for work in works)
     worked = union_s((work.begun_s, work.ended_s) for work in works)
     there = union_s((work.started_s, work.ended_s) for work in works)
-    return Share(
+    return WallTime(
         wall_s=ended_s - begun_s,
         worked_s=worked,
         starting_s=there - worked,
         before_s=first - begun_s,
         between_s=last - first - there,
         after_s=ended_s - last,
-        jobs=len(works),
-        job_work_s=sum(work.seconds for work in works),
-        job_start_s=sum(work.begun_s - work.started_s for work in works),
     )
 
 
@@ -94,31 +83,27 @@ def union_s(spans: Iterable[tuple[float, float]]) -> float:
     return total
 
 
-def works_since(results: Path, begun_s: float) -> list[Work]:
-    """Return the work of all stages below a folder of results that started after a moment."""
-    noted = (read_work(path) for path in sorted(results.glob("*/logs/**/*.log")))
-    return [work for work in noted if work is not None and work.started_s >= begun_s]
-
-
-def in_words(found: Share) -> str:
+def report(works: Sequence[Work], found: WallTime) -> str:
     """Return the lines that the command prints."""
-    work = f"{found.jobs} stages, {found.job_work_s:.1f} s in all"
+    work_s = sum(work.seconds for work in works)
+    start_s = sum(work.begun_s - work.started_s for work in works)
     lines = [
         ("wall time", found.wall_s, ""),
-        ("a stage at work", found.worked_s, work),
-        ("none, but one starting", found.starting_s, f"{found.job_start_s:.1f} s in all: imports"),
+        ("a stage at work", found.worked_s, f"{len(works)} stages, {work_s:.1f} s in all"),
+        ("none, but one starting", found.starting_s, f"{start_s:.1f} s in all: imports"),
         ("no stage, at first", found.before_s, "start of Snakemake, graph of jobs"),
         ("no stage, between", found.between_s, "scheduling, records"),
         ("no stage, at last", found.after_s, "records, end of Snakemake"),
     ]
-    told = [f"{name:<24}{seconds:9.1f} s   {words}".rstrip() for name, seconds, words in lines]
+    rows = [f"{name:<24}{seconds:9.1f} s   {words}".rstrip() for name, seconds, words in lines]
     idle = f"no stage at work: {100 * found.idle:.1f} % of the wall time"
-    return "\n".join([*told, f"{idle}; not even starting: {100 * found.alone:.1f} %"])
+    rows.append(f"{idle}; not even starting: {100 * found.without_process:.1f} %")
+    return "\n".join(rows)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command, print the share, and return the command's exit status."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.share", description=__doc__)
+    """Run the command, print where its time went, and return its exit status."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.overhead", description=__doc__)
     parser.add_argument("--results", type=Path, default=Path("results"), help="its results_dir")
     parser.add_argument("command", nargs=argparse.REMAINDER, help="-- snakemake ...")
     given = parser.parse_args(arguments)
@@ -128,9 +113,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     begun_s = time.time()
     done = subprocess.run(command, check=False)
     ended_s = time.time()
-    works = works_since(given.results, begun_s)
+    noted = (read_work(path) for path in sorted(given.results.glob("*/logs/**/*.log")))
+    works = [work for work in noted if work is not None and work.started_s >= begun_s]
     if works:
-        print(in_words(share(works, begun_s, ended_s)))
+        print(report(works, wall_time(works, begun_s, ended_s)))
     else:
         print(f"no stage was at work below {given.results}")
     return done.returncode
