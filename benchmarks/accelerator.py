@@ -36,6 +36,7 @@ from aam.bench.variants import ALONE, BATCH, NAIVE, ORDER, Hardware, Variant, us
 from aam.config import slices
 from aam.config.configuration import Config, load, resolved
 from aam.config.sections.base import Section
+from aam.runtime.run_options import RunOptions
 from aam.util.atomic import read_json
 
 logger = logging.getLogger(__name__)
@@ -84,6 +85,7 @@ def run(specification: Specification, folder: Path) -> None:
     dataset = specification.dataset or next(iter(config.datasets))
     results = specification.results or Path(config.results_dir, dataset)
     threads = specification.threads or len(os.sched_getaffinity(0))
+    runtime = RunOptions(threads=threads, workers=specification.workers)
 
     def choose(cfg: Mapping[str, Any], hardware: Hardware) -> list[Variant]:
         every = [*variants(cfg, hardware), *options(cfg, hardware)]
@@ -93,11 +95,8 @@ def run(specification: Specification, folder: Path) -> None:
         logger.info("model %s", model)
         cfg = slices.benchmark(config, dataset, model)
         inputs = _inputs(config, dataset, model, results)
-        workers = specification.workers
         with SubprocessRunner() as measure:
-            found = run_ablation(
-                measure, cfg, inputs, threads=threads, workers=workers, choose=choose
-            )
+            found = run_ablation(measure, cfg, inputs, runtime, choose)
         names = {"table": "speed.tsv", "text": "speed.md", "roofline": "roofline.json"}
         outputs = {name: folder / model / file for name, file in names.items()}
         found.write(outputs, about_run(cfg, inputs, found.device, threads))

@@ -24,6 +24,7 @@ import pandas as pd
 import psutil
 from torch import nn
 
+from aam.bench.batches import one_view
 from aam.bench.tables import machine, markdown_table, page
 from aam.bench.timing import median_iqr
 from aam.config.sections.model import ModelSettings
@@ -201,18 +202,8 @@ def draw_study(
     for _ in range(SUBSTITUTIONS):
         bases = rng.integers(1, 5, len(variants))
         letters_US[variants, rng.integers(0, length_U[variants])] = bases
-    own = np.arange(number + 1)
-    return TokenStore([f"asv{i}" for i in range(len(kept))], length_U, letters_US), SampleStore(
-        sample_ids=[f"sample{i}" for i in range(number)],
-        views=1,
-        row_view=np.zeros(number, np.int32),
-        offsets=offsets,
-        asvs=asvs.astype(np.int32),
-        counts=store.counts[flat],
-        parent_offsets=own,
-        parents=own[:-1].astype(np.int32),
-        weights=np.ones(number, np.float32),
-    )
+    names = [f"asv{i}" for i in range(len(kept))]
+    return TokenStore(names, length_U, letters_US), one_view(offsets, asvs, store.counts[flat])
 
 
 def run_in_subprocess(what: str, request: Mapping[str, Any]) -> dict[str, float]:

@@ -1,7 +1,7 @@
 """The speed table: from the naive step to the optimized one, one change at a time."""
 
 import logging
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -11,10 +11,11 @@ import pandas as pd
 
 from aam.bench import roofline
 from aam.bench.subprocess_runner import Measure
-from aam.bench.tables import markdown_table, page, spread, write_tsv
+from aam.bench.tables import Cells, measured_table, page, spread, write_tsv
 from aam.bench.timing import medians
 from aam.bench.variants import NAIVE, ORDER, Hardware, Mode, Variant, asks_for_compilation, variants
 from aam.evaluate.labels import quantity
+from aam.runtime.run_options import RunOptions
 from aam.util.atomic import write_json, write_text
 
 logger = logging.getLogger(__name__)
@@ -24,7 +25,12 @@ loss_step timed_steps parameters""".split()
 OF_TRAINING = ("precision", "optimizer")
 OF_OPTIMIZATION = ("attention", "fused_optimizer", "compile", "checkpointing")
 """What a mode sets in the sections `pretraining` and `optimization`."""
-CELLS: dict[str, Callable[[Mapping[Hashable, Any]], str]] = {
+NAMES: Cells = {
+    "group": lambda row: str(row["group"]),
+    "mode": lambda row: str(row["name"]),
+    "batch": lambda row: str(row["batch_size"]),
+}
+FIGURES: Cells = {
     "step, ms (IQR)": lambda row: spread(row["step_ms_median"], row["step_ms_iqr"]),
     "samples/s": lambda row: quantity(row["samples_per_s"]),
     "peak memory, MB": lambda row: f"{row['peak_memory_mb']:.0f}",
@@ -52,21 +58,14 @@ K = TypeVar("K")
 
 @dataclass(frozen=True)
 class Ablation:
-    """What was measured.
-
-    Attributes
-    ----------
-    table
-        One row per variant, with `COLUMNS`.
-    rates
-        Per precision, and for ``copy``, the best that the machine did.
-    device
-        Words by name: device, driver, versions.
-    """
+    """What was measured."""
 
     table: pd.DataFrame
+    """One row per variant, with `COLUMNS`."""
     rates: dict[str, roofline.Rate]
+    """Per precision, and for ``copy``, the best that the machine did."""
     device: dict[str, str]
+    """Words by name: device, driver, versions."""
 
     def write(self, outputs: Mapping[str, Path], about: Mapping[str, str]) -> None:
         """Write `table` (TSV), `text` (Markdown) and `roofline` (JSON: the rates)."""
@@ -77,21 +76,18 @@ class Ablation:
 
     def page(self, about: Mapping[str, str]) -> str:
         """Return the Markdown page."""
-        rows = []
-        for row in self.table.to_dict("records"):
-            measured = not pd.isna(row["step_ms_median"])
-            cells = [cell(row) for cell in CELLS.values()] if measured else ["not run"]
-            rows.append([str(row[name]) for name in ("group", "name", "batch_size")] + cells)
-        table = markdown_table(("group", "mode", "batch", *CELLS), rows)
-        best = "\n".join(_rate_line(name, rate) for name, rate in self.rates.items())
-        title = "Speed of a training step"
-        return page(title, NOTES, table, "## The machine at its best", best, about=about)
+        parts = [
+            NOTES,
+            measured_table(self.table, NAMES, FIGURES),
+            "## The machine at its best",
+            "\n".join(_rate_line(name, rate) for name, rate in self.rates.items()),
+        ]
+        return page("Speed of a training step", *parts, about=about)
 
 
 def _rate_line(name: str, rate: roofline.Rate) -> str:
-    what, unit = f"matrix products, {name}", "GFLOP/s"
-    if name == "copy":
-        what, unit = "copies", "GB/s"
+    copies = ("copies", "GB/s")
+    what, unit = copies if name == "copy" else (f"matrix products, {name}", "GFLOP/s")
     return (
         f"- {what}: {rate.median / 1e9:.3g} {unit}, IQR {rate.iqr / 1e9:.3g} {unit}, "
         f"{rate.count} measurements of {rate.what}"
@@ -102,51 +98,33 @@ def run_ablation(
     measure: Measure,
     cfg: Mapping[str, Any],
     inputs: Mapping[str, Any],
-    *,
-    threads: int,
-    workers: int,
+    runtime: RunOptions,
     choose: Callable[[Mapping[str, Any], Hardware], list[Variant]] = variants,
 ) -> Ablation:
-    """Time every variant and what the machine can do at best, the repeats interleaved.
+    """Time every variant and what the machine can do at best.
 
-    So the machine's moods meet all alike.
-
-    Parameters
-    ----------
-    measure
-        Does a request in a process of its own.
-    cfg
-        Slice `aam.config.slices.benchmark`.
-    inputs
-        `tokens`, `samples`, `distances`.
-    threads, workers
-        Cores granted; processes that assemble batches for an accelerator.
-    choose
-        Returns the variants from `cfg` and what the machine has.
-
-    Returns
-    -------
-    Ablation
-        The columns of its table are explained in `NOTES`; `loss_after_steps` stands at `loss_step`,
-        the last step that all variants of the group and the batch size reached. A variant that
-        could not run, for want of memory for instance, has no figures.
+    The repeats are interleaved, so that the machine's moods meet all alike. In the table
+    `loss_after_steps` stands at `loss_step`, the last step that all variants of the group and the
+    batch size reached. A variant that could not run, for want of memory for instance, has no
+    figures. `cfg` is the slice `aam.config.slices.benchmark`, `inputs` are those of pretraining,
+    and of `runtime` the threads and workers matter.
 
     Raises
     ------
     RuntimeError
         When not even the device could be used.
     """
-    hardware, device = probe_hardware([cfg], measure, threads=threads, workers=workers)
+    hardware, device = probe_hardware(measure, [cfg], runtime)
     chosen = choose(cfg, hardware)
     modes = {variant: variant.mode for variant in chosen if variant.mode is not None}
     requests = {
-        variant: steps_request(cfg, inputs, mode, variant.batch_size, threads=threads)
+        variant: steps_request(cfg, inputs, mode, variant.batch_size, runtime)
         for variant, mode in modes.items()
     }
     at_best = {
         "kind": "roofline",
         "precisions": sorted({mode.precision for mode in modes.values()}),
-        "threads": threads,
+        "threads": runtime.threads,
         **{key: cfg["model"][key] for key in ("width", "ffn_ratio")},
     }
     rates: list[dict[str, Any]] = []
@@ -160,21 +138,16 @@ def run_ablation(
 
 
 def probe_hardware(
-    cfgs: Iterable[Mapping[str, Any]], measure: Measure, *, threads: int, workers: int
+    measure: Measure, cfgs: Iterable[Mapping[str, Any]], runtime: RunOptions
 ) -> tuple[Hardware, dict[str, str]]:
     """Return what the machine has, and words by name on what models run on.
 
     Where one of the slices of pretraining, `cfgs`, asks for the compiler, that is tried.
-
-    Raises
-    ------
-    RuntimeError
-        When not even the device could be used.
     """
     compiled = any(map(asks_for_compilation, cfgs))
-    request = {"kind": "device", "threads": threads, "compile": compiled}
+    request = {"kind": "device", "threads": runtime.threads, "compile": compiled}
     device = _answered(measure(request), "device")
-    return Hardware(device["accelerator"], device["compiles"], workers), device["about"]
+    return Hardware(device["accelerator"], device["compiles"], runtime.workers), device["about"]
 
 
 def _answered(result: dict[str, Any] | None, what: str) -> dict[str, Any]:
@@ -189,11 +162,7 @@ def interleaved(
     repeats: int,
     before: Callable[[], None] = lambda: None,
 ) -> dict[K, list[dict[str, Any]]]:
-    """Return the results of every request for steps, which are done in turns.
-
-    One that could not run, for want of memory for instance, is not tried again. `before` is called
-    before each of the `repeats`.
-    """
+    """Return the results of every request for steps, done in turns; one that fails is done once."""
     results: dict[K, list[dict[str, Any]]] = {name: [] for name in requests}
     failed: set[K] = set()
     for repeat in range(repeats):
@@ -217,23 +186,13 @@ def steps_request(
     inputs: Mapping[str, Any],
     mode: Mode,
     batch_size: int,
-    *,
-    threads: int,
+    runtime: RunOptions,
     **pool: int,
 ) -> dict[str, Any]:
     """Return the request that times a mode.
 
-    Parameters
-    ----------
-    cfg
-        Slice of pretraining, and `steps` and `seconds` of the benchmark: no further step is begun
-        after so many seconds once two are timed, or one where a step takes longer than that.
-    inputs
-        `tokens`, `samples`, `distances`.
-    mode, batch_size, threads
-        What is timed, on how many cores.
-    **pool
-        Nothing, or `pool` and `richness` of `aam.bench.batches.PooledDataset`.
+    `cfg` is a slice of pretraining, and `steps` and `seconds` of the benchmark; `pool` is empty, or
+    `pool` and `richness` of `aam.bench.batches.PooledDataset`.
     """
     plain = asdict(mode)
     batch = {key: plain[key] for key in ("copies", "asvs_per_sample")}
@@ -253,7 +212,7 @@ def steps_request(
         "workers": mode.workers,
         "steps": cfg["steps"],
         "seconds": cfg["seconds"],
-        "threads": threads,
+        "threads": runtime.threads,
     }
 
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import pad
 
+from aam.data.samples import SampleStore
 from aam.data.vocabulary import PAD
 from aam.model.batch import AsvBlock, Batch, Masked, SampleBlock
 from aam.train.data.collate import assemble
@@ -28,18 +29,12 @@ ASVS_PER_CHUNK = 256
 
 @dataclass(frozen=True, eq=False)
 class NaiveDataset(BatchDataset):
-    """A dataset of batches that lack one of the savings, or both.
-
-    Attributes
-    ----------
-    copies
-        Whether every sample has copies of its ASVs of its own, in blocks of `ASVS_PER_CHUNK`.
-    asvs_per_sample
-        Number A of ASVs that every sample is padded to; None: as the optimized batch pads it.
-    """
+    """A dataset of batches that lack one of the savings, or both."""
 
     copies: bool = True
+    """Whether every sample has copies of its ASVs of its own, in blocks of `ASVS_PER_CHUNK`."""
     asvs_per_sample: int | None = 1024
+    """Number A of ASVs that every sample is padded to; None: as the optimized batch pads it."""
 
     def assemble(self, rows_B: NDArray[np.int64], step: int) -> Batch:
         """Return the batch of some rows."""
@@ -54,37 +49,42 @@ class NaiveDataset(BatchDataset):
 
 @dataclass(frozen=True, eq=False)
 class PooledDataset(BatchDataset):
-    """A dataset of made-up samples, to vary how many of a batch's ASVs are distinct.
-
-    Attributes
-    ----------
-    pool
-        Number of ASVs that every sample draws from: the first of the token store.
-    richness
-        Number A of ASVs in every sample.
-    """
+    """A dataset of made-up samples, to vary how many of a batch's ASVs are distinct."""
 
     pool: int = 1024
+    """Number of ASVs that every sample draws from: the first of the token store."""
     richness: int = 64
+    """Number A of ASVs in every sample."""
 
     def assemble(self, rows_B: NDArray[np.int64], epoch: int) -> Batch:
         """Return a batch of made-up samples; nothing of the rows but their number matters."""
         size = len(rows_B)
         draws = [generator("pool", self.seed, epoch, row) for row in rows_B.tolist()]
         chosen_BA = [np.sort(d.choice(self.pool, self.richness, replace=False)) for d in draws]
-        store = replace(
-            self.store,
-            sample_ids=[str(row) for row in rows_B],
-            views=1,
-            row_view=np.zeros(size, np.int32),
-            offsets=np.arange(size + 1, dtype=np.int64) * self.richness,
-            asvs=np.concatenate(chosen_BA).astype(np.int32),
+        store = one_view(
+            offsets=np.arange(size + 1) * self.richness,
+            asvs=np.concatenate(chosen_BA),
             counts=np.ones(size * self.richness, np.int32),
-            parent_offsets=np.arange(size + 1, dtype=np.int64),
-            parents=np.arange(size, dtype=np.int32),
-            weights=np.ones(size, np.float32),
         )
         return assemble(store, self.tokens, np.arange(size), masker=self.masker, epoch=epoch)
+
+
+def one_view(
+    offsets: NDArray[np.int64], asvs: NDArray[np.integer], counts: NDArray[np.int32]
+) -> SampleStore:
+    """Return a store of made-up samples, in CSR form, that are in one view and not augmented."""
+    size = len(offsets) - 1
+    return SampleStore(
+        sample_ids=[f"sample{i}" for i in range(size)],
+        views=1,
+        row_view=np.zeros(size, np.int32),
+        offsets=offsets,
+        asvs=asvs.astype(np.int32),
+        counts=counts,
+        parent_offsets=np.arange(size + 1),
+        parents=np.arange(size, dtype=np.int32),
+        weights=np.ones(size, np.float32),
+    )
 
 
 def pad_samples(batch: Batch, asvs_per_sample: int) -> Batch:
@@ -114,14 +114,8 @@ def each_copy(batch: Batch, *, padding: bool) -> Batch:
     """Return the batch with a sequence of its own for every ASV of every sample.
 
     Shorter sequences are padded to the longest, and the padding takes part as it is; only where
-    all have one length are the embeddings those of the optimized batch.
-
-    Parameters
-    ----------
-    batch
-        A batch of distinct ASVs, on the host.
-    padding
-        Whether the places behind a sample's last ASV get sequences too, of padding alone.
+    all have one length are the embeddings those of the optimized batch. With `padding` the places
+    behind a sample's last ASV get sequences too, of padding alone. The batch is on the host.
     """
     distinct = sum(len(block.tokens_US) for block in batch.asvs)
     samples, copies, done = [], [], 0

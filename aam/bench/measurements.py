@@ -35,17 +35,9 @@ def run(request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def run_device(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Say what models run on.
+    """Return whether there is an `accelerator` that models run on, and more `about` the device.
 
-    Parameters
-    ----------
-    request
-        `threads`, and `compile`: whether to try the compiler for a CPU too.
-
-    Returns
-    -------
-    dict
-        `accelerator` and `compiles`, true or false, and `about`: device, driver and versions.
+    Whether it `compiles` is tried on a CPU only where the key `compile` asks for it.
     """
     devices = Devices("fp32", request["threads"])
     on_accelerator = devices.device.type != "cpu"
@@ -75,9 +67,7 @@ def run_steps(request: Mapping[str, Any]) -> dict[str, Any]:
     Returns
     -------
     dict
-        Of the timed steps `step_s`, `loading_s` (of it, waiting for the batch), `sizes` (samples),
-        `distinct_asvs` (sequences encoded) and `flops`; `losses` of all steps; `recompilations`
-        after the first step; `peak_memory_mb`, `parameters`, `precision`.
+        What `StepTimes.result` returns, and `peak_memory_mb`, `parameters`, `precision`.
 
     Raises
     ------
@@ -87,9 +77,17 @@ def run_steps(request: Mapping[str, Any]) -> dict[str, Any]:
     cfg, settings = request["cfg"], Pretraining.model_validate(request["cfg"]["pretraining"])
     options = step_options(Optimization.model_validate(cfg["optimization"]))
     devices = Devices(settings.precision, request["threads"], deterministic=options.deterministic)
-    prepared = prepare(cfg, _paths(request["inputs"]))
-    model, dataset = prepared.model, _dataset(prepared.dataset, request["batch"])
-    if request["batch"].get("copies", False):
+    inputs = {
+        name: list(map(Path, value)) if isinstance(value, list) else Path(value)
+        for name, value in request["inputs"].items()
+    }
+    prepared = prepare(cfg, inputs)
+    model, dataset, batches_asked = prepared.model, prepared.dataset, request["batch"]
+    if batches_asked:
+        kind = PooledDataset if "pool" in batches_asked else NaiveDataset
+        own = {field.name: getattr(dataset, field.name) for field in fields(dataset)}
+        dataset = kind(**own, **batches_asked)
+    if batches_asked.get("copies", False):
         model.encoder.recompute("pieces")
     elif options.checkpointing:
         model.encoder.recompute("layers")
@@ -107,31 +105,22 @@ def run_steps(request: Mapping[str, Any]) -> dict[str, Any]:
     wrapped, optimizer = devices.setup(model, optimizer)
     wrapped.train()
     clipping = Clipping.of(settings)
-    steps = StepTimes(devices.device, request, eager=options.compile == "off")
+    times = StepTimes(devices.device, request, eager=options.compile == "off")
     coming = _batches(dataset, devices, request["workers"])
-    while steps.go_on():
+    while times.go_on():
         t0 = time.perf_counter()
         batch = next(coming).to(devices.device)
         loading_s = time.perf_counter() - t0
-        rate = settings.learning_rate * warmup_cosine(steps.step, len(dataset), settings.warmup)
-        values, _ = train_step(
-            wrapped, optimizer, batch, rate, settings, steps.step, devices, clipping
-        )
-        steps.add(batch, values["loss"], loading_s, step_flops(model.encoder.shape, batch))
+        step = times.step
+        rate = settings.learning_rate * warmup_cosine(step, len(dataset), settings.warmup)
+        values, _ = train_step(wrapped, optimizer, batch, rate, settings, step, devices, clipping)
+        times.add(batch, values["loss"], loading_s, step_flops(model.encoder.shape, batch))
     return {
-        **steps.result(),
+        **times.result(),
         "peak_memory_mb": devices.peak_memory_mb(),
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "precision": devices.precision,
     }
-
-
-def _dataset(dataset: BatchDataset, batch: Mapping[str, Any]) -> BatchDataset:
-    """Return the dataset with the batches that were asked for; empty: the optimized ones."""
-    if not batch:
-        return dataset
-    own = {field.name: getattr(dataset, field.name) for field in fields(dataset)}
-    return PooledDataset(**own, **batch) if "pool" in batch else NaiveDataset(**own, **batch)
 
 
 def _batches(dataset: BatchDataset, devices: Devices, workers: int) -> Iterator[Batch]:
@@ -153,10 +142,3 @@ def _driver() -> str:
         return "unknown, for want of the package nvidia-ml-py"
     except pynvml.NVMLError as error:
         return f"unknown: {error}"
-
-
-def _paths(inputs: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        name: [Path(item) for item in value] if isinstance(value, list) else Path(value)
-        for name, value in inputs.items()
-    }

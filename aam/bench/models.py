@@ -13,6 +13,7 @@ from aam.bench.timing import medians
 from aam.bench.variants import usual
 from aam.evaluate.labels import plain, quantity, score, score_column, score_columns, scored_task
 from aam.evaluate.scores import HEADLINE, accuracy_table
+from aam.runtime.run_options import RunOptions
 
 COSTS = ["parameters", "step_ms_median", "step_ms_iqr", "samples_per_s", "peak_memory_mb"]
 SETTINGS = ["model", "encoder", "patch_bp", "level", "batch_size"]
@@ -40,40 +41,23 @@ NOTES = """\
 
 
 def step_costs(
-    measure: Measure,
-    cfg: Mapping[str, Any],
-    inputs: Mapping[str, Any],
-    *,
-    threads: int,
-    workers: int,
+    measure: Measure, cfg: Mapping[str, Any], inputs: Mapping[str, Any], runtime: RunOptions
 ) -> tuple[dict[str, dict[str, float]], dict[str, str]]:
     """Time the configured training step of every model, the repeats interleaved.
 
-    Parameters
-    ----------
-    measure
-        Does a request in a process of its own.
-    cfg
-        Slice `aam.config.slices.models`.
-    inputs
-        `tokens`, `samples`, and `distances`: the files of all metrics of `cfg`, metric by metric.
-    threads, workers
-        Cores granted; processes that assemble batches for an accelerator.
-
-    Returns
-    -------
-    costs, about
-        By model `COSTS`, of those that could run; and words on what they were measured on.
+    Return `COSTS` by model, of those that could run, and words on what they were measured on. `cfg`
+    is the slice `aam.config.slices.models`, and the input `distances` are the files of all its
+    metrics, metric by metric; of `runtime` the threads and workers matter.
     """
     models = cfg["models"]
-    hardware, about = probe_hardware(models.values(), measure, threads=threads, workers=workers)
+    hardware, about = probe_hardware(measure, models.values(), runtime)
     requests = {
         name: steps_request(
             {**model, "steps": cfg["steps"], "seconds": cfg["seconds"]},
             {**inputs, "distances": _learned(model, cfg["metrics"], inputs["distances"])},
             usual(model, hardware),
             model["pretraining"]["batch_size"],
-            threads=threads,
+            runtime,
         )
         for name, model in models.items()
     }
@@ -97,25 +81,12 @@ def side_by_side(
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return what each model costs and has reached, and the curves that this was read from.
 
-    Parameters
-    ----------
-    cfg
-        Slice `aam.config.slices.models`.
-    costs
-        What `step_costs` returned.
-    histories
-        `history.parquet` of every model's pretraining.
-
-    Returns
-    -------
-    table, curves
-        One row per model. `pearson` is of the held-out distances of `cfg["metric"]`, the last
-        validation's; `equal_steps` and `equal_s` are those of the shortest training, by which the
-        other correlations are read; NaN where no validation came so early, or the step could not be
-        timed. The curves have `model`, `step`, `seconds`, `pearson`.
+    `pearson` is of the held-out distances of `cfg["metric"]`, the last validation's of each
+    `history.parquet`; `equal_steps` and `equal_s` are those of the shortest training, by which the
+    other correlations are read; NaN where no validation came so early, or the step could not be
+    timed. The curves have `model`, `step`, `seconds`, `pearson`.
     """
-    curves = {}
-    rows = []
+    rows, curves = [], {}
     for name, model in cfg["models"].items():
         cost = costs.get(name, {})
         step_s = cost.get("step_ms_median", np.nan) / 1e3
@@ -154,15 +125,7 @@ def _read(curve: pd.DataFrame, axis: str, at: float) -> float:
 
 
 def with_scores(table: pd.DataFrame, reports: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    """Return the table of models with a column per task: the headline score of each model.
-
-    Parameters
-    ----------
-    table
-        What `side_by_side` returned.
-    reports
-        `metrics.json` of fine-tunings of these models.
-    """
+    """Return the table of models with a column per task: the headline score in its reports."""
     if not reports:
         return table
     found = accuracy_table(reports)
@@ -175,17 +138,7 @@ def with_scores(table: pd.DataFrame, reports: Sequence[Mapping[str, Any]]) -> pd
 
 
 def models_page(table: pd.DataFrame, metric: str, about: Mapping[str, str]) -> str:
-    """Return the Markdown page of a table of models.
-
-    Parameters
-    ----------
-    table
-        What `with_scores` returned.
-    metric
-        Metric of distance that the correlations are of.
-    about
-        What it was measured on, words by name.
-    """
+    """Return the Markdown page of a table of models, whose correlations are of a metric."""
     steps, seconds = table["equal_steps"].iloc[0], table["equal_s"].iloc[0]
     scored = score_columns(table.columns)
     head = (

@@ -27,39 +27,27 @@ SIZES = {"cpu": (512, 1024, 2048), "cuda": (2048, 4096, 8192)}
 ROWS = {"cpu": 8192, "cuda": 65536}
 """Rows of the products of a model's own shape."""
 COPIED_MB = {"cpu": 256, "cuda": 1024}
-"""Size of the copy: several times the caches."""
+"""Size of the copy, in units of 2**20 bytes: several times the caches."""
 MEASURED_S = 0.5
 """Time after which a product or copy is not repeated again; steady ones are repeated less."""
 
 
 @dataclass(frozen=True)
 class Rate:
-    """The best of several candidates.
-
-    Attributes
-    ----------
-    median, iqr
-        Operations or bytes per second, and their spread over the measurements.
-    count
-        Number of measurements.
-    what
-        The candidate, ``2048 x 2048 x 2048`` for instance.
-    """
+    """The best of several candidates, in operations or bytes per second, over its measurements."""
 
     median: float
     iqr: float
     count: int
     what: str
+    """The candidate, ``2048 x 2048 x 2048`` for instance."""
 
 
 @contextmanager
 def arithmetic(precision: str) -> Iterator[torch.dtype]:
     """Yield the type of the factors of a precision, with fp32 products as that precision has them.
 
-    Parameters
-    ----------
-    precision
-        A key of `DTYPES`.
+    The names are those of `DTYPES`.
     """
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
@@ -82,19 +70,7 @@ def measure(
 ) -> dict[str, Rates]:
     """Return the rates of products per precision, and of copies under ``copy``.
 
-    Parameters
-    ----------
-    precisions
-        Keys of `DTYPES`.
-    device
-        Where to measure.
-    width, ffn_ratio
-        Of a transformer, whose forward products are candidates too.
-
-    Returns
-    -------
-    dict
-        In floating-point operations per second, of copies in bytes read and written.
+    The forward products of a transformer of some width and `ffn_ratio` are candidates too.
     """
     rows, hidden = _for(device, ROWS), int(width * ffn_ratio)
     of_model = [(rows, width, 3 * width), (rows, width, hidden), (rows, hidden, width)]

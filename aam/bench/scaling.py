@@ -8,11 +8,12 @@ import pandas as pd
 
 from aam.bench.ablation import interleaved, probe_hardware, steps_request
 from aam.bench.subprocess_runner import Measure
-from aam.bench.tables import markdown_table, page, spread
+from aam.bench.tables import Cells, measured_table, page, spread
 from aam.bench.timing import medians
 from aam.bench.variants import Hardware, usual
 from aam.data.tokens import TokenStore
 from aam.evaluate.labels import quantity
+from aam.runtime.run_options import RunOptions
 
 BATCH, DEPTH, ASVS = "batch size", "depth", "distinct ASVs"
 UNITS = {BATCH: "samples per step", DEPTH: "layers each", ASVS: "ASVs per step"}
@@ -26,6 +27,12 @@ COLUMNS = {
     "count": "timed_steps",
 }
 """Columns of the table, and what they are called where steps are timed."""
+FIGURES: Cells = {
+    "time, ms (IQR)": lambda row: spread(row["time_ms_median"], row["time_ms_iqr"]),
+    "samples/s": lambda row: quantity(row["samples_per_s"]),
+    "peak memory, MB": lambda row: f"{row['peak_memory_mb']:.0f}",
+    "measurements": lambda row: f"{row['count']:.0f}",
+}
 RICHNESS = 64
 """ASVs of every made-up sample; fewer where the pool is smaller."""
 NOTES = """\
@@ -45,35 +52,16 @@ class ScalingPoint:
 
 
 def scale(
-    measure: Measure,
-    cfg: Mapping[str, Any],
-    inputs: Mapping[str, Any],
-    *,
-    threads: int,
-    workers: int,
+    measure: Measure, cfg: Mapping[str, Any], inputs: Mapping[str, Any], runtime: RunOptions
 ) -> tuple[pd.DataFrame, dict[str, str]]:
     """Return the scaling table, and words by name on what it was measured on.
 
-    Parameters
-    ----------
-    measure
-        Does a request in a process of its own.
-    cfg
-        Slice `aam.config.slices.scaling`.
-    inputs
-        `tokens`, `samples`, `distances`.
-    threads, workers
-        Cores granted; processes that assemble batches for an accelerator.
-
-    Returns
-    -------
-    table, about
-        In the table one row per experiment and `x`, which counts `unit`: `time_ms_median` and
-        `time_ms_iqr` of a step, `samples_per_s`, `peak_memory_mb` of the process, or the
-        accelerator's, and `count` of the timed steps. What could not run has no figures.
+    The table has one row per experiment and `x`, which counts `unit`; what could not run has no
+    figures. `cfg` is the slice `aam.config.slices.scaling`, `inputs` are those of pretraining, and
+    of `runtime` the threads and workers matter.
     """
-    hardware, about = probe_hardware([cfg], measure, threads=threads, workers=workers)
-    requests = step_requests(cfg, inputs, hardware, threads)
+    hardware, about = probe_hardware(measure, [cfg], runtime)
+    requests = step_requests(cfg, inputs, hardware, runtime)
     rows = []
     for point, found in interleaved(measure, requests, cfg["repeats"]).items():
         row = {"experiment": point.experiment, "mode": "training step", "x": point.x}
@@ -87,7 +75,7 @@ def scale(
 
 
 def step_requests(
-    cfg: Mapping[str, Any], inputs: Mapping[str, Any], hardware: Hardware, threads: int
+    cfg: Mapping[str, Any], inputs: Mapping[str, Any], hardware: Hardware, runtime: RunOptions
 ) -> dict[ScalingPoint, dict[str, Any]]:
     """Return the training steps to time; those with more ASVs than the table has are left out."""
     mode, batch_size = usual(cfg, hardware), cfg["pretraining"]["batch_size"]
@@ -96,7 +84,7 @@ def step_requests(
     def request(size: int = batch_size, layers: int | None = None, **pool: int) -> dict[str, Any]:
         depth = {} if layers is None else {"asv_layers": layers, "sample_layers": layers}
         changed = {**cfg, "model": {**cfg["model"], **depth}}
-        return steps_request(changed, inputs, mode, size, threads=threads, **pool)
+        return steps_request(changed, inputs, mode, size, runtime, **pool)
 
     return {
         **{ScalingPoint(BATCH, size): request(size) for size in points["batch_sizes"]},
@@ -113,18 +101,10 @@ def scaling_page(table: pd.DataFrame, about: Mapping[str, str]) -> str:
     """Return the Markdown page of a scaling table, one section per experiment."""
     parts = [NOTES]
     for experiment, rows in table.groupby("experiment", sort=False):
-        head = (UNITS[str(experiment)], "what", "time, ms (IQR)", "samples/s", "peak memory, MB")
-        cells = []
-        for row in rows.to_dict("records"):
-            measured = ["not run"]
-            if not pd.isna(row["time_ms_median"]):
-                measured = [
-                    spread(row["time_ms_median"], row["time_ms_iqr"]),
-                    quantity(row["samples_per_s"]),
-                    f"{row['peak_memory_mb']:.0f}",
-                    f"{row['count']:.0f}",
-                ]
-            cells.append([quantity(row["x"]), row["mode"], *measured])
+        names: Cells = {
+            UNITS[str(experiment)]: lambda row: quantity(row["x"]),
+            "what": lambda row: str(row["mode"]),
+        }
         title = f"## {str(experiment)[0].upper()}{str(experiment)[1:]}"
-        parts += [title, markdown_table([*head, "measurements"], cells)]
+        parts += [title, measured_table(rows, names, FIGURES)]
     return page("Scaling", *parts, about=about)

@@ -25,7 +25,8 @@ class StepTimes:
     device
         Where the steps are done.
     request
-        `steps` and `seconds`.
+        `steps` to time, and `seconds`: no further step is begun after them once `LEAST_STEPS` are
+        timed, or one where a step takes longer than that.
     eager
         Whether nothing is compiled.
     """
@@ -34,13 +35,10 @@ class StepTimes:
         self.clock = DeviceClock(device)
         self.warm_up = QUICK_WARM_UP if eager and device.type == "cpu" else WARM_UP
         self.steps, self.seconds = request["steps"], request["seconds"]
-        self.step = 0
+        self.step = self.graphs = 0
         self.t_start = time.perf_counter()
-        self.columns: dict[str, list[Any]] = {
-            name: [] for name in ("loading_s", "sizes", "distinct_asvs", "flops")
-        }
+        self.timed: list[dict[str, Any]] = []
         self.losses: list[torch.Tensor] = []
-        self.graphs = 0
 
     def go_on(self) -> bool:
         """Return whether there is another step; marks the instant before the first timed one."""
@@ -64,18 +62,21 @@ class StepTimes:
             # The first step compiles, however long a step takes.
             self.t_start = time.perf_counter()
             self.graphs = graphs_compiled()
-        if self.step <= self.warm_up:
-            return
-        self.clock.mark()
-        distinct = sum(len(block.tokens_US) for block in batch.asvs)
-        values = (loading_s, batch.size, distinct, flops)
-        for column, value in zip(self.columns.values(), values, strict=True):
-            column.append(value)
+        if self.step > self.warm_up:
+            self.clock.mark()
+            distinct = sum(len(block.tokens_US) for block in batch.asvs)
+            values = {"loading_s": loading_s, "sizes": batch.size, "distinct_asvs": distinct}
+            self.timed.append({**values, "flops": flops})
 
     def result(self) -> dict[str, Any]:
-        """Return plain types: a list per column, `step_s`, `losses`, `recompilations`."""
+        """Return plain types.
+
+        Of the timed steps `step_s`, `loading_s` (of it, waiting for the batch), `sizes` (samples),
+        `distinct_asvs` (sequences encoded) and `flops`; `losses` of all steps; `recompilations`
+        after the first step.
+        """
         return {
-            **self.columns,
+            **{name: [step[name] for step in self.timed] for name in self.timed[0]},
             "step_s": self.clock.intervals_s(),
             "losses": [float(loss) for loss in self.losses],
             "recompilations": graphs_compiled() - self.graphs,

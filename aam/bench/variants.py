@@ -20,16 +20,10 @@ class Mode:
 
     Attributes
     ----------
-    copies
-        Whether every copy of an ASV is encoded, in chunks computed twice.
-    asvs_per_sample
-        ASVs that every sample is padded to; None: as the optimized batch pads it.
-    patch_bp
-        Nucleotides per token.
-    precision, optimizer
-        As in the section `pretraining`.
-    attention, fused_optimizer, compile, checkpointing
-        As in the section `optimization`.
+    copies, asvs_per_sample
+        As in `aam.bench.batches.NaiveDataset`; copies are computed twice.
+    patch_bp, precision, optimizer, attention, fused_optimizer, compile, checkpointing
+        As in the configuration.
     workers
         Processes that assemble batches; 0: the training does it between its steps.
     """
@@ -61,35 +55,21 @@ class Variant:
 
 @dataclass(frozen=True)
 class Hardware:
-    """What the machine has.
-
-    Attributes
-    ----------
-    accelerator
-        Whether models run on one: then compilation is timed unasked, and loading in processes.
-    compiles
-        Whether torch.compile works.
-    workers
-        Processes that assemble batches for an accelerator.
-    """
+    """What the machine has."""
 
     accelerator: bool = False
+    """Whether models run on one: then compilation is timed unasked, and loading in processes."""
     compiles: bool = False
+    """Whether torch.compile works."""
     workers: int = 0
+    """Processes that assemble batches for an accelerator."""
 
 
 def variants(cfg: Mapping[str, Any], hardware: Hardware) -> list[Variant]:
-    """Return what the speed table has to hold.
+    """Return what the speed table has to hold, by the slice `aam.config.slices.benchmark`.
 
     The modes of the groups `order` and `alone` get every option, configured or not; where the last
     of them is not what the configuration says, that is timed too, as a `batch`.
-
-    Parameters
-    ----------
-    cfg
-        Slice `aam.config.slices.benchmark`.
-    hardware
-        What the machine has.
     """
     naive = Mode(asvs_per_sample=cfg["naive_asvs"])
     changes = _changes(cfg, naive, hardware)
@@ -158,10 +138,8 @@ def _changes(
 ) -> list[tuple[str, dict[str, Any] | None]]:
     """Return the optimizations in the order in which they add up; None: it cannot be had here."""
     wanted = configured(cfg, naive, hardware)
-    timed = {
-        key: value if getattr(wanted, key) == getattr(naive, key) else getattr(wanted, key)
-        for key, value in DEFAULTS.items()
-    }
+    own = {key: getattr(wanted, key) for key in DEFAULTS}
+    timed = {k: DEFAULTS[k] if own[k] == getattr(naive, k) else own[k] for k in DEFAULTS}
     words = timed["attention"].replace("_", " ")
     changes: list[tuple[str, dict[str, Any] | None]] = [
         ("distinct ASVs once", {"copies": False}),

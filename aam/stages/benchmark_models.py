@@ -26,15 +26,14 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOp
     data = {name: inputs[name] for name in ("tokens", "samples", "distances")}
     reports = [read_json(path) for path in inputs["metrics"]]
     histories = map(pd.read_parquet, inputs["histories"])
-    threads, workers = runtime.threads, runtime.workers
     with SubprocessRunner() as measure:
-        costs, device = step_costs(measure, cfg, data, threads=threads, workers=workers)
+        costs, device = step_costs(measure, cfg, data, runtime)
     table, curves = side_by_side(cfg, costs, dict(zip(cfg["models"], histories, strict=True)))
     table = with_scores(table, reports)
     write_tsv(outputs["table"], table)
     write_tsv(outputs["curves"], curves)
     about = {
-        **about_run(cfg, inputs, device, threads),
+        **about_run(cfg, inputs, device, runtime.threads),
         **{f"task {r['task']}": f"encoder {r['encoder']}, {r['start']}" for r in reports},
     }
     write_text(outputs["text"], models_page(table, cfg["metric"], about))

@@ -13,9 +13,8 @@ from aam.util.atomic import write_text
 
 def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
     """Time training steps of growing size."""
-    threads, workers = runtime.threads, runtime.workers
     with SubprocessRunner() as measure:
-        table, device = scale(measure, cfg, inputs, threads=threads, workers=workers)
+        table, device = scale(measure, cfg, inputs, runtime)
     write_tsv(outputs["table"], table)
-    about = about_run(cfg, inputs, device, threads)
+    about = about_run(cfg, inputs, device, runtime.threads)
     write_text(outputs["text"], scaling_page(table, about))

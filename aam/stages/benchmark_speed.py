@@ -12,7 +12,6 @@ from aam.runtime.run_options import RunOptions
 
 def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
     """Time every variant of a training step on the real data."""
-    threads, workers = runtime.threads, runtime.workers
     with SubprocessRunner() as measure:
-        ablation = run_ablation(measure, cfg, inputs, threads=threads, workers=workers)
-    ablation.write(outputs, about_run(cfg, inputs, ablation.device, threads))
+        ablation = run_ablation(measure, cfg, inputs, runtime)
+    ablation.write(outputs, about_run(cfg, inputs, ablation.device, runtime.threads))

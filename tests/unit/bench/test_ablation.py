@@ -21,7 +21,7 @@ OPTIMIZED = Mode(copies=False, patch_bp=5)
 
 
 def run_mode(mode: Mode, cfg, files, batch_size=4) -> dict:
-    request = steps_request(cfg, files, mode, batch_size, threads=1)
+    request = steps_request(cfg, files, mode, batch_size, RunOptions())
     return measurements.run(json.loads(json.dumps(request, default=str)))
 
 
@@ -110,7 +110,7 @@ def test_when_steps_end(step_s, steps, seconds, timed, eager, monkeypatch):
 
 
 def ablation(cfg, measure) -> Ablation:
-    return run_ablation(measure, cfg, {}, threads=1, workers=0)
+    return run_ablation(measure, cfg, {}, RunOptions())
 
 
 def test_the_table_compares_samples_per_second_and_losses_at_one_step(speed_cfg, stand_in):
@@ -206,8 +206,8 @@ def test_the_stage_writes_table_page_and_roofline(
 
 def test_requests_run_in_processes_of_their_own(files, speed_cfg):
     cfg = {**speed_cfg(), "steps": 2}
-    good = steps_request(cfg, files, OPTIMIZED, 4, threads=1)
-    bad = steps_request(cfg, files, Mode(asvs_per_sample=1), 4, threads=1)
+    good = steps_request(cfg, files, OPTIMIZED, 4, RunOptions())
+    bad = steps_request(cfg, files, Mode(asvs_per_sample=1), 4, RunOptions())
     with SubprocessRunner() as measure:
         device = measure({"kind": "device", "threads": 1, "compile": False})
         first, failed, last = (measure(request) for request in (good, bad, good))

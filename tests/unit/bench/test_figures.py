@@ -13,7 +13,7 @@ LONG = "a_name_that_somebody_made_far_too_long_for_any_picture"
 
 @pytest.fixture
 def speed(speed_cfg, stand_in) -> pd.DataFrame:
-    table = run_ablation(stand_in, speed_cfg(), {}, threads=1, workers=0).table
+    table = run_ablation(stand_in, speed_cfg(), {}, RunOptions()).table
     table.loc[table.index[-1], "name"] = LONG
     return table
 

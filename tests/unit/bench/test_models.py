@@ -97,7 +97,7 @@ def test_models_must_learn_one_distance_and_hold_out_the_same(
 
 
 def test_models_are_timed_in_turns_as_they_are_configured(cfg, measure):
-    costs, about = models.step_costs(measure, cfg, DATA, threads=1, workers=0)
+    costs, about = models.step_costs(measure, cfg, DATA, RunOptions())
     assert about == {"device": "none"}
     assert {name: cost["step_ms_median"] for name, cost in costs.items()} == pytest.approx(
         {name: 1e3 * step_s for name, step_s in STEP_S.items()}
@@ -142,7 +142,7 @@ def test_a_model_that_cannot_run_has_no_costs(cfg, measure, figures, tmp_path):
         answer = measure(request)
         return None if request.get("model") == "slow" else answer
 
-    costs, _ = models.step_costs(failing, cfg, DATA, threads=1, workers=0)
+    costs, _ = models.step_costs(failing, cfg, DATA, RunOptions())
     assert [request.get("model") for request in measure.asked].count("slow") == 1
     table, curves = models.side_by_side(cfg, costs, HISTORIES)
     assert table["step_ms_median"].isna().tolist() == [True, False, False]

@@ -38,7 +38,7 @@ def measured(stand_in):
 
 
 def test_points_vary_one_thing_each(cfg, files):
-    requests = step_requests(cfg, files, Hardware(), 1)
+    requests = step_requests(cfg, files, Hardware(), RunOptions())
     asked = {(point.experiment, point.x): request for point, request in requests.items()}
     assert list(asked) == [
         ("batch size", 4),
@@ -65,7 +65,7 @@ def test_points_vary_one_thing_each(cfg, files):
 
 
 def test_the_table_has_a_row_per_point(cfg, files, measured):
-    table, _ = scale(measured, cfg, files, threads=1, workers=0)
+    table, _ = scale(measured, cfg, files, RunOptions())
     assert list(table.columns) == COLUMNS
     rows = table.set_index(["experiment", "mode", "x"])
     step = rows.loc["batch size", "training step", 8]
