@@ -64,11 +64,10 @@ def measure(
     Returns
     -------
     dict
-        `repeats`, `megabytes` (of 1e6 bytes), `load_s` (the products alone) and, for `synchronous`
-        and `background` each, `blocked_s` (in the calls) and `delay_s` (blocked, and what the
-        products took longer than alone in the same repeat). Each of these is a dictionary of
-        `median` and `iqr` in seconds. `blocked_less`: share of the blocked time that the background
-        saves, by medians.
+        `repeats`, `megabytes` (of 1e6 bytes), for each of `WAYS` the `median` and `iqr` of
+        `blocked_s` (in the calls) and of `delay_s` (that, and what the products took longer than
+        alone in the same repeat), and `blocked_less`, the fraction of the blocked time that the
+        background saves.
     """
     ways = {
         name: Checkpoints(folder / name, name, background=background)
@@ -98,7 +97,6 @@ def measure(
     return {
         "repeats": repeats,
         "megabytes": sum(t.nbytes for part in state.values() for t in part.values()) / 1e6,
-        "load_s": _without_first(alone_s),
         **result,
         "blocked_less": 1 - blocked["background"] / blocked["synchronous"],
     }

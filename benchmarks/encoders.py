@@ -38,16 +38,12 @@ def compare(batch: Batch, length: int, *, repeats: int, chunks: int) -> list[dic
     The plain form encodes every copy of an ASV and the padding of all samples to the richest one,
     `ASVS_PER_CHUNK` sequences at a time, in fp32 (`benchmarks.reference_encoders`). The optimized
     one encodes each distinct ASV once, in bf16. Times are those of the process on one thread, so
-    that other processes matter little; the best of the repeats counts.
+    that other processes matter little; the best of the interleaved repeats counts.
 
     Parameters
     ----------
     batch
-        Distinct ASVs of one length, on the host, without masks.
-    length
-        Nucleotides of the longest sequence.
-    repeats
-        How often each is timed, interleaved.
+        Distinct ASVs of one length in nucleotides, on the host, without masks.
     chunks
         Chunks of copies that are timed; the others take as long.
 

@@ -48,35 +48,20 @@ largest studies: where it is larger than the other, the fit promises too much. A
 ASVs as samples. Pretraining is one epoch."""
 PUBLISHED_NOTES = """The published times are of real studies, with far more ASVs than samples, on
 other hardware; the stage here also reads, checks, and writes."""
-LEADS_HEAD = (
-    "stage",
-    "exponent of time",
-    "of the cores' time",
-    "of memory",
-    *(f"time, {target:,}" for target in TARGETS),
-    *(f"memory, {target:,}" for target in TARGETS),
-)
+EXPONENTS_HEAD = ("exponent of time", "of the cores' time", "of memory")
 
 
 @dataclass(frozen=True)
 class Power:
-    """A quantity that grows as `constant + factor * samples ** exponent`.
-
-    Attributes
-    ----------
-    exponent, factor, constant
-        Of the formula.
-    last_exponent
-        Between the two largest sizes.
-    worst
-        The largest factor between what was measured above the constant and the formula.
-    """
+    """A quantity that grows as `constant + factor * samples ** exponent`."""
 
     exponent: float
     factor: float
     constant: float
     last_exponent: float
+    """Between the two largest sizes."""
     worst: float
+    """The largest factor between what was measured above the constant and the formula."""
 
     def at(self, samples: float) -> float:
         """Return the quantity for a number of samples."""
@@ -93,18 +78,9 @@ Powers = dict[tuple[str, str], Power]
 def fit_power(
     samples: Sequence[float], values: Sequence[float], constant: float = 0.0, least: float = 1e-3
 ) -> Power:
-    """Fit a power law by least squares of logarithms.
+    """Fit a power law to what was measured at several sizes, by least squares of logarithms.
 
-    Parameters
-    ----------
-    samples
-        At least two different sizes.
-    values
-        What was measured at each.
-    constant
-        What does not grow: taken off before.
-    least
-        Stands for smaller values, whose logarithms are noise.
+    The constant is taken off before; `least` stands for smaller values, whose logarithms are noise.
     """
     order = np.argsort(samples)
     x = np.log(np.asarray(samples, dtype=float)[order])
@@ -122,12 +98,8 @@ def fit_power(
 def measured(studies: Sequence[Path]) -> pd.DataFrame:
     """Return what every stage took on every study, by the logs in its folder of results.
 
-    Returns
-    -------
-    pandas.DataFrame
-        One row per `stage` and `dataset`, which has so many `samples`: `jobs` of the stage, their
-        seconds of work `work_s` and of cores `cores_s` in all, and of the largest `first_mb` of
-        memory before the work and `peak_mb`.
+    The seconds of a stage's `jobs` are added up; of their memory before the work, `first_mb`, and
+    at the most, `peak_mb`, the largest counts.
 
     Raises
     ------
@@ -179,7 +151,11 @@ def growth_page(table: pd.DataFrame, powers: Powers, about: Mapping[str, str]) -
         ),
         "## Fitted, and where it leads",
         markdown_table(
-            LEADS_HEAD, [_leads(stage, powers) for stage in stages if (stage, SECONDS) in powers]
+            [
+                *("stage", *EXPONENTS_HEAD),
+                *(f"{what}, {target:,}" for what in ("time", "memory") for target in TARGETS),
+            ],
+            [_leads(stage, powers) for stage in stages if (stage, SECONDS) in powers],
         ),
     ]
     if ("unifrac", SECONDS) in powers:

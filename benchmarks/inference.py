@@ -54,26 +54,16 @@ STEPS = ("start_s", "load_s", "asvs_s", "samples_s")
 
 @dataclass(frozen=True)
 class StudySettings:
-    """What is measured, and with what.
-
-    Attributes
-    ----------
-    tokens, samples
-        Files of a study that larger and smaller ones are drawn from.
-    model
-        A section `models.<name>` as plain types; the weights are random.
-    precision, threads
-        Arithmetic and cores.
-    seed
-        Of weights and studies.
-    """
+    """The study that larger and smaller ones are drawn from, and what they are measured with."""
 
     tokens: Path
     samples: Path
     model: Mapping[str, Any]
+    """A section `models.<name>` as plain types; the weights are random."""
     precision: str
     threads: int
     seed: int = 0
+    """Of weights and studies."""
 
 
 def embedding_times(
@@ -81,22 +71,9 @@ def embedding_times(
 ) -> pd.DataFrame:
     """Time from a model directory to a file of embeddings, each in a process of its own.
 
-    Parameters
-    ----------
-    settings
-        See there.
-    numbers
-        Samples to embed.
-    repeats
-        Timed runs of each case, with an empty and with a filled cache in turn; one before them
-        is not timed and fills the cache.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Per number and cache: `samples`, `asvs`, `cache` (``empty`` or ``filled``), `wall_s` and
-        `wall_s_iqr` (from the start of the process to the written file), its `STEPS` (all medians),
-        `ms_per_sample`, `peak_memory_mb`.
+    For each number of samples it is timed with an empty and with a filled cache in turn; a run
+    before them is not timed and fills the cache. `wall_s` is from the start of the process to the
+    written file, `STEPS` are its parts; all are medians.
     """
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as name:
@@ -118,18 +95,11 @@ def embedding_times(
             for state, runs in found.items():
                 seconds = pd.DataFrame(runs)
                 wall_s, iqr = median_iqr(seconds["wall_s"])
-                rows.append(
-                    {
-                        "samples": number,
-                        "asvs": asvs,
-                        "cache": state,
-                        "wall_s": wall_s,
-                        "wall_s_iqr": iqr,
-                        **seconds[list(STEPS)].median(),
-                        "ms_per_sample": 1e3 * wall_s / number,
-                        "peak_memory_mb": seconds["peak_memory_mb"].max(),
-                    }
-                )
+                row = {"samples": number, "asvs": asvs, "cache": state}
+                row |= {"wall_s": wall_s, "wall_s_iqr": iqr, **seconds[list(STEPS)].median()}
+                row["ms_per_sample"] = 1e3 * wall_s / number
+                row["peak_memory_mb"] = seconds["peak_memory_mb"].max()
+                rows.append(row)
                 logger.info("%d samples, cache %s: %.3g s", number, state, wall_s)
     return pd.DataFrame(rows)
 
@@ -139,20 +109,8 @@ def validation_memory(
 ) -> pd.DataFrame:
     """Measure the anonymous memory of one validation, each in a process of its own.
 
-    The distances are a mapped file, left empty: all are zero.
-
-    Parameters
-    ----------
-    settings
-        See there.
-    numbers
-        Held-out samples; as many training samples come beside them as the heads' statistics take.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Per number: `held_out`, `asvs`, `start_mb` (before the validation), `peak_mb`, `grown_mb`
-        (of 2^20 bytes), `wall_s` (of the validation).
+    The distances are a mapped file, left empty: all are zero. Beside each number of held-out
+    samples come as many training samples as the heads' statistics take.
     """
     rows = []
     for number in numbers:
@@ -268,12 +226,9 @@ def validate(request: Mapping[str, Any]) -> dict[str, float]:
     t0 = time.time()
     with AnonymousMemory() as memory:
         held_out.score(model, devices)
-    return {
-        "start_mb": memory.start_mb,
-        "peak_mb": memory.peak_mb,
-        "grown_mb": memory.peak_mb - memory.start_mb,
-        "wall_s": time.time() - t0,
-    }
+    wall_s, grown_mb = time.time() - t0, memory.peak_mb - memory.start_mb
+    memories = {"start_mb": memory.start_mb, "peak_mb": memory.peak_mb, "grown_mb": grown_mb}
+    return {**memories, "wall_s": wall_s}
 
 
 class AnonymousMemory:

@@ -18,24 +18,16 @@ from aam.util.worklog import Work, read_work
 
 @dataclass(frozen=True)
 class WallTime:
-    """Where the wall time of a run went, all in seconds.
-
-    Attributes
-    ----------
-    wall_s
-        Of the whole command.
-    worked_s
-        In which at least one stage was at work.
-    starting_s
-        In which none was, but at least one was starting.
-    before_s, between_s, after_s
-        In which no stage had a process: before the first, between, and after the last.
-    """
+    """Where the wall time of a run went, all in seconds."""
 
     wall_s: float
+    """Of the whole command."""
     worked_s: float
+    """In which at least one stage was at work."""
     starting_s: float
+    """In which none was, but at least one was starting."""
     before_s: float
+    """In which no stage had a process: before the first, ..."""
     between_s: float
     after_s: float
 
@@ -51,15 +43,7 @@ class WallTime:
 
 
 def wall_time(works: Sequence[Work], begun_s: float, ended_s: float) -> WallTime:
-    """Return where the time between two moments went.
-
-    Parameters
-    ----------
-    works
-        Of all stages that began and ended between the moments; at least one.
-    begun_s, ended_s
-        Start and end of the run, in seconds since 1970.
-    """
+    """Return where the time between two moments, in seconds since 1970, went for some stages."""
     first = min(work.started_s for work in works)
     last = max(work.ended_s for work in works)
     worked = union_s((work.begun_s, work.ended_s) for work in works)
