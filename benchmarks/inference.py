@@ -1,6 +1,7 @@
 """Time of embedding and memory of validation, against the number of samples.
 
-Run as `python -m benchmarks.inference results/<dataset>`, which prints both tables as Markdown.
+`python -m benchmarks.inference results/<dataset> [--samples N ...] [--held-out N ...]` prints both
+tables as Markdown.
 
 Shape suffixes: N samples, U ASVs, S positions.
 """
@@ -66,9 +67,7 @@ class StudySettings:
     """Of weights and studies."""
 
 
-def embedding_times(
-    settings: StudySettings, numbers: Sequence[int] = (1000, 5000, 20_000), repeats: int = 3
-) -> pd.DataFrame:
+def embedding_times(settings: StudySettings, numbers: Sequence[int], repeats: int) -> pd.DataFrame:
     """Time from a model directory to a file of embeddings, each in a process of its own.
 
     For each number of samples it is timed with an empty and with a filled cache in turn; a run
@@ -104,9 +103,7 @@ def embedding_times(
     return pd.DataFrame(rows)
 
 
-def validation_memory(
-    settings: StudySettings, numbers: Sequence[int] = (500, 2000, 20_000)
-) -> pd.DataFrame:
+def validation_memory(settings: StudySettings, numbers: Sequence[int]) -> pd.DataFrame:
     """Measure the anonymous memory of one validation, each in a process of its own.
 
     The distances are a mapped file, left empty: all are zero. Beside each number of held-out
@@ -257,10 +254,15 @@ class AnonymousMemory:
         return (held.rss - held.shared) / 2**20
 
 
-def tables(settings: StudySettings) -> str:
+def tables(
+    settings: StudySettings, samples: Sequence[int], held_out: Sequence[int], repeats: int
+) -> str:
     """Measure both; return them as a Markdown page."""
+    measured = {
+        "Embedding": embedding_times(settings, samples, repeats),
+        "Validation": validation_memory(settings, held_out),
+    }
     parts = []
-    measured = {"Embedding": embedding_times(settings), "Validation": validation_memory(settings)}
     for title, table in measured.items():
         cells = table.map(lambda value: value if isinstance(value, str) else quantity(value))
         parts += [f"## {title}", markdown_table(list(table.columns), cells.to_numpy().tolist())]
@@ -272,7 +274,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Measure everything for the study of a folder, or one case of it in this process."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.inference", description=__doc__)
     parser.add_argument("folder", help="results/<dataset>")
-    folder = parser.parse_args(arguments).folder
+    parser.add_argument("--samples", type=int, nargs="+", default=[1000, 5000, 20_000])
+    parser.add_argument("--held-out", type=int, nargs="+", default=[500, 2000, 20_000])
+    parser.add_argument("--repeats", type=int, default=3)
+    given = parser.parse_args(arguments)
+    folder = given.folder
     if folder in ("embed", "validate"):
         measure = {"embed": embed, "validate": validate}[folder]
         print(json.dumps(measure(json.load(sys.stdin))))
@@ -285,7 +291,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         precision="bf16",
         threads=len(os.sched_getaffinity(0)),
     )
-    print(tables(settings))
+    print(tables(settings, given.samples, given.held_out, given.repeats))
 
 
 if __name__ == "__main__":

@@ -16,9 +16,6 @@ from aam.evaluate.scores import HEADLINE, accuracy_table
 from aam.runtime.run_options import RunOptions
 
 COSTS = ["parameters", "step_ms_median", "step_ms_iqr", "samples_per_s", "peak_memory_mb"]
-SETTINGS = ["model", "encoder", "patch_bp", "level", "batch_size"]
-REACHED = ["steps", "train_s", "pearson"]
-EQUAL = ["equal_steps", "pearson_equal_steps", "equal_s", "pearson_equal_s"]
 HEAD = (
     "model",
     "encoder",
@@ -88,8 +85,8 @@ def side_by_side(
     """
     rows, curves = [], {}
     for name, model in cfg["models"].items():
-        cost = costs.get(name, {})
-        step_s = cost.get("step_ms_median", np.nan) / 1e3
+        cost = costs.get(name, dict.fromkeys(COSTS, np.nan))
+        step_s = cost["step_ms_median"] / 1e3
         history = histories[name]
         is_it = (history["split"] == "validation") & (history["name"] == f"{cfg['metric']}_pearson")
         curve = history.loc[is_it, ["step", "value"]].sort_values("step", kind="stable")
@@ -110,18 +107,21 @@ def side_by_side(
                 "pearson": curve["pearson"].iloc[-1],
             }
         )
-    table = pd.DataFrame(rows, columns=[*SETTINGS, *COSTS, *REACHED, *EQUAL])
-    table["equal_steps"], table["equal_s"] = table["steps"].min(), table["train_s"].min()
-    for axis, equal in (("step", "equal_steps"), ("seconds", "equal_s")):
-        points = zip(table["model"], table[equal], strict=True)
-        table[f"pearson_{equal}"] = [_read(curves[name], axis, at) for name, at in points]
+    table = pd.DataFrame(rows)
+    for axis, length, equal in (
+        ("step", "steps", "equal_steps"),
+        ("seconds", "train_s", "equal_s"),
+    ):
+        at = table[length].min()
+        table[equal] = at
+        # Without a time of a step its seconds are NaN, and so is what is read at them.
+        table[f"pearson_{equal}"] = [
+            np.interp(at, curve[axis], curve["pearson"], left=np.nan)
+            if curve[axis].notna().all()
+            else np.nan
+            for curve in curves.values()
+        ]
     return table, pd.concat(curves.values(), ignore_index=True)
-
-
-def _read(curve: pd.DataFrame, axis: str, at: float) -> float:
-    if curve[axis].isna().any():
-        return float("nan")
-    return float(np.interp(at, curve[axis], curve["pearson"], left=np.nan))
 
 
 def with_scores(table: pd.DataFrame, reports: Sequence[Mapping[str, Any]]) -> pd.DataFrame:

@@ -28,6 +28,9 @@ PEARSON = {
     "NA": {10: 0.2, 20: 0.4, 40: 0.6},
     "basic": {20: 0.1, 40: 0.5, 60: 0.9},
 }
+COLUMNS = """model encoder patch_bp level batch_size parameters step_ms_median step_ms_iqr
+samples_per_s peak_memory_mb steps train_s pearson equal_steps pearson_equal_steps equal_s
+pearson_equal_s age:mae_fold_mean"""
 DATA = {"tokens": "t", "samples": "s", "distances": ["u0", "u1", "f0", "f1"]}
 
 
@@ -117,7 +120,9 @@ def test_models_are_timed_in_turns_as_they_are_configured(cfg, measure):
 def test_models_are_compared_by_the_shortest_training(cfg):
     """By steps that of `slow`: 20. By time that of `NA`: 40 steps of 0.1 s."""
     costs = {name: {"step_ms_median": 1e3 * step_s} for name, step_s in STEP_S.items()}
-    table = models.side_by_side(cfg, costs, HISTORIES)[0].set_index("model")
+    table, curves = models.side_by_side(cfg, costs, HISTORIES)
+    assert list(curves.columns) == ["model", "step", "seconds", "pearson"]
+    table = table.set_index("model")
     assert table["pearson"].to_dict() == {"slow": 0.7, "NA": 0.6, "basic": 0.9}
     assert set(table["equal_steps"]) == {20}
     assert table["pearson_equal_steps"].to_dict() == {"slow": 0.7, "NA": 0.4, "basic": 0.1}
@@ -181,6 +186,7 @@ def test_the_stage_writes_scores_beside_costs_and_the_figure_shows_them(
     benchmark_models.run(cfg, inputs=inputs, outputs=made, runtime=RunOptions(threads=1))
     table = pd.read_csv(made["table"], sep="\t", keep_default_na=False, na_values=[""])
     assert table["model"].tolist() == list(MODELS)
+    assert " ".join(table.columns) == COLUMNS.replace("\n", " ")
     assert table["age:mae_fold_mean"].tolist() == [7.0, 8.0, 9.0]
     page = made["text"].read_text()
     assert "r after 20 steps | r after 4 s | age: MAE, mean of the folds |" in page

@@ -114,14 +114,15 @@ def test_embedding_is_timed_with_an_empty_and_a_filled_cache_in_turn(
     np.testing.assert_allclose(table["ms_per_sample"], 1e3 * table["wall_s"] / table["samples"])
 
 
-def test_validation_is_measured_against_the_held_out_samples(
-    settings, in_this_process, monkeypatch
-):
+def test_both_tables_are_one_page(files, in_this_process, monkeypatch, capsys):
     monkeypatch.setattr(inference, "SAMPLES", 5)
-    table = validation_memory(settings, numbers=(4, 25))
-    assert table["held_out"].tolist() == [4, 25]
-    np.testing.assert_allclose(table["grown_mb"], table["peak_mb"] - table["start_mb"])
-    assert (table["start_mb"] > 10).all()
+    few = ["--samples", "8", "--held-out", "4", "25", "--repeats", "1"]
+    inference.main([str(files["tokens"].parents[1]), *few])
+    page = capsys.readouterr().out
+    for words in ("## Embedding\n\n| samples | asvs |", "| 8 |", "| empty |", "| filled |"):
+        assert words in page
+    for words in ("## Validation\n\n| held_out | asvs |", "| 4 |", "| 25 |", "- precision: bf16\n"):
+        assert words in page
 
 
 def test_anonymous_memory_is_that_of_the_block(tmp_path):
@@ -139,3 +140,4 @@ def test_anonymous_memory_is_that_of_the_block(tmp_path):
 def test_a_measurement_runs_in_a_process_of_its_own(settings):
     (found,) = validation_memory(settings, numbers=(6,)).to_dict("records")
     assert found["peak_mb"] >= found["start_mb"] > 10
+    assert found["grown_mb"] == pytest.approx(found["peak_mb"] - found["start_mb"])
