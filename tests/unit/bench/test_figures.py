@@ -8,7 +8,7 @@ from aam.bench.ablation import run_ablation
 from aam.runtime.run_options import RunOptions
 from aam.stages import plot_benchmark
 
-LONG = "a_name_that_somebody_made_far_too_long_for_any_picture"
+LONG = "a_name_that_somebody_made_far_too_long_for_any_figure"
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def scaling() -> pd.DataFrame:
 
 
 def draw(name, table, figures, folder) -> Figure:
-    """Draw a table from its file, and check that the picture is whole and bounded."""
+    """Draw a table from its file, and check that the figure is whole and bounded."""
     table.to_csv(folder / "table.tsv", sep="\t", index=False)
     files = {"inputs": {name: folder / "table.tsv"}, "outputs": {name: folder / "drawn.png"}}
     plot_benchmark.run({}, **files, runtime=RunOptions())
