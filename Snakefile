@@ -37,7 +37,6 @@ include: "workflow/rules/finetune.smk"
 include: "workflow/rules/predict.smk"
 include: "workflow/rules/explain.smk"
 include: "workflow/rules/benchmark.smk"
-include: "workflow/rules/growth.smk"
 include: "workflow/rules/figures.smk"
 include: "workflow/rules/summary.smk"
 

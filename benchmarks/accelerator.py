@@ -1,4 +1,4 @@
-"""The speed ladder without the workflow, on a machine that has little more than torch.
+"""The speed table without the workflow, on a machine that has little more than torch.
 
 Run as `python -m benchmarks.accelerator <specification.json> <folder>` from the repository, after
 `results/<dataset>/{tokens,views,unifrac}` was copied there. It needs torch, lightning-fabric,
@@ -18,11 +18,11 @@ A specification, in which everything but `configuration` may be left out:
     }
 """
 
-import functools
 import logging
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,15 +30,26 @@ import yaml
 from pydantic import Field
 
 from aam.bench.ablation import run_ablation
-from aam.bench.page import about_run, write_ladder
 from aam.bench.subprocess_runner import SubprocessRunner
-from aam.bench.variants import BATCH, ONE_PROCESS, OPTION, ORDER, Means, Variant, options, variants
+from aam.bench.tables import about_run
+from aam.bench.variants import ALONE, BATCH, NAIVE, ORDER, Hardware, Variant, usual, variants
 from aam.config import slices
 from aam.config.configuration import Config, load, resolved
 from aam.config.sections.base import Section
+from aam.runtime.run_options import RunOptions
 from aam.util.atomic import read_json
 
 logger = logging.getLogger(__name__)
+OPTION = "option"
+"""Group of what the configuration does not ask for."""
+OPTIONS: dict[str, tuple[Any, ...]] = {
+    "precision": ("fp32", "tf32", "bf16", "fp16"),
+    "compile": ("off", "default", "reduce-overhead", "max-autotune"),
+    "attention": ("auto", "flash", "memory_efficient", "math"),
+    "fused_optimizer": (False, True),
+    "optimizer": ("adamw", "muon"),
+    "checkpointing": (False, True),
+}
 
 
 class Specification(Section):
@@ -54,7 +65,7 @@ class Specification(Section):
     """Name of a dataset of the configuration; null: its first."""
     results: Path | None = None
     """Folder of the dataset's results; null: where the configuration has it."""
-    groups: list[str] = [ORDER, ONE_PROCESS, BATCH, OPTION]
+    groups: list[str] = [ORDER, ALONE, BATCH, OPTION]
     """Groups of modes that are timed (see `aam.bench.variants`); speed-ups need `order`."""
     threads: int | None = None
     """Cores; null: all that this process may use."""
@@ -63,14 +74,7 @@ class Specification(Section):
 
 
 def run(specification: Specification, folder: Path) -> None:
-    """Time every model and write `speed.tsv`, `speed.md` and `roofline.json` for each.
-
-    Parameters
-    ----------
-    specification
-        See there.
-    folder
-        Where the figures go, into one folder per model.
+    """Time every model; write `speed.tsv`, `speed.md` and `roofline.json` into a folder for each.
 
     Raises
     ------
@@ -81,31 +85,43 @@ def run(specification: Specification, folder: Path) -> None:
     dataset = specification.dataset or next(iter(config.datasets))
     results = specification.results or Path(config.results_dir, dataset)
     threads = specification.threads or len(os.sched_getaffinity(0))
+    runtime = RunOptions(threads=threads, workers=specification.workers)
+
+    def choose(cfg: Mapping[str, Any], hardware: Hardware) -> list[Variant]:
+        every = [*variants(cfg, hardware), *options(cfg, hardware)]
+        return [variant for variant in every if variant.group in specification.groups]
+
     for model in config.models:
+        logger.info("model %s", model)
         cfg = slices.benchmark(config, dataset, model)
         inputs = _inputs(config, dataset, model, results)
-        logger.info("model %s", model)
         with SubprocessRunner() as measure:
-            climbed = run_ablation(
-                measure,
-                cfg,
-                inputs,
-                threads=threads,
-                workers=specification.workers,
-                choose=functools.partial(_chosen, groups=specification.groups),
-            )
-        write_ladder(
-            climbed,
-            about_run(cfg, inputs, climbed.about, threads),
-            table=folder / model / "speed.tsv",
-            text=folder / model / "speed.md",
-            roofline=folder / model / "roofline.json",
-        )
+            found = run_ablation(measure, cfg, inputs, runtime, choose)
+        names = {"table": "speed.tsv", "text": "speed.md", "roofline": "roofline.json"}
+        outputs = {name: folder / model / file for name, file in names.items()}
+        found.write(outputs, about_run(cfg, inputs, found.device, threads))
 
 
-def _chosen(cfg: Mapping[str, Any], means: Means, *, groups: list[str]) -> list[Variant]:
-    every = [*variants(cfg, means), *options(cfg, means)]
-    return [rung for rung in every if rung.group in groups]
+def options(cfg: Mapping[str, Any], hardware: Hardware) -> list[Variant]:
+    """Return modes that differ by one option from the configured one, at the largest batch.
+
+    The naive one is there too; those that `variants` has are left out.
+    """
+    first, *others = variants(cfg, hardware)
+    base, size = usual(cfg, hardware), max(cfg["batch_sizes"])
+    seen = {variant.mode for variant in (first, *others) if variant.batch_size == size}
+    found = [] if first.mode in seen else [Variant(OPTION, NAIVE, size, first.mode)]
+    for patch_bp in sorted({base.patch_bp, 1}, reverse=True):
+        for key, values in OPTIONS.items():
+            for value in values:
+                mode = replace(base, patch_bp=patch_bp, **{key: value})
+                if mode in seen or (value == "fp16" and not hardware.accelerator):
+                    continue
+                seen.add(mode)
+                said = ("off", "on")[value] if isinstance(value, bool) else value
+                words = f"{key}: {said}".replace("_", " ")
+                found.append(Variant(OPTION, f"{words}, {patch_bp} bp per token", size, mode))
+    return found
 
 
 def _configuration(specification: Specification) -> Config:
@@ -140,7 +156,7 @@ def _inputs(config: Config, dataset: str, model: str, results: Path) -> dict[str
     }
 
 
-def main(arguments: list[str]) -> None:
+def main(arguments: Sequence[str]) -> None:
     """Time what a file specifies."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     asked, folder = (Path(argument) for argument in arguments)

@@ -1,14 +1,19 @@
-"""How long a checkpoint keeps a training waiting: written at once against in the background."""
+"""How long a checkpoint keeps a training waiting: written at once against in the background.
 
+Run as `python -m benchmarks.checkpointing FOLDER`; the folder is on the disk that is measured.
+"""
+
+import argparse
 import shutil
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from torch import Tensor
 
+from aam.bench.tables import machine, markdown_table, page, spread
+from aam.bench.timing import median_iqr
 from aam.train.checkpoint import Checkpoints
 
 WIDTH = 256
@@ -18,16 +23,8 @@ TENSOR_VALUES = 32_768
 WAYS = {"synchronous": False, "background": True}
 
 
-def made_up_state(megabytes: float, seed: int) -> dict[str, Any]:
-    """Return a state of random fp32 weights and two moments of each.
-
-    Parameters
-    ----------
-    megabytes
-        Size of its tensors in units of 1e6 bytes.
-    seed
-        Of the values.
-    """
+def made_up_state(megabytes: float, seed: int) -> dict[str, dict[str, torch.Tensor]]:
+    """Return a state of random fp32 weights and two moments of each, of some size in 1e6 bytes."""
     generator = torch.Generator().manual_seed(seed)
     count = max(1, round(megabytes * 1e6 / (3 * 4 * TENSOR_VALUES)))
     return {
@@ -40,7 +37,11 @@ def made_up_state(megabytes: float, seed: int) -> dict[str, Any]:
 
 
 def measure(
-    repeats: int, state: dict[str, Any], folder: Path, *, load_s: float = 0.5
+    repeats: int,
+    state: dict[str, dict[str, torch.Tensor]],
+    folder: Path,
+    *,
+    load_s: float = 0.5,
 ) -> dict[str, Any]:
     """Time saves of both ways in turn, with matrix products on the calling thread between them.
 
@@ -53,7 +54,7 @@ def measure(
     repeats
         Counted saves of each way.
     state
-        What is saved, as `Checkpoints.save` takes it.
+        What is saved.
     folder
         An empty folder on the disk that is measured; removed at the end.
     load_s
@@ -63,11 +64,10 @@ def measure(
     Returns
     -------
     dict
-        `repeats`, `megabytes` (of 1e6 bytes), `threads` and `device` (of the state), `load_s`
-        (the products alone) and, for `synchronous` and `background` each, `blocked_s` (in the
-        calls) and `delay_s` (blocked, and what the products took longer than alone in the same
-        repeat). Each of these is a dictionary of `median` and `iqr` in seconds. `blocked_less`:
-        share of the blocked time that the background saves, by medians.
+        `repeats`, `megabytes` (of 1e6 bytes), for each of `WAYS` the `median` and `iqr` of
+        `blocked_s` (in the calls) and of `delay_s` (that, and what the products took longer than
+        alone in the same repeat), and `blocked_less`, the fraction of the blocked time that the
+        background saves.
     """
     ways = {
         name: Checkpoints(folder / name, name, background=background)
@@ -75,33 +75,35 @@ def measure(
     }
     products = _calibrated(load_s)
     alone_s: list[float] = []
-    blocked_s: dict[str, list[float]] = {name: [] for name in WAYS}
-    delay_s: dict[str, list[float]] = {name: [] for name in WAYS}
+    seconds: dict[str, dict[str, list[float]]] = {
+        name: {"blocked_s": [], "delay_s": []} for name in WAYS
+    }
     for step in range(repeats + 1):
         alone_s.append(_train(products))
         for name, checkpoints in ways.items():
             before_s = checkpoints.blocked_s
             checkpoints.save(step, state)
-            blocked_s[name].append(checkpoints.blocked_s - before_s)
-            delay_s[name].append(blocked_s[name][-1] + _train(products) - alone_s[-1])
+            blocked_s = checkpoints.blocked_s - before_s
+            seconds[name]["blocked_s"].append(blocked_s)
+            seconds[name]["delay_s"].append(blocked_s + _train(products) - alone_s[-1])
     for checkpoints in ways.values():
         checkpoints.wait()
     shutil.rmtree(folder)
-    tensors = _tensors(state)
     result = {
-        name: {"blocked_s": _spread(blocked_s[name][1:]), "delay_s": _spread(delay_s[name][1:])}
-        for name in WAYS
+        name: {key: _without_first(values) for key, values in of_way.items()}
+        for name, of_way in seconds.items()
     }
-    medians = {name: result[name]["blocked_s"]["median"] for name in WAYS}
+    blocked = {name: result[name]["blocked_s"]["median"] for name in WAYS}
     return {
         "repeats": repeats,
-        "megabytes": sum(tensor.nbytes for tensor in tensors) / 1e6,
-        "threads": torch.get_num_threads(),
-        "device": str(tensors[0].device),
-        "load_s": _spread(alone_s[1:]),
+        "megabytes": sum(t.nbytes for part in state.values() for t in part.values()) / 1e6,
         **result,
-        "blocked_less": 1 - medians["background"] / medians["synchronous"],
+        "blocked_less": 1 - blocked["background"] / blocked["synchronous"],
     }
+
+
+def _without_first(seconds: list[float]) -> dict[str, float]:
+    return dict(zip(("median", "iqr"), median_iqr(seconds[1:]), strict=True))
 
 
 def _calibrated(load_s: float) -> int:
@@ -123,14 +125,29 @@ def _train(products: int) -> float:
     return time.perf_counter() - t0
 
 
-def _tensors(value: Any) -> list[Tensor]:
-    if isinstance(value, Tensor):
-        return [value]
-    parts = value.values() if isinstance(value, dict) else value
-    nested = [part for part in parts if isinstance(part, Tensor | dict | list | tuple)]
-    return [tensor for part in nested for tensor in _tensors(part)]
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Print what `measure` finds, as Markdown."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.checkpointing", description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--megabytes", type=float, default=29.0, help="as 2.4 M parameters take")
+    parser.add_argument("--repeats", type=int, default=20)
+    given = parser.parse_args(arguments)
+    state = made_up_state(given.megabytes, seed=0)
+    found = measure(given.repeats, state, given.folder / ".checkpoints")
+    rows = [
+        [way, *(spread(1e3 * s["median"], 1e3 * s["iqr"]) for s in found[way].values())]
+        for way in WAYS
+    ]
+    table = markdown_table(["written", "blocked, ms (IQR)", "delay, ms (IQR)"], rows)
+    about = {
+        **machine(),
+        "checkpoint": f"{found['megabytes']:.1f} MB",
+        "repeats": str(given.repeats),
+        "threads": str(torch.get_num_threads()),
+    }
+    less = f"In the background training is blocked {100 * found['blocked_less']:.1f} % less."
+    print(page("Checkpoints", table, less, about=about))
 
 
-def _spread(seconds: list[float]) -> dict[str, float]:
-    low, median, high = np.percentile(seconds, [25, 50, 75])
-    return {"median": float(median), "iqr": float(high - low)}
+if __name__ == "__main__":
+    main()

@@ -1,11 +1,11 @@
 """What the savings in the ASV encoders `bilstm` and `bdh` are worth, on a real batch.
 
-Run as a module: `python -m benchmarks.encoders TOKENS SAMPLES`, files of a study's results.
+Run as `python -m benchmarks.encoders TOKENS SAMPLES`, files of a study's results.
 """
 
 import argparse
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from aam.bench.naive import ASVS_PER_CHUNK, each_copy, pad_samples
+from aam.bench.batches import ASVS_PER_CHUNK, each_copy, pad_samples
 from aam.data.samples import SampleStore
 from aam.data.tokens import TokenStore
 from aam.model.asv_encoders import AsvEncoder
@@ -21,7 +21,7 @@ from aam.model.batch import Batch
 from aam.model.build import architecture, build_encoder
 from aam.train.data.collate import assemble
 from aam.util.seeds import generator
-from benchmarks.plain import plain_asvs
+from benchmarks.reference_encoders import reference_asvs
 
 MODEL = {"width": 128, "heads": 4, "asv_layers": 4, "sample_layers": 1, "patch_bp": 10}
 KINDS: dict[str, dict[str, Any]] = {
@@ -29,24 +29,21 @@ KINDS: dict[str, dict[str, Any]] = {
     "bdh": {"encoder": "bdh"},
     "bdh, softmax": {"encoder": "bdh", "bdh_attention": "softmax"},
 }
+Encode = Callable[[AsvEncoder, Tensor], Tensor]
 
 
 def compare(batch: Batch, length: int, *, repeats: int, chunks: int) -> list[dict[str, Any]]:
     """Time forward and backward pass of each encoder, with and without its savings.
 
     The plain form encodes every copy of an ASV and the padding of all samples to the richest one,
-    `ASVS_PER_CHUNK` sequences at a time, in fp32 (`benchmarks.plain`). The optimized one encodes
-    each distinct ASV once, in bf16. Times are those of the process on one thread, so that other
-    processes matter little; the best of the repeats counts.
+    `ASVS_PER_CHUNK` sequences at a time, in fp32 (`benchmarks.reference_encoders`). The optimized
+    one encodes each distinct ASV once, in bf16. Times are those of the process on one thread, so
+    that other processes matter little; the best of the interleaved repeats counts.
 
     Parameters
     ----------
     batch
-        Distinct ASVs of one length, on the host, without masks.
-    length
-        Nucleotides of the longest sequence.
-    repeats
-        How often each is timed, interleaved.
+        Distinct ASVs of one length in nucleotides, on the host, without masks.
     chunks
         Chunks of copies that are timed; the others take as long.
 
@@ -65,9 +62,9 @@ def compare(batch: Batch, length: int, *, repeats: int, chunks: int) -> list[dic
         encoder = build_encoder(shape, seed=0, backend="auto").asv
         best_plain = best = float("inf")
         for _ in range(repeats):
-            best = min(best, _seconds(encoder, _optimized(encoder), distinct.tokens_US))
+            best = min(best, _seconds(encoder, _optimized, distinct.tokens_US))
             some = copies.tokens_US[: chunks * ASVS_PER_CHUNK].split(ASVS_PER_CHUNK)
-            spent = sum(_seconds(encoder, _plain(encoder), chunk) for chunk in some)
+            spent = sum(_seconds(encoder, reference_asvs, chunk) for chunk in some)
             best_plain = min(best_plain, spent / sum(len(chunk) for chunk in some))
         plain_s = best_plain * len(copies.tokens_US)
         rows.append(
@@ -82,34 +79,27 @@ def compare(batch: Batch, length: int, *, repeats: int, chunks: int) -> list[dic
     return rows
 
 
-def _optimized(encoder: AsvEncoder) -> Callable[[Tensor], Tensor]:
-    def encode(tokens_US: Tensor) -> Tensor:
-        with torch.autocast("cpu", dtype=torch.bfloat16):
-            return encoder(tokens_US, None, "auto")[0]
-
-    return encode
+def _optimized(encoder: AsvEncoder, tokens_US: Tensor) -> Tensor:
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        return encoder(tokens_US, None, "auto")[0]
 
 
-def _plain(encoder: AsvEncoder) -> Callable[[Tensor], Tensor]:
-    return lambda tokens_US: plain_asvs(encoder, tokens_US)
-
-
-def _seconds(encoder: AsvEncoder, encode: Callable[[Tensor], Tensor], tokens_US: Tensor) -> float:
+def _seconds(encoder: AsvEncoder, encode: Encode, tokens_US: Tensor) -> float:
     encoder.zero_grad()
     t0 = time.process_time()
-    encode(tokens_US).square().sum().backward()
+    encode(encoder, tokens_US).square().sum().backward()
     return time.process_time() - t0
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Print what `compare` finds."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.encoders", description=__doc__)
     parser.add_argument("tokens", type=Path)
     parser.add_argument("samples", type=Path)
     parser.add_argument("--batch-size", type=int, default=64)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--chunks", type=int, default=2)
-    given = parser.parse_args()
+    given = parser.parse_args(arguments)
     torch.set_num_threads(1)
     tokens, store = TokenStore.open(given.tokens), SampleStore.open(given.samples)
     order = generator("order", 0).permutation(len(store.sample_ids))

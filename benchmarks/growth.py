@@ -1,14 +1,24 @@
-"""How time and memory of every stage grow with a study, and where that leads."""
+"""How time and memory of every stage grow with a study, and where that leads.
 
-from collections.abc import Iterable, Mapping, Sequence
+Run the stages on studies of several sizes, then `python -m benchmarks.growth results/<study> ...`
+(see `config/growth.yaml`): it reads their logs and writes tables, a page and a figure.
+"""
+
+import argparse
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
+from matplotlib.axes import Axes
+from matplotlib.ticker import FuncFormatter, LogLocator
 
-from aam.bench.page import facts, markdown_table
+from aam.bench.tables import machine, markdown_table, page, write_tsv
+from aam.evaluate.figures.style import GREY, colors, picture
 from aam.evaluate.labels import plain, quantity
+from aam.util.atomic import write_text
 from aam.util.errors import problem
 from aam.util.worklog import read_work
 
@@ -23,9 +33,12 @@ PUBLISHED = (
 )
 """Samples, hardware and seconds of unweighted UniFrac: Sfiligoi et al. 2022, mSystems,
 doi:10.1128/msystems.00028-22."""
-LEAST_WORK_S, LEAST_MEMORY_MB = 0.001, 1.0
-"""Below that nothing is measured: a logarithm needs something."""
-COLUMNS = ["stage", "dataset", "samples", "jobs", "work_s", "cores_s", "first_mb", "peak_mb"]
+SECONDS, CORES, MEMORY = "seconds", "cores_s", "memory_mb"
+FITTED = {SECONDS: ("work_s", 0.001), CORES: ("cores_s", 0.001), MEMORY: ("peak_mb", 1.0)}
+"""Column of each fitted quantity, and the least value: below that nothing is measured."""
+SHOWN = 10
+"""Stages that have a colour: those that take longest on the largest study."""
+MARKERS = "osD^v<>PX*"
 NOTES = """Seconds are those in which a stage was at work, without the start of Python and its
 imports; seconds of cores are what the processor did for it meanwhile; memory is the highest of the
 process, or of the largest that it started, and what grows is its part above what the imports took.
@@ -35,57 +48,39 @@ largest studies: where it is larger than the other, the fit promises too much. A
 ASVs as samples. Pretraining is one epoch."""
 PUBLISHED_NOTES = """The published times are of real studies, with far more ASVs than samples, on
 other hardware; the stage here also reads, checks, and writes."""
-LEADS_HEAD = (
-    "stage",
-    "exponent of time",
-    "of the cores' time",
-    "of memory",
-    *(f"time, {target:,}" for target in TARGETS),
-    *(f"memory, {target:,}" for target in TARGETS),
-)
-SECONDS, CORES, MEMORY = "seconds", "cores_s", "memory_mb"
+EXPONENTS_HEAD = ("exponent of time", "of the cores' time", "of memory")
 
 
 @dataclass(frozen=True)
 class Power:
-    """A quantity that grows as `constant + factor * samples ** exponent`.
-
-    Attributes
-    ----------
-    exponent, factor, constant
-        Of the formula.
-    last_exponent
-        Between the two largest sizes.
-    worst
-        The largest factor between what was measured above the constant and the formula.
-    """
+    """A quantity that grows as `constant + factor * samples ** exponent`."""
 
     exponent: float
     factor: float
     constant: float
     last_exponent: float
+    """Between the two largest sizes."""
     worst: float
+    """The largest factor between what was measured above the constant and the formula."""
 
     def at(self, samples: float) -> float:
         """Return the quantity for a number of samples."""
         return self.constant + self.factor * samples**self.exponent
 
+    def __str__(self) -> str:
+        return f"{self.exponent:.2f}, last {self.last_exponent:.2f}, worst {self.worst:.2g}x"
+
+
+Powers = dict[tuple[str, str], Power]
+"""By stage and quantity."""
+
 
 def fit_power(
     samples: Sequence[float], values: Sequence[float], constant: float = 0.0, least: float = 1e-3
 ) -> Power:
-    """Fit a power law by least squares of logarithms.
+    """Fit a power law to what was measured at several sizes, by least squares of logarithms.
 
-    Parameters
-    ----------
-    samples
-        At least two different sizes.
-    values
-        What was measured at each.
-    constant
-        What does not grow: taken off before.
-    least
-        Stands for smaller values, whose logarithms are noise.
+    The constant is taken off before; `least` stands for smaller values, whose logarithms are noise.
     """
     order = np.argsort(samples)
     x = np.log(np.asarray(samples, dtype=float)[order])
@@ -100,137 +95,103 @@ def fit_power(
     )
 
 
-def measured(logs: Iterable[Path], samples: Mapping[str, int]) -> pd.DataFrame:
-    """Return what every stage took on every dataset.
+def measured(studies: Sequence[Path]) -> pd.DataFrame:
+    """Return what every stage took on every study, by the logs in its folder of results.
 
-    Parameters
-    ----------
-    logs
-        `<results>/<dataset>/logs/<stage>...log` of finished jobs.
-    samples
-        Size of each dataset.
+    The seconds of a stage's `jobs` are added up; of their memory before the work, `first_mb`, and
+    at the most, `peak_mb`, the largest counts.
 
-    Returns
-    -------
-    pandas.DataFrame
-        Columns `COLUMNS`, one row per stage and dataset: seconds summed over the stage's jobs, the
-        memory of the largest.
+    Raises
+    ------
+    InputError
+        If a log does not say when its stage was at work.
     """
     rows = []
-    for log in logs:
-        folder, _, name = log.as_posix().rpartition("/logs/")
-        dataset, stage = folder.rpartition("/")[2], name.partition("/")[0].removesuffix(".log")
-        work = read_work(log)
-        if work is None:
-            got, wanted = "no line on when the stage was at work", "the log of this version's stage"
-            raise problem(log, got, wanted, f"run it once more: --forcerun {stage}")
-        measures = (1, work.seconds, work.cores_s, work.first_mb, work.peak_mb)
-        rows.append((stage, dataset, samples[dataset], *measures))
-    summed = dict.fromkeys(("jobs", "work_s", "cores_s"), "sum")
-    table = pd.DataFrame(rows, columns=COLUMNS)
-    grouped = table.groupby(COLUMNS[:3], sort=False, as_index=False)
-    return grouped.agg(summed | {"first_mb": "max", "peak_mb": "max"})[COLUMNS]
+    for study in studies:
+        samples = pq.read_metadata(study / "inputs" / "metadata.parquet").num_rows
+        for log in sorted((study / "logs").rglob("*.log")):
+            stage = log.relative_to(study / "logs").parts[0].removesuffix(".log")
+            work = read_work(log)
+            if work is None:
+                got, wanted = "no line on when the stage was at work", "a finished stage's log"
+                raise problem(log, got, wanted, f"run it once more: --forcerun {stage}")
+            took = (work.seconds, work.cores_s, work.first_mb, work.peak_mb)
+            rows.append((stage, study.name, samples, 1, *took))
+    columns = ["stage", "dataset", "samples", "jobs", "work_s", "cores_s", "first_mb", "peak_mb"]
+    table = pd.DataFrame(rows, columns=columns)
+    grouped = table.groupby(columns[:3], sort=False, as_index=False)
+    return grouped.agg(
+        dict.fromkeys(["jobs", "work_s", "cores_s"], "sum")
+        | dict.fromkeys(["first_mb", "peak_mb"], "max")
+    )
 
 
-def fits(table: pd.DataFrame) -> dict[tuple[str, str], Power]:
-    """Return the growth of `seconds`, `cores_s` and `memory_mb`, by stage and quantity.
-
-    Parameters
-    ----------
-    table
-        What `measured` returned; a stage that ran on one size has no growth.
-    """
-    found: dict[tuple[str, str], Power] = {}
+def fits(table: pd.DataFrame) -> Powers:
+    """Return the growth of the quantities of `FITTED`; a stage of one size has none."""
+    found: Powers = {}
     for stage, part in table.groupby("stage", sort=False):
         if part["samples"].nunique() < 2:
             continue
         sizes = part["samples"].tolist()
-        seconds, memory = part["work_s"].tolist(), part["peak_mb"].tolist()
-        constant = float(part["first_mb"].min())
-        found[str(stage), SECONDS] = fit_power(sizes, seconds, 0.0, LEAST_WORK_S)
-        cores = part["cores_s"].tolist()
-        found[str(stage), CORES] = fit_power(sizes, cores, 0.0, LEAST_WORK_S)
-        found[str(stage), MEMORY] = fit_power(sizes, memory, constant, LEAST_MEMORY_MB)
+        for name, (column, least) in FITTED.items():
+            constant = float(part["first_mb"].min()) if name == MEMORY else 0.0
+            found[str(stage), name] = fit_power(sizes, part[column].tolist(), constant, least)
     return found
 
 
-def fits_table(powers: Mapping[tuple[str, str], Power]) -> pd.DataFrame:
-    """Return what `fits` returned as a table: `stage`, `quantity`, and the fields of `Power`."""
-    rows = [{"stage": s, "quantity": q, **asdict(power)} for (s, q), power in powers.items()]
-    return pd.DataFrame(rows)
-
-
-def growth_page(
-    table: pd.DataFrame, powers: Mapping[tuple[str, str], Power], about: Mapping[str, str]
-) -> str:
-    """Return the page of a growth table.
-
-    Parameters
-    ----------
-    table, powers
-        What `measured` and `fits` returned.
-    about
-        What it was measured on, words by name.
-    """
-    sizes = sorted(set(table["samples"]))
-    head = ("stage", *(f"{size:,} samples" for size in sizes))
+def growth_page(table: pd.DataFrame, powers: Powers, about: Mapping[str, str]) -> str:
+    """Return the Markdown page of what `measured` and `fits` returned."""
+    sizes, stages = sorted(set(table["samples"])), _slowest_first(table)
     parts = [
-        "# Growth",
         NOTES,
         "## Measured: seconds of work, seconds of cores, peak MB",
-        markdown_table(head, [_measured_cells(stage, table, sizes) for stage in _stages(table)]),
+        markdown_table(
+            ["stage", *(f"{size:,} samples" for size in sizes)],
+            [[plain(stage), *(_cell(table, stage, size) for size in sizes)] for stage in stages],
+        ),
         "## Fitted, and where it leads",
-        markdown_table(LEADS_HEAD, _leads_rows(table, powers)),
+        markdown_table(
+            [
+                *("stage", *EXPONENTS_HEAD),
+                *(f"{what}, {target:,}" for what in ("time", "memory") for target in TARGETS),
+            ],
+            [_leads(stage, powers) for stage in stages if (stage, SECONDS) in powers],
+        ),
     ]
     if ("unifrac", SECONDS) in powers:
         head = ("samples", "published on", "published, s", "the fit above, s")
-        rows = _published_rows(powers["unifrac", SECONDS])
+        power = powers["unifrac", SECONDS]
+        rows = [
+            [f"{samples:,}", hardware, f"{seconds:,.0f}", f"{power.at(samples):,.0f}"]
+            for samples, hardware, seconds in PUBLISHED
+        ]
         parts += ["## Unweighted UniFrac beside published times", PUBLISHED_NOTES]
         parts.append(markdown_table(head, rows))
-    return "\n\n".join([*parts, "## Measured on", facts(about)]) + "\n"
+    return page("Growth", *parts, about=about)
 
 
-def _stages(table: pd.DataFrame) -> list[str]:
+def _slowest_first(table: pd.DataFrame) -> list[str]:
     """Return the stages, those that take longest on the largest study first."""
     largest = table[table["samples"] == table["samples"].max()]
     ordered = largest.sort_values("work_s", ascending=False, kind="stable")["stage"]
     return list(dict.fromkeys([*ordered, *table["stage"]]))
 
 
-def _measured_cells(stage: str, table: pd.DataFrame, sizes: Sequence[int]) -> list[str]:
-    cells = [plain(stage)]
-    for size in sizes:
-        row = table[(table["stage"] == stage) & (table["samples"] == size)]
-        measures = (quantity(row["work_s"].sum()), quantity(row["cores_s"].sum()))
-        cells.append(", ".join((*measures, f"{row['peak_mb'].max():.0f}")) if len(row) else "")
-    return cells
+def _cell(table: pd.DataFrame, stage: str, size: int) -> str:
+    row = table[(table["stage"] == stage) & (table["samples"] == size)]
+    if row.empty:
+        return ""
+    seconds, cores = quantity(row["work_s"].sum()), quantity(row["cores_s"].sum())
+    return f"{seconds}, {cores}, {row['peak_mb'].max():.0f}"
 
 
-def _leads_rows(table: pd.DataFrame, powers: Mapping[tuple[str, str], Power]) -> list[list[str]]:
-    rows = []
-    for stage in _stages(table):
-        if (stage, SECONDS) not in powers:
-            continue
-        seconds, cores, memory = (powers[stage, name] for name in (SECONDS, CORES, MEMORY))
-        rows.append(
-            [
-                plain(stage),
-                *(_exponent(power) for power in (seconds, cores, memory)),
-                *(duration(seconds.at(target)) for target in TARGETS),
-                *(f"{memory.at(target) / 1024:.3g} GiB" for target in TARGETS),
-            ]
-        )
-    return rows
-
-
-def _exponent(power: Power) -> str:
-    return f"{power.exponent:.2f}, last {power.last_exponent:.2f}, worst {power.worst:.2g}x"
-
-
-def _published_rows(power: Power) -> list[list[str]]:
+def _leads(stage: str, powers: Powers) -> list[str]:
+    seconds, memory = powers[stage, SECONDS], powers[stage, MEMORY]
     return [
-        [f"{samples:,}", hardware, f"{seconds:,.0f}", f"{power.at(samples):,.0f}"]
-        for samples, hardware, seconds in PUBLISHED
+        plain(stage),
+        *(str(powers[stage, name]) for name in FITTED),
+        *(duration(seconds.at(target)) for target in TARGETS),
+        *(f"{memory.at(target) / 1024:.3g} GiB" for target in TARGETS),
     ]
 
 
@@ -240,3 +201,72 @@ def duration(seconds: float) -> str:
         if seconds >= 2 * length:
             return f"{quantity(seconds / length)} {unit}"
     return f"{quantity(seconds)} s"
+
+
+def draw_growth(table: pd.DataFrame, powers: Powers, path: Path) -> None:
+    """Draw seconds and peak memory with their fits, to twice the largest study."""
+    stages = [stage for stage in _slowest_first(table) if (stage, SECONDS) in powers][:SHOWN]
+    with picture(path, 6.2, columns=2) as (_, (seconds, memory)):
+        _draw(seconds, table, powers, stages, SECONDS, 1.0)
+        _draw(memory, table, powers, stages, MEMORY, 1 / 1024)
+        seconds.set_ylabel("seconds of work")
+        memory.set_ylabel("peak memory (GiB)")
+        memory.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        seconds.set_title("Time, and exponent of the fit")
+        memory.set_title("Memory, and exponent above the imports")
+        for axes in (seconds, memory):
+            axes.set_xlabel("samples, and as many ASVs")
+            axes.legend(loc="upper center", bbox_to_anchor=(0.45, -0.14), ncols=2, fontsize=7)
+
+
+def _draw(
+    axes: Axes,
+    table: pd.DataFrame,
+    powers: Powers,
+    stages: Sequence[str],
+    name: str,
+    unit: float,
+) -> None:
+    """Draw points and fits of one quantity, times its unit."""
+    column = FITTED[name][0]
+    others = table[~table["stage"].isin(stages)]
+    axes.plot(others["samples"], others[column] * unit, ".", color=GREY, label="all others")
+    sizes = np.geomspace(table["samples"].min(), 2 * table["samples"].max(), 50)
+    for stage, color, marker in zip(stages, colors(len(stages)), MARKERS, strict=False):
+        part, power = table[table["stage"] == stage], powers[stage, name]
+        label = f"{plain(stage)} {power.exponent:.2f}"
+        points = part[column].to_numpy(dtype=float) * unit
+        axes.plot(part["samples"], points, marker, color=color, markersize=4, label=label)
+        axes.plot(sizes, [power.at(size) * unit for size in sizes], color=color, linewidth=1.0)
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.xaxis.set_major_formatter(FuncFormatter(_in_thousands))
+    axes.yaxis.set_major_formatter(FuncFormatter(_in_thousands))
+    axes.minorticks_off()
+
+
+def _in_thousands(value: float, _position: int | None = None) -> str:
+    return f"{value / 1000:g}k" if value >= 1000 else f"{value:g}"
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Write `growth.tsv`, `fits.tsv`, `growth.md` and `figures/growth.png`."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.growth", description=__doc__)
+    parser.add_argument("studies", nargs="+", type=Path, help="results/<study>")
+    parser.add_argument("--output", type=Path, default=Path("results/growth"))
+    given = parser.parse_args(arguments)
+    table = measured(given.studies)
+    if table["samples"].nunique() < 2:
+        got = f"{len(given.studies)} of {sorted(set(table['samples']))} samples"
+        raise problem("studies", got, "at least two sizes", "name more folders of results")
+    powers = fits(table)
+    rows = [{"stage": s, "quantity": q, **asdict(power)} for (s, q), power in powers.items()]
+    write_tsv(given.output / "growth.tsv", table)
+    write_tsv(given.output / "fits.tsv", pd.DataFrame(rows))
+    write_text(given.output / "growth.md", growth_page(table, powers, machine()))
+    draw_growth(table, powers, given.output / "figures" / "growth.png")
+
+
+if __name__ == "__main__":
+    main()

@@ -3,7 +3,7 @@ import pytest
 
 from aam.bench.subprocess_runner import SubprocessRunner
 from aam.config import slices
-from aam.config.configuration import Config, load
+from aam.config.configuration import load
 from aam.data.samples import write_samples
 from aam.data.tokens import write_tokens
 from aam.unifrac.store import write_distances, write_faith_pd
@@ -50,14 +50,9 @@ def new_config():
 
 
 @pytest.fixture(scope="session")
-def ladder_cfg():
-    """Return the function that makes the slice of the ladder."""
-
-    def make(**sections) -> dict:
-        config: Config = load(configuration(**sections))
-        return slices.benchmark(config, "d", "small")
-
-    return make
+def speed_cfg():
+    """Return the function that makes the slice of the speed table."""
+    return lambda **sections: slices.benchmark(load(configuration(**sections)), "d", "small")
 
 
 def measured(asked) -> dict:

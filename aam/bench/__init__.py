@@ -1,1 +1,1 @@
-"""Timing and ladders of optimizations."""
+"""Timing of training steps, optimization by optimization, and the tables made of it."""

@@ -1,150 +1,153 @@
-"""The speed ladder: from the naive step to the optimized one, one change at a time."""
+"""The speed table: from the naive step to the optimized one, one change at a time."""
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
 
-from aam.bench.roofline import Rate, merge
-from aam.bench.variants import NAIVE, ORDER, Means, Mode, Variant, asks_for_compilation, variants
+from aam.bench import roofline
+from aam.bench.subprocess_runner import Measure
+from aam.bench.tables import Cells, measured_table, page, spread, write_tsv
+from aam.bench.timing import medians
+from aam.bench.variants import NAIVE, ORDER, Hardware, Mode, Variant, asks_for_compilation, variants
+from aam.evaluate.labels import quantity
+from aam.runtime.run_options import RunOptions
+from aam.util.atomic import write_json, write_text
 
 logger = logging.getLogger(__name__)
-COLUMNS = [
-    "name",
-    "batch_size",
-    "step_ms_median",
-    "step_ms_iqr",
-    "samples_per_s",
-    "peak_memory_mb",
-    "speedup",
-    "loss_after_steps",
-    "group",
-    "gflop_per_step",
-    "gflop_per_s",
-    "roofline_share",
-    "loading_share",
-    "recompilations",
-    "loss_step",
-    "timed_steps",
-    "parameters",
-]
+COLUMNS = """name batch_size step_ms_median step_ms_iqr samples_per_s peak_memory_mb speedup
+loss_after_steps group gflop_per_step gflop_per_s roofline_share loading_share recompilations
+loss_step timed_steps parameters""".split()
 OF_TRAINING = ("precision", "optimizer")
 OF_OPTIMIZATION = ("attention", "fused_optimizer", "compile", "checkpointing")
 """What a mode sets in the sections `pretraining` and `optimization`."""
-
-Measure = Callable[[Mapping[str, Any]], dict[str, Any] | None]
-"""Does a request of `aam.bench.case.run`, in a process of its own; None where it failed."""
+NAMES: Cells = {
+    "group": lambda row: str(row["group"]),
+    "mode": lambda row: str(row["name"]),
+    "batch": lambda row: str(row["batch_size"]),
+}
+FIGURES: Cells = {
+    "step, ms (IQR)": lambda row: spread(row["step_ms_median"], row["step_ms_iqr"]),
+    "samples/s": lambda row: quantity(row["samples_per_s"]),
+    "peak memory, MB": lambda row: f"{row['peak_memory_mb']:.0f}",
+    "speed-up": lambda row: "" if pd.isna(row["speedup"]) else f"{row['speedup']:.1f}x",
+    "GFLOP/step": lambda row: quantity(row["gflop_per_step"]),
+    "GFLOP/s": lambda row: quantity(row["gflop_per_s"]),
+    "of the roofline": lambda row: f"{100 * row['roofline_share']:.0f} %",
+    "loading": lambda row: f"{100 * row['loading_share']:.1f} %",
+    "recompilations": lambda row: f"{row['recompilations']:.0f}",
+    "loss (step)": lambda row: f"{row['loss_after_steps']:.4f} ({row['loss_step']:.0f})",
+}
+NOTES = """\
+- Groups: `order` adds one change after the other; `alone` puts each change alone into the naive
+  step, at a smaller batch; `batch` has the last modes at larger batches.
+- Naive: every sample padded to one number of ASVs, each copy of an ASV encoded, in chunks that are
+  computed a second time backward, for want of memory; with distinct ASVs everything is kept.
+- Speed-up: samples per second over those of the naive step of the same group, without one over
+  those of `order`.
+- GFLOP: the model's matrix products, forward and backward, nothing counted twice. Of the roofline:
+  over what matrix products alone reached in the same precision in the same run.
+- Loading: share of the step spent waiting for its batch.
+- Each repeat of a mode ran in a process of its own, whose peak memory this is."""
 K = TypeVar("K")
-Choose = Callable[[Mapping[str, Any], Means], list[Variant]]
 
 
 @dataclass(frozen=True)
 class Ablation:
-    """What a ladder found.
-
-    Attributes
-    ----------
-    table
-        One row per rung, with `COLUMNS`.
-    rates
-        Per precision, and for ``copy``, the best that the machine did.
-    about
-        Words by name: device, driver, versions.
-    """
+    """What was measured."""
 
     table: pd.DataFrame
-    rates: dict[str, Rate]
-    about: dict[str, str]
+    """One row per variant, with `COLUMNS`."""
+    rates: dict[str, roofline.Rate]
+    """Per precision, and for ``copy``, the best that the machine did."""
+    device: dict[str, str]
+    """Words by name: device, driver, versions."""
+
+    def write(self, outputs: Mapping[str, Path], about: Mapping[str, str]) -> None:
+        """Write `table` (TSV), `text` (Markdown) and `roofline` (JSON: the rates)."""
+        write_tsv(outputs["table"], self.table)
+        write_text(outputs["text"], self.page(about))
+        rates = {name: asdict(rate) for name, rate in self.rates.items()}
+        write_json(outputs["roofline"], {**rates, "about": dict(about)})
+
+    def page(self, about: Mapping[str, str]) -> str:
+        """Return the Markdown page."""
+        parts = [
+            NOTES,
+            measured_table(self.table, NAMES, FIGURES),
+            "## The machine at its best",
+            "\n".join(_rate_line(name, rate) for name, rate in self.rates.items()),
+        ]
+        return page("Speed of a training step", *parts, about=about)
+
+
+def _rate_line(name: str, rate: roofline.Rate) -> str:
+    copies = ("copies", "GB/s")
+    what, unit = copies if name == "copy" else (f"matrix products, {name}", "GFLOP/s")
+    return (
+        f"- {what}: {rate.median / 1e9:.3g} {unit}, IQR {rate.iqr / 1e9:.3g} {unit}, "
+        f"{rate.count} measurements of {rate.what}"
+    )
 
 
 def run_ablation(
     measure: Measure,
     cfg: Mapping[str, Any],
     inputs: Mapping[str, Any],
-    *,
-    threads: int,
-    workers: int,
-    choose: Choose = variants,
+    runtime: RunOptions,
+    choose: Callable[[Mapping[str, Any], Hardware], list[Variant]] = variants,
 ) -> Ablation:
-    """Time every rung and what the machine can do at best, the repeats interleaved.
+    """Time every variant and what the machine can do at best.
 
-    So the machine's moods meet all alike.
-
-    Parameters
-    ----------
-    measure
-        Does a request in a process of its own (`aam.bench.subprocess_runner.SubprocessRunner`).
-    cfg
-        Slice `aam.config.slices.benchmark`.
-    inputs
-        `tokens`, `samples`, `distances`.
-    threads
-        Cores granted.
-    workers
-        Processes that assemble batches for an accelerator.
-    choose
-        Returns the variants from `cfg` and what the machine has.
-
-    Returns
-    -------
-    Ablation
-        In the table `speedup` is samples per second over those of the naive rung: of the same
-        group, or of the group ``order`` where that could not run or is none. `loss_after_steps`
-        stands at `loss_step`, the last step that all variants of the group and the batch size
-        reached. `gflop_per_step` counts the model's matrix products (`aam.train.flops`),
-        `roofline_share` is their rate over the measured rate of matrix products in the same
-        precision, and `loading_share` the share of a step spent waiting for its batch. A rung that
-        could not run, for want of memory for instance, has no figures.
+    The repeats are interleaved, so that the machine's moods meet all alike. In the table
+    `loss_after_steps` stands at `loss_step`, the last step that all variants of the group and the
+    batch size reached. A variant that could not run, for want of memory for instance, has no
+    figures. `cfg` is the slice `aam.config.slices.benchmark`, `inputs` are those of pretraining,
+    and of `runtime` the threads and workers matter.
 
     Raises
     ------
     RuntimeError
         When not even the device could be used.
     """
-    means, about = what_there_is([cfg], measure, threads=threads, workers=workers)
-    ladder = choose(cfg, means)
-    asked = {
-        rung: request(cfg, inputs, rung.mode, rung.batch_size, threads=threads)
-        for rung in ladder
-        if rung.mode is not None
+    hardware, device = probe_hardware(measure, [cfg], runtime)
+    chosen = choose(cfg, hardware)
+    modes = {variant: variant.mode for variant in chosen if variant.mode is not None}
+    requests = {
+        variant: steps_request(cfg, inputs, mode, variant.batch_size, runtime)
+        for variant, mode in modes.items()
     }
-    precisions = sorted({rung.mode.precision for rung in ladder if rung.mode is not None})
-    roofline = _roofline_request(cfg, precisions, threads)
-    rates = []
+    at_best = {
+        "kind": "roofline",
+        "precisions": sorted({mode.precision for mode in modes.values()}),
+        "threads": runtime.threads,
+        **{key: cfg["model"][key] for key in ("width", "ffn_ratio")},
+    }
+    rates: list[dict[str, Any]] = []
 
-    def at_best() -> None:
-        rates.append(_answered(measure(roofline), "roofline"))
+    def measure_roofline() -> None:
+        rates.append(_answered(measure(at_best), "roofline"))
 
-    found = interleaved(measure, asked, cfg["repeats"], before=at_best)
-    best = merge(rates)
-    table = _table({rung: found.get(rung, []) for rung in ladder}, best)
-    return Ablation(table, best, about)
+    results = interleaved(measure, requests, cfg["repeats"], before=measure_roofline)
+    best = roofline.merge(rates)
+    return Ablation(_table({v: results.get(v, []) for v in chosen}, best), best, device)
 
 
-def what_there_is(
-    cfgs: Iterable[Mapping[str, Any]], measure: Measure, *, threads: int, workers: int
-) -> tuple[Means, dict[str, str]]:
+def probe_hardware(
+    measure: Measure, cfgs: Iterable[Mapping[str, Any]], runtime: RunOptions
+) -> tuple[Hardware, dict[str, str]]:
     """Return what the machine has, and words by name on what models run on.
 
-    Parameters
-    ----------
-    cfgs
-        Slices of pretraining: where one of them asks for it, the compiler is tried.
-    measure, threads, workers
-        As for `climb`.
-
-    Raises
-    ------
-    RuntimeError
-        When not even the device could be used.
+    Where one of the slices of pretraining, `cfgs`, asks for the compiler, that is tried.
     """
     compiled = any(map(asks_for_compilation, cfgs))
-    asked = {"kind": "device", "threads": threads, "compile": compiled}
-    device = _answered(measure(asked), "device")
-    return Means(device["accelerator"], device["compiles"], workers), device["about"]
+    request = {"kind": "device", "threads": runtime.threads, "compile": compiled}
+    device = _answered(measure(request), "device")
+    return Hardware(device["accelerator"], device["compiles"], runtime.workers), device["about"]
 
 
 def _answered(result: dict[str, Any] | None, what: str) -> dict[str, Any]:
@@ -155,69 +158,45 @@ def _answered(result: dict[str, Any] | None, what: str) -> dict[str, Any]:
 
 def interleaved(
     measure: Measure,
-    asked: Mapping[K, Mapping[str, Any]],
+    requests: Mapping[K, Mapping[str, Any]],
     repeats: int,
     before: Callable[[], None] = lambda: None,
 ) -> dict[K, list[dict[str, Any]]]:
-    """Return the results of every request for steps, which are done in turns.
-
-    One that could not run, for want of memory for instance, is not tried again.
-
-    Parameters
-    ----------
-    measure
-        As for `climb`.
-    asked
-        Requests by what they are called.
-    repeats
-        Rounds.
-    before
-        Done before each round.
-    """
-    results: dict[K, list[dict[str, Any]]] = {name: [] for name in asked}
+    """Return the results of every request for steps, done in turns; one that fails is done once."""
+    results: dict[K, list[dict[str, Any]]] = {name: [] for name in requests}
     failed: set[K] = set()
     for repeat in range(repeats):
         before()
-        for name, found in results.items():
+        for name, request in requests.items():
             if name in failed:
                 continue
-            result = measure(asked[name])
+            result = measure(request)
             if result is None:
                 failed.add(name)
                 logger.warning("repeat %d, %s: could not run, see above", repeat + 1, name)
                 continue
-            found.append(result)
+            results[name].append(result)
             seconds = np.median(result["step_s"])
             logger.info("repeat %d, %s: %.3g s a step", repeat + 1, name, seconds)
     return results
 
 
-def request(
+def steps_request(
     cfg: Mapping[str, Any],
     inputs: Mapping[str, Any],
     mode: Mode,
     batch_size: int,
-    *,
-    threads: int,
+    runtime: RunOptions,
     **pool: int,
 ) -> dict[str, Any]:
-    """Return the request of `aam.bench.case.run` that times a mode.
+    """Return the request that times a mode.
 
-    Parameters
-    ----------
-    cfg
-        Slice of pretraining, and `steps` and `seconds` of the benchmark.
-    inputs
-        `tokens`, `samples`, `distances`.
-    mode, batch_size
-        What is timed.
-    threads
-        Cores granted.
-    **pool
-        Nothing, or `pool` and `richness` of `aam.bench.pool.PooledDataset`.
+    `cfg` is a slice of pretraining, and `steps` and `seconds` of the benchmark; `pool` is empty, or
+    `pool` and `richness` of `aam.bench.batches.PooledDataset`.
     """
     plain = asdict(mode)
-    naive = {key: plain[key] for key in ("copies", "asvs_per_sample")}
+    batch = {key: plain[key] for key in ("copies", "asvs_per_sample")}
+    is_naive = mode.copies or mode.asvs_per_sample is not None
     training, optimization = (
         {key: plain[key] for key in keys} for keys in (OF_TRAINING, OF_OPTIMIZATION)
     )
@@ -228,84 +207,35 @@ def request(
             "pretraining": {**cfg["pretraining"], **training, "batch_size": batch_size},
             "optimization": {**cfg["optimization"], **optimization},
         },
-        "inputs": {
-            name: [str(item) for item in value] if isinstance(value, list) else str(value)
-            for name, value in inputs.items()
-        },
-        "batch": pool or (naive if mode.copies or mode.asvs_per_sample is not None else {}),
+        "inputs": inputs,
+        "batch": pool or (batch if is_naive else {}),
         "workers": mode.workers,
         "steps": cfg["steps"],
         "seconds": cfg["seconds"],
-        "threads": threads,
+        "threads": runtime.threads,
     }
-
-
-def medians(results: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Return the medians over the timed steps of all repeats of one request.
-
-    Returns
-    -------
-    dict
-        `step_ms_median`, `step_ms_iqr`, `samples_per_step`, `samples_per_s`, `gflop_per_step`,
-        `gflop_per_s`,
-        `distinct_asvs` (sequences encoded in a step), `loading_share`, `peak_memory_mb` and
-        `recompilations` (the most of a repeat), `timed_steps`, `parameters`.
-    """
-    step_s, sizes, flops, distinct = (
-        np.concatenate([result[name] for result in results])
-        for name in ("step_s", "sizes", "flops", "distinct_asvs")
-    )
-    low, median, high = np.percentile(step_s, [25, 50, 75])
-    return {
-        "step_ms_median": 1e3 * median,
-        "step_ms_iqr": 1e3 * (high - low),
-        "samples_per_step": np.median(sizes),
-        "samples_per_s": np.median(sizes) / median,
-        "gflop_per_step": np.median(flops) / 1e9,
-        "gflop_per_s": np.median(flops) / median / 1e9,
-        "distinct_asvs": np.median(distinct),
-        "loading_share": sum(sum(result["loading_s"]) for result in results) / step_s.sum(),
-        "peak_memory_mb": max(result["peak_memory_mb"] for result in results),
-        "recompilations": max(result["recompilations"] for result in results),
-        "timed_steps": len(step_s),
-        "parameters": results[0]["parameters"],
-    }
-
-
-def _roofline_request(
-    cfg: Mapping[str, Any], precisions: Sequence[str], threads: int
-) -> dict[str, Any]:
-    shape = {key: cfg["model"][key] for key in ("width", "ffn_ratio")}
-    return {"kind": "roofline", "precisions": precisions, "threads": threads, **shape}
 
 
 def _table(
-    results: Mapping[Variant, list[dict[str, Any]]], best: Mapping[str, Rate]
+    results: Mapping[Variant, list[dict[str, Any]]], best: Mapping[str, roofline.Rate]
 ) -> pd.DataFrame:
+    steps: dict[tuple[str, int], list[int]] = {}
+    for variant, repeats in results.items():
+        of_kind = steps.setdefault((variant.group, variant.batch_size), [])
+        of_kind += [len(result["losses"]) for result in repeats]
     rows = []
-    for rung, repeats in results.items():
-        row: dict[str, Any] = {"group": rung.group, "name": rung.name}
-        row["batch_size"] = rung.batch_size
+    for variant, repeats in results.items():
+        row: dict[str, Any] = {"group": variant.group, "name": variant.name}
+        row["batch_size"] = variant.batch_size
         if repeats:
             row |= medians(repeats)
-            precision = repeats[0]["precision"]
-            row["roofline_share"] = 1e9 * row["gflop_per_s"] / best[precision].median
-            alike = [
-                result
-                for other, found in results.items()
-                if (other.group, other.batch_size) == (rung.group, rung.batch_size)
-                for result in found
-            ]
-            row["loss_step"] = min(len(result["losses"]) for result in alike)
+            at_best = best[repeats[0]["precision"]].median
+            row["roofline_share"] = 1e9 * row["gflop_per_s"] / at_best
+            row["loss_step"] = min(steps[variant.group, variant.batch_size])
             row["loss_after_steps"] = repeats[0]["losses"][row["loss_step"] - 1]
         rows.append(row)
     table = pd.DataFrame(rows, columns=COLUMNS)
-    table["speedup"] = table["samples_per_s"] / table["group"].map(_naive_rates(table))
+    naive = table[table["name"] == NAIVE].set_index("group")["samples_per_s"].dropna()
+    compared = table["group"].map(naive).fillna(naive.get(ORDER, np.nan))
+    table["speedup"] = table["samples_per_s"] / compared
     return table
-
-
-def _naive_rates(table: pd.DataFrame) -> dict[str, float]:
-    """Return the samples per second that each group is compared with."""
-    naive = table[table["name"] == NAIVE].set_index("group")["samples_per_s"]
-    measured = naive.dropna().to_dict()
-    return {group: measured.get(group, measured.get(ORDER, np.nan)) for group in table["group"]}

@@ -6,35 +6,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from aam.bench.ablation import Measure, interleaved, medians, request, what_there_is
-from aam.bench.page import facts, markdown_table
-from aam.bench.variants import configured, optimized
-from aam.evaluate.labels import (
-    plain,
-    quantity,
-    score,
-    score_column,
-    score_columns,
-    scored_task,
-)
+from aam.bench.ablation import interleaved, probe_hardware, steps_request
+from aam.bench.subprocess_runner import Measure
+from aam.bench.tables import markdown_table, page, spread
+from aam.bench.timing import medians
+from aam.bench.variants import usual
+from aam.evaluate.labels import plain, quantity, score, score_column, score_columns, scored_task
 from aam.evaluate.scores import HEADLINE, accuracy_table
+from aam.runtime.run_options import RunOptions
 
 COSTS = ["parameters", "step_ms_median", "step_ms_iqr", "samples_per_s", "peak_memory_mb"]
-COLUMNS = [
-    "model",
-    "encoder",
-    "patch_bp",
-    "level",
-    "batch_size",
-    *COSTS,
-    "steps",
-    "train_s",
-    "pearson",
-    "equal_steps",
-    "pearson_equal_steps",
-    "equal_s",
-    "pearson_equal_s",
-]
 HEAD = (
     "model",
     "encoder",
@@ -57,44 +38,27 @@ NOTES = """\
 
 
 def step_costs(
-    measure: Measure,
-    cfg: Mapping[str, Any],
-    inputs: Mapping[str, Any],
-    *,
-    threads: int,
-    workers: int,
+    measure: Measure, cfg: Mapping[str, Any], inputs: Mapping[str, Any], runtime: RunOptions
 ) -> tuple[dict[str, dict[str, float]], dict[str, str]]:
     """Time the configured training step of every model, the repeats interleaved.
 
-    Parameters
-    ----------
-    measure
-        Does a request in a process of its own (`aam.bench.subprocess_runner.SubprocessRunner`).
-    cfg
-        Slice `aam.config.slices.models`.
-    inputs
-        `tokens`, `samples`, and `distances`: the files of all metrics of `cfg`, metric by metric.
-    threads, workers
-        Cores granted; processes that assemble batches for an accelerator.
-
-    Returns
-    -------
-    costs, about
-        By model `COSTS`, of those that could run; and words on what they were measured on.
+    Return `COSTS` by model, of those that could run, and words on what they were measured on. `cfg`
+    is the slice `aam.config.slices.models`, and the input `distances` are the files of all its
+    metrics, metric by metric; of `runtime` the threads and workers matter.
     """
     models = cfg["models"]
-    means, about = what_there_is(models.values(), measure, threads=threads, workers=workers)
-    asked = {
-        name: request(
+    hardware, about = probe_hardware(measure, models.values(), runtime)
+    requests = {
+        name: steps_request(
             {**model, "steps": cfg["steps"], "seconds": cfg["seconds"]},
             {**inputs, "distances": _learned(model, cfg["metrics"], inputs["distances"])},
-            configured(model, optimized(means), means),
+            usual(model, hardware),
             model["pretraining"]["batch_size"],
-            threads=threads,
+            runtime,
         )
         for name, model in models.items()
     }
-    results = interleaved(measure, asked, cfg["repeats"])
+    results = interleaved(measure, requests, cfg["repeats"])
     measured = {name: medians(found) for name, found in results.items() if found}
     costs = {name: {key: found[key] for key in COSTS} for name, found in measured.items()}
     return costs, about
@@ -107,21 +71,6 @@ def _learned(model: Mapping[str, Any], metrics: Sequence[str], files: Sequence[A
     return [files[views * number + view] for number in chosen for view in range(views)]
 
 
-def curve(history: pd.DataFrame, metric: str) -> pd.DataFrame:
-    """Return `step` and `pearson` of every validation of a pretraining.
-
-    Parameters
-    ----------
-    history
-        `history.parquet` of a pretraining.
-    metric
-        Metric of distance that it learned.
-    """
-    is_it = (history["split"] == "validation") & (history["name"] == f"{metric}_pearson")
-    found = history.loc[is_it, ["step", "value"]].sort_values("step", kind="stable")
-    return found.rename(columns={"value": "pearson"}).reset_index(drop=True)
-
-
 def side_by_side(
     cfg: Mapping[str, Any],
     costs: Mapping[str, Mapping[str, float]],
@@ -129,30 +78,22 @@ def side_by_side(
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return what each model costs and has reached, and the curves that this was read from.
 
-    Parameters
-    ----------
-    cfg
-        Slice `aam.config.slices.models`.
-    costs
-        What `step_costs` returned.
-    histories
-        `history.parquet` of every model's pretraining.
-
-    Returns
-    -------
-    table, curves
-        One row per model with `COLUMNS`. `pearson` is of the held-out distances of `cfg["metric"]`,
-        the last validation's; `equal_steps` and `equal_s` are those of the shortest training, by
-        which the other correlations are read; NaN where no validation came so early, or the step
-        could not be timed. The curves have `model`, `step`, `seconds`, `pearson`.
+    `pearson` is of the held-out distances of `cfg["metric"]`, the last validation's of each
+    `history.parquet`; `equal_steps` and `equal_s` are those of the shortest training, by which the
+    other correlations are read; NaN where no validation came so early, or the step could not be
+    timed. The curves have `model`, `step`, `seconds`, `pearson`.
     """
-    curves = {name: curve(history, cfg["metric"]) for name, history in histories.items()}
-    rows = []
+    rows, curves = [], {}
     for name, model in cfg["models"].items():
-        cost, last = costs.get(name, {}), curves[name].iloc[-1]
-        step_s = cost.get("step_ms_median", np.nan) / 1e3
-        curves[name].insert(0, "model", name)
-        curves[name].insert(2, "seconds", curves[name]["step"] * step_s)
+        cost = costs.get(name, dict.fromkeys(COSTS, np.nan))
+        step_s = cost["step_ms_median"] / 1e3
+        history = histories[name]
+        is_it = (history["split"] == "validation") & (history["name"] == f"{cfg['metric']}_pearson")
+        curve = history.loc[is_it, ["step", "value"]].sort_values("step", kind="stable")
+        curve = curve.rename(columns={"value": "pearson"})
+        curve.insert(0, "model", name)
+        curve.insert(2, "seconds", curve["step"] * step_s)
+        curves[name] = curve
         rows.append(
             {
                 "model": name,
@@ -161,36 +102,30 @@ def side_by_side(
                 "level": model["optimization"]["level"],
                 "batch_size": model["pretraining"]["batch_size"],
                 **cost,
-                "steps": last["step"],
-                "train_s": last["step"] * step_s,
-                "pearson": last["pearson"],
+                "steps": curve["step"].iloc[-1],
+                "train_s": curve["seconds"].iloc[-1],
+                "pearson": curve["pearson"].iloc[-1],
             }
         )
-    table = pd.DataFrame(rows, columns=COLUMNS)
-    table["equal_steps"], table["equal_s"] = table["steps"].min(), table["train_s"].min()
-    for axis, equal in (("step", "equal_steps"), ("seconds", "equal_s")):
+    table = pd.DataFrame(rows)
+    for axis, length, equal in (
+        ("step", "steps", "equal_steps"),
+        ("seconds", "train_s", "equal_s"),
+    ):
+        at = table[length].min()
+        table[equal] = at
+        # Without a time of a step its seconds are NaN, and so is what is read at them.
         table[f"pearson_{equal}"] = [
-            _read(curves[row["model"]], axis, row[equal]) for _, row in table.iterrows()
+            np.interp(at, curve[axis], curve["pearson"], left=np.nan)
+            if curve[axis].notna().all()
+            else np.nan
+            for curve in curves.values()
         ]
     return table, pd.concat(curves.values(), ignore_index=True)
 
 
-def _read(curve: pd.DataFrame, axis: str, at: float) -> float:
-    if curve[axis].isna().any():
-        return float("nan")
-    return float(np.interp(at, curve[axis], curve["pearson"], left=np.nan))
-
-
 def with_scores(table: pd.DataFrame, reports: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    """Return the table with a column per task: the headline score of each model.
-
-    Parameters
-    ----------
-    table
-        What `side_by_side` returned.
-    reports
-        `metrics.json` of fine-tunings of these models.
-    """
+    """Return the table of models with a column per task: the headline score in its reports."""
     if not reports:
         return table
     found = accuracy_table(reports)
@@ -203,17 +138,7 @@ def with_scores(table: pd.DataFrame, reports: Sequence[Mapping[str, Any]]) -> pd
 
 
 def models_page(table: pd.DataFrame, metric: str, about: Mapping[str, str]) -> str:
-    """Return the page of a table of models.
-
-    Parameters
-    ----------
-    table
-        What `with_scores` returned.
-    metric
-        Metric of distance that the correlations are of.
-    about
-        What it was measured on, words by name.
-    """
+    """Return the Markdown page of a table of models, whose correlations are of a metric."""
     steps, seconds = table["equal_steps"].iloc[0], table["equal_s"].iloc[0]
     scored = score_columns(table.columns)
     head = (
@@ -224,8 +149,7 @@ def models_page(table: pd.DataFrame, metric: str, about: Mapping[str, str]) -> s
     )
     rows = [_cells(row, scored) for row in table.to_dict("records")]
     notes = NOTES.format(metric=plain(metric))
-    parts = ["# Models", notes, markdown_table(head, rows), "## Measured on", facts(about)]
-    return "\n\n".join(parts) + "\n"
+    return page("Models", notes, markdown_table(head, rows), about=about)
 
 
 def _cells(row: Mapping[Hashable, Any], scored: Sequence[str]) -> list[str]:
@@ -234,7 +158,7 @@ def _cells(row: Mapping[Hashable, Any], scored: Sequence[str]) -> list[str]:
         costs = [
             f"{row['parameters']:,.0f}",
             str(row["batch_size"]),
-            f"{quantity(row['step_ms_median'])} ({quantity(row['step_ms_iqr'])})",
+            spread(row["step_ms_median"], row["step_ms_iqr"]),
             quantity(row["peak_memory_mb"]),
             f"{row['steps']:.0f}, {quantity(row['train_s'])} s",
         ]

@@ -8,46 +8,37 @@ import multiprocessing
 import os
 import subprocess
 import sys
-import tempfile
-from collections.abc import Mapping
-from pathlib import Path
-from types import TracebackType
-from typing import Any
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from typing import IO, Any, Self, cast
 
-from aam.bench import case
-from aam.util.atomic import read_json, write_json
+from aam.bench import measurements
+
+Measure = Callable[[Mapping[str, Any]], dict[str, Any] | None]
+"""Does a request of `aam.bench.measurements.run` in a process of its own; None where it failed."""
 
 
 class SubprocessRunner:
-    """Runs requests of `aam.bench.case.run`; a context manager.
+    """A `Measure`, and a context manager: a server loads the libraries once for all requests."""
 
-    Loading the libraries takes longer than many a measurement, so a server does it once.
-    """
-
-    def __enter__(self) -> "SubprocessRunner":
-        self._folder = tempfile.TemporaryDirectory()
-        command = [sys.executable, "-m", __name__]
+    def __enter__(self) -> Self:
         self._server = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [sys.executable, "-m", __name__],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         )
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_error: object) -> None:
         if kind is not None:
             self._server.terminate()
-        assert self._server.stdin is not None
-        assert self._server.stdout is not None
-        self._server.stdin.close()
-        self._server.stdout.close()
-        self._server.wait()
-        self._folder.cleanup()
+        # The end of its input ends the server; one that is gone already takes no more.
+        with suppress(BrokenPipeError):
+            self._server.__exit__(kind, None, None)
 
-    def __call__(self, spec: Mapping[str, Any]) -> dict[str, Any] | None:
+    def __call__(self, request: Mapping[str, Any]) -> dict[str, Any] | None:
         """Return the result of a request, or None where its process failed.
 
         Raises
@@ -55,21 +46,15 @@ class SubprocessRunner:
         RuntimeError
             When the server itself has ended.
         """
-        asked, answered = (Path(self._folder.name, name) for name in ("asked", "answered"))
-        # `write_json` sorts keys, but the order of the metrics is that of the files of distances.
-        asked.write_text(json.dumps(spec), encoding="utf-8")
-        answered.unlink(missing_ok=True)
-        assert self._server.stdin is not None
-        assert self._server.stdout is not None
+        requests, replies = cast(IO[str], self._server.stdin), cast(IO[str], self._server.stdout)
         try:
-            self._server.stdin.write(f"{json.dumps([str(asked), str(answered)])}\n")
-            self._server.stdin.flush()
-            reply = self._server.stdout.readline()
+            print(json.dumps(request, default=str), file=requests, flush=True)
+            reply = replies.readline()
         except BrokenPipeError:
             reply = ""
         if not reply:
             raise RuntimeError("the process that starts the measurements has ended, see above")
-        return read_json(answered) if answered.is_file() else None
+        return json.loads(reply)
 
 
 def serve() -> None:
@@ -81,15 +66,20 @@ def serve() -> None:
     forks = sys.platform == "linux"
     start = multiprocessing.get_context("fork") if forks else multiprocessing.get_context("spawn")
     for line in sys.stdin:
-        process = start.Process(target=_answer, args=json.loads(line))
+        receiver, sender = start.Pipe(duplex=False)
+        process = start.Process(target=_answer, args=(json.loads(line), sender))
         process.start()
+        sender.close()
+        try:
+            result = receiver.recv()
+        except EOFError:
+            result = None
         process.join()
-        replies.write(f"{process.exitcode}\n")
-        replies.flush()
+        print(json.dumps(result), file=replies, flush=True)
 
 
-def _answer(asked: str, answered: str) -> None:
-    write_json(Path(answered), case.run(read_json(Path(asked))))
+def _answer(request: dict[str, Any], sender: Connection) -> None:
+    sender.send(measurements.run(request))
 
 
 if __name__ == "__main__":

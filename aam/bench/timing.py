@@ -1,9 +1,10 @@
-"""The steps of one measurement: when to stop, and what is kept of them."""
+"""The steps of one measurement: when to stop, what is kept of them, and their medians."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 
 from aam.model.batch import Batch
@@ -16,33 +17,30 @@ LEAST_STEPS = 2
 """Steps that are timed however slow they are, but for those slower than all the time there is."""
 
 
-class Steps:
+class StepTimes:
     """What is kept of the steps, read from the device at the end only.
 
     Parameters
     ----------
     device
         Where the steps are done.
-    spec
-        `steps` and `seconds`.
+    request
+        `steps` to time, and `seconds`: no further step is begun after them once `LEAST_STEPS` are
+        timed, or one where a step takes longer than that.
     eager
         Whether nothing is compiled.
     """
 
-    def __init__(self, device: torch.device, spec: Mapping[str, Any], *, eager: bool) -> None:
-        self.clock = Clock(device)
-        quick = eager and device.type == "cpu"
-        self.warm_up = QUICK_WARM_UP if quick else WARM_UP
-        self.steps, self.seconds = spec["steps"], spec["seconds"]
-        self.step = 0
+    def __init__(self, device: torch.device, request: Mapping[str, Any], *, eager: bool) -> None:
+        self.clock = DeviceClock(device)
+        self.warm_up = QUICK_WARM_UP if eager and device.type == "cpu" else WARM_UP
+        self.steps, self.seconds = request["steps"], request["seconds"]
+        self.step = self.graphs = 0
         self.t_start = time.perf_counter()
-        self.columns: dict[str, list[Any]] = {
-            name: [] for name in ("loading_s", "sizes", "distinct_asvs", "flops")
-        }
+        self.timed: list[dict[str, Any]] = []
         self.losses: list[torch.Tensor] = []
-        self.graphs = 0
 
-    def goes_on(self) -> bool:
+    def go_on(self) -> bool:
         """Return whether there is another step; marks the instant before the first timed one."""
         elapsed_s, timed = time.perf_counter() - self.t_start, self.step - self.warm_up
         if timed < 0 and self.step > 1 and elapsed_s > self.seconds:
@@ -64,25 +62,28 @@ class Steps:
             # The first step compiles, however long a step takes.
             self.t_start = time.perf_counter()
             self.graphs = graphs_compiled()
-        if self.step <= self.warm_up:
-            return
-        self.clock.mark()
-        distinct = sum(len(block.tokens_US) for block in batch.asvs)
-        values = (loading_s, batch.size, distinct, flops)
-        for column, value in zip(self.columns.values(), values, strict=True):
-            column.append(value)
+        if self.step > self.warm_up:
+            self.clock.mark()
+            distinct = sum(len(block.tokens_US) for block in batch.asvs)
+            values = {"loading_s": loading_s, "sizes": batch.size, "distinct_asvs": distinct}
+            self.timed.append({**values, "flops": flops})
 
     def result(self) -> dict[str, Any]:
-        """Return plain types."""
+        """Return plain types.
+
+        Of the timed steps `step_s`, `loading_s` (of it, waiting for the batch), `sizes` (samples),
+        `distinct_asvs` (sequences encoded) and `flops`; `losses` of all steps; `recompilations`
+        after the first step.
+        """
         return {
-            **self.columns,
+            **{name: [step[name] for step in self.timed] for name in self.timed[0]},
             "step_s": self.clock.intervals_s(),
             "losses": [float(loss) for loss in self.losses],
             "recompilations": graphs_compiled() - self.graphs,
         }
 
 
-class Clock:
+class DeviceClock:
     """Instants on the device's own clock, so that no step waits for the one before it."""
 
     def __init__(self, device: torch.device) -> None:
@@ -107,3 +108,36 @@ class Clock:
             self.instants[-1].synchronize()
             return [first.elapsed_time(second) / 1e3 for first, second in pairs]
         return [second - first for first, second in pairs]
+
+
+def median_iqr(values: Iterable[float]) -> tuple[float, float]:
+    """Return the median and the interquartile range."""
+    low, median, high = np.percentile(list(values), [25, 50, 75])
+    return float(median), float(high - low)
+
+
+def medians(results: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Return the medians over the timed steps of all repeats of one request.
+
+    `loading_share` is over the sum of all steps; `peak_memory_mb` and `recompilations` are the most
+    of a repeat; `distinct_asvs` are the sequences encoded in a step.
+    """
+    step_s, sizes, flops, distinct = (
+        np.concatenate([result[name] for result in results])
+        for name in ("step_s", "sizes", "flops", "distinct_asvs")
+    )
+    median, iqr = median_iqr(step_s)
+    return {
+        "step_ms_median": 1e3 * median,
+        "step_ms_iqr": 1e3 * iqr,
+        "samples_per_step": np.median(sizes),
+        "samples_per_s": np.median(sizes) / median,
+        "gflop_per_step": np.median(flops) / 1e9,
+        "gflop_per_s": np.median(flops) / median / 1e9,
+        "distinct_asvs": np.median(distinct),
+        "loading_share": sum(sum(result["loading_s"]) for result in results) / step_s.sum(),
+        "peak_memory_mb": max(result["peak_memory_mb"] for result in results),
+        "recompilations": max(result["recompilations"] for result in results),
+        "timed_steps": len(step_s),
+        "parameters": results[0]["parameters"],
+    }

@@ -236,9 +236,3 @@ def comparable(config: Config, dataset: str) -> bool:
     """Return whether there are several models that can be compared on a dataset."""
     found = models(config, dataset)
     return len(found["models"]) > 1 and found["metric"] is not None and not found["differing"]
-
-
-def growth(config: Config) -> Slice:
-    """Return the size of every simulated dataset."""
-    sections = config.datasets.items()
-    return {"samples": {name: s.simulate.samples for name, s in sections if s.simulate is not None}}

@@ -1,46 +1,20 @@
-"""The scaling table: time and memory against batch size, depth, ASVs and the size of a study."""
+"""The scaling table: time and memory of a step against batch size, depth and distinct ASVs."""
 
-import tempfile
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
-from aam.bench.page import about_run, scaling_page, write_tsv
-from aam.bench.scaling import scale
+from aam.bench.scaling import scale, scaling_page
 from aam.bench.subprocess_runner import SubprocessRunner
+from aam.bench.tables import about_run, write_tsv
 from aam.runtime.entry import Files
 from aam.runtime.run_options import RunOptions
 from aam.util.atomic import write_text
 
 
 def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
-    """Time training steps, checkpoints, embeddings and validations of growing size.
-
-    Parameters
-    ----------
-    cfg
-        Slice `aam.config.slices.scaling`.
-    inputs
-        `tokens`, `samples`, `distances` as pretraining gets them.
-    outputs
-        `table` (TSV) and `text` (Markdown); checkpoints are timed on the disk of the table.
-    runtime
-        `threads`, `workers`.
-    """
-    place = outputs["table"].parent
-    place.mkdir(parents=True, exist_ok=True)
-    with (
-        tempfile.TemporaryDirectory(prefix=".checkpoints-", dir=place) as name,
-        SubprocessRunner() as measure,
-    ):
-        table, device = scale(
-            measure,
-            cfg,
-            inputs,
-            threads=runtime.threads,
-            workers=runtime.workers,
-            folder=Path(name, "timed"),
-        )
+    """Time training steps of growing size."""
+    with SubprocessRunner() as measure:
+        table, device = scale(measure, cfg, inputs, runtime)
     write_tsv(outputs["table"], table)
     about = about_run(cfg, inputs, device, runtime.threads)
     write_text(outputs["text"], scaling_page(table, about))

@@ -87,7 +87,7 @@ def test_figures_belong_to_plot_stages_alone(stage: str) -> None:
 def test_only_training_stages_import_the_training_layers(stage: str) -> None:
     trains = stage in {
         *("pretrain", "pretrain_inductive", "finetune", "processes", "predict", "explain"),
-        *(f"benchmark_{name}" for name in ("speed", "scaling", "models", "growth")),
+        *(f"benchmark_{name}" for name in ("speed", "scaling", "models")),
         "launch",
     }
     layers = {

@@ -53,10 +53,6 @@ class Scaling(Section):
     asvs: list[Annotated[int, Field(ge=2)]] = [256, 512, 1024, 2048, 4096]
     """ASVs that made-up samples draw theirs from, at the pretraining's batch; a number above that
     of the table's ASVs is left out."""
-    samples: list[Annotated[int, Field(ge=1)]] = [1000, 5000, 20_000]
-    """Samples that are embedded."""
-    held_out: list[Annotated[int, Field(ge=2)]] = [500, 2000, 20_000]
-    """Held-out samples that are validated."""
 
 
 class Benchmark(Section):

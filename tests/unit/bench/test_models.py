@@ -23,8 +23,15 @@ MODELS = {
     "basic": {**MODEL, "optimization": {"level": "basic"}},
 }
 STEP_S = {"slow": 0.4, "NA": 0.1, "basic": 0.16}
-STEPS = {"slow": (10, 20), "NA": (10, 20, 40), "basic": (20, 40, 60)}
-PEARSON = {"slow": (0.5, 0.7), "NA": (0.2, 0.4, 0.6), "basic": (0.1, 0.5, 0.9)}
+PEARSON = {
+    "slow": {10: 0.5, 20: 0.7},
+    "NA": {10: 0.2, 20: 0.4, 40: 0.6},
+    "basic": {20: 0.1, 40: 0.5, 60: 0.9},
+}
+COLUMNS = """model encoder patch_bp level batch_size parameters step_ms_median step_ms_iqr
+samples_per_s peak_memory_mb steps train_s pearson equal_steps pearson_equal_steps equal_s
+pearson_equal_s age:mae_fold_mean"""
+DATA = {"tokens": "t", "samples": "s", "distances": ["u0", "u1", "f0", "f1"]}
 
 
 @pytest.fixture
@@ -58,32 +65,18 @@ def measure(cfg, stand_in):
 def history(name: str) -> pd.DataFrame:
     rows = [
         (step, split, metric, value)
-        for step, value in zip(STEPS[name], PEARSON[name], strict=True)
+        for step, pearson in PEARSON[name].items()
         for split, metric, value in (
             ("train", "loss", 3.0),
             ("validation", "unweighted_mae", 0.3),
-            ("validation", "unweighted_pearson", value),
+            ("validation", "unweighted_pearson", pearson),
         )
     ]
-    return pd.DataFrame(rows, columns=["step", "split", "name", "value"]).sample(
-        frac=1, random_state=1
-    )
+    table = pd.DataFrame(rows, columns=["step", "split", "name", "value"])
+    return table.sample(frac=1, random_state=1)
 
 
-DATA = {"tokens": "t", "samples": "s", "distances": ["u0", "u1", "f0", "f1"]}
-
-
-@pytest.fixture
-def made(cfg, measure) -> tuple[pd.DataFrame, pd.DataFrame]:
-    costs, about = models.step_costs(measure, cfg, DATA, threads=1, workers=0)
-    assert about == {"device": "none"}
-    return models.side_by_side(cfg, costs, {name: history(name) for name in MODELS})
-
-
-def test_what_is_compared_is_what_all_models_learn(cfg, new_config):
-    assert cfg["metrics"] == ["unweighted", "faith_pd"]
-    assert cfg["metric"] == "unweighted"
-    assert not cfg["differing"]
+HISTORIES = {name: history(name) for name in MODELS}
 
 
 @pytest.mark.parametrize(
@@ -99,18 +92,19 @@ def test_models_must_learn_one_distance_and_hold_out_the_same(
     new_config, training, metric, differing
 ):
     both = {"b": {**MODEL, "pretraining": training}, "NA": MODELS["NA"]}
-    metrics = {"metrics": ["faith_pd", "unweighted"]}
-    config = load(new_config(models=both, unifrac=metrics))
+    config = load(new_config(models=both, unifrac={"metrics": ["faith_pd", "unweighted"]}))
     found = slices.models(config, "d")
     assert (found["metric"], found["differing"]) == (metric, differing)
     assert slices.comparable(config, "d") == (metric is not None and not differing)
+    assert not slices.comparable(load(new_config()), "d"), "one model is not compared"
 
 
-def test_one_model_is_not_compared(new_config):
-    assert not slices.comparable(load(new_config()), "d")
-
-
-def test_models_are_timed_in_turns_as_they_are_configured(cfg, measure, made):
+def test_models_are_timed_in_turns_as_they_are_configured(cfg, measure):
+    costs, about = models.step_costs(measure, cfg, DATA, RunOptions())
+    assert about == {"device": "none"}
+    assert {name: cost["step_ms_median"] for name, cost in costs.items()} == pytest.approx(
+        {name: 1e3 * step_s for name, step_s in STEP_S.items()}
+    )
     first, *steps = measure.asked
     assert first["kind"] == "device"
     assert [request["model"] for request in steps] == [*MODELS, *MODELS]
@@ -123,9 +117,12 @@ def test_models_are_timed_in_turns_as_they_are_configured(cfg, measure, made):
     assert not any(request["batch"] for request in steps)
 
 
-def test_models_are_compared_by_the_shortest_training(made):
+def test_models_are_compared_by_the_shortest_training(cfg):
     """By steps that of `slow`: 20. By time that of `NA`: 40 steps of 0.1 s."""
-    table = made[0].set_index("model")
+    costs = {name: {"step_ms_median": 1e3 * step_s} for name, step_s in STEP_S.items()}
+    table, curves = models.side_by_side(cfg, costs, HISTORIES)
+    assert list(curves.columns) == ["model", "step", "seconds", "pearson"]
+    table = table.set_index("model")
     assert table["pearson"].to_dict() == {"slow": 0.7, "NA": 0.6, "basic": 0.9}
     assert set(table["equal_steps"]) == {20}
     assert table["pearson_equal_steps"].to_dict() == {"slow": 0.7, "NA": 0.4, "basic": 0.1}
@@ -139,7 +136,7 @@ def test_models_are_compared_by_the_shortest_training(made):
 
 def test_nothing_is_said_before_the_first_validation(cfg):
     short = history("NA").assign(step=5, value=0.3)
-    found, _ = models.side_by_side(cfg, {}, {"slow": history("slow"), "NA": short, "basic": short})
+    found, _ = models.side_by_side(cfg, {}, {**HISTORIES, "NA": short, "basic": short})
     assert np.isnan(found.loc[0, "pearson_equal_steps"])
     assert found.loc[1, "pearson_equal_steps"] == 0.3
     assert found["pearson_equal_s"].isna().all(), "nothing was timed"
@@ -150,20 +147,17 @@ def test_a_model_that_cannot_run_has_no_costs(cfg, measure, figures, tmp_path):
         answer = measure(request)
         return None if request.get("model") == "slow" else answer
 
-    costs, _ = models.step_costs(failing, cfg, DATA, threads=1, workers=0)
+    costs, _ = models.step_costs(failing, cfg, DATA, RunOptions())
     assert [request.get("model") for request in measure.asked].count("slow") == 1
-    table, curves = models.side_by_side(cfg, costs, {name: history(name) for name in MODELS})
+    table, curves = models.side_by_side(cfg, costs, HISTORIES)
     assert table["step_ms_median"].isna().tolist() == [True, False, False]
     assert table["equal_s"].tolist() == pytest.approx([4.0] * 3)
-    assert table.loc[0, "pearson"] == 0.7
     page = models.models_page(table, "unweighted", {})
-    assert (
-        "| slow | transformer, 1 bp per token | advanced |  |  | not run |  | 20 | 0.700 |" in page
-    )
+    row = "| slow | transformer, 1 bp per token | advanced |  |  | not run |  | 20 | 0.700 |"
+    assert row in page
     draw_models(table, curves, tmp_path / "models.png")
     steps, seconds, step_ms, *_ = figures[0].axes
-    drawn = [[len(line.get_xdata()) for line in axes.lines[:3]] for axes in (steps, seconds)]
-    assert drawn[0] == [2, 3, 3]
+    assert [len(line.get_xdata()) for line in steps.lines[:3]] == [2, 3, 3]
     assert np.isfinite(seconds.lines[0].get_xdata()).tolist() == [False, False]
     assert "not run" in [text.get_text() for text in step_ms.texts]
 
@@ -184,28 +178,24 @@ def inputs(files, tmp_path) -> dict:
     return {**files, "histories": histories, "metrics": reports}
 
 
-def outputs(folder) -> dict:
-    names = {"table": "models.tsv", "curves": "curves.tsv", "text": "models.md"}
-    return {name: folder / path for name, path in names.items()}
-
-
-def test_the_stage_writes_scores_beside_costs_and_the_picture_shows_them(
+def test_the_stage_writes_scores_beside_costs_and_the_figure_shows_them(
     cfg, inputs, measure, tmp_path, instead_of_processes
 ):
     instead_of_processes(measure)
-    made = outputs(tmp_path)
+    made = {name: tmp_path / name for name in ("table", "curves", "text")}
     benchmark_models.run(cfg, inputs=inputs, outputs=made, runtime=RunOptions(threads=1))
     table = pd.read_csv(made["table"], sep="\t", keep_default_na=False, na_values=[""])
     assert table["model"].tolist() == list(MODELS)
+    assert " ".join(table.columns) == COLUMNS.replace("\n", " ")
     assert table["age:mae_fold_mean"].tolist() == [7.0, 8.0, 9.0]
     page = made["text"].read_text()
     assert "r after 20 steps | r after 4 s | age: MAE, mean of the folds |" in page
     assert "| NA | bilstm, 5 bp per token | advanced | 1,234 | 4 | 100 (0) |" in page
     assert "- task age: encoder frozen, pretrained" in page
-    picture = {"models": tmp_path / "models.png"}
     drawn = {"models": made["table"], "curves": made["curves"]}
-    plot_models.run({}, inputs=drawn, outputs=picture, runtime=RunOptions())
-    assert np.ptp(imread(picture["models"])) > 0.5
+    figure = tmp_path / "models.png"
+    plot_models.run({}, inputs=drawn, outputs={"models": figure}, runtime=RunOptions())
+    assert np.ptp(imread(figure)) > 0.5
 
 
 @pytest.mark.parametrize(
@@ -215,12 +205,6 @@ def test_the_stage_writes_scores_beside_costs_and_the_picture_shows_them(
         ({"differing": ["seed"]}, r"different samples, by pretraining\.seed"),
     ],
 )
-def test_models_that_cannot_be_compared_are_not(cfg, inputs, tmp_path, change, words):
+def test_models_that_cannot_be_compared_are_not(cfg, change, words):
     with pytest.raises(InputError, match=rf"models: .*{words}.*Hint"):
-        benchmark_models.run(
-            {**cfg, **change},
-            inputs=inputs,
-            outputs=outputs(tmp_path),
-            runtime=RunOptions(threads=1),
-        )
-    assert not outputs(tmp_path)["table"].exists()
+        benchmark_models.run({**cfg, **change}, inputs={}, outputs={}, runtime=RunOptions())

@@ -5,44 +5,45 @@ from matplotlib.figure import Figure
 from matplotlib.image import imread
 
 from aam.bench.ablation import run_ablation
-from aam.bench.scaling import COLUMNS
 from aam.runtime.run_options import RunOptions
 from aam.stages import plot_benchmark
 
-LONG = "a_name_that_somebody_made_far_too_long_for_any_picture"
+LONG = "a_name_that_somebody_made_far_too_long_for_any_figure"
 
 
 @pytest.fixture
-def speed(ladder_cfg, stand_in) -> pd.DataFrame:
-    table = run_ablation(stand_in, ladder_cfg(), {}, threads=1, workers=0).table
+def speed(speed_cfg, stand_in) -> pd.DataFrame:
+    table = run_ablation(stand_in, speed_cfg(), {}, RunOptions()).table
     table.loc[table.index[-1], "name"] = LONG
     return table
 
 
 @pytest.fixture
 def scaling() -> pd.DataFrame:
-    rows = []
-    for experiment, modes, sizes in (
-        ("batch size", ["training step"], (8, 16, 256)),
-        ("distinct ASVs", ["training step"], (255, 990, 1000)),
-        ("embedding", ["empty cache", "filled cache"], (1000, 20_000)),
-        ("checkpoint", ["synchronous", "background"], (28.8,)),
-    ):
-        for mode in modes:
-            for x in sizes:
-                row = dict.fromkeys(COLUMNS, np.nan)
-                row |= {"experiment": experiment, "mode": mode, "x": x}
-                row |= {"time_ms_median": 3.0 * x, "time_ms_iqr": 9.0 * x}
-                if experiment != "checkpoint":
-                    row |= {"samples_per_s": 1000.0 / x, "peak_memory_mb": 500.0 + x}
-                rows.append(row)
+    rows = [
+        {
+            "experiment": experiment,
+            "mode": "training step",
+            "x": x,
+            "time_ms_median": 3.0 * x,
+            "time_ms_iqr": 9.0 * x,
+            "samples_per_s": 1000.0 / x,
+            "peak_memory_mb": 500.0 + x,
+        }
+        for experiment, sizes in (
+            ("batch size", (8, 16, 256)),
+            ("depth", (4,)),
+            ("distinct ASVs", (255, 990, 1000)),
+        )
+        for x in sizes
+    ]
     table = pd.DataFrame(rows)
     table.loc[2, "time_ms_median"] = np.nan
     return table
 
 
 def draw(name, table, figures, folder) -> Figure:
-    """Draw a table from its file, and check that the picture is whole and bounded."""
+    """Draw a table from its file, and check that the figure is whole and bounded."""
     table.to_csv(folder / "table.tsv", sep="\t", index=False)
     files = {"inputs": {name: folder / "table.tsv"}, "outputs": {name: folder / "drawn.png"}}
     plot_benchmark.run({}, **files, runtime=RunOptions())
@@ -78,17 +79,13 @@ def test_scaling_has_a_column_of_panels_per_experiment(scaling, figures, tmp_pat
     figure = draw("scaling", scaling, figures, tmp_path)
     shown = [axes for axes in figure.axes if axes.get_visible()]
     titles = {axes.get_title(loc="left"): axes for axes in shown}
-    assert set(titles) - {""} == {
-        "Samples per step",
-        "Distinct ASVs per step",
-        "Samples embedded",
-        "Wait for a checkpoint",
-    }
-    assert len(shown) == 3 * 3 + 1
-    seconds = titles["Samples embedded"].lines
-    np.testing.assert_allclose(seconds[0].get_ydata(), [3.0, 60.0])
-    np.testing.assert_allclose(titles["Samples per step"].lines[0].get_xdata(), [8, 16])
+    names = {"Samples per step", "Layers of each encoder", "Distinct ASVs per step"}
+    assert set(titles) - {""} == names
+    assert len(shown) == 3 * 3
+    line = titles["Samples per step"].lines[0]
+    np.testing.assert_allclose(line.get_xdata(), [8, 16])
+    np.testing.assert_allclose(line.get_ydata(), [0.024, 0.048])
     labels = [label.get_text() for label in titles["Distinct ASVs per step"].get_xticklabels()]
     assert labels == ["255", "990"]
-    bars = titles["Wait for a checkpoint"].patches
-    np.testing.assert_allclose([bar.get_width() for bar in bars], [3e-3 * 28.8] * 2)
+    (bar,) = titles["Layers of each encoder"].patches
+    assert bar.get_width() == pytest.approx(0.012)

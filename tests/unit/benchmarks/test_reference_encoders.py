@@ -4,7 +4,7 @@ import torch
 
 from aam.train.data.collate import assemble
 from benchmarks.encoders import compare
-from benchmarks.plain import plain_asvs
+from benchmarks.reference_encoders import reference_asvs
 
 KINDS = [
     {"encoder": "bilstm", "asv_layers": 3},
@@ -18,7 +18,7 @@ KINDS = [
 def test_the_plain_form_gives_the_same_and_the_same_gradients(changes, tiny, new_encoder):
     encoder, results = new_encoder(20, **changes).asv, []
     tokens_US = torch.from_numpy(tiny.tokens.tokens)
-    for encode in (plain_asvs, lambda asv, tokens: asv(tokens, None, "auto")[0]):
+    for encode in (reference_asvs, lambda asv, tokens: asv(tokens, None, "auto")[0]):
         encoder.zero_grad()
         asv_UD = encode(encoder, tokens_US)
         (asv_UD * torch.arange(16)).square().sum().backward()

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from aam.bench.naive import ASVS_PER_CHUNK, NaiveDataset, each_copy, pad_samples
+from aam.bench.batches import ASVS_PER_CHUNK, NaiveDataset, PooledDataset, each_copy, pad_samples
 from aam.tasks.pretrain.model import PretrainingModel
 from aam.train.data.collate import assemble
 from aam.train.data.dataset import BatchDataset
@@ -11,37 +11,27 @@ from aam.util.errors import InputError
 
 ROWS = np.array([4, 17, 0, 9, 12])
 PADDED_TO = 40
+MASKER = Masker(0.2, 3)
 
 
-def new_feed(tiny, kind: type[BatchDataset] = BatchDataset, **changes) -> BatchDataset:
-    return kind(
-        store=tiny.store,
-        tokens=tiny.tokens,
-        samples=np.arange(20),
-        batch_size=5,
-        epochs=1,
-        seed=0,
-        masker=Masker(0.2, 3),
-        **changes,
-    )
-
-
-def with_distances(tiny, batch):
-    true = tiny.distances[0][np.ix_(ROWS, ROWS)]
-    batch.distances["unweighted"] = torch.from_numpy(true)
-    return batch
+def dataset_of(tiny, kind: type[BatchDataset], **changes) -> BatchDataset:
+    plain = {"store": tiny.store, "tokens": tiny.tokens, "samples": np.arange(20)}
+    return kind(**plain, batch_size=5, epochs=1, seed=0, masker=MASKER, **changes)
 
 
 @pytest.fixture(scope="module")
 def batches(tiny) -> dict:
     """Return the optimized batch and those that lack a saving, of the same samples and masks."""
-    feeds = {
-        "optimized": new_feed(tiny),
-        "naive": new_feed(tiny, NaiveDataset, asvs_per_sample=PADDED_TO),
-        "padded": new_feed(tiny, NaiveDataset, copies=False, asvs_per_sample=PADDED_TO),
-        "copied": new_feed(tiny, NaiveDataset, asvs_per_sample=None),
+    datasets = {
+        "optimized": dataset_of(tiny, BatchDataset),
+        "naive": dataset_of(tiny, NaiveDataset, asvs_per_sample=PADDED_TO),
+        "padded": dataset_of(tiny, NaiveDataset, copies=False, asvs_per_sample=PADDED_TO),
+        "copied": dataset_of(tiny, NaiveDataset, asvs_per_sample=None),
     }
-    return {n: with_distances(tiny, dataset.assemble(ROWS, 2)) for n, dataset in feeds.items()}
+    found = {name: dataset.assemble(ROWS, 2) for name, dataset in datasets.items()}
+    for batch in found.values():
+        batch.distances["unweighted"] = torch.from_numpy(tiny.distances[0][np.ix_(ROWS, ROWS)])
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -61,23 +51,24 @@ def asvs_of(tiny, row: int) -> list[int]:
 
 def test_the_naive_batch_pads_every_sample_and_repeats_asvs(tiny, batches):
     distinct = {asv for row in ROWS for asv in asvs_of(tiny, row)}
-    copies = sum(len(asvs_of(tiny, row)) for row in ROWS)
     sequences = {n: sum(len(b.tokens_US) for b in batch.asvs) for n, batch in batches.items()}
     assert sequences == {
         "optimized": len(distinct),
         "naive": len(ROWS) * PADDED_TO,
         "padded": len(distinct),
-        "copied": copies,
+        "copied": sum(len(asvs_of(tiny, row)) for row in ROWS),
     }
     for name in ("naive", "padded"):
         assert [b.present_BA.shape for b in batches[name].samples] == [(len(ROWS), PADDED_TO)]
+    many = dataset_of(tiny, NaiveDataset, asvs_per_sample=4 * ASVS_PER_CHUNK).assemble(ROWS, 0)
+    assert [len(block.tokens_US) for block in many.asvs] == [ASVS_PER_CHUNK] * 4 * len(ROWS)
 
 
-def test_sequences_are_encoded_in_chunks(tiny):
-    dataset = new_feed(tiny, NaiveDataset, asvs_per_sample=4 * ASVS_PER_CHUNK)
-    blocks = dataset.assemble(ROWS, 0).asvs
-    assert {len(block.tokens_US) for block in blocks} == {ASVS_PER_CHUNK}
-    assert len(blocks) == 4 * len(ROWS)
+def test_made_up_samples_draw_from_a_pool(tiny):
+    batch = dataset_of(tiny, PooledDataset, pool=12, richness=6).assemble(ROWS, 0)
+    assert 6 < sum(len(block.tokens_US) for block in batch.asvs) <= 12
+    assert batch.size == len(ROWS)
+    assert all((block.present_BA.sum(dim=1) == 6).all() for block in batch.samples)
 
 
 @pytest.mark.parametrize("name", ["naive", "padded", "copied"])
@@ -107,15 +98,12 @@ def nucleotide_logits(model, batch, asvs) -> dict[tuple[int, int], torch.Tensor]
     """Return the logits by ASV and position; `asvs` names the rows of all blocks."""
     found, first = {}, 0
     with torch.no_grad():
-        hidden = model.encoder(batch).nucleotides
-        for block, hidden_MD in zip(batch.asvs, hidden, strict=True):
+        for block, hidden_MD in zip(batch.asvs, model.encoder(batch).nucleotides, strict=True):
             logits = model.nucleotides(hidden_MD, block.masked)
             assert logits.shape == (int((block.tokens_US == 6).sum()), 4)
-            rows = (block.masked.asv_M + first).tolist()
-            for row, position, x in zip(
-                rows, block.masked.position_M.tolist(), logits, strict=True
-            ):
-                found[asvs[row], position] = x
+            places = zip(block.masked.asv_M.tolist(), block.masked.position_M.tolist(), strict=True)
+            for (row, position), x in zip(places, logits, strict=True):
+                found[asvs[row + first], position] = x
             first += len(block.tokens_US)
     return found
 
@@ -125,7 +113,7 @@ def in_blocks(batch) -> list[int]:
     return ROWS[torch.argsort(batch.order_B).numpy()].tolist()
 
 
-def test_logits_of_every_masked_nucleotide_are_the_same(tiny, model, batches):
+def test_nucleotides_have_the_same_logits_and_count_once_per_sample(tiny, model, batches):
     distinct = sorted({asv for row in ROWS for asv in asvs_of(tiny, row)})
     rows = in_blocks(batches["naive"])
     copies = [asv for row in rows for asv in (asvs_of(tiny, row) + [-1] * PADDED_TO)[:PADDED_TO]]
@@ -134,41 +122,38 @@ def test_logits_of_every_masked_nucleotide_are_the_same(tiny, model, batches):
     assert set(once) == set(often)
     for place, logits in once.items():
         torch.testing.assert_close(logits, often[place], atol=1e-5, rtol=0)
-
-
-def test_the_naive_nucleotide_loss_counts_an_asv_once_per_sample(tiny, model, batches):
-    distinct = sorted({asv for row in ROWS for asv in asvs_of(tiny, row)})
     samples_of = {asv: sum(asv in asvs_of(tiny, row) for row in ROWS) for asv in distinct}
-    logits = nucleotide_logits(model, batches["optimized"], distinct)
-    bases = batches["optimized"].asvs[0].masked.base_M
     costs = torch.nn.functional.cross_entropy(
-        torch.stack(list(logits.values())), bases, reduction="none"
+        torch.stack(list(once.values())),
+        batches["optimized"].asvs[0].masked.base_M,
+        reduction="none",
     )
-    weight = torch.tensor([samples_of[asv] for asv, _ in logits], dtype=torch.float32)
+    weight = torch.tensor([samples_of[asv] for asv, _ in once], dtype=torch.float32)
+    assert weight.max() > 1
     with torch.no_grad():
         losses = {n: model(batch)["nucleotide_loss"] for n, batch in batches.items()}
-    torch.testing.assert_close(losses["optimized"], costs.mean())
-    torch.testing.assert_close(losses["padded"], costs.mean())
-    for name in ("naive", "copied"):
-        torch.testing.assert_close(losses[name], (costs * weight).sum() / weight.sum())
-    assert weight.max() > 1
+    for names, expected in (
+        (("optimized", "padded"), costs.mean()),
+        (("naive", "copied"), (costs * weight).sum() / weight.sum()),
+    ):
+        for name in names:
+            torch.testing.assert_close(losses[name], expected)
 
 
 def test_copies_of_several_lengths_are_padded_to_the_longest(mixed_lengths):
     data = mixed_lengths
-    batch = assemble(data.store, data.tokens, ROWS, masker=Masker(0.2, 3), epoch=2)
+    batch = assemble(data.store, data.tokens, ROWS, masker=MASKER, epoch=2)
     assert len(batch.asvs) == 3
-    copied = each_copy(batch, padding=False)
+    (block,) = each_copy(batch, padding=False).asvs
     longest = max(block.tokens_US.shape[1] for block in batch.asvs)
-    tokens_US, masked = copied.asvs[0].tokens_US, copied.asvs[0].masked
     asvs = [asv for row in in_blocks(batch) for asv in asvs_of(data, row)]
     length_U = torch.from_numpy(data.tokens.lengths[asvs].astype(np.int64))
-    assert tokens_US.shape == (len(asvs), longest)
-    torch.testing.assert_close((tokens_US > 0).sum(dim=1), length_U)
-    hidden = tokens_US.clone()
-    hidden[masked.asv_M, masked.position_M] = masked.base_M.to(torch.uint8) + 1
+    assert block.tokens_US.shape == (len(asvs), longest)
+    torch.testing.assert_close((block.tokens_US > 0).sum(dim=1), length_U)
+    unmasked, masked = block.tokens_US.clone(), block.masked
+    unmasked[masked.asv_M, masked.position_M] = masked.base_M.to(torch.uint8) + 1
     whole = torch.from_numpy(np.array(data.tokens.tokens[asvs, :longest]))
-    torch.testing.assert_close(hidden, whole)
+    torch.testing.assert_close(unmasked, whole)
 
 
 def test_too_rich_a_sample_is_the_users_to_settle(tiny):

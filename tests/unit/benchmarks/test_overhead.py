@@ -1,4 +1,4 @@
-"""Snakemake's own share of a run."""
+"""The part of a run in which no stage was at work."""
 
 import logging
 import sys
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from aam.util import worklog
 from aam.util.worklog import Work
-from benchmarks import share
+from benchmarks import overhead
 
 SPANS = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 20)), max_size=8)
 
@@ -21,18 +21,19 @@ SPANS = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 20)), max_size=8)
 def test_union_counts_every_second_once(drawn: list[tuple[int, int]]) -> None:
     spans = [(float(begun), float(begun + length)) for begun, length in drawn]
     seconds = {s for begun, length in drawn for s in range(begun, begun + length)}
-    assert share.union_s(spans) == len(seconds)
+    assert overhead.union_s(spans) == len(seconds)
 
 
 def test_where_the_time_went() -> None:
     spans = (11.0, 12.0, 20.0), (13.0, 15.0, 22.0), (27.0, 30.0, 35.0)
     works = [Work(started, begun, ended, 1.0, 1, 1) for started, begun, ended in spans]
-    found = share.share(works, 10.0, 40.0)
-    assert (found.wall_s, found.worked_s, found.job_work_s) == (30.0, 15.0, 20.0)
-    assert (found.starting_s, found.job_start_s) == (4.0, 6.0)
-    assert (found.before_s, found.between_s, found.after_s) == (1.0, 5.0, 5.0)
+    found = overhead.wall_time(works, 10.0, 40.0)
+    assert found == overhead.WallTime(30.0, 15.0, 4.0, before_s=1.0, between_s=5.0, after_s=5.0)
     assert found.idle == 0.5
-    assert found.alone == pytest.approx(11 / 30)
+    assert found.without_process == pytest.approx(11 / 30)
+    text = overhead.report(works, found)
+    for words in ("3 stages, 20.0 s in all", "6.0 s in all: imports", "50.0 % of the wall time"):
+        assert words in text
 
 
 def log_of(path: Path, error: bool = False) -> None:
@@ -74,8 +75,6 @@ def test_command_is_run_and_its_stages_are_found(
         "f'{t + 0.01:.3f}, 1.50 s of cores, memory 3 MB at first, 7 MB at most\\n');"
         "time.sleep(0.02); sys.exit(3)"
     )
-    status = share.main(["--results", str(tmp_path), "--", sys.executable, "-c", code])
-    printed = capsys.readouterr().out
+    status = overhead.main(["--results", str(tmp_path), "--", sys.executable, "-c", code])
     assert status == 3
-    assert "1 stages" in printed
-    assert "no stage at work" in printed
+    assert "1 stages" in capsys.readouterr().out

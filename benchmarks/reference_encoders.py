@@ -17,7 +17,7 @@ from aam.nn.bdh import BASE, Bdh
 from aam.nn.recurrent import BiLstm
 
 
-def plain_asvs(encoder: AsvEncoder, tokens_US: Tensor) -> Tensor:
+def reference_asvs(encoder: AsvEncoder, tokens_US: Tensor) -> Tensor:
     """Return the embeddings [U, D] that an encoder `bilstm` or `bdh` gives."""
     asvs, length = tokens_US.shape
     padded_US = torch.zeros(

@@ -1,0 +1,154 @@
+"""Batches that are compared with the optimized ones: without the savings, and made-up ones.
+
+Naive: every sample is padded to a fixed number of ASVs and every copy of an ASV is encoded, padding
+too. Optimizations are measured and tested against it.
+
+Shape suffixes: U distinct ASVs, S positions, C copies of ASVs, B samples, A ASVs that a sample has
+or is padded to, M masked nucleotides.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn.functional import pad
+
+from aam.data.samples import SampleStore
+from aam.data.vocabulary import PAD
+from aam.model.batch import AsvBlock, Batch, Masked, SampleBlock
+from aam.train.data.collate import assemble
+from aam.train.data.dataset import BatchDataset
+from aam.train.micro_batches import in_pieces
+from aam.util.errors import problem
+from aam.util.seeds import generator
+
+ASVS_PER_CHUNK = 256
+
+
+@dataclass(frozen=True, eq=False)
+class NaiveDataset(BatchDataset):
+    """A dataset of batches that lack one of the savings, or both."""
+
+    copies: bool = True
+    """Whether every sample has copies of its ASVs of its own, in blocks of `ASVS_PER_CHUNK`."""
+    asvs_per_sample: int | None = 1024
+    """Number A of ASVs that every sample is padded to; None: as the optimized batch pads it."""
+
+    def assemble(self, rows_B: NDArray[np.int64], step: int) -> Batch:
+        """Return the batch of some rows."""
+        batch = super().assemble(rows_B, step)
+        if self.asvs_per_sample is not None:
+            batch = pad_samples(batch, self.asvs_per_sample)
+        if not self.copies:
+            return batch
+        copied = each_copy(batch, padding=self.asvs_per_sample is not None)
+        return in_pieces(copied, ASVS_PER_CHUNK, None)
+
+
+@dataclass(frozen=True, eq=False)
+class PooledDataset(BatchDataset):
+    """A dataset of made-up samples, to vary how many of a batch's ASVs are distinct."""
+
+    pool: int = 1024
+    """Number of ASVs that every sample draws from: the first of the token store."""
+    richness: int = 64
+    """Number A of ASVs in every sample."""
+
+    def assemble(self, rows_B: NDArray[np.int64], epoch: int) -> Batch:
+        """Return a batch of made-up samples; nothing of the rows but their number matters."""
+        size = len(rows_B)
+        draws = [generator("pool", self.seed, epoch, row) for row in rows_B.tolist()]
+        chosen_BA = [np.sort(d.choice(self.pool, self.richness, replace=False)) for d in draws]
+        store = one_view(
+            offsets=np.arange(size + 1) * self.richness,
+            asvs=np.concatenate(chosen_BA),
+            counts=np.ones(size * self.richness, np.int32),
+        )
+        return assemble(store, self.tokens, np.arange(size), masker=self.masker, epoch=epoch)
+
+
+def one_view(
+    offsets: NDArray[np.int64], asvs: NDArray[np.integer], counts: NDArray[np.int32]
+) -> SampleStore:
+    """Return a store of made-up samples, in CSR form, that are in one view and not augmented."""
+    size = len(offsets) - 1
+    return SampleStore(
+        sample_ids=[f"sample{i}" for i in range(size)],
+        views=1,
+        row_view=np.zeros(size, np.int32),
+        offsets=offsets,
+        asvs=asvs.astype(np.int32),
+        counts=counts,
+        parent_offsets=np.arange(size + 1),
+        parents=np.arange(size, dtype=np.int32),
+        weights=np.ones(size, np.float32),
+    )
+
+
+def pad_samples(batch: Batch, asvs_per_sample: int) -> Batch:
+    """Return the batch with its samples in one block, padded to `asvs_per_sample` ASVs each.
+
+    Raises
+    ------
+    InputError
+        When a sample has more ASVs.
+    """
+    richness = max(int(block.present_BA.sum(dim=1).max()) for block in batch.samples)
+    if richness > asvs_per_sample:
+        raise problem(
+            "configuration key benchmark.naive_asvs",
+            str(asvs_per_sample),
+            f"at least {richness}, the ASVs of the richest sample in the batch",
+            "raise it: the naive mode pads every sample to it",
+        )
+    parts = [
+        [pad(part, (0, asvs_per_sample - part.shape[1])) for part in parts]
+        for parts in ((b.asv_BA, b.present_BA, b.counts_BA) for b in batch.samples)
+    ]
+    return replace(batch, samples=[SampleBlock(*map(torch.cat, zip(*parts, strict=True)))])
+
+
+def each_copy(batch: Batch, *, padding: bool) -> Batch:
+    """Return the batch with a sequence of its own for every ASV of every sample.
+
+    Shorter sequences are padded to the longest, and the padding takes part as it is; only where
+    all have one length are the embeddings those of the optimized batch. With `padding` the places
+    behind a sample's last ASV get sequences too, of padding alone. The batch is on the host.
+    """
+    distinct = sum(len(block.tokens_US) for block in batch.asvs)
+    samples, copies, done = [], [], 0
+    for block in batch.samples:
+        # Behind the distinct ASVs stands one of padding alone.
+        source_BA = torch.where(block.present_BA, block.asv_BA, distinct)
+        copied_BA = torch.ones_like(block.present_BA) if padding else block.present_BA
+        number = int(copied_BA.sum())
+        asv_BA = torch.zeros_like(block.asv_BA)
+        asv_BA[copied_BA] = torch.arange(done, done + number)
+        samples.append(replace(block, asv_BA=asv_BA))
+        copies.append(source_BA[copied_BA])
+        done += number
+    copies_C = torch.cat(copies)
+    longest = max(block.tokens_US.shape[1] for block in batch.asvs)
+    tokens_CS = _stacked([block.tokens_US for block in batch.asvs], longest, PAD)[copies_C]
+    masked = None
+    if all(block.masked is not None for block in batch.asvs):
+        base_CS = _stacked([_bases(block) for block in batch.asvs], longest, -1)[copies_C]
+        asv_M, position_M = (base_CS >= 0).nonzero(as_tuple=True)
+        masked = Masked(asv_M, position_M, base_CS[asv_M, position_M].long())
+    return replace(batch, asvs=[AsvBlock(tokens_CS, masked)], samples=samples)
+
+
+def _bases(block: AsvBlock) -> Tensor:
+    """Return the masked bases [U, S], -1 where nothing is masked."""
+    assert block.masked is not None
+    base_US = torch.full_like(block.tokens_US, -1, dtype=torch.int8)
+    base_US[block.masked.asv_M, block.masked.position_M] = block.masked.base_M.to(torch.int8)
+    return base_US
+
+
+def _stacked(parts: list[Tensor], longest: int, value: int) -> Tensor:
+    """Return all rows, as long as the longest, and behind them one of `value` alone."""
+    widened = [pad(part, (0, longest - part.shape[1]), value=value) for part in parts]
+    return pad(torch.cat(widened), (0, 0, 0, 1), value=value)

@@ -1,0 +1,143 @@
+"""One measurement, meant for a process of its own (see `aam.bench.subprocess_runner`)."""
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from aam.bench import roofline
+from aam.bench.batches import NaiveDataset, PooledDataset
+from aam.bench.timing import StepTimes
+from aam.config.sections.execution import Optimization
+from aam.config.sections.training import Pretraining
+from aam.model.batch import Batch
+from aam.tasks.pretrain.preparation import prepare
+from aam.train.clipping import Clipping
+from aam.train.compilation import compile_blocks
+from aam.train.data.dataset import BatchDataset
+from aam.train.distributed.devices import Devices
+from aam.train.flops import step_flops
+from aam.train.loop import batches, train_step
+from aam.train.optimizer import make_optimizer, warmup_cosine
+from aam.train.options import step_options
+from aam.util.errors import problem
+
+
+def run(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Do what the key `kind` of a request says: `device`, `roofline` or `steps`."""
+    kinds = {"device": run_device, "roofline": run_roofline, "steps": run_steps}
+    return kinds[request["kind"]](request)
+
+
+def run_device(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Return whether there is an `accelerator` that models run on, and more `about` the device.
+
+    Whether it `compiles` is tried on a CPU only where the key `compile` asks for it.
+    """
+    devices = Devices("fp32", request["threads"])
+    on_accelerator = devices.device.type != "cpu"
+    try_it = request["compile"] or on_accelerator
+    compiles = try_it and compile_blocks(nn.Module(), "default", devices.device)
+    about = {"device": devices.name, "torch": torch.__version__}
+    if devices.device.type == "cuda":
+        about |= {"cuda": str(torch.version.cuda), "driver": _driver()}
+    return {"accelerator": on_accelerator, "compiles": compiles, "about": about}
+
+
+def run_roofline(request: Mapping[str, Any]) -> dict[str, roofline.Rates]:
+    """Return what `roofline.measure` does for `precisions`, `width`, `ffn_ratio`, on `threads`."""
+    device = Devices("fp32", request["threads"]).device
+    width, ffn_ratio = request["width"], request["ffn_ratio"]
+    return roofline.measure(request["precisions"], device, width=width, ffn_ratio=ffn_ratio)
+
+
+def run_steps(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Train some steps and time them.
+
+    Parameters
+    ----------
+    request
+        What `aam.bench.ablation.steps_request` returns.
+
+    Returns
+    -------
+    dict
+        What `StepTimes.result` returns, and `peak_memory_mb`, `parameters`, `precision`.
+
+    Raises
+    ------
+    InputError
+        When compilation is asked for and there is no compiler.
+    """
+    cfg, settings = request["cfg"], Pretraining.model_validate(request["cfg"]["pretraining"])
+    options = step_options(Optimization.model_validate(cfg["optimization"]))
+    devices = Devices(settings.precision, request["threads"], deterministic=options.deterministic)
+    inputs = {
+        name: list(map(Path, value)) if isinstance(value, list) else Path(value)
+        for name, value in request["inputs"].items()
+    }
+    prepared = prepare(cfg, inputs)
+    model, dataset, batches_asked = prepared.model, prepared.dataset, request["batch"]
+    if batches_asked:
+        kind = PooledDataset if "pool" in batches_asked else NaiveDataset
+        own = {field.name: getattr(dataset, field.name) for field in fields(dataset)}
+        dataset = kind(**own, **batches_asked)
+    if batches_asked.get("copies", False):
+        model.encoder.recompute("pieces")
+    elif options.checkpointing:
+        model.encoder.recompute("layers")
+    is_compiled = compile_blocks(model, options.compile, devices.device)
+    if options.compile != "off" and not is_compiled:
+        key, wanted = "configuration key optimization.compile", "a working compiler"
+        raise problem(key, options.compile, wanted, "see the warning above")
+    optimizer = make_optimizer(
+        model,
+        settings.optimizer,
+        learning_rate=settings.learning_rate,
+        weight_decay=settings.weight_decay,
+        fused=options.fused_optimizer,
+    )
+    wrapped, optimizer = devices.setup(model, optimizer)
+    wrapped.train()
+    clipping = Clipping.of(settings)
+    times = StepTimes(devices.device, request, eager=options.compile == "off")
+    coming = _batches(dataset, devices, request["workers"])
+    while times.go_on():
+        t0 = time.perf_counter()
+        batch = next(coming).to(devices.device)
+        loading_s = time.perf_counter() - t0
+        step = times.step
+        rate = settings.learning_rate * warmup_cosine(step, len(dataset), settings.warmup)
+        values, _ = train_step(wrapped, optimizer, batch, rate, settings, step, devices, clipping)
+        times.add(batch, values["loss"], loading_s, step_flops(model.encoder.shape, batch))
+    return {
+        **times.result(),
+        "peak_memory_mb": devices.peak_memory_mb(),
+        "parameters": sum(parameter.numel() for parameter in model.parameters()),
+        "precision": devices.precision,
+    }
+
+
+def _batches(dataset: BatchDataset, devices: Devices, workers: int) -> Iterator[Batch]:
+    """Yield the batches of the run, over and over."""
+    while True:
+        if workers and devices.device.type != "cpu":
+            yield from batches(dataset, 0, workers=workers, pin=True)
+        else:
+            yield from (dataset[step] for step in range(len(dataset)))
+
+
+def _driver() -> str:
+    try:
+        import pynvml
+
+        pynvml.nvmlInit()
+        return str(pynvml.nvmlSystemGetDriverVersion())
+    except ImportError:
+        return "unknown, for want of the package nvidia-ml-py"
+    except pynvml.NVMLError as error:
+        return f"unknown: {error}"

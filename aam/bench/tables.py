@@ -1,0 +1,91 @@
+"""Tables as TSV, and as Markdown pages that say what they were measured on."""
+
+import platform
+import subprocess
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import psutil
+
+from aam.evaluate.labels import quantity
+from aam.util.atomic import atomic_path
+from aam.util.provenance import provenance
+
+Cells = Mapping[str, Callable[[Mapping[Hashable, Any]], str]]
+"""By heading what makes a cell of a row."""
+
+
+def write_tsv(path: Path, table: pd.DataFrame) -> None:
+    """Write a table with six significant digits."""
+    with atomic_path(path) as partial:
+        table.to_csv(partial, sep="\t", index=False, float_format="%.6g")
+
+
+def page(title: str, *parts: str, about: Mapping[str, str]) -> str:
+    """Return a Markdown page; `about` is what its figures were measured on, words by name."""
+    facts = "\n".join(f"- {name}: {value}" for name, value in about.items())
+    return "\n\n".join([f"# {title}", *parts, "## Measured on", facts]) + "\n"
+
+
+def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a Markdown table; rows shorter than the head are filled with empty cells."""
+    filled = [[*row, *[""] * (len(head) - len(row))] for row in rows]
+    first, *others = [f"| {' | '.join(cells)} |" for cells in (head, *filled)]
+    return "\n".join([first, "|---" * len(head) + "|", *others])
+
+
+def measured_table(table: pd.DataFrame, names: Cells, figures: Cells) -> str:
+    """Return a Markdown table of the cells by their headings; a row may have no figures."""
+    rows = []
+    for row in table.to_dict("records"):
+        cells = [cell(row) for cell in names.values()]
+        could_run = not pd.isna(row["peak_memory_mb"])
+        rows.append(cells + ([f(row) for f in figures.values()] if could_run else ["not run"]))
+    return markdown_table([*names, *figures], rows)
+
+
+def spread(median: float, iqr: float) -> str:
+    """Return a median with its interquartile range, where that is known."""
+    return quantity(median) if pd.isna(iqr) else f"{quantity(median)} ({quantity(iqr)})"
+
+
+def about_run(
+    cfg: Mapping[str, Any], inputs: Mapping[str, Any], device: Mapping[str, str], threads: int
+) -> dict[str, str]:
+    """Return what figures were measured on and from, words by name."""
+    return {
+        **machine(),
+        **device,
+        "threads": str(threads),
+        "repeats": str(cfg["repeats"]),
+        **provenance(cfg, inputs),
+    }
+
+
+def machine() -> dict[str, str]:
+    """Return what the figures were measured on, and the commit of the code."""
+    cpu = Path("/proc/cpuinfo")
+    lines = cpu.read_text(encoding="utf-8").splitlines() if cpu.is_file() else []
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return {
+        "commit": _commit(),
+        "processor": names[0] if names else platform.processor(),
+        "cores": str(psutil.cpu_count()),
+        "memory": f"{psutil.virtual_memory().total / 2**30:.0f} GiB",
+        "system": platform.platform(),
+        "python": platform.python_version(),
+    }
+
+
+def _commit() -> str:
+    """Return the commit of the checkout that runs, marked where files were changed since."""
+    command = ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
+    try:
+        done = subprocess.run(
+            command, cwd=Path(__file__).parent, capture_output=True, text=True, check=True
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown: not in a checkout of Git"
+    return done.stdout.strip()

@@ -1,0 +1,220 @@
+import json
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from aam.bench import measurements, timing
+from aam.bench.ablation import COLUMNS, Ablation, run_ablation, steps_request
+from aam.bench.subprocess_runner import SubprocessRunner
+from aam.bench.timing import StepTimes
+from aam.bench.variants import ALONE, BATCH, ORDER, Hardware, Mode, variants
+from aam.model.batch import Batch
+from aam.runtime.run_options import RunOptions
+from aam.stages import benchmark_speed
+
+CONTRACT = """name batch_size step_ms_median step_ms_iqr samples_per_s peak_memory_mb speedup
+loss_after_steps""".split()
+OPTIMIZED = Mode(copies=False, patch_bp=5)
+
+
+def run_mode(mode: Mode, cfg, files, batch_size=4) -> dict:
+    request = steps_request(cfg, files, mode, batch_size, RunOptions())
+    return measurements.run(json.loads(json.dumps(request, default=str)))
+
+
+def test_every_kind_of_batch_learns_the_same(files, speed_cfg):
+    cfg = speed_cfg(pretraining={"precision": "fp32", "nucleotide_weight": 0})
+    modes = {
+        "naive": Mode(asvs_per_sample=40),
+        "copied": Mode(),
+        "padded": Mode(copies=False, asvs_per_sample=40),
+        "optimized": Mode(copies=False),
+        "checkpointing": Mode(copies=False, checkpointing=True),
+    }
+    results = {name: run_mode(mode, cfg, files) for name, mode in modes.items()}
+    expected = results["optimized"]
+    assert len(set(expected["losses"])) == 4
+    for result in results.values():
+        np.testing.assert_allclose(result["losses"], expected["losses"], rtol=1e-3)
+        assert result["parameters"] == expected["parameters"]
+        assert len(result["step_s"]) == len(result["loading_s"]) == 3
+        for loading_s, step_s in zip(result["loading_s"], result["step_s"], strict=True):
+            assert 0 < loading_s < step_s
+        assert result["peak_memory_mb"] > 0
+        assert (result["precision"], result["recompilations"]) == ("fp32", 0)
+    assert results["naive"]["distinct_asvs"] == [4 * 40] * 3
+    encoded = {name: sum(result["distinct_asvs"]) for name, result in results.items()}
+    assert encoded["optimized"] == encoded["padded"] < encoded["copied"] < encoded["naive"]
+    flops = {name: sum(result["flops"]) for name, result in results.items()}
+    assert flops["checkpointing"] == flops["optimized"] < flops["padded"] < flops["naive"]
+
+
+def test_a_mode_is_what_the_step_gets(files, speed_cfg, monkeypatch):
+    seen = {}
+    real = measurements.train_step
+
+    def spy(model, optimizer, batch, *rest):
+        seen["encoder"] = model.module.encoder
+        seen["optimizer"] = optimizer.optimizer
+        seen["batch"] = batch
+        return real(model, optimizer, batch, *rest)
+
+    monkeypatch.setattr(measurements, "train_step", spy)
+    mode = replace(
+        OPTIMIZED, precision="bf16", optimizer="muon", attention="auto", checkpointing=True
+    )
+    result = run_mode(mode, speed_cfg(), files, batch_size=8)
+    assert seen["batch"].size == result["sizes"][0] == 8
+    assert seen["encoder"].backend == "auto"
+    assert seen["encoder"].shape.patch_bp == 5
+    assert not seen["encoder"].asv.keeps_layers
+    assert seen["encoder"].keeps_blocks
+    assert type(seen["optimizer"]).__name__ == "CombinedOptimizer"
+    assert result["precision"] == "bf16"
+    run_mode(Mode(asvs_per_sample=40), speed_cfg(), files)
+    assert not seen["encoder"].keeps_blocks
+    assert seen["encoder"].backend == "math"
+    assert seen["optimizer"].parts[0].defaults["fused"] is False
+    run_mode(replace(OPTIMIZED, fused_optimizer=True), speed_cfg(), files)
+    assert seen["optimizer"].parts[0].defaults["fused"] is True
+
+
+@pytest.mark.parametrize(
+    ("step_s", "steps", "seconds", "timed"),
+    [
+        (0.1, 5, 60.0, 5),
+        (0.1, 50, 0.35, 4),
+        (0.3, 50, 0.35, 2),
+        (0.3, 1, 0.35, 1),
+        (2.0, 50, 1.0, 1),
+    ],
+)
+@pytest.mark.parametrize("eager", [True, False])
+def test_when_steps_end(step_s, steps, seconds, timed, eager, monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(timing.time, "perf_counter", lambda: now[0])
+    batch = Batch([], [], torch.arange(4), {}, {})
+    seen = StepTimes(torch.device("cpu"), {"steps": steps, "seconds": seconds}, eager=eager)
+    while seen.go_on():
+        # The first step of a compiled model takes long, however fast the model is.
+        now[0] += step_s if eager or seen.step else 100.0
+        seen.add(batch, torch.tensor(1.5), 0.25 * step_s, 7)
+    result = seen.result()
+    np.testing.assert_allclose(result["step_s"], [step_s] * timed)
+    assert (result["sizes"], result["flops"]) == ([4] * timed, [7] * timed)
+    warm_up = len(result["losses"]) - timed
+    assert warm_up == (1 if eager else 2 if step_s > seconds else min(5, 2 + int(seconds / step_s)))
+
+
+def ablation(cfg, measure) -> Ablation:
+    return run_ablation(measure, cfg, {}, RunOptions())
+
+
+def test_the_table_compares_samples_per_second_and_losses_at_one_step(speed_cfg, stand_in):
+    table = ablation(speed_cfg(), stand_in).table
+    assert list(table.columns) == COLUMNS
+    assert COLUMNS[: len(CONTRACT)] == CONTRACT
+    by_group = dict(list(table.groupby("group")))
+    naive, order, alone = table.iloc[0], by_group[ORDER], by_group[ALONE]
+    expected = {
+        "step_ms_median": 1100,
+        "samples_per_s": 4 / 1.1,
+        "speedup": 1,
+        "timed_steps": 4,
+        "loading_share": 0.1 / 1.1,
+        "gflop_per_step": 0.2,
+        "gflop_per_s": 0.2 / 1.1,
+        "roofline_share": 0.2 / 1.1 / 5,
+    }
+    assert naive["name"] == "naive"
+    assert naive[list(expected)].to_dict() == pytest.approx(expected)
+    assert by_group[BATCH].iloc[-1]["speedup"] == pytest.approx(8 / 0.2 / (4 / 1.1))
+    assert alone.iloc[0]["speedup"] == 1
+    assert alone.iloc[-1]["speedup"] == pytest.approx(2 / 0.05 / (2 / 1.1))
+    assert set(order["loss_step"].dropna()) == {2}
+    assert order["loss_after_steps"].dropna().tolist() == pytest.approx([3.99] * 6 + [3.95])
+    assert set(by_group[BATCH]["loss_step"]) == {4}
+
+
+def test_a_variant_that_cannot_run_leaves_the_others_their_figures(speed_cfg, stand_in):
+    def fails_for_copies(request):
+        return None if request.get("batch", {}).get("copies") else stand_in(request)
+
+    cfg = speed_cfg(benchmark={"alone_batch_size": None})
+    found = ablation(cfg, fails_for_copies)
+    assert found.table.iloc[0]["name"] == "naive"
+    assert np.isnan(found.table.iloc[0]["step_ms_median"])
+    others = found.table[~found.table["name"].str.contains("naive|loader")]
+    assert others["step_ms_median"].notna().all()
+    assert others["speedup"].isna().all()
+    assert "| order | naive | 4 | not run |" in found.page({})
+
+
+def test_a_group_whose_naive_step_cannot_run_is_compared_with_the_order(speed_cfg, stand_in):
+    def fails_alone(request):
+        naive = request.get("batch", {}).get("copies")
+        small = request["kind"] == "steps" and request["cfg"]["pretraining"]["batch_size"] == 2
+        return None if naive and small else stand_in(request)
+
+    table = ablation(speed_cfg(), fails_alone).table
+    last = table[table["group"] == ALONE].iloc[-1]
+    assert last["speedup"] == pytest.approx(2 / 0.05 / (4 / 1.1))
+
+
+@pytest.mark.parametrize("kind", ["device", "roofline"])
+def test_without_a_device_nothing_is_measured(kind, speed_cfg, stand_in):
+    with pytest.raises(RuntimeError, match=kind):
+        ablation(speed_cfg(), lambda asked: None if asked["kind"] == kind else stand_in(asked))
+
+
+def test_repeats_are_interleaved_and_each_measures_the_roofline(speed_cfg, stand_in):
+    asked, cfg = [], speed_cfg()
+    ablation(cfg, lambda request: asked.append(request) or stand_in(request))
+    steps = sum(variant.mode is not None for variant in variants(cfg, Hardware()))
+    kinds = [request["kind"] for request in asked]
+    assert kinds == ["device", *(["roofline"] + ["steps"] * steps) * 2]
+    assert asked[1 : 2 + steps] == asked[2 + steps :]
+    assert asked[1]["precisions"] == ["bf16", "fp32"]
+
+
+def test_the_stage_writes_table_page_and_roofline(
+    files, speed_cfg, stand_in, instead_of_processes, tmp_path
+):
+    instead_of_processes(stand_in)
+    outputs = {name: tmp_path / name for name in ("table", "text", "roofline")}
+    cfg = speed_cfg()
+    benchmark_speed.run(cfg, inputs=files, outputs=outputs, runtime=RunOptions())
+    table = pd.read_csv(outputs["table"], sep="\t")
+    assert len(table) == len(variants(cfg, Hardware()))
+    text = outputs["text"].read_text()
+    assert text.count("\n| ") == len(table) + 1
+    for words in (
+        "| order | naive | 4 | 1,100 (",
+        "- matrix products, bf16: 5 GFLOP/s, IQR",
+        "6 measurements of 8 x 8 x 8",
+        *(f"\n- {name}: " for name in ("commit", "processor", "aam.settings")),
+        *(f"\n- {fact}\n" for fact in ("device: none", "threads: 1")),
+    ):
+        assert words in text
+    roofline = json.loads(outputs["roofline"].read_text())
+    assert (roofline["fp32"]["median"], roofline["fp32"]["count"]) == (pytest.approx(5e9), 6)
+    assert set(roofline) == {"fp32", "bf16", "copy", "about"}
+
+
+def test_requests_run_in_processes_of_their_own(files, speed_cfg):
+    cfg = {**speed_cfg(), "steps": 2}
+    good = steps_request(cfg, files, OPTIMIZED, 4, RunOptions())
+    bad = steps_request(cfg, files, Mode(asvs_per_sample=1), 4, RunOptions())
+    with SubprocessRunner() as measure:
+        device = measure({"kind": "device", "threads": 1, "compile": False})
+        first, failed, last = (measure(request) for request in (good, bad, good))
+        measure._server.kill()
+        with pytest.raises(RuntimeError, match="has ended"):
+            measure(good)
+    assert device["about"]["torch"] == torch.__version__
+    assert failed is None
+    assert first["losses"] == last["losses"]
+    assert len(first["losses"]) == 3

@@ -1,0 +1,106 @@
+from dataclasses import fields, replace
+
+import pytest
+
+from aam.bench.variants import ALONE, BATCH, ORDER, Hardware, Mode, Variant, variants
+from benchmarks.accelerator import OPTION, options
+
+CPU, GPU = Hardware(workers=3), Hardware(accelerator=True, compiles=True, workers=3)
+
+
+def differing(one: Mode, other: Mode) -> set[str]:
+    return {f.name for f in fields(Mode) if getattr(one, f.name) != getattr(other, f.name)}
+
+
+def test_variants_change_one_thing_at_a_time_from_naive_to_configured(speed_cfg):
+    found = variants(speed_cfg(), CPU)
+    order = [variant.mode for variant in found if variant.group == ORDER and variant.mode]
+    assert order[0] == Mode(asvs_per_sample=40)
+    changes = [differing(one, other) for one, other in zip(order[:-1], order[1:], strict=True)]
+    names = "copies asvs_per_sample attention precision fused_optimizer patch_bp"
+    assert changes == [{name} for name in names.split()]
+    last = order[-1]
+    assert (last.precision, last.patch_bp, last.attention) == ("bf16", 5, "auto")
+    alone = [variant for variant in found if variant.group == ALONE]
+    assert {variant.batch_size for variant in alone} == {2}
+    assert [differing(order[0], variant.mode) for variant in alone[1:-1]] == changes
+    assert [alone[0].mode, alone[-1].mode] == [order[0], last]
+    batch = [variant for variant in found if variant.group == BATCH]
+    assert {variant.batch_size for variant in batch} == {8}
+    assert batch[-1].mode == last
+    assert replace(last, precision="fp32", patch_bp=1) in [variant.mode for variant in batch]
+    assert len({str(variant) for variant in found}) == len(found)
+    assert not any(mode.workers for mode in order)
+    skipped = [variant for variant in found if variant.mode is None]
+    assert skipped == [Variant(ORDER, "+ loader: a CPU assembles in the process", 4, None)]
+
+
+def test_an_accelerator_gets_loader_and_compilation_and_what_the_configuration_says(speed_cfg):
+    found = variants(speed_cfg(), GPU)
+    order = {variant.name: variant.mode for variant in found if variant.group == ORDER}
+    assert order["+ loader: 3 processes"].workers == 3
+    assert order["+ compile: default"].compile == "default"
+    assert order["+ patch stem of 5 bp"].compile == "default"
+    configured = {v.batch_size: v.mode for v in found if v.name == "as configured"}
+    assert {size: mode.compile for size, mode in configured.items()} == {4: "off", 8: "off"}
+    assert {mode.workers for mode in configured.values()} == {3}
+
+
+@pytest.mark.parametrize(
+    ("asked", "hardware", "compiled"),
+    [
+        ({"compile": "max-autotune"}, CPU, "no working compiler"),
+        ({}, replace(GPU, compiles=False), "no working compiler"),
+        ({"compile": "max-autotune"}, Hardware(compiles=True), "max-autotune"),
+        ({}, CPU, None),
+    ],
+)
+def test_a_compiler_that_is_missing_is_a_variant_that_is_not_run(
+    speed_cfg, asked, hardware, compiled
+):
+    found = variants(speed_cfg(optimization=asked), hardware)
+    of_compiler = [variant for variant in found if "+ compile" in variant.name]
+    assert [v.name for v in of_compiler] == ([f"+ compile: {compiled}"] if compiled else [])
+    runs = {variant.mode.compile for variant in found if variant.mode is not None}
+    assert runs == {"off", *(["max-autotune"] if hardware.compiles else [])}
+
+
+@pytest.mark.parametrize(("hardware", "precision"), [(CPU, "bf16"), (GPU, "fp16")])
+def test_what_the_configuration_asks_for_is_a_variant(speed_cfg, hardware, precision):
+    cfg = speed_cfg(
+        pretraining={"precision": "fp16", "optimizer": "muon"},
+        optimization={"checkpointing": True, "attention": "memory_efficient"},
+        benchmark={"alone_batch_size": None},
+    )
+    found = variants(cfg, hardware)
+    wanted = {"+ attention: memory efficient", f"+ {precision}", "+ muon"}
+    assert wanted <= {variant.name for variant in found}
+    assert {variant.mode.checkpointing for variant in found if variant.group == BATCH} == {True}
+    assert ALONE not in {variant.group for variant in found}
+
+
+def test_where_the_configuration_is_plain_it_is_timed_beside_what_it_leaves(speed_cfg):
+    cfg = speed_cfg(pretraining={"precision": "fp32"}, optimization={"level": "basic"})
+    found = variants(cfg, CPU)
+    order = [variant.mode for variant in found if variant.group == ORDER and variant.mode]
+    assert (order[-1].precision, order[-1].attention) == ("bf16", "auto")
+    configured = [variant for variant in found if variant.name == "as configured"]
+    assert [variant.batch_size for variant in configured] == [4, 8]
+    assert {(v.mode.attention, v.mode.precision) for v in configured} == {("math", "fp32")}
+
+
+def test_further_options_differ_in_one_thing_and_are_in_no_other_group(speed_cfg):
+    cfg = speed_cfg()
+    found, more = variants(cfg, GPU), options(cfg, GPU)
+    base = next(variant.mode for variant in found if variant.name == "as configured")
+    assert {(variant.group, variant.batch_size) for variant in more} == {(OPTION, 8)}
+    assert more[0] == Variant(OPTION, "naive", 8, found[0].mode)
+    modes = [variant.mode for variant in more]
+    for mode in modes[1:]:
+        assert len(differing(replace(base, patch_bp=mode.patch_bp), mode)) <= 1
+    assert len(set(modes)) == len(modes)
+    assert not {variant.mode for variant in found if variant.batch_size == 8} & set(modes)
+    assert {"reduce-overhead", "max-autotune"} <= {mode.compile for mode in modes}
+    assert {"flash", "memory_efficient", "math"} <= {mode.attention for mode in modes}
+    assert "fp16" in {mode.precision for mode in modes}
+    assert "fp16" not in {variant.mode.precision for variant in options(cfg, CPU)}

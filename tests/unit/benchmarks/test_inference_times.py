@@ -1,0 +1,143 @@
+import json
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from aam.data.samples import SampleStore, write_samples
+from aam.data.tokens import TokenStore, write_tokens
+from benchmarks import inference
+from benchmarks.inference import (
+    AnonymousMemory,
+    StudySettings,
+    draw_study,
+    embedding_times,
+    validation_memory,
+)
+
+MODEL = {
+    "encoder": "transformer",
+    "width": 16,
+    "heads": 2,
+    "asv_layers": 1,
+    "sample_layers": 1,
+    "patch_bp": 5,
+    "ffn_ratio": 2,
+}
+
+
+@pytest.fixture(scope="module")
+def settings(mixed_lengths, tmp_path_factory) -> StudySettings:
+    folder, tokens = tmp_path_factory.mktemp("study"), mixed_lengths.tokens
+    write_tokens(folder / "tokens", tokens.feature_ids, tokens.tokens, tokens.lengths, {})
+    write_samples(folder / "samples", mixed_lengths.store, {})
+    return StudySettings(folder / "tokens", folder / "samples", MODEL, "fp32", 1, seed=3)
+
+
+@pytest.fixture
+def in_this_process(monkeypatch) -> list[dict]:
+    """Measure without new processes; collect what was asked for, and the embeddings written."""
+    asked = []
+
+    def measure(what, request):
+        asked.append(json.loads(json.dumps(request, default=str)))
+        found = getattr(inference, what)({**asked[-1], "started_s": time.time()})
+        if what == "embed":
+            asked[-1]["file"] = np.fromfile(Path(request["folder"], "embeddings"), np.float32)
+        return found
+
+    monkeypatch.setattr(inference, "run_in_subprocess", measure)
+    return asked
+
+
+def sequences_of(tokens: TokenStore) -> list[bytes]:
+    rows = zip(tokens.tokens, tokens.lengths, strict=True)
+    return [letters[:length].tobytes() for letters, length in rows]
+
+
+def samples_of(tokens: TokenStore, store: SampleStore) -> list[dict[bytes, int]]:
+    names, bounds = sequences_of(tokens), zip(store.offsets[:-1], store.offsets[1:], strict=True)
+    return [
+        {names[store.asvs[k]]: int(store.counts[k]) for k in range(start, end)}
+        for start, end in bounds
+    ]
+
+
+def test_a_smaller_study_is_some_of_the_samples(mixed_lengths):
+    tokens, store = draw_study(mixed_lengths.tokens, mixed_lengths.store, 7, seed=0)
+    given = samples_of(mixed_lengths.tokens, mixed_lengths.store)
+    places = [given.index(sample) for sample in samples_of(tokens, store)]
+    assert len(set(places)) == 7
+    assert set(range(len(tokens.lengths))) == set(store.asvs.tolist())
+
+
+def test_a_larger_study_has_variants_of_the_asvs_and_grows_slower_in_them(mixed_lengths):
+    given = mixed_lengths.tokens
+    tokens, store = draw_study(given, mixed_lengths.store, 640, seed=0)
+    assert len(store.sample_ids) == 640
+    assert len(tokens.lengths) == round(30 * 32**0.6)
+    assert len(set(sequences_of(tokens))) > 0.95 * len(tokens.lengths)
+    for letters, length in zip(tokens.tokens, tokens.lengths, strict=True):
+        alike = given.tokens[given.lengths == length]
+        assert (alike != letters).sum(axis=1).min() <= inference.SUBSTITUTIONS
+    richness = set(np.diff(mixed_lengths.store.offsets).tolist())
+    assert set(np.diff(store.offsets).tolist()) <= richness
+    for row in range(640):
+        asvs = store.asvs[store.offsets[row] : store.offsets[row + 1]]
+        assert (np.diff(asvs) > 0).all()
+    for seed, same in ((0, True), (1, False)):
+        again = draw_study(given, mixed_lengths.store, 640, seed)
+        assert np.array_equal(again[1].asvs, store.asvs) == same
+        assert (sequences_of(again[0]) == sequences_of(tokens)) == same
+
+
+def test_embedding_is_timed_with_an_empty_and_a_filled_cache_in_turn(
+    settings, in_this_process, caplog
+):
+    caplog.set_level("INFO")
+    table = embedding_times(settings, numbers=(8, 30), repeats=2)
+    assert list(zip(table["samples"], table["cache"], strict=True)) == [
+        (8, "empty"),
+        (8, "filled"),
+        (30, "empty"),
+        (30, "filled"),
+    ]
+    whether = [(asked["cache"] is not None, asked["fill"] is not None) for asked in in_this_process]
+    assert whether == ([(False, True)] + [(False, False), (True, False)] * 2) * 2
+    assert "30 of 30 ASV embeddings read, 0 to compute" in caplog.text
+    for asked in in_this_process[6:]:
+        assert len(asked["file"]) == 30 * 16
+        np.testing.assert_array_equal(asked["file"], in_this_process[5]["file"])
+    assert (table[list(inference.STEPS)] >= 0).all(axis=None)
+    assert (table["wall_s"] > table["samples_s"]).all()
+    np.testing.assert_allclose(table["ms_per_sample"], 1e3 * table["wall_s"] / table["samples"])
+
+
+def test_both_tables_are_one_page(files, in_this_process, monkeypatch, capsys):
+    monkeypatch.setattr(inference, "SAMPLES", 5)
+    few = ["--samples", "8", "--held-out", "4", "25", "--repeats", "1"]
+    inference.main([str(files["tokens"].parents[1]), *few])
+    page = capsys.readouterr().out
+    for words in ("## Embedding\n\n| samples | asvs |", "| 8 |", "| empty |", "| filled |"):
+        assert words in page
+    for words in ("## Validation\n\n| held_out | asvs |", "| 4 |", "| 25 |", "- precision: bf16\n"):
+        assert words in page
+
+
+def test_anonymous_memory_is_that_of_the_block(tmp_path):
+    mapped = np.memmap(tmp_path / "file", np.uint8, "w+", shape=(64 << 20,))
+    with AnonymousMemory(every_s=0.001) as nothing:
+        mapped[::4096].sum()
+    with AnonymousMemory(every_s=0.001) as memory:
+        held = np.ones(64 << 20, np.uint8)
+        for _ in range(20):
+            held.sum()
+    assert nothing.peak_mb - nothing.start_mb < 16
+    assert 60 < memory.peak_mb - memory.start_mb < 100
+
+
+def test_a_measurement_runs_in_a_process_of_its_own(settings):
+    (found,) = validation_memory(settings, numbers=(6,)).to_dict("records")
+    assert found["peak_mb"] >= found["start_mb"] > 10
+    assert found["grown_mb"] == pytest.approx(found["peak_mb"] - found["start_mb"])
