@@ -10,7 +10,7 @@ from aam.config.sections.finetuning import Finetuning
 from aam.config.sections.training import Pretraining
 from aam.inference.outputs import Outputs, decoded, raw_outputs
 from aam.runtime.run_options import RunOptions
-from aam.tasks.finetune import fold_model
+from aam.tasks.finetune import training
 from aam.tasks.finetune.cross_validation import CrossValidation
 from aam.tasks.finetune.setup import FinetuneSetup, Labelled, TargetColumns
 from aam.tasks.pretrain.model import PretrainingModel
@@ -117,23 +117,25 @@ def new_task(augmented, new_encoder, devices, tmp_path) -> Callable[..., CrossVa
             runtime=runtime or RunOptions(),
             work=work,
             fingerprint=fingerprint,
+            asvs=asvs,
+            about={"remark": "from the test"},
         )
-        return CrossValidation(setup, asvs)
+        return CrossValidation(setup)
 
     return build
 
 
 @pytest.fixture
-def feeds(monkeypatch) -> list[BatchDataset]:
-    """Collect the feeds that fine-tuned models are trained on."""
+def datasets(monkeypatch) -> list[BatchDataset]:
+    """Collect the batches that fine-tuned models are trained on."""
     seen = []
-    fit = fold_model.fit
+    fit = training.fit
 
     def spy(model, dataset, *args, **kwargs):
         seen.append(dataset)
         return fit(model, dataset, *args, **kwargs)
 
-    monkeypatch.setattr(fold_model, "fit", spy)
+    monkeypatch.setattr(training, "fit", spy)
     return seen
 
 

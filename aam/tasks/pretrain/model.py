@@ -4,18 +4,26 @@ Shape suffixes: B samples of a batch, N held-out samples, U ASVs, D width.
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from aam.config.sections.execution import Optimization
+from aam.config.sections.training import Pretraining
 from aam.model.batch import Batch
-from aam.model.build import initialize
+from aam.model.build import architecture, build_encoder, initialize, set_dropout
 from aam.model.encoder import Encoder
 from aam.model.heads import DistanceHead, NucleotideHead, ValueHead
 from aam.model.losses import pairwise_error
 from aam.train.data.distances import FAITH_PD
 from aam.train.distributed.shards import BatchShard, encode_sharded, summed
+from aam.train.micro_batches import in_pieces
+from aam.train.options import step_options
+from aam.util.seeds import seed_of
 
+ASVS_AT_ONCE = 512
+"""ASVs that are encoded together before the memory of a step is looked at."""
 UNBOUNDED = frozenset({"weighted_unnormalized", "robust_aitchison"})
 
 
@@ -26,12 +34,10 @@ class PretrainingModel(nn.Module):
     ----------
     encoder
         The encoder to train.
-    weights
-        Weight of each metric's loss.
+    weights, nucleotide_weight
+        Weight of each metric's loss, and of that of the masked nucleotides.
     variances
         Variance of each distance over pairs of training samples: the unit of its loss.
-    nucleotide_weight
-        Weight of the masked nucleotides' loss.
     seed
         Seed of the heads' weights.
     """
@@ -54,9 +60,9 @@ class PretrainingModel(nn.Module):
             torch.manual_seed(seed)
             self.distances = nn.ModuleDict(
                 {
-                    metric: DistanceHead(width, bounded=metric not in UNBOUNDED)
-                    for metric in weights
-                    if metric != FAITH_PD
+                    m: DistanceHead(width, bounded=m not in UNBOUNDED)
+                    for m in weights
+                    if m != FAITH_PD
                 }
             )
             self.faith_pd = ValueHead(width, 1) if FAITH_PD in weights else None
@@ -65,13 +71,39 @@ class PretrainingModel(nn.Module):
                 if head is not None:
                     initialize(head)
 
-    def projected(self, metric: str, sample_ND: Tensor) -> Tensor:
-        """Return the embeddings [N, D] as the head of a metric sees them."""
-        return self.head(metric).projected(sample_ND)
+    @classmethod
+    def of(
+        cls, cfg: Mapping[str, Any], max_length_bp: int, variances: Mapping[str, float]
+    ) -> "PretrainingModel":
+        """Return a new model by the slice `aam.config.slices.pretrain`."""
+        settings = Pretraining.model_validate(cfg["pretraining"])
+        options = step_options(Optimization.model_validate(cfg["optimization"]))
+        shape = architecture(cfg["model"], max_length_bp)
+        return cls(
+            build_encoder(shape, seed=settings.seed, backend=options.attention),
+            weights=settings.distances or {},
+            variances=variances,
+            nucleotide_weight=settings.nucleotide_weight,
+            seed=seed_of("heads", settings.seed),
+        )
 
-    def between(self, metric: str, a_ND: Tensor, b_MD: Tensor) -> Tensor:
-        """Return the distances [N, M] of two sets of projected embeddings."""
-        return self.head(metric).between(a_ND, b_MD)
+    @property
+    def primary(self) -> str | None:
+        """The first distance that is learned, or None."""
+        return next(iter(self.distances), None)
+
+    @torch.no_grad()
+    def start(self, batch: Batch, dropout: float) -> None:
+        """Start every distance head at the mean distance of a batch, then set the dropout.
+
+        Without it the first hundred steps go into finding the scale.
+        """
+        # Without gradients a block is let go of at once: a large batch takes no more memory.
+        sample_BD = self.encoder(in_pieces(batch, ASVS_AT_ONCE, None)).sample_BD
+        pairs = batch.size * (batch.size - 1)
+        for metric, true_BB in batch.distances.items():
+            self.head(metric).calibrate(sample_BD, float(true_BB.sum()) / pairs)
+        set_dropout(self, dropout)
 
     def head(self, metric: str) -> DistanceHead:
         """Return the head of a metric."""
@@ -82,7 +114,7 @@ class PretrainingModel(nn.Module):
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         """Return the named losses of a batch; `loss` is their weighted sum.
 
-        Of a `Share` all processes return the losses of the whole batch.
+        Of a `BatchShard` all processes return the losses of the whole batch.
         """
         masked = [block.masked for block in batch.asvs if block.masked is not None]
         if isinstance(batch, BatchShard):

@@ -42,17 +42,9 @@ class Blocks:
 
     @classmethod
     def of(cls, samples: NDArray[np.int64], number: int, seed: int) -> "Blocks":
-        """Draw a line.
+        """Draw a line of `number` samples, of which only those of training are shuffled.
 
-        Parameters
-        ----------
-        samples
-            Positions of the training samples among the store's; they alone are shuffled. The
-            others lie behind them together, where validation reads them.
-        number
-            Number N of the store's samples.
-        seed
-            Root seed.
+        The others lie behind them together, where validation reads them.
         """
         drawn = generator("line", seed).permutation(samples)
         others = np.setdiff1d(np.arange(number), samples)
@@ -60,10 +52,8 @@ class Blocks:
 
     @cached_property
     def place_N(self) -> NDArray[np.int64]:
-        """Where in the line every sample of the store is, [N]."""
-        place_N = np.empty_like(self.line_N)
-        place_N[self.line_N] = np.arange(len(self.line_N))
-        return place_N
+        """Where in the line every sample of the store is."""
+        return np.argsort(self.line_N)
 
     @property
     def training_line(self) -> NDArray[np.int64]:

@@ -9,9 +9,8 @@ import pytest
 
 from aam.api import Model
 from aam.data.folds import read_folds
-from aam.inference.embed import load_encoder
-from aam.inference.ensemble import Ensemble
-from aam.model.predictor import load_predictor
+from aam.inference.bundle import ModelBundle
+from aam.inference.ensemble import predict_table
 from aam.runtime.run_options import RunOptions
 from aam.stages import explain
 from aam.util.atomic import read_json
@@ -77,18 +76,18 @@ def test_the_models_of_all_folds_predict_the_test_set_together(finetuned, study)
     """Without the metadata the host is unknown, and the predictions are others."""
     table = read(finetuned["ordered"]["predictions"]).set_index("sample-id")
     host = read_folds(study.files["ordered.tsv"])["category:host"]
-    ensemble = Ensemble.load(finetuned["ordered"]["model"])
-    assert len(ensemble.predictors) == 4
+    bundle = ModelBundle.load(finetuned["ordered"]["model"])
+    assert len(bundle.predictors) == 4
     test = table[table["fold"] < 0]
     told = host.to_frame("host")
     found, silent = (
-        ensemble.predict(study.tiny.table, study.tiny.sequences, metadata=metadata)
+        predict_table(bundle, study.tiny.table, study.tiny.sequences, metadata=metadata)
         for metadata in (told, None)
     )
     np.testing.assert_allclose(found.loc[test.index, SHARES], test[SHARES], atol=1e-5)
     assert np.abs(silent.loc[test.index, SHARES] - test[SHARES]).to_numpy().max() > 0.02
-    of_fold0 = replace(ensemble, predictors=ensemble.predictors[:2])
-    again = of_fold0.predict(study.tiny.table, study.tiny.sequences, metadata=told)
+    of_fold0 = replace(bundle, predictors=bundle.predictors[:2])
+    again = predict_table(of_fold0, study.tiny.table, study.tiny.sequences, metadata=told)
     fold0 = table[table["fold"] == 0]
     np.testing.assert_allclose(again.loc[fold0.index, SHARES], fold0[SHARES], atol=1e-5)
 
@@ -134,16 +133,6 @@ def test_scores_of_several_columns(finetuned):
     bounded = intervals.dropna(subset=["lower", "upper"])
     assert (bounded["lower"] < bounded["upper"]).all()
     assert bounded["sample-id"].tolist() == table.loc[table["fold"] < 0, "sample-id"].tolist()
-
-
-def test_a_partial_encoder_keeps_its_asv_level(finetuned, pretrained):
-    start = load_encoder(pretrained["model"]).state_dict()
-    for fold in range(2):
-        predictor = load_predictor(finetuned["pair"]["model"] / f"fold{fold}")[0]
-        weights = predictor.encoder.state_dict()
-        same = {name for name in start if bool((start[name] == weights[name]).all())}
-        assert {name for name in start if name.startswith("asv.")} <= same
-        assert same != set(start)
 
 
 def test_the_table_again_gets_its_predictions_and_intervals_of_every_column(

@@ -35,7 +35,6 @@ def test_embeddings_in_batches_are_those_of_one_forward_pass(
 ):
     monkeypatch.setattr(embed, "TOKENS_ON_CPU", tokens_per_batch)
     monkeypatch.setattr(embed, "ROWS_PER_BLOCK", rows_per_block)
-    monkeypatch.setattr(embed, "ROWS_PER_LOOK", rows_per_block)
     encoder, store, tokens = new_encoder(20), mixed_lengths.store, mixed_lengths.tokens
     with torch.no_grad():
         expected = encoder(assemble(store, tokens, ROWS)).sample_BD
@@ -88,7 +87,7 @@ def test_batches_hold_every_row_once_richest_first_and_fit(tiny, limit, scores, 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(embed, "TOKENS_ON_CPU", limit)
         patched.setattr(embed, "SCORES_PER_TOKEN", scores)
-        batches = list(sample_batches(store, rows, CPU))
+        batches = [members for members, _ in sample_batches(store, rows, np.arange(30), CPU)]
     order = np.concatenate(batches)
     assert sorted(order) == list(range(25))
     richness = np.diff(store.offsets)[rows]
@@ -156,17 +155,13 @@ def test_inference_is_without_dropout_and_leaves_the_mode_as_it_was(tiny, new_en
     assert encoder.training
 
 
-def test_embeddings_can_be_trained_on(tiny, new_encoder, devices):
-    found = embed_samples(new_encoder(20), tiny.store, tiny.tokens, ROWS, devices)
+def test_no_rows_give_no_embeddings_and_some_can_be_trained_on(tiny, new_encoder, devices):
+    nothing, encoder = np.empty(0, np.int64), new_encoder(20)
+    assert embed_samples(encoder, tiny.store, tiny.tokens, nothing, devices).shape == (0, 16)
     weight = torch.ones(16, requires_grad=True)
+    found = embed_samples(encoder, tiny.store, tiny.tokens, ROWS, devices)
     (found @ weight).square().sum().backward()
     assert weight.grad is not None
-
-
-def test_no_rows_give_no_embeddings(tiny, new_encoder, devices):
-    nothing = np.empty(0, np.int64)
-    found = embed_samples(new_encoder(20), tiny.store, tiny.tokens, nothing, devices)
-    assert found.shape == (0, 16)
 
 
 def test_an_encoder_is_rebuilt_from_its_folder(tiny, new_encoder, devices, tmp_path):
