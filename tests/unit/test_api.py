@@ -152,18 +152,6 @@ def of_target(new_encoder, target: Target, tiny) -> Model:
     return Model(bundle, Calibration.fit(cross_validated(target)))
 
 
-def test_every_target_has_an_interval_of_its_own(new_encoder, tiny, files):
-    rows = np.hstack([AGES, AGES])
-    target = Target.fit("regression", ("age", "x:age"), rows, EVERY)
-    found = of_target(new_encoder, target, tiny).predict(tiny.table, files["sequences.fasta"])
-    parts = ("predicted", "sd", "lower", "upper")
-    columns = {f"{part}:{column}" for part in parts for column in ("age", "x:age")}
-    assert set(found.columns) == {*columns, "unseen_asvs"}
-    for column, width in (("age", 17), ("x:age", 1.7)):
-        half = found[f"upper:{column}"] - found[f"predicted:{column}"]
-        np.testing.assert_allclose(half, width)
-
-
 @pytest.mark.parametrize("case", ["age", "few", "site"])
 def test_the_file_is_metadata_to_qiime(
     new_encoder, tiny, files, model, tmp_path, monkeypatch, case

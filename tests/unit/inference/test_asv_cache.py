@@ -71,14 +71,6 @@ def test_an_open_file_is_mapped_and_not_read(cache):
     assert files == [str(cache)]
 
 
-def test_the_same_content_gives_the_same_bytes(tmp_path):
-    tokens, about = store_of(["ACG", "TT"]), {name: name for name in "abcdefgh"}
-    paths = [tmp_path / str(number) for number in range(8)]
-    for path in paths:
-        AsvEmbeddings.write(path, tokens, torch.ones(2, 3), "digest", about)
-    assert len({path.read_bytes() for path in paths}) == 1
-
-
 def test_only_what_a_cache_lacks_is_computed(
     mixed_lengths, new_encoder, devices, cache, computed, caplog
 ):

@@ -149,13 +149,6 @@ def test_the_median_is_explained_of_quantiles_and_one_score_of_ordered_classes(p
     assert explained_names(ordered) == ["site"]
 
 
-def test_log_odds_of_probabilities():
-    logit_SC = torch.randn(5, 4, generator=torch.Generator().manual_seed(0))
-    share_SC = logit_SC.softmax(dim=1)
-    torch.testing.assert_close(log_odds(logit_SC), (share_SC / (1 - share_SC)).log())
-    assert log_odds(torch.tensor([[200.0, -200.0]])).tolist() == [[400.0, -400.0]]
-
-
 def test_a_lone_asv_is_explained(predict_with, sample):
     asv_AD, counts_A = sample
     found = attribution.explain(predict_with(), asv_AD[:1], counts_A[:1], remove=True)

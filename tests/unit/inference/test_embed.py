@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from aam.data.target import Target
 from aam.inference import embed
 from aam.inference.embed import (
-    asv_batches,
     asvs_of,
     embed_asvs,
     embed_samples,
@@ -102,14 +101,6 @@ def test_batches_hold_every_row_once_richest_first_and_fit(tiny, limit, scores, 
         assert more * width > limit or more * width**2 > limit * scores
 
 
-@given(st.integers(1, 10**6))
-def test_a_rounded_number_has_three_binary_digits_and_is_near(number):
-    rounded = rounded_up(number)
-    assert number <= rounded <= max(number, 1.25 * number)
-    assert bin(rounded)[5:].count("1") == 0
-    assert rounded_up(rounded) == rounded
-
-
 def test_few_shapes_reach_the_model(mixed_lengths, new_encoder, devices, monkeypatch):
     """A CPU keeps kernels per shape: they have to be of rounded sizes, whatever the rows."""
     monkeypatch.setattr(embed, "TOKENS_ON_CPU", 500)
@@ -124,25 +115,6 @@ def test_few_shapes_reach_the_model(mixed_lengths, new_encoder, devices, monkeyp
     for kind, *sizes in shapes:
         rounded = sizes if kind == "samples" else sizes[:1]
         assert [rounded_up(size) for size in rounded] == rounded, (kind, sizes)
-
-
-def test_asvs_are_batched_by_their_patches_longest_first(mixed_lengths, monkeypatch):
-    monkeypatch.setattr(embed, "TOKENS_ON_CPU", 12)
-    asvs = np.array([3, 0, 1, 2, 4, 5])
-    batches = list(asv_batches(mixed_lengths.tokens, asvs, 5, CPU))
-    lengths = [mixed_lengths.tokens.lengths[asvs[members]].tolist() for members in batches]
-    assert lengths == [[20, 20, 17], [17, 9, 9]]
-
-
-def test_asv_embeddings_come_in_the_order_asked_for(mixed_lengths, new_encoder, devices):
-    encoder, tokens = new_encoder(20), mixed_lengths.tokens
-    asvs = np.array([5, 0, 17, 1, 2])
-    found = embed_asvs(encoder, tokens, asvs, devices)
-    for number, asv in enumerate(asvs):
-        letters = torch.from_numpy(tokens.tokens[[asv], : tokens.lengths[asv]].copy())
-        with torch.no_grad():
-            alone, _ = encoder.asv(letters, None, "auto")
-        torch.testing.assert_close(found[[number]], alone, atol=1e-5, rtol=0)
 
 
 def test_inference_is_without_dropout_and_leaves_the_mode_as_it_was(tiny, new_encoder, devices):

@@ -52,26 +52,6 @@ def test_predictions_of_ordered_classes_stand_in_their_order(finetuned, study):
     assert table["predicted"].tolist() == [LEVELS[place] for place in share_LK.argmax(axis=1)]
 
 
-def test_scores_of_ordered_classes_and_of_the_test_set(finetuned):
-    table = read(finetuned["ordered"]["predictions"])
-    metrics = read_json(finetuned["ordered"]["metrics"])
-    names = {"model", "task", "kind", "encoder", "start", "evaluation", "provenance", "baselines"}
-    names |= {"bootstrap", "comparisons", "intervals", "test", "quadratic_kappa", "mae_ranks"}
-    assert names <= set(metrics)
-    assert "targets" not in metrics
-    assert (metrics["kind"], metrics["evaluation"]) == ("ordinal", "transductive")
-    assert metrics["confusion"]["classes"] == LEVELS
-    for scores, part in (
-        (metrics, table[table["fold"] >= 0]),
-        (metrics["test"], table[table["fold"] < 0]),
-    ):
-        ranks = part[["observed", "predicted"]].apply(lambda column: column.map(LEVELS.index))
-        assert scores["n"] == len(part)
-        expected = (ranks["observed"] - ranks["predicted"]).abs().mean()
-        assert scores["mae_ranks"] == pytest.approx(expected)
-    assert metrics["baselines"]["first"]["test"]["n"] == metrics["test"]["n"] == 4
-
-
 def test_the_models_of_all_folds_predict_the_test_set_together(finetuned, study):
     """Without the metadata the host is unknown, and the predictions are others."""
     table = read(finetuned["ordered"]["predictions"]).set_index("sample-id")
@@ -113,26 +93,6 @@ def test_predictions_of_several_columns_are_a_row_each(finetuned, study):
         np.testing.assert_allclose(part["predicted"], part["quantile:0.5"])
     assert table.loc[table["target"] == "age", "predicted"].max() < 100
     assert table.loc[table["target"] == "weight", "predicted"].min() > 200
-
-
-def test_scores_of_several_columns(finetuned):
-    table = read(finetuned["pair"]["predictions"])
-    metrics = read_json(finetuned["pair"]["metrics"])
-    assert list(metrics["targets"]) == ["age", "weight"]
-    for name, part in table.groupby("target"):
-        scores, rows = metrics["targets"][name], part[part["fold"] >= 0]
-        error = (rows["observed"] - rows["predicted"]).abs().mean()
-        assert scores["mae_pooled"] == pytest.approx(error, rel=1e-4)
-        assert scores["test"]["n"] == 4
-        assert set(scores["baselines"]) == set(scores["comparisons"]) == {"first"}
-    assert metrics["mae_pooled"] == metrics["targets"]["age"]["mae_pooled"]
-    assert metrics["encoder"] == "partial"
-    intervals = read(finetuned["pair"]["intervals"])
-    assert len(intervals) == len(table)
-    # The seven samples beside a fold are too few for a bound; the fourteen beside the test set do.
-    bounded = intervals.dropna(subset=["lower", "upper"])
-    assert (bounded["lower"] < bounded["upper"]).all()
-    assert bounded["sample-id"].tolist() == table.loc[table["fold"] < 0, "sample-id"].tolist()
 
 
 def test_the_table_again_gets_its_predictions_and_intervals_of_every_column(

@@ -218,17 +218,6 @@ def test_other_settings_train_every_fold_again(new_task, datasets):
     assert len(datasets) == 6
 
 
-def test_every_model_of_a_fold_has_a_start_of_its_own(new_task, new_encoder):
-    asked = []
-
-    def make(fold: int, number: int):
-        asked.append((fold, number))
-        return new_encoder(20, seed=10 * fold + number, asv_layers=1, sample_layers=1)
-
-    new_task(start="scratch", models=2, make_encoder=make, epochs=1).run()
-    assert asked == [(fold, number) for fold in range(3) for number in range(2)]
-
-
 def test_digests_tell_models_apart_and_not_runs(new_task, tmp_path):
     runs = [new_task(work=tmp_path / str(i), epochs=e).run() for i, e in enumerate((1, 1, 2))]
     first, again, longer = (run.digests for run in runs)

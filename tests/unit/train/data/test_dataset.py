@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from aam.model.predictor import EMBEDDING
-from aam.train.data.dataset import BatchDataset, EmbeddingDataset, augmented_rows
+from aam.train.data.dataset import BatchDataset, EmbeddingDataset
 from aam.train.data.masking import Masker
 
 TRAINING = np.array([0, 2, 3, 5, 6, 7, 9, 11, 12, 15, 18])
@@ -85,15 +85,6 @@ def test_all_rows_but_those_with_a_held_out_parent_are_drawn(dataset_of):
     )
     assert set(views) == {-1, 0, 1}
     assert views[0] == pytest.approx(views[1], rel=0.25)
-
-
-def test_augmented_rows_lie_under_their_first_parent(augmented):
-    starts, rows = augmented_rows(augmented.store, np.arange(20))
-    assert sorted(rows.tolist()) == np.flatnonzero(augmented.store.row_view < 0).tolist()
-    for sample in range(20):
-        assert set(first_parents(augmented.store, rows[starts[sample] : starts[sample + 1]])) <= {
-            sample
-        }
 
 
 def test_distances_and_targets_are_those_of_the_parents_in_the_view(dataset_of):

@@ -6,7 +6,6 @@ Shape suffixes: V views, N samples.
 import logging
 import pickle
 import time
-import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -182,15 +181,6 @@ def test_a_full_disk_is_one_message_before_anything_is_written(
     assert not list((tmp_path / "maps").glob("*.f32"))
 
 
-@pytest.mark.parametrize("is_mapped", [False, True])
-def test_files_of_other_samples_are_refused(augmented, files, tmp_path, is_mapped):
-    maps = Maps(tmp_path / "maps", 0) if is_mapped else None
-    ids = augmented.store.sample_ids
-    for other in (ids[::-1], [*ids, "more"]):
-        with pytest.raises(AssertionError, match="other samples"):
-            load_matrices(files[:2], ["unweighted"], 2, other, None, maps)
-
-
 def test_a_worker_that_is_not_forked_opens_the_file_again(augmented, files, tmp_path):
     ids = augmented.store.sample_ids
     for blocks in (None, blocks_of(TRAINING, 20)):
@@ -199,22 +189,6 @@ def test_a_worker_that_is_not_forked_opens_the_file_again(augmented, files, tmp_
         index = np.ix_(TRAINING, TRAINING[:3])
         np.testing.assert_array_equal(copied[index], found[index])
         assert len(pickle.dumps(found)) < 4000
-
-
-@pytest.mark.parametrize("sampler", ["uniform", "blocks"])
-def test_conversion_holds_rows_not_matrices(tmp_path, monkeypatch, sampler):
-    monkeypatch.setattr(store, "ROW_GROUP", 8)
-    number = 400
-    ids = [str(i) for i in range(number)]
-    write_distances(tmp_path / "d.parquet", ids, symmetric(number, 0), {})
-    blocks = blocks_of(np.arange(number), number, size=16) if sampler == "blocks" else None
-    tracemalloc.start()
-    try:
-        convert(tmp_path / "d.parquet", tmp_path / "d.f32", ids, blocks)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert peak < 0.4 * 4 * number**2
 
 
 @pytest.mark.parametrize("sampler", ["uniform", "blocks"])
