@@ -135,45 +135,35 @@ def _outputs(
     rows, novelty_N = np.arange(len(store.row_view)), None
     covariates_R = pd.concat([covariates] * store.views)
     by_R = None if bundle.transform_by is None else [*covariates_R[bundle.transform_by]]
-    for sharing in _sharing(bundle, devices.precision):
-        first = bundle.predictors[sharing[0][0]].encoder
-        asv_UD = embed_asvs_cached(first, tokens, devices, asvs)
-        for members in sharing:
-            encoder = bundle.predictors[members[0]].encoder
-            embedding_RD = embed_samples(encoder, store, tokens, rows, devices, asv_UD)
-            if 0 in members and bundle.reference is not None:
-                first_view = embedding_RD[: len(store.sample_ids)]
-                novelty_N = bundle.reference.novelty(first_view.numpy())
-            for member in members:
-                predictor, category_RF = bundle.predictors[member], None
-                if predictor.vocabulary is not None:
-                    own_RF = covariates_R[[*predictor.vocabulary.columns]].to_numpy()
-                    category_RF = predictor.vocabulary.encode(own_RF)
-                output_RO = raw_outputs(
-                    predictor,
-                    store,
-                    tokens,
-                    rows,
-                    devices,
-                    embedding_RD=embedding_RD,
-                    asv_UD=asv_UD,
-                    category_RF=category_RF,
-                )
-                outputs[member] = decoded(predictor.target, output_RO, store.views, by_R)
-    return [outputs[member] for member in range(len(bundle.predictors))], novelty_N
-
-
-def _sharing(bundle: ModelBundle, precision: str) -> list[list[list[int]]]:
-    """Return the models that share an encoder, together with those that share its ASV part.
-
-    All models of a partial encoder have the ASV part that pretraining left.
-    """
-    shared: dict[str, dict[str, list[int]]] = {}
-    for member, predictor in enumerate(bundle.predictors):
-        encoder = predictor.encoder
-        alike = shared.setdefault(encoder_digest(encoder, precision), {})
-        alike.setdefault(module_digest(encoder), []).append(member)
-    return [[*alike.values()] for alike in shared.values()]
+    # All models of a partial encoder have the ASV part that pretraining left, those of a frozen one
+    # the whole encoder: in this order each is used by models one after the other.
+    encoders = [predictor.encoder for predictor in bundle.predictors]
+    keys = [(encoder_digest(each, devices.precision), module_digest(each)) for each in encoders]
+    last = ("", "")
+    for number in sorted(range(len(keys)), key=keys.__getitem__):
+        predictor, category_RF = bundle.predictors[number], None
+        if keys[number][0] != last[0]:
+            asv_UD = embed_asvs_cached(predictor.encoder, tokens, devices, asvs)
+        if keys[number] != last:
+            embedding_RD = embed_samples(predictor.encoder, store, tokens, rows, devices, asv_UD)
+        last = keys[number]
+        if number == 0 and bundle.reference is not None:
+            novelty_N = bundle.reference.novelty(embedding_RD[: len(store.sample_ids)].numpy())
+        if predictor.vocabulary is not None:
+            own_RF = covariates_R[[*predictor.vocabulary.columns]].to_numpy()
+            category_RF = predictor.vocabulary.encode(own_RF)
+        output_RO = raw_outputs(
+            predictor,
+            store,
+            tokens,
+            rows,
+            devices,
+            embedding_RD=embedding_RD,
+            asv_UD=asv_UD,
+            category_RF=category_RF,
+        )
+        outputs[number] = decoded(predictor.target, output_RO, store.views, by_R)
+    return [outputs[number] for number in range(len(keys))], novelty_N
 
 
 def _reads(store: SampleStore, weight_U: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -51,12 +51,9 @@ def raw_outputs(
 
     Parameters
     ----------
-    predictor, store, tokens, rows_R, devices
-        The model, the data, the rows, and where to compute.
-    embedding_RD
-        Embeddings of these rows, where known; a model whose `needs_asvs` is true makes its own.
-    asv_UD
-        Embeddings of all ASVs of `tokens`, where known.
+    embedding_RD, asv_UD
+        Embeddings of these rows and of all ASVs of `tokens`, where known; a model whose
+        `needs_asvs` is true makes those of the rows itself.
     category_RF
         Category of each row by its number in the predictor's vocabulary; None: all unknown.
     """
@@ -84,18 +81,9 @@ def raw_outputs(
 def decoded(
     target: Target, output_RO: NDArray[np.floating], views: int, by_R: list[str] | None = None
 ) -> Outputs:
-    """Return what outputs mean, averaged over the views.
+    """Return what raw outputs of V views of N samples, view by view, mean: averaged over the views.
 
-    Parameters
-    ----------
-    target
-        Of the predictor.
-    output_RO
-        Raw outputs of V views of N samples, view by view.
-    views
-        Number V.
-    by_R
-        Category that chooses the scale of each row; None: unknown.
+    `by_R` is the category that chooses the scale of each row; None: unknown.
     """
 
     def mean(value: NDArray[np.float64]) -> NDArray[np.float64]:
