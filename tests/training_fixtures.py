@@ -107,7 +107,7 @@ def new_task(augmented, new_encoder, devices, tmp_path) -> Callable[..., CrossVa
                 known.reshape(len(samples), -1),
                 np.array(fold),
                 units or [f"unit {sample}" for sample in samples],
-                {name: np.array(told, object) for name, told in (categories or {}).items()},
+                {name: np.array(text, object) for name, text in (categories or {}).items()},
             ),
             task=TargetColumns(kind, **{"columns": (COLUMN[kind],), **(target or {})}),
             settings=Finetuning(**{"epochs": 2, "batch_size": 4, "precision": "fp32", **settings}),
@@ -143,12 +143,12 @@ def datasets(monkeypatch) -> list[BatchDataset]:
 def said(augmented, devices) -> Callable:
     """Return the function that asks a model about samples, by no other way than their reads."""
 
-    def ask(predictor, samples, told=None, by=None) -> Outputs:
+    def ask(predictor, samples, covariates=None, by=None) -> Outputs:
         store, views = augmented.store, augmented.store.views
         rows_R = np.concatenate([view * len(store.sample_ids) + samples for view in range(views)])
         category_RF = None
-        if predictor.vocabulary is not None and told is not None:
-            category_RF = np.tile(predictor.vocabulary.encode(told), (views, 1))
+        if predictor.vocabulary is not None and covariates is not None:
+            category_RF = np.tile(predictor.vocabulary.encode(covariates), (views, 1))
         output_RO = raw_outputs(
             predictor, store, augmented.tokens, rows_R, devices, category_RF=category_RF
         )

@@ -36,16 +36,8 @@ _KEY = np.dtype(f"S{KEY_BYTES}")
 class AsvEmbeddings:
     """The embeddings of a file, mapped into memory: only what is asked for is read.
 
-    Attributes
-    ----------
-    digest
-        `encoder_digest` of the encoder that made them.
-    key_U
-        Hashes of the sequences, ascending, 16 bytes each.
-    row_U
-        Row of each key's embedding.
-    asv_UD
-        The embeddings; must not be written to.
+    `digest` is the `encoder_digest` of the encoder that made `asv_UD`, which must not be written
+    to. `key_U` are hashes of the sequences, ascending, and `row_U` the row of each key's embedding.
     """
 
     digest: str

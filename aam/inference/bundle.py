@@ -41,24 +41,11 @@ GIVE = "give finetune/<model>/<task>/model"
 
 @dataclass(frozen=True, eq=False)
 class ModelBundle:
-    """Predictors of the same target, and what they know of the table they were trained on.
+    """Predictors of one target, and what they know of the table they were trained on.
 
-    Attributes
-    ----------
-    predictors
-        One per fold, or several of different seeds.
-    depth, seed
-        Of the rarefaction that a table gets before it is predicted.
-    max_length_bp
-        Longer sequences are cut to this length.
-    seen_asvs
-        Sequences of the table that the models were trained on.
-    views
-        Rarefaction draws that a prediction is the mean of.
-    reference
-        Samples that the models were trained on; None: novelty is not known.
-    transform_by
-        Metadata column whose categories have scales of their own.
+    A table gets `views` rarefaction draws of `depth` reads, by `seed`, and its sequences are cut to
+    `max_length_bp`. Without a `reference` novelty is not known. The categories of the metadata
+    column `transform_by` have scales of their own.
     """
 
     predictors: list[Predictor]

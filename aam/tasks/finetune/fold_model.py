@@ -31,12 +31,8 @@ from aam.util.seeds import seed_of
 class FrozenEmbeddings:
     """Embeddings that training leaves as they are.
 
-    Attributes
-    ----------
-    asv_UD
-        Of all ASVs of the token store, where the ASV level is not trained.
-    embedding_RD
-        Of all rows of the sample store, where nothing of the encoder is.
+    `asv_UD` are those of all ASVs of the token store, where the ASV level is not trained, and
+    `embedding_RD` of all rows of the sample store, where nothing of the encoder is.
     """
 
     asv_UD: Tensor | None = None
@@ -45,17 +41,7 @@ class FrozenEmbeddings:
 
 @dataclass(frozen=True, eq=False)
 class FoldModel:
-    """One of the models of a fold.
-
-    Attributes
-    ----------
-    setup
-        What it shares with the others.
-    fold, number
-        The fold that it is trained without, and its number among the models of that fold.
-    frozen
-        Embeddings made before.
-    """
+    """One of the models of a fold: trained without it, the `number`-th of several."""
 
     setup: FinetuneSetup
     fold: int

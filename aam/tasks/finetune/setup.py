@@ -102,28 +102,11 @@ class TargetColumns:
 
 @dataclass(frozen=True, eq=False)
 class FinetuneSetup:
-    """What all models of a task share.
+    """What all models of a task share: the data, what is predicted, how and where.
 
-    Attributes
-    ----------
-    store, tokens, labelled
-        The data.
-    task
-        What is predicted.
-    settings
-        How a model is trained.
-    make_encoder
-        Makes what a model starts from.
-    devices, options, runtime
-        Where and how.
-    work
-        Folder of checkpoints and of finished models.
-    fingerprint
-        Digest of settings, code and inputs.
-    asvs
-        File of ASV embeddings for an encoder that keeps them (`aam.inference.asv_cache`), or None.
-    about
-        Facts that are written with each model.
+    `work` is the folder of checkpoints and of finished models, which are known by `fingerprint`, a
+    digest of settings, code and inputs. `asvs` is a file of ASV embeddings for an encoder that
+    keeps them (`aam.inference.asv_cache`), and `about` are facts that are written with each model.
     """
 
     store: SampleStore

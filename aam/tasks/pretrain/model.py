@@ -1,6 +1,6 @@
 """The pretraining task: distances between samples and masked nucleotides.
 
-Shape suffixes: B samples of a batch, N held-out samples, U ASVs, D width.
+Shape suffixes: B samples of a batch, M masked nucleotides.
 """
 
 from collections.abc import Mapping

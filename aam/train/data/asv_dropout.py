@@ -15,14 +15,7 @@ MASKED = 0.15
 class AsvDropout:
     """Leaves out ASVs and masks reads, anew in every step.
 
-    Attributes
-    ----------
-    rate
-        Probability of each ASV of a sample to be left out; every sample keeps one at least.
-    masks_counts
-        Whether the reads of some ASVs are masked.
-    seed
-        Root seed.
+    Each ASV of a sample is left out with probability `rate`; every sample keeps one at least.
     """
 
     rate: float

@@ -26,14 +26,8 @@ Views = NDArray[np.float32] | list[MappedMatrix]
 class Maps:
     """Where distances go that memory has no room for.
 
-    Attributes
-    ----------
-    folder
-        Folder of the converted files, and of nothing else.
-    memory
-        Bytes that distances may take in memory; where all together take more, all are mapped.
-    blocks
-        Those that batches are drawn from; None: batches of any samples.
+    The folder is for the converted files alone. Where all distances together take more than
+    `memory` bytes, all are mapped. Batches are drawn from `blocks`; None: from all samples.
     """
 
     folder: Path

@@ -23,16 +23,8 @@ class Blocks:
 
     An epoch puts the blocks into pools, anew in each, and batches are drawn within a pool. The line
     is random, so that a batch of the first epoch is like any other random one; of two samples of
-    one block it is only more likely than of others that they meet again.
-
-    Attributes
-    ----------
-    line_N
-        The samples in the order of the line: those of training first.
-    training
-        Number of the samples of training.
-    size, pool
-        Samples of a block, and blocks of a pool.
+    one block it is only more likely than of others that they meet again. `line_N` has the
+    `training` samples first; a block has `size` samples, and a pool `pool` blocks.
     """
 
     line_N: NDArray[np.int64]

@@ -22,7 +22,7 @@ QUANTILES = [f"quantile:{level}" for level in ("0.05", "0.25", "0.5", "0.75", "0
 
 @pytest.fixture(scope="module")
 def finetuned(study, pretrained, tmp_path_factory) -> dict[str, dict[str, Path]]:
-    """Return outputs of `ordered`, told the host by attention, and of `pair`, of quantiles."""
+    """Return outputs of `ordered`, with the host as covariate, and of `pair`, of quantiles."""
     return {
         "ordered": study.finetune(
             tmp_path_factory.mktemp("ordered"), "ordered", model=pretrained["model"]
@@ -59,20 +59,20 @@ def test_the_models_of_all_folds_predict_the_test_set_together(finetuned, study)
     bundle = ModelBundle.load(finetuned["ordered"]["model"])
     assert len(bundle.predictors) == 4
     test = table[table["fold"] < 0]
-    told = host.to_frame("host")
+    covariates = host.to_frame("host")
     found, silent = (
         predict_table(bundle, study.tiny.table, study.tiny.sequences, metadata=metadata)
-        for metadata in (told, None)
+        for metadata in (covariates, None)
     )
     np.testing.assert_allclose(found.loc[test.index, SHARES], test[SHARES], atol=1e-5)
     assert np.abs(silent.loc[test.index, SHARES] - test[SHARES]).to_numpy().max() > 0.02
     of_fold0 = replace(bundle, predictors=bundle.predictors[:2])
-    again = predict_table(of_fold0, study.tiny.table, study.tiny.sequences, metadata=told)
+    again = predict_table(of_fold0, study.tiny.table, study.tiny.sequences, metadata=covariates)
     fold0 = table[table["fold"] == 0]
     np.testing.assert_allclose(again.loc[fold0.index, SHARES], fold0[SHARES], atol=1e-5)
 
 
-def test_importance_is_of_the_models_that_are_told_categories(finetuned, study, tmp_path):
+def test_importance_is_of_models_with_covariates(finetuned, study, tmp_path):
     outputs = {name: tmp_path / name for name in ("importance", "check")}
     inputs = {**study.task_inputs("ordered"), "model": finetuned["ordered"]["model"]}
     cfg = {"samples": 2, "checked": 1, "seed": 0}
