@@ -1,6 +1,7 @@
 """Fine-tuned models in Python: `aam.load(directory).predict(table)`."""
 
 import logging
+from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
@@ -13,41 +14,35 @@ from aam.data.table import FeatureTable
 from aam.data.target import QUANTILES, Target
 from aam.evaluate.conformal import Calibration
 from aam.evaluate.predictions import PROBABILITY, QUANTILE, by_target, read_predictions
-from aam.inference.ensemble import Ensemble
+from aam.inference.bundle import MIXED, ModelBundle
+from aam.inference.ensemble import predict_table
 from aam.model.store import CROSS_VALIDATION
 from aam.util.errors import first_names, problem
 
 logger = logging.getLogger(__name__)
 
-BEHIND = "unseen_asvs"
-"""Column that intervals are put before."""
 ADDED = ("lower", "upper", "prediction_set")
 QUANTILE_COLUMNS = tuple(f"{QUANTILE}{level:g}" for level in QUANTILES)
 
 
+@dataclass(frozen=True, eq=False)
 class Model:
     """The fine-tuned models of one task, with what calibrates their intervals.
 
-    Parameters
+    Attributes
     ----------
-    ensemble
+    bundle
         The models.
     calibration
         What turns predictions into intervals or sets of classes; None: neither is given.
     """
 
-    def __init__(self, ensemble: Ensemble, calibration: Calibration | None = None) -> None:
-        self.ensemble = ensemble
-        self.calibration = calibration
+    bundle: ModelBundle
+    calibration: Calibration | None = None
 
     @classmethod
     def load(cls, directory: str | Path) -> "Model":
-        """Rebuild all models from the directory that fine-tuning wrote.
-
-        Parameters
-        ----------
-        directory
-            `results/<dataset>/finetune/<model>/<task>/model`.
+        """Rebuild all models of `results/<dataset>/finetune/<model>/<task>/model`.
 
         Raises
         ------
@@ -55,9 +50,8 @@ class Model:
             When the directory holds no fine-tuned models, or one of its parts is missing,
             damaged or of another version.
         """
-        directory = Path(directory)
-        ensemble = Ensemble.load(directory)
-        return cls(ensemble, load_calibration(directory, ensemble.target))
+        bundle = ModelBundle.load(Path(directory))
+        return cls(bundle, load_calibration(Path(directory), bundle.target))
 
     def predict(
         self,
@@ -78,8 +72,8 @@ class Model:
         sequences
             FASTA or .qza, where the feature IDs are not the sequences.
         metadata
-            The categories that the models are told beside the sample, for those that are: a file
-            in the QIIME 2 format, or text by sample ID. What is missing counts as unknown.
+            The covariates of the models, where they have any: a file in the QIIME 2 format, or
+            text by sample ID. What is missing counts as unknown.
         threads
             Cores to use; None: as many as torch takes by itself.
         asvs
@@ -90,8 +84,8 @@ class Model:
         -------
         pandas.DataFrame
             Index `sample-id`, in the order of the table. The columns of
-            `aam.inference.ensemble.Ensemble.predict`, and before `unseen_asvs` the interval,
-            `lower` and `upper`, or `prediction_set`, the classes joined by "|" (see
+            `aam.inference.ensemble.predict_table`, and before `unseen_asvs` the interval, `lower`
+            and `upper`, or `prediction_set`, the classes joined by "|" (see
             `aam.evaluate.conformal.Calibration`). Where a task has several targets, the columns of
             each end with a colon and its name.
 
@@ -101,13 +95,21 @@ class Model:
             When a file cannot be read, features are without a sequence, or no sample is deep
             enough.
         """
-        counts, sequence_of = _counts(table, sequences)
-        result = self.ensemble.predict(
+        where = Path("the table") if isinstance(table, FeatureTable) else Path(table)
+        loaded = table if isinstance(table, FeatureTable) else load_table(where)
+        counts, dropped = without_empty(loaded)
+        without_reads = dropped.loc[dropped["what"] == "sample", "id"]
+        if len(without_reads):
+            shown = first_names(without_reads, limit=20)
+            logger.warning("these samples have no reads and are not predicted: %s", shown)
+        fasta = None if sequences is None else Path(sequences)
+        result = predict_table(
+            self.bundle,
             counts,
-            sequence_of,
+            feature_sequences(counts, where, fasta),
             threads or torch.get_num_threads(),
             asvs,
-            _categories(metadata),
+            _text(metadata),
         )
         return self._with_intervals(result)
 
@@ -115,9 +117,8 @@ class Model:
         """Put the intervals, or sets, of every target behind its predictions."""
         if self.calibration is None:
             return result
-        target, ahead = self.ensemble.target, list(result.columns)
-        ahead, behind = ahead[: ahead.index(BEHIND)], ahead[ahead.index(BEHIND) :]
-        parts = [result[ahead]]
+        target, place = self.bundle.target, result.columns.get_loc("unseen_asvs")
+        parts = [result.iloc[:, :place]]
         for column in target.columns:
             name, suffix = (column, f":{column}") if len(target.columns) > 1 else ("", "")
             plain = {f"{base}{suffix}": base for base in ("predicted", *QUANTILE_COLUMNS)}
@@ -125,24 +126,10 @@ class Model:
             found = calibrated[[base for base in ADDED if base in calibrated]]
             # Without bounds there is none to tell, and QIIME 2 takes no empty column.
             parts.append(found.dropna(axis=1, how="all").add_suffix(suffix))
-        return pd.concat([*parts, result[behind]], axis=1)
+        return pd.concat([*parts, result.iloc[:, place:]], axis=1)
 
 
-def _counts(
-    table: str | Path | FeatureTable, sequences: str | Path | None
-) -> tuple[FeatureTable, dict[str, str]]:
-    """Return a table without empty rows, and the sequence of every feature."""
-    where = Path("the table") if isinstance(table, FeatureTable) else Path(table)
-    loaded = table if isinstance(table, FeatureTable) else load_table(where)
-    counts, dropped = without_empty(loaded)
-    without_reads = dropped.loc[dropped["what"] == "sample", "id"]
-    if len(without_reads):
-        shown = first_names(without_reads, limit=20)
-        logger.warning("these samples have no reads and are not predicted: %s", shown)
-    return counts, feature_sequences(counts, where, None if sequences is None else Path(sequences))
-
-
-def _categories(metadata: str | Path | pd.DataFrame | None) -> pd.DataFrame | None:
+def _text(metadata: str | Path | pd.DataFrame | None) -> pd.DataFrame | None:
     """Return metadata as text by sample ID, missing values as None."""
     if metadata is None:
         return None
@@ -158,34 +145,28 @@ def _categories(metadata: str | Path | pd.DataFrame | None) -> pd.DataFrame | No
 
 
 def load_calibration(directory: Path, target: Target) -> Calibration | None:
-    """Learn intervals from the cross-validated predictions of a model directory.
+    """Learn intervals from the cross-validated predictions of a fine-tuned model directory.
 
-    Parameters
-    ----------
-    directory
-        A fine-tuned model directory; without the file there is a warning, and None.
-    target
-        What its models predict.
+    Without their file there is a warning, and None.
 
     Raises
     ------
     InputError
-        When the predictions are damaged, or of another target.
+        When the predictions are damaged, or not of `target`.
     """
     path = directory / CROSS_VALIDATION
     if not path.exists():
         logger.warning("%s is missing: intervals are left out", path)
         return None
-    wanted, hint = "the predictions of these models", "copy the model directory again"
+    wanted = "the predictions of these models"
     try:
         table = read_predictions(path)
     except (KeyError, ValueError) as error:
+        hint = "copy the model directory again"
         raise problem(path, f"no such table ({error})", wanted, hint) from error
     expected = {"fold", "observed", "predicted", *(PROBABILITY + name for name in target.classes)}
     expected |= set(QUANTILE_COLUMNS if target.loss == "quantile" else ())
     targets = set(target.columns) if len(target.columns) > 1 else {""}
     if not expected <= set(table) or set(by_target(table)) != targets:
-        raise problem(
-            path, "those of another task", wanted, f"{hint}: folders of several are mixed"
-        )
+        raise problem(path, "those of another task", wanted, MIXED)
     return Calibration.fit(table)

@@ -1,1 +1,1 @@
-pytest_plugins = ["training_fixtures", "bench_fixtures"]
+pytest_plugins = ["training_fixtures", "study_fixtures", "bench_fixtures"]

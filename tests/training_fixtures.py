@@ -10,7 +10,7 @@ from aam.config.sections.finetuning import Finetuning
 from aam.config.sections.training import Pretraining
 from aam.inference.outputs import Outputs, decoded, raw_outputs
 from aam.runtime.run_options import RunOptions
-from aam.tasks.finetune import fold_model
+from aam.tasks.finetune import training
 from aam.tasks.finetune.cross_validation import CrossValidation
 from aam.tasks.finetune.setup import FinetuneSetup, Labelled, TargetColumns
 from aam.tasks.pretrain.model import PretrainingModel
@@ -107,7 +107,7 @@ def new_task(augmented, new_encoder, devices, tmp_path) -> Callable[..., CrossVa
                 known.reshape(len(samples), -1),
                 np.array(fold),
                 units or [f"unit {sample}" for sample in samples],
-                {name: np.array(told, object) for name, told in (categories or {}).items()},
+                {name: np.array(text, object) for name, text in (categories or {}).items()},
             ),
             task=TargetColumns(kind, **{"columns": (COLUMN[kind],), **(target or {})}),
             settings=Finetuning(**{"epochs": 2, "batch_size": 4, "precision": "fp32", **settings}),
@@ -117,23 +117,25 @@ def new_task(augmented, new_encoder, devices, tmp_path) -> Callable[..., CrossVa
             runtime=runtime or RunOptions(),
             work=work,
             fingerprint=fingerprint,
+            asvs=asvs,
+            about={"remark": "from the test"},
         )
-        return CrossValidation(setup, asvs)
+        return CrossValidation(setup)
 
     return build
 
 
 @pytest.fixture
-def feeds(monkeypatch) -> list[BatchDataset]:
-    """Collect the feeds that fine-tuned models are trained on."""
+def datasets(monkeypatch) -> list[BatchDataset]:
+    """Collect the batches that fine-tuned models are trained on."""
     seen = []
-    fit = fold_model.fit
+    fit = training.fit
 
     def spy(model, dataset, *args, **kwargs):
         seen.append(dataset)
         return fit(model, dataset, *args, **kwargs)
 
-    monkeypatch.setattr(fold_model, "fit", spy)
+    monkeypatch.setattr(training, "fit", spy)
     return seen
 
 
@@ -141,12 +143,12 @@ def feeds(monkeypatch) -> list[BatchDataset]:
 def said(augmented, devices) -> Callable:
     """Return the function that asks a model about samples, by no other way than their reads."""
 
-    def ask(predictor, samples, told=None, by=None) -> Outputs:
+    def ask(predictor, samples, covariates=None, by=None) -> Outputs:
         store, views = augmented.store, augmented.store.views
         rows_R = np.concatenate([view * len(store.sample_ids) + samples for view in range(views)])
         category_RF = None
-        if predictor.vocabulary is not None and told is not None:
-            category_RF = np.tile(predictor.vocabulary.encode(told), (views, 1))
+        if predictor.vocabulary is not None and covariates is not None:
+            category_RF = np.tile(predictor.vocabulary.encode(covariates), (views, 1))
         output_RO = raw_outputs(
             predictor, store, augmented.tokens, rows_R, devices, category_RF=category_RF
         )

@@ -110,6 +110,12 @@ def merge(parts: Sequence[Mapping[str, Rates]]) -> dict[str, Rate]:
     return {name: best(rates) for name, rates in merged.items()}
 
 
+def peak_flops(precision: str, device: torch.device) -> float:
+    """Return the operations per second of the best matrix product in a precision."""
+    with arithmetic(precision) as dtype:
+        return matrix_product_rate(dtype, device).median
+
+
 def best(rates: Rates) -> Rate:
     """Return the candidate of the highest median."""
     what = max(rates, key=lambda candidate: float(np.median(rates[candidate])))

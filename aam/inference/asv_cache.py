@@ -36,16 +36,8 @@ _KEY = np.dtype(f"S{KEY_BYTES}")
 class AsvEmbeddings:
     """The embeddings of a file, mapped into memory: only what is asked for is read.
 
-    Attributes
-    ----------
-    digest
-        `encoder_digest` of the encoder that made them.
-    key_U
-        Hashes of the sequences, ascending, 16 bytes each.
-    row_U
-        Row of each key's embedding.
-    asv_UD
-        The embeddings; must not be written to.
+    `digest` is the `encoder_digest` of the encoder that made `asv_UD`, which must not be written
+    to. `key_U` are hashes of the sequences, ascending, and `row_U` the row of each key's embedding.
     """
 
     digest: str
@@ -61,30 +53,11 @@ class AsvEmbeddings:
         digest: str,
         provenance: Mapping[str, str] | None = None,
     ) -> None:
-        """Write the embeddings of all ASVs of a token store, atomically and byte-reproducibly.
-
-        Parameters
-        ----------
-        path
-            The file.
-        tokens
-            Where the sequences are, U.
-        asv_UD
-            Their embeddings in the same order.
-        digest
-            `encoder_digest` of the encoder that made them.
-        provenance
-            Further facts for the metadata.
-        """
-        assert len(asv_UD) == len(tokens.lengths), "one embedding per ASV"
+        """Write the embeddings of all ASVs of a token store, atomically and byte-reproducibly."""
         keys = sequence_keys(tokens)
+        assert len(asv_UD) == len(keys), "one embedding per ASV"
         order = np.argsort(keys, kind="stable")
-        about = {
-            **(provenance or {}),
-            "digest": digest,
-            "number": len(keys),
-            "version": VERSION,
-        }
+        about = {**(provenance or {}), "digest": digest, "number": len(keys), "version": VERSION}
         parts = {
             "embedding": asv_UD.float(),
             "key": torch.from_numpy(keys[order].view(np.uint8).reshape(-1, KEY_BYTES)),
@@ -137,14 +110,9 @@ def module_digest(module: nn.Module, *about: str) -> str:
 
 
 def encoder_digest(encoder: Encoder, precision: str) -> str:
-    """Return what ASV embeddings depend on beside the sequence: weights, shape, code, arithmetic.
+    """Return what ASV embeddings depend on beside the sequence.
 
-    Parameters
-    ----------
-    encoder
-        Of its parts only the ASV encoder counts.
-    precision
-        Of `Devices`.
+    That is the shape, the code and the weights of the ASV encoder, and the precision of `Devices`.
     """
     shape = json.dumps(plain(encoder.shape), sort_keys=True)
     return module_digest(encoder.asv, shape, precision, code_digest(Encoder.__module__))
@@ -155,13 +123,8 @@ def embed_asvs_cached(
 ) -> torch.Tensor:
     """Return the embeddings [U, D] of all ASVs of a token store, in fp32 on the host.
 
-    Parameters
-    ----------
-    encoder, tokens, devices
-        What embeds, what is embedded, and where.
-    cache
-        A file of `AsvEmbeddings.write`, for this table or any other: what it has is read, the
-        rest computed. It is left as it is. None: everything is computed.
+    `cache` is a file of `AsvEmbeddings.write`, of this table or any other: what it has is read,
+    the rest computed. It is left as it is.
 
     Raises
     ------

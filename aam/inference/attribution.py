@@ -4,8 +4,8 @@ Shape suffixes: N samples, U distinct ASVs of these, A ASVs of one sample, S cop
 O outputs of the head, C explained outputs, F columns of categories.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from aam.inference.embed import asvs_of, embed_asvs
 from aam.model.batch import Batch, SampleBlock
 from aam.model.predictor import Predictor
 from aam.train.distributed.devices import Devices
+from aam.util.seeds import seed_of
 
 STEPS = 24
 """Points of the path that gradients are averaged over."""
@@ -58,37 +59,20 @@ def explain(
     steps: int = STEPS,
     remove: bool = False,
 ) -> Explanation:
-    """Explain one sample.
+    """Explain one sample by its embedded ASVs, their reads (float) and its covariates.
 
-    Explained is what the head puts out: for a number its transformed value (its median where
-    quantiles are predicted), for classes the log-odds of each, for ordered ones those of a higher
-    class.
-
-    Parameters
-    ----------
-    predictor
-        In evaluation.
-    asv_AD
-        Embeddings of the sample's ASVs, on the device of the predictor.
-    counts_A
-        Reads of each, float.
-    categories
-        Category of each metadata column that the predictor is told; None: unknown.
-    steps
-        Points of the path.
-    remove
-        Predict without each ASV, too.
+    Explained is what the head of a predictor in evaluation puts out: for a number its transformed
+    value (its median where quantiles are predicted), for classes the log-odds of each, for ordered
+    ones those of a higher class. `remove`: it is predicted without each ASV, too.
     """
     copies = _Copies(predictor, asv_AD, categories or {})
     with torch.no_grad():
         whole = copies.run(counts_A[None])
     gradients_AC, change_C = _gradients(copies, counts_A, whole, steps)
     removed = _removed(copies, counts_A, whole.output_SC[0]) if remove else None
+    parts = (whole.attention_SA[0], gradients_AC, change_C, removed)
     return Explanation(
-        attention_A=_numpy(whole.attention_SA[0]),
-        gradients_AC=_numpy(gradients_AC),
-        change_C=_numpy(change_C),
-        removed_AC=None if removed is None else _numpy(removed),
+        *(None if part is None else part.detach().cpu().double().numpy() for part in parts)  # type: ignore[arg-type]
     )
 
 
@@ -214,6 +198,11 @@ def log_odds(logit_SC: Tensor) -> Tensor:
     return logit_SC - others_SCC.masked_fill(own_CC, float("-inf")).logsumexp(dim=-1)
 
 
+def chosen_samples(names: Iterable[str], number: int, seed: int) -> list[str]:
+    """Return at most `number` of some samples, whatever their order."""
+    return sorted(names, key=lambda name: (seed_of("explain", seed, name), name))[:number]
+
+
 def explain_samples(
     predictors: Sequence[Predictor],
     store: SampleStore,
@@ -222,29 +211,13 @@ def explain_samples(
     devices: Devices,
     *,
     checked: int,
-    categories: Sequence[Mapping[str, str]],
+    categories: Sequence[Mapping[Any, str]],
 ) -> Iterator[tuple[NDArray[np.int64], Explanation]]:
-    """Explain samples of view 0 by the models of their fold.
+    """Explain samples of view 0, by the mean of the models of their fold.
 
-    Parameters
-    ----------
-    predictors
-        Models whose predictions are averaged, and so are their explanations.
-    store, tokens
-        The data.
-    samples
-        Positions in the store, N.
-    devices
-        Where to compute.
-    checked
-        The first so many samples are predicted without each of their ASVs, too.
-    categories
-        Per sample the category of each metadata column that the models are told.
-
-    Yields
-    ------
-    ndarray, Explanation
-        Rows of a sample's ASVs in `tokens`, [A], and what is said of them.
+    The first `checked` samples are predicted without each of their ASVs, too. `categories` are the
+    covariates of each. Yields the rows of a sample's ASVs in `tokens`, [A], and what is said of
+    them.
     """
     asvs_U = asvs_of(store, np.array(samples, np.int64), len(tokens.lengths))
     tables = []
@@ -271,14 +244,6 @@ def explain_samples(
 
 def _mean(explanations: Sequence[Explanation]) -> Explanation:
     """Return the explanation of the mean output."""
-    removed = [each.removed_AC for each in explanations if each.removed_AC is not None]
-    return Explanation(
-        attention_A=np.mean([each.attention_A for each in explanations], axis=0),
-        gradients_AC=np.mean([each.gradients_AC for each in explanations], axis=0),
-        change_C=np.mean([each.change_C for each in explanations], axis=0),
-        removed_AC=np.mean(removed, axis=0) if removed else None,
-    )
-
-
-def _numpy(values: Tensor) -> NDArray[np.float64]:
-    return values.detach().cpu().double().numpy()
+    names = [field.name for field in fields(Explanation)]
+    parts = [[vars(each)[name] for each in explanations] for name in names]
+    return Explanation(*(None if part[0] is None else np.mean(part, axis=0) for part in parts))  # type: ignore[arg-type]

@@ -1,67 +1,139 @@
-"""The model directory that fine-tuning writes: a folder per model, and what they share.
+"""The model directory of a task: a folder per model, and what predicting another table takes.
 
 `fold<k>` holds the model of fold k, `fold<k>-<s>` a further one of it, of another seed.
 """
 
 import json
+import logging
 import re
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+import torch
 from safetensors import SafetensorError
 
 from aam.data.target import Target
+from aam.data.tokens import TokenStore
+from aam.data.vocabulary import untokenize
+from aam.evaluate.predictions import write_predictions
+from aam.inference.reference import Reference, write_reference
 from aam.model.predictor import Predictor, load_predictor
-from aam.model.store import CONFIG, SEEN_ASVS, load_config
+from aam.model.store import CONFIG, CROSS_VALIDATION, REFERENCE, SEEN_ASVS, load_config
+from aam.util.atomic import atomic_path, write_text
 from aam.util.errors import InputError, problem
 
+logger = logging.getLogger(__name__)
 FORMAT = 1
 """Of the model directories that are read here."""
+EXPECTED = f"a fine-tuned model, format {FORMAT}"
 NEEDED = ("rarefaction", "architecture", "settings", "target")
 """Keys of `config.json` that predicting another table takes."""
 AGAIN = "copy the model directory again, with all of its files, or fine-tune again"
+MIXED = "copy the model directory again: folders of several are mixed"
+SHARED = (SEEN_ASVS, REFERENCE, CROSS_VALIDATION)
+"""Files beside the models."""
+GIVE = "give finetune/<model>/<task>/model"
 
 
-def load_bundle(directory: Path) -> tuple[list[Predictor], dict[str, Any]]:
-    """Rebuild all models of a directory.
+@dataclass(frozen=True, eq=False)
+class ModelBundle:
+    """Predictors of one target, and what they know of the table they were trained on.
 
-    Returns
-    -------
-    list, dict
-        The models in the order of their folders, fold0, fold0-1, fold1, …, fold10, and the
-        configuration of the first.
+    A table gets `views` rarefaction draws of `depth` reads, by `seed`, and its sequences are cut to
+    `max_length_bp`. Without a `reference` novelty is not known. The categories of the metadata
+    column `transform_by` have scales of their own.
+    """
+
+    predictors: list[Predictor]
+    depth: int
+    seed: int
+    max_length_bp: int
+    seen_asvs: frozenset[str]
+    views: int = 1
+    reference: Reference | None = None
+    transform_by: str | None = None
+
+    @classmethod
+    def load(cls, directory: Path) -> "ModelBundle":
+        """Rebuild all models, in the order of their folders: fold0, fold0-1, fold1, …, fold10.
+
+        Raises
+        ------
+        InputError
+            When the directory holds no fine-tuned models, or one of its parts is missing,
+            damaged, of another version or of another target.
+        """
+        loaded = [_load_model(folder) for folder in _folders(directory)]
+        predictors, config = [predictor for predictor, _ in loaded], loaded[0][1]
+        if len({_what(predictor.target) for predictor in predictors}) > 1:
+            raise problem(directory, "models of different targets", "the models of one task", MIXED)
+        path = directory / SEEN_ASVS
+        if not path.is_file():
+            raise problem(path, "no such file", "the ASVs that the models were trained on", AGAIN)
+        rarefaction = config["rarefaction"]
+        return cls(
+            predictors=predictors,
+            depth=rarefaction["depth"],
+            seed=rarefaction["seed"],
+            max_length_bp=config["architecture"]["max_length_bp"],
+            seen_asvs=frozenset(path.read_text(encoding="utf-8").split()),
+            views=max(1, rarefaction.get("views", 1)),
+            reference=_reference(directory / REFERENCE, predictors[0]),
+            transform_by=config["settings"].get("transform_by"),
+        )
+
+    @property
+    def target(self) -> Target:
+        """What is predicted; the scales are those of the first model."""
+        return self.predictors[0].target
+
+
+def write_bundle(
+    directory: Path,
+    models: Mapping[str, Path],
+    tokens: TokenStore,
+    reference_ND: torch.Tensor,
+    predictions: pd.DataFrame,
+) -> None:
+    """Write a model directory anew, atomically.
+
+    It takes the directory of each model by its name, the ASVs and embeddings of the training
+    samples, and the cross-validated predictions, which intervals are learned from.
+    """
+    with atomic_path(directory) as partial:
+        partial.mkdir()
+        for name, source in models.items():
+            shutil.copytree(source, partial / name)
+        sequences = untokenize(tokens.tokens, tokens.lengths)
+        write_text(partial / SEEN_ASVS, "".join(f"{sequence}\n" for sequence in sorted(sequences)))
+        write_reference(partial / REFERENCE, reference_ND.numpy())
+        write_predictions(partial / CROSS_VALIDATION, predictions)
+
+
+def fold_models(directory: Path, fold: int) -> list[Predictor]:
+    """Rebuild the models of one fold.
 
     Raises
     ------
     InputError
-        When there is no model, or one is damaged, of another version or of another target.
+        When the directory has none.
     """
-    loaded = [_load_model(folder) for folder in _folders(directory)]
-    predictors = [predictor for predictor, _ in loaded]
-    _one_target(directory, predictors)
-    return predictors, loaded[0][1]
-
-
-def seen_asvs(directory: Path) -> frozenset[str]:
-    """Return the sequences of the table that the models were trained on.
-
-    Raises
-    ------
-    InputError
-        When their file is missing.
-    """
-    path = directory / SEEN_ASVS
-    if not path.is_file():
-        raise problem(path, "no such file", "the ASVs that the models were trained on", AGAIN)
-    return frozenset(path.read_text(encoding="utf-8").split())
+    folders = [directory / f"fold{fold}", *sorted(directory.glob(f"fold{fold}-*"))]
+    if not folders[0].is_dir():
+        hint = "fine-tune again: the folds have changed since"
+        raise problem(directory, f"no folder fold{fold}", "a model of every fold", hint)
+    return [load_predictor(folder)[0] for folder in folders]
 
 
 def _folders(directory: Path) -> list[Path]:
     found = [path for path in directory.glob("fold*") if path.is_dir()]
     if not found:
         got = "no folder fold0" if directory.is_dir() else "no such directory"
-        hint = "give finetune/<model>/<task>/model"
-        raise problem(directory, got, "a fine-tuned model directory", hint)
+        raise problem(directory, got, "a fine-tuned model directory", GIVE)
 
     def place(path: Path) -> tuple[list[int], str]:
         return [int(number) for number in re.findall(r"\d+", path.name)], path.name
@@ -78,35 +150,37 @@ def _load_model(folder: Path) -> tuple[Predictor, dict[str, Any]]:
         raise
     except (SafetensorError, OSError, RuntimeError, KeyError, TypeError, ValueError) as error:
         got = f"files that are missing, damaged or do not fit ({error or type(error).__name__})"
-        raise problem(folder, got, f"a fine-tuned model, format {FORMAT}", AGAIN) from error
+        raise problem(folder, got, EXPECTED, AGAIN) from error
 
 
 def _check_config(folder: Path) -> None:
     path = folder / CONFIG
-    expected = f"a fine-tuned model, format {FORMAT}"
     try:
         config = load_config(folder)
     except json.JSONDecodeError as error:
-        raise problem(path, f"no JSON ({error})", expected, AGAIN) from error
+        raise problem(path, f"no JSON ({error})", EXPECTED, AGAIN) from error
     found = config.get("format")
     if found != FORMAT:
         newer = isinstance(found, int) and found > FORMAT
         hint = "install the version of aam that wrote it" if newer else AGAIN
-        raise problem(path, f"format {found}", expected, hint)
+        raise problem(path, f"format {found}", EXPECTED, hint)
     if config.get("kind") != "predictor":
-        hint = "give finetune/<model>/<task>/model"
-        raise problem(path, f"a model of kind {config.get('kind')}", expected, hint)
+        raise problem(path, f"a model of kind {config.get('kind')}", EXPECTED, GIVE)
     missing = [key for key in NEEDED if key not in config]
     if missing:
-        raise problem(path, f"no key {', '.join(missing)}", expected, AGAIN)
-
-
-def _one_target(directory: Path, predictors: list[Predictor]) -> None:
-    first = predictors[0].target
-    if any(_what(predictor.target) != _what(first) for predictor in predictors):
-        hint = "copy the model directory again: folders of several are mixed"
-        raise problem(directory, "models of different targets", "the models of one task", hint)
+        raise problem(path, f"no key {', '.join(missing)}", EXPECTED, AGAIN)
 
 
 def _what(target: Target) -> tuple[Any, ...]:
     return target.kind, target.columns, target.classes, target.loss
+
+
+def _reference(path: Path, predictor: Predictor) -> Reference | None:
+    if not path.exists():
+        logger.warning("%s is missing: the novelty of the samples is left out", path)
+        return None
+    reference = Reference.open(path)
+    found, width = reference.embedding_RD.shape[1], predictor.encoder.shape.width
+    if found != width:
+        raise problem(path, f"embeddings of width {found}", f"width {width}", MIXED)
+    return reference

@@ -30,9 +30,7 @@ BITS = 3
 """Binary digits of shapes (`bucket`): fewer than in training, a quarter of padding at most, because
 a CPU makes and keeps bf16 kernels for every shape, and a table has many."""
 ROWS_PER_BLOCK = 4096
-"""Rows that are sorted by richness, and embedded, at a time."""
-ROWS_PER_LOOK = 4096
-"""Rows whose ASVs are looked through at a time."""
+"""Rows that are sorted by richness, and embedded, at a time; also whose ASVs are collected."""
 
 
 def load_encoder(directory: Path, backend: AttentionBackend = "auto") -> Encoder:
@@ -59,27 +57,24 @@ def embed_samples(
     devices: Devices,
     asv_UD: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Return the embeddings [R, D] of some rows of the store, in fp32 on the host.
+    """Return the embeddings [R, D] of some rows of the store, in any order, in fp32 on the host.
 
-    Parameters
-    ----------
-    encoder
-        The model.
-    store, tokens
-        Where the samples and the sequences are.
-    rows_R
-        Rows of the store, in any order.
-    devices
-        Where to compute.
-    asv_UD
-        Embeddings of all ASVs of `tokens`; None: those of the rows are computed, each once.
+    Of W processes each computes every W-th ASV and every W-th row, and all get all.
+    `asv_UD` are the embeddings of all ASVs of `tokens`; None: those of the rows are computed, each
+    once.
     """
-    out_RD = torch.empty(len(rows_R), encoder.shape.width)
+    if devices.processes > 1 and asv_UD is None:
+        asvs_U = asvs_of(store, rows_R, len(tokens.lengths))
+        own_UD = embed_asvs(encoder, tokens, devices.share(asvs_U), devices)
+        asv_UD = torch.zeros(len(tokens.lengths), own_UD.shape[1])
+        asv_UD[torch.from_numpy(asvs_U)] = devices.all_gather(own_UD, len(asvs_U))
+    own_R = devices.share(rows_R)
+    out_RD = torch.empty(len(own_R), encoder.shape.width)
     done = 0
-    for rows, block_WD in embedded_blocks(encoder, store, tokens, rows_R, devices, asv_UD):
+    for rows, block_WD in embedded_blocks(encoder, store, tokens, own_R, devices, asv_UD):
         out_RD[done : done + len(rows)] = block_WD
         done += len(rows)
-    return out_RD
+    return devices.all_gather(out_RD, len(rows_R))
 
 
 def embedded_blocks(
@@ -90,9 +85,9 @@ def embedded_blocks(
     devices: Devices,
     asv_UD: torch.Tensor | None = None,
 ) -> Iterator[tuple[NDArray[np.int64], torch.Tensor]]:
-    """Yield `rows_R` piece by piece in their order, each with its embeddings [W, D] on the host.
+    """Yield `rows_R` block by block in their order, each with its embeddings [W, D] on the host.
 
-    Takes what `embed_samples` takes; of the samples' embeddings only one block exists at a time.
+    As `embed_samples` in one process, but of the samples' embeddings one block exists at a time.
     """
     place_U = np.arange(len(tokens.lengths))
     if asv_UD is None:
@@ -105,10 +100,7 @@ def embedded_blocks(
         out_WD = torch.empty(len(rows_W), encoder.shape.width, device=devices.device)
         # A generator must not pause inside: its caller would run without gradients too.
         with devices.inference(encoder):
-            for members in sample_batches(store, rows_W, devices.device):
-                block = sample_block(store, rows_W[members], place_U)
-                order_B = torch.arange(len(members))
-                batch = Batch([], [block], order_B, {}, {}).to(devices.device)
+            for members, batch in sample_batches(store, rows_W, place_U, devices.device):
                 to = torch.from_numpy(members).to(devices.device)
                 out_WD[to] = encoder.encode_samples(asv_UD, batch)[0]
         yield rows_W, out_WD.cpu()
@@ -139,8 +131,8 @@ def _encoded(encoder: Encoder, tokens_US: torch.Tensor, devices: Devices) -> tor
 def asvs_of(store: SampleStore, rows_R: NDArray[np.int64], number: int) -> NDArray[np.int64]:
     """Return which of `number` ASVs some rows of the store have, ascending."""
     has_U = np.zeros(number, bool)
-    for first in range(0, len(rows_R), ROWS_PER_LOOK):
-        flat, _ = places_of(store.offsets, rows_R[first : first + ROWS_PER_LOOK])
+    for first in range(0, len(rows_R), ROWS_PER_BLOCK):
+        flat, _ = places_of(store.offsets, rows_R[first : first + ROWS_PER_BLOCK])
         has_U[store.asvs[flat]] = True
     return np.flatnonzero(has_U)
 
@@ -154,11 +146,16 @@ def asv_batches(
 
 
 def sample_batches(
-    store: SampleStore, rows_R: NDArray[np.int64], device: torch.device
-) -> Iterator[NDArray[np.int64]]:
-    """Yield positions in `rows_R`, richest first, that fit into a batch of the device."""
+    store: SampleStore, rows_R: NDArray[np.int64], place_U: NDArray[np.int64], device: torch.device
+) -> Iterator[tuple[NDArray[np.int64], Batch]]:
+    """Yield positions in `rows_R`, richest first, and their batch, which fits into the device.
+
+    The batch has no sequences: its samples point to places in a table of embedded ASVs.
+    """
     richness_R = store.offsets[rows_R + 1] - store.offsets[rows_R]
-    return _batches(np.argsort(-richness_R, kind="stable"), richness_R, device)
+    for members in _batches(np.argsort(-richness_R, kind="stable"), richness_R, device):
+        block = _sample_block(store, rows_R[members], place_U)
+        yield members, Batch([], [block], torch.arange(len(members)), {}, {}).to(device)
 
 
 def _batches(
@@ -170,17 +167,14 @@ def _batches(
     while first < len(order):
         longest = bucket(int(size_N[order[first]]), BITS)
         fitting = min(limit, limit * SCORES_PER_TOKEN // longest) // longest
-        number = max(1, _round_down(fitting))
+        # Rounded down as `bucket` rounds up.
+        unit = 1 << max(0, fitting.bit_length() - BITS)
+        number = max(1, fitting // unit * unit)
         yield order[first : first + number]
         first += number
 
 
-def _round_down(number: int) -> int:
-    unit = 1 << max(0, number.bit_length() - BITS)
-    return number // unit * unit
-
-
-def sample_block(
+def _sample_block(
     store: SampleStore, rows_B: NDArray[np.int64], place_U: NDArray[np.int64]
 ) -> SampleBlock:
     """Return samples that point to places in a table of ASVs, and rows of padding behind them."""
@@ -194,25 +188,3 @@ def sample_block(
     # Attention to nothing at all is not a number.
     present_BA[len(rows_B) :, 0] = True
     return SampleBlock(*(torch.from_numpy(part) for part in (asv_BA, present_BA, counts_BA)))
-
-
-def embed_sharded(
-    encoder: Encoder,
-    store: SampleStore,
-    tokens: TokenStore,
-    rows_R: NDArray[np.int64],
-    devices: Devices,
-) -> torch.Tensor:
-    """Return the embeddings [R, D] of some rows of the store, as `embed_samples`.
-
-    Each process computes every W-th ASV and every W-th row, and all get all.
-    """
-    number = len(tokens.lengths)
-    if devices.processes == 1:
-        return embed_samples(encoder, store, tokens, rows_R, devices)
-    asvs_U = asvs_of(store, rows_R, number)
-    own_UD = embed_asvs(encoder, tokens, devices.share(asvs_U), devices)
-    asv_UD = torch.zeros(number, own_UD.shape[1])
-    asv_UD[torch.from_numpy(asvs_U)] = devices.all_gather(own_UD, len(asvs_U))
-    own_RD = embed_samples(encoder, store, tokens, devices.share(rows_R), devices, asv_UD)
-    return devices.all_gather(own_RD, len(rows_R))

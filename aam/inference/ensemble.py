@@ -1,11 +1,11 @@
 """The models of a task, applied together to another table.
 
-Shape suffixes: N samples, C outputs, F members.
+Shape suffixes: N samples, V views, R rows of the store (V x N), F metadata columns, O
+raw outputs, U ASVs, D width.
 """
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -16,286 +16,154 @@ from aam.augment.views import Augmentation, build_store
 from aam.data.rarefaction import rarefy
 from aam.data.samples import SampleStore
 from aam.data.table import FeatureTable
-from aam.data.target import QUANTILES, Target
 from aam.data.tokens import TokenStore
 from aam.data.vocabulary import tokenize, untokenize
 from aam.inference.asv_cache import embed_asvs_cached, encoder_digest, module_digest
-from aam.inference.bundle import load_bundle, seen_asvs
+from aam.inference.bundle import ModelBundle
 from aam.inference.embed import embed_samples
-from aam.inference.outputs import Outputs, decoded, raw_outputs
-from aam.inference.reference import Reference
-from aam.model.predictor import Predictor
-from aam.model.store import REFERENCE
+from aam.inference.outputs import Outputs, decoded, mean_columns, raw_outputs
 from aam.train.distributed.devices import Devices
-from aam.util.errors import first_names, problem
+from aam.util.errors import first_names
 
 logger = logging.getLogger(__name__)
 
 MUCH_UNSEEN = 0.2
-"""Share of the reads, of ASVs never seen, that is warned of."""
+"""Fraction of the reads, of ASVs never seen, that is warned of."""
 FAR = 0.95
 """Novelty from which on a sample counts as far from the references."""
 MANY_FAR = 0.25
-"""Share of the samples, far from the references, that is warned of."""
+"""Fraction of the samples, far from the references, that is warned of."""
 
 
-@dataclass(frozen=True, eq=False)
-class Ensemble:
-    """Predictors of the same target, and what they know of the table they were trained on.
+def predict_table(
+    bundle: ModelBundle,
+    table: FeatureTable,
+    sequences: Mapping[str, str],
+    threads: int = 1,
+    asvs: Path | None = None,
+    metadata: pd.DataFrame | None = None,
+) -> pd.DataFrame:
+    """Predict every sample that is deep enough; the others are named in a warning.
 
-    Attributes
-    ----------
-    predictors
-        One per fold, or several of different seeds.
-    depth, seed
-        Of the rarefaction that a table gets before it is predicted.
-    max_length_bp
-        Longer sequences are cut to this length.
-    seen_asvs
-        Sequences of the table that the models were trained on.
-    views
-        Rarefaction draws that a prediction is the mean of.
-    reference
-        Samples that the models were trained on; None: novelty is not known.
-    transform_by
-        Metadata column whose categories have scales of their own.
+    As `aam.api.Model.predict`, given the sequence of every feature.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Index `sample-id`; `predicted`; `sd` over the models, of the number or of the
+        probability of the predicted class; `probability:<class>` in the order of the classes,
+        or `quantile:<level>`; `unseen_asvs`, the fraction of reads whose ASV the models never saw;
+        `novelty`, how far from the samples of training
+        (`aam.inference.reference.Reference.novelty`). Where there are several targets, the
+        columns of each end with a colon and its name.
+
+    Raises
+    ------
+    InputError
+        When no sample has enough reads, or `asvs` is no such file.
     """
-
-    predictors: list[Predictor]
-    depth: int
-    seed: int
-    max_length_bp: int
-    seen_asvs: frozenset[str]
-    views: int = 1
-    reference: Reference | None = None
-    transform_by: str | None = None
-
-    @classmethod
-    def load(cls, directory: Path) -> "Ensemble":
-        """Rebuild all models from the directory that fine-tuning wrote.
-
-        Raises
-        ------
-        InputError
-            When the directory holds no fine-tuned models, or one of its parts is missing,
-            damaged or of another version.
-        """
-        predictors, config = load_bundle(directory)
-        rarefaction = config["rarefaction"]
-        return cls(
-            predictors=predictors,
-            depth=rarefaction["depth"],
-            seed=rarefaction["seed"],
-            max_length_bp=config["architecture"]["max_length_bp"],
-            seen_asvs=seen_asvs(directory),
-            views=max(1, rarefaction.get("views", 1)),
-            reference=_reference(directory, predictors[0]),
-            transform_by=config["settings"].get("transform_by"),
+    tokens, store = _rarefied(bundle, table, sequences)
+    shallow = sorted(set(table.sample_ids) - set(store.sample_ids))
+    if shallow:
+        logger.warning(
+            "of %d samples these have fewer than %d reads and are not predicted: %s",
+            *(len(table.sample_ids), bundle.depth, first_names(shallow, limit=20)),
         )
+    covariates = _covariates(bundle, store.sample_ids, metadata)
+    devices = Devices("fp32", threads).exact()
+    outputs, novelty_N = _outputs(bundle, store, tokens, devices, asvs, covariates)
+    result = mean_columns(bundle.target, outputs)
+    sequences_U = untokenize(tokens.tokens, tokens.lengths)
+    is_new_U = np.array([name not in bundle.seen_asvs for name in sequences_U], float)
+    result["unseen_asvs"] = _reads(store, is_new_U) / bundle.depth
+    if novelty_N is not None:
+        result["novelty"] = novelty_N
+    result.index = pd.Index(store.sample_ids, name="sample-id")
+    _warn_of_unlike(result)
+    return result
 
-    @property
-    def target(self) -> Target:
-        """What is predicted; the scales are those of the first member."""
-        return self.predictors[0].target
 
-    def predict(
-        self,
-        table: FeatureTable,
-        sequences: Mapping[str, str],
-        threads: int = 1,
-        asvs: Path | None = None,
-        metadata: pd.DataFrame | None = None,
-    ) -> pd.DataFrame:
-        """Predict every sample that is deep enough; the others are named in a warning.
+def _rarefied(
+    bundle: ModelBundle, table: FeatureTable, sequences: Mapping[str, str]
+) -> tuple[TokenStore, SampleStore]:
+    """Draw the views, by the seed of training."""
+    draws = [rarefy(table, bundle.depth, bundle.seed, view) for view in range(bundle.views)]
+    drawn = {name for draw in draws for name in draw.feature_ids}
+    names = [name for name in table.feature_ids if name in drawn]
+    letters_US, length_U = tokenize([sequences[name] for name in names], bundle.max_length_bp)
+    nothing = Augmentation(rarefaction_draws=0, asv_dropout=0, cutmix=0, seed=0, depth=bundle.depth)
+    return TokenStore(names, length_U, letters_US), build_store(names, table, draws, nothing)
 
-        Parameters
-        ----------
-        table
-            Counts of another table; its ASVs may be new.
-        sequences
-            Sequence of every feature of `table`.
-        threads
-            Cores granted.
-        asvs
-            File of ASV embeddings that a frozen or partial encoder has made before
-            (`aam.inference.asv_cache`); what it lacks is computed.
-        metadata
-            Text by sample ID, with the categories that the models are told; what is missing counts
-            as unknown.
 
-        Returns
-        -------
-        pandas.DataFrame
-            Index `sample-id`; `predicted`; `sd` over the models, of the number or of the
-            probability of the predicted class; `probability:<class>` in the order of the classes,
-            or `quantile:<level>`; `unseen_asvs`, the share of reads whose ASV the models never saw;
-            `novelty`, how far from the samples of training
-            (`aam.inference.reference.Reference.novelty`). Where there are several targets, the
-            columns of each end with a colon and its name.
-
-        Raises
-        ------
-        InputError
-            When no sample has enough reads, or `asvs` is no such file.
-        """
-        tokens, store = self._store(table, sequences)
-        self._say_shallow(table, store)
-        told = self._told(store.sample_ids, metadata)
-        outputs, novelty_N = self._outputs(
-            store, tokens, Devices("fp32", threads).exact(), asvs, told
+def _covariates(
+    bundle: ModelBundle, sample_ids: list[str], metadata: pd.DataFrame | None
+) -> pd.DataFrame:
+    """Return the categories that any of the models knows, text, empty where missing or unknown."""
+    known: dict[str, set[str]] = {}
+    for predictor in bundle.predictors:
+        if (vocabulary := predictor.vocabulary) is not None:
+            for column, names in zip(vocabulary.columns, vocabulary.categories, strict=True):
+                known.setdefault(column, set()).update(names)
+        if bundle.transform_by is not None:
+            known.setdefault(bundle.transform_by, set()).update(dict(predictor.target.categories))
+    given = pd.DataFrame(index=sample_ids) if metadata is None else metadata
+    found = pd.DataFrame("", index=sample_ids, columns=list(known))
+    for column in found.columns.intersection(given.columns):
+        text = given[column].reindex(sample_ids)
+        found[column] = text.where(text.isin(list(known[column])), "")
+    unknown = {column: int((found[column] == "").sum()) for column in found}
+    if any(unknown.values()):
+        shown = (f"{column} in {number}" for column, number in unknown.items() if number)
+        logger.warning(
+            "of %d samples, a category is missing or was not in training, and counts as "
+            "unknown: %s",
+            *(len(sample_ids), ", ".join(shown)),
         )
-        result = _columns(self.target, outputs)
-        sequences_U = untokenize(tokens.tokens, tokens.lengths)
-        is_new_U = np.array([name not in self.seen_asvs for name in sequences_U], float)
-        result["unseen_asvs"] = _reads(store, is_new_U) / self.depth
-        if novelty_N is not None:
-            result["novelty"] = novelty_N
-        result.index = pd.Index(store.sample_ids, name="sample-id")
-        _warn_of_strangers(result)
-        return result
+    return found
 
-    def _store(
-        self, table: FeatureTable, sequences: Mapping[str, str]
-    ) -> tuple[TokenStore, SampleStore]:
-        """Draw the views, by the seed of training."""
-        draws = [rarefy(table, self.depth, self.seed, view) for view in range(self.views)]
-        drawn = {name for draw in draws for name in draw.feature_ids}
-        names = [name for name in table.feature_ids if name in drawn]
-        letters_US, length_U = tokenize([sequences[name] for name in names], self.max_length_bp)
-        nothing = Augmentation(
-            rarefaction_draws=0, asv_dropout=0, cutmix=0, seed=0, depth=self.depth
+
+def _outputs(
+    bundle: ModelBundle,
+    store: SampleStore,
+    tokens: TokenStore,
+    devices: Devices,
+    asvs: Path | None,
+    covariates: pd.DataFrame,
+) -> tuple[list[Outputs], NDArray[np.float64] | None]:
+    """Return the outputs of each model and the novelty [N]; what models share runs once."""
+    outputs: dict[int, Outputs] = {}
+    rows, novelty_N = np.arange(len(store.row_view)), None
+    covariates_R = pd.concat([covariates] * store.views)
+    by_R = None if bundle.transform_by is None else [*covariates_R[bundle.transform_by]]
+    # All models of a partial encoder have the ASV part that pretraining left, those of a frozen one
+    # the whole encoder: in this order each is used by models one after the other.
+    encoders = [predictor.encoder for predictor in bundle.predictors]
+    keys = [(encoder_digest(each, devices.precision), module_digest(each)) for each in encoders]
+    last = ("", "")
+    for number in sorted(range(len(keys)), key=keys.__getitem__):
+        predictor, category_RF = bundle.predictors[number], None
+        if keys[number][0] != last[0]:
+            asv_UD = embed_asvs_cached(predictor.encoder, tokens, devices, asvs)
+        if keys[number] != last:
+            embedding_RD = embed_samples(predictor.encoder, store, tokens, rows, devices, asv_UD)
+        last = keys[number]
+        if number == 0 and bundle.reference is not None:
+            novelty_N = bundle.reference.novelty(embedding_RD[: len(store.sample_ids)].numpy())
+        if predictor.vocabulary is not None:
+            own_RF = covariates_R[[*predictor.vocabulary.columns]].to_numpy()
+            category_RF = predictor.vocabulary.encode(own_RF)
+        output_RO = raw_outputs(
+            predictor,
+            store,
+            tokens,
+            rows,
+            devices,
+            embedding_RD=embedding_RD,
+            asv_UD=asv_UD,
+            category_RF=category_RF,
         )
-        store = build_store(names, table, draws, nothing)
-        return TokenStore(names, length_U, letters_US), store
-
-    def _say_shallow(self, table: FeatureTable, store: SampleStore) -> None:
-        shallow = sorted(set(table.sample_ids) - set(store.sample_ids))
-        if shallow:
-            logger.warning(
-                "of %d samples these have fewer than %d reads and are not predicted: %s",
-                *(len(table.sample_ids), self.depth, first_names(shallow, limit=20)),
-            )
-
-    def _told(self, sample_ids: list[str], metadata: pd.DataFrame | None) -> pd.DataFrame:
-        """Return the categories that the models are told, text, empty where missing or unknown."""
-        given = pd.DataFrame(index=sample_ids) if metadata is None else metadata
-        known = self._known_categories()
-        told = pd.DataFrame("", index=sample_ids, columns=list(known))
-        for column in told.columns.intersection(given.columns):
-            text = given[column].reindex(sample_ids)
-            told[column] = text.where(text.isin(list(known[column])), "")
-        unknown = {column: int((told[column] == "").sum()) for column in told}
-        if any(unknown.values()):
-            shown = (f"{column} in {number}" for column, number in unknown.items() if number)
-            logger.warning(
-                "of %d samples, a category is missing or was not in training, and counts as "
-                "unknown: %s",
-                *(len(sample_ids), ", ".join(shown)),
-            )
-        return told
-
-    def _known_categories(self) -> dict[str, set[str]]:
-        """Return the categories that any of the models knows, by metadata column."""
-        known: dict[str, set[str]] = {}
-        for predictor in self.predictors:
-            if predictor.vocabulary is not None:
-                vocabulary = predictor.vocabulary
-                for column, names in zip(vocabulary.columns, vocabulary.categories, strict=True):
-                    known.setdefault(column, set()).update(names)
-            if self.transform_by is not None:
-                scaled = dict(predictor.target.categories)
-                known.setdefault(self.transform_by, set()).update(scaled)
-        return known
-
-    def _outputs(
-        self,
-        store: SampleStore,
-        tokens: TokenStore,
-        devices: Devices,
-        asvs: Path | None,
-        told: pd.DataFrame,
-    ) -> tuple[list[Outputs], NDArray[np.float64] | None]:
-        """Return the outputs of each member and the novelty [N]; what is shared runs once."""
-        outputs: dict[int, Outputs] = {}
-        rows, novelty_N = np.arange(len(store.row_view)), None
-        told_R = pd.concat([told] * store.views)
-        for sharing in self._sharing(devices.precision):
-            first = self.predictors[sharing[0][0]].encoder
-            asv_UD = embed_asvs_cached(first, tokens, devices, asvs)
-            for members in sharing:
-                encoder = self.predictors[members[0]].encoder
-                embedding_RD = embed_samples(encoder, store, tokens, rows, devices, asv_UD)
-                if 0 in members and self.reference is not None:
-                    first_view = embedding_RD[: len(store.sample_ids)]
-                    novelty_N = self.reference.novelty(first_view.numpy())
-                for member in members:
-                    predictor = self.predictors[member]
-                    output_RO = raw_outputs(
-                        predictor,
-                        store,
-                        tokens,
-                        rows,
-                        devices,
-                        embedding_RD=embedding_RD,
-                        asv_UD=asv_UD,
-                        category_RF=_encoded(predictor, told_R),
-                    )
-                    by_R = None if self.transform_by is None else [*told_R[self.transform_by]]
-                    outputs[member] = decoded(predictor.target, output_RO, store.views, by_R)
-        return [outputs[member] for member in range(len(self.predictors))], novelty_N
-
-    def _sharing(self, precision: str) -> list[list[list[int]]]:
-        """Return the members that share an encoder, together with those that share its ASV part.
-
-        All models of a partial encoder have the ASV part that pretraining left.
-        """
-        shared: dict[str, dict[str, list[int]]] = {}
-        for member, predictor in enumerate(self.predictors):
-            encoder = predictor.encoder
-            alike = shared.setdefault(encoder_digest(encoder, precision), {})
-            alike.setdefault(module_digest(encoder), []).append(member)
-        return [[*alike.values()] for alike in shared.values()]
-
-
-def _encoded(predictor: Predictor, told: pd.DataFrame) -> NDArray[np.int64] | None:
-    """Return the categories by their numbers, [R, F]."""
-    if predictor.vocabulary is None:
-        return None
-    return predictor.vocabulary.encode(told[[*predictor.vocabulary.columns]].to_numpy())
-
-
-def _columns(target: Target, outputs: list[Outputs]) -> pd.DataFrame:
-    """Return the columns of the mean over the members, and of their spread."""
-    point_FNC = np.stack([output.point_NC for output in outputs])
-    mean_NC, sd_NC = point_FNC.mean(axis=0), point_FNC.std(axis=0)
-    if target.classes:
-        best_N = mean_NC.argmax(axis=1)
-        shares = {f"probability:{name}": mean_NC[:, i] for i, name in enumerate(target.classes)}
-        sd_N = np.take_along_axis(sd_NC, best_N[:, None], axis=1)[:, 0]
-        return pd.DataFrame({"predicted": np.array(target.classes)[best_N], "sd": sd_N, **shares})
-    columns: dict[str, NDArray[np.float64]] = {}
-    for place, column in enumerate(target.columns):
-        suffix = f":{column}" if len(target.columns) > 1 else ""
-        columns[f"predicted{suffix}"] = mean_NC[:, place]
-        columns[f"sd{suffix}"] = sd_NC[:, place]
-        quantiles = [out.quantile_NCQ[:, place] for out in outputs if out.quantile_NCQ is not None]
-        if quantiles:
-            for level, value_N in zip(QUANTILES, np.mean(quantiles, axis=0).T, strict=True):
-                columns[f"quantile:{level:g}{suffix}"] = value_N
-    return pd.DataFrame(columns)
-
-
-def _reference(directory: Path, predictor: Predictor) -> Reference | None:
-    path = directory / REFERENCE
-    if not path.exists():
-        logger.warning("%s is missing: the novelty of the samples is left out", path)
-        return None
-    reference = Reference.open(path)
-    found, width = reference.embedding_RD.shape[1], predictor.encoder.shape.width
-    if found != width:
-        hint = "copy the model directory again: folders of several are mixed"
-        raise problem(path, f"embeddings of width {found}", f"width {width}", hint)
-    return reference
+        outputs[number] = decoded(predictor.target, output_RO, store.views, by_R)
+    return [outputs[number] for number in range(len(keys))], novelty_N
 
 
 def _reads(store: SampleStore, weight_U: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -304,7 +172,8 @@ def _reads(store: SampleStore, weight_U: NDArray[np.float64]) -> NDArray[np.floa
     return np.mean(views, axis=0)
 
 
-def _warn_of_strangers(result: pd.DataFrame) -> None:
+def _warn_of_unlike(result: pd.DataFrame) -> None:
+    """Warn of a table that is unlike that of training."""
     unseen = result["unseen_asvs"].mean()
     if unseen > MUCH_UNSEEN:
         logger.warning(
@@ -312,9 +181,7 @@ def _warn_of_strangers(result: pd.DataFrame) -> None:
             "than those of cross-validation",
             100 * unseen,
         )
-    if "novelty" not in result:
-        return
-    far = (result["novelty"] > FAR).mean()
+    far = (result["novelty"] > FAR).mean() if "novelty" in result else 0.0
     if far > MANY_FAR:
         logger.warning(
             "%.0f %% of the samples are farther from the samples of training than %.0f %% of "

@@ -1,20 +1,21 @@
 """What a predictor says of rows of a store, and what that means in the units of the target.
 
-Shape suffixes: R rows of the store, N samples, V views, W rows of a batch, F metadata columns, D
-width, O raw outputs, C numbers or classes, Q quantiles, U ASVs.
+Shape suffixes: R rows of the store, N samples, V views, F metadata columns, D width, O raw
+outputs, C numbers or classes, Q quantiles, M models, U ASVs.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 import torch
 from numpy.typing import NDArray
 
 from aam.data.samples import SampleStore
-from aam.data.target import Target
+from aam.data.target import QUANTILES, Target
 from aam.data.tokens import TokenStore
-from aam.inference.embed import embed_asvs, embed_samples, sample_batches, sample_block
-from aam.model.batch import Batch
+from aam.inference.embed import embed_asvs, embed_samples, sample_batches
 from aam.model.predictor import Predictor
 from aam.train.distributed.devices import Devices
 
@@ -46,85 +47,81 @@ def raw_outputs(
     asv_UD: torch.Tensor | None = None,
     category_RF: NDArray[np.int64] | None = None,
 ) -> NDArray[np.float32]:
-    """Return the raw outputs [R, O] of some rows of the store.
+    """Return the raw outputs [R, O] of some rows of the store, in any order.
 
     Parameters
     ----------
-    predictor
-        The model.
-    store, tokens
-        The data.
-    rows_R
-        Rows of the store, in any order.
-    devices
-        Where to compute.
-    embedding_RD
-        Embeddings of these rows, if they are at hand; a model whose `needs_asvs` is true makes its
-        own.
-    asv_UD
-        Embeddings of all ASVs of `tokens`, if they are at hand.
+    embedding_RD, asv_UD
+        Embeddings of these rows and of all ASVs of `tokens`, where known; a model whose
+        `needs_asvs` is true makes those of the rows itself.
     category_RF
         Category of each row by its number in the predictor's vocabulary; None: all unknown.
     """
-    if predictor.needs_asvs:
-        return _with_asvs(predictor, store, tokens, rows_R, devices, asv_UD, category_RF)
-    if embedding_RD is None:
-        embedding_RD = embed_samples(predictor.encoder, store, tokens, rows_R, devices, asv_UD)
-    told = None if category_RF is None else torch.from_numpy(category_RF).to(devices.device)
+    device = devices.device
+    category = None if category_RF is None else torch.from_numpy(category_RF).to(device)
+    if not predictor.needs_asvs:
+        if embedding_RD is None:
+            embedding_RD = embed_samples(predictor.encoder, store, tokens, rows_R, devices, asv_UD)
+        with devices.inference(predictor):
+            return predictor.predict(embedding_RD.to(device), category).float().cpu().numpy()
+    place_U = np.arange(len(tokens.lengths))
+    if asv_UD is None:
+        asv_UD = embed_asvs(predictor.encoder, tokens, place_U, devices)
+    asv_UD = asv_UD.to(device)
+    parts, order = [], []
     with devices.inference(predictor):
-        return predictor.predict(embedding_RD.to(devices.device), told).float().cpu().numpy()
+        for members, batch in sample_batches(store, rows_R, place_U, device):
+            sample_BD, states = predictor.encoder.encode_samples(asv_UD, batch, asvs=True)
+            own = None if category is None else category[torch.from_numpy(members).to(device)]
+            parts.append(predictor.predict(sample_BD, own, asvs=states, batch=batch).float().cpu())
+            order.append(members)
+    return torch.cat(parts).numpy()[np.argsort(np.concatenate(order))]
 
 
 def decoded(
     target: Target, output_RO: NDArray[np.floating], views: int, by_R: list[str] | None = None
 ) -> Outputs:
-    """Return what outputs mean, averaged over the views.
+    """Return what raw outputs of V views of N samples, view by view, mean: averaged over the views.
 
-    Parameters
-    ----------
-    target
-        Of the predictor.
-    output_RO
-        Raw outputs of V views of N samples, view by view.
-    views
-        Number V.
-    by_R
-        Category that chooses the scale of each row; None: unknown.
+    `by_R` is the category that chooses the scale of each row; None: unknown.
     """
 
     def mean(value: NDArray[np.float64]) -> NDArray[np.float64]:
         return value.reshape(views, -1, *value.shape[1:]).mean(axis=0)
 
-    quantiles = target.decode_quantiles(output_RO, by_R) if target.loss == "quantile" else None
+    is_quantile = target.loss == "quantile"
     return Outputs(
         point_NC=mean(target.decode(output_RO, by_R)),
-        quantile_NCQ=None if quantiles is None else mean(quantiles),
+        quantile_NCQ=mean(target.decode_quantiles(output_RO, by_R)) if is_quantile else None,
     )
 
 
-def _with_asvs(
-    predictor: Predictor,
-    store: SampleStore,
-    tokens: TokenStore,
-    rows_R: NDArray[np.int64],
-    devices: Devices,
-    asv_UD: torch.Tensor | None,
-    category_RF: NDArray[np.int64] | None,
-) -> NDArray[np.float32]:
-    """Return raw outputs [R, O] of a model that looks at the states of the samples' ASVs."""
-    place_U = np.arange(len(tokens.lengths))
-    if asv_UD is None:
-        asv_UD = embed_asvs(predictor.encoder, tokens, place_U, devices)
-    asv_UD = asv_UD.to(devices.device)
-    parts, order = [], []
-    with devices.inference(predictor):
-        for members in sample_batches(store, rows_R, devices.device):
-            block = sample_block(store, rows_R[members], place_U)
-            batch = Batch([], [block], torch.arange(len(members)), {}, {}).to(devices.device)
-            sample_WD, states = predictor.encoder.encode_samples(asv_UD, batch, asvs=True)
-            told = None if category_RF is None else torch.from_numpy(category_RF[members])
-            told = None if told is None else told.to(devices.device)
-            parts.append(predictor.predict(sample_WD, told, asvs=states, batch=batch).float().cpu())
-            order.append(members)
-    output_RO = torch.cat(parts).numpy()
-    return output_RO[np.argsort(np.concatenate(order))]
+def mean_outputs(outputs: Sequence[Outputs]) -> Outputs:
+    """Return the mean of what several models say of the same samples."""
+    quantiles = [out.quantile_NCQ for out in outputs if out.quantile_NCQ is not None]
+    point_NC = np.mean([out.point_NC for out in outputs], axis=0)
+    return Outputs(point_NC, np.mean(quantiles, axis=0) if quantiles else None)
+
+
+def mean_columns(target: Target, outputs: Sequence[Outputs]) -> pd.DataFrame:
+    """Return the columns of the mean over some models, and of their spread."""
+    mean, sd_NC = mean_outputs(outputs), np.std([out.point_NC for out in outputs], axis=0)
+    mean_NC, quantile_NCQ = mean.point_NC, mean.quantile_NCQ
+    if target.classes:
+        best_N = mean_NC.argmax(axis=1)
+        probabilities = {
+            f"probability:{name}": mean_NC[:, i] for i, name in enumerate(target.classes)
+        }
+        sd_N = np.take_along_axis(sd_NC, best_N[:, None], axis=1)[:, 0]
+        return pd.DataFrame(
+            {"predicted": np.array(target.classes)[best_N], "sd": sd_N, **probabilities}
+        )
+    columns: dict[str, NDArray[np.float64]] = {}
+    for place, column in enumerate(target.columns):
+        suffix = f":{column}" if len(target.columns) > 1 else ""
+        columns[f"predicted{suffix}"] = mean_NC[:, place]
+        columns[f"sd{suffix}"] = sd_NC[:, place]
+        if quantile_NCQ is not None:
+            for level, value_N in zip(QUANTILES, quantile_NCQ[:, place].T, strict=True):
+                columns[f"quantile:{level:g}{suffix}"] = value_N
+    return pd.DataFrame(columns)

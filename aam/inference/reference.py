@@ -3,12 +3,10 @@
 The file is in the safetensors format: `embedding` [R, D] in fp32, and `distance` [R], from each
 sample to the nearest other one.
 
-Shape suffixes: N samples, R of them kept as references, M new samples, D width.
+Shape suffixes: N samples, R of them kept as references, M new samples, W rows of a block, D width.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -21,31 +19,22 @@ from aam.model.tensors import read_tensors, write_tensors
 VERSION = 1
 REFERENCES = 2000
 """Samples that are kept at most."""
-ROWS_PER_LOOK = 1024
+ROWS_PER_BLOCK = 1024
 """Samples whose distances to all references exist at a time."""
 LEAST_VARIANCE = 1e-6
 """Of a dimension, in units of the mean over all: one that stands still must not count most."""
 
 
-def reference_rows(number: int) -> NDArray[np.int64]:
-    """Return which of `number` samples are kept, evenly spread over their order, [R]."""
-    return np.linspace(0, number - 1, min(number, REFERENCES)).astype(np.int64)
-
-
 def write_reference(path: Path, embedding_ND: NDArray[np.floating]) -> None:
-    """Write the references among some samples, atomically and byte-reproducibly.
+    """Write at most `REFERENCES` of two or more samples, evenly spread over their order.
 
-    Parameters
-    ----------
-    path
-        The file.
-    embedding_ND
-        Embeddings of two samples at least; those of `reference_rows` are kept.
+    The file is written atomically; the same content gives the same bytes.
     """
-    assert len(embedding_ND) > 1, "a sample's nearest other needs a second one"
-    kept_RD = np.ascontiguousarray(embedding_ND[reference_rows(len(embedding_ND))], np.float32)
-    nearest = _nearest(kept_RD, kept_RD, _variance(kept_RD), themselves=True)
-    distance_R = np.concatenate(list(nearest))
+    number = len(embedding_ND)
+    assert number > 1, "a sample's nearest other needs a second one"
+    rows_R = np.linspace(0, number - 1, min(number, REFERENCES)).astype(np.int64)
+    kept_RD = np.ascontiguousarray(embedding_ND[rows_R], np.float32)
+    distance_R = _nearest(kept_RD, kept_RD, themselves=True)
     parts = {"embedding": torch.from_numpy(kept_RD), "distance": torch.from_numpy(distance_R)}
     write_tensors(path, parts, {"version": VERSION})
 
@@ -83,46 +72,34 @@ class Reference:
         return cls(tensors["embedding"].numpy(), tensors["distance"].numpy())
 
     def novelty(self, embedding_MD: NDArray[np.floating]) -> NDArray[np.float64]:
-        """Return how new samples are, from 0 to 1, [M].
+        """Return how new samples are, from 0 to 1, [M], by embeddings of the same encoder.
 
-        The distance to the nearest reference, as a rank: the share of the references that lie
+        The distance to the nearest reference, as a rank: the fraction of the references that lie
         nearer to their own nearest other one. Samples of the same study are spread over 0 to 1.
-
-        Parameters
-        ----------
-        embedding_MD
-            Embeddings by the encoder that made the references'.
         """
-        ordered_R = np.sort(self.distance_R)
-        nearest = _nearest(np.asarray(embedding_MD), self.embedding_RD, self._variance_D)
-        ranks = [np.searchsorted(ordered_R, distance_W, side="left") for distance_W in nearest]
-        return np.concatenate([np.empty(0), *ranks]) / len(ordered_R)
-
-    @cached_property
-    def _variance_D(self) -> NDArray[np.float64]:
-        return _variance(self.embedding_RD)
-
-
-def _variance(embedding_RD: NDArray[np.float32]) -> NDArray[np.float64]:
-    variance_D = embedding_RD.var(axis=0, dtype=np.float64)
-    return np.maximum(variance_D, LEAST_VARIANCE * variance_D.mean() or 1.0)
+        nearest_M = _nearest(np.asarray(embedding_MD), self.embedding_RD)
+        rank_M = np.searchsorted(np.sort(self.distance_R), nearest_M, side="left")
+        return rank_M / len(self.distance_R)
 
 
 def _nearest(
     embedding_MD: NDArray[np.floating],
     reference_RD: NDArray[np.float32],
-    variance_D: NDArray[np.float64],
     *,
     themselves: bool = False,
-) -> Iterator[NDArray[np.float32]]:
-    """Yield the distance to the nearest reference, piece by piece.
+) -> NDArray[np.float32]:
+    """Return the distance to the nearest reference, [M].
 
     By differences, not by products: the distance of a sample to itself has to be 0.
     """
-    for first in range(0, len(embedding_MD), ROWS_PER_LOOK):
-        rows_WD = embedding_MD[first : first + ROWS_PER_LOOK]
+    variance_D = reference_RD.var(axis=0, dtype=np.float64)
+    variance_D = np.maximum(variance_D, LEAST_VARIANCE * variance_D.mean() or 1.0)
+    nearest_M = np.empty(len(embedding_MD), np.float32)
+    for first in range(0, len(embedding_MD), ROWS_PER_BLOCK):
+        rows_WD = embedding_MD[first : first + ROWS_PER_BLOCK]
         distance_WR = cdist(rows_WD, reference_RD, "seuclidean", V=variance_D)
         if themselves:
             own = np.arange(len(rows_WD))
             distance_WR[own, first + own] = np.inf
-        yield distance_WR.min(axis=1).astype(np.float32)
+        nearest_M[first : first + len(rows_WD)] = distance_WR.min(axis=1)
+    return nearest_M

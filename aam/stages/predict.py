@@ -13,21 +13,7 @@ logger = logging.getLogger(__name__)
 
 
 def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
-    """Predict the samples of a table.
-
-    Parameters
-    ----------
-    cfg
-        Empty: the models bring their own settings.
-    inputs
-        `table`, optional `sequences`, optional `metadata` with the categories that conditioned
-        models are told, `model`, the directory that fine-tuning wrote, and optional `asvs`, the
-        ASV embeddings that pretraining wrote, for models with a frozen or partial encoder.
-    outputs
-        `predictions`: TSV that QIIME 2 reads as sample metadata.
-    runtime
-        Means of the run.
-    """
+    """Predict the samples of a table; `cfg` is empty, the models bring their own settings."""
     result = Model.load(inputs["model"]).predict(
         inputs["table"],
         inputs.get("sequences"),
@@ -35,7 +21,7 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOp
         threads=runtime.threads,
         asvs=inputs.get("asvs"),
     )
-    share = result["unseen_asvs"].mean()
-    logger.info("%d samples; %.0f %% of reads of unseen ASVs", len(result), 100 * share)
+    unseen = result["unseen_asvs"].mean()
+    logger.info("%d samples; %.0f %% of reads of unseen ASVs", len(result), 100 * unseen)
     with atomic_path(outputs["predictions"]) as partial:
         result.to_csv(partial, sep="\t", float_format="%.9g", lineterminator="\n")

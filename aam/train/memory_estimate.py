@@ -96,7 +96,7 @@ def _asv_counts(
     lengths, numbers = np.unique(
         dataset.tokens.lengths[np.unique(np.concatenate(held))], return_counts=True
     )
-    share = 0.0 if dataset.masker is None else dataset.masker.share
+    share = 0.0 if dataset.masker is None else dataset.masker.fraction
     return tuple(
         (length, bucket(number), round(share * length * number))
         for length, number in zip(lengths.tolist(), numbers.tolist(), strict=True)

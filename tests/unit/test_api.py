@@ -6,27 +6,23 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 from skbio.metadata import SampleMetadata
 
 import aam
-from aam.api import CROSS_VALIDATION, Model, load_calibration
+from aam.api import Model, load_calibration
 from aam.data.table import FeatureTable, write_biom
 from aam.data.target import Target
 from aam.evaluate.conformal import Calibration
 from aam.evaluate.predictions import write_predictions
+from aam.inference.bundle import ModelBundle
 from aam.inference.embed import embed_samples
-from aam.inference.ensemble import REFERENCE, Ensemble
 from aam.inference.outputs import decoded, raw_outputs
 from aam.inference.reference import write_reference
-from aam.model.batch import TARGET
 from aam.model.fusion import Vocabulary
 from aam.model.predictor import Predictor
-from aam.model.store import SEEN_ASVS
+from aam.model.store import CROSS_VALIDATION, REFERENCE, SEEN_ASVS
 from aam.runtime.run_options import RunOptions
 from aam.stages import predict
-from aam.train.data.dataset import BatchDataset
-from aam.train.distributed.devices import Devices
 from aam.util.errors import InputError
 
 AGES = np.array([[str(number + 0.5)] for number in range(20)])
@@ -55,32 +51,19 @@ def files(augmented, tmp_path_factory) -> dict[str, Path]:
     return files
 
 
-def train(predictor: Predictor, tiny, target: Target, observed) -> None:
-    values = {TARGET: target.encode(observed)}
-    feed = BatchDataset(tiny.store, tiny.tokens, np.arange(20), 5, epochs=2, seed=0, values=values)
-    optimizer = torch.optim.AdamW(predictor.parameters(), lr=3e-3)
-    for step in range(len(feed)):
-        predictor.train()(feed[step])["loss"].backward()
-        optimizer.step()
-        optimizer.zero_grad()
-
-
 @pytest.fixture(scope="module")
-def trained(augmented, new_encoder, tmp_path_factory) -> tuple[Path, list[Predictor]]:
-    """Train three models on two views, and write what fine-tuning writes."""
+def saved(augmented, new_encoder, devices, tmp_path_factory) -> tuple[Path, list[Predictor]]:
+    """Write three models of two views as fine-tuning does."""
     folder, predictors = tmp_path_factory.mktemp("model"), []
-    about = {
-        "rarefaction": {"depth": 60, "seed": 0, "views": 2},
-        "settings": {"finetuning": {"precision": "fp32"}},
-    }
+    about = {"rarefaction": {"depth": 60, "seed": 0, "views": 2}, "settings": {}}
     for seed, name in enumerate(("fold0", "fold0-1", "fold1")):
         predictors.append(Predictor(new_encoder(20, seed=seed), AGE, seed=seed))
-        train(predictors[-1], augmented, AGE, AGES)
+        for weight in predictors[-1].head.parameters():
+            weight.data.mul_(5)
         predictors[-1].save(folder / name, about)
     (folder / SEEN_ASVS).write_text("\n".join(augmented.sequences.values()))
     store, tokens, rows = augmented.store, augmented.tokens, np.arange(20)
-    encoder = predictors[0].encoder
-    embedding = embed_samples(encoder, store, tokens, rows, Devices("fp32", 1))
+    embedding = embed_samples(predictors[0].encoder, store, tokens, rows, devices)
     write_reference(folder / REFERENCE, embedding.numpy())
     write_predictions(folder / CROSS_VALIDATION, cross_validated(AGE))
     return folder, predictors
@@ -101,21 +84,17 @@ def cross_validated(target: Target) -> pd.DataFrame:
     return pd.concat(parts) if len(parts) > 1 else parts[0].drop(columns="target")
 
 
-def test_a_fresh_process_predicts_what_this_one_does(trained, augmented, files, tmp_path):
-    folder, predictors = trained
+def test_a_fresh_process_predicts_what_this_one_does(saved, augmented, devices, files, tmp_path):
+    folder, predictors = saved
     paths = [folder, files["table.biom"], files["sequences.fasta"], tmp_path / "found.csv"]
     arguments = [sys.executable, "-c", ROUND_TRIP, *map(str, paths)]
     done = subprocess.run(arguments, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert not done.stderr, "nothing to warn of: this is the table of training"
     found = pd.read_csv(paths[-1], dtype={"sample-id": str}).set_index("sample-id")
-    rows, devices = np.arange(40), Devices("fp32", 1)
-    single = [
-        decoded(
-            AGE, raw_outputs(predictor, augmented.store, augmented.tokens, rows, devices), 2
-        ).point_NC[:, 0]
-        for predictor in predictors
-    ]
+    store, tokens, rows = augmented.store, augmented.tokens, np.arange(40)
+    raw = [raw_outputs(predictor, store, tokens, rows, devices) for predictor in predictors]
+    single = [decoded(AGE, output_RO, 2).point_NC[:, 0] for output_RO in raw]
     assert found.index.tolist() == augmented.store.sample_ids
     np.testing.assert_allclose(found["predicted"], np.mean(single, axis=0), rtol=0, atol=1e-6)
     np.testing.assert_allclose(found["sd"], np.std(single, axis=0), rtol=0, atol=1e-6)
@@ -124,8 +103,8 @@ def test_a_fresh_process_predicts_what_this_one_does(trained, augmented, files, 
 
 
 @pytest.fixture(scope="module")
-def model(trained) -> Model:
-    return aam.load(str(trained[0]))
+def model(saved) -> Model:
+    return aam.load(str(saved[0]))
 
 
 def test_tables_come_as_paths_or_in_memory(model, augmented, files):
@@ -169,65 +148,45 @@ def test_intervals_are_those_of_cross_validation(model, files):
 
 def of_target(new_encoder, target: Target, tiny) -> Model:
     predictors = [Predictor(new_encoder(20, seed=seed), target, seed=seed) for seed in range(2)]
-    ensemble = Ensemble(predictors, 60, 0, 20, frozenset(tiny.sequences.values()))
-    return Model(ensemble, Calibration.fit(cross_validated(target)))
+    bundle = ModelBundle(predictors, 60, 0, 20, frozenset(tiny.sequences.values()))
+    return Model(bundle, Calibration.fit(cross_validated(target)))
 
 
-def test_every_target_has_an_interval_of_its_own(new_encoder, tiny, files):
-    rows = np.hstack([AGES, AGES])
-    target = Target.fit("regression", ("age", "x:age"), rows, EVERY)
-    found = of_target(new_encoder, target, tiny).predict(tiny.table, files["sequences.fasta"])
-    parts = ("predicted", "sd", "lower", "upper")
-    assert set(found.columns) == {
-        *(f"{part}:{column}" for part in parts for column in ("age", "x:age")),
-        "unseen_asvs",
-    }
-    for column, width in (("age", 17), ("x:age", 1.7)):
-        half = found[f"upper:{column}"] - found[f"predicted:{column}"]
-        np.testing.assert_allclose(half, width)
-
-
-def test_the_file_is_metadata_to_qiime(new_encoder, tiny, files, trained, tmp_path, monkeypatch):
+@pytest.mark.parametrize("case", ["age", "few", "site"])
+def test_the_file_is_metadata_to_qiime(
+    new_encoder, tiny, files, model, tmp_path, monkeypatch, case
+):
     """Read by the reader of QIIME 2 as scikit-bio has it."""
-    whole = aam.load(trained[0])
-    cases = {
-        "age": (whole, ["lower", "upper"]),
-        "few": (Model(whole.ensemble, Calibration.fit(cross_validated(AGE).iloc[:5])), []),
-        "site": (of_target(new_encoder, SITE, tiny), ["prediction_set"]),
-    }
-    for name, (model, added) in cases.items():
-        monkeypatch.setattr(Model, "load", lambda path, model=model: model)
-        output = tmp_path / f"{name}.tsv"
-        inputs = {"table": files["table.biom"], "sequences": files["sequences.fasta"]}
-        predict.run(
-            {},
-            inputs={**inputs, "model": trained[0]},
-            outputs={"predictions": output},
-            runtime=RunOptions(),
-        )
-        found = SampleMetadata.load(str(output))
-        assert list(found.ids) == tiny.table.sample_ids
-        assert set(added) <= set(found.columns)
-        assert ("lower" in found.columns) == ("lower" in added)
-        words = {"prediction_set", *(["predicted"] if name == "site" else [])}
-        for column, about in found.columns.items():
-            assert about.type == ("categorical" if column in words else "numeric"), column
-        assert not found.to_dataframe().isna().any(axis=None)
+    chosen, added = {
+        "age": lambda: (model, {"lower", "upper"}),
+        "few": lambda: (Model(model.bundle, Calibration.fit(cross_validated(AGE).iloc[:5])), set()),
+        "site": lambda: (of_target(new_encoder, SITE, tiny), {"prediction_set"}),
+    }[case]()
+    monkeypatch.setattr(Model, "load", lambda path: chosen)
+    inputs = {"table": files["table.biom"], "sequences": files["sequences.fasta"], "model": None}
+    output = tmp_path / "predictions.tsv"
+    predict.run({}, inputs=inputs, outputs={"predictions": output}, runtime=RunOptions())
+    found = SampleMetadata.load(str(output))
+    assert list(found.ids) == tiny.table.sample_ids
+    assert added == set(found.columns) & {"lower", "upper", "prediction_set"}
+    words = {"prediction_set", *(["predicted"] if case == "site" else [])}
+    for column, about in found.columns.items():
+        assert about.type == ("categorical" if column in words else "numeric"), column
+    assert not found.to_dataframe().isna().any(axis=None)
 
 
-def test_without_cross_validation_there_are_no_intervals(trained, files, monkeypatch, caplog):
-    folder, _ = trained
+def test_without_cross_validation_there_are_no_intervals(saved, files, monkeypatch, caplog):
     monkeypatch.setattr("aam.api.CROSS_VALIDATION", "nothing.tsv")
-    found = aam.load(folder).predict(files["table.biom"], files["sequences.fasta"])
+    found = aam.load(saved[0]).predict(files["table.biom"], files["sequences.fasta"])
     assert [record.levelname for record in caplog.records] == ["WARNING"]
     assert "intervals" in caplog.text
     assert list(found.columns) == ["predicted", "sd", "unseen_asvs", "novelty"]
 
 
 @pytest.mark.parametrize("target", [SITE, replace(AGE, columns=("age", "weight"))])
-def test_cross_validation_of_another_task_is_refused(trained, target):
+def test_cross_validation_of_another_task_is_refused(saved, target):
     with pytest.raises(InputError, match=r"cross_validation\.tsv.*Hint"):
-        load_calibration(trained[0], target)
+        load_calibration(saved[0], target)
 
 
 @pytest.mark.parametrize("content", ["", "sample-id\tpredicted\n1\t2\n", "fold\nx\n"])
@@ -241,9 +200,9 @@ def test_metadata_come_as_a_file_or_in_memory(new_encoder, tiny, files, tmp_path
     """Categories that pandas reads as numbers are the same as the text of the file."""
     vocabulary = Vocabulary(("host",), (("1", "2"),))
     predictor = Predictor(new_encoder(20), AGE, fusion="concat", vocabulary=vocabulary, seed=0)
-    ensemble = Ensemble([predictor], 60, 0, 20, frozenset(tiny.sequences.values()))
-    model, ids = Model(ensemble), tiny.table.sample_ids
-    frame = pd.DataFrame({"host": [1, 2] * 10}, index=pd.Index(ids, name="sample-id"))
+    model = Model(ModelBundle([predictor], 60, 0, 20, frozenset(tiny.sequences.values())))
+    index = pd.Index(tiny.table.sample_ids, name="sample-id")
+    frame = pd.DataFrame({"host": [1, 2] * 10}, index=index)
     frame.to_csv(tmp_path / "metadata.tsv", sep="\t")
     arguments = tiny.table, files["sequences.fasta"]
     expected = model.predict(*arguments, metadata=tmp_path / "metadata.tsv")

@@ -193,7 +193,7 @@ LOGIC: dict[str, tuple[str, str, str, Counter[str]]] = {
         Counter(tokenize=1, augment=1) + AFTER_SAMPLES,
     ),
     "pretrain": (
-        "stages/pretrain.py",
+        "tasks/pretrain/results.py",
         '"format": 1',
         '"format": 2',
         PRETRAINED + after_pretraining(2),
@@ -225,7 +225,7 @@ LOGIC: dict[str, tuple[str, str, str, Counter[str]]] = {
         times(4, SCORED) + TABLES + Counter(predict=2),
     ),
     "the training of a fold": (
-        "train/member.py",
+        "tasks/finetune/training.py",
         "logger = ",
         "flag = True\nlogger = ",
         FINETUNED,
@@ -261,7 +261,7 @@ def test_logic_of_a_stage(completed: Any, stage: str) -> None:
 @pytest.mark.parametrize(
     ("module", "old", "new"),
     [
-        ("stages/pretrain.py", "logger = ", "# a comment\nlogger = "),
+        ("tasks/pretrain/run.py", "logger = ", "# a comment\nlogger = "),
         ("stages/pretrain.py", '"""Pretrain one encoder', '"""Train an encoder'),
         ("data/samples.py", '"""', '"""New words. '),
         ("util/log.py", "INFO", "DEBUG"),

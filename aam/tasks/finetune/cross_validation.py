@@ -7,113 +7,94 @@ width.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 
+from aam.data.folds import TEST
+from aam.data.target import QUANTILES
+from aam.evaluate.predictions import PROBABILITY, QUANTILE, TARGET
 from aam.inference.asv_cache import embed_asvs_cached, module_digest
 from aam.inference.embed import embed_samples
-from aam.inference.outputs import Outputs
-from aam.tasks.finetune.fold_model import FoldModel, Known
-from aam.tasks.finetune.setup import TEST, FinetuneSetup
+from aam.inference.outputs import Outputs, mean_outputs
+from aam.tasks.finetune.fold_model import FoldModel, FrozenEmbeddings
+from aam.tasks.finetune.setup import FinetuneSetup
+from aam.tasks.finetune.training import trained
 from aam.train.progress import Record
 
 
 @dataclass(frozen=True, eq=False)
 class CrossValidation:
-    """The models of all folds of a task.
-
-    Attributes
-    ----------
-    setup
-        What they share.
-    asvs
-        File of ASV embeddings for an encoder that keeps them (`aam.inference.asv_cache`), or None.
-    """
+    """The models of all folds of a task."""
 
     setup: FinetuneSetup
-    asvs: Path | None = None
-
-    def folds(self) -> list[int]:
-        """Return the numbers of the folds."""
-        return sorted(set(self.setup.labelled.fold.tolist()) - {TEST})
 
     def models(self) -> list[tuple[int, int]]:
         """Return fold and number of every model."""
-        numbers = range(self.setup.settings.models)
-        return [(fold, number) for fold in self.folds() for number in numbers]
+        folds = sorted(set(self.setup.labelled.fold.tolist()) - {TEST})
+        return [(fold, number) for fold in folds for number in range(self.setup.settings.models)]
 
-    def train(self, models: Sequence[tuple[int, int]], about: dict[str, Any]) -> None:
+    def train(self, models: Sequence[tuple[int, int]]) -> None:
         """Train some of the models, for a `run` that finds them finished."""
-        for member in self._members(models):
-            member.trained(self._directory(member), about)
+        for model in self._fold_models(models):
+            trained(model)
 
-    def run(self, about: dict[str, Any]) -> "Finished":
+    def run(self) -> "Finished":
         """Train all models; one that an earlier run finished is read, not trained."""
         parts: dict[int, list[Outputs]] = {}
         history: list[Record] = []
         directories: dict[str, Path] = {}
         digests: dict[str, str] = {}
         reference_ND = None
-        for member in self._members(self.models()):
-            directories[member.name] = self._directory(member)
-            predictor, records = member.trained(directories[member.name], about)
-            digests[member.name] = module_digest(predictor)
-            numbers = {"fold": member.fold, "model": member.number}
+        for model in self._fold_models(self.models()):
+            predictor, records = trained(model)
+            directories[model.name] = model.directory
+            digests[model.name] = module_digest(predictor)
+            numbers = {"fold": model.fold, "model": model.number}
             history += [{**numbers, **record} for record in records]
-            for part in (member.fold, TEST):
+            for part in (model.fold, TEST):
                 rows = np.flatnonzero(self.setup.labelled.fold == part)
                 if len(rows):
-                    parts.setdefault(part, []).append(member.outputs(predictor, rows))
+                    parts.setdefault(part, []).append(model.outputs(predictor, rows))
             if reference_ND is None:
-                reference_ND = member.embeddings(predictor)
+                reference_ND = model.training_embeddings(predictor)
         assert reference_ND is not None, "a task has folds"
         return Finished(self._joined(parts), history, directories, digests, reference_ND)
 
-    def _members(self, models: Sequence[tuple[int, int]]) -> Iterator[FoldModel]:
-        known, known_of = None, None
+    def _fold_models(self, models: Sequence[tuple[int, int]]) -> Iterator[FoldModel]:
+        frozen, frozen_of = None, None
         for fold, number in models:
             # Of inductive folds each has an encoder of its own, else all have the same.
             of = fold if self.setup.settings.inductive else None
-            if known is None or known_of != of:
-                known, known_of = self._known(fold), of
-            name = f"fold{fold}" if number == 0 else f"fold{fold}-{number}"
-            yield FoldModel(self.setup, fold, number, name, known)
+            if frozen is None or frozen_of != of:
+                frozen, frozen_of = self._frozen(fold), of
+            yield FoldModel(self.setup, fold, number, frozen)
 
-    def _directory(self, member: FoldModel) -> Path:
-        return self.setup.work / "finished" / member.name
-
-    def _known(self, fold: int) -> Known:
+    def _frozen(self, fold: int) -> FrozenEmbeddings:
         """Embed once what the models of a fold do not change."""
-        if self.setup.settings.encoder == "full":
-            return Known()
+        setup = self.setup
+        if setup.settings.encoder == "full":
+            return FrozenEmbeddings()
         # Weights that are kept are pretrained ones, which the models of a fold have in common.
-        encoder, devices = self.setup.make_encoder(fold, 0), self.setup.devices.exact()
-        asv_UD = embed_asvs_cached(encoder, self.setup.tokens, devices, self.asvs)
-        if self.setup.settings.encoder == "partial":
-            return Known(asv_UD)
-        rows = np.arange(len(self.setup.store.row_view))
-        embedding_RD = embed_samples(
-            encoder, self.setup.store, self.setup.tokens, rows, devices, asv_UD
-        )
-        return Known(asv_UD, embedding_RD)
+        encoder, devices = setup.make_encoder(fold, 0), setup.devices.exact()
+        asv_UD = embed_asvs_cached(encoder, setup.tokens, devices, setup.asvs)
+        if setup.settings.encoder == "partial":
+            return FrozenEmbeddings(asv_UD)
+        rows = np.arange(len(setup.store.row_view))
+        embedding_RD = embed_samples(encoder, setup.store, setup.tokens, rows, devices, asv_UD)
+        return FrozenEmbeddings(asv_UD, embedding_RD)
 
     def _joined(self, parts: Mapping[int, list[Outputs]]) -> Outputs:
         """Return the outputs of all labelled samples, each the mean over its models."""
-        first = next(iter(parts.values()))[0]
-        number = len(self.setup.labelled.samples)
-        point_LC = np.empty((number, first.point_NC.shape[1]))
-        quantile_LCQ = None
-        if first.quantile_NCQ is not None:
-            quantile_LCQ = np.empty((number, *first.quantile_NCQ.shape[1:]))
-        for part, outputs in parts.items():
-            rows = self.setup.labelled.fold == part
-            point_LC[rows] = np.mean([output.point_NC for output in outputs], axis=0)
-            if quantile_LCQ is not None:
-                quantiles = [out.quantile_NCQ for out in outputs if out.quantile_NCQ is not None]
-                quantile_LCQ[rows] = np.mean(quantiles, axis=0)
-        return Outputs(point_LC, quantile_LCQ)
+        means = [mean_outputs(outputs) for outputs in parts.values()]
+        fold = self.setup.labelled.fold
+        order = np.argsort(np.concatenate([np.flatnonzero(fold == part) for part in parts]))
+        quantiles = [mean.quantile_NCQ for mean in means if mean.quantile_NCQ is not None]
+        return Outputs(
+            point_NC=np.concatenate([mean.point_NC for mean in means])[order],
+            quantile_NCQ=np.concatenate(quantiles)[order] if quantiles else None,
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,3 +121,27 @@ class Finished:
     models: dict[str, Path]
     digests: dict[str, str]
     reference_ND: torch.Tensor
+
+
+def prediction_table(setup: FinetuneSetup, outputs: Outputs) -> pd.DataFrame:
+    """Return the columns of `predictions.tsv`, samples in the order of the folds file."""
+    task, labelled, point_LC = setup.task, setup.labelled, outputs.point_NC
+    ids = [setup.store.sample_ids[sample] for sample in labelled.samples]
+    base = pd.DataFrame({"sample-id": ids, "fold": labelled.fold})
+    if task.kind != "regression":
+        observed = labelled.observed_LC[:, 0]
+        classes = np.array(task.classes or sorted(set(observed)))
+        probabilities = {PROBABILITY + str(name): point_LC[:, i] for i, name in enumerate(classes)}
+        return base.assign(
+            observed=observed, predicted=classes[point_LC.argmax(axis=1)], **probabilities
+        )
+    parts = []
+    for place, column in enumerate(task.columns):
+        part = base.assign(observed=labelled.observed_LC[:, place], predicted=point_LC[:, place])
+        if outputs.quantile_NCQ is not None:
+            for q, value_L in zip(QUANTILES, outputs.quantile_NCQ[:, place].T, strict=True):
+                part[f"{QUANTILE}{q:g}"] = value_L
+        if len(task.columns) > 1:
+            part.insert(1, TARGET, column)
+        parts.append(part)
+    return pd.concat(parts, ignore_index=True)

@@ -3,24 +3,26 @@
 Shape suffixes: L labelled samples, C columns.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from aam.config.sections.execution import Optimization
 from aam.config.sections.finetuning import Finetuning
+from aam.data.folds import CATEGORY, OBSERVED, TEST, read_folds
 from aam.data.samples import SampleStore
 from aam.data.tokens import TokenStore
-from aam.model.encoder import Encoder
 from aam.runtime.run_options import RunOptions
+from aam.tasks.finetune.encoders import MakeEncoder, encoder_maker
+from aam.tasks.finetune.parallel import threads_of_a_model
 from aam.train.distributed.devices import Devices
-from aam.train.options import StepOptions
+from aam.train.options import StepOptions, step_options
+from aam.util.provenance import provenance, settings_digest
 from aam.util.seeds import seed_of
-
-TEST = -1
-"""Fold of the samples that no model is trained on."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,11 +36,11 @@ class Labelled:
     observed_LC
         Values as the metadata have them, text.
     fold
-        Fold of each, [L]; `TEST` for those that are in none.
-    categories
-        Per metadata column the category of each, text, empty where missing, [L].
+        Fold of each, [L]; `TEST` for those that no model is trained on.
     units
         Group of each, or its ID where there are no groups: labels are left out by these, [L].
+    categories
+        Per metadata column the category of each, text, empty where missing, [L].
     """
 
     samples: NDArray[np.int64]
@@ -47,15 +49,33 @@ class Labelled:
     units: Sequence[str]
     categories: Mapping[str, NDArray[np.object_]] = field(default_factory=dict)
 
-    def training(self, fold: int, share: float, seed: int) -> NDArray[np.bool_]:
-        """Return the samples that a fold's model is trained on: of a share of the units, [L].
+    @classmethod
+    def read(cls, path: Path, store: SampleStore, columns: Sequence[str]) -> "Labelled":
+        """Read the file of a task's folds."""
+        folds = read_folds(path)
+        place = {name: number for number, name in enumerate(store.sample_ids)}
+        observed = ["observed"] if len(columns) == 1 else [OBSERVED + name for name in columns]
+        return cls(
+            samples=np.array([place[name] for name in folds.index], np.int64),
+            observed_LC=folds[observed].to_numpy(object),
+            fold=folds["fold"].to_numpy(np.int64),
+            units=folds["group"].where(folds["group"] != "", folds.index.to_series()).tolist(),
+            categories={
+                name.removeprefix(CATEGORY): folds[name].to_numpy(object)
+                for name in folds.columns
+                if name.startswith(CATEGORY)
+            },
+        )
 
-        They are of two units at least; a smaller share is part of a larger one.
+    def training(self, fold: int, fraction: float, seed: int) -> NDArray[np.bool_]:
+        """Return the samples that a fold's model is trained on: of some of the units, [L].
+
+        They are of two units at least; a smaller fraction is part of a larger one.
         """
         is_training = (self.fold != fold) & (self.fold != TEST)
         names = sorted({unit for unit, use in zip(self.units, is_training, strict=True) if use})
         names.sort(key=lambda name: seed_of("labels", seed, name))
-        chosen = set(names[: max(2, round(share * len(names)))])
+        chosen = set(names[: max(2, round(fraction * len(names)))])
         return is_training & np.array([unit in chosen for unit in self.units])
 
 
@@ -71,28 +91,22 @@ class TargetColumns:
     bounds: tuple[float | None, float | None] = (None, None)
     condition: tuple[str, ...] = ()
 
+    @classmethod
+    def of(cls, cfg: Mapping[str, Any]) -> "TargetColumns":
+        """Return those of the slice `aam.config.slices.finetune`."""
+        values: dict[str, Any] = {one.name: cfg[one.name] for one in fields(cls)}
+        for name in ("columns", "classes", "bounds", "condition"):
+            values[name] = None if values[name] is None else tuple(values[name])
+        return cls(**values)
+
 
 @dataclass(frozen=True, eq=False)
 class FinetuneSetup:
-    """What all models of a task share.
+    """What all models of a task share: the data, what is predicted, how and where.
 
-    Attributes
-    ----------
-    store, tokens, labelled
-        The data.
-    task
-        What is predicted.
-    settings
-        How a model is trained.
-    make_encoder
-        Returns a new encoder for a fold and the number of a model in it, pretrained or from
-        scratch.
-    devices, options, runtime
-        Where and how.
-    work
-        Folder of checkpoints and of finished models.
-    fingerprint
-        Digest of settings, code and inputs.
+    `work` is the folder of checkpoints and of finished models, which are known by `fingerprint`, a
+    digest of settings, code and inputs. `asvs` is a file of ASV embeddings for an encoder that
+    keeps them (`aam.inference.asv_cache`), and `about` are facts that are written with each model.
     """
 
     store: SampleStore
@@ -100,9 +114,44 @@ class FinetuneSetup:
     labelled: Labelled
     task: TargetColumns
     settings: Finetuning
-    make_encoder: Callable[[int, int], Encoder]
+    make_encoder: MakeEncoder
     devices: Devices
     options: StepOptions
     runtime: RunOptions
     work: Path
     fingerprint: str
+    asvs: Path | None = None
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def open(
+        cls, cfg: Mapping[str, Any], inputs: Mapping[str, Any], runtime: RunOptions, code: str
+    ) -> "FinetuneSetup":
+        """Open the inputs of the stage; `code` is the digest of its code."""
+        assert runtime.work is not None, "fine-tuning needs a work folder"
+        settings = Finetuning.model_validate(cfg["finetuning"])
+        options = step_options(Optimization.model_validate(cfg["optimization"]))
+        origin = provenance(cfg, inputs)
+        store, tokens = SampleStore.open(inputs["samples"]), TokenStore.open(inputs["tokens"])
+        length_bp = tokens.tokens.shape[1]
+        threads = threads_of_a_model(runtime.threads)
+        return cls(
+            store=store,
+            tokens=tokens,
+            labelled=Labelled.read(inputs["folds"], store, cfg["columns"]),
+            task=TargetColumns.of(cfg),
+            settings=settings,
+            make_encoder=encoder_maker(cfg, settings, inputs, length_bp, options.attention),
+            devices=Devices(settings.precision, threads, deterministic=options.deterministic),
+            options=options,
+            runtime=runtime,
+            work=runtime.work,
+            fingerprint=settings_digest({**origin, "code": code}),
+            asvs=inputs.get("asvs"),
+            about={
+                "names": cfg["names"],
+                "rarefaction": cfg["rarefaction"],
+                "settings": dict(cfg),
+                "provenance": dict(origin),
+            },
+        )

@@ -1,20 +1,29 @@
 """The pretraining task: distances between samples and masked nucleotides.
 
-Shape suffixes: B samples of a batch, N held-out samples, U ASVs, D width.
+Shape suffixes: B samples of a batch, M masked nucleotides.
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from aam.config.metrics import METRICS
+from aam.config.sections.execution import Optimization
+from aam.config.sections.training import Pretraining
 from aam.model.batch import Batch
-from aam.model.build import initialize
+from aam.model.build import architecture, build_encoder, initialize, set_dropout
 from aam.model.encoder import Encoder
 from aam.model.heads import DistanceHead, NucleotideHead, ValueHead, pairwise_error
 from aam.train.data.distances import FAITH_PD
 from aam.train.distributed.shards import BatchShard, encode_sharded, summed
+from aam.train.micro_batches import in_pieces
+from aam.train.options import step_options
+from aam.util.seeds import seed_of
+
+ASVS_AT_ONCE = 512
+"""ASVs that are encoded together before the memory of a step is looked at."""
 
 
 class PretrainingModel(nn.Module):
@@ -24,12 +33,10 @@ class PretrainingModel(nn.Module):
     ----------
     encoder
         The encoder to train.
-    weights
-        Weight of each metric's loss.
+    weights, nucleotide_weight
+        Weight of each metric's loss, and of that of the masked nucleotides.
     variances
         Variance of each distance over pairs of training samples: the unit of its loss.
-    nucleotide_weight
-        Weight of the masked nucleotides' loss.
     seed
         Seed of the heads' weights.
     """
@@ -63,13 +70,39 @@ class PretrainingModel(nn.Module):
                 if head is not None:
                     initialize(head)
 
-    def projected(self, metric: str, sample_ND: Tensor) -> Tensor:
-        """Return the embeddings [N, D] as the head of a metric sees them."""
-        return self.head(metric).projected(sample_ND)
+    @classmethod
+    def of(
+        cls, cfg: Mapping[str, Any], max_length_bp: int, variances: Mapping[str, float]
+    ) -> "PretrainingModel":
+        """Return a new model by the slice `aam.config.slices.pretrain`."""
+        settings = Pretraining.model_validate(cfg["pretraining"])
+        options = step_options(Optimization.model_validate(cfg["optimization"]))
+        shape = architecture(cfg["model"], max_length_bp)
+        return cls(
+            build_encoder(shape, seed=settings.seed, backend=options.attention),
+            weights=settings.distances or {},
+            variances=variances,
+            nucleotide_weight=settings.nucleotide_weight,
+            seed=seed_of("heads", settings.seed),
+        )
 
-    def between(self, metric: str, a_ND: Tensor, b_MD: Tensor) -> Tensor:
-        """Return the distances [N, M] of two sets of projected embeddings."""
-        return self.head(metric).between(a_ND, b_MD)
+    @property
+    def primary(self) -> str | None:
+        """The first distance that is learned, or None."""
+        return next(iter(self.distances), None)
+
+    @torch.no_grad()
+    def start(self, batch: Batch, dropout: float) -> None:
+        """Start every distance head at the mean distance of a batch, then set the dropout.
+
+        Without it the first hundred steps go into finding the scale.
+        """
+        # Without gradients a block is let go of at once: a large batch takes no more memory.
+        sample_BD = self.encoder(in_pieces(batch, ASVS_AT_ONCE, None)).sample_BD
+        pairs = batch.size * (batch.size - 1)
+        for metric, true_BB in batch.distances.items():
+            self.head(metric).calibrate(sample_BD, float(true_BB.sum()) / pairs)
+        set_dropout(self, dropout)
 
     def head(self, metric: str) -> DistanceHead:
         """Return the head of a metric."""
@@ -80,7 +113,7 @@ class PretrainingModel(nn.Module):
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         """Return the named losses of a batch; `loss` is their weighted sum.
 
-        Of a `Share` all processes return the losses of the whole batch.
+        Of a `BatchShard` all processes return the losses of the whole batch.
         """
         masked = [block.masked for block in batch.asvs if block.masked is not None]
         if isinstance(batch, BatchShard):

@@ -9,31 +9,24 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from aam.config.sections.execution import Optimization
 from aam.config.sections.training import Pretraining
 from aam.data.holdout import held_out
 from aam.data.samples import SampleStore
 from aam.data.tokens import TokenStore
-from aam.model.build import architecture, build_encoder, set_dropout
 from aam.tasks.pretrain.model import PretrainingModel
 from aam.tasks.pretrain.validation import HeldOut
 from aam.train.data.dataset import BatchDataset
-from aam.train.data.distances import Maps, load_matrices, pair_variances
-from aam.train.data.mapped_distances import MappedMatrix
+from aam.train.data.distances import Maps, load_matrices, mapped_mb, pair_variances
 from aam.train.data.masking import Masker
 from aam.train.data.sampler import Blocks
 from aam.train.memory_estimate import budget_mb
-from aam.train.micro_batches import in_pieces
 from aam.train.monitoring.memory import MB, held_mb
-from aam.train.options import step_options
 from aam.util.seeds import seed_of
 
-ASVS_AT_ONCE = 512
-"""ASVs that are encoded together before the memory of a step is looked at."""
 FOLDER = "distances"
-"""Folder in that for scratch files which mapped distances lie in, alone."""
-DISTANCES_SHARE = 0.5
-"""Share of the memory left that distances may take; the rest is for the steps."""
+"""Folder in the work folder which mapped distances lie in, alone."""
+DISTANCES_FRACTION = 0.5
+"""Fraction of the memory left that distances may take; the rest is for the steps."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,12 +43,7 @@ class Prepared:
     @property
     def mapped_mb(self) -> float:
         """Size of the distances that are mapped from files, in MB; 0 where memory holds them."""
-        return sum(
-            matrix.bytes / MB
-            for matrices in self.dataset.distances.values()
-            for matrix in matrices
-            if isinstance(matrix, MappedMatrix)
-        )
+        return mapped_mb(self.dataset.distances)
 
 
 def prepare(
@@ -67,14 +55,10 @@ def prepare(
     max_memory_gb: float | None = None,
     processes: int = 1,
 ) -> Prepared:
-    """Open the inputs and build dataset, validation and model.
+    """Open the inputs of the stage and build dataset, validation and model.
 
     Parameters
     ----------
-    cfg
-        Slice `aam.config.slices.pretrain`.
-    inputs
-        `tokens`, `samples` and `distances`.
     without
         IDs of samples that are neither trained on nor validated, and have no part in a scale.
     work
@@ -91,10 +75,11 @@ def prepare(
         samples.
     """
     settings = Pretraining.model_validate(cfg["pretraining"])
-    options = step_options(Optimization.model_validate(cfg["optimization"]))
     store, tokens = SampleStore.open(inputs["samples"]), TokenStore.open(inputs["tokens"])
     weights = settings.distances or {}
-    is_in, is_held_out = _divided(store, settings, without)
+    is_in = np.array([name not in without for name in store.sample_ids])
+    is_held_out, names = np.zeros_like(is_in), [n for n in store.sample_ids if n not in without]
+    is_held_out[is_in] = held_out(names, settings.held_out, settings.seed)
     training, validation = np.flatnonzero(~is_held_out & is_in), np.flatnonzero(is_held_out)
     is_uniform = settings.sampler == "uniform"
     blocks = None if is_uniform else Blocks.of(training, len(is_in), settings.seed)
@@ -103,8 +88,11 @@ def prepare(
     distances, values = load_matrices(
         inputs["distances"], list(weights), store.views, store.sample_ids, is_in, maps
     )
-    shape = architecture(cfg["model"], tokens.tokens.shape[1])
-    masker = Masker(settings.mask, settings.seed, settings.masking, shape.patch_bp)
+    # In the order of the file: a block's rows lie together there.
+    variances = pair_variances(distances, training if blocks is None else blocks.training_line)
+    model = PretrainingModel.of(cfg, tokens.tokens.shape[1], variances)
+    patch_bp = model.encoder.shape.patch_bp
+    masker = Masker(settings.mask, settings.seed, settings.masking, patch_bp)
     dataset = BatchDataset(
         store=store,
         tokens=tokens,
@@ -117,35 +105,18 @@ def prepare(
         values=values,
         blocks=blocks,
     )
-    encoder = build_encoder(shape, seed=settings.seed, backend=options.attention)
-    model = PretrainingModel(
-        encoder,
-        weights=weights,
-        # In the order of the file: a block's rows lie together there.
-        variances=pair_variances(distances, training if blocks is None else blocks.training_line),
-        nucleotide_weight=settings.nucleotide_weight,
-        seed=seed_of("heads", settings.seed),
-    )
-    calibrate(model, dataset)
-    set_dropout(model, settings.dropout)
-    fixed_mask = replace(masker, seed=seed_of("validation", settings.seed))
-    matrices = cast("Mapping[str, NDArray[np.float32]]", distances)
-    at_most = settings.plotted_pairs
+    model.start(dataset[0], settings.dropout)
     scored = HeldOut(
-        store, tokens, validation, training, matrices, values, fixed_mask, plotted_pairs=at_most
+        store,
+        tokens,
+        validation,
+        training,
+        cast("Mapping[str, NDArray[np.float32]]", distances),
+        values,
+        masker=replace(masker, seed=seed_of("validation", settings.seed)),
+        plotted_pairs=settings.plotted_pairs,
     )
     return Prepared(store, tokens, is_held_out, dataset, scored, model)
-
-
-def _divided(
-    store: SampleStore, settings: Pretraining, without: Collection[str]
-) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return which samples are used at all, and which of them are held out, [N]."""
-    is_in = np.array([name not in without for name in store.sample_ids])
-    is_held_out = np.zeros_like(is_in)
-    names = [name for name in store.sample_ids if name not in without]
-    is_held_out[is_in] = held_out(names, settings.held_out, settings.seed)
-    return is_in, is_held_out
 
 
 def _room(max_memory_gb: float | None, processes: int) -> float:
@@ -154,18 +125,4 @@ def _room(max_memory_gb: float | None, processes: int) -> float:
     # On an accelerator the limit is that of its own memory.
     limit_gb = None if torch.cuda.is_available() else max_memory_gb
     left_mb = budget_mb(limit_gb, host) - held_mb(host)
-    return max(0.0, DISTANCES_SHARE * left_mb * MB / processes)
-
-
-@torch.no_grad()
-def calibrate(model: PretrainingModel, dataset: BatchDataset) -> None:
-    """Start every distance head at the mean distance of the first batch.
-
-    Without it the first hundred steps go into finding the scale.
-    """
-    batch = dataset[0]
-    # Without gradients a piece is let go of at once: a large first batch takes no more memory.
-    sample_BD = model.encoder(in_pieces(batch, ASVS_AT_ONCE, None)).sample_BD
-    pairs = batch.size * (batch.size - 1)
-    for metric, true_BB in batch.distances.items():
-        model.head(metric).calibrate(sample_BD, float(true_BB.sum()) / pairs)
+    return max(0.0, DISTANCES_FRACTION * left_mb * MB / processes)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from aam.data.samples import SampleStore
 from aam.data.tokens import TokenStore
-from aam.inference.embed import asv_batches, asvs_of, embed_sharded
+from aam.inference.embed import asv_batches, asvs_of, embed_samples
 from aam.tasks.pretrain.model import PretrainingModel
 from aam.train.batch_norm import recalibrate_batch_norm, some_of
 from aam.train.data.collate import asv_blocks
@@ -62,17 +62,15 @@ class HeldOut:
     ----------
     store, tokens
         Where the samples and the sequences are.
-    samples
-        Positions of the held-out samples.
-    training_samples
-        Positions of the others.
+    samples, training_samples
+        Positions of the held-out samples and of those of training.
     distances
         Per metric the matrices [V, N, N], in memory or mapped; view 0 is scored, of which only the
         held-out rows are read.
     values
         Per name the standardized values [N, 1] of all samples.
     masker
-        Masks with a fixed seed, which also divides the samples into blocks.
+        Masks with a fixed seed, which also draws the blocks of samples.
     plotted_pairs
         Most pairs that `recorded_pairs` returns.
     """
@@ -106,7 +104,7 @@ class HeldOut:
         """
         moments = {name: PairMoments() for name in model.distances}
         faith_pd = PairMoments()
-        for block_B, sample_BD in self._settled_blocks(model, devices):
+        for block_B, sample_BD in self._embedded_blocks(model, devices):
             for metric, merged in moments.items():
                 for true, predicted in self._pairs(model, metric, block_B, sample_BD, devices):
                     merged.add(true, predicted)
@@ -124,8 +122,8 @@ class HeldOut:
 
     def recorded_pairs(
         self, model: PretrainingModel, devices: Devices, seed: int
-    ) -> dict[str, tuple[NDArray[np.float32], NDArray[np.float32]]]:
-        """Return true and predicted distances of at most `plotted_pairs` pairs, per metric.
+    ) -> dict[str, NDArray[np.float32]]:
+        """Return true and predicted distances [2, P] of at most `plotted_pairs` pairs, per metric.
 
         They are drawn from all blocks, from each in proportion to its pairs. `score` comes before,
         because it sets the statistics of the heads.
@@ -144,10 +142,9 @@ class HeldOut:
                     here = chosen_P[(chosen_P >= done) & (chosen_P < done + len(true))] - done
                     part.append(np.stack([true[here], predicted[here]]))
                     done += len(true)
-        joined = {metric: np.concatenate(part, axis=1) for metric, part in parts.items()}
-        return {metric: (both_2P[0], both_2P[1]) for metric, both_2P in joined.items()}
+        return {metric: np.concatenate(part, axis=1) for metric, part in parts.items()}
 
-    def _settled_blocks(
+    def _embedded_blocks(
         self, model: PretrainingModel, devices: Devices
     ) -> Iterator[tuple[NDArray[np.int64], torch.Tensor]]:
         """Set the statistics of the heads, then yield every block with its embeddings [B, D]."""
@@ -163,7 +160,7 @@ class HeldOut:
         self, model: PretrainingModel, samples_R: NDArray[np.int64], devices: Devices
     ) -> torch.Tensor:
         # The rows of view 0 come first in the store: they are the positions of the samples.
-        return embed_sharded(model.encoder, self.store, self.tokens, samples_R, devices)
+        return embed_samples(model.encoder, self.store, self.tokens, samples_R, devices)
 
     def _pairs(
         self,
@@ -175,12 +172,13 @@ class HeldOut:
     ) -> Iterator[tuple[NDArray[np.float32], NDArray[np.float32]]]:
         """Yield true and predicted distances of all pairs of a block, row after row, in parts."""
         matrix_NN = self.distances[metric][0]
+        head = model.head(metric)
         with devices.inference(model):
-            z_BD = model.projected(metric, sample_BD.to(devices.device))
+            z_BD = head.projected(sample_BD.to(devices.device))
         for first in range(0, len(block_B), ROWS_AT_ONCE):
             rows = slice(first, first + ROWS_AT_ONCE)
             with torch.inference_mode():
-                predicted = model.between(metric, z_BD[rows], z_BD).cpu().numpy()
+                predicted = head.between(z_BD[rows], z_BD).cpu().numpy()
             above = np.triu(np.ones(predicted.shape, bool), first + 1)
             true = np.asarray(matrix_NN[np.ix_(block_B[rows], block_B)])
             yield true[above], predicted[above]

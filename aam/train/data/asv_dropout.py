@@ -1,7 +1,4 @@
-"""ASVs that are left out of a step, and reads that are hidden in it: functions of seed and step.
-
-Shape suffixes: B samples of a batch.
-"""
+"""ASVs left out of a step, and reads masked in it: functions of seed and step."""
 
 from dataclasses import dataclass
 
@@ -10,32 +7,25 @@ from numpy.typing import NDArray
 
 from aam.util.seeds import generator
 
-HIDDEN = 0.15
-"""Share of the ASVs whose reads are hidden, where they are to be predicted."""
+MASKED = 0.15
+"""Fraction of the ASVs whose reads are masked, where they are to be predicted."""
 
 
 @dataclass(frozen=True)
 class AsvDropout:
-    """Leaves out ASVs and hides reads, anew in every step.
+    """Leaves out ASVs and masks reads, anew in every step.
 
-    Attributes
-    ----------
-    asv_dropout
-        Probability of each ASV of a sample to be left out; every sample keeps one at least.
-    hides_reads
-        Whether the reads of some ASVs are hidden.
-    seed
-        Root seed.
+    Each ASV of a sample is left out with probability `rate`; every sample keeps one at least.
     """
 
-    asv_dropout: float
-    hides_reads: bool
+    rate: float
+    masks_counts: bool
     seed: int
 
     def kept(self, richness_B: NDArray[np.int64], step: int) -> NDArray[np.bool_]:
         """Return which of the samples' ASVs stay, sample after sample."""
         draw = generator("asv_dropout", self.seed, step).random(int(richness_B.sum()))
-        kept = draw >= self.asv_dropout
+        kept = draw >= self.rate
         sample = np.repeat(np.arange(len(richness_B)), richness_B)
         is_empty_B = np.bincount(sample, kept, len(richness_B)) == 0
         starts_B = np.cumsum(richness_B) - richness_B
@@ -45,13 +35,8 @@ class AsvDropout:
             kept[start + draw[start : start + richness_B[row]].argmax()] = True
         return kept
 
-    def hidden(self, richness_B: NDArray[np.int64], step: int) -> NDArray[np.bool_] | None:
-        """Return which of the ASVs that stay are shown without their reads; None: all with."""
-        if not self.hides_reads:
+    def count_mask(self, richness_B: NDArray[np.int64], step: int) -> NDArray[np.bool_] | None:
+        """Return which of the ASVs that stay have their reads masked; None: no step masks any."""
+        if not self.masks_counts:
             return None
-        return generator("hidden", self.seed, step).random(int(richness_B.sum())) < HIDDEN
-
-
-def asv_dropout(asv_dropout: float, hides_reads: bool, seed: int) -> AsvDropout | None:
-    """Return what thins batches, or None where nothing is to be done."""
-    return AsvDropout(asv_dropout, hides_reads, seed) if asv_dropout or hides_reads else None
+        return generator("hidden", self.seed, step).random(int(richness_B.sum())) < MASKED

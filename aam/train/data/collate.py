@@ -34,16 +34,7 @@ def assemble(
 ) -> Batch:
     """Build the batch of some rows of the store, without targets.
 
-    Parameters
-    ----------
-    store, tokens
-        Where the samples and the sequences are.
-    rows_B
-        Rows of `store`.
-    masker, epoch
-        What masks the nucleotides in this epoch; None: nothing is masked.
-    asv_dropout, step
-        What leaves out ASVs and hides reads in this step; None: all are there.
+    Nucleotides are masked by the epoch, ASVs left out and reads masked by the step.
     """
     entries, distinct_U, place = entries_of(store, rows_B, asv_dropout, step)
     blocks, number_U = asv_blocks(tokens, distinct_U, masker=masker, epoch=epoch, bucketed=True)
@@ -60,13 +51,13 @@ class Entries(NamedTuple):
         Reads of each.
     richness_B
         ASVs of each sample.
-    hidden
-        Whether the reads of each are hidden; None: none are.
+    count_mask
+        Whether the reads of each are masked; None: none are.
     """
 
     counts: NDArray[np.int32]
     richness_B: NDArray[np.int64]
-    hidden: NDArray[np.bool_] | None
+    count_mask: NDArray[np.bool_] | None
 
 
 def entries_of(
@@ -74,14 +65,14 @@ def entries_of(
 ) -> tuple[Entries, NDArray[np.int32], NDArray[np.int64]]:
     """Return the entries of some rows, their distinct ASVs [U], and the place of each in these."""
     flat, richness_B = places_of(store.offsets, rows_B)
-    hidden = None
+    count_mask = None
     if asv_dropout is not None:
         kept = asv_dropout.kept(richness_B, step)
         sample = np.repeat(np.arange(len(rows_B)), richness_B)[kept]
         flat, richness_B = flat[kept], np.bincount(sample, minlength=len(rows_B))
-        hidden = asv_dropout.hidden(richness_B, step)
+        count_mask = asv_dropout.count_mask(richness_B, step)
     distinct_U, place = np.unique(store.asvs[flat], return_inverse=True)
-    return Entries(store.counts[flat], richness_B, hidden), distinct_U, place
+    return Entries(store.counts[flat], richness_B, count_mask), distinct_U, place
 
 
 def asv_blocks(
@@ -125,14 +116,9 @@ def bucket(number: int, bits: int = BITS) -> int:
 def sample_blocks(
     asvs: NDArray[np.int64], entries: Entries
 ) -> tuple[list[SampleBlock], torch.Tensor]:
-    """Return samples in blocks of similar richness, and where in them each sample lies.
+    """Return samples in blocks of similar richness, and where in them each sample lies, [B].
 
-    Parameters
-    ----------
-    asvs
-        Number of each entry's ASV among those of the batch.
-    entries
-        Of all samples.
+    `asvs` are the numbers of the entries' ASVs among those of the batch.
     """
     richness_B = entries.richness_B
     starts_B = np.cumsum(richness_B) - richness_B
@@ -143,18 +129,12 @@ def sample_blocks(
         column = np.arange(bucket(int(richness_B[members].max())))
         present_BA = column < richness_B[members, None]
         flat_BA = np.where(present_BA, starts_B[members, None] + column, 0)
-        counts_BA = np.where(present_BA, entries.counts[flat_BA], 0).astype(np.float32)
-        count_mask_BA = None
-        if entries.hidden is not None:
-            count_mask_BA = torch.from_numpy(present_BA & entries.hidden[flat_BA])
-        blocks.append(
-            SampleBlock(
-                asv_BA=torch.from_numpy(np.where(present_BA, asvs[flat_BA], 0)),
-                present_BA=torch.from_numpy(present_BA),
-                counts_BA=torch.from_numpy(counts_BA),
-                count_mask_BA=count_mask_BA,
-            )
-        )
-    order_B = np.empty(len(by_richness), np.int64)
-    order_B[by_richness] = np.arange(len(by_richness))
-    return blocks, torch.from_numpy(order_B)
+        parts = [
+            np.where(present_BA, asvs[flat_BA], 0),
+            present_BA,
+            np.where(present_BA, entries.counts[flat_BA], 0).astype(np.float32),
+        ]
+        if entries.count_mask is not None:
+            parts.append(present_BA & entries.count_mask[flat_BA])
+        blocks.append(SampleBlock(*map(torch.from_numpy, parts)))
+    return blocks, torch.from_numpy(np.argsort(by_richness))

@@ -1,7 +1,7 @@
 """The batches of a training run: a function of the step alone, so that a run can begin anywhere.
 
 Shape suffixes: B samples of a batch, N samples, C columns of a target, F metadata columns, U ASVs
-of a batch or of the token store, D width, R rows of the store.
+of a batch or of the token store, D width, R rows of the store, K parents.
 """
 
 from collections.abc import Mapping
@@ -35,14 +35,12 @@ class BatchDataset(Dataset[Batch]):
         Positions of the training samples among the store's samples.
     batch_size, epochs, seed
         Samples per step, passes over the samples, root seed of their order.
-    masker
-        What masks nucleotides, or None.
+    masker, asv_dropout
+        What masks nucleotides, leaves out ASVs and masks reads, or None.
     distances
         Per metric the matrices [N, N] of all V views, in memory or mapped.
     values
         Per name the targets [N, C] of all samples.
-    asv_dropout
-        What leaves out ASVs and hides reads, or None.
     category_NF
         Categories of all samples by their numbers, or None.
     blocks
@@ -67,7 +65,7 @@ class BatchDataset(Dataset[Batch]):
 
     @property
     def steps_per_epoch(self) -> int:
-        """Batches that the samples are divided into: of nearly equal sizes, of two at least."""
+        """Batches that the samples are split into: of nearly equal sizes, of two at least."""
         return max(1, min(-(-len(self.samples) // self.batch_size), len(self.samples) // 2))
 
     def __len__(self) -> int:
@@ -78,9 +76,9 @@ class BatchDataset(Dataset[Batch]):
         """Return the batch of one step."""
         rows_B, view = self.rows(step)
         batch = self.assemble(rows_B, step)
-        parents, share_BK = parent_shares(self.store, rows_B)
+        parents, weight_BK = parent_shares(self.store, rows_B)
         for name, matrices in self.distances.items():
-            batch.distances[name] = _mixed_distances(matrices[view], parents, share_BK)
+            batch.distances[name] = _mixed_distances(matrices[view], parents, weight_BK)
         batch.values.update(self.targets(rows_B))
         return batch
 
@@ -121,28 +119,23 @@ class BatchDataset(Dataset[Batch]):
     def targets(self, rows_B: NDArray[np.int64]) -> dict[str, torch.Tensor]:
         """Return the targets of some rows, and their categories.
 
-        The targets of a mixed row are its parents' shares, its category that of its main parent.
+        The targets of a mixed row are the weighted mean of its parents', its category is that of
+        its main parent.
         """
-        parents, share_BK = parent_shares(self.store, rows_B)
+        parents, weight_BK = parent_shares(self.store, rows_B)
         found = {
-            name: torch.from_numpy(share_BK @ values_NC[parents])
+            name: torch.from_numpy(weight_BK @ values_NC[parents])
             for name, values_NC in self.values.items()
         }
         if self.category_NF is not None:
-            main_B = parents[share_BK.argmax(axis=1)]
+            main_B = parents[weight_BK.argmax(axis=1)]
             found[CATEGORIES] = torch.from_numpy(self.category_NF[main_B])
         return found
 
 
 @dataclass(frozen=True, eq=False)
 class EmbeddingDataset(BatchDataset):
-    """A dataset of embeddings made before, for heads on a frozen encoder.
-
-    Attributes
-    ----------
-    embedding_RD
-        Embedding of every row of the store.
-    """
+    """For heads on a frozen encoder: `embedding_RD` are the embeddings of all rows of the store."""
 
     embedding_RD: torch.Tensor = field(default_factory=lambda: torch.empty(0))
 
@@ -157,13 +150,7 @@ class EmbeddingDataset(BatchDataset):
 
 @dataclass(frozen=True, eq=False)
 class AsvDataset(BatchDataset):
-    """A dataset of ASV embeddings made before, for encoders of which only the sample level learns.
-
-    Attributes
-    ----------
-    asv_UD
-        Embedding of every ASV of the token store.
-    """
+    """For encoders of which the sample level learns alone: `asv_UD` are the embedded ASVs."""
 
     asv_UD: torch.Tensor = field(default_factory=lambda: torch.empty(0))
 
@@ -182,18 +169,11 @@ def augmented_rows(
 
     Rows with a parent outside of `samples` are left out: they would leak held-out samples.
     """
-    allowed_N = np.zeros(len(store.sample_ids), bool)
-    allowed_N[samples] = True
     rows = np.flatnonzero(store.row_view < 0)
+    is_allowed = np.isin(store.parents, samples)
+    inside = [is_allowed[slice(*store.parent_offsets[row : row + 2])].all() for row in rows]
+    rows = rows[np.array(inside, bool)]
     first = store.parents[store.parent_offsets[rows]]
-    inside = np.array(
-        [
-            allowed_N[store.parents[slice(*store.parent_offsets[row : row + 2])]].all()
-            for row in rows
-        ],
-        bool,
-    )
-    rows, first = rows[inside], first[inside]
     order = np.argsort(first, kind="stable")
     starts = np.searchsorted(first[order], np.arange(len(store.sample_ids) + 1))
     return starts, rows[order]
@@ -202,18 +182,18 @@ def augmented_rows(
 def parent_shares(
     store: SampleStore, rows_B: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Return the K distinct parents of some rows and the share of each in each row [B, K]."""
+    """Return the K distinct parents of some rows and the weight of each in each row [B, K]."""
     flat, number_B = places_of(store.parent_offsets, rows_B)
     parents, place = np.unique(store.parents[flat], return_inverse=True)
-    share_BK = np.zeros((len(rows_B), len(parents)), np.float32)
-    np.add.at(share_BK, (np.repeat(np.arange(len(rows_B)), number_B), place), store.weights[flat])
-    return parents.astype(np.int64), share_BK
+    weight_BK = np.zeros((len(rows_B), len(parents)), np.float32)
+    np.add.at(weight_BK, (np.repeat(np.arange(len(rows_B)), number_B), place), store.weights[flat])
+    return parents.astype(np.int64), weight_BK
 
 
 def _mixed_distances(
-    matrix_NN: Matrix, parents: NDArray[np.int64], share_BK: NDArray[np.float32]
+    matrix_NN: Matrix, parents: NDArray[np.int64], weight_BK: NDArray[np.float32]
 ) -> torch.Tensor:
-    """Return distances [B, B]; those of a mixed row are the shares' means of its parents'."""
-    mixed_BB = share_BK @ matrix_NN[np.ix_(parents, parents)] @ share_BK.T
+    """Return distances [B, B]; those of a mixed row are the weighted means of its parents'."""
+    mixed_BB = weight_BK @ matrix_NN[np.ix_(parents, parents)] @ weight_BK.T
     np.fill_diagonal(mixed_BB, 0.0)
     return torch.from_numpy(mixed_BB.astype(np.float32))

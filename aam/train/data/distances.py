@@ -1,4 +1,4 @@
-"""UniFrac matrices as training reads them, in memory or mapped from files."""
+"""Distances between samples as training reads them, in memory or mapped from files."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -26,14 +26,8 @@ Views = NDArray[np.float32] | list[MappedMatrix]
 class Maps:
     """Where distances go that memory has no room for.
 
-    Attributes
-    ----------
-    folder
-        Folder of the converted files, and of nothing else.
-    memory
-        Bytes that distances may take in memory; where all together take more, all are mapped.
-    blocks
-        Those that batches are drawn from; None: batches of any samples.
+    The folder is for the converted files alone. Where all distances together take more than
+    `memory` bytes, all are mapped. Batches are drawn from `blocks`; None: from all samples.
     """
 
     folder: Path
@@ -54,13 +48,7 @@ def load_matrices(
     Parameters
     ----------
     paths
-        Parquet files, metric by metric, within a metric view by view.
-    metrics
-        Names of the metrics.
-    views
-        Number V of views.
-    sample_ids
-        The N samples that the files must hold, in their order.
+        Parquet files of the N samples, metric by metric, within a metric view by view.
     is_in
         True for the samples whose mean and deviation standardize values, [N]; None: all.
     maps
@@ -75,17 +63,14 @@ def load_matrices(
     Raises
     ------
     InputError
-        When the disk has too little room for what memory has no room for.
+        When the disk has too little room for what memory has no room for, or a distance is not
+        finite.
     """
     assert len(paths) == len(metrics) * views, "one file per metric and view"
-    values: dict[str, NDArray[np.float32]] = {}
-    files: dict[str, Sequence[Path]] = {}
-    for number, metric in enumerate(metrics):
-        own = paths[number * views : (number + 1) * views]
-        if metric == FAITH_PD:
-            values[metric] = _faith_pd(own, sample_ids, is_in)
-        else:
-            files[metric] = own
+    files = {metric: paths[n * views : (n + 1) * views] for n, metric in enumerate(metrics)}
+    values = {}
+    if FAITH_PD in files:
+        values[FAITH_PD] = _faith_pd(files.pop(FAITH_PD), sample_ids, is_in)
     needed = ITEM_BYTES * len(sample_ids) ** 2 * views * len(files)
     if maps is None or needed <= maps.memory:
         return {metric: _read(own, sample_ids) for metric, own in files.items()}, values
@@ -96,7 +81,9 @@ def load_matrices(
         maps.memory / GB,
         "any samples" if maps.blocks is None else "blocks",
     )
-    return _mapped(files, sample_ids, maps), values
+    sources = {f"{m}-view{view}": path for m, own in files.items() for view, path in enumerate(own)}
+    found = map_matrices(maps.folder, sources, sample_ids, maps.blocks)
+    return {m: [found[f"{m}-view{view}"] for view in range(views)] for m in files}, values
 
 
 def _faith_pd(
@@ -120,19 +107,10 @@ def _read(paths: Sequence[Path], sample_ids: Sequence[str]) -> NDArray[np.float3
     return matrix_VNN
 
 
-def _mapped(
-    files: Mapping[str, Sequence[Path]], sample_ids: Sequence[str], maps: Maps
-) -> dict[str, Views]:
-    sources = {
-        f"{metric}-view{view}": path
-        for metric, own in files.items()
-        for view, path in enumerate(own)
-    }
-    found = map_matrices(maps.folder, sources, sample_ids, maps.blocks)
-    return {
-        metric: [found[f"{metric}-view{view}"] for view in range(len(own))]
-        for metric, own in files.items()
-    }
+def mapped_mb(distances: Mapping[str, Views]) -> float:
+    """Return the size of the distances that are mapped from files, in MB of 2^20 bytes."""
+    parts = [matrix for views in distances.values() for matrix in views]
+    return sum(part.bytes / 2**20 for part in parts if isinstance(part, MappedMatrix))
 
 
 def pair_variances(distances: Mapping[str, Views], samples: NDArray[np.int64]) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""Distances that stay on the disk: converted once, then read in pieces.
+"""Distances that stay on the disk: converted once, then read in blocks.
 
 Shape suffixes: N samples, P panels of W columns, R rows, C columns.
 """
@@ -20,10 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aam.train.data.sampler import Blocks
-from aam.train.faults import finite_rows
 from aam.unifrac.store import distance_rows
 from aam.util.atomic import atomic_path
-from aam.util.errors import problem
+from aam.util.errors import first_names, problem
 from aam.util.provenance import file_digest
 
 logger = logging.getLogger(__name__)
@@ -40,15 +39,6 @@ class MappedMatrix:
     Without blocks the file holds row after row, and whole rows are read. With blocks rows and
     columns are in the order of their line, and the file holds panels of as many columns as a block
     has samples: the distances between two blocks lie together and are read together.
-
-    Parameters
-    ----------
-    path
-        The file.
-    samples
-        Number N of samples.
-    blocks
-        Those that the file was converted for.
     """
 
     def __init__(self, path: Path, samples: int, blocks: Blocks | None = None) -> None:
@@ -108,26 +98,16 @@ def map_matrices(
 
     Processes that ask for the same at the same time wait for the one that converts. What else lies
     in the folder is deleted: files of other inputs, and those of a conversion that was killed.
-
-    Parameters
-    ----------
-    folder
-        Where the converted files lie, and nothing else.
-    sources
-        Parquet files of `aam.unifrac.store.write_distances`, by name.
-    sample_ids
-        The N samples that the files must hold, in their order.
-    blocks
-        Those that batches are drawn from; None: batches of any samples.
+    `sources` are files of `aam.unifrac.store.write_distances`, by name.
 
     Raises
     ------
     InputError
-        When the folder's disk has too little room.
+        When the folder's disk has too little room, or a distance is not finite.
     """
     digests = {name: _digest(path, blocks) for name, path in sources.items()}
     targets = {name: folder / f"{name}-{digest[:16]}.f32" for name, digest in digests.items()}
-    with _alone(folder):
+    with _locked(folder):
         keep = {LOCK, *(target.name for target in targets.values())}
         for other in folder.iterdir():
             if other.name not in keep:
@@ -135,7 +115,7 @@ def map_matrices(
                 with suppress(OSError):
                     other.unlink()
         missing = [name for name in targets if not targets[name].exists()]
-        _assert_room(folder, len(missing), len(sample_ids), blocks)
+        _check_room(folder, len(missing), len(sample_ids), blocks)
         for name in missing:
             logger.info("converting %s to %s", sources[name], targets[name])
             convert(sources[name], targets[name], sample_ids, blocks)
@@ -173,12 +153,26 @@ def convert(source: Path, target: Path, sample_ids: Sequence[str], blocks: Block
 def checked_rows(
     source: Path, sample_ids: Sequence[str]
 ) -> Iterator[tuple[int, NDArray[np.float32]]]:
-    """Yield groups of rows of a Parquet file, each with the number of its first row."""
+    """Yield groups of rows of a Parquet file, each with the number of its first row.
+
+    Raises
+    ------
+    InputError
+        When a distance is not finite.
+    """
     first, other = 0, f"{source} holds other samples than the store"
     for names, rows_RN in distance_rows(source):
         assert names == list(sample_ids[first : first + len(names)]), other
         assert rows_RN.shape[1] == len(sample_ids), other
-        finite_rows(rows_RN, first, source, sample_ids)
+        bad_R = ~np.isfinite(rows_RN).all(axis=1)
+        if bad_R.any():
+            raise problem(
+                source,
+                "distances that are not finite, of samples "
+                + first_names(np.array(names)[bad_R].tolist()),
+                "numbers of 0 or more",
+                "delete the file and run again: the unifrac stage writes none such",
+            )
         yield first, rows_RN
         first += len(names)
 
@@ -197,7 +191,7 @@ def _digest(source: Path, blocks: Blocks | None) -> str:
     return digest.hexdigest()
 
 
-def _assert_room(folder: Path, files: int, samples: int, blocks: Blocks | None) -> None:
+def _check_room(folder: Path, files: int, samples: int, blocks: Blocks | None) -> None:
     panels, width = _panels(samples, blocks)
     needed, free = files * panels * samples * width * ITEM_BYTES, shutil.disk_usage(folder).free
     if needed > free:
@@ -211,8 +205,8 @@ def _assert_room(folder: Path, files: int, samples: int, blocks: Blocks | None) 
 
 
 @contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Let one process in at a time, of all that share the folder."""
+def _locked(folder: Path) -> Iterator[None]:
+    """Let one process in at a time, of all that use the folder."""
     folder.mkdir(parents=True, exist_ok=True)
     lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
     try:

@@ -16,23 +16,22 @@ _MIX = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 
 @dataclass(frozen=True)
 class Masker:
-    """Masks a share of the unambiguous nucleotides.
+    """Masks a fraction of the unambiguous nucleotides.
 
     Attributes
     ----------
-    share
+    fraction
         Probability of each nucleotide to be masked.
     seed
         Root seed.
     masking
-        - ``random``: each nucleotide by itself
-        - ``block``: `BLOCK_BP` nucleotides in a row, beginning anywhere
-        - ``patch``: all nucleotides of a patch
+        ``random``: each nucleotide by itself; ``block``: `BLOCK_BP` in a row, beginning anywhere;
+        ``patch``: all of a patch.
     patch_bp
         Nucleotides per patch.
     """
 
-    share: float
+    fraction: float
     seed: int
     masking: Masking = "random"
     patch_bp: int = 1
@@ -48,18 +47,18 @@ class Masker:
         return np.where(chosen_US, np.uint8(MASK), tokens_US), (asv_M, position_M, base_M)
 
     def _chosen(self, asvs_U: NDArray[np.integer], length: int, epoch: int) -> NDArray[np.bool_]:
-        """Return which of so many positions are chosen, whatever letters stand there."""
+        """Return which of so many positions are chosen, whatever letters stand there, [U, S]."""
         if self.masking == "block":
             # A position is spared if none of the places a block could begin at has one.
-            begins = 1.0 - (1.0 - self.share) ** (1.0 / BLOCK_BP)
+            begins = 1.0 - (1.0 - self.fraction) ** (1.0 / BLOCK_BP)
             starts = self._uniform(asvs_U, length + BLOCK_BP - 1, epoch) < begins
             windows = np.lib.stride_tricks.sliding_window_view(starts, BLOCK_BP, axis=1)
             return np.asarray(windows.any(axis=2))
         if self.masking == "patch":
             patches = -(-length // self.patch_bp)
-            chosen = self._uniform(asvs_U, patches, epoch) < self.share
+            chosen = self._uniform(asvs_U, patches, epoch) < self.fraction
             return np.repeat(chosen, self.patch_bp, axis=1)[:, :length]
-        return self._uniform(asvs_U, length, epoch) < self.share
+        return self._uniform(asvs_U, length, epoch) < self.fraction
 
     def _uniform(self, asvs_U: NDArray[np.integer], length: int, epoch: int) -> NDArray[np.float64]:
         """Return numbers in [0, 1) by the SplitMix64 finalizer (Steele et al. 2014)."""

@@ -23,16 +23,8 @@ class Blocks:
 
     An epoch puts the blocks into pools, anew in each, and batches are drawn within a pool. The line
     is random, so that a batch of the first epoch is like any other random one; of two samples of
-    one block it is only more likely than of others that they meet again.
-
-    Attributes
-    ----------
-    line_N
-        The samples in the order of the line: those of training first.
-    training
-        Number of the samples of training.
-    size, pool
-        Samples of a block, and blocks of a pool.
+    one block it is only more likely than of others that they meet again. `line_N` has the
+    `training` samples first; a block has `size` samples, and a pool `pool` blocks.
     """
 
     line_N: NDArray[np.int64]
@@ -42,17 +34,9 @@ class Blocks:
 
     @classmethod
     def of(cls, samples: NDArray[np.int64], number: int, seed: int) -> "Blocks":
-        """Draw a line.
+        """Draw a line of `number` samples, of which only those of training are shuffled.
 
-        Parameters
-        ----------
-        samples
-            Positions of the training samples among the store's; they alone are shuffled. The
-            others lie behind them together, where validation reads them.
-        number
-            Number N of the store's samples.
-        seed
-            Root seed.
+        The others lie behind them together, where validation reads them.
         """
         drawn = generator("line", seed).permutation(samples)
         others = np.setdiff1d(np.arange(number), samples)
@@ -60,10 +44,8 @@ class Blocks:
 
     @cached_property
     def place_N(self) -> NDArray[np.int64]:
-        """Where in the line every sample of the store is, [N]."""
-        place_N = np.empty_like(self.line_N)
-        place_N[self.line_N] = np.arange(len(self.line_N))
-        return place_N
+        """Where in the line every sample of the store is."""
+        return np.argsort(self.line_N)
 
     @property
     def training_line(self) -> NDArray[np.int64]:

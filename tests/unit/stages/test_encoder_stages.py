@@ -15,7 +15,7 @@ from aam.runtime.run_options import RunOptions
 from aam.stages import explain, predict
 from aam.util.atomic import read_json
 
-SMALL = {"width": 16, "heads": 2, "asv_layers": 2, "sample_layers": 2, "ffn_ratio": 2}
+SMALL = {"width": 16, "heads": 2, "asv_layers": 1, "sample_layers": 1, "ffn_ratio": 2}
 ENCODERS = {"bilstm": ("block", False), "bdh": ("patch", True)}
 """Kind of masking, and whether the layers are computed twice."""
 

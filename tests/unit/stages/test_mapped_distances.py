@@ -28,7 +28,7 @@ def test_the_model_does_not_depend_on_where_the_distances_lie(
     study, tmp_path, monkeypatch, caplog, sampler
 ):
     in_memory = outputs_of(study, tmp_path / "memory", sampler)
-    monkeypatch.setattr(preparation, "DISTANCES_SHARE", 0.0)
+    monkeypatch.setattr(preparation, "DISTANCES_FRACTION", 0.0)
     with caplog.at_level(logging.INFO):
         mapped = outputs_of(study, tmp_path / "mapped", sampler)
     assert sum("are mapped from files" in message for message in caplog.messages) == 1
@@ -39,11 +39,11 @@ def test_the_model_does_not_depend_on_where_the_distances_lie(
     assert not (tmp_path / "mapped" / "work").exists()
 
 
-@pytest.mark.parametrize("share", [0.5, 0.0])
-def test_it_is_known_how_much_is_mapped(study, tmp_path, monkeypatch, share):
-    monkeypatch.setattr(preparation, "DISTANCES_SHARE", share)
+@pytest.mark.parametrize("fraction", [0.5, 0.0])
+def test_it_is_known_how_much_is_mapped(study, tmp_path, monkeypatch, fraction):
+    monkeypatch.setattr(preparation, "DISTANCES_FRACTION", fraction)
     prepared = preparation.prepare(study.pretrain_slice(), study.pretraining_inputs, work=tmp_path)
-    assert prepared.mapped_mb * 2**20 == (0 if share else 4 * 20 * 20)
+    assert prepared.mapped_mb * 2**20 == (0 if fraction else 4 * 20 * 20)
 
 
 def test_a_limit_of_memory_is_kept_by_all_processes_together():

@@ -3,6 +3,7 @@
 Shape suffixes: N samples.
 """
 
+import shutil
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +19,7 @@ from aam.inference.embed import load_encoder
 from aam.model.store import load_config
 from aam.runtime.run_options import RunOptions
 from aam.stages import pretrain_inductive
+from aam.tasks.pretrain import inductive
 from aam.unifrac.store import write_distances, write_faith_pd
 from aam.util.atomic import read_json
 
@@ -117,7 +119,7 @@ def test_no_member_of_the_fold_or_of_the_test_set_has_a_part_in_an_encoder(
 
 
 def test_a_finished_fold_is_not_pretrained_again(study, encoders, inputs, monkeypatch, tmp_path):
-    names, given, train = [], [], pretrain_inductive.train
+    names, given, train = [], [], inductive.train
 
     def failing(cfg, prepared, devices, checkpoints, runtime, name):
         names.append(name)
@@ -126,7 +128,7 @@ def test_a_finished_fold_is_not_pretrained_again(study, encoders, inputs, monkey
             raise KeyboardInterrupt
         return train(cfg, prepared, devices, checkpoints, runtime, name)
 
-    monkeypatch.setattr(pretrain_inductive, "train", failing)
+    monkeypatch.setattr(inductive, "train", failing)
     with pytest.raises(KeyboardInterrupt):
         run(
             study,
@@ -145,6 +147,37 @@ def test_a_finished_fold_is_not_pretrained_again(study, encoders, inputs, monkey
         here, there = (found["encoders"] / name for found in (outputs, encoders))
         for file in ("model.safetensors", "config.json"):
             assert (here / file).read_bytes() == (there / file).read_bytes(), file
+
+
+def test_an_encoder_that_is_not_whole_is_pretrained_again(
+    study, encoders, inputs, monkeypatch, tmp_path
+):
+    """A cleanup is killed half way; a run of other settings between its model and its facts."""
+    finished, names, train = tmp_path / "work" / "finished", [], inductive.train
+    for name in ("fold0", "fold1"):
+        shutil.copytree(encoders["encoders"] / name, finished / name)
+    written = inductive.write_json
+
+    def spy(*args):
+        names.append(args[-1].split()[-1])
+        return train(*args)
+
+    def killed(path, content):
+        if path.parent == finished:
+            raise KeyboardInterrupt
+        written(path, content)
+
+    monkeypatch.setattr(inductive, "train", spy)
+    (finished / "fold0" / "model.safetensors").unlink()
+    with monkeypatch.context() as patched:
+        patched.setattr(inductive, "write_json", killed)
+        with pytest.raises(KeyboardInterrupt):
+            run(study, tmp_path, inputs)
+    assert (finished / "fold0").is_dir()
+    outputs = run(study, tmp_path, inputs)
+    assert names == ["fold0", "fold0", "fold1"], "a model without its facts is not finished"
+    assert outputs["digests"].read_bytes() == encoders["digests"].read_bytes()
+    assert not (tmp_path / "work").exists()
 
 
 def test_finetuning_takes_the_encoder_of_each_fold(study, encoders, tmp_path):

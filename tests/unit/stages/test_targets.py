@@ -9,9 +9,8 @@ import pytest
 
 from aam.api import Model
 from aam.data.folds import read_folds
-from aam.inference.embed import load_encoder
-from aam.inference.ensemble import Ensemble
-from aam.model.predictor import load_predictor
+from aam.inference.bundle import ModelBundle
+from aam.inference.ensemble import predict_table
 from aam.runtime.run_options import RunOptions
 from aam.stages import explain
 from aam.util.atomic import read_json
@@ -23,7 +22,7 @@ QUANTILES = [f"quantile:{level}" for level in ("0.05", "0.25", "0.5", "0.75", "0
 
 @pytest.fixture(scope="module")
 def finetuned(study, pretrained, tmp_path_factory) -> dict[str, dict[str, Path]]:
-    """Return outputs of `ordered`, told the host by attention, and of `pair`, of quantiles."""
+    """Return outputs of `ordered`, with the host as covariate, and of `pair`, of quantiles."""
     return {
         "ordered": study.finetune(
             tmp_path_factory.mktemp("ordered"), "ordered", model=pretrained["model"]
@@ -53,47 +52,27 @@ def test_predictions_of_ordered_classes_stand_in_their_order(finetuned, study):
     assert table["predicted"].tolist() == [LEVELS[place] for place in share_LK.argmax(axis=1)]
 
 
-def test_scores_of_ordered_classes_and_of_the_test_set(finetuned):
-    table = read(finetuned["ordered"]["predictions"])
-    metrics = read_json(finetuned["ordered"]["metrics"])
-    names = {"model", "task", "kind", "encoder", "start", "evaluation", "provenance", "baselines"}
-    names |= {"bootstrap", "comparisons", "intervals", "test", "quadratic_kappa", "mae_ranks"}
-    assert names <= set(metrics)
-    assert "targets" not in metrics
-    assert (metrics["kind"], metrics["evaluation"]) == ("ordinal", "transductive")
-    assert metrics["confusion"]["classes"] == LEVELS
-    for scores, part in (
-        (metrics, table[table["fold"] >= 0]),
-        (metrics["test"], table[table["fold"] < 0]),
-    ):
-        ranks = part[["observed", "predicted"]].apply(lambda column: column.map(LEVELS.index))
-        assert scores["n"] == len(part)
-        expected = (ranks["observed"] - ranks["predicted"]).abs().mean()
-        assert scores["mae_ranks"] == pytest.approx(expected)
-    assert metrics["baselines"]["first"]["test"]["n"] == metrics["test"]["n"] == 4
-
-
 def test_the_models_of_all_folds_predict_the_test_set_together(finetuned, study):
     """Without the metadata the host is unknown, and the predictions are others."""
     table = read(finetuned["ordered"]["predictions"]).set_index("sample-id")
     host = read_folds(study.files["ordered.tsv"])["category:host"]
-    ensemble = Ensemble.load(finetuned["ordered"]["model"])
-    assert len(ensemble.predictors) == 4
+    bundle = ModelBundle.load(finetuned["ordered"]["model"])
+    assert len(bundle.predictors) == 4
     test = table[table["fold"] < 0]
-    told = host.to_frame("host")
+    covariates = host.to_frame("host")
     found, silent = (
-        ensemble.predict(study.tiny.table, study.tiny.sequences, metadata=metadata)
-        for metadata in (told, None)
+        predict_table(bundle, study.tiny.table, study.tiny.sequences, metadata=metadata)
+        for metadata in (covariates, None)
     )
     np.testing.assert_allclose(found.loc[test.index, SHARES], test[SHARES], atol=1e-5)
     assert np.abs(silent.loc[test.index, SHARES] - test[SHARES]).to_numpy().max() > 0.02
-    of_fold0 = replace(ensemble, predictors=ensemble.predictors[:2])
-    again = of_fold0.predict(study.tiny.table, study.tiny.sequences, metadata=told)
+    of_fold0 = replace(bundle, predictors=bundle.predictors[:2])
+    again = predict_table(of_fold0, study.tiny.table, study.tiny.sequences, metadata=covariates)
     fold0 = table[table["fold"] == 0]
     np.testing.assert_allclose(again.loc[fold0.index, SHARES], fold0[SHARES], atol=1e-5)
 
 
-def test_importance_is_of_the_models_that_are_told_categories(finetuned, study, tmp_path):
+def test_importance_is_of_models_with_covariates(finetuned, study, tmp_path):
     outputs = {name: tmp_path / name for name in ("importance", "check")}
     inputs = {**study.task_inputs("ordered"), "model": finetuned["ordered"]["model"]}
     cfg = {"samples": 2, "checked": 1, "seed": 0}
@@ -114,36 +93,6 @@ def test_predictions_of_several_columns_are_a_row_each(finetuned, study):
         np.testing.assert_allclose(part["predicted"], part["quantile:0.5"])
     assert table.loc[table["target"] == "age", "predicted"].max() < 100
     assert table.loc[table["target"] == "weight", "predicted"].min() > 200
-
-
-def test_scores_of_several_columns(finetuned):
-    table = read(finetuned["pair"]["predictions"])
-    metrics = read_json(finetuned["pair"]["metrics"])
-    assert list(metrics["targets"]) == ["age", "weight"]
-    for name, part in table.groupby("target"):
-        scores, rows = metrics["targets"][name], part[part["fold"] >= 0]
-        error = (rows["observed"] - rows["predicted"]).abs().mean()
-        assert scores["mae_pooled"] == pytest.approx(error, rel=1e-4)
-        assert scores["test"]["n"] == 4
-        assert set(scores["baselines"]) == set(scores["comparisons"]) == {"first"}
-    assert metrics["mae_pooled"] == metrics["targets"]["age"]["mae_pooled"]
-    assert metrics["encoder"] == "partial"
-    intervals = read(finetuned["pair"]["intervals"])
-    assert len(intervals) == len(table)
-    # The seven samples beside a fold are too few for a bound; the fourteen beside the test set do.
-    bounded = intervals.dropna(subset=["lower", "upper"])
-    assert (bounded["lower"] < bounded["upper"]).all()
-    assert bounded["sample-id"].tolist() == table.loc[table["fold"] < 0, "sample-id"].tolist()
-
-
-def test_a_partial_encoder_keeps_its_asv_level(finetuned, pretrained):
-    start = load_encoder(pretrained["model"]).state_dict()
-    for fold in range(2):
-        predictor = load_predictor(finetuned["pair"]["model"] / f"fold{fold}")[0]
-        weights = predictor.encoder.state_dict()
-        same = {name for name in start if bool((start[name] == weights[name]).all())}
-        assert {name for name in start if name.startswith("asv.")} <= same
-        assert same != set(start)
 
 
 def test_the_table_again_gets_its_predictions_and_intervals_of_every_column(

@@ -14,10 +14,12 @@ import pytest
 from safetensors.numpy import load_file
 
 from aam.inference.asv_cache import module_digest
-from aam.inference.ensemble import Ensemble
+from aam.inference.bundle import ModelBundle
+from aam.inference.ensemble import predict_table
 from aam.model.store import load_config
 from aam.runtime.run_options import RunOptions
-from aam.stages import finetune, predict, pretrain_inductive
+from aam.stages import finetune
+from aam.tasks.finetune.setup import FinetuneSetup
 from aam.train.loop import TimeIsUp
 from aam.util.atomic import read_json
 from aam.util.errors import InputError
@@ -93,22 +95,11 @@ def test_pretraining_writes_the_tables_of_the_contract(pretrained, study):
     assert error == pytest.approx(metrics["unifrac_mae"], abs=1e-5)
     for name in ("history", "pairs", "embeddings"):
         assert b"aam.settings" in pq.read_schema(pretrained[name]).metadata
-
-
-def test_pretraining_leaves_a_model_and_no_scratch_files(pretrained):
     config = load_config(pretrained["model"])
     assert config["kind"] == "pretrained"
     assert config["architecture"]["max_length_bp"] == 20
     assert config["distances"] == ["unweighted", "faith_pd"]
     assert not (pretrained["model"].parent / "work").exists()
-
-
-def test_two_runs_give_the_same_bytes(study, pretrained, tmp_path):
-    again = study.pretrain(tmp_path, checkpoint_every_s=0.0)
-    for name in ("pairs", "embeddings", "asvs", "model/model.safetensors", "model/config.json"):
-        here, there = (outputs["model"].parent / name for outputs in (again, pretrained))
-        assert here.read_bytes() == there.read_bytes(), name
-    pd.testing.assert_frame_equal(learned(again["history"]), learned(pretrained["history"]))
 
 
 def test_the_time_limit_ends_pretraining_with_nothing_declared_written(study, pretrained, tmp_path):
@@ -148,7 +139,7 @@ def test_a_run_killed_again_and_again_ends_with_the_same_bytes(study, pretrained
     steps = 2 * 3
     any_time = [
         {"kind": "at any time", "step": step, "delay_s": rng.uniform(0, 0.03)}
-        for step in (2, 2, 3, 3, 4, 4, 5, 5)
+        for step in (2, 3, 4, 5)
     ]
     moments = [{"kind": "in a write", "step": 2}, *any_time, {"kind": "in an output"}]
     inputs = {
@@ -221,15 +212,15 @@ def test_the_starts_are_what_they_are_called(finetuned, pretrained):
     assert not any(finetuned[task]["model"].parent.joinpath("work").exists() for task in finetuned)
 
 
-def test_the_models_of_a_fold_start_from_weights_of_their_own(study, monkeypatch, tmp_path):
+def test_the_models_of_a_fold_start_from_weights_of_their_own(study, tmp_path):
     """Without training; the first of each fold has those that a single model has."""
-    cfg = study.finetune_slice("scratch")
-    validations = []
+    cfg, inputs = study.finetune_slice("scratch"), study.task_inputs("scratch")
+    makers = []
     for models in (1, 2):
         cfg["finetuning"]["models"] = models
-        context = RunOptions(work=tmp_path / "work")
-        validations.append(finetune._set_up(cfg, study.task_inputs("scratch"), context)[0])
-    make, alone = (validation.study.make_encoder for validation in validations[::-1])
+        setup = FinetuneSetup.open(cfg, inputs, RunOptions(work=tmp_path / "work"), "code")
+        makers.append(setup.make_encoder)
+    alone, make = makers
     digests = {(fold, n): module_digest(make(fold, n)) for fold in (0, 1) for n in (0, 1)}
     assert digests[0, 0] == digests[1, 0] == module_digest(alone(0, 0))
     assert digests[0, 1] != digests[0, 0]
@@ -253,49 +244,6 @@ def test_digests_stand_for_what_predicting_takes(finetuned, study, pretrained, t
     assert found["settings"] != known["settings"], "another table is to be drawn twice"
 
 
-def pretrain_each(study, folder: Path, outputs: dict[str, Path]) -> None:
-    members = study.files["inductive.tsv"]
-    pretrain_inductive.run(
-        study.pretrain_slice(),
-        inputs={**study.pretraining_inputs, "members": members},
-        outputs=outputs,
-        runtime=RunOptions(work=folder / "work"),
-    )
-
-
-def test_an_encoder_that_is_not_whole_is_pretrained_again(study, monkeypatch, tmp_path):
-    """A cleanup is killed half way; a run of other settings between its model and its facts."""
-    outputs = {name: tmp_path / name for name in ("encoders", "digests", "metrics")}
-    with monkeypatch.context() as patched:
-        patched.setattr(pretrain_inductive.shutil, "rmtree", lambda *args, **kwargs: None)
-        pretrain_each(study, tmp_path, outputs)
-    finished, names = tmp_path / "work" / "finished", []
-    before = (outputs["encoders"] / "fold0" / "model.safetensors").read_bytes()
-    (finished / "fold0" / "model.safetensors").unlink()
-    train, written = pretrain_inductive.train, pretrain_inductive.write_json
-
-    def spy(*args):
-        names.append(args[-1])
-        return train(*args)
-
-    def killed(path, content):
-        if path.parent == finished:
-            raise KeyboardInterrupt
-        written(path, content)
-
-    monkeypatch.setattr(pretrain_inductive, "train", spy)
-    with monkeypatch.context() as patched:
-        patched.setattr(pretrain_inductive, "write_json", killed)
-        with pytest.raises(KeyboardInterrupt):
-            pretrain_each(study, tmp_path, outputs)
-    assert not (finished / "fold0.json").exists()
-    assert (finished / "fold0").is_dir()
-    pretrain_each(study, tmp_path, outputs)
-    assert [name.split()[-1] for name in names] == ["fold0", "fold0"]
-    assert (outputs["encoders"] / "fold0" / "model.safetensors").read_bytes() == before
-    assert not (tmp_path / "work").exists()
-
-
 def test_a_missing_pretrained_model_is_one_message(study, tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match=r"empty.*no config\.json"):
@@ -308,27 +256,13 @@ def test_the_model_of_a_fold_predicts_its_samples_again_from_the_table(finetuned
     known = pd.read_csv(
         finetuned[task]["predictions"], sep="\t", dtype={"sample-id": str}, index_col="sample-id"
     )
-    ensemble = Ensemble.load(finetuned[task]["model"])
-    for fold, predictor in enumerate(ensemble.predictors):
-        found = replace(ensemble, predictors=[predictor]).predict(
-            study.tiny.table, study.tiny.sequences
-        )
+    bundle = ModelBundle.load(finetuned[task]["model"])
+    for fold, predictor in enumerate(bundle.predictors):
+        one = replace(bundle, predictors=[predictor])
+        found = predict_table(one, study.tiny.table, study.tiny.sequences)
         expected = known[known["fold"] == fold]
         assert not found["unseen_asvs"].any()
         column = "predicted" if task == "age" else "probability:gut"
         np.testing.assert_allclose(
             found.loc[expected.index, column].astype(float), expected[column], rtol=1e-5
         )
-
-
-def test_prediction_writes_metadata_that_qiime_reads(finetuned, study, tmp_path):
-    outputs = {"predictions": tmp_path / "new.tsv"}
-    inputs = {"table": study.files["table.biom"], "model": finetuned["site"]["model"]}
-    predict.run({}, inputs=inputs, outputs=outputs, runtime=RunOptions())
-    table = pd.read_csv(outputs["predictions"], sep="\t", dtype={"sample-id": str})
-    assert list(table.columns) == [
-        *("sample-id", "predicted", "sd", "probability:gut", "probability:skin"),
-        *("prediction_set", "unseen_asvs", "novelty"),
-    ]
-    assert table["sample-id"].tolist() == study.tiny.table.sample_ids
-    assert not table["unseen_asvs"].any()

@@ -6,62 +6,59 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aam.train.data.asv_dropout import HIDDEN, AsvDropout, asv_dropout
+from aam.train.data.asv_dropout import MASKED, AsvDropout
 from aam.train.data.collate import entries_of
 from aam.train.data.dataset import AsvDataset, BatchDataset
-from aam.train.memory_estimate import batch_shape
 
 ROWS_R = np.array([3, 0, 17, 9, 4, 12])
 
 
 @given(
     richness=st.lists(st.integers(1, 60), min_size=1, max_size=12),
-    share=st.sampled_from([0.0, 0.1, 0.5, 0.97]),
+    fraction=st.sampled_from([0.0, 0.1, 0.5, 0.97]),
     step=st.integers(0, 10**6),
 )
 @settings(deadline=None, max_examples=60)
-def test_every_sample_keeps_an_asv(richness, share, step):
+def test_every_sample_keeps_an_asv(richness, fraction, step):
     richness_B = np.array(richness)
-    kept = AsvDropout(share, False, seed=1).kept(richness_B, step)
+    kept = AsvDropout(fraction, False, seed=1).kept(richness_B, step)
     left = [part.sum() for part in np.split(kept, np.cumsum(richness_B)[:-1])]
     assert len(kept) == richness_B.sum()
     assert min(left) >= 1
-    if share == 0:
+    if fraction == 0:
         assert kept.all()
 
 
-@pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
-def test_the_shares_left_out_and_hidden_are_those_asked_for(share):
+@pytest.mark.parametrize("fraction", [0.1, 0.5, 0.9])
+def test_the_fractions_left_out_and_masked_are_those_asked_for(fraction):
     richness_B = np.full(40, 500)
-    thin = AsvDropout(share, True, seed=3)
-    assert 1 - thin.kept(richness_B, 5).mean() == pytest.approx(share, abs=0.02)
-    assert thin.hidden(richness_B, 5).mean() == pytest.approx(HIDDEN, abs=0.02)
+    dropout = AsvDropout(fraction, True, seed=3)
+    assert 1 - dropout.kept(richness_B, 5).mean() == pytest.approx(fraction, abs=0.02)
+    assert dropout.count_mask(richness_B, 5).mean() == pytest.approx(MASKED, abs=0.02)
 
 
-def test_thinning_is_a_function_of_seed_and_step():
+def test_asv_dropout_is_a_function_of_seed_and_step():
     richness_B = np.array([30, 40, 50])
 
     def drawn(seed: int, step: int) -> bytes:
-        thin = AsvDropout(0.5, True, seed)
-        return thin.kept(richness_B, step).tobytes() + thin.hidden(richness_B, step).tobytes()
+        dropout = AsvDropout(0.5, True, seed)
+        return (
+            dropout.kept(richness_B, step).tobytes()
+            + dropout.count_mask(richness_B, step).tobytes()
+        )
 
     assert drawn(0, 7) == drawn(0, 7)
     assert len({drawn(0, 7), drawn(0, 8), drawn(1, 7)}) == 3
-
-
-def test_what_thins_nothing_is_none():
-    assert asv_dropout(0.0, False, 0) is None
-    only_reads = asv_dropout(0.0, True, 0)
-    assert only_reads.kept(np.array([9, 9]), 0).all()
-    assert asv_dropout(0.3, False, 0).hidden(np.array([9, 9]), 0) is None
+    assert AsvDropout(0.0, True, 0).kept(richness_B, 0).all()
+    assert AsvDropout(0.3, False, 0).count_mask(richness_B, 0) is None
 
 
 def test_entries_are_those_of_the_asvs_that_stay(tiny):
     """Against the samples one after the other."""
-    store, thin = tiny.store, AsvDropout(0.4, True, seed=2)
-    (counts, richness_B, hidden), distinct_U, place = entries_of(store, ROWS_R, thin, 11)
+    store, dropout = tiny.store, AsvDropout(0.4, True, seed=2)
+    (counts, richness_B, count_mask), distinct_U, place = entries_of(store, ROWS_R, dropout, 11)
     before_B = store.offsets[ROWS_R + 1] - store.offsets[ROWS_R]
-    stays = np.split(thin.kept(before_B, 11), np.cumsum(before_B)[:-1])
+    stays = np.split(dropout.kept(before_B, 11), np.cumsum(before_B)[:-1])
     asvs, reads = [], []
     for row, keep in zip(ROWS_R, stays, strict=True):
         held = slice(store.offsets[row], store.offsets[row + 1])
@@ -70,7 +67,7 @@ def test_entries_are_those_of_the_asvs_that_stay(tiny):
     assert distinct_U[place].tolist() == asvs
     assert counts.tolist() == reads
     assert richness_B.tolist() == [keep.sum() for keep in stays]
-    np.testing.assert_array_equal(hidden, thin.hidden(richness_B, 11))
+    np.testing.assert_array_equal(count_mask, dropout.count_mask(richness_B, 11))
     assert 0 < len(asvs) < before_B.sum()
 
 
@@ -78,7 +75,7 @@ def test_entries_are_those_of_the_asvs_that_stay(tiny):
 def pair(mixed_lengths):
     """Return a dataset of sequences and one of embeddings; an embedding says which ASV it is of."""
 
-    def build(thin: AsvDropout | None) -> tuple[BatchDataset, AsvDataset]:
+    def build(dropout: AsvDropout | None) -> tuple[BatchDataset, AsvDataset]:
         number = len(mixed_lengths.tokens.lengths)
         common = {
             "store": mixed_lengths.store,
@@ -88,7 +85,7 @@ def pair(mixed_lengths):
             "epochs": 2,
             "seed": 4,
             "values": {"target": np.arange(20, dtype=np.float32)[:, None]},
-            "asv_dropout": thin,
+            "asv_dropout": dropout,
         }
         embedding_UD = torch.arange(number, dtype=torch.float32)[:, None]
         return BatchDataset(**common), AsvDataset(**common, asv_UD=embedding_UD)
@@ -96,9 +93,9 @@ def pair(mixed_lengths):
     return build
 
 
-@pytest.mark.parametrize("thin", [None, AsvDropout(0.3, True, 5)], ids=["all", "thinned"])
-def test_a_feed_of_asv_embeddings_gives_the_same_samples(pair, mixed_lengths, thin):
-    plain, embedded = pair(thin)
+@pytest.mark.parametrize("dropout", [None, AsvDropout(0.3, True, 5)], ids=["all", "some"])
+def test_a_dataset_of_asv_embeddings_gives_the_same_samples(pair, mixed_lengths, dropout):
+    plain, embedded = pair(dropout)
     tokens = mixed_lengths.tokens
     for step in range(len(plain)):
         expected, found = plain[step], embedded[step]
@@ -109,23 +106,11 @@ def test_a_feed_of_asv_embeddings_gives_the_same_samples(pair, mixed_lengths, th
         for here, there in zip(found.samples, expected.samples, strict=True):
             assert torch.equal(here.counts_BA, there.counts_BA)
             assert torch.equal(here.present_BA, there.present_BA)
-            assert (here.count_mask_BA is None) == (thin is None)
-            if thin is not None:
+            assert (here.count_mask_BA is None) == (dropout is None)
+            if dropout is not None:
                 assert torch.equal(here.count_mask_BA, there.count_mask_BA)
                 assert not (here.count_mask_BA & ~here.present_BA).any()
             asvs = found.embedded_UD[here.asv_BA[here.present_BA], 0].long().tolist()
             for asv, place in zip(asvs, there.asv_BA[there.present_BA].tolist(), strict=True):
                 length = tokens.lengths[asv]
                 assert tokens.tokens[asv, :length].tolist() == sequences[place]
-
-
-def test_the_shape_of_a_batch_of_asv_embeddings_is_known_without_building_it(pair):
-    _, dataset = pair(None)
-    for step in range(len(dataset)):
-        shape, built = batch_shape(dataset, step), dataset[step]
-        richness = [tuple(block.present_BA.sum(dim=1).tolist()) for block in built.samples]
-        assert shape.richness == tuple(richness)
-        assert (shape.asvs, shape.samples) == ((), 20)
-    _, thinned = pair(AsvDropout(0.3, False, 5))
-    kept = sum(int(block.present_BA.sum()) for block in thinned[0].samples)
-    assert kept < sum(map(sum, batch_shape(thinned, 0).richness)), "an upper bound"

@@ -19,20 +19,6 @@ def small(seed: int = 0, samples: np.ndarray = TRAINING) -> Blocks:
     return Blocks(drawn.line_N, drawn.training, size=3, pool=2)
 
 
-def members_of(dataset: BatchDataset, step: int) -> list[int]:
-    return dataset.rows(step)[0].tolist()
-
-
-@pytest.fixture(scope="module")
-def feed_of(tiny):
-    def build(batch_size: int = 4, blocks: Blocks | None = None, epochs: int = 3) -> BatchDataset:
-        return BatchDataset(
-            tiny.store, tiny.tokens, TRAINING, batch_size, epochs, seed=1, blocks=blocks
-        )
-
-    return build
-
-
 @given(
     number=st.integers(2, 60),
     others=st.integers(0, 9),
@@ -62,19 +48,17 @@ def test_the_order_is_a_function_of_seed_and_epoch():
     assert len({tuple(order.tolist()) for order in orders}) == len(orders)
 
 
-@pytest.mark.parametrize("batch_size", [2, 4, 5, 11])
-def test_batches_have_the_sizes_of_uniform_ones(feed_of, batch_size):
-    uniform, blocked = feed_of(batch_size), feed_of(batch_size, small())
-    assert len(uniform) == len(blocked)
-    for step in range(len(uniform)):
-        assert len(members_of(uniform, step)) == len(members_of(blocked, step))
-
-
-def test_an_epoch_of_batches_is_the_order_of_the_blocks(feed_of):
-    dataset = feed_of(4, small())
+@pytest.mark.parametrize("batch_size", [2, 4, 11])
+def test_an_epoch_of_batches_is_the_order_of_the_blocks_in_sizes_of_uniform_ones(tiny, batch_size):
+    uniform, blocked = (
+        BatchDataset(tiny.store, tiny.tokens, TRAINING, batch_size, 3, seed=1, blocks=blocks)
+        for blocks in (None, small())
+    )
+    sizes = [len(uniform.rows(step)[0]) for step in range(len(uniform))]
+    assert [len(blocked.rows(step)[0]) for step in range(len(blocked))] == sizes
     for epoch in range(3):
-        steps = range(epoch * dataset.steps_per_epoch, (epoch + 1) * dataset.steps_per_epoch)
-        drawn = [sample for step in steps for sample in members_of(dataset, step)]
+        steps = range(epoch * blocked.steps_per_epoch, (epoch + 1) * blocked.steps_per_epoch)
+        drawn = [sample for step in steps for sample in blocked.rows(step)[0].tolist()]
         assert drawn == small().order(1, epoch).tolist()
 
 

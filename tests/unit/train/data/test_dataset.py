@@ -6,16 +6,14 @@ import pytest
 import torch
 
 from aam.model.predictor import EMBEDDING
-from aam.train.data.dataset import BatchDataset, EmbeddingDataset, augmented_rows
-from aam.train.data.distances import FAITH_PD, load_matrices, pair_variances
+from aam.train.data.dataset import BatchDataset, EmbeddingDataset
 from aam.train.data.masking import Masker
-from aam.unifrac.store import write_distances, write_faith_pd
 
 TRAINING = np.array([0, 2, 3, 5, 6, 7, 9, 11, 12, 15, 18])
 
 
 @pytest.fixture(scope="module")
-def feed_of(augmented) -> Callable[..., BatchDataset]:
+def dataset_of(augmented) -> Callable[..., BatchDataset]:
     def build(**changes) -> BatchDataset:
         settings = {"batch_size": 4, "epochs": 3, "seed": 1, **changes}
         values = {"age": np.arange(40, dtype=np.float32).reshape(20, 2)}
@@ -41,8 +39,8 @@ def first_parents(store, rows) -> list[int]:
 
 
 @pytest.mark.parametrize("batch_size", [2, 4, 5, 11, 64])
-def test_every_training_sample_comes_once_per_epoch_in_a_new_order(feed_of, batch_size):
-    dataset = feed_of(batch_size=batch_size)
+def test_every_training_sample_comes_once_per_epoch_in_a_new_order(dataset_of, batch_size):
+    dataset = dataset_of(batch_size=batch_size)
     epochs = []
     for epoch in range(3):
         steps = range(epoch * dataset.steps_per_epoch, (epoch + 1) * dataset.steps_per_epoch)
@@ -57,8 +55,8 @@ def test_every_training_sample_comes_once_per_epoch_in_a_new_order(feed_of, batc
     assert epochs[0] != epochs[1] != epochs[2]
 
 
-def test_a_batch_is_a_function_of_the_step(feed_of):
-    forward = [feed_of(masker=Masker(0.2, 0)) for _ in range(2)]
+def test_a_batch_is_a_function_of_the_step(dataset_of):
+    forward = [dataset_of(masker=Masker(0.2, 0)) for _ in range(2)]
     backward = {step: forward[1][step] for step in reversed(range(len(forward[1])))}
     for step in range(len(forward[0])):
         here, there = forward[0][step], backward[step]
@@ -66,25 +64,13 @@ def test_a_batch_is_a_function_of_the_step(feed_of):
         assert torch.equal(here.distances["unweighted"], there.distances["unweighted"])
         assert torch.equal(here.asvs[0].tokens_US, there.asvs[0].tokens_US)
         assert torch.equal(here.asvs[0].masked.base_M, there.asvs[0].masked.base_M)
+    whole = dataset_of(batch_size=64, masker=Masker(0.5, 0))
+    counts = [[(b.tokens_US == 6).sum().item() for b in whole[step].asvs] for step in range(3)]
+    assert counts[0] != counts[1] != counts[2], "masks change with the epoch"
 
 
-def test_masks_change_with_the_epoch(feed_of):
-    dataset = feed_of(batch_size=64, masker=Masker(0.5, 0))
-    counts = [[(b.tokens_US == 6).sum().item() for b in dataset[step].asvs] for step in range(3)]
-    assert counts[0] != counts[1] != counts[2]
-
-
-def test_all_views_and_augmented_rows_are_drawn(feed_of):
-    dataset = feed_of(epochs=200)
-    drawn = Counter(
-        int(dataset.store.row_view[row]) for s in range(len(dataset)) for row in dataset.rows(s)[0]
-    )
-    assert set(drawn) == {-1, 0, 1}
-    assert drawn[0] == pytest.approx(drawn[1], rel=0.25)
-
-
-def test_no_row_with_a_held_out_parent_is_ever_drawn(feed_of):
-    dataset = feed_of(epochs=200)
+def test_all_rows_but_those_with_a_held_out_parent_are_drawn(dataset_of):
+    dataset = dataset_of(epochs=200)
     store, drawn = dataset.store, {int(r) for s in range(len(dataset)) for r in dataset.rows(s)[0]}
     assert all(set(parents_of(store, row)) <= set(TRAINING.tolist()) for row in drawn)
     allowed = {
@@ -94,19 +80,15 @@ def test_no_row_with_a_held_out_parent_is_ever_drawn(feed_of):
     }
     assert drawn == allowed
     assert any(len(parents_of(store, row)) == 2 for row in drawn)
+    views = Counter(
+        int(store.row_view[row]) for step in range(len(dataset)) for row in dataset.rows(step)[0]
+    )
+    assert set(views) == {-1, 0, 1}
+    assert views[0] == pytest.approx(views[1], rel=0.25)
 
 
-def test_augmented_rows_lie_under_their_first_parent(augmented):
-    starts, rows = augmented_rows(augmented.store, np.arange(20))
-    assert sorted(rows.tolist()) == np.flatnonzero(augmented.store.row_view < 0).tolist()
-    for sample in range(20):
-        assert set(first_parents(augmented.store, rows[starts[sample] : starts[sample + 1]])) <= {
-            sample
-        }
-
-
-def test_distances_and_targets_are_those_of_the_parents_in_the_view(feed_of):
-    dataset = feed_of(epochs=12)
+def test_distances_and_targets_are_those_of_the_parents_in_the_view(dataset_of):
+    dataset = dataset_of(epochs=12)
     mixed = 0
     for step in range(len(dataset)):
         rows, view = dataset.rows(step)
@@ -126,19 +108,9 @@ def test_distances_and_targets_are_those_of_the_parents_in_the_view(feed_of):
     assert mixed > 5
 
 
-def test_unmixed_distances_are_exactly_those_of_the_file(tiny):
-    dataset = BatchDataset(
-        tiny.store, tiny.tokens, np.arange(20), 6, 1, 0, distances={"unweighted": tiny.distances}
-    )
-    for step in range(len(dataset)):
-        rows, _ = dataset.rows(step)
-        expected = tiny.distances[0][np.ix_(rows, rows)]
-        np.testing.assert_array_equal(dataset[step].distances["unweighted"], expected)
-
-
-def test_a_feed_of_embeddings_gives_those_of_the_same_rows(augmented, feed_of):
+def test_a_dataset_of_embeddings_gives_those_of_the_same_rows(augmented, dataset_of):
     embedding = torch.arange(len(augmented.store.row_view), dtype=torch.float32)[:, None]
-    plain = feed_of()
+    plain = dataset_of()
     dataset = EmbeddingDataset(
         augmented.store,
         augmented.tokens,
@@ -153,28 +125,3 @@ def test_a_feed_of_embeddings_gives_those_of_the_same_rows(augmented, feed_of):
         batch = dataset[step]
         assert batch.values[EMBEDDING][:, 0].tolist() == plain.rows(step)[0].tolist()
         assert torch.equal(batch.values["age"], plain[step].values["age"])
-
-
-def test_matrices_are_read_per_metric_and_view(augmented, tmp_path):
-    ids = augmented.store.sample_ids
-    faith = np.random.default_rng(0).uniform(2, 9, (2, 20))
-    paths = [tmp_path / name for name in ("u0", "u1", "f0", "f1")]
-    for view in range(2):
-        write_distances(paths[view], ids, augmented.distances[view], {})
-        write_faith_pd(paths[2 + view], ids, faith[view], {})
-    distances, values = load_matrices(paths, ["unweighted", FAITH_PD], 2, ids)
-    np.testing.assert_array_equal(distances["unweighted"], augmented.distances)
-    mean = faith.mean(axis=0)
-    np.testing.assert_allclose(values[FAITH_PD][:, 0], (mean - mean.mean()) / mean.std(), rtol=1e-5)
-    is_in = np.arange(20) % 3 > 0
-    _, values = load_matrices(paths, ["unweighted", FAITH_PD], 2, ids, is_in)
-    expected = (mean - mean[is_in].mean()) / mean[is_in].std()
-    np.testing.assert_allclose(values[FAITH_PD][:, 0], expected, rtol=1e-5)
-    with pytest.raises(AssertionError, match="other samples"):
-        load_matrices(paths, ["unweighted", FAITH_PD], 2, ids[::-1])
-
-
-def test_the_variance_is_that_of_pairs_of_training_samples(tiny):
-    found = pair_variances({"unweighted": tiny.distances}, TRAINING)["unweighted"]
-    pairs = [tiny.distances[0, i, j] for i in TRAINING for j in TRAINING if i < j]
-    assert found == pytest.approx(np.var(pairs), rel=1e-5)

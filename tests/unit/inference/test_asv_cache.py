@@ -22,16 +22,18 @@ from aam.inference.embed import embed_asvs
 from aam.train.distributed.devices import Devices
 from aam.util.errors import InputError
 
+SEQUENCE = st.text(alphabet="ACGTN", min_size=1, max_size=12)
+
 
 def store_of(sequences: list[str], width: int = 20) -> TokenStore:
     letters_US, length_U = tokenize(sequences, width)
     return TokenStore([f"other{i}" for i in range(len(sequences))], length_U, letters_US)
 
 
-@pytest.fixture
-def cache(mixed_lengths, new_encoder, devices, tmp_path):
+@pytest.fixture(scope="module")
+def cache(mixed_lengths, new_encoder, devices, tmp_path_factory):
     """Return a file with the embeddings of all ASVs by the encoder of seed 0."""
-    encoder, path = new_encoder(20), tmp_path / "asvs.safetensors"
+    encoder, path = new_encoder(20), tmp_path_factory.mktemp("cache") / "asvs.safetensors"
     asv_UD = embed_asvs_cached(encoder, mixed_lengths.tokens, devices, None)
     digest = encoder_digest(encoder, "fp32")
     AsvEmbeddings.write(path, mixed_lengths.tokens, asv_UD, digest, {"aam.version": "0"})
@@ -51,11 +53,8 @@ def computed(monkeypatch) -> list[int]:
     return seen
 
 
-SEQUENCE = st.text(alphabet="ACGTN", min_size=1, max_size=12)
-
-
 @given(known=st.lists(SEQUENCE, min_size=1, unique=True), asked=st.lists(SEQUENCE, min_size=1))
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 def test_a_lookup_is_that_of_a_dictionary_of_sequences(tmp_path_factory, known, asked):
     path = tmp_path_factory.mktemp("cache") / "asvs.safetensors"
     AsvEmbeddings.write(path, store_of(known), torch.zeros(len(known), 2), "digest")
@@ -64,36 +63,12 @@ def test_a_lookup_is_that_of_a_dictionary_of_sequences(tmp_path_factory, known, 
     assert found.tolist() == [place.get(sequence, -1) for sequence in asked]
 
 
-def test_what_is_written_is_read_in_the_order_of_the_tokens(
-    mixed_lengths, new_encoder, devices, cache
-):
-    found = AsvEmbeddings.open(cache)
-    rows = found.find(sequence_keys(mixed_lengths.tokens))
-    assert rows.tolist() == list(range(30))
-    expected = embed_asvs(new_encoder(20), mixed_lengths.tokens, np.arange(30), devices)
-    assert torch.equal(found.asv_UD, expected)
-
-
 def test_an_open_file_is_mapped_and_not_read(cache):
     asv_UD = AsvEmbeddings.open(cache).asv_UD
     maps = [line.split() for line in Path("/proc/self/maps").read_text().splitlines()]
     bounds = [([int(end, 16) for end in line[0].split("-")], line[-1]) for line in maps]
     files = [name for (low, high), name in bounds if low <= asv_UD.data_ptr() < high]
     assert files == [str(cache)]
-
-
-def test_the_same_content_gives_the_same_bytes(tmp_path):
-    tokens, about = store_of(["ACG", "TT"]), {name: name for name in "abcdefgh"}
-    paths = [tmp_path / str(number) for number in range(8)]
-    for path in paths:
-        AsvEmbeddings.write(path, tokens, torch.ones(2, 3), "digest", about)
-    assert len({path.read_bytes() for path in paths}) == 1
-
-
-def test_a_file_may_be_read_by_whom_other_files_may(cache):
-    other = cache.with_name("other")
-    other.write_text("")
-    assert cache.stat().st_mode == other.stat().st_mode
 
 
 def test_only_what_a_cache_lacks_is_computed(
@@ -108,20 +83,16 @@ def test_only_what_a_cache_lacks_is_computed(
     assert "3 of 5 ASV embeddings read, 2 to compute" in caplog.text
     expected = embed_asvs(new_encoder(20), other, np.arange(5), devices)
     torch.testing.assert_close(found, expected, atol=1e-5, rtol=0)
+    full = embed_asvs_cached(new_encoder(20), mixed_lengths.tokens, devices, cache)
+    assert computed == [0, 3]
+    assert torch.equal(full, AsvEmbeddings.open(cache).asv_UD)
 
 
-def test_a_full_cache_leaves_nothing_to_compute(
-    mixed_lengths, new_encoder, devices, cache, computed
+@pytest.mark.parametrize(("seed", "precision"), [(1, "fp32"), (0, "bf16")])
+def test_a_cache_of_another_encoder_or_arithmetic_is_not_used_and_said_once(
+    mixed_lengths, new_encoder, cache, computed, caplog, seed, precision
 ):
-    found = embed_asvs_cached(new_encoder(20), mixed_lengths.tokens, devices, cache)
-    assert computed == []
-    assert torch.equal(found, AsvEmbeddings.open(cache).asv_UD)
-
-
-def test_a_cache_of_another_encoder_is_not_used_and_said_once(
-    mixed_lengths, new_encoder, devices, cache, computed, caplog
-):
-    encoder = new_encoder(20, seed=1)
+    encoder, devices = new_encoder(20, seed=seed), Devices(precision, 1)
     found = embed_asvs_cached(encoder, mixed_lengths.tokens, devices, cache)
     assert computed == list(range(30))
     assert [r.levelname for r in caplog.records if "another encoder" in r.message] == ["WARNING"]
@@ -140,21 +111,11 @@ def test_the_digest_is_that_of_weights_shape_and_arithmetic(new_encoder):
     # Heads have no weights of their own: only the architecture tells two from four.
     others.append(encoder_digest(new_encoder(20, heads=4), "bf16"))
     assert len({same, *others}) == 5
-
-
-def test_the_sample_encoder_does_not_count_for_asvs_but_for_the_whole(new_encoder):
-    first, second = new_encoder(20), new_encoder(20)
+    above = new_encoder(20)
     with torch.no_grad():
-        second.sample.pooling.score.weight += 1
-    assert encoder_digest(first, "fp32") == encoder_digest(second, "fp32")
-    assert module_digest(first) != module_digest(second)
-
-
-def test_the_arithmetic_of_the_devices_is_part_of_the_key(
-    mixed_lengths, new_encoder, cache, computed
-):
-    embed_asvs_cached(new_encoder(20), mixed_lengths.tokens, Devices("bf16", 1), cache)
-    assert len(computed) == 30
+        above.sample.pooling.score.weight += 1
+    assert encoder_digest(above, "bf16") == same, "the sample encoder does not count for ASVs"
+    assert module_digest(above) != module_digest(new_encoder(20))
 
 
 @pytest.mark.parametrize("content", ["missing", "text", "weights"])

@@ -9,10 +9,11 @@ import pytest
 
 from aam.data.target import Target
 from aam.inference.asv_cache import module_digest
-from aam.inference.ensemble import REFERENCE, Ensemble
+from aam.inference.bundle import ModelBundle
+from aam.inference.ensemble import predict_table
 from aam.inference.reference import Reference, write_reference
 from aam.model.predictor import Predictor
-from aam.model.store import SEEN_ASVS
+from aam.model.store import REFERENCE, SEEN_ASVS
 from aam.util.errors import InputError
 
 SITES = np.array([["gut"], ["skin"], ["tongue"]])
@@ -20,36 +21,37 @@ SITE = Target.fit("classification", ("site",), SITES, np.ones(3, bool))
 NAMES = ("fold2", "fold2-1", "fold10")
 
 
-def ensemble_of(new_encoder) -> Ensemble:
+def bundle_of(new_encoder) -> ModelBundle:
     predictors = [Predictor(new_encoder(20, seed=s), SITE, seed=s) for s in range(3)]
-    return Ensemble(predictors, 60, 0, 20, frozenset(["ACGT"]), views=2)
+    return ModelBundle(predictors, 60, 0, 20, frozenset(["ACGT"]), views=2)
 
 
 @pytest.fixture(scope="module")
 def saved(tiny, new_encoder, tmp_path_factory) -> Path:
     """Write three models, of two folds, with what they share."""
     folder = tmp_path_factory.mktemp("saved")
-    ensemble = ensemble_of(new_encoder)
+    bundle = bundle_of(new_encoder)
     about = {
         "rarefaction": {"depth": 60, "seed": 0, "views": 2},
         "settings": {"finetuning": {"precision": "fp32"}},
     }
-    for name, predictor in zip(NAMES, ensemble.predictors, strict=True):
+    for name, predictor in zip(NAMES, bundle.predictors, strict=True):
         predictor.save(folder / name, about)
     (folder / SEEN_ASVS).write_text("ACGT\n")
     write_reference(folder / REFERENCE, np.random.default_rng(0).normal(size=(5, 16)))
     return folder
 
 
-def test_an_ensemble_is_loaded_from_the_folder_alone(tiny, new_encoder, saved, caplog):
-    expected = replace(ensemble_of(new_encoder), reference=Reference.open(saved / REFERENCE))
-    loaded = Ensemble.load(saved)
+def test_a_bundle_is_loaded_from_the_folder_alone(tiny, new_encoder, saved, caplog):
+    expected = replace(bundle_of(new_encoder), reference=Reference.open(saved / REFERENCE))
+    loaded = ModelBundle.load(saved)
     assert not caplog.records
     assert loaded.seen_asvs == {"ACGT"}
     for found, known in zip(loaded.predictors, expected.predictors, strict=True):
         assert module_digest(found) == module_digest(known), "not in the order of the folds"
     pd.testing.assert_frame_equal(
-        loaded.predict(tiny.table, tiny.sequences), expected.predict(tiny.table, tiny.sequences)
+        predict_table(loaded, tiny.table, tiny.sequences),
+        predict_table(expected, tiny.table, tiny.sequences),
     )
 
 
@@ -93,16 +95,16 @@ def test_what_is_missing_or_broken_is_named(saved, tmp_path, message):
     folder = shutil.copytree(saved, tmp_path / "model")
     BROKEN[message](folder)
     with pytest.raises(InputError, match=f"{message}.*Hint: "):
-        Ensemble.load(folder)
+        ModelBundle.load(folder)
 
 
 def test_without_references_everything_but_novelty_is_there(saved, tiny, tmp_path, caplog):
     folder = shutil.copytree(saved, tmp_path / "model")
     (folder / REFERENCE).unlink()
-    found = Ensemble.load(folder)
+    found = ModelBundle.load(folder)
     assert [record.levelname for record in caplog.records] == ["WARNING"]
     assert "novelty" in caplog.text
-    whole = Ensemble.load(saved).predict(tiny.table, tiny.sequences)
+    whole = predict_table(ModelBundle.load(saved), tiny.table, tiny.sequences)
     pd.testing.assert_frame_equal(
-        found.predict(tiny.table, tiny.sequences), whole.drop(columns="novelty")
+        predict_table(found, tiny.table, tiny.sequences), whole.drop(columns="novelty")
     )

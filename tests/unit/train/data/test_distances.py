@@ -6,7 +6,6 @@ Shape suffixes: V views, N samples.
 import logging
 import pickle
 import time
-import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -71,16 +70,16 @@ def test_mapped_distances_give_the_same_batches_variances_and_blocks(
     np.testing.assert_array_equal(values[FAITH_PD], same_values[FAITH_PD])
     line = TRAINING if blocks is None else blocks.training_line
     assert pair_variances(in_memory, line) == pair_variances(on_disk, line)
-    feeds = [
+    datasets = [
         BatchDataset(
             augmented.store, augmented.tokens, TRAINING, 4, 3, 1, distances=d, blocks=blocks
         )
         for d in (in_memory, on_disk)
     ]
     views = set()
-    for step in range(len(feeds[0])):
-        views.add(feeds[0].rows(step)[1])
-        batches = [dataset[step] for dataset in feeds]
+    for step in range(len(datasets[0])):
+        views.add(datasets[0].rows(step)[1])
+        batches = [dataset[step] for dataset in datasets]
         for metric in ("unweighted", "weighted"):
             assert torch.equal(batches[0].distances[metric], batches[1].distances[metric])
     assert views == {0, 1}
@@ -124,28 +123,27 @@ def test_memory_is_used_as_long_as_it_suffices(augmented, files, tmp_path, caplo
     assert [message for message in caplog.messages if "are mapped" in message]
 
 
-def test_a_file_is_converted_once(augmented, files, tmp_path, monkeypatch):
-    maps = Maps(tmp_path / "maps", 0)
-    load(files, augmented, maps)
-    assert len(list(maps.folder.glob("*.f32"))) == 4
-    monkeypatch.setattr(
-        mapped_distances, "convert", lambda *_: pytest.fail("it was converted before")
-    )
-    load(files, augmented, maps)
+def test_a_file_is_converted_once_by_whichever_comes_first(augmented, files, tmp_path, monkeypatch):
+    converted, slow = [], mapped_distances.convert
 
+    def counting(source, target, *rest):
+        converted.append(target.name)
+        time.sleep(0.02)
+        slow(source, target, *rest)
 
-def test_a_changed_input_or_other_blocks_make_another_file(augmented, files, tmp_path):
+    monkeypatch.setattr(mapped_distances, "convert", counting)
     maps = Maps(tmp_path / "maps", 0)
-    load(files, augmented, maps)
-    changed_NN = symmetric(20, 99)
+    with ThreadPoolExecutor(3) as pool:
+        for _ in pool.map(lambda _: load(files, augmented, maps), range(3)):
+            pass
+    assert len(converted) == len(set(converted)) == 4
+    changed_NN, every = symmetric(20, 99), np.ix_(np.arange(20), np.arange(20))
     write_distances(files[1], augmented.store.sample_ids, changed_NN, {})
-    found = load(files, augmented, maps)[0]["unweighted"][1]
-    every = np.ix_(np.arange(20), np.arange(20))
-    np.testing.assert_array_equal(found[every], changed_NN)
-    blocks = blocks_of(TRAINING, 20)
-    found = load(files, augmented, Maps(maps.folder, 0, blocks))[0]["unweighted"][1]
-    np.testing.assert_array_equal(found[every], changed_NN)
-    assert len(list(maps.folder.glob("*.f32"))) == 4, "files of the other inputs are left"
+    for number, blocks in ((5, None), (9, blocks_of(TRAINING, 20))):
+        found = load(files, augmented, Maps(maps.folder, 0, blocks))[0]["unweighted"][1]
+        np.testing.assert_array_equal(found[every], changed_NN)
+        assert len(converted) == number, "a changed input or other blocks make another file"
+        assert len(list(maps.folder.glob("*.f32"))) == 4, "files of the other inputs are left"
 
 
 def test_an_interrupted_conversion_is_begun_again(augmented, files, tmp_path, monkeypatch):
@@ -170,22 +168,6 @@ def test_an_interrupted_conversion_is_begun_again(augmented, files, tmp_path, mo
     assert len(list(maps.folder.iterdir())) == 5, "four files and the lock"
 
 
-def test_processes_that_want_the_same_wait_for_the_first(augmented, files, tmp_path, monkeypatch):
-    converted, slow = [], mapped_distances.convert
-
-    def counting(source, target, *rest):
-        converted.append(target.name)
-        time.sleep(0.02)
-        slow(source, target, *rest)
-
-    monkeypatch.setattr(mapped_distances, "convert", counting)
-    maps = Maps(tmp_path / "maps", 0)
-    with ThreadPoolExecutor(3) as pool:
-        for _ in pool.map(lambda _: load(files, augmented, maps), range(3)):
-            pass
-    assert len(converted) == len(set(converted)) == 4
-
-
 def test_a_full_disk_is_one_message_before_anything_is_written(
     augmented, files, tmp_path, monkeypatch
 ):
@@ -199,15 +181,6 @@ def test_a_full_disk_is_one_message_before_anything_is_written(
     assert not list((tmp_path / "maps").glob("*.f32"))
 
 
-@pytest.mark.parametrize("is_mapped", [False, True])
-def test_files_of_other_samples_are_refused(augmented, files, tmp_path, is_mapped):
-    maps = Maps(tmp_path / "maps", 0) if is_mapped else None
-    ids = augmented.store.sample_ids
-    for other in (ids[::-1], [*ids, "more"]):
-        with pytest.raises(AssertionError, match="other samples"):
-            load_matrices(files[:2], ["unweighted"], 2, other, None, maps)
-
-
 def test_a_worker_that_is_not_forked_opens_the_file_again(augmented, files, tmp_path):
     ids = augmented.store.sample_ids
     for blocks in (None, blocks_of(TRAINING, 20)):
@@ -216,22 +189,6 @@ def test_a_worker_that_is_not_forked_opens_the_file_again(augmented, files, tmp_
         index = np.ix_(TRAINING, TRAINING[:3])
         np.testing.assert_array_equal(copied[index], found[index])
         assert len(pickle.dumps(found)) < 4000
-
-
-@pytest.mark.parametrize("sampler", ["uniform", "blocks"])
-def test_conversion_holds_rows_not_matrices(tmp_path, monkeypatch, sampler):
-    monkeypatch.setattr(store, "ROW_GROUP", 8)
-    number = 400
-    ids = [str(i) for i in range(number)]
-    write_distances(tmp_path / "d.parquet", ids, symmetric(number, 0), {})
-    blocks = blocks_of(np.arange(number), number, size=16) if sampler == "blocks" else None
-    tracemalloc.start()
-    try:
-        convert(tmp_path / "d.parquet", tmp_path / "d.f32", ids, blocks)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert peak < 0.4 * 4 * number**2
 
 
 @pytest.mark.parametrize("sampler", ["uniform", "blocks"])
@@ -249,3 +206,32 @@ def test_little_of_a_mapped_matrix_counts_as_memory(tmp_path, monkeypatch, sampl
     mappings = Path("/proc/self/smaps").read_text(encoding="utf-8").split("d.f32")[-1]
     resident = next(line for line in mappings.splitlines() if line.startswith("Rss:"))
     assert int(resident.split()[1]) * 1024 < 0.3 * (tmp_path / "d.f32").stat().st_size
+
+
+@pytest.mark.parametrize("is_in", [None, np.arange(20) % 3 > 0], ids=["all", "some"])
+def test_matrices_are_read_per_metric_and_view(augmented, tmp_path, is_in):
+    ids = augmented.store.sample_ids
+    faith = np.random.default_rng(0).uniform(2, 9, (2, 20))
+    paths = [tmp_path / name for name in ("u0", "u1", "f0", "f1")]
+    for view in range(2):
+        write_distances(paths[view], ids, augmented.distances[view], {})
+        write_faith_pd(paths[2 + view], ids, faith[view], {})
+    distances, values = load_matrices(paths, ["unweighted", FAITH_PD], 2, ids, is_in)
+    np.testing.assert_array_equal(distances["unweighted"], augmented.distances)
+    mean = faith.mean(axis=0)
+    known = mean if is_in is None else mean[is_in]
+    expected = (mean - known.mean()) / known.std()
+    np.testing.assert_allclose(values[FAITH_PD][:, 0], expected, rtol=1e-5)
+
+
+@given(at_once=st.integers(1, 200), number=st.integers(2, 20), seed=st.integers(0, 99))
+@settings(deadline=None)
+def test_the_variance_over_pairs_is_that_of_all_of_them_at_once(at_once, number, seed):
+    rng = np.random.default_rng(seed)
+    matrix = (50 + rng.normal(size=(1, 20, 20))).astype(np.float32)
+    samples = rng.permutation(20)[:number]
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(distances, "DISTANCES_AT_ONCE", at_once)
+        found = pair_variances({"weighted": matrix}, samples)["weighted"]
+    pairs = matrix[0][np.ix_(samples, samples)][np.triu_indices(number, 1)]
+    assert found == pytest.approx(max(pairs.astype(np.float64).var(), 1e-6), rel=1e-9)

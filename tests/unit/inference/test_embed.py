@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from aam.data.target import Target
 from aam.inference import embed
 from aam.inference.embed import (
-    asv_batches,
     asvs_of,
     embed_asvs,
     embed_samples,
@@ -35,7 +34,6 @@ def test_embeddings_in_batches_are_those_of_one_forward_pass(
 ):
     monkeypatch.setattr(embed, "TOKENS_ON_CPU", tokens_per_batch)
     monkeypatch.setattr(embed, "ROWS_PER_BLOCK", rows_per_block)
-    monkeypatch.setattr(embed, "ROWS_PER_LOOK", rows_per_block)
     encoder, store, tokens = new_encoder(20), mixed_lengths.store, mixed_lengths.tokens
     with torch.no_grad():
         expected = encoder(assemble(store, tokens, ROWS)).sample_BD
@@ -88,7 +86,7 @@ def test_batches_hold_every_row_once_richest_first_and_fit(tiny, limit, scores, 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(embed, "TOKENS_ON_CPU", limit)
         patched.setattr(embed, "SCORES_PER_TOKEN", scores)
-        batches = list(sample_batches(store, rows, CPU))
+        batches = [members for members, _ in sample_batches(store, rows, np.arange(30), CPU)]
     order = np.concatenate(batches)
     assert sorted(order) == list(range(25))
     richness = np.diff(store.offsets)[rows]
@@ -101,14 +99,6 @@ def test_batches_hold_every_row_once_richest_first_and_fit(tiny, limit, scores, 
     for members in batches[:-1]:
         width, more = rounded_up(int(richness[members].max())), 1.5 * len(members) + 1
         assert more * width > limit or more * width**2 > limit * scores
-
-
-@given(st.integers(1, 10**6))
-def test_a_rounded_number_has_three_binary_digits_and_is_near(number):
-    rounded = rounded_up(number)
-    assert number <= rounded <= max(number, 1.25 * number)
-    assert bin(rounded)[5:].count("1") == 0
-    assert rounded_up(rounded) == rounded
 
 
 def test_few_shapes_reach_the_model(mixed_lengths, new_encoder, devices, monkeypatch):
@@ -127,25 +117,6 @@ def test_few_shapes_reach_the_model(mixed_lengths, new_encoder, devices, monkeyp
         assert [rounded_up(size) for size in rounded] == rounded, (kind, sizes)
 
 
-def test_asvs_are_batched_by_their_patches_longest_first(mixed_lengths, monkeypatch):
-    monkeypatch.setattr(embed, "TOKENS_ON_CPU", 12)
-    asvs = np.array([3, 0, 1, 2, 4, 5])
-    batches = list(asv_batches(mixed_lengths.tokens, asvs, 5, CPU))
-    lengths = [mixed_lengths.tokens.lengths[asvs[members]].tolist() for members in batches]
-    assert lengths == [[20, 20, 17], [17, 9, 9]]
-
-
-def test_asv_embeddings_come_in_the_order_asked_for(mixed_lengths, new_encoder, devices):
-    encoder, tokens = new_encoder(20), mixed_lengths.tokens
-    asvs = np.array([5, 0, 17, 1, 2])
-    found = embed_asvs(encoder, tokens, asvs, devices)
-    for number, asv in enumerate(asvs):
-        letters = torch.from_numpy(tokens.tokens[[asv], : tokens.lengths[asv]].copy())
-        with torch.no_grad():
-            alone, _ = encoder.asv(letters, None, "auto")
-        torch.testing.assert_close(found[[number]], alone, atol=1e-5, rtol=0)
-
-
 def test_inference_is_without_dropout_and_leaves_the_mode_as_it_was(tiny, new_encoder, devices):
     encoder = new_encoder(20)
     expected = embed_samples(encoder, tiny.store, tiny.tokens, ROWS, devices)
@@ -156,17 +127,13 @@ def test_inference_is_without_dropout_and_leaves_the_mode_as_it_was(tiny, new_en
     assert encoder.training
 
 
-def test_embeddings_can_be_trained_on(tiny, new_encoder, devices):
-    found = embed_samples(new_encoder(20), tiny.store, tiny.tokens, ROWS, devices)
+def test_no_rows_give_no_embeddings_and_some_can_be_trained_on(tiny, new_encoder, devices):
+    nothing, encoder = np.empty(0, np.int64), new_encoder(20)
+    assert embed_samples(encoder, tiny.store, tiny.tokens, nothing, devices).shape == (0, 16)
     weight = torch.ones(16, requires_grad=True)
+    found = embed_samples(encoder, tiny.store, tiny.tokens, ROWS, devices)
     (found @ weight).square().sum().backward()
     assert weight.grad is not None
-
-
-def test_no_rows_give_no_embeddings(tiny, new_encoder, devices):
-    nothing = np.empty(0, np.int64)
-    found = embed_samples(new_encoder(20), tiny.store, tiny.tokens, nothing, devices)
-    assert found.shape == (0, 16)
 
 
 def test_an_encoder_is_rebuilt_from_its_folder(tiny, new_encoder, devices, tmp_path):

@@ -1,0 +1,37 @@
+"""The encoders that the models of a task start from."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from aam.config.sections.finetuning import Finetuning
+from aam.inference.embed import load_encoder
+from aam.model.build import architecture, build_encoder
+from aam.model.encoder import Encoder
+from aam.nn.attention import AttentionBackend
+from aam.util.seeds import seed_of
+
+MakeEncoder = Callable[[int, int], Encoder]
+"""Returns a new encoder for a fold and the number of a model in it."""
+
+
+def encoder_maker(
+    cfg: Mapping[str, Any],
+    settings: Finetuning,
+    inputs: Mapping[str, Any],
+    max_length_bp: int,
+    backend: AttentionBackend,
+) -> MakeEncoder:
+    """Return what makes encoders with pretrained weights, or weights of the seed and the number."""
+
+    def from_scratch(fold: int, number: int) -> Encoder:
+        shape = architecture(cfg["model"], max_length_bp)
+        further = (number,) if number else ()
+        return build_encoder(
+            shape, seed=seed_of("scratch", settings.seed, *further), backend=backend
+        )
+
+    def pretrained(fold: int, number: int) -> Encoder:
+        directory = inputs["model"] / f"fold{fold}" if settings.inductive else inputs["model"]
+        return load_encoder(directory, backend)
+
+    return from_scratch if settings.start == "scratch" else pretrained

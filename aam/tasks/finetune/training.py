@@ -1,0 +1,58 @@
+"""Training of one model of a cross-validation, unless an earlier run finished it."""
+
+import logging
+from dataclasses import replace
+
+from aam.model.build import set_dropout
+from aam.model.predictor import Predictor
+from aam.model.store import is_whole, load_config, load_weights
+from aam.tasks.finetune.fold_model import FoldModel
+from aam.train.batch_norm import recalibrate_batch_norm, some_of
+from aam.train.checkpoint import Checkpoints
+from aam.train.loop import fit
+from aam.train.progress import Record
+from aam.util.atomic import read_json, write_json
+
+logger = logging.getLogger(__name__)
+
+
+def trained(model: FoldModel) -> tuple[Predictor, list[Record]]:
+    """Return the trained model and its curves; one that was finished before is read."""
+    setup, settings = model.setup, model.setup.settings
+    fingerprint = f"{setup.fingerprint}-{model.name}"
+    predictor = model.new_predictor()
+    # Beside the model: it holds times, which would make every model's files differ.
+    history = model.directory.with_name(f"{model.name}.json")
+    if is_whole(model.directory) and history.is_file():
+        known = read_json(history)
+        if load_config(model.directory)["fingerprint"] == known.get("fingerprint") == fingerprint:
+            logger.info("%s was finished before", model.name)
+            load_weights(model.directory, predictor)
+            return predictor, known["records"]
+    dataset = model.dataset(predictor)
+    set_dropout(predictor, settings.dropout)
+    log_dir = setup.runtime.log_dir
+    checkpoints = Checkpoints(setup.work / model.name, fingerprint)
+    progress = fit(
+        predictor,
+        dataset,
+        settings,
+        devices=setup.devices,
+        options=setup.options,
+        checkpoints=checkpoints,
+        runtime=replace(setup.runtime, log_dir=log_dir and log_dir / model.name),
+        name=f"fine-tuning, {model.name}",
+        layer_decay=settings.layer_decay,
+    )
+    some = model.embedded(predictor, some_of(dataset.samples), setup.devices)
+    recalibrate_batch_norm(predictor.head, some)
+    write_json(history, {"fingerprint": fingerprint, "records": progress.history})
+    facts = {
+        **setup.about,
+        "fold": model.fold,
+        "fingerprint": fingerprint,
+        "optimization": progress.report["optimization"],
+    }
+    predictor.save(model.directory, facts)
+    checkpoints.clear()
+    return predictor, progress.history

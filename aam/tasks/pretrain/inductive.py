@@ -1,0 +1,59 @@
+"""An encoder per fold of a task, for inductive evaluation; finished ones are not trained again."""
+
+import logging
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+from aam.inference.asv_cache import module_digest
+from aam.model.store import is_whole, load_config
+from aam.runtime.run_options import RunOptions
+from aam.tasks.pretrain.preparation import prepare
+from aam.tasks.pretrain.results import PeakFlops, save, scores
+from aam.tasks.pretrain.run import devices_of, train
+from aam.train.checkpoint import Checkpoints
+from aam.util.atomic import read_json, write_json
+
+logger = logging.getLogger(__name__)
+
+
+def fold_encoder(
+    cfg: Mapping[str, Any],
+    inputs: Mapping[str, Any],
+    unseen: Collection[str],
+    directory: Path,
+    fingerprint: str,
+    runtime: RunOptions,
+    origin: Mapping[str, str],
+    peak_flops: PeakFlops,
+) -> dict[str, Any]:
+    """Pretrain into `directory` without the samples `unseen`, unless that was done before.
+
+    Returns
+    -------
+    dict
+        `scores`, and `digest`, which identifies the weights.
+    """
+    facts = directory.with_suffix(".json")
+    if is_whole(directory) and facts.is_file():
+        known = read_json(facts)
+        if known["fingerprint"] == fingerprint and load_config(directory)["kind"] == "pretrained":
+            logger.info("%s was finished before", directory.name)
+            return known
+    assert runtime.work is not None
+    work = runtime.work / directory.name
+    checkpoints, devices = Checkpoints(work, fingerprint), devices_of(cfg, runtime)
+    prepared = prepare(cfg, inputs, unseen, work=work, max_memory_gb=runtime.max_memory_gb)
+    name = f"pretraining without {directory.name}"
+    progress = train(cfg, prepared, devices, checkpoints, runtime, name)
+    known = {
+        "fingerprint": fingerprint,
+        "scores": scores(prepared, progress, devices, peak_flops),
+        "digest": module_digest(prepared.model.encoder),
+    }
+    # Facts of an earlier run must not stand beside the model of this one.
+    facts.unlink(missing_ok=True)
+    save(directory, prepared.model, cfg, origin, progress)
+    write_json(facts, known)
+    checkpoints.clear()
+    return known

@@ -1,0 +1,141 @@
+"""What pretraining leaves: scores, what it took, the model, embeddings and pairs.
+
+Shape suffixes: N samples, U ASVs, D width.
+"""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import torch
+
+from aam.inference.asv_cache import AsvEmbeddings, embed_asvs_cached, encoder_digest
+from aam.inference.embed import embed_samples
+from aam.model.build import plain
+from aam.model.store import save_model
+from aam.tasks.pretrain.model import PretrainingModel
+from aam.tasks.pretrain.preparation import Prepared
+from aam.train.compilation import graphs_compiled
+from aam.train.distributed.devices import Devices
+from aam.train.flops import step_flops
+from aam.train.history import write_table
+from aam.train.progress import Progress
+
+BATCHES_COUNTED = 16
+"""Batches whose operations are counted for the utilisation."""
+
+PeakFlops = Callable[[str, torch.device], float]
+"""Precision and device to the operations per second that are possible there."""
+
+
+def scores(
+    prepared: Prepared, progress: Progress, devices: Devices, peak_flops: PeakFlops
+) -> dict[str, Any]:
+    """Return what a trained model reaches on the held-out samples, and what it took.
+
+    Of processes that work together all have to call this; the first returns what it took, too.
+    """
+    found: dict[str, Any] = dict(prepared.validation.score(prepared.model, devices))
+    if devices.rank == 0:
+        found.update(_facts(prepared, progress, devices, peak_flops))
+    if (primary := prepared.model.primary) is not None:
+        found["unifrac_pearson"] = found[f"{primary}_pearson"]
+        found["unifrac_mae"] = found[f"{primary}_mae"]
+    return found
+
+
+def _facts(
+    prepared: Prepared, progress: Progress, devices: Devices, peak_flops: PeakFlops
+) -> dict[str, Any]:
+    """Return what a run took; rates are those of its last start, without validations."""
+    rate = progress.summary.get("samples_per_s")
+    plan = progress.plan
+    return {
+        "held_out_samples": int(prepared.is_held_out.sum()),
+        "training_samples": len(prepared.dataset.samples),
+        "steps": progress.step,
+        "wall_s": progress.elapsed_s,
+        "samples_per_s": rate,
+        "loading_share": progress.summary.get("loading_share"),
+        "peak_memory_mb": devices.peak_memory_mb(),
+        "estimated_step_memory_mb": None if plan is None else plan.estimated_mb,
+        "measured_step_memory_mb": None if plan is None else plan.measured_mb,
+        "graphs_compiled": graphs_compiled(),
+        "mapped_distances_mb": prepared.mapped_mb,
+        **progress.report,
+        "parameters": sum(parameter.numel() for parameter in prepared.model.parameters()),
+        "model_flop_utilisation": _utilisation(prepared, rate, devices, peak_flops),
+        "gpu_utilisation": progress.summary.get("gpu_utilisation_mean"),
+        "gpu_power_w": progress.summary.get("gpu_power_w_mean"),
+        "device": devices.name,
+    }
+
+
+def _utilisation(
+    prepared: Prepared, rate: float | None, devices: Devices, peak_flops: PeakFlops
+) -> float | None:
+    """Return the FLOPs of training per second over those that are possible here."""
+    if rate is None:
+        return None
+    dataset = prepared.dataset
+    some = [dataset[step] for step in range(min(BATCHES_COUNTED, dataset.steps_per_epoch))]
+    flops = sum(step_flops(prepared.model.encoder.shape, batch) for batch in some)
+    per_sample = flops / sum(batch.size for batch in some)
+    return rate * per_sample / (devices.processes * peak_flops(devices.precision, devices.device))
+
+
+def save(
+    directory: Path,
+    model: PretrainingModel,
+    cfg: Mapping[str, Any],
+    origin: Mapping[str, str],
+    progress: Progress,
+) -> None:
+    """Write the directory of a pretrained model."""
+    config = {
+        "format": 1,
+        "kind": "pretrained",
+        "architecture": plain(model.encoder.shape),
+        "distances": list(model.weights),
+        "settings": dict(cfg),
+        "optimization": progress.report["optimization"],
+        "provenance": dict(origin),
+    }
+    save_model(directory, model, config)
+
+
+def write_embeddings(
+    prepared: Prepared, devices: Devices, samples: Path, asvs: Path, origin: Mapping[str, str]
+) -> None:
+    """Embed every ASV once, then all samples from those, and write both."""
+    encoder, store, tokens = prepared.model.encoder, prepared.store, prepared.tokens
+    asv_UD = embed_asvs_cached(encoder, tokens, devices, None)
+    digest = encoder_digest(encoder, devices.precision)
+    AsvEmbeddings.write(asvs, tokens, asv_UD, digest, origin)
+    rows = np.arange(len(store.sample_ids))
+    embedding_ND = embed_samples(encoder, store, tokens, rows, devices, asv_UD).numpy()
+    split = np.where(prepared.is_held_out, "held-out", "training")
+    flat = pa.array(embedding_ND.reshape(-1), pa.float32())
+    columns = {
+        "sample_id": pa.array(store.sample_ids, pa.string()),
+        "split": pa.array(split.tolist(), pa.string()),
+        "embedding": pa.FixedSizeListArray.from_arrays(flat, embedding_ND.shape[1]),
+    }
+    write_table(samples, columns, origin)
+
+
+def write_pairs(
+    prepared: Prepared, devices: Devices, seed: int, path: Path, origin: Mapping[str, str]
+) -> None:
+    """Write true and predicted distances of some pairs of held-out samples, for the figures."""
+    recorded = prepared.validation.recorded_pairs(prepared.model, devices, seed)
+    names = [metric for metric, pairs in recorded.items() for _ in range(pairs.shape[1])]
+    true, predicted = np.concatenate([np.empty((2, 0), np.float32), *recorded.values()], axis=1)
+    columns = {
+        "metric": pa.array(names, pa.string()),
+        "observed": pa.array(true, pa.float32()),
+        "predicted": pa.array(predicted, pa.float32()),
+    }
+    write_table(path, columns, origin)

@@ -1,0 +1,65 @@
+"""Pretraining of a prepared model."""
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from aam.config.sections.execution import Optimization
+from aam.config.sections.training import Pretraining
+from aam.runtime.run_options import RunOptions
+from aam.tasks.pretrain.preparation import Prepared
+from aam.train.checkpoint import Checkpoints
+from aam.train.data.distances import FAITH_PD
+from aam.train.distributed.devices import Devices
+from aam.train.distributed.world import World
+from aam.train.early_stopping import EarlyStopping
+from aam.train.loop import Validation, fit
+from aam.train.options import step_options
+from aam.train.progress import Progress
+
+logger = logging.getLogger(__name__)
+
+
+def devices_of(cfg: Mapping[str, Any], runtime: RunOptions) -> Devices:
+    """Return where pretraining computes: in one process unless it was launched with others."""
+    options = step_options(Optimization.model_validate(cfg["optimization"]))
+    precision = Pretraining.model_validate(cfg["pretraining"]).precision
+    world = World(runtime.devices, runtime.nodes, runtime.strategy) if runtime.launched else World()
+    return Devices(precision, runtime.threads, deterministic=options.deterministic, world=world)
+
+
+def train(
+    cfg: Mapping[str, Any],
+    prepared: Prepared,
+    devices: Devices,
+    checkpoints: Checkpoints,
+    runtime: RunOptions,
+    name: str,
+) -> Progress:
+    """Train the model of `prepared`, called `name` in progress lines, by the settings of `cfg`."""
+    settings = Pretraining.model_validate(cfg["pretraining"])
+    logger.info(
+        "%s: %d training samples, %d held out, %d ASVs, %d steps on %s",
+        name,
+        len(prepared.dataset.samples),
+        prepared.is_held_out.sum(),
+        len(prepared.tokens.lengths),
+        len(prepared.dataset),
+        devices.name,
+    )
+    return fit(
+        prepared.model,
+        prepared.dataset,
+        settings,
+        devices=devices,
+        options=step_options(Optimization.model_validate(cfg["optimization"])),
+        checkpoints=checkpoints,
+        runtime=runtime,
+        name=name,
+        validation=Validation(
+            score=lambda: prepared.validation.score(prepared.model, devices),
+            times=settings.validations,
+            watched=f"{prepared.model.primary or FAITH_PD}_pearson",
+            stopping=EarlyStopping(settings.early_stopping),
+        ),
+    )
