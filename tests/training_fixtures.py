@@ -1,6 +1,5 @@
 import resource
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -80,47 +79,53 @@ def quick() -> Pretraining:
 
 @pytest.fixture
 def new_task(augmented, new_encoder, devices, tmp_path) -> Callable[..., CrossValidation]:
-    """Return the function that sets up the cross-validation of nine samples in three folds."""
+    """Return the function that sets up the cross-validation of nine samples in three folds.
+
+    Its keyword arguments are those of `Labelled`, of `FinetuneSetup`, and settings.
+    """
 
     def build(
         kind: str = "regression",
-        observed: Sequence[str] | Sequence[Sequence[str]] | None = None,
+        observed: Sequence | None = None,
         *,
         samples: Sequence[int] = LABELLED,
         fold: Sequence[int] = FOLD,
         units: Sequence[str] | None = None,
         categories: Mapping[str, Sequence[str]] | None = None,
         target: Mapping[str, object] | None = None,
-        work: Path = tmp_path / "work",
-        fingerprint: str = "here",
-        make_encoder=lambda fold, number: new_encoder(20, seed=8, asv_layers=1, sample_layers=1),
-        asvs: Path | None = None,
-        runtime: RunOptions | None = None,
-        **settings,
+        **changes,
     ) -> CrossValidation:
         known = np.array(KNOWN[kind] if observed is None else observed, object)
-        setup = FinetuneSetup(
-            store=augmented.store,
-            tokens=augmented.tokens,
-            labelled=Labelled(
-                np.array(samples),
-                known.reshape(len(samples), -1),
-                np.array(fold),
-                units or [f"unit {sample}" for sample in samples],
-                {name: np.array(text, object) for name, text in (categories or {}).items()},
+        setup = {
+            "work": tmp_path / "work",
+            "fingerprint": "here",
+            "make_encoder": lambda fold, number: new_encoder(
+                20, seed=8, asv_layers=1, sample_layers=1
             ),
-            task=TargetColumns(kind, **{"columns": (COLUMN[kind],), **(target or {})}),
-            settings=Finetuning(**{"epochs": 2, "batch_size": 4, "precision": "fp32", **settings}),
-            make_encoder=make_encoder,
-            devices=devices,
-            options=step_options(Optimization()),
-            runtime=runtime or RunOptions(),
-            work=work,
-            fingerprint=fingerprint,
-            asvs=asvs,
-            about={"remark": "from the test"},
+            "asvs": None,
+            "runtime": RunOptions(),
+        }
+        setup |= {name: changes.pop(name) for name in setup if name in changes}
+        settings = {"epochs": 2, "batch_size": 4, "precision": "fp32", **changes}
+        return CrossValidation(
+            FinetuneSetup(
+                store=augmented.store,
+                tokens=augmented.tokens,
+                labelled=Labelled(
+                    np.array(samples),
+                    known.reshape(len(samples), -1),
+                    np.array(fold),
+                    units or [f"unit {sample}" for sample in samples],
+                    {name: np.array(text, object) for name, text in (categories or {}).items()},
+                ),
+                task=TargetColumns(kind, **{"columns": (COLUMN[kind],), **(target or {})}),
+                settings=Finetuning(**settings),
+                devices=devices,
+                options=step_options(Optimization()),
+                about={"remark": "from the test"},
+                **setup,
+            )
         )
-        return CrossValidation(setup)
 
     return build
 
@@ -128,8 +133,7 @@ def new_task(augmented, new_encoder, devices, tmp_path) -> Callable[..., CrossVa
 @pytest.fixture
 def datasets(monkeypatch) -> list[BatchDataset]:
     """Collect the batches that fine-tuned models are trained on."""
-    seen = []
-    fit = training.fit
+    seen, fit = [], training.fit
 
     def spy(model, dataset, *args, **kwargs):
         seen.append(dataset)
@@ -140,14 +144,14 @@ def datasets(monkeypatch) -> list[BatchDataset]:
 
 
 @pytest.fixture
-def said(augmented, devices) -> Callable:
+def ask(augmented, devices) -> Callable[..., Outputs]:
     """Return the function that asks a model about samples, by no other way than their reads."""
 
-    def ask(predictor, samples, covariates=None, by=None) -> Outputs:
+    def outputs(predictor, samples, covariates=None, by=None) -> Outputs:
         store, views = augmented.store, augmented.store.views
         rows_R = np.concatenate([view * len(store.sample_ids) + samples for view in range(views)])
         category_RF = None
-        if predictor.vocabulary is not None and covariates is not None:
+        if covariates is not None:
             category_RF = np.tile(predictor.vocabulary.encode(covariates), (views, 1))
         output_RO = raw_outputs(
             predictor, store, augmented.tokens, rows_R, devices, category_RF=category_RF
@@ -155,7 +159,7 @@ def said(augmented, devices) -> Callable:
         by_R = None if by is None else [*by] * views
         return decoded(predictor.target, output_RO, views, by_R)
 
-    return ask
+    return outputs
 
 
 @pytest.hookimpl(wrapper=True)

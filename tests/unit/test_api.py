@@ -109,7 +109,11 @@ def model(saved) -> Model:
 
 def test_tables_come_as_paths_or_in_memory(model, augmented, files):
     expected = model.predict(files["table.biom"], files["sequences.fasta"])
-    assert expected.index.name == "sample-id"
+    columns = ["predicted", "sd", "lower", "upper", "unseen_asvs", "novelty"]
+    assert list(expected.columns) == columns
+    # The 18th smallest of the 19 errors of cross-validation, 18 = ceil(0.9 * 20).
+    np.testing.assert_allclose(expected["predicted"] - expected["lower"], 17)
+    np.testing.assert_allclose(expected["upper"] - expected["predicted"], 17)
     by_sequence = FeatureTable(
         augmented.table.sample_ids, list(augmented.sequences.values()), augmented.table.counts
     )
@@ -138,30 +142,21 @@ def test_samples_without_reads_are_named(model, augmented, files, caplog):
     assert "1 (004)" in caplog.text
 
 
-def test_intervals_are_those_of_cross_validation(model, files):
-    found = model.predict(files["table.biom"], files["sequences.fasta"])
-    assert list(found.columns) == ["predicted", "sd", "lower", "upper", "unseen_asvs", "novelty"]
-    # The 18th smallest of the 19 errors, 18 = ceil(0.9 * 20).
-    np.testing.assert_allclose(found["predicted"] - found["lower"], 17)
-    np.testing.assert_allclose(found["upper"] - found["predicted"], 17)
-
-
-def of_target(new_encoder, target: Target, tiny) -> Model:
-    predictors = [Predictor(new_encoder(20, seed=seed), target, seed=seed) for seed in range(2)]
-    bundle = ModelBundle(predictors, 60, 0, 20, frozenset(tiny.sequences.values()))
-    return Model(bundle, Calibration.fit(cross_validated(target)))
-
-
 @pytest.mark.parametrize("case", ["age", "few", "site"])
 def test_the_file_is_metadata_to_qiime(
     new_encoder, tiny, files, model, tmp_path, monkeypatch, case
 ):
     """Read by the reader of QIIME 2 as scikit-bio has it."""
-    chosen, added = {
-        "age": lambda: (model, {"lower", "upper"}),
-        "few": lambda: (Model(model.bundle, Calibration.fit(cross_validated(AGE).iloc[:5])), set()),
-        "site": lambda: (of_target(new_encoder, SITE, tiny), {"prediction_set"}),
-    }[case]()
+    bundle = model.bundle
+    cross_validation, added = {
+        "age": (cross_validated(AGE), {"lower", "upper"}),
+        "few": (cross_validated(AGE).iloc[:5], set()),
+        "site": (cross_validated(SITE), {"prediction_set"}),
+    }[case]
+    if case == "site":
+        predictors = [Predictor(new_encoder(20, seed=seed), SITE, seed=seed) for seed in range(2)]
+        bundle = replace(bundle, predictors=predictors, reference=None)
+    chosen = Model(bundle, Calibration.fit(cross_validation))
     monkeypatch.setattr(Model, "load", lambda path: chosen)
     inputs = {"table": files["table.biom"], "sequences": files["sequences.fasta"], "model": None}
     output = tmp_path / "predictions.tsv"
@@ -183,17 +178,23 @@ def test_without_cross_validation_there_are_no_intervals(saved, files, monkeypat
     assert list(found.columns) == ["predicted", "sd", "unseen_asvs", "novelty"]
 
 
-@pytest.mark.parametrize("target", [SITE, replace(AGE, columns=("age", "weight"))])
-def test_cross_validation_of_another_task_is_refused(saved, target):
-    with pytest.raises(InputError, match=r"cross_validation\.tsv.*Hint"):
-        load_calibration(saved[0], target)
-
-
-@pytest.mark.parametrize("content", ["", "sample-id\tpredicted\n1\t2\n", "fold\nx\n"])
-def test_damaged_cross_validation_is_named(tmp_path, content):
-    (tmp_path / CROSS_VALIDATION).write_text(content)
-    with pytest.raises(InputError, match=r"cross_validation\.tsv: got no such table.*Hint"):
-        load_calibration(tmp_path, AGE)
+@pytest.mark.parametrize(
+    ("target", "content", "got"),
+    [
+        (SITE, None, "those of another task"),
+        (replace(AGE, columns=("age", "weight")), None, "those of another task"),
+        (AGE, "", "no such table"),
+        (AGE, "sample-id\tpredicted\n1\t2\n", "no such table"),
+        (AGE, "fold\nx\n", "no such table"),
+    ],
+)
+def test_cross_validation_of_another_task_or_damaged_is_refused(tmp_path, target, content, got):
+    path = tmp_path / CROSS_VALIDATION
+    write_predictions(path, cross_validated(AGE))
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises(InputError, match=rf"cross_validation\.tsv: got {got}.*Hint"):
+        load_calibration(tmp_path, target)
 
 
 def test_metadata_come_as_a_file_or_in_memory(new_encoder, tiny, files, tmp_path, caplog):

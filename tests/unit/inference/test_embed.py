@@ -4,19 +4,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aam.data.target import Target
 from aam.inference import embed
-from aam.inference.embed import (
-    asvs_of,
-    embed_asvs,
-    embed_samples,
-    embedded_blocks,
-    load_encoder,
-    sample_batches,
-)
-from aam.model.predictor import Predictor
+from aam.inference.embed import asvs_of, embed_asvs, embed_samples, sample_batches
 from aam.train.data.collate import assemble, bucket
-from aam.util.errors import InputError
 
 
 def rounded_up(number: int) -> int:
@@ -27,34 +17,27 @@ ROWS = np.array([6, 1, 19, 6, 11, 0, 8])
 CPU = torch.device("cpu")
 
 
-@pytest.mark.parametrize("with_asvs", [False, True])
-@pytest.mark.parametrize(("tokens_per_batch", "rows_per_block"), [(8192, 4096), (40, 4096), (9, 3)])
+@pytest.mark.parametrize(
+    ("tokens_per_batch", "rows_per_block", "with_asvs"),
+    [(8192, 4096, False), (40, 4096, True), (9, 3, False)],
+)
 def test_embeddings_in_batches_are_those_of_one_forward_pass(
     mixed_lengths, new_encoder, devices, monkeypatch, tokens_per_batch, rows_per_block, with_asvs
 ):
+    """Without dropout, whatever the mode of the encoder, which stays as it was."""
     monkeypatch.setattr(embed, "TOKENS_ON_CPU", tokens_per_batch)
     monkeypatch.setattr(embed, "ROWS_PER_BLOCK", rows_per_block)
     encoder, store, tokens = new_encoder(20), mixed_lengths.store, mixed_lengths.tokens
     with torch.no_grad():
         expected = encoder(assemble(store, tokens, ROWS)).sample_BD
+    for layer in encoder.modules():
+        if isinstance(layer, torch.nn.Dropout):
+            layer.p = 0.5
     asvs = np.arange(len(tokens.lengths))
     asv_UD = embed_asvs(encoder, tokens, asvs, devices) if with_asvs else None
     found = embed_samples(encoder, store, tokens, ROWS, devices, asv_UD)
     torch.testing.assert_close(found, expected, atol=1e-5, rtol=0)
-
-
-def test_blocks_come_in_order_and_are_those_of_all_at_once(tiny, new_encoder, devices, monkeypatch):
-    encoder = new_encoder(20)
-    expected = embed_samples(encoder, tiny.store, tiny.tokens, ROWS, devices)
-    monkeypatch.setattr(embed, "ROWS_PER_BLOCK", 3)
-    blocks = embedded_blocks(encoder, tiny.store, tiny.tokens, ROWS, devices)
-    rows, found = [], []
-    for part, block_WD in blocks:
-        assert torch.is_grad_enabled()
-        rows.append(part.tolist())
-        found.append(block_WD)
-    assert rows == [[6, 1, 19], [6, 11, 0], [8]]
-    torch.testing.assert_close(torch.cat(found), expected, atol=1e-5, rtol=0)
+    assert encoder.training
 
 
 def test_every_asv_of_the_rows_is_encoded_once(mixed_lengths, new_encoder, devices, monkeypatch):
@@ -117,16 +100,6 @@ def test_few_shapes_reach_the_model(mixed_lengths, new_encoder, devices, monkeyp
         assert [rounded_up(size) for size in rounded] == rounded, (kind, sizes)
 
 
-def test_inference_is_without_dropout_and_leaves_the_mode_as_it_was(tiny, new_encoder, devices):
-    encoder = new_encoder(20)
-    expected = embed_samples(encoder, tiny.store, tiny.tokens, ROWS, devices)
-    for layer in encoder.modules():
-        if isinstance(layer, torch.nn.Dropout):
-            layer.p = 0.5
-    assert torch.equal(embed_samples(encoder, tiny.store, tiny.tokens, ROWS, devices), expected)
-    assert encoder.training
-
-
 def test_no_rows_give_no_embeddings_and_some_can_be_trained_on(tiny, new_encoder, devices):
     nothing, encoder = np.empty(0, np.int64), new_encoder(20)
     assert embed_samples(encoder, tiny.store, tiny.tokens, nothing, devices).shape == (0, 16)
@@ -134,17 +107,3 @@ def test_no_rows_give_no_embeddings_and_some_can_be_trained_on(tiny, new_encoder
     found = embed_samples(encoder, tiny.store, tiny.tokens, ROWS, devices)
     (found @ weight).square().sum().backward()
     assert weight.grad is not None
-
-
-def test_an_encoder_is_rebuilt_from_its_folder(tiny, new_encoder, devices, tmp_path):
-    encoder = new_encoder(20, seed=4)
-    Predictor(
-        encoder, Target.fit("regression", ("age",), [["-1"], ["1"]], np.ones(2, bool)), seed=1
-    ).save(tmp_path / "m", {})
-    expected, found = (
-        embed_samples(e, tiny.store, tiny.tokens, ROWS, devices)
-        for e in (encoder, load_encoder(tmp_path / "m"))
-    )
-    assert torch.equal(found, expected)
-    with pytest.raises(InputError, match=r"no config.json.*Hint"):
-        load_encoder(tmp_path)

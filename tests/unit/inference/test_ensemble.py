@@ -1,5 +1,8 @@
+import json
+import shutil
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -11,53 +14,60 @@ from hypothesis import strategies as st
 from aam.data.table import FeatureTable
 from aam.data.target import Target
 from aam.inference import ensemble
-from aam.inference.asv_cache import AsvEmbeddings, embed_asvs_cached, encoder_digest
+from aam.inference.asv_cache import (
+    AsvEmbeddings,
+    embed_asvs_cached,
+    encoder_digest,
+    module_digest,
+)
 from aam.inference.bundle import ModelBundle
 from aam.inference.embed import embed_samples
 from aam.inference.ensemble import predict_table
 from aam.inference.reference import Reference, write_reference
 from aam.model.fusion import Vocabulary
 from aam.model.predictor import Predictor
+from aam.model.store import REFERENCE, SEEN_ASVS
 from aam.util.errors import InputError
 
 AGES = np.array([["28"], ["52"]])
 AGE = Target.fit("regression", ("age",), AGES, np.ones(2, bool))
 SITES = np.array([["gut"], ["skin"], ["tongue"]])
 SITE = Target.fit("classification", ("site",), SITES, np.ones(3, bool))
+NAMES = ("fold2", "fold2-1", "fold10")
 
 
 def bundle_of(predictors: list[Predictor], seen=(), **more) -> ModelBundle:
     return ModelBundle(predictors, 60, 0, 20, frozenset(seen), **more)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def three(new_encoder):
     """Return the function that builds a bundle of three models with encoders of their own."""
 
     def build(target: Target = AGE, seen=()) -> ModelBundle:
-        return bundle_of(
-            [Predictor(new_encoder(20, seed=s), target, seed=s) for s in range(3)], seen
-        )
+        predictors = [Predictor(new_encoder(20, seed=s), target, seed=s) for s in range(3)]
+        return bundle_of(predictors, seen)
 
     return build
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def predict(tiny):
     """Return the function that predicts the tiny table."""
     return lambda bundle, **given: predict_table(bundle, tiny.table, tiny.sequences, **given)
 
 
-def assert_mean_and_sd(predict, bundle: ModelBundle, **given) -> pd.DataFrame:
-    """Compare the prediction of a number with those of its models one by one, and return it."""
+def one_by_one(predict, bundle: ModelBundle, **given) -> list[pd.DataFrame]:
+    """Return the predictions of each model."""
+    return [predict(replace(bundle, predictors=[one]), **given) for one in bundle.predictors]
+
+
+def assert_mean_and_sd(predict, bundle: ModelBundle, **given) -> None:
+    """Compare the prediction of a number with those of its models one by one."""
     found = predict(bundle, **given)
-    single = [
-        predict(replace(bundle, predictors=[one]), **given)["predicted"]
-        for one in bundle.predictors
-    ]
+    single = [one["predicted"] for one in one_by_one(predict, bundle, **given)]
     np.testing.assert_allclose(found["predicted"], np.mean(single, axis=0), rtol=1e-5)
     np.testing.assert_allclose(found["sd"], np.std(single, axis=0), rtol=1e-3)
-    return found
 
 
 def levels(caplog) -> list[str]:
@@ -70,8 +80,7 @@ def test_predictions_do_not_depend_on_the_order_of_rows_and_columns(tiny, new_en
     bundle = bundle_of([Predictor(new_encoder(20), AGE, seed=0)])
     expected = predict_table(bundle, tiny.table, tiny.sequences)
     rng, table = np.random.default_rng(seed), tiny.table
-    rows = rng.permutation(20)[: rng.integers(1, 21)]
-    columns = rng.permutation(30)
+    rows, columns = rng.permutation(20)[: rng.integers(1, 21)], rng.permutation(30)
     counts = table.counts[rows][:, columns]
     counts.sort_indices()
     shuffled = FeatureTable(
@@ -82,13 +91,6 @@ def test_predictions_do_not_depend_on_the_order_of_rows_and_columns(tiny, new_en
     pd.testing.assert_frame_equal(found, expected.loc[found.index], atol=1e-3, rtol=1e-5)
 
 
-def test_numbers_are_means_with_the_spread_of_the_folds(three, predict):
-    found = assert_mean_and_sd(predict, three())
-    assert list(found.columns) == ["predicted", "sd", "unseen_asvs"]
-    assert found.index.name == "sample-id"
-    assert (found["sd"] > 0).all()
-
-
 def test_classes_come_with_their_probabilities(three, predict):
     bundle = three(SITE)
     found = predict(bundle)
@@ -97,16 +99,32 @@ def test_classes_come_with_their_probabilities(three, predict):
     np.testing.assert_allclose(found[names].sum(axis=1), 1)
     best = found[names].idxmax(axis=1)
     assert found["predicted"].tolist() == best.str.removeprefix("probability:").tolist()
-    single = [predict(replace(bundle, predictors=[one]))[names] for one in bundle.predictors]
+    single = [one[names] for one in one_by_one(predict, bundle)]
     sd = pd.DataFrame(np.std(single, axis=0), found.index, names)
     expected = [sd.loc[sample, name] for sample, name in best.items()]
     np.testing.assert_allclose(found["sd"], expected, rtol=1e-3)
 
 
+def test_several_targets_have_columns_of_their_own(three, predict):
+    rows = np.array([["28", "1"], ["52", "9"]])
+    target = Target.fit("regression", ("age", "x:age"), rows, np.ones(2, bool), loss="quantile")
+    bundle = three(target)
+    found, single = predict(bundle), one_by_one(predict, bundle)
+    names = ["predicted", "sd", *(f"quantile:{level}" for level in (0.05, 0.25, 0.5, 0.75, 0.95))]
+    expected = [f"{name}:{column}" for column in ("age", "x:age") for name in names]
+    assert list(found.columns) == [*expected, "unseen_asvs"]
+    for column in ("age", "x:age"):
+        quantiles = found[[f"{name}:{column}" for name in names[2:]]]
+        assert (quantiles.diff(axis=1).iloc[:, 1:] >= 0).all(axis=None)
+        np.testing.assert_allclose(found[f"predicted:{column}"], quantiles.iloc[:, 2])
+        lowest = [one[f"quantile:0.05:{column}"] for one in single]
+        np.testing.assert_allclose(quantiles.iloc[:, 0], np.mean(lowest, axis=0), rtol=1e-5)
+
+
 def test_the_views_of_training_are_drawn_again_and_averaged(augmented, three, devices):
     """The store that training reads has the same two draws."""
     table, sequences, store = augmented.table, augmented.sequences, augmented.store
-    bundle = replace(three(seen=sequences.values()), views=2)
+    bundle = replace(three(seen=[*sequences.values()][::2]), views=2)
     found = predict_table(bundle, table, sequences)
     outputs = []
     for predictor in bundle.predictors:
@@ -117,46 +135,31 @@ def test_the_views_of_training_are_drawn_again_and_averaged(augmented, three, de
     np.testing.assert_allclose(found["predicted"], np.mean(outputs, axis=0), rtol=1e-6)
     one = predict_table(replace(bundle, views=1), table, sequences)
     assert (found["predicted"] != one["predicted"]).all()
-    odd = replace(bundle, seen_asvs=frozenset(list(bundle.seen_asvs)[::2]))
-    is_new = [sequences[name] not in odd.seen_asvs for name in sequences]
+    is_new = [sequences[name] not in bundle.seen_asvs for name in sequences]
     reads = sum(store.view_matrix(view, 30).toarray() for view in range(2))
-    np.testing.assert_allclose(
-        predict_table(odd, table, sequences)["unseen_asvs"],
-        reads[:, is_new].sum(axis=1) / reads.sum(axis=1),
-    )
+    expected = reads[:, is_new].sum(axis=1) / reads.sum(axis=1)
+    np.testing.assert_allclose(found["unseen_asvs"], expected)
 
 
-@pytest.mark.parametrize(("shift", "far"), [(0.0, False), (50.0, True)])
-def test_samples_far_from_those_of_training_are_told(
-    tiny, three, predict, devices, tmp_path, caplog, shift, far
+@pytest.mark.parametrize(("known", "shift", "warned"), [(29, 0.0, False), (15, 50.0, True)])
+def test_a_table_unlike_that_of_training_is_warned_of(
+    tiny, three, predict, devices, tmp_path, caplog, known, shift, warned
 ):
-    """The samples of the table, moved away in the space of embeddings, are those of training."""
-    bundle, rows = three(seen=tiny.sequences.values()), np.arange(20)
-    encoder = bundle.predictors[0].encoder
+    """By ASVs never seen, and by samples that are far from those of training."""
+    bundle = three(seen=list(tiny.sequences.values())[:known])
+    encoder, rows = bundle.predictors[0].encoder, np.arange(20)
     embedding = embed_samples(encoder, tiny.store, tiny.tokens, rows, devices).numpy()
     write_reference(tmp_path / "reference", embedding + shift * embedding.std(axis=0))
     found = predict(replace(bundle, reference=Reference.open(tmp_path / "reference")))
     assert list(found.columns) == ["predicted", "sd", "unseen_asvs", "novelty"]
-    assert (found["novelty"] == far).all()
-    assert levels(caplog) == ["WARNING"] * far
-    assert not far or "100 % of the samples are farther" in caplog.text
-
-
-def test_several_targets_have_columns_of_their_own(three, predict):
-    rows = np.array([["28", "1"], ["52", "9"]])
-    target = Target.fit("regression", ("age", "x:age"), rows, np.ones(2, bool), loss="quantile")
-    bundle = three(target)
-    found = predict(bundle)
-    names = ["predicted", "sd", *(f"quantile:{level}" for level in (0.05, 0.25, 0.5, 0.75, 0.95))]
-    expected = [f"{name}:{column}" for column in ("age", "x:age") for name in names]
-    assert list(found.columns) == [*expected, "unseen_asvs"]
-    single = [predict(replace(bundle, predictors=[one])) for one in bundle.predictors]
-    for column in ("age", "x:age"):
-        quantiles = found[[f"{name}:{column}" for name in names[2:]]]
-        assert (quantiles.diff(axis=1).iloc[:, 1:] >= 0).all(axis=None)
-        np.testing.assert_allclose(found[f"predicted:{column}"], quantiles.iloc[:, 2])
-        lowest = [one[f"quantile:0.05:{column}"] for one in single]
-        np.testing.assert_allclose(quantiles.iloc[:, 0], np.mean(lowest, axis=0), rtol=1e-5)
+    assert levels(caplog) == ["WARNING"] * (2 * warned)
+    assert not warned or "never saw" in caplog.text
+    assert not warned or "100 % of the samples are farther" in caplog.text
+    assert (found["novelty"] == warned).all()
+    reads = tiny.views[0].counts.toarray()
+    is_new = [tiny.tokens.feature_ids.index(name) >= known for name in tiny.views[0].feature_ids]
+    expected = reads[:, is_new].sum(axis=1) / reads.sum(axis=1)
+    np.testing.assert_allclose(found["unseen_asvs"], expected)
 
 
 @pytest.fixture
@@ -181,13 +184,12 @@ def test_covariates_are_those_of_each_sample(tiny, conditioned, predict, caplog)
     )
     found = predict(conditioned, metadata=metadata.iloc[::-1])["predicted"]
     assert not caplog.records
-    for host in ("cat", "dog"):
-        for season in ("wet", "dry"):
-            given = metadata.assign(host=host, season=season)
-            alike = predict(conditioned, metadata=given)["predicted"]
-            own = (metadata["host"] == host) & (metadata["season"] == season)
-            np.testing.assert_allclose(found[own], alike[own], rtol=1e-5)
-            assert (np.abs(found - alike)[~own] > 1e-3).all()
+    for host, season in (("cat", "wet"), ("dog", "dry")):
+        given = metadata.assign(host=host, season=season)
+        alike = predict(conditioned, metadata=given)["predicted"]
+        own = (metadata["host"] == host) & (metadata["season"] == season)
+        np.testing.assert_allclose(found[own], alike[own], rtol=1e-5)
+        assert (np.abs(found - alike)[~own] > 1e-3).all()
 
 
 def test_missing_categories_are_unknown_and_counted_once(tiny, conditioned, predict, caplog):
@@ -203,17 +205,6 @@ def test_missing_categories_are_unknown_and_counted_once(tiny, conditioned, pred
     assert levels(caplog) == ["WARNING"]
     assert found["predicted"].iloc[-1] == pytest.approx(other["predicted"].iloc[-1], rel=1e-5)
     assert (found["predicted"] != other["predicted"]).iloc[:-1].all()
-
-
-@pytest.mark.parametrize(("known", "warned"), [(29, False), (15, True)])
-def test_many_unseen_asvs_are_told_once(tiny, three, predict, caplog, known, warned):
-    found = predict(three(seen=list(tiny.sequences.values())[:known]))
-    assert levels(caplog) == ["WARNING"] * warned
-    assert not warned or "never saw" in caplog.text
-    reads = tiny.views[0].counts.toarray()
-    is_new = [tiny.tokens.feature_ids.index(name) >= known for name in tiny.views[0].feature_ids]
-    expected = reads[:, is_new].sum(axis=1) / reads.sum(axis=1)
-    np.testing.assert_allclose(found["unseen_asvs"], expected)
 
 
 def test_sequences_are_cut_and_ambiguous_letters_are_alike_as_in_training(tiny, three, predict):
@@ -244,30 +235,26 @@ def test_shallow_samples_are_named_and_a_shallow_table_is_refused(tiny, three, c
         predict_table(bundle, shallow, tiny.sequences)
 
 
-@pytest.fixture
-def calls(monkeypatch) -> Counter[str]:
-    """Count the runs of the ASV level and of the sample level."""
-    seen = Counter()
+def test_what_models_share_runs_once(new_encoder, predict, monkeypatch):
+    """Of these, two have an encoder of their own: one of another ASV level, one of the same."""
+    calls = Counter()
 
     def spied(name: str, real) -> None:
         def spy(*args):
-            seen[name] += 1
+            calls[name] += 1
             return real(*args)
 
         monkeypatch.setattr(ensemble, name, spy)
 
     spied("embed_asvs_cached", embed_asvs_cached)
     spied("embed_samples", embed_samples)
-    return seen
-
-
-def test_what_models_share_runs_once(new_encoder, predict, calls):
-    """Of these, two have an encoder of their own: one of another ASV level, one of the same."""
     encoders = [new_encoder(20, seed=seed) for seed in (0, 1, 0, 0)]
     encoders[3].sample.load_state_dict(encoders[1].sample.state_dict())
     predictors = [Predictor(encoder, AGE, seed=s) for s, encoder in enumerate(encoders)]
-    predict(bundle_of(predictors))
+    found = predict(bundle_of(predictors))
     assert calls == {"embed_asvs_cached": 2, "embed_samples": 3}
+    assert list(found.columns) == ["predicted", "sd", "unseen_asvs"]
+    assert found.index.name == "sample-id"
     assert_mean_and_sd(predict, bundle_of(predictors))
 
 
@@ -275,26 +262,84 @@ def test_asvs_embedded_before_serve_the_encoder_that_made_them(
     tiny, new_encoder, devices, tmp_path, predict, caplog
 ):
     """Marked embeddings show that they are what is read."""
-    encoders = [new_encoder(20) for _ in range(3)]
+    encoders = [new_encoder(20) for _ in range(2)]
     encoders[1].sample.load_state_dict(new_encoder(20, seed=1).sample.state_dict())
     predictors = [Predictor(encoder, AGE, seed=s) for s, encoder in enumerate(encoders)]
-    partial = bundle_of(predictors, tiny.sequences.values())
-    files = {}
-    for name, factor in (("same", 1.0), ("marked", 2.0)):
-        asv_UD = factor * embed_asvs_cached(encoders[0], tiny.tokens, devices, None)
-        digest, files[name] = encoder_digest(encoders[0], "fp32"), tmp_path / name
-        AsvEmbeddings.write(files[name], tiny.tokens, asv_UD, digest)
-    expected = predict(partial)
-    pd.testing.assert_frame_equal(predict(partial, asvs=files["same"]), expected, atol=1e-4, rtol=0)
-    for one in predictors:
-        plain, marked = (
-            predict(replace(partial, predictors=[one]), asvs=asvs)["predicted"]
-            for asvs in (None, files["marked"])
-        )
-        assert (marked - plain).abs().max() > 5e-4
-    assert_mean_and_sd(predict, partial, asvs=files["marked"])
+    partial, path = bundle_of(predictors, tiny.sequences.values()), tmp_path / "marked"
+    asv_UD = embed_asvs_cached(encoders[0], tiny.tokens, devices, None)
+    AsvEmbeddings.write(path, tiny.tokens, 2 * asv_UD, encoder_digest(encoders[0], "fp32"))
+    plain, marked = (one_by_one(predict, partial, asvs=asvs) for asvs in (None, path))
+    for one, other in zip(plain, marked, strict=True):
+        assert (one["predicted"] - other["predicted"]).abs().max() > 5e-4
+    assert_mean_and_sd(predict, partial, asvs=path)
     assert not caplog.records
     other = replace(partial, predictors=[Predictor(new_encoder(20, seed=1), AGE, seed=1)])
-    pd.testing.assert_frame_equal(predict(other, asvs=files["marked"]), predict(other))
+    pd.testing.assert_frame_equal(predict(other, asvs=path), predict(other))
     assert levels(caplog) == ["WARNING"]
     assert "of another encoder" in caplog.text
+
+
+@pytest.fixture(scope="module")
+def saved(three, tmp_path_factory) -> tuple[Path, ModelBundle]:
+    """Write three models, of two folds, with what they share; return the folder and the bundle."""
+    folder, bundle = tmp_path_factory.mktemp("saved"), replace(three(SITE, ["ACGT"]), views=2)
+    about = {"rarefaction": {"depth": 60, "seed": 0, "views": 2}, "settings": {}}
+    for name, predictor in zip(NAMES, bundle.predictors, strict=True):
+        predictor.save(folder / name, about)
+    (folder / SEEN_ASVS).write_text("ACGT\n")
+    write_reference(folder / REFERENCE, np.random.default_rng(0).normal(size=(5, 16)))
+    return folder, replace(bundle, reference=Reference.open(folder / REFERENCE))
+
+
+def test_a_bundle_is_loaded_from_the_folder_alone(predict, saved, tmp_path, caplog):
+    """Without references everything but novelty is there."""
+    folder, bundle = saved
+    loaded, expected = ModelBundle.load(folder), predict(bundle)
+    assert loaded.seen_asvs == {"ACGT"}
+    for found, known in zip(loaded.predictors, bundle.predictors, strict=True):
+        assert module_digest(found) == module_digest(known), "not in the order of the folds"
+    pd.testing.assert_frame_equal(predict(loaded), expected)
+    shutil.copytree(folder, tmp_path / "model")
+    (tmp_path / "model" / REFERENCE).unlink()
+    caplog.clear()
+    loaded = ModelBundle.load(tmp_path / "model")
+    assert levels(caplog) == ["WARNING"]
+    assert "novelty" in caplog.text
+    pd.testing.assert_frame_equal(predict(loaded), expected.drop(columns="novelty"))
+
+
+def edit(path: Path, **changes) -> None:
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+def swap_classes(folder: Path) -> None:
+    path = folder / "fold10" / "config.json"
+    target = json.loads(path.read_text())["target"]
+    edit(path, target={**target, "classes": target["classes"][::-1]})
+
+
+FEW_KEYS = '{"format": 1, "kind": "predictor", "architecture": 0, "target": 0, "settings": 0}'
+OTHER_WIDTH = np.eye(3, dtype=np.float32)
+BROKEN = {
+    "no folder fold0": lambda at: [shutil.rmtree(path) for path in at.glob("fold*")],
+    "no such directory": shutil.rmtree,
+    r"asvs\.txt: got no such file": lambda at: (at / SEEN_ASVS).unlink(),
+    r"fold10: got no config\.json": lambda at: (at / "fold10/config.json").unlink(),
+    "no JSON": lambda at: (at / "fold2/config.json").write_text("{"),
+    "format 2;(?=.*install)": lambda at: edit(at / "fold2-1/config.json", format=2),
+    "kind pretrained": lambda at: edit(at / "fold2/config.json", kind="pretrained"),
+    "no key rarefaction": lambda at: (at / "fold2/config.json").write_text(FEW_KEYS),
+    "fold2: got files that are missing": lambda at: (at / "fold2/model.safetensors").unlink(),
+    "got files.* damaged": lambda at: (at / "fold2/model.safetensors").write_bytes(b"12345678"),
+    "do not fit": lambda at: edit(at / "fold2/config.json", architecture={"width": 1}),
+    "different targets": swap_classes,
+    "embeddings of width 3": lambda at: write_reference(at / REFERENCE, OTHER_WIDTH),
+}
+
+
+@pytest.mark.parametrize("message", BROKEN)
+def test_what_is_missing_or_broken_is_named(saved, tmp_path, message):
+    folder = shutil.copytree(saved[0], tmp_path / "model")
+    BROKEN[message](folder)
+    with pytest.raises(InputError, match=f"{message}.*Hint: "):
+        ModelBundle.load(folder)

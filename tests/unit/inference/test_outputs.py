@@ -16,41 +16,29 @@ EVERY = np.ones(3, bool)
 VOCABULARY = Vocabulary(("host", "season"), (("cat", "dog"), ("wet",)))
 
 
-@pytest.fixture
-def told(new_encoder):
-    """Return the function that builds a model that is told categories, all weights drawn."""
-
-    def build(fusion: str) -> Predictor:
-        target = Target.fit("regression", ("age", "weight"), AGES, EVERY)
-        predictor = Predictor(
-            new_encoder(20, seed=2), target, fusion=fusion, vocabulary=VOCABULARY, seed=1
-        )
-        torch.manual_seed(0)
-        for weight in (*predictor.fusion.parameters(), *predictor.head.parameters()):
-            torch.nn.init.normal_(weight, std=0.3)
-        return predictor.eval()
-
-    return build
-
-
 @torch.no_grad()
 def one_by_one(predictor, store, tokens, rows, category_RF) -> np.ndarray:
     """Return the outputs of the forward pass that training takes, of batches of one sample."""
     outputs = []
-    for row, category_F in zip(rows, category_RF, strict=True):
+    for row, category_F in zip(rows, torch.from_numpy(category_RF), strict=True):
         batch = assemble(store, tokens, np.array([row]))
         encoded = predictor.encoder(batch, asvs=True)
-        category_BF = torch.from_numpy(category_F[None])
-        outputs.append(
-            predictor.predict(encoded.sample_BD, category_BF, asvs=encoded.asvs, batch=batch)
-        )
+        more = {"asvs": encoded.asvs, "batch": batch}
+        outputs.append(predictor.predict(encoded.sample_BD, category_F[None], **more))
     return torch.cat(outputs).numpy()
 
 
 @pytest.mark.parametrize("fusion", ["gated", "attention"])
-def test_outputs_are_those_of_samples_one_by_one(augmented, told, devices, monkeypatch, fusion):
+def test_outputs_are_those_of_samples_one_by_one(
+    augmented, new_encoder, devices, monkeypatch, fusion
+):
     monkeypatch.setattr(embed, "TOKENS_ON_CPU", 128)
-    predictor, store, tokens = told(fusion), augmented.store, augmented.tokens
+    store, tokens, encoder = augmented.store, augmented.tokens, new_encoder(20, seed=2)
+    target = Target.fit("regression", ("age", "weight"), AGES, EVERY)
+    predictor = Predictor(encoder, target, fusion=fusion, vocabulary=VOCABULARY, seed=1).eval()
+    torch.manual_seed(0)
+    for weight in (*predictor.fusion.parameters(), *predictor.head.parameters()):
+        torch.nn.init.normal_(weight, std=0.3)
     rng = np.random.default_rng(0)
     rows = rng.permutation(40)[:17]
     category_RF = rng.integers(0, [3, 2], (17, 2))
@@ -58,9 +46,8 @@ def test_outputs_are_those_of_samples_one_by_one(augmented, told, devices, monke
     asv_UD = embed_asvs_cached(predictor.encoder, tokens, devices, None)
     embedding_RD = embed_samples(predictor.encoder, store, tokens, rows, devices, asv_UD)
     for known in ({}, {"asv_UD": asv_UD, "embedding_RD": embedding_RD}):
-        found = raw_outputs(
-            predictor, store, tokens, rows, devices, category_RF=category_RF, **known
-        )
+        known |= {"category_RF": category_RF}
+        found = raw_outputs(predictor, store, tokens, rows, devices, **known)
         np.testing.assert_allclose(found, expected, atol=2e-5)
     silent = raw_outputs(predictor, store, tokens, rows, devices)
     unknown = one_by_one(predictor, store, tokens, rows, 0 * category_RF)
@@ -86,12 +73,3 @@ def test_views_are_averaged_in_the_units_of_each_rows_category():
         np.testing.assert_allclose(found.quantile_NCQ[sample], np.mean(both, axis=0))
         np.testing.assert_allclose(found.point_NC[sample, 0], found.quantile_NCQ[sample, 0, 2])
     assert (decoded(target, raw, 2).point_NC[0] != found.point_NC[0]).all()
-
-
-def test_classes_have_probabilities_and_no_quantiles():
-    target = Target.fit("classification", ("site",), [["x"], ["y"], ["z"]], EVERY)
-    raw = np.random.default_rng(2).normal(size=(4, 3))
-    found = decoded(target, raw, 2)
-    shares = np.exp(raw) / np.exp(raw).sum(axis=1, keepdims=True)
-    np.testing.assert_allclose(found.point_NC, (shares[:2] + shares[2:]) / 2)
-    assert found.quantile_NCQ is None

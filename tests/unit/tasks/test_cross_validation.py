@@ -1,3 +1,5 @@
+from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -5,16 +7,21 @@ import pytest
 import torch
 
 from aam.data.folds import TEST
+from aam.data.target import QUANTILES
 from aam.inference.asv_cache import AsvEmbeddings, embed_asvs_cached, encoder_digest, module_digest
 from aam.inference.embed import embed_samples
+from aam.model.batch import CATEGORIES
 from aam.model.predictor import load_predictor
 from aam.runtime.run_options import RunOptions
 from aam.tasks.finetune import training
-from aam.train.data.dataset import BatchDataset, EmbeddingDataset
+from aam.tasks.finetune.fold_model import FoldModel, FrozenEmbeddings
+from aam.train.data.dataset import AsvDataset, BatchDataset, EmbeddingDataset
 from aam.util.atomic import write_json
 
 FOLD = np.array([0, 1, 2, 0, 1, 2, 0, 1, 2])
 WITH_TEST = np.array([0, 1, 2, 0, 1, 2, TEST, TEST, TEST])
+LEVELS = ("low", "mid", "high")
+HOST = ["cat", "dog", "", "hen", "cat", "dog", "cat", "dog", "cat"]
 
 
 def learned(history: list[dict]) -> list[dict]:
@@ -22,83 +29,73 @@ def learned(history: list[dict]) -> list[dict]:
     return [record for record in history if record["split"] != "system"]
 
 
-def drawn(dataset: BatchDataset) -> set[int]:
-    """Return the samples that have a part in a batch of a dataset."""
-    store = dataset.store
-    rows = {int(row) for step in range(len(dataset)) for row in dataset.rows(step)[0]}
-    parts = [store.parents[slice(*store.parent_offsets[row : row + 2])].tolist() for row in rows]
-    return {parent for part in parts for parent in part}
+def predictors_of(finished) -> list:
+    return [load_predictor(directory)[0] for directory in finished.models.values()]
+
+
+@pytest.fixture
+def deeper(new_encoder):
+    """Return what makes encoders of three blocks over the ASVs of a sample."""
+    return lambda fold, number: new_encoder(20, seed=8, asv_layers=1, sample_layers=3)
 
 
 @pytest.mark.parametrize(("encoder", "fold"), [("full", FOLD), ("frozen", WITH_TEST)])
 def test_no_model_is_trained_on_a_row_made_of_its_held_out_samples(new_task, encoder, fold):
     task = new_task(encoder=encoder, epochs=20, fold=fold)
-    samples = task.setup.labelled.samples
     models = list(task._fold_models(task.models()))
     assert [model.fold for model in models] == [0, 1, 2]
     for model in models:
         dataset = model.dataset(model.new_predictor())
-        assert drawn(dataset) == set(samples[(fold != model.fold) & (fold != TEST)].tolist())
+        rows = np.unique(np.concatenate([dataset.rows(step)[0] for step in range(len(dataset))]))
+        offsets, parents = dataset.store.parent_offsets, dataset.store.parents
+        drawn = {parent for row in rows for parent in parents[offsets[row] : offsets[row + 1]]}
+        assert drawn == set(task.setup.labelled.samples[(fold != model.fold) & (fold != TEST)])
         assert isinstance(dataset, EmbeddingDataset) == (encoder == "frozen")
 
 
 @pytest.mark.parametrize(
-    ("kind", "encoder"),
-    [("regression", "full"), ("classification", "partial"), ("ordinal", "frozen")],
+    ("kind", "encoder", "fold", "part"),
+    [
+        ("regression", "full", FOLD, 1),
+        ("classification", "partial", FOLD, 1),
+        ("ordinal", "frozen", FOLD, 1),
+        ("regression", "frozen", WITH_TEST, TEST),
+    ],
 )
-def test_the_labels_of_a_fold_do_not_change_its_predictions(new_task, kind, encoder, tmp_path):
-    target = {"classes": ("low", "mid", "high")} if kind == "ordinal" else {}
-    before = new_task(kind, encoder=encoder, target=target)
+def test_the_labels_of_a_fold_do_not_change_its_predictions(
+    new_task, kind, encoder, fold, part, tmp_path
+):
+    """Those of the test set change nothing at all."""
+    common = {"encoder": encoder, "fold": fold}
+    common["target"] = {"classes": LEVELS} if kind == "ordinal" else {}
+    before = new_task(kind, **common)
     labels = before.setup.labelled.observed_LC[:, 0].tolist()
     other = {"gut": "skin", "skin": "gut", "low": "high", "mid": "low", "high": "mid"}
-    for i in np.flatnonzero(FOLD == 1):
+    for i in np.flatnonzero(fold == part):
         labels[i] = "-500" if kind == "regression" else other[labels[i]]
-    after = new_task(kind, labels, encoder=encoder, target=target, work=tmp_path / "other")
-    found, expected = (task.run().outputs.point_NC for task in (after, before))
-    np.testing.assert_array_equal(found[FOLD == 1], expected[FOLD == 1])
-    assert (found[FOLD != 1] != expected[FOLD != 1]).any(axis=1).all()
-
-
-def test_the_labels_of_the_test_set_change_nothing(new_task, tmp_path):
-    labels = [str(10 * number) for number in range(9)]
-    others = [*labels[:6], "-1000", "5", "9"]
-    found = [
-        new_task(observed=known, fold=WITH_TEST, work=tmp_path / known[6], encoder="frozen").run()
-        for known in (labels, others)
-    ]
-    np.testing.assert_array_equal(found[0].outputs.point_NC, found[1].outputs.point_NC)
-
-
-@pytest.mark.parametrize("encoder", ["full", "partial", "frozen"])
-def test_outputs_are_those_of_the_saved_model_of_the_fold(new_task, encoder, said):
-    task = new_task("classification", encoder=encoder)
-    finished = task.run()
-    share_LK = finished.outputs.point_NC
-    assert share_LK.shape == (9, 2)
-    np.testing.assert_allclose(share_LK.sum(axis=1), 1)
-    for fold, directory in enumerate(finished.models.values()):
-        predictor, config = load_predictor(directory)
-        assert (config["remark"], config["fold"]) == ("from the test", fold)
-        found = said(predictor, task.setup.labelled.samples[fold == FOLD])
-        np.testing.assert_allclose(found.point_NC, share_LK[fold == FOLD], atol=1e-5)
-    steps = {fold: {r["step"] for r in finished.history if r["fold"] == fold} for fold in range(3)}
-    assert steps == dict.fromkeys(range(3), {1, 2, 3, 4})
+    after = new_task(kind, labels, work=tmp_path / "other", **common)
+    is_same = (after.run().outputs.point_NC == before.run().outputs.point_NC).all(axis=1)
+    assert is_same.tolist() == (np.ones(9, bool) if part == TEST else fold == part).tolist()
 
 
 def test_several_models_of_a_fold_and_all_of_them_for_the_test_set_are_averaged(
-    new_task, said, augmented, devices
+    new_task, ask, augmented, devices
 ):
-    task = new_task(fold=WITH_TEST, models=2)
+    task = new_task("classification", fold=WITH_TEST, models=2)
     finished = task.run()
     assert list(finished.models) == ["fold0", "fold0-1", "fold1", "fold1-1", "fold2", "fold2-1"]
-    numbers = {(record["fold"], record["model"]) for record in finished.history}
-    assert numbers == {(fold, number) for fold in range(3) for number in range(2)}
-    predictors = [load_predictor(directory)[0] for directory in finished.models.values()]
-    point_LC, samples = finished.outputs.point_NC, task.setup.labelled.samples
+    steps = {(r["fold"], r["model"], r["step"]) for r in finished.history}
+    assert steps == set(product(range(3), range(2), (1, 2)))
+    config = load_predictor(finished.models["fold1-1"])[1]
+    assert (config["remark"], config["fold"]) == ("from the test", 1)
+    predictors, samples = predictors_of(finished), task.setup.labelled.samples
+    assert list(finished.digests.values()) == [module_digest(each) for each in predictors]
+    point_LK = finished.outputs.point_NC
+    np.testing.assert_allclose(point_LK.sum(axis=1), 1)
     for part in (0, 1, 2, TEST):
         models = predictors if part == TEST else predictors[2 * part : 2 * part + 2]
-        each = [said(predictor, samples[part == WITH_TEST]).point_NC for predictor in models]
-        np.testing.assert_allclose(point_LC[part == WITH_TEST], np.mean(each, axis=0), rtol=1e-5)
+        each = [ask(predictor, samples[part == WITH_TEST]).point_NC for predictor in models]
+        np.testing.assert_allclose(point_LK[part == WITH_TEST], np.mean(each, axis=0), rtol=1e-5)
         assert not np.allclose(each[0], each[1], rtol=1e-3)
     first, rows = predictors[0].encoder, np.sort(samples[WITH_TEST > 0])
     expected = embed_samples(first, augmented.store, augmented.tokens, rows, devices)
@@ -106,126 +103,88 @@ def test_several_models_of_a_fold_and_all_of_them_for_the_test_set_are_averaged(
 
 
 def test_a_fraction_of_the_labels_is_that_of_whole_groups(new_task, datasets, tmp_path):
+    """Groups of two samples; two groups are the least, and a smaller fraction is in a larger."""
     hosts = [f"host {number // 2}" for number in range(20)]
     common = {"samples": np.arange(20), "fold": np.arange(20) // 2 % 2, "units": hosts}
-    labels, found = [str(number) for number in range(20)], {}
-    for fraction in (0.4, 0.8, 1.0):
-        datasets.clear()
-        work = tmp_path / str(fraction)
-        task = new_task(observed=labels, work=work, labels=fraction, encoder="frozen", **common)
-        found[fraction] = task.run()
+    common["encoder"] = "frozen"
+    labels, few = [str(number) for number in range(20)], [set(), set()]
+    for fraction, groups in ((0.01, 2), (0.4, 2), (0.8, 4)):
+        task = new_task(observed=labels, work=tmp_path / str(fraction), labels=fraction, **common)
+        found = task.run().outputs.point_NC
         for fold, dataset in enumerate(datasets):
             trained = {hosts[sample] for sample in dataset.samples}
-            assert len(dataset.samples) == 2 * len(trained) == 10 * fraction
+            assert len(dataset.samples) == 2 * len(trained) == 2 * groups
             assert all(int(host.split()[1]) % 2 != fold for host in trained)
-        if fraction == 0.4:
-            few = [set(dataset.samples.tolist()) for dataset in datasets]
-        for part, dataset in zip(few, datasets, strict=True):
-            assert part <= set(dataset.samples.tolist())
+            assert few[fold] <= set(dataset.samples)
+            few[fold] = set(dataset.samples)
+        datasets.clear()
     others = [label if i in few[0] | few[1] else "-77" for i, label in enumerate(labels)]
-    work = tmp_path / "again"
-    again = new_task(observed=others, work=work, labels=0.4, encoder="frozen", **common).run()
-    np.testing.assert_array_equal(again.outputs.point_NC, found[0.4].outputs.point_NC)
+    again = new_task(observed=others, work=tmp_path / "again", labels=0.8, **common).run()
+    np.testing.assert_array_equal(again.outputs.point_NC, found)
 
 
-def test_the_least_fraction_of_the_labels_is_two_samples(new_task, datasets):
-    finished = new_task(labels=0.01).run()
-    assert [len(dataset.samples) for dataset in datasets] == [2, 2, 2]
-    assert np.isfinite(finished.outputs.point_NC).all()
-
-
-@pytest.mark.parametrize("encoder", ["partial", "frozen"])
-def test_an_inductive_fold_starts_from_its_own_encoder(new_task, new_encoder, encoder, said):
+def test_an_inductive_fold_starts_from_its_own_encoder(new_task, new_encoder, ask):
     def make(fold: int, number: int):
         return new_encoder(20, seed=30 + fold, asv_layers=1, sample_layers=1)
 
-    task = new_task(encoder=encoder, inductive=True, make_encoder=make, fold=WITH_TEST)
+    task = new_task(encoder="partial", inductive=True, make_encoder=make, fold=WITH_TEST)
     finished = task.run()
-    samples, each = task.setup.labelled.samples, []
-    for fold, directory in enumerate(finished.models.values()):
-        predictor = load_predictor(directory)[0]
-        start, kept = make(fold, 0).state_dict(), predictor.encoder.state_dict()
-        stays = [name for name in start if encoder == "frozen" or name.startswith("asv.")]
-        assert all(torch.equal(kept[name], start[name]) for name in stays)
-        found = said(predictor, samples[fold == WITH_TEST]).point_NC
-        expected = finished.outputs.point_NC[fold == WITH_TEST]
-        np.testing.assert_allclose(found, expected, rtol=1e-4)
-        each.append(said(predictor, samples[TEST == WITH_TEST]).point_NC)
-    expected = finished.outputs.point_NC[TEST == WITH_TEST]
-    np.testing.assert_allclose(np.mean(each, axis=0), expected, rtol=1e-4)
+    samples, point_LC = task.setup.labelled.samples, finished.outputs.point_NC
+    predictors = predictors_of(finished)
+    for fold, predictor in enumerate(predictors):
+        start, kept = make(fold, 0).asv.state_dict(), predictor.encoder.asv.state_dict()
+        assert all(torch.equal(kept[name], start[name]) for name in start)
+        found = ask(predictor, samples[fold == WITH_TEST]).point_NC
+        np.testing.assert_allclose(found, point_LC[fold == WITH_TEST], rtol=1e-4)
+    each = [ask(predictor, samples[TEST == WITH_TEST]).point_NC for predictor in predictors]
+    np.testing.assert_allclose(np.mean(each, axis=0), point_LC[TEST == WITH_TEST], rtol=1e-4)
 
 
 def test_embeddings_of_asvs_made_before_serve_a_frozen_encoder(
-    new_task, augmented, devices, monkeypatch, tmp_path
+    new_task, augmented, devices, tmp_path
 ):
     """Marked embeddings show that they are what was read."""
     encoder, tokens = new_task().setup.make_encoder(0, 0), augmented.tokens
     asv_UD = embed_asvs_cached(encoder, tokens, devices, None)
-    found = {}
-
-    def stop(model, dataset, *args, **kwargs):
-        found[name] = dataset.embedding_RD
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(training, "fit", stop)
-    for name, content in (("none", None), ("same", asv_UD), ("marked", 2 * asv_UD)):
-        if content is not None:
-            AsvEmbeddings.write(tmp_path / name, tokens, content, encoder_digest(encoder, "fp32"))
-        asvs = None if content is None else tmp_path / name
-        with pytest.raises(KeyboardInterrupt):
-            new_task(encoder="frozen", asvs=asvs).run()
-    torch.testing.assert_close(found["same"], found["none"], atol=1e-5, rtol=0)
-    assert (found["marked"] - found["none"]).abs().max() > 0.01
+    found = [new_task(encoder="frozen")._frozen(0).embedding_RD]
+    for name, factor in (("same", 1), ("marked", 2)):
+        digest = encoder_digest(encoder, "fp32")
+        AsvEmbeddings.write(tmp_path / name, tokens, factor * asv_UD, digest)
+        found.append(new_task(encoder="frozen", asvs=tmp_path / name)._frozen(0).embedding_RD)
+    torch.testing.assert_close(found[1], found[0], atol=1e-5, rtol=0)
+    assert (found[2] - found[0]).abs().max() > 0.01
 
 
 def other_curves(finished: Path) -> None:
     """Do what a run of other settings does that is killed between its curves and its model."""
-    write_json(finished / "fold1-1.json", {"fingerprint": "other-fold1-1", "records": []})
+    write_json(finished / "fold1.json", {"fingerprint": "other-fold1", "records": []})
 
 
-DAMAGES = {
-    "no weights": lambda finished: (finished / "fold1-1" / "model.safetensors").unlink(),
-    "no config": lambda finished: (finished / "fold1-1" / "config.json").unlink(),
-    "no curves": lambda finished: (finished / "fold1-1.json").unlink(),
-    "curves of other settings": other_curves,
-}
-
-
-@pytest.mark.parametrize("damage", DAMAGES)
-def test_only_what_is_not_finished_is_trained_again(new_task, datasets, damage):
+def test_only_what_is_not_finished_is_trained_again(new_task, datasets):
     """A cleanup that was killed half way, and settings that come back, leave such folders."""
-
-    def contents(models: dict[str, Path]) -> dict[str, bytes]:
-        return {name: (folder / "config.json").read_bytes() for name, folder in models.items()}
-
-    first = new_task(models=2).run()
-    before = contents(first.models)
+    first = new_task().run()
+    configs = [(folder / "config.json").read_bytes() for folder in first.models.values()]
+    for damage in (
+        lambda finished: (finished / "fold1" / "model.safetensors").unlink(),
+        lambda finished: (finished / "fold1" / "config.json").unlink(),
+        lambda finished: (finished / "fold1.json").unlink(),
+        other_curves,
+    ):
+        datasets.clear()
+        damage(first.models["fold1"].parent)
+        task = new_task()
+        again = task.run()
+        assert len(datasets) == 1
+        assert set(task.setup.labelled.samples[FOLD == 1]).isdisjoint(datasets[0].samples)
+        np.testing.assert_array_equal(again.outputs.point_NC, first.outputs.point_NC)
+        assert learned(again.history) == learned(first.history)
+        assert {r["fold"] for r in again.history if r["split"] == "system"} == {0, 1, 2}
+        assert again.digests == first.digests
+        assert configs == [(path / "config.json").read_bytes() for path in again.models.values()]
     datasets.clear()
-    DAMAGES[damage](first.models["fold1"].parent)
-    task = new_task(models=2)
-    again = task.run()
-    assert len(datasets) == 1
-    assert set(task.setup.labelled.samples[FOLD == 1]).isdisjoint(datasets[0].samples)
-    np.testing.assert_array_equal(again.outputs.point_NC, first.outputs.point_NC)
-    assert learned(again.history) == learned(first.history)
-    assert {r["fold"] for r in again.history if r["split"] == "system"} == {0, 1, 2}
-    assert before == contents(again.models)
-
-
-def test_other_settings_train_every_fold_again(new_task, datasets):
-    for fingerprint in ("one", "other"):
-        new_task(fingerprint=fingerprint, encoder="frozen").run()
-    assert len(datasets) == 6
-
-
-def test_digests_tell_models_apart_and_not_runs(new_task, tmp_path):
-    runs = [new_task(work=tmp_path / str(i), epochs=e).run() for i, e in enumerate((1, 1, 2))]
-    first, again, longer = (run.digests for run in runs)
-    assert first == again
-    assert list(first) == list(runs[0].models)
-    assert len({*first.values(), *longer.values()}) == 6
-    weights = load_predictor(runs[0].models["fold1"])[0]
-    assert module_digest(weights) == first["fold1"]
+    other = new_task(fingerprint="other", epochs=1).run()
+    assert len(datasets) == 3
+    assert len({*first.digests.values(), *other.digests.values()}) == 6
 
 
 def test_an_interrupted_fold_goes_on(new_task, monkeypatch, tmp_path):
@@ -248,15 +207,113 @@ def test_an_interrupted_fold_goes_on(new_task, monkeypatch, tmp_path):
     assert learned(found.history) == learned(expected.history)
 
 
-def test_a_strong_signal_is_learned(new_task):
+@pytest.mark.parametrize("kind", ["regression", "ordinal"])
+def test_a_strong_signal_is_learned(new_task, kind):
     """The samples lie on a gradient; what is learned on two folds holds in the third."""
-    task = new_task(
-        observed=[str(number) for number in range(20)],
-        samples=np.arange(20),
-        fold=np.arange(20) % 2,
-        epochs=25,
-        learning_rate=5e-3,
-        dropout=0.0,
+    place, is_ordinal = np.arange(20), kind == "ordinal"
+    labels = np.array(LEVELS)[place * 3 // 20] if is_ordinal else place.astype(str)
+    point_LC = (
+        new_task(
+            kind,
+            labels.tolist(),
+            samples=place,
+            fold=place % 2,
+            target={"classes": LEVELS} if is_ordinal else {},
+            epochs=25,
+            learning_rate=5e-3,
+            dropout=0.0,
+        )
+        .run()
+        .outputs.point_NC
     )
-    point_LC = task.run().outputs.point_NC
-    assert np.corrcoef(point_LC[:, 0], np.arange(20))[0, 1] > 0.6
+    value_L = point_LC @ [0, 1, 2] if is_ordinal else point_LC[:, 0]
+    assert np.corrcoef(value_L, place)[0, 1] > 0.5
+
+
+@pytest.mark.parametrize(("layers", "chosen"), [(1, {2}), (9, {0, 1, 2})])
+def test_a_partial_encoder_trains_the_blocks_at_the_top(new_task, deeper, datasets, layers, chosen):
+    finished = new_task(encoder="partial", trained_layers=layers, make_encoder=deeper).run()
+    start, weights = deeper(0, 0).state_dict(), predictors_of(finished)[1].encoder.state_dict()
+    changed = {name for name in start if not torch.equal(start[name], weights[name])}
+    expected = {f"sample.blocks.{number}." for number in chosen} | {"sample.pooling."}
+    assert {part for part in expected if any(name.startswith(part) for name in changed)} == expected
+    assert all(name.startswith(tuple(expected)) for name in changed)
+    assert all(isinstance(dataset, AsvDataset) for dataset in datasets)
+
+
+def test_asv_embeddings_made_before_train_the_same_model(new_task, deeper, tmp_path):
+    settings = {"trained_layers": 1, "dropout": 0.0, "learning_rate": 3e-3, "asv_dropout": 0.3}
+    task = new_task(encoder="partial", make_encoder=deeper, count_weight=0.5, **settings)
+    frozen, elsewhere = task._frozen(0), replace(task.setup, work=tmp_path / "other")
+    assert frozen.asv_UD is not None
+    # Not the weights: attention is blind to some, which rounding alone moves.
+    points, losses = [], []
+    for setup, known in ((task.setup, frozen), (elsewhere, FrozenEmbeddings())):
+        model = FoldModel(setup, 0, 0, known)
+        predictor, history = training.trained(model)
+        points.append(model.outputs(predictor, np.arange(9)).point_NC)
+        losses.append([record["value"] for record in history if "loss" in record["name"]])
+    np.testing.assert_allclose(points[0], points[1], rtol=1e-3)
+    np.testing.assert_allclose(losses[0], losses[1], rtol=1e-3)
+    assert np.ptp(losses[0]) > 0.1
+    assert np.ptp(points[0]) > 1
+
+
+@pytest.mark.parametrize(
+    ("fusion", "encoder"), [("concat", "full"), ("attention", "partial"), ("scale", "frozen")]
+)
+def test_covariates_reach_the_model_and_unknown_is_one(
+    new_task, ask, datasets, fusion, encoder, tmp_path
+):
+    """The category `hen` is in fold 0 alone, so that its model has never seen it."""
+    common = {"fusion": fusion, "encoder": encoder, "learning_rate": 0.02}
+    common["target"] = {"condition": ("host",)}
+    task = new_task(categories={"host": HOST}, **common)
+    finished = task.run()
+    host_LF, samples = np.array(HOST, object)[:, None], task.setup.labelled.samples
+    for fold, predictor in enumerate(predictors_of(finished)):
+        assert ("hen" in predictor.vocabulary.categories[0]) == (fold != 0)
+        at = fold == FOLD
+        found = ask(predictor, samples[at], host_LF[at]).point_NC
+        np.testing.assert_allclose(found, finished.outputs.point_NC[at], rtol=1e-4)
+        others = np.array([["dog"]] * 3, object)
+        assert (ask(predictor, samples[at], others).point_NC != found).any()
+    batches = [dataset[step] for dataset in datasets for step in range(len(dataset))]
+    numbers = {int(n) for batch in batches for n in batch.values[CATEGORIES].flatten()}
+    assert numbers == {0, 1, 2, 3}
+    missing = ["" if name == "hen" else name for name in HOST]
+    other = new_task(categories={"host": missing}, work=tmp_path / "other", **common).run()
+    at = FOLD == 0
+    np.testing.assert_array_equal(other.outputs.point_NC[at], finished.outputs.point_NC[at])
+
+
+def test_each_category_has_a_scale_of_its_own(new_task, ask):
+    sex = np.array(["m", "f", "f", "m", "f", "m", "f", "m", "f"])
+    observed = [str((1000 if name == "m" else 10) + i) for i, name in enumerate(sex)]
+    target = {"transform_by": "sex"}
+    task = new_task(observed=observed, categories={"sex": sex}, target=target, epochs=1)
+    finished = task.run()
+    point_L, at = finished.outputs.point_NC[:, 0], FOLD == 2
+    assert (np.abs(point_L - np.where(sex == "m", 1004, 14)) < 20).all()
+    predictor = load_predictor(finished.models["fold2"])[0]
+    found = ask(predictor, task.setup.labelled.samples[at], by=sex[at])
+    np.testing.assert_allclose(found.point_NC[:, 0], point_L[at], rtol=1e-4)
+
+
+def test_several_columns_of_quantiles_are_predicted_at_once(new_task, ask):
+    task = new_task(
+        observed=[[str(i), str(5000 + 100 * i)] for i in range(9)],
+        target={"columns": ("age", "weight"), "bounds": (0.0, None)},
+        loss="quantile",
+    )
+    finished = task.run()
+    point_LC, quantile_LCQ = finished.outputs.point_NC, finished.outputs.quantile_NCQ
+    assert quantile_LCQ.shape == (9, 2, len(QUANTILES))
+    assert (np.diff(quantile_LCQ) >= 0).all()
+    assert quantile_LCQ.min() >= 0
+    np.testing.assert_array_equal(point_LC, quantile_LCQ[..., 2])
+    assert (point_LC[:, 1] > 3000).all()
+    assert (point_LC[:, 0] < 100).all()
+    at = FOLD == 1
+    found = ask(load_predictor(finished.models["fold1"])[0], task.setup.labelled.samples[at])
+    np.testing.assert_allclose(found.quantile_NCQ, quantile_LCQ[at], rtol=1e-4, atol=1e-3)

@@ -1,29 +1,37 @@
+"""Batches, who meets in them, and what is left out of them.
+
+Shape suffixes: B samples of a batch, N samples, R rows of a store.
+"""
+
 from collections import Counter
 from collections.abc import Callable
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from aam.model.predictor import EMBEDDING
+from aam.train.data.asv_dropout import MASKED, AsvDropout
+from aam.train.data.collate import entries_of
 from aam.train.data.dataset import BatchDataset, EmbeddingDataset
 from aam.train.data.masking import Masker
+from aam.train.data.sampler import Blocks
 
 TRAINING = np.array([0, 2, 3, 5, 6, 7, 9, 11, 12, 15, 18])
 
 
 @pytest.fixture(scope="module")
 def dataset_of(augmented) -> Callable[..., BatchDataset]:
-    def build(**changes) -> BatchDataset:
-        settings = {"batch_size": 4, "epochs": 3, "seed": 1, **changes}
-        values = {"age": np.arange(40, dtype=np.float32).reshape(20, 2)}
-        return BatchDataset(
+    def build(kind: type[BatchDataset] = BatchDataset, **changes) -> BatchDataset:
+        return kind(
             store=augmented.store,
             tokens=augmented.tokens,
             samples=TRAINING,
             distances={"unweighted": augmented.distances},
-            values=values,
-            **settings,
+            values={"age": np.arange(40, dtype=np.float32).reshape(20, 2)},
+            **{"batch_size": 4, "epochs": 3, "seed": 1, **changes},
         )
 
     return build
@@ -34,25 +42,34 @@ def parents_of(store, row: int) -> dict[int, float]:
     return dict(zip(store.parents[held].tolist(), store.weights[held].tolist(), strict=True))
 
 
-def first_parents(store, rows) -> list[int]:
-    return [int(store.parents[store.parent_offsets[row]]) for row in rows]
+def rows_of_epoch(dataset: BatchDataset, epoch: int) -> list[np.ndarray]:
+    steps = range(epoch * dataset.steps_per_epoch, (epoch + 1) * dataset.steps_per_epoch)
+    return [dataset.rows(step)[0] for step in steps]
 
 
-@pytest.mark.parametrize("batch_size", [2, 4, 5, 11, 64])
+def few_blocks(samples: np.ndarray = TRAINING, seed: int = 0) -> Blocks:
+    drawn = Blocks.of(samples, 20, seed)
+    return Blocks(drawn.line_N, drawn.training, size=3, pool=2)
+
+
+@pytest.mark.parametrize("batch_size", [2, 4, 64])
 def test_every_training_sample_comes_once_per_epoch_in_a_new_order(dataset_of, batch_size):
+    """Drawn from blocks, too: then in their order."""
     dataset = dataset_of(batch_size=batch_size)
-    epochs = []
+    blocked = dataset_of(batch_size=batch_size, blocks=few_blocks())
+    store, orders = dataset.store, []
     for epoch in range(3):
-        steps = range(epoch * dataset.steps_per_epoch, (epoch + 1) * dataset.steps_per_epoch)
-        batches = [first_parents(dataset.store, dataset.rows(step)[0]) for step in steps]
-        epochs.append([sample for batch in batches for sample in batch])
-        sizes = {len(batch) for batch in batches}
-        assert max(sizes) <= max(batch_size, 3)
-        assert min(sizes) >= 2
+        batches, others = rows_of_epoch(dataset, epoch), rows_of_epoch(blocked, epoch)
+        sizes = [len(batch) for batch in batches]
+        assert [len(batch) for batch in others] == sizes
+        assert 2 <= min(sizes) <= max(sizes) <= max(batch_size, 3)
         assert max(sizes) - min(sizes) <= 1
+        first = store.parents[store.parent_offsets[np.concatenate([*batches, *others])]]
+        orders.append(first[:11].tolist())
+        assert sorted(orders[-1]) == TRAINING.tolist()
+        assert first[11:].tolist() == few_blocks().order(1, epoch).tolist()
     assert len(dataset) == 3 * dataset.steps_per_epoch
-    assert all(sorted(epoch) == TRAINING.tolist() for epoch in epochs)
-    assert epochs[0] != epochs[1] != epochs[2]
+    assert orders[0] != orders[1] != orders[2]
 
 
 def test_a_batch_is_a_function_of_the_step(dataset_of):
@@ -71,57 +88,118 @@ def test_a_batch_is_a_function_of_the_step(dataset_of):
 
 def test_all_rows_but_those_with_a_held_out_parent_are_drawn(dataset_of):
     dataset = dataset_of(epochs=200)
-    store, drawn = dataset.store, {int(r) for s in range(len(dataset)) for r in dataset.rows(s)[0]}
-    assert all(set(parents_of(store, row)) <= set(TRAINING.tolist()) for row in drawn)
-    allowed = {
-        row
-        for row in range(len(store.row_view))
-        if set(parents_of(store, row)) <= set(TRAINING.tolist())
-    }
-    assert drawn == allowed
-    assert any(len(parents_of(store, row)) == 2 for row in drawn)
-    views = Counter(
-        int(store.row_view[row]) for step in range(len(dataset)) for row in dataset.rows(step)[0]
-    )
+    store, drawn = dataset.store, Counter()
+    for step in range(len(dataset)):
+        drawn.update(dataset.rows(step)[0].tolist())
+    parents = [parents_of(store, row) for row in range(len(store.row_view))]
+    allowed = {row for row, own in enumerate(parents) if set(own) <= set(TRAINING.tolist())}
+    assert set(drawn) == allowed
+    assert any(len(parents[row]) == 2 for row in drawn)
+    views = Counter()
+    for row, number in drawn.items():
+        views[int(store.row_view[row])] += number
     assert set(views) == {-1, 0, 1}
     assert views[0] == pytest.approx(views[1], rel=0.25)
 
 
 def test_distances_and_targets_are_those_of_the_parents_in_the_view(dataset_of):
     dataset = dataset_of(epochs=12)
+    embedding_RD = torch.arange(len(dataset.store.row_view), dtype=torch.float32)[:, None]
+    embedded = dataset_of(EmbeddingDataset, epochs=12, embedding_RD=embedding_RD)
     mixed = 0
     for step in range(len(dataset)):
         rows, view = dataset.rows(step)
-        batch, shares = dataset[step], [parents_of(dataset.store, row) for row in rows]
-        mixed += sum(len(share) == 2 for share in shares)
-        for i, one in enumerate(shares):
+        batch, weights = dataset[step], [parents_of(dataset.store, row) for row in rows]
+        mixed += sum(len(own) == 2 for own in weights)
+        distances = dataset.distances["unweighted"][view]
+        for i, one in enumerate(weights):
             expected = sum(w * dataset.values["age"][p] for p, w in one.items())
             np.testing.assert_allclose(batch.values["age"][i], expected, rtol=1e-5)
-            for j, other in enumerate(shares):
-                distance = sum(
-                    w * v * dataset.distances["unweighted"][view, p, q]
-                    for p, w in one.items()
-                    for q, v in other.items()
-                )
+            for j, other in enumerate(weights):
+                pairs = [(w * v, p, q) for p, w in one.items() for q, v in other.items()]
+                distance = 0 if i == j else sum(w * float(distances[p, q]) for w, p, q in pairs)
                 found = float(batch.distances["unweighted"][i, j])
-                assert found == pytest.approx(0 if i == j else float(distance), abs=1e-6)
+                assert found == pytest.approx(distance, abs=1e-6)
+        assert embedded[step].values[EMBEDDING][:, 0].tolist() == rows.tolist()
+        assert torch.equal(embedded[step].values["age"], batch.values["age"])
     assert mixed > 5
 
 
-def test_a_dataset_of_embeddings_gives_those_of_the_same_rows(augmented, dataset_of):
-    embedding = torch.arange(len(augmented.store.row_view), dtype=torch.float32)[:, None]
-    plain = dataset_of()
-    dataset = EmbeddingDataset(
-        augmented.store,
-        augmented.tokens,
-        TRAINING,
-        4,
-        3,
-        1,
-        values=plain.values,
-        embedding_RD=embedding,
-    )
-    for step in range(len(dataset)):
-        batch = dataset[step]
-        assert batch.values[EMBEDDING][:, 0].tolist() == plain.rows(step)[0].tolist()
-        assert torch.equal(batch.values["age"], plain[step].values["age"])
+@given(
+    richness=st.lists(st.integers(1, 60), min_size=1, max_size=12),
+    fraction=st.sampled_from([0.0, 0.1, 0.5, 0.97]),
+    step=st.integers(0, 10**6),
+)
+@settings(deadline=None, max_examples=60)
+def test_every_sample_keeps_an_asv(richness, fraction, step):
+    kept = AsvDropout(fraction, False, seed=1).kept(np.array(richness), step)
+    left = [part.sum() for part in np.split(kept, np.cumsum(richness)[:-1])]
+    assert len(kept) == sum(richness)
+    assert min(left) >= 1
+    assert fraction or kept.all()
+
+
+def test_asv_dropout_is_a_function_of_seed_and_step_and_of_the_rates_asked_for():
+    richness_B = np.full(40, 500)
+    for fraction in (0.1, 0.5, 0.9):
+        dropout = AsvDropout(fraction, True, seed=3)
+        assert 1 - dropout.kept(richness_B, 5).mean() == pytest.approx(fraction, abs=0.02)
+        assert dropout.count_mask(richness_B, 5).mean() == pytest.approx(MASKED, abs=0.02)
+    for draw in (AsvDropout.kept, AsvDropout.count_mask):
+        at = [(0, 7), (0, 7), (0, 8), (1, 7)]
+        drawn = [draw(AsvDropout(0.5, True, seed), richness_B, step).tobytes() for seed, step in at]
+        assert drawn[0] == drawn[1]
+        assert len(set(drawn)) == 3
+    assert AsvDropout(0.3, False, 0).count_mask(richness_B, 0) is None
+
+
+def test_entries_are_those_of_the_asvs_that_stay(tiny):
+    """Against the samples one after the other."""
+    store, dropout, rows_R = tiny.store, AsvDropout(0.4, True, seed=2), np.array([3, 0, 17, 9, 4])
+    (counts, richness_B, count_mask), distinct_U, place = entries_of(store, rows_R, dropout, 11)
+    before_B = store.offsets[rows_R + 1] - store.offsets[rows_R]
+    stays = np.split(dropout.kept(before_B, 11), np.cumsum(before_B)[:-1])
+    asvs, reads = [], []
+    for row, keep in zip(rows_R, stays, strict=True):
+        held = slice(store.offsets[row], store.offsets[row + 1])
+        asvs += store.asvs[held][keep].tolist()
+        reads += store.counts[held][keep].tolist()
+    assert distinct_U[place].tolist() == asvs
+    assert counts.tolist() == reads
+    assert richness_B.tolist() == [keep.sum() for keep in stays]
+    np.testing.assert_array_equal(count_mask, dropout.count_mask(richness_B, 11))
+    assert 0 < len(asvs) < before_B.sum()
+
+
+@given(
+    number=st.integers(2, 60),
+    others=st.integers(0, 9),
+    size=st.integers(1, 9),
+    pool=st.integers(1, 5),
+    seed=st.integers(0, 9),
+)
+def test_an_epoch_has_every_training_sample_once_and_keeps_blocks_in_one_pool(
+    number, others, size, pool, seed
+):
+    samples = np.sort(np.random.default_rng(seed).permutation(number + others)[:number])
+    drawn = Blocks.of(samples, number + others, seed)
+    blocks = Blocks(drawn.line_N, drawn.training, size, pool)
+    order = blocks.order(seed, epoch=0)
+    np.testing.assert_array_equal(order, blocks.order(seed, epoch=0))
+    assert sorted(order.tolist()) == samples.tolist()
+    block_of_each = blocks.place_N[order] // size
+    for block in range(-(-number // size)):
+        places = np.flatnonzero(block_of_each == block)
+        assert places[-1] - places[0] < pool * size
+
+
+def test_blocks_change_with_seed_and_epoch_so_that_all_pairs_meet():
+    # Batches of 3 never reach over the end of a pool of 6.
+    samples = np.array([*TRAINING, 19])
+    orders = [few_blocks(samples, seed).order(seed, epoch) for seed in (0, 1) for epoch in (0, 1)]
+    assert len({tuple(order) for order in orders}) == 4
+    met = set()
+    for epoch in range(200):
+        for batch in few_blocks(samples).order(1, epoch).reshape(-1, 3).tolist():
+            met.update((one, other) for one in batch for other in batch if one < other)
+    assert met == {(one, other) for one in samples for other in samples if one < other}

@@ -18,13 +18,14 @@ from hypothesis import strategies as st
 from aam.train.data import distances, mapped_distances
 from aam.train.data.dataset import BatchDataset
 from aam.train.data.distances import FAITH_PD, Maps, load_matrices, pair_variances
-from aam.train.data.mapped_distances import MappedMatrix, convert, map_matrices
+from aam.train.data.mapped_distances import MappedMatrix, convert
 from aam.train.data.sampler import Blocks
 from aam.unifrac import store
 from aam.unifrac.store import write_distances, write_faith_pd
 from aam.util.errors import InputError
 
 METRICS = ["unweighted", FAITH_PD, "weighted"]
+EVERY = np.ix_(np.arange(20), np.arange(20))
 TRAINING = np.array([0, 2, 3, 5, 6, 7, 9, 11, 12, 15, 18])
 
 
@@ -70,19 +71,16 @@ def test_mapped_distances_give_the_same_batches_variances_and_blocks(
     np.testing.assert_array_equal(values[FAITH_PD], same_values[FAITH_PD])
     line = TRAINING if blocks is None else blocks.training_line
     assert pair_variances(in_memory, line) == pair_variances(on_disk, line)
-    datasets = [
-        BatchDataset(
-            augmented.store, augmented.tokens, TRAINING, 4, 3, 1, distances=d, blocks=blocks
+    common = augmented.store, augmented.tokens, TRAINING, 4, 3, 1
+    expected, found = (
+        BatchDataset(*common, distances=each, blocks=blocks) for each in (in_memory, on_disk)
+    )
+    assert {expected.rows(step)[1] for step in range(len(expected))} == {0, 1}
+    for step in range(len(expected)):
+        here, there = found[step].distances, expected[step].distances
+        assert all(
+            torch.equal(here[metric], there[metric]) for metric in ("unweighted", "weighted")
         )
-        for d in (in_memory, on_disk)
-    ]
-    views = set()
-    for step in range(len(datasets[0])):
-        views.add(datasets[0].rows(step)[1])
-        batches = [dataset[step] for dataset in datasets]
-        for metric in ("unweighted", "weighted"):
-            assert torch.equal(batches[0].distances[metric], batches[1].distances[metric])
-    assert views == {0, 1}
 
 
 @given(
@@ -110,16 +108,20 @@ def test_any_rows_and_columns_are_those_of_the_matrix(
         places = st.lists(st.integers(0, number - 1), min_size=1, max_size=9)
         index = np.ix_(np.array(data.draw(places)), np.array(data.draw(places)))
         np.testing.assert_array_equal(matrix[index], expected_NN[index])
+        # A worker that is not forked opens the file again.
+        copied = pickle.dumps(matrix)
+        np.testing.assert_array_equal(pickle.loads(copied)[index], expected_NN[index])
+        assert len(copied) < 2000
 
 
 def test_memory_is_used_as_long_as_it_suffices(augmented, files, tmp_path, caplog):
-    needed = 4 * 20 * 20 * 2 * 2
+    maps, needed = tmp_path / "maps", 4 * 20 * 20 * 2 * 2
     with caplog.at_level(logging.INFO):
-        distances, _ = load(files, augmented, Maps(tmp_path / "maps", needed))
+        in_memory, _ = load(files, augmented, Maps(maps, needed))
         assert not caplog.messages
-        assert not (tmp_path / "maps").exists()
-        assert all(isinstance(matrix, np.ndarray) for matrix in distances.values())
-        load(files, augmented, Maps(tmp_path / "maps", needed - 1))
+        assert not maps.exists()
+        assert all(isinstance(matrix, np.ndarray) for matrix in in_memory.values())
+        load(files, augmented, Maps(maps, needed - 1))
     assert [message for message in caplog.messages if "are mapped" in message]
 
 
@@ -134,14 +136,13 @@ def test_a_file_is_converted_once_by_whichever_comes_first(augmented, files, tmp
     monkeypatch.setattr(mapped_distances, "convert", counting)
     maps = Maps(tmp_path / "maps", 0)
     with ThreadPoolExecutor(3) as pool:
-        for _ in pool.map(lambda _: load(files, augmented, maps), range(3)):
-            pass
+        list(pool.map(lambda _: load(files, augmented, maps), range(3)))
     assert len(converted) == len(set(converted)) == 4
-    changed_NN, every = symmetric(20, 99), np.ix_(np.arange(20), np.arange(20))
+    changed_NN = symmetric(20, 99)
     write_distances(files[1], augmented.store.sample_ids, changed_NN, {})
     for number, blocks in ((5, None), (9, blocks_of(TRAINING, 20))):
         found = load(files, augmented, Maps(maps.folder, 0, blocks))[0]["unweighted"][1]
-        np.testing.assert_array_equal(found[every], changed_NN)
+        np.testing.assert_array_equal(found[EVERY], changed_NN)
         assert len(converted) == number, "a changed input or other blocks make another file"
         assert len(list(maps.folder.glob("*.f32"))) == 4, "files of the other inputs are left"
 
@@ -161,10 +162,9 @@ def test_an_interrupted_conversion_is_begun_again(augmented, files, tmp_path, mo
             load(files, augmented, maps)
     assert not list(maps.folder.glob("[!.]*.f32"))
     found, expected = load(files, augmented, maps)[0], load(files, augmented, None)[0]
-    every = np.ix_(np.arange(20), np.arange(20))
     for metric, matrix_VNN in expected.items():
-        for view in range(2):
-            np.testing.assert_array_equal(found[metric][view][every], matrix_VNN[view])
+        for own, matrix_NN in zip(found[metric], matrix_VNN, strict=True):
+            np.testing.assert_array_equal(own[EVERY], matrix_NN)
     assert len(list(maps.folder.iterdir())) == 5, "four files and the lock"
 
 
@@ -179,16 +179,6 @@ def test_a_full_disk_is_one_message_before_anything_is_written(
     with pytest.raises(InputError, match=r"GB free; expected .* make room"):
         load(files, augmented, Maps(tmp_path / "maps", 0))
     assert not list((tmp_path / "maps").glob("*.f32"))
-
-
-def test_a_worker_that_is_not_forked_opens_the_file_again(augmented, files, tmp_path):
-    ids = augmented.store.sample_ids
-    for blocks in (None, blocks_of(TRAINING, 20)):
-        found = map_matrices(tmp_path / "maps", {"a": files[0]}, ids, blocks)["a"]
-        copied = pickle.loads(pickle.dumps(found))
-        index = np.ix_(TRAINING, TRAINING[:3])
-        np.testing.assert_array_equal(copied[index], found[index])
-        assert len(pickle.dumps(found)) < 4000
 
 
 @pytest.mark.parametrize("sampler", ["uniform", "blocks"])
@@ -209,16 +199,11 @@ def test_little_of_a_mapped_matrix_counts_as_memory(tmp_path, monkeypatch, sampl
 
 
 @pytest.mark.parametrize("is_in", [None, np.arange(20) % 3 > 0], ids=["all", "some"])
-def test_matrices_are_read_per_metric_and_view(augmented, tmp_path, is_in):
+def test_faith_pd_is_standardized_by_the_samples_of_training(augmented, files, is_in):
     ids = augmented.store.sample_ids
-    faith = np.random.default_rng(0).uniform(2, 9, (2, 20))
-    paths = [tmp_path / name for name in ("u0", "u1", "f0", "f1")]
-    for view in range(2):
-        write_distances(paths[view], ids, augmented.distances[view], {})
-        write_faith_pd(paths[2 + view], ids, faith[view], {})
-    distances, values = load_matrices(paths, ["unweighted", FAITH_PD], 2, ids, is_in)
-    np.testing.assert_array_equal(distances["unweighted"], augmented.distances)
-    mean = faith.mean(axis=0)
+    distances, values = load_matrices(files, METRICS, 2, ids, is_in)
+    np.testing.assert_array_equal(distances["weighted"], [symmetric(20, 4), symmetric(20, 5)])
+    mean = np.arange(20) + 0.5
     known = mean if is_in is None else mean[is_in]
     expected = (mean - known.mean()) / known.std()
     np.testing.assert_allclose(values[FAITH_PD][:, 0], expected, rtol=1e-5)
