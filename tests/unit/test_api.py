@@ -1,5 +1,6 @@
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -65,23 +66,18 @@ def saved(augmented, new_encoder, devices, tmp_path_factory) -> tuple[Path, list
     store, tokens, rows = augmented.store, augmented.tokens, np.arange(20)
     embedding = embed_samples(predictors[0].encoder, store, tokens, rows, devices)
     write_reference(folder / REFERENCE, embedding.numpy())
-    write_predictions(folder / CROSS_VALIDATION, cross_validated(AGE))
+    write_predictions(folder / CROSS_VALIDATION, cross_validated())
     return folder, predictors
 
 
-def cross_validated(target: Target) -> pd.DataFrame:
-    """Return predictions that are off by 0, 1, …, 18, those of a second target by tenths of it."""
+def cross_validated(classes: Sequence[str] = ()) -> pd.DataFrame:
+    """Return predictions: of numbers they are off by 0, 1, …, 18."""
     ids = [f"{number:03d}" for number in range(19)]
     frame = pd.DataFrame({"sample-id": ids, "fold": [0, 1] * 9 + [0]})
-    if target.classes:
-        parts = {f"probability:{name}": 0.5 for name in target.classes}
-        return frame.assign(observed=target.classes[0], predicted=target.classes[0], **parts)
-    error = np.arange(19.0)
-    parts = [
-        frame.assign(target=column, observed="40", predicted=40 + error * 0.1**place)
-        for place, column in enumerate(target.columns)
-    ]
-    return pd.concat(parts) if len(parts) > 1 else parts[0].drop(columns="target")
+    if not classes:
+        return frame.assign(observed="40", predicted=40 + np.arange(19.0))
+    probabilities = {f"probability:{name}": 0.5 for name in classes}
+    return frame.assign(observed=classes[0], predicted=classes[0], **probabilities)
 
 
 def test_a_fresh_process_predicts_what_this_one_does(saved, augmented, devices, files, tmp_path):
@@ -149,9 +145,9 @@ def test_the_file_is_metadata_to_qiime(
     """Read by the reader of QIIME 2 as scikit-bio has it."""
     bundle = model.bundle
     cross_validation, added = {
-        "age": (cross_validated(AGE), {"lower", "upper"}),
-        "few": (cross_validated(AGE).iloc[:5], set()),
-        "site": (cross_validated(SITE), {"prediction_set"}),
+        "age": (cross_validated(), {"lower", "upper"}),
+        "few": (cross_validated().iloc[:5], set()),
+        "site": (cross_validated(SITE.classes), {"prediction_set"}),
     }[case]
     if case == "site":
         predictors = [Predictor(new_encoder(20, seed=seed), SITE, seed=seed) for seed in range(2)]
@@ -170,14 +166,6 @@ def test_the_file_is_metadata_to_qiime(
     assert not found.to_dataframe().isna().any(axis=None)
 
 
-def test_without_cross_validation_there_are_no_intervals(saved, files, monkeypatch, caplog):
-    monkeypatch.setattr("aam.api.CROSS_VALIDATION", "nothing.tsv")
-    found = aam.load(saved[0]).predict(files["table.biom"], files["sequences.fasta"])
-    assert [record.levelname for record in caplog.records] == ["WARNING"]
-    assert "intervals" in caplog.text
-    assert list(found.columns) == ["predicted", "sd", "unseen_asvs", "novelty"]
-
-
 @pytest.mark.parametrize(
     ("target", "content", "got"),
     [
@@ -188,9 +176,15 @@ def test_without_cross_validation_there_are_no_intervals(saved, files, monkeypat
         (AGE, "fold\nx\n", "no such table"),
     ],
 )
-def test_cross_validation_of_another_task_or_damaged_is_refused(tmp_path, target, content, got):
+def test_cross_validation_of_another_task_or_damaged_is_refused(
+    tmp_path, caplog, target, content, got
+):
+    """Without it there are no intervals."""
     path = tmp_path / CROSS_VALIDATION
-    write_predictions(path, cross_validated(AGE))
+    assert load_calibration(tmp_path, target) is None
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "intervals are left out" in caplog.text
+    write_predictions(path, cross_validated())
     if content is not None:
         path.write_text(content)
     with pytest.raises(InputError, match=rf"cross_validation\.tsv: got {got}.*Hint"):

@@ -14,12 +14,7 @@ from hypothesis import strategies as st
 from aam.data.table import FeatureTable
 from aam.data.target import Target
 from aam.inference import ensemble
-from aam.inference.asv_cache import (
-    AsvEmbeddings,
-    embed_asvs_cached,
-    encoder_digest,
-    module_digest,
-)
+from aam.inference.asv_cache import AsvEmbeddings, embed_asvs_cached, encoder_digest, module_digest
 from aam.inference.bundle import ModelBundle
 from aam.inference.embed import embed_samples
 from aam.inference.ensemble import predict_table
@@ -103,22 +98,6 @@ def test_classes_come_with_their_probabilities(three, predict):
     sd = pd.DataFrame(np.std(single, axis=0), found.index, names)
     expected = [sd.loc[sample, name] for sample, name in best.items()]
     np.testing.assert_allclose(found["sd"], expected, rtol=1e-3)
-
-
-def test_several_targets_have_columns_of_their_own(three, predict):
-    rows = np.array([["28", "1"], ["52", "9"]])
-    target = Target.fit("regression", ("age", "x:age"), rows, np.ones(2, bool), loss="quantile")
-    bundle = three(target)
-    found, single = predict(bundle), one_by_one(predict, bundle)
-    names = ["predicted", "sd", *(f"quantile:{level}" for level in (0.05, 0.25, 0.5, 0.75, 0.95))]
-    expected = [f"{name}:{column}" for column in ("age", "x:age") for name in names]
-    assert list(found.columns) == [*expected, "unseen_asvs"]
-    for column in ("age", "x:age"):
-        quantiles = found[[f"{name}:{column}" for name in names[2:]]]
-        assert (quantiles.diff(axis=1).iloc[:, 1:] >= 0).all(axis=None)
-        np.testing.assert_allclose(found[f"predicted:{column}"], quantiles.iloc[:, 2])
-        lowest = [one[f"quantile:0.05:{column}"] for one in single]
-        np.testing.assert_allclose(quantiles.iloc[:, 0], np.mean(lowest, axis=0), rtol=1e-5)
 
 
 def test_the_views_of_training_are_drawn_again_and_averaged(augmented, three, devices):
@@ -207,17 +186,15 @@ def test_missing_categories_are_unknown_and_counted_once(tiny, conditioned, pred
     assert (found["predicted"] != other["predicted"]).iloc[:-1].all()
 
 
-def test_sequences_are_cut_and_ambiguous_letters_are_alike_as_in_training(tiny, three, predict):
-    expected = predict(three(seen=tiny.sequences.values()))
-    longer = {name: sequence + "ACGT" for name, sequence in tiny.sequences.items()}
-    found = predict_table(three(seen=tiny.sequences.values()), tiny.table, longer)
-    pd.testing.assert_frame_equal(found, expected)
+def test_sequences_are_cut_and_ambiguous_letters_are_alike_as_in_training(tiny, three):
+    def predicted(seen: str, given: str, tail: str = "") -> pd.DataFrame:
+        known = [seen + sequence[1:] for sequence in tiny.sequences.values()]
+        own = {name: given + sequence[1:] + tail for name, sequence in tiny.sequences.items()}
+        return predict_table(three(seen=known), tiny.table, own)
+
+    found = predicted("N", "R", "ACGT")
+    pd.testing.assert_frame_equal(found, predicted("N", "N"))
     assert not found["unseen_asvs"].any()
-    seen, other = (
-        {name: letter + sequence[1:] for name, sequence in tiny.sequences.items()}
-        for letter in "NR"
-    )
-    assert not predict_table(three(seen=seen.values()), tiny.table, other)["unseen_asvs"].any()
 
 
 def test_shallow_samples_are_named_and_a_shallow_table_is_refused(tiny, three, caplog):
@@ -239,15 +216,11 @@ def test_what_models_share_runs_once(new_encoder, predict, monkeypatch):
     """Of these, two have an encoder of their own: one of another ASV level, one of the same."""
     calls = Counter()
 
-    def spied(name: str, real) -> None:
-        def spy(*args):
-            calls[name] += 1
-            return real(*args)
+    def spy(real):
+        return lambda *args: calls.update([real.__name__]) or real(*args)
 
-        monkeypatch.setattr(ensemble, name, spy)
-
-    spied("embed_asvs_cached", embed_asvs_cached)
-    spied("embed_samples", embed_samples)
+    for real in (embed_asvs_cached, embed_samples):
+        monkeypatch.setattr(ensemble, real.__name__, spy(real))
     encoders = [new_encoder(20, seed=seed) for seed in (0, 1, 0, 0)]
     encoders[3].sample.load_state_dict(encoders[1].sample.state_dict())
     predictors = [Predictor(encoder, AGE, seed=s) for s, encoder in enumerate(encoders)]

@@ -65,13 +65,6 @@ def tell(pipe: int, step: int, last: int) -> None:
     before_each_step(at_step)
 
 
-def paths(names: dict) -> dict:
-    return {
-        name: [Path(item) for item in value] if isinstance(value, list) else Path(value)
-        for name, value in names.items()
-    }
-
-
 def run(spec: dict, moment: dict, pipe: int) -> None:
     if moment["kind"] == "in a write":
         die_in_a_write(moment["step"])
@@ -79,11 +72,16 @@ def run(spec: dict, moment: dict, pipe: int) -> None:
         aam.model.tensors.save_file = lambda state, path, metadata=None: die_writing(path)
     else:
         tell(pipe, moment["step"], spec["steps"] - 1)
+    inputs, folder = spec["inputs"], Path(spec["folder"])
+    names = ("model", "metrics", "history", "embeddings", "asvs", "pairs")
     pretrain.run(
         spec["cfg"],
-        inputs=paths(spec["inputs"]),
-        outputs=paths(spec["outputs"]),
-        runtime=RunOptions(work=Path(spec["work"]), checkpoint_every_s=0.0),
+        inputs={
+            **{name: Path(inputs[name]) for name in ("tokens", "samples")},
+            "distances": [Path(path) for path in inputs["distances"]],
+        },
+        outputs={name: folder / name for name in names},
+        runtime=RunOptions(work=folder / "work", checkpoint_every_s=0.0),
     )
 
 
@@ -101,7 +99,7 @@ def start(spec: dict, moment: dict) -> dict:
         os.kill(child, signal.SIGKILL)
     _, status = os.waitpid(child, 0)
     os.close(reached)
-    work = Path(spec["work"])
+    work = Path(spec["folder"]) / "work"
     left = sorted(path.name for path in work.rglob("*") if path.is_file())
     return {"signal": os.WTERMSIG(status), "files": left}
 

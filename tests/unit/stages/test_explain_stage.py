@@ -24,18 +24,11 @@ def inputs(tiny, new_encoder, tmp_path_factory):
     for name, seed in (("fold0", 1), ("fold0-1", 2), ("fold1", 3)):
         encoder = new_encoder(20, seed=seed, asv_layers=1)
         Predictor(encoder, target, seed=seed).save(files["model"] / name, {})
-    frame = pd.DataFrame(
-        {
-            "sample-id": tiny.store.sample_ids,
-            "fold": [-1, -1, *np.arange(18) % 2],
-            "observed": sites,
-            "group": "",
-        }
-    )
+    columns = {"sample-id": tiny.store.sample_ids, "fold": [-1, -1, *np.arange(18) % 2]}
+    frame = pd.DataFrame({**columns, "observed": sites, "group": ""})
     frame.to_csv(files["folds"], sep="\t", index=False)
-    write_tokens(
-        files["tokens"], tiny.tokens.feature_ids, tiny.tokens.tokens, tiny.tokens.lengths, {}
-    )
+    tokens = tiny.tokens
+    write_tokens(files["tokens"], tokens.feature_ids, tokens.tokens, tokens.lengths, {})
     write_samples(files["samples"], tiny.store, {})
     return files
 

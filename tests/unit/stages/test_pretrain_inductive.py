@@ -23,19 +23,15 @@ from aam.tasks.pretrain import inductive
 from aam.unifrac.store import write_distances, write_faith_pd
 from aam.util.atomic import read_json
 
-OUTPUTS = ("encoders", "digests", "metrics")
 UNLABELLED = "002"
 """A sample without a target, of a host in fold 0."""
 
 
 def run(study, folder: Path, inputs: dict, **runtime) -> dict[str, Path]:
-    outputs = {name: folder / name for name in OUTPUTS}
-    pretrain_inductive.run(
-        study.pretrain_slice(),
-        inputs=inputs,
-        outputs=outputs,
-        runtime=RunOptions(work=folder / "work", **runtime),
-    )
+    outputs = {name: folder / name for name in ("encoders", "digests", "metrics")}
+    options = RunOptions(work=folder / "work", **runtime)
+    cfg = study.pretrain_slice(epochs=1)
+    pretrain_inductive.run(cfg, inputs=inputs, outputs=outputs, runtime=options)
     return outputs
 
 
@@ -62,31 +58,6 @@ def rows_in(study, inputs, fold: int) -> np.ndarray:
     return np.array([name in chosen for name in study.tiny.store.sample_ids])
 
 
-def changed_inputs(study, inputs, is_changed_N, folder: Path) -> dict:
-    """Give some samples other reads, distances and diversity."""
-    store, ids, rng = study.tiny.store, study.tiny.store.sample_ids, np.random.default_rng(2)
-    counts = store.counts.copy()
-    places, _ = places_of(store.offsets, np.flatnonzero(is_changed_N))
-    counts[places] += 40
-    distances = study.tiny.distances[0].copy()
-    either = is_changed_N[:, None] | is_changed_N
-    other = rng.uniform(size=distances.shape).astype(np.float32)
-    distances = np.where(either, (other + other.T) / 2, distances)
-    np.fill_diagonal(distances, 0)
-    diversity = (study.tiny.views[0].counts > 0).sum(axis=1) + 50.0 * is_changed_N
-    names = ("samples", "unweighted", "faith_pd")
-    files = {name: folder / name for name in names}
-    write_samples(files["samples"], replace(store, counts=counts), {})
-    write_distances(files["unweighted"], ids, distances.astype(np.float32), {})
-    write_faith_pd(files["faith_pd"], ids, diversity.astype(float), {})
-    return {
-        "tokens": inputs["tokens"],
-        "samples": files["samples"],
-        "distances": [files["unweighted"], files["faith_pd"]],
-        "members": inputs["members"],
-    }
-
-
 def test_there_is_an_encoder_per_fold_and_none_of_the_test_set(study, encoders, inputs):
     digests = read_json(encoders["digests"])
     assert list(digests) == ["fold0", "fold1"]
@@ -109,74 +80,63 @@ def test_there_is_an_encoder_per_fold_and_none_of_the_test_set(study, encoders, 
 def test_no_member_of_the_fold_or_of_the_test_set_has_a_part_in_an_encoder(
     study, encoders, inputs, tmp_path
 ):
+    """These get other reads, distances and diversity."""
     before = read_json(encoders["digests"])
     is_changed_N = rows_in(study, inputs, 0) | rows_in(study, inputs, TEST)
     assert is_changed_N[study.tiny.store.sample_ids.index(UNLABELLED)]
-    changed = changed_inputs(study, inputs, is_changed_N, tmp_path)
+    store, rng = study.tiny.store, np.random.default_rng(2)
+    counts, distances = store.counts.copy(), study.tiny.distances[0].copy()
+    places, _ = places_of(store.offsets, np.flatnonzero(is_changed_N))
+    counts[places] += 40
+    other = rng.uniform(size=distances.shape).astype(np.float32)
+    distances = np.where(is_changed_N[:, None] | is_changed_N, (other + other.T) / 2, distances)
+    np.fill_diagonal(distances, 0)
+    diversity = (study.tiny.views[0].counts > 0).sum(axis=1) + 50.0 * is_changed_N
+    files = {name: tmp_path / name for name in ("samples", "unweighted", "faith_pd")}
+    write_samples(files["samples"], replace(store, counts=counts), {})
+    write_distances(files["unweighted"], store.sample_ids, distances.astype(np.float32), {})
+    write_faith_pd(files["faith_pd"], store.sample_ids, diversity.astype(float), {})
+    pair = [files["unweighted"], files["faith_pd"]]
+    changed = {**inputs, "samples": files["samples"], "distances": pair}
     after = read_json(run(study, tmp_path / "run", changed)["digests"])
     assert after["fold0"] == before["fold0"]
     assert after["fold1"] != before["fold1"], "it was pretrained on samples of fold 0"
 
 
 def test_a_finished_fold_is_not_pretrained_again(study, encoders, inputs, monkeypatch, tmp_path):
-    names, given, train = [], [], inductive.train
-
-    def failing(cfg, prepared, devices, checkpoints, runtime, name):
-        names.append(name)
-        given.append(runtime)
-        if len(names) == 2:
-            raise KeyboardInterrupt
-        return train(cfg, prepared, devices, checkpoints, runtime, name)
-
-    monkeypatch.setattr(inductive, "train", failing)
-    with pytest.raises(KeyboardInterrupt):
-        run(
-            study,
-            tmp_path,
-            inputs,
-            deadline=time.time() + 1000.0,
-            log_dir=tmp_path / "work" / "notes",
-        )
-    assert [path.name for path in tmp_path.iterdir()] == ["work"]
-    outputs = run(study, tmp_path, inputs)
-    assert [name.split()[-1] for name in names] == ["fold0", "fold1", "fold1"]
-    assert given[1].deadline == given[0].deadline, "the limit is that of the job"
-    assert [runtime.log_dir.name for runtime in given[:2]] == ["fold0", "fold1"]
-    assert outputs["digests"].read_bytes() == encoders["digests"].read_bytes()
-    for name in ("fold0", "fold1"):
-        here, there = (found["encoders"] / name for found in (outputs, encoders))
-        for file in ("model.safetensors", "config.json"):
-            assert (here / file).read_bytes() == (there / file).read_bytes(), file
-
-
-def test_an_encoder_that_is_not_whole_is_pretrained_again(
-    study, encoders, inputs, monkeypatch, tmp_path
-):
-    """A cleanup is killed half way; a run of other settings between its model and its facts."""
-    finished, names, train = tmp_path / "work" / "finished", [], inductive.train
-    for name in ("fold0", "fold1"):
-        shutil.copytree(encoders["encoders"] / name, finished / name)
+    """Killed in a cleanup, between a model and its facts, and before the second fold."""
+    finished, given, train = tmp_path / "work" / "finished", [], inductive.train
     written = inductive.write_json
 
-    def spy(*args):
-        names.append(args[-1].split()[-1])
-        return train(*args)
+    def spy(cfg, prepared, devices, checkpoints, runtime, name):
+        given.append((name.split()[-1], runtime))
+        return train(cfg, prepared, devices, checkpoints, runtime, name)
 
     def killed(path, content):
-        if path.parent == finished:
+        if path.stem == dies_at:
             raise KeyboardInterrupt
         written(path, content)
 
     monkeypatch.setattr(inductive, "train", spy)
+    shutil.copytree(encoders["encoders"] / "fold0", finished / "fold0")
     (finished / "fold0" / "model.safetensors").unlink()
+    limit = {"deadline": time.time() + 1000.0, "log_dir": tmp_path / "work" / "notes"}
     with monkeypatch.context() as patched:
         patched.setattr(inductive, "write_json", killed)
-        with pytest.raises(KeyboardInterrupt):
-            run(study, tmp_path, inputs)
-    assert (finished / "fold0").is_dir()
+        for dies_at in ("fold0", "fold1"):
+            with pytest.raises(KeyboardInterrupt):
+                run(study, tmp_path, inputs, **limit)
+            assert [path.name for path in tmp_path.iterdir()] == ["work"]
+            assert (finished / dies_at).is_dir()
     outputs = run(study, tmp_path, inputs)
-    assert names == ["fold0", "fold0", "fold1"], "a model without its facts is not finished"
+    names = [name for name, _ in given]
+    assert names == ["fold0", "fold0", "fold1", "fold1"], "a model without facts is not finished"
+    assert given[2][1].deadline == given[1][1].deadline, "the limit is that of the job"
+    assert [runtime.log_dir.name for _, runtime in given[:3]] == names[:3]
     assert outputs["digests"].read_bytes() == encoders["digests"].read_bytes()
+    for file in encoders["encoders"].rglob("*.*"):
+        other = outputs["encoders"] / file.relative_to(encoders["encoders"])
+        assert file.read_bytes() == other.read_bytes(), file
     assert not (tmp_path / "work").exists()
 
 
@@ -185,6 +145,3 @@ def test_finetuning_takes_the_encoder_of_each_fold(study, encoders, tmp_path):
     digests = read_json(encoders["digests"])
     for name, digest in digests.items():
         assert module_digest(load_encoder(outputs["model"] / name)) == digest
-    metrics = read_json(outputs["metrics"])
-    assert metrics["evaluation"] == "inductive"
-    assert metrics["test"]["n"] == 4

@@ -1,14 +1,12 @@
 from dataclasses import replace
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
 from aam.data.folds import TEST
-from aam.data.target import QUANTILES
-from aam.inference.asv_cache import AsvEmbeddings, embed_asvs_cached, encoder_digest, module_digest
+from aam.inference.asv_cache import module_digest
 from aam.inference.embed import embed_samples
 from aam.model.batch import CATEGORIES
 from aam.model.predictor import load_predictor
@@ -140,35 +138,17 @@ def test_an_inductive_fold_starts_from_its_own_encoder(new_task, new_encoder, as
     np.testing.assert_allclose(np.mean(each, axis=0), point_LC[TEST == WITH_TEST], rtol=1e-4)
 
 
-def test_embeddings_of_asvs_made_before_serve_a_frozen_encoder(
-    new_task, augmented, devices, tmp_path
-):
-    """Marked embeddings show that they are what was read."""
-    encoder, tokens = new_task().setup.make_encoder(0, 0), augmented.tokens
-    asv_UD = embed_asvs_cached(encoder, tokens, devices, None)
-    found = [new_task(encoder="frozen")._frozen(0).embedding_RD]
-    for name, factor in (("same", 1), ("marked", 2)):
-        digest = encoder_digest(encoder, "fp32")
-        AsvEmbeddings.write(tmp_path / name, tokens, factor * asv_UD, digest)
-        found.append(new_task(encoder="frozen", asvs=tmp_path / name)._frozen(0).embedding_RD)
-    torch.testing.assert_close(found[1], found[0], atol=1e-5, rtol=0)
-    assert (found[2] - found[0]).abs().max() > 0.01
-
-
-def other_curves(finished: Path) -> None:
-    """Do what a run of other settings does that is killed between its curves and its model."""
-    write_json(finished / "fold1.json", {"fingerprint": "other-fold1", "records": []})
-
-
 def test_only_what_is_not_finished_is_trained_again(new_task, datasets):
     """A cleanup that was killed half way, and settings that come back, leave such folders."""
+    other = {"fingerprint": "other-fold1", "records": []}
     first = new_task().run()
     configs = [(folder / "config.json").read_bytes() for folder in first.models.values()]
     for damage in (
         lambda finished: (finished / "fold1" / "model.safetensors").unlink(),
         lambda finished: (finished / "fold1" / "config.json").unlink(),
         lambda finished: (finished / "fold1.json").unlink(),
-        other_curves,
+        # A run of other settings was killed between its curves and its model.
+        lambda finished: write_json(finished / "fold1.json", other),
     ):
         datasets.clear()
         damage(first.models["fold1"].parent)
@@ -298,22 +278,3 @@ def test_each_category_has_a_scale_of_its_own(new_task, ask):
     predictor = load_predictor(finished.models["fold2"])[0]
     found = ask(predictor, task.setup.labelled.samples[at], by=sex[at])
     np.testing.assert_allclose(found.point_NC[:, 0], point_L[at], rtol=1e-4)
-
-
-def test_several_columns_of_quantiles_are_predicted_at_once(new_task, ask):
-    task = new_task(
-        observed=[[str(i), str(5000 + 100 * i)] for i in range(9)],
-        target={"columns": ("age", "weight"), "bounds": (0.0, None)},
-        loss="quantile",
-    )
-    finished = task.run()
-    point_LC, quantile_LCQ = finished.outputs.point_NC, finished.outputs.quantile_NCQ
-    assert quantile_LCQ.shape == (9, 2, len(QUANTILES))
-    assert (np.diff(quantile_LCQ) >= 0).all()
-    assert quantile_LCQ.min() >= 0
-    np.testing.assert_array_equal(point_LC, quantile_LCQ[..., 2])
-    assert (point_LC[:, 1] > 3000).all()
-    assert (point_LC[:, 0] < 100).all()
-    at = FOLD == 1
-    found = ask(load_predictor(finished.models["fold1"])[0], task.setup.labelled.samples[at])
-    np.testing.assert_allclose(found.quantile_NCQ, quantile_LCQ[at], rtol=1e-4, atol=1e-3)

@@ -1,0 +1,178 @@
+"""Fine-tuning of every kind of task, from and to files, and what its models do then."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from safetensors.numpy import load_file
+
+from aam.api import Model
+from aam.data.folds import read_folds
+from aam.inference.asv_cache import module_digest
+from aam.inference.bundle import ModelBundle
+from aam.inference.ensemble import predict_table
+from aam.runtime.run_options import RunOptions
+from aam.stages import explain, finetune
+from aam.tasks.finetune.setup import FinetuneSetup
+from aam.util.atomic import read_json
+from aam.util.errors import InputError
+
+LEVELS = [f"probability:{name}" for name in ("low", "mid", "high")]
+SITES = [f"probability:{name}" for name in ("gut", "skin")]
+QUANTILES = [f"quantile:{level}" for level in ("0.05", "0.25", "0.5", "0.75", "0.95")]
+
+
+@pytest.fixture(scope="module")
+def finetuned(study, pretrained, tmp_path_factory) -> dict[str, dict[str, Path]]:
+    """Return outputs of tasks: `ordered` has the host as covariate, `pair` is of quantiles."""
+    own, asvs = {"model": pretrained["model"]}, {"asvs": pretrained["asvs"]}
+    models = {"age": own, "site": own, "scratch": {}, "ordered": own, "pair": {**own, **asvs}}
+    return {
+        task: study.finetune(tmp_path_factory.mktemp(task), task, **inputs)
+        for task, inputs in models.items()
+    }
+
+
+def read(path: Path) -> pd.DataFrame:
+    return pd.read_csv(path, sep="\t", dtype={"sample-id": str})
+
+
+@pytest.mark.parametrize(
+    ("task", "probabilities"),
+    [("age", []), ("scratch", []), ("site", SITES), ("ordered", LEVELS)],
+)
+def test_every_labelled_sample_is_predicted_once(finetuned, study, task, probabilities):
+    table = read(finetuned[task]["predictions"])
+    folds = read_folds(study.files[f"{task}.tsv"]).reset_index()
+    assert list(table) == ["sample-id", "fold", "observed", "predicted", *probabilities]
+    for column in ("sample-id", "fold", "observed"):
+        assert table[column].astype(str).tolist() == folds[column].astype(str).tolist()
+    assert table["predicted"].notna().all()
+    if probabilities:
+        assert (table[probabilities].sum(axis=1) - 1).abs().max() < 1e-5
+        best = table[probabilities].idxmax(axis=1).str.removeprefix("probability:")
+        assert table["predicted"].tolist() == best.tolist()
+    history = pd.read_parquet(finetuned[task]["history"])
+    assert {"fold", "model", "step", "name", "value"} <= set(history)
+    assert set(history["fold"]) == {0, 1}
+    assert not finetuned[task]["model"].with_name("work").exists()
+
+
+def test_predictions_of_several_columns_are_a_row_each(finetuned, study):
+    table = read(finetuned["pair"]["predictions"])
+    folds = read_folds(study.files["pair.tsv"])
+    assert list(table) == ["sample-id", "target", "fold", "observed", "predicted", *QUANTILES]
+    assert table["target"].tolist() == ["age"] * len(folds) + ["weight"] * len(folds)
+    for name, part in table.groupby("target"):
+        assert part["sample-id"].tolist() == folds.index.tolist()
+        assert part["observed"].tolist() == folds[f"observed:{name}"].astype(float).tolist()
+        assert (np.diff(part[QUANTILES]) >= 0).all()
+        np.testing.assert_allclose(part["predicted"], part["quantile:0.5"])
+    assert table.loc[table["target"] == "age", "predicted"].max() < 100
+    assert table.loc[table["target"] == "weight", "predicted"].min() > 200
+
+
+def test_the_starts_are_what_they_are_called(finetuned, pretrained):
+    """A frozen encoder is the pretrained one; the folds of a fine-tuned one differ."""
+
+    def encoder(path: Path) -> dict[str, np.ndarray]:
+        state = load_file(path / "model.safetensors")
+        return {name: value for name, value in state.items() if name.startswith("encoder.")}
+
+    start = encoder(pretrained["model"])
+    for task, stays in (("site", True), ("age", False), ("scratch", False)):
+        for fold in range(2):
+            found = encoder(finetuned[task]["model"] / f"fold{fold}")
+            assert set(found) == set(start)
+            assert all(np.array_equal(found[name], start[name]) for name in start) == stays, task
+
+
+def test_the_models_of_a_fold_start_from_weights_of_their_own(study, tmp_path):
+    """Without training; the first of each fold has those that a single model has."""
+    alone, make = (
+        FinetuneSetup.open(
+            study.finetune_slice("scratch", models=models),
+            study.task_inputs("scratch"),
+            RunOptions(work=tmp_path / "work"),
+            "code",
+        ).make_encoder
+        for models in (1, 2)
+    )
+    digests = {(fold, n): module_digest(make(fold, n)) for fold in (0, 1) for n in (0, 1)}
+    assert digests[0, 0] == digests[1, 0] == module_digest(alone(0, 0))
+    assert digests[0, 1] != digests[0, 0]
+    assert digests[0, 1] == module_digest(make(0, 1)), "a resumed run starts from the same"
+
+
+def test_digests_stand_for_what_predicting_takes(finetuned, study, pretrained, tmp_path):
+    known = read_json(finetuned["age"]["digests"])
+    assert list(known["models"]) == ["fold0", "fold1"]
+    assert set(known["files"]) == {"asvs.txt", "cross_validation.tsv", "reference.safetensors"}
+    cfg = study.finetune_slice("age")
+    cfg["rarefaction"]["views"] = 2
+    outputs = {name: tmp_path / name for name in finetuned["age"]}
+    inputs = {**study.task_inputs("age"), "model": pretrained["model"]}
+    runtime = RunOptions(work=tmp_path / "work")
+    finetune.run(cfg, inputs=inputs, outputs=outputs, runtime=runtime)
+    found = read_json(outputs["digests"])
+    assert outputs["predictions"].read_bytes() == finetuned["age"]["predictions"].read_bytes()
+    same = {name: found[name] == known[name] for name in known}
+    # Another table is to be drawn twice.
+    assert same == {"models": True, "files": True, "settings": False}
+
+
+def test_a_missing_pretrained_model_is_one_message(study, tmp_path):
+    with pytest.raises(InputError, match=r"got no config\.json"):
+        study.finetune(tmp_path, "age", model=tmp_path)
+    assert not (tmp_path / "predictions").exists()
+
+
+@pytest.mark.parametrize("task", ["age", "site", "ordered"])
+def test_the_models_predict_their_samples_again_from_the_table(finetuned, study, task):
+    """Those of all folds the test set together; unlike without the covariates."""
+    known = read(finetuned[task]["predictions"]).set_index("sample-id")
+    columns = {"age": ["predicted"], "site": SITES, "ordered": LEVELS}[task]
+    bundle, metadata = ModelBundle.load(finetuned[task]["model"]), None
+    if task == "ordered":
+        assert len(bundle.predictors) == 4
+        metadata = read_folds(study.files["ordered.tsv"])["category:host"].to_frame("host")
+    own, table = len(bundle.predictors) // 2, (study.tiny.table, study.tiny.sequences)
+    for fold in (0, 1, -1):
+        chosen = bundle.predictors[own * fold : own * (fold + 1)] if fold >= 0 else None
+        one = replace(bundle, predictors=chosen or bundle.predictors)
+        found = predict_table(one, *table, metadata=metadata)
+        expected = known.loc[known["fold"] == fold, columns]
+        assert not found["unseen_asvs"].any()
+        again = found.loc[expected.index, columns].astype(float)
+        np.testing.assert_allclose(again, expected, rtol=1e-5, atol=1e-5)
+    if task == "ordered":
+        silent = predict_table(bundle, *table).loc[expected.index, columns]
+        assert np.abs(silent - expected).to_numpy().max() > 0.01
+
+
+def test_the_table_again_gets_its_predictions_and_intervals_of_every_column(
+    finetuned, study, tmp_path
+):
+    host = read_folds(study.files["pair.tsv"])["category:host"].to_frame("host")
+    fasta = tmp_path / "sequences.fasta"
+    records = (f">{name}\n{sequence}\n" for name, sequence in study.tiny.sequences.items())
+    fasta.write_text("".join(records))
+    found = Model.load(finetuned["pair"]["model"]).predict(study.tiny.table, fasta, host, threads=1)
+    table = read(finetuned["pair"]["predictions"]).set_index("sample-id")
+    for name in ("age", "weight"):
+        columns = {f"{base}:{name}" for base in ("predicted", "sd", "lower", "upper", *QUANTILES)}
+        assert columns <= set(found)
+        test = table[(table["fold"] < 0) & (table["target"] == name)]
+        near = found.loc[test.index, f"predicted:{name}"].astype(float)
+        np.testing.assert_allclose(near, test["predicted"], rtol=1e-5)
+
+
+def test_importance_is_of_models_with_covariates(finetuned, study, tmp_path):
+    outputs = {name: tmp_path / name for name in ("importance", "check")}
+    inputs = {**study.task_inputs("ordered"), "model": finetuned["ordered"]["model"]}
+    cfg = {"samples": 2, "checked": 1, "seed": 0}
+    explain.run(cfg, inputs=inputs, outputs=outputs, runtime=RunOptions())
+    assert read_json(outputs["check"])["samples"] == 4
+    assert pd.read_csv(outputs["importance"], sep="\t")["importance"].iloc[0] > 0
