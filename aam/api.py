@@ -27,18 +27,11 @@ QUANTILE_COLUMNS = tuple(f"{QUANTILE}{level:g}" for level in QUANTILES)
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """The fine-tuned models of one task, with what calibrates their intervals.
-
-    Attributes
-    ----------
-    bundle
-        The models.
-    calibration
-        What turns predictions into intervals or sets of classes; None: neither is given.
-    """
+    """The fine-tuned models of one task, with what calibrates their intervals."""
 
     bundle: ModelBundle
     calibration: Calibration | None = None
+    """What turns predictions into intervals or sets of classes; None: neither is given."""
 
     @classmethod
     def load(cls, directory: str | Path) -> "Model":

@@ -34,16 +34,14 @@ _KEY = np.dtype(f"S{KEY_BYTES}")
 
 @dataclass(frozen=True, eq=False)
 class AsvEmbeddings:
-    """The embeddings of a file, mapped into memory: only what is asked for is read.
-
-    `digest` is the `encoder_digest` of the encoder that made `asv_UD`, which must not be written
-    to. `key_U` are hashes of the sequences, ascending, and `row_U` the row of each key's embedding.
-    """
+    """The embeddings of a file, mapped into memory: only what is asked for is read."""
 
     digest: str
+    """The `encoder_digest` of the encoder that made them."""
     key_U: NDArray[np.bytes_]
     row_U: NDArray[np.int64]
     asv_UD: torch.Tensor
+    """Must not be written to."""
 
     @staticmethod
     def write(
@@ -67,13 +65,7 @@ class AsvEmbeddings:
 
     @classmethod
     def open(cls, path: Path) -> "AsvEmbeddings":
-        """Map a file of `write` into memory.
-
-        Raises
-        ------
-        InputError
-            When there is no such file, or it holds something else.
-        """
+        """Map a file of `write` into memory; an `InputError` says what it is instead."""
         about, tensors = read_tensors(
             path,
             version=VERSION,
@@ -91,11 +83,10 @@ class AsvEmbeddings:
 
 def sequence_keys(tokens: TokenStore) -> NDArray[np.bytes_]:
     """Return a hash of 128 bits per sequence, [U], whatever its feature ID and the padding."""
-    letters = np.ascontiguousarray(tokens.tokens).reshape(-1).data
-    starts = np.arange(len(tokens.lengths)) * tokens.tokens.shape[1]
-    bounds = zip(starts.tolist(), (starts + tokens.lengths).tolist(), strict=True)
+    letters_US = np.ascontiguousarray(tokens.tokens)
     digests = [
-        hashlib.blake2b(letters[start:end], digest_size=KEY_BYTES).digest() for start, end in bounds
+        hashlib.blake2b(row_S[:length].data, digest_size=KEY_BYTES).digest()
+        for row_S, length in zip(letters_US, tokens.lengths, strict=True)
     ]
     return np.frombuffer(b"".join(digests), _KEY)
 
@@ -124,23 +115,15 @@ def embed_asvs_cached(
     """Return the embeddings [U, D] of all ASVs of a token store, in fp32 on the host.
 
     `cache` is a file of `AsvEmbeddings.write`, of this table or any other: what it has is read,
-    the rest computed. It is left as it is.
-
-    Raises
-    ------
-    InputError
-        When the cache is no such file.
+    the rest computed. It is left as it is; if it is no such file, that is an `InputError`.
     """
     row_U = np.full(len(tokens.lengths), -1)
     if cache is not None:
         known = AsvEmbeddings.open(cache)
         if known.digest == encoder_digest(encoder, devices.precision):
             row_U = known.find(sequence_keys(tokens))
-            found = int((row_U >= 0).sum())
-            logger.info(
-                "%s: %d of %d ASV embeddings read, %d to compute",
-                *(cache, found, len(row_U), len(row_U) - found),
-            )
+            numbers = (row_U >= 0).sum(), len(row_U), (row_U < 0).sum()
+            logger.info("%s: %d of %d ASV embeddings read, %d to compute", cache, *numbers)
         else:
             logger.warning("%s is of another encoder and not used", cache)
     missing_U = np.flatnonzero(row_U < 0)

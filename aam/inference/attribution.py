@@ -5,7 +5,7 @@ O outputs of the head, C explained outputs, F columns of categories.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -30,24 +30,16 @@ PAIRS = 1 << 20
 
 @dataclass(frozen=True, eq=False)
 class Explanation:
-    """One sample, explained.
-
-    Attributes
-    ----------
-    attention_A
-        Weight of each ASV in the pooling; they sum to 1.
-    gradients_AC
-        Integrated gradients of each output.
-    change_C
-        Output of the sample less that of the path's start: what the gradients should sum to.
-    removed_AC
-        Output of the sample less that without the ASV, or None.
-    """
+    """One sample, explained."""
 
     attention_A: NDArray[np.float64]
+    """Weight of each ASV in the pooling; they sum to 1."""
     gradients_AC: NDArray[np.float64]
+    """Integrated gradients of each output."""
     change_C: NDArray[np.float64]
-    removed_AC: NDArray[np.float64] | None
+    """Output of the sample less that of the path's start: what the gradients should sum to."""
+    removed_AC: NDArray[np.float64] | None = None
+    """Output of the sample less that without the ASV."""
 
 
 def explain(
@@ -69,11 +61,10 @@ def explain(
     with torch.no_grad():
         whole = copies.run(counts_A[None])
     gradients_AC, change_C = _gradients(copies, counts_A, whole, steps)
-    removed = _removed(copies, counts_A, whole.output_SC[0]) if remove else None
-    parts = (whole.attention_SA[0], gradients_AC, change_C, removed)
-    return Explanation(
-        *(None if part is None else part.detach().cpu().double().numpy() for part in parts)  # type: ignore[arg-type]
-    )
+    parts = [whole.attention_SA[0], gradients_AC, change_C]
+    if remove:
+        parts.append(_removed(copies, counts_A, whole.output_SC[0]))
+    return Explanation(*(part.detach().cpu().double().numpy() for part in parts))
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,9 +206,8 @@ def explain_samples(
 ) -> Iterator[tuple[NDArray[np.int64], Explanation]]:
     """Explain samples of view 0, by the mean of the models of their fold.
 
-    The first `checked` samples are predicted without each of their ASVs, too. `categories` are the
-    covariates of each. Yields the rows of a sample's ASVs in `tokens`, [A], and what is said of
-    them.
+    The first `checked` samples are predicted without each of their ASVs, too; `categories` are the
+    covariates of each. Yields the rows of a sample's ASVs in `tokens`, [A], and their explanation.
     """
     asvs_U = asvs_of(store, np.array(samples, np.int64), len(tokens.lengths))
     tables = []
@@ -244,6 +234,5 @@ def explain_samples(
 
 def _mean(explanations: Sequence[Explanation]) -> Explanation:
     """Return the explanation of the mean output."""
-    names = [field.name for field in fields(Explanation)]
-    parts = [[vars(each)[name] for each in explanations] for name in names]
-    return Explanation(*(None if part[0] is None else np.mean(part, axis=0) for part in parts))  # type: ignore[arg-type]
+    names = [name for name, value in vars(explanations[0]).items() if value is not None]
+    return Explanation(*(np.mean([vars(e)[name] for e in explanations], axis=0) for name in names))

@@ -43,9 +43,8 @@ GIVE = "give finetune/<model>/<task>/model"
 class ModelBundle:
     """Predictors of one target, and what they know of the table they were trained on.
 
-    A table gets `views` rarefaction draws of `depth` reads, by `seed`, and its sequences are cut to
-    `max_length_bp`. Without a `reference` novelty is not known. The categories of the metadata
-    column `transform_by` have scales of their own.
+    A table gets `views` rarefaction draws of `depth` reads, by `seed`. The categories of the
+    metadata column `transform_by` have scales of their own.
     """
 
     predictors: list[Predictor]
@@ -61,15 +60,12 @@ class ModelBundle:
     def load(cls, directory: Path) -> "ModelBundle":
         """Rebuild all models, in the order of their folders: fold0, fold0-1, fold1, …, fold10.
 
-        Raises
-        ------
-        InputError
-            When the directory holds no fine-tuned models, or one of its parts is missing,
-            damaged, of another version or of another target.
+        An `InputError` names what is missing, damaged, of another version or of another target.
         """
         loaded = [_load_model(folder) for folder in _folders(directory)]
         predictors, config = [predictor for predictor, _ in loaded], loaded[0][1]
-        if len({_what(predictor.target) for predictor in predictors}) > 1:
+        targets = [predictor.target for predictor in predictors]
+        if len({(one.kind, one.columns, one.classes, one.loss) for one in targets}) > 1:
             raise problem(directory, "models of different targets", "the models of one task", MIXED)
         path = directory / SEEN_ASVS
         if not path.is_file():
@@ -115,13 +111,7 @@ def write_bundle(
 
 
 def fold_models(directory: Path, fold: int) -> list[Predictor]:
-    """Rebuild the models of one fold.
-
-    Raises
-    ------
-    InputError
-        When the directory has none.
-    """
+    """Rebuild the models of one fold; having none is an `InputError`."""
     folders = [directory / f"fold{fold}", *sorted(directory.glob(f"fold{fold}-*"))]
     if not folders[0].is_dir():
         hint = "fine-tune again: the folds have changed since"
@@ -134,11 +124,7 @@ def _folders(directory: Path) -> list[Path]:
     if not found:
         got = "no folder fold0" if directory.is_dir() else "no such directory"
         raise problem(directory, got, "a fine-tuned model directory", GIVE)
-
-    def place(path: Path) -> tuple[list[int], str]:
-        return [int(number) for number in re.findall(r"\d+", path.name)], path.name
-
-    return sorted(found, key=place)
+    return sorted(found, key=lambda path: [int(n) for n in re.findall(r"\d+", path.name)])
 
 
 def _load_model(folder: Path) -> tuple[Predictor, dict[str, Any]]:
@@ -169,10 +155,6 @@ def _check_config(folder: Path) -> None:
     missing = [key for key in NEEDED if key not in config]
     if missing:
         raise problem(path, f"no key {', '.join(missing)}", EXPECTED, AGAIN)
-
-
-def _what(target: Target) -> tuple[Any, ...]:
-    return target.kind, target.columns, target.classes, target.loss
 
 
 def _reference(path: Path, predictor: Predictor) -> Reference | None:

@@ -34,17 +34,10 @@ ROWS_PER_BLOCK = 4096
 
 
 def load_encoder(directory: Path, backend: AttentionBackend = "auto") -> Encoder:
-    """Rebuild the encoder of a pretrained or fine-tuned model from its directory alone.
-
-    Raises
-    ------
-    InputError
-        When the directory holds no model.
-    """
-    shape = dict(load_config(directory)["architecture"])
-    encoder = build_encoder(
-        architecture(shape, shape.pop("max_length_bp")), seed=0, backend=backend
-    )
+    """Rebuild the encoder of a pretrained or fine-tuned model from its directory alone."""
+    config = dict(load_config(directory)["architecture"])
+    shape = architecture(config, config.pop("max_length_bp"))
+    encoder = build_encoder(shape, seed=0, backend=backend)
     load_part(directory, encoder, "encoder")
     return encoder.eval()
 

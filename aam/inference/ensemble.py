@@ -56,11 +56,6 @@ def predict_table(
         `novelty`, how far from the samples of training
         (`aam.inference.reference.Reference.novelty`). Where there are several targets, the
         columns of each end with a colon and its name.
-
-    Raises
-    ------
-    InputError
-        When no sample has enough reads, or `asvs` is no such file.
     """
     tokens, store = _rarefied(bundle, table, sequences)
     shallow = sorted(set(table.sample_ids) - set(store.sample_ids))
@@ -111,9 +106,9 @@ def _covariates(
     for column in found.columns.intersection(given.columns):
         text = given[column].reindex(sample_ids)
         found[column] = text.where(text.isin(list(known[column])), "")
-    unknown = {column: int((found[column] == "").sum()) for column in found}
-    if any(unknown.values()):
-        shown = (f"{column} in {number}" for column, number in unknown.items() if number)
+    unknown = (found == "").sum()
+    if unknown.any():
+        shown = [f"{column} in {number}" for column, number in unknown.items() if number]
         logger.warning(
             "of %d samples, a category is missing or was not in training, and counts as "
             "unknown: %s",

@@ -22,18 +22,12 @@ from aam.train.distributed.devices import Devices
 
 @dataclass(frozen=True, eq=False)
 class Outputs:
-    """Predictions of some samples, the mean of their views.
-
-    Attributes
-    ----------
-    point_NC
-        Numbers in the units of the columns, or probabilities of the classes.
-    quantile_NCQ
-        Quantiles of the numbers, where the loss is of quantiles.
-    """
+    """Predictions of some samples, the mean of their views."""
 
     point_NC: NDArray[np.float64]
+    """Numbers in the units of the columns, or probabilities of the classes."""
     quantile_NCQ: NDArray[np.float64] | None = None
+    """Quantiles of the numbers, where the loss is of quantiles."""
 
 
 def raw_outputs(
@@ -49,13 +43,9 @@ def raw_outputs(
 ) -> NDArray[np.float32]:
     """Return the raw outputs [R, O] of some rows of the store, in any order.
 
-    Parameters
-    ----------
-    embedding_RD, asv_UD
-        Embeddings of these rows and of all ASVs of `tokens`, where known; a model whose
-        `needs_asvs` is true makes those of the rows itself.
-    category_RF
-        Category of each row by its number in the predictor's vocabulary; None: all unknown.
+    `embedding_RD` and `asv_UD` are embeddings of these rows and of all ASVs of `tokens`, where
+    known; a model whose `needs_asvs` is true makes those of the rows itself. `category_RF` are
+    numbers in the predictor's vocabulary; None: all unknown.
     """
     device = devices.device
     category = None if category_RF is None else torch.from_numpy(category_RF).to(device)
@@ -108,14 +98,10 @@ def mean_columns(target: Target, outputs: Sequence[Outputs]) -> pd.DataFrame:
     mean, sd_NC = mean_outputs(outputs), np.std([out.point_NC for out in outputs], axis=0)
     mean_NC, quantile_NCQ = mean.point_NC, mean.quantile_NCQ
     if target.classes:
-        best_N = mean_NC.argmax(axis=1)
-        probabilities = {
-            f"probability:{name}": mean_NC[:, i] for i, name in enumerate(target.classes)
-        }
-        sd_N = np.take_along_axis(sd_NC, best_N[:, None], axis=1)[:, 0]
-        return pd.DataFrame(
-            {"predicted": np.array(target.classes)[best_N], "sd": sd_N, **probabilities}
-        )
+        best_N, names = mean_NC.argmax(axis=1), np.array(target.classes)
+        sd_N = sd_NC[np.arange(len(best_N)), best_N]
+        probabilities = {f"probability:{name}": mean_NC[:, i] for i, name in enumerate(names)}
+        return pd.DataFrame({"predicted": names[best_N], "sd": sd_N, **probabilities})
     columns: dict[str, NDArray[np.float64]] = {}
     for place, column in enumerate(target.columns):
         suffix = f":{column}" if len(target.columns) > 1 else ""

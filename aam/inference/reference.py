@@ -26,10 +26,7 @@ LEAST_VARIANCE = 1e-6
 
 
 def write_reference(path: Path, embedding_ND: NDArray[np.floating]) -> None:
-    """Write at most `REFERENCES` of two or more samples, evenly spread over their order.
-
-    The file is written atomically; the same content gives the same bytes.
-    """
+    """Write at most `REFERENCES` of two or more samples, evenly spread over their order."""
     number = len(embedding_ND)
     assert number > 1, "a sample's nearest other needs a second one"
     rows_R = np.linspace(0, number - 1, min(number, REFERENCES)).astype(np.int64)
@@ -41,28 +38,15 @@ def write_reference(path: Path, embedding_ND: NDArray[np.floating]) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Reference:
-    """The samples that a model was trained on, or some of them.
-
-    Attributes
-    ----------
-    embedding_RD
-        Their embeddings, fp32.
-    distance_R
-        From each to the nearest other one, every dimension in units of its standard deviation.
-    """
+    """The samples that a model was trained on, or some of them."""
 
     embedding_RD: NDArray[np.float32]
     distance_R: NDArray[np.float32]
+    """From each to the nearest other one, every dimension in units of its standard deviation."""
 
     @classmethod
     def open(cls, path: Path) -> "Reference":
-        """Read a file of `write_reference`.
-
-        Raises
-        ------
-        InputError
-            When there is no such file, or it holds something else.
-        """
+        """Read a file of `write_reference`; an `InputError` says what it is instead."""
         _, tensors = read_tensors(
             path,
             version=VERSION,

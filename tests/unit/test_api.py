@@ -150,8 +150,7 @@ def test_the_file_is_metadata_to_qiime(
         "site": (cross_validated(SITE.classes), {"prediction_set"}),
     }[case]
     if case == "site":
-        predictors = [Predictor(new_encoder(20, seed=seed), SITE, seed=seed) for seed in range(2)]
-        bundle = replace(bundle, predictors=predictors, reference=None)
+        bundle = replace(bundle, predictors=[Predictor(new_encoder(20), SITE, seed=0)])
     chosen = Model(bundle, Calibration.fit(cross_validation))
     monkeypatch.setattr(Model, "load", lambda path: chosen)
     inputs = {"table": files["table.biom"], "sequences": files["sequences.fasta"], "model": None}

@@ -4,6 +4,7 @@ Shape suffixes: N samples of the store, L labelled samples, C columns or classes
 width.
 """
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,33 +43,29 @@ class CrossValidation:
 
     def run(self) -> "Finished":
         """Train all models; one that an earlier run finished is read, not trained."""
-        parts: dict[int, list[Outputs]] = {}
+        parts: dict[int, list[Outputs]] = defaultdict(list)
         history: list[Record] = []
-        directories: dict[str, Path] = {}
-        digests: dict[str, str] = {}
-        reference_ND = None
+        directories, digests, reference_ND = {}, {}, None
         for model in self._fold_models(self.models()):
             predictor, records = trained(model)
             directories[model.name] = model.directory
             digests[model.name] = module_digest(predictor)
-            numbers = {"fold": model.fold, "model": model.number}
-            history += [{**numbers, **record} for record in records]
+            history += [{"fold": model.fold, "model": model.number, **one} for one in records]
             for part in (model.fold, TEST):
                 rows = np.flatnonzero(self.setup.labelled.fold == part)
                 if len(rows):
-                    parts.setdefault(part, []).append(model.outputs(predictor, rows))
+                    parts[part].append(model.outputs(predictor, rows))
             if reference_ND is None:
                 reference_ND = model.training_embeddings(predictor)
         assert reference_ND is not None, "a task has folds"
         return Finished(self._joined(parts), history, directories, digests, reference_ND)
 
     def _fold_models(self, models: Sequence[tuple[int, int]]) -> Iterator[FoldModel]:
-        frozen, frozen_of = None, None
+        frozen, embedded_fold = None, None
         for fold, number in models:
             # Of inductive folds each has an encoder of its own, else all have the same.
-            of = fold if self.setup.settings.inductive else None
-            if frozen is None or frozen_of != of:
-                frozen, frozen_of = self._frozen(fold), of
+            if frozen is None or (self.setup.settings.inductive and fold != embedded_fold):
+                frozen, embedded_fold = self._frozen(fold), fold
             yield FoldModel(self.setup, fold, number, frozen)
 
     def _frozen(self, fold: int) -> FrozenEmbeddings:
@@ -87,8 +84,10 @@ class CrossValidation:
 
     def _joined(self, parts: Mapping[int, list[Outputs]]) -> Outputs:
         """Return the outputs of all labelled samples, each the mean over its models."""
-        means = [mean_outputs(outputs) for outputs in parts.values()]
-        fold = self.setup.labelled.fold
+        means, fold = (
+            [mean_outputs(outputs) for outputs in parts.values()],
+            self.setup.labelled.fold,
+        )
         order = np.argsort(np.concatenate([np.flatnonzero(fold == part) for part in parts]))
         quantiles = [mean.quantile_NCQ for mean in means if mean.quantile_NCQ is not None]
         return Outputs(
@@ -99,28 +98,18 @@ class CrossValidation:
 
 @dataclass(frozen=True, eq=False)
 class Finished:
-    """What cross-validation leaves.
-
-    Attributes
-    ----------
-    outputs
-        Of each labelled sample, from the models that never saw its label, averaged over these and
-        over the views.
-    history
-        The training curves.
-    models
-        Directory of each model by its name.
-    digests
-        What identifies the weights of each.
-    reference_ND
-        Embeddings of the training samples by the first model, of view 0.
-    """
+    """What cross-validation leaves."""
 
     outputs: Outputs
+    """Of each labelled sample, the mean over the models that never saw its label, and the views."""
     history: list[Record]
+    """The training curves."""
     models: dict[str, Path]
+    """Directory of each model by its name."""
     digests: dict[str, str]
+    """What identifies the weights of each."""
     reference_ND: torch.Tensor
+    """Embeddings of the training samples by the first model, of view 0."""
 
 
 def prediction_table(setup: FinetuneSetup, outputs: Outputs) -> pd.DataFrame:

@@ -24,11 +24,8 @@ def encoder_maker(
     """Return what makes encoders with pretrained weights, or weights of the seed and the number."""
 
     def from_scratch(fold: int, number: int) -> Encoder:
-        shape = architecture(cfg["model"], max_length_bp)
-        further = (number,) if number else ()
-        return build_encoder(
-            shape, seed=seed_of("scratch", settings.seed, *further), backend=backend
-        )
+        seed = seed_of("scratch", settings.seed, *((number,) if number else ()))
+        return build_encoder(architecture(cfg["model"], max_length_bp), seed=seed, backend=backend)
 
     def pretrained(fold: int, number: int) -> Encoder:
         directory = inputs["model"] / f"fold{fold}" if settings.inductive else inputs["model"]

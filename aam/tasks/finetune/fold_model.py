@@ -29,14 +29,12 @@ from aam.util.seeds import seed_of
 
 @dataclass(frozen=True, eq=False)
 class FrozenEmbeddings:
-    """Embeddings that training leaves as they are.
-
-    `asv_UD` are those of all ASVs of the token store, where the ASV level is not trained, and
-    `embedding_RD` of all rows of the sample store, where nothing of the encoder is.
-    """
+    """Embeddings that training leaves as they are."""
 
     asv_UD: Tensor | None = None
+    """Of all ASVs of the token store, where the ASV level is not trained."""
     embedding_RD: Tensor | None = None
+    """Of all rows of the sample store, where nothing of the encoder is trained."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,14 +98,13 @@ class FoldModel:
         encoded_LE = predictor.target.encode(labelled.observed_LC, self._scaled_by)
         value_NE = np.zeros((len(setup.store.sample_ids), encoded_LE.shape[1]), np.float32)
         value_NE[labelled.samples] = encoded_LE
-        seed = self._seed("fold")
         common: dict[str, Any] = {
             "store": setup.store,
             "tokens": setup.tokens,
             "samples": np.sort(labelled.samples[self._is_training]),
             "batch_size": settings.batch_size,
             "epochs": settings.epochs,
-            "seed": seed,
+            "seed": self._seed("fold"),
             "values": {TARGET: value_NE},
             "category_NF": self._categories(predictor),
         }
@@ -115,7 +112,8 @@ class FoldModel:
             return EmbeddingDataset(**common, embedding_RD=self.frozen.embedding_RD)
         masks_counts = settings.count_weight > 0
         if settings.asv_dropout or masks_counts:
-            common["asv_dropout"] = AsvDropout(settings.asv_dropout, masks_counts, seed)
+            dropout = AsvDropout(settings.asv_dropout, masks_counts, common["seed"])
+            common["asv_dropout"] = dropout
         if self.frozen.asv_UD is not None:
             return AsvDataset(**common, asv_UD=self.frozen.asv_UD)
         return BatchDataset(**common)
@@ -125,7 +123,9 @@ class FoldModel:
         setup = self.setup
         store, samples = setup.store, setup.labelled.samples[labelled]
         rows_R = (np.arange(store.views)[:, None] * len(store.sample_ids) + samples).reshape(-1)
-        category_NF = self._categories(predictor)
+        category_NF, by = self._categories(predictor), self._scaled_by
+        if category_NF is not None:
+            category_NF = np.tile(category_NF[samples], (store.views, 1))
         output_RO = raw_outputs(
             predictor,
             store,
@@ -134,11 +134,8 @@ class FoldModel:
             setup.devices.exact(),
             embedding_RD=self._known(rows_R),
             asv_UD=self.frozen.asv_UD,
-            category_RF=None
-            if category_NF is None
-            else np.tile(category_NF[samples], (store.views, 1)),
+            category_RF=category_NF,
         )
-        by = self._scaled_by
         by_R = None if by is None else [by[row] for row in labelled] * store.views
         return decoded(predictor.target, output_RO, store.views, by_R)
 

@@ -27,27 +27,18 @@ from aam.util.seeds import seed_of
 
 @dataclass(frozen=True, eq=False)
 class Labelled:
-    """The labelled samples of a task.
-
-    Attributes
-    ----------
-    samples
-        Positions in the store, [L].
-    observed_LC
-        Values as the metadata have them, text.
-    fold
-        Fold of each, [L]; `TEST` for those that no model is trained on.
-    units
-        Group of each, or its ID where there are no groups: labels are left out by these, [L].
-    categories
-        Per metadata column the category of each, text, empty where missing, [L].
-    """
+    """The labelled samples of a task."""
 
     samples: NDArray[np.int64]
+    """Positions in the store, [L]."""
     observed_LC: NDArray[np.object_]
+    """Values as the metadata have them, text."""
     fold: NDArray[np.int64]
+    """Fold of each, [L]; `TEST` for those that no model is trained on."""
     units: Sequence[str]
+    """Group of each, or its ID where there are no groups: labels are left out by these, [L]."""
     categories: Mapping[str, NDArray[np.object_]] = field(default_factory=dict)
+    """Per metadata column the category of each, text, empty where missing, [L]."""
 
     @classmethod
     def read(cls, path: Path, store: SampleStore, columns: Sequence[str]) -> "Labelled":
@@ -95,9 +86,8 @@ class TargetColumns:
     def of(cls, cfg: Mapping[str, Any]) -> "TargetColumns":
         """Return those of the slice `aam.config.slices.finetune`."""
         values: dict[str, Any] = {one.name: cfg[one.name] for one in fields(cls)}
-        for name in ("columns", "classes", "bounds", "condition"):
-            values[name] = None if values[name] is None else tuple(values[name])
-        return cls(**values)
+        lists = {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
+        return cls(**{**values, **lists})
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,10 +121,9 @@ class FinetuneSetup:
         assert runtime.work is not None, "fine-tuning needs a work folder"
         settings = Finetuning.model_validate(cfg["finetuning"])
         options = step_options(Optimization.model_validate(cfg["optimization"]))
-        origin = provenance(cfg, inputs)
+        origin, threads = provenance(cfg, inputs), threads_of_a_model(runtime.threads)
         store, tokens = SampleStore.open(inputs["samples"]), TokenStore.open(inputs["tokens"])
         length_bp = tokens.tokens.shape[1]
-        threads = threads_of_a_model(runtime.threads)
         return cls(
             store=store,
             tokens=tokens,

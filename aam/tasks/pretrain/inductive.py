@@ -29,10 +29,7 @@ def fold_encoder(
 ) -> dict[str, Any]:
     """Pretrain into `directory` without the samples `unseen`, unless that was done before.
 
-    Returns
-    -------
-    dict
-        `scores`, and `digest`, which identifies the weights.
+    Returns `scores`, and `digest`, which identifies the weights.
     """
     facts = directory.with_suffix(".json")
     if is_whole(directory) and facts.is_file():

@@ -29,16 +29,8 @@ ASVS_AT_ONCE = 512
 class PretrainingModel(nn.Module):
     """An encoder with one head per distance, one for nucleotides, one for Faith's PD.
 
-    Parameters
-    ----------
-    encoder
-        The encoder to train.
-    weights, nucleotide_weight
-        Weight of each metric's loss, and of that of the masked nucleotides.
-    variances
-        Variance of each distance over pairs of training samples: the unit of its loss.
-    seed
-        Seed of the heads' weights.
+    `weights` and `nucleotide_weight` are those of the losses, `variances` those of each distance
+    over pairs of training samples: the unit of its loss. `seed` is that of the heads.
     """
 
     def __init__(
@@ -52,9 +44,8 @@ class PretrainingModel(nn.Module):
     ) -> None:
         super().__init__()
         self.weights, self.variances = dict(weights), dict(variances)
-        self.nucleotide_weight = nucleotide_weight
+        self.encoder, self.nucleotide_weight = encoder, nucleotide_weight
         width = encoder.shape.width
-        self.encoder = encoder
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             self.distances = nn.ModuleDict(

@@ -57,16 +57,10 @@ def prepare(
 ) -> Prepared:
     """Open the inputs of the stage and build dataset, validation and model.
 
-    Parameters
-    ----------
-    without
-        IDs of samples that are neither trained on nor validated, and have no part in a scale.
-    work
-        Folder for distances that memory has no room for; None: they are read into it all the same.
-    max_memory_gb
-        Memory that this process may take, in GB of 2^30 bytes; None: what is free.
-    processes
-        Number of processes that do the same on this machine and share its free memory.
+    The samples `without` are neither trained on nor validated, and have no part in a scale.
+    Distances that memory has no room for go to the folder `work`, if there is one. This process may
+    take `max_memory_gb` (of 2^30 bytes; None: what is free) of the machine's memory, or its part of
+    it where several `processes` do the same.
 
     Raises
     ------
@@ -81,10 +75,11 @@ def prepare(
     is_held_out, names = np.zeros_like(is_in), [n for n in store.sample_ids if n not in without]
     is_held_out[is_in] = held_out(names, settings.held_out, settings.seed)
     training, validation = np.flatnonzero(~is_held_out & is_in), np.flatnonzero(is_held_out)
-    is_uniform = settings.sampler == "uniform"
-    blocks = None if is_uniform else Blocks.of(training, len(is_in), settings.seed)
-    room = _room(max_memory_gb, processes)
-    maps = None if work is None else Maps(work / FOLDER, room, blocks)
+    blocks, maps = None, None
+    if settings.sampler == "blocks":
+        blocks = Blocks.of(training, len(is_in), settings.seed)
+    if work is not None:
+        maps = Maps(work / FOLDER, _room(max_memory_gb, processes), blocks)
     distances, values = load_matrices(
         inputs["distances"], list(weights), store.views, store.sample_ids, is_in, maps
     )
@@ -94,12 +89,12 @@ def prepare(
     patch_bp = model.encoder.shape.patch_bp
     masker = Masker(settings.mask, settings.seed, settings.masking, patch_bp)
     dataset = BatchDataset(
-        store=store,
-        tokens=tokens,
-        samples=training,
-        batch_size=settings.batch_size,
-        epochs=settings.epochs,
-        seed=settings.seed,
+        store,
+        tokens,
+        training,
+        settings.batch_size,
+        settings.epochs,
+        settings.seed,
         masker=masker,
         distances=distances,
         values=values,

@@ -56,39 +56,26 @@ class PairMoments:
 
 @dataclass(frozen=True, eq=False)
 class HeldOut:
-    """What a pretrained model is validated on.
-
-    Attributes
-    ----------
-    store, tokens
-        Where the samples and the sequences are.
-    samples, training_samples
-        Positions of the held-out samples and of those of training.
-    distances
-        Per metric the matrices [V, N, N], in memory or mapped; view 0 is scored, of which only the
-        held-out rows are read.
-    values
-        Per name the standardized values [N, 1] of all samples.
-    masker
-        Masks with a fixed seed, which also draws the blocks of samples.
-    plotted_pairs
-        Most pairs that `recorded_pairs` returns.
-    """
+    """What a pretrained model is validated on."""
 
     store: SampleStore
     tokens: TokenStore
     samples: NDArray[np.int64]
+    """Positions of the held-out samples in the store."""
     training_samples: NDArray[np.int64]
     distances: Mapping[str, NDArray[np.float32]]
+    """Per metric [V, N, N], in memory or mapped; the held-out rows of view 0 alone are read."""
     values: Mapping[str, NDArray[np.float32]]
+    """Per name the standardized values [N, 1] of all samples."""
     masker: Masker
+    """Masks with a fixed seed, which also draws the blocks of samples."""
     plotted_pairs: int = 20_000
+    """Most pairs that `recorded_pairs` returns."""
 
     def blocks(self) -> list[NDArray[np.int64]]:
         """Return the held-out samples in blocks of nearly equal size, the same at every call.
 
-        Pairs within a block are scored, others are not; up to `SAMPLES_PER_BLOCK` samples are one
-        block.
+        Pairs within a block are scored, others are not.
         """
         number = -(-len(self.samples) // SAMPLES_PER_BLOCK)
         if number == 1:
@@ -112,7 +99,7 @@ class HeldOut:
                 with devices.inference(model):
                     predicted_B = model.faith_pd(sample_BD.to(devices.device)).squeeze(-1).cpu()
                 faith_pd.add(self.values[FAITH_PD][block_B, 0], predicted_B.numpy())
-        values: dict[str, float] = {}
+        values = {}
         for metric, merged in moments.items():
             values[f"{metric}_pearson"] = merged.pearson
             values[f"{metric}_mae"] = merged.mean_absolute_error

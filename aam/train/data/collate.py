@@ -43,21 +43,14 @@ def assemble(
 
 
 class Entries(NamedTuple):
-    """The ASVs of some samples, sample after sample.
-
-    Attributes
-    ----------
-    counts
-        Reads of each.
-    richness_B
-        ASVs of each sample.
-    count_mask
-        Whether the reads of each are masked; None: none are.
-    """
+    """The ASVs of some samples, sample after sample."""
 
     counts: NDArray[np.int32]
+    """Reads of each."""
     richness_B: NDArray[np.int64]
+    """ASVs of each sample."""
     count_mask: NDArray[np.bool_] | None
+    """Whether the reads of each are masked; None: none are."""
 
 
 def entries_of(

@@ -25,40 +25,25 @@ from aam.util.seeds import generator, seed_of
 
 @dataclass(frozen=True, eq=False)
 class BatchDataset(Dataset[Batch]):
-    """Step to batch.
-
-    Attributes
-    ----------
-    store, tokens
-        Where the samples and the sequences are.
-    samples
-        Positions of the training samples among the store's samples.
-    batch_size, epochs, seed
-        Samples per step, passes over the samples, root seed of their order.
-    masker, asv_dropout
-        What masks nucleotides, leaves out ASVs and masks reads, or None.
-    distances
-        Per metric the matrices [N, N] of all V views, in memory or mapped.
-    values
-        Per name the targets [N, C] of all samples.
-    category_NF
-        Categories of all samples by their numbers, or None.
-    blocks
-        What the samples that meet in a batch are drawn from; None: any meet.
-    """
+    """Step to batch."""
 
     store: SampleStore
     tokens: TokenStore
     samples: NDArray[np.int64]
+    """Positions of the training samples among the store's samples."""
     batch_size: int
     epochs: int
     seed: int
     masker: Masker | None = None
     distances: Mapping[str, Views] = field(default_factory=dict)
+    """Per metric the matrices [N, N] of all V views, in memory or mapped."""
     values: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
+    """Per name the targets [N, C] of all samples."""
     asv_dropout: AsvDropout | None = None
     category_NF: NDArray[np.int64] | None = None
+    """Categories of all samples by their numbers."""
     blocks: Blocks | None = None
+    """What the samples that meet in a batch are drawn from; None: any meet."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_augmented", augmented_rows(self.store, self.samples))
@@ -117,11 +102,7 @@ class BatchDataset(Dataset[Batch]):
         return generator("order", self.seed, epoch).permutation(self.samples)
 
     def targets(self, rows_B: NDArray[np.int64]) -> dict[str, torch.Tensor]:
-        """Return the targets of some rows, and their categories.
-
-        The targets of a mixed row are the weighted mean of its parents', its category is that of
-        its main parent.
-        """
+        """Return targets and categories of rows: of mixed ones, by all parents and the main one."""
         parents, weight_BK = parent_shares(self.store, rows_B)
         found = {
             name: torch.from_numpy(weight_BK @ values_NC[parents])

@@ -50,7 +50,7 @@ def load_matrices(
     paths
         Parquet files of the N samples, metric by metric, within a metric view by view.
     is_in
-        True for the samples whose mean and deviation standardize values, [N]; None: all.
+        The samples whose mean and deviation standardize values, [N]; None: all.
     maps
         Where to and from what size on; None: all are read into memory.
 
@@ -59,12 +59,6 @@ def load_matrices(
     distances, values
         Per metric the matrices [N, N] of V views; for Faith's PD the standardized values [N, 1],
         the mean of the views.
-
-    Raises
-    ------
-    InputError
-        When the disk has too little room for what memory has no room for, or a distance is not
-        finite.
     """
     assert len(paths) == len(metrics) * views, "one file per metric and view"
     files = {metric: paths[n * views : (n + 1) * views] for n, metric in enumerate(metrics)}
@@ -77,9 +71,7 @@ def load_matrices(
     logger.info(
         "distances of %.3g GB are mapped from files: more than the %.3g GB of memory for them; "
         "batches are of %s",
-        needed / GB,
-        maps.memory / GB,
-        "any samples" if maps.blocks is None else "blocks",
+        *(needed / GB, maps.memory / GB, "any samples" if maps.blocks is None else "blocks"),
     )
     sources = {f"{m}-view{view}": path for m, own in files.items() for view, path in enumerate(own)}
     found = map_matrices(maps.folder, sources, sample_ids, maps.blocks)
@@ -114,18 +106,12 @@ def mapped_mb(distances: Mapping[str, Views]) -> float:
 
 
 def pair_variances(distances: Mapping[str, Views], samples: NDArray[np.int64]) -> dict[str, float]:
-    """Return the variance of each metric over pairs of some samples, in view 0.
-
-    A few rows are read at a time, in the order of `samples`.
-    """
-    return {
-        metric: max(_pair_variance(matrix[0], samples), 1e-6)
-        for metric, matrix in distances.items()
-    }
+    """Return the variance of each metric over pairs of some samples, in view 0."""
+    return {m: max(_pair_variance(views[0], samples), 1e-6) for m, views in distances.items()}
 
 
 def _pair_variance(matrix_NN: Matrix, samples: NDArray[np.int64]) -> float:
-    """Merge means and squared deviations of blocks of rows (Chan et al. 1979)."""
+    """Merge means and squared deviations of blocks of rows (Chan et al. 1979), in their order."""
     rows_at_once = max(1, DISTANCES_AT_ONCE // len(samples))
     number, mean, square = 0, 0.0, 0.0
     for first in range(0, len(samples), rows_at_once):

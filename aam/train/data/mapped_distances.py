@@ -98,12 +98,8 @@ def map_matrices(
 
     Processes that ask for the same at the same time wait for the one that converts. What else lies
     in the folder is deleted: files of other inputs, and those of a conversion that was killed.
-    `sources` are files of `aam.unifrac.store.write_distances`, by name.
-
-    Raises
-    ------
-    InputError
-        When the folder's disk has too little room, or a distance is not finite.
+    `sources` are files of `aam.unifrac.store.write_distances`, by name. A disk with too little room
+    is an `InputError`, and so is a distance that is not finite.
     """
     digests = {name: _digest(path, blocks) for name, path in sources.items()}
     targets = {name: folder / f"{name}-{digest[:16]}.f32" for name, digest in digests.items()}
@@ -155,10 +151,7 @@ def checked_rows(
 ) -> Iterator[tuple[int, NDArray[np.float32]]]:
     """Yield groups of rows of a Parquet file, each with the number of its first row.
 
-    Raises
-    ------
-    InputError
-        When a distance is not finite.
+    A distance that is not finite is an `InputError`.
     """
     first, other = 0, f"{source} holds other samples than the store"
     for names, rows_RN in distance_rows(source):

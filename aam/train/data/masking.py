@@ -16,24 +16,13 @@ _MIX = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 
 @dataclass(frozen=True)
 class Masker:
-    """Masks a fraction of the unambiguous nucleotides.
-
-    Attributes
-    ----------
-    fraction
-        Probability of each nucleotide to be masked.
-    seed
-        Root seed.
-    masking
-        ``random``: each nucleotide by itself; ``block``: `BLOCK_BP` in a row, beginning anywhere;
-        ``patch``: all of a patch.
-    patch_bp
-        Nucleotides per patch.
-    """
+    """Masks a fraction of the unambiguous nucleotides."""
 
     fraction: float
     seed: int
     masking: Masking = "random"
+    """``random``: each nucleotide by itself; ``block``: `BLOCK_BP` in a row, beginning anywhere;
+    ``patch``: all of a patch."""
     patch_bp: int = 1
 
     def mask(

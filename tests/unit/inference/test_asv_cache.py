@@ -6,7 +6,6 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from safetensors.torch import save_file
 
 from aam.data.tokens import TokenStore
 from aam.data.vocabulary import tokenize
@@ -20,7 +19,6 @@ from aam.inference.asv_cache import (
 )
 from aam.inference.embed import embed_asvs
 from aam.train.distributed.devices import Devices
-from aam.util.errors import InputError
 
 SEQUENCE = st.text(alphabet="ACGTN", min_size=1, max_size=12)
 
@@ -112,9 +110,3 @@ def test_the_digest_is_that_of_weights_shape_and_arithmetic(new_encoder):
     assert encoder_digest(same, "bf16") == digests[0]
     assert encoder_digest(above, "bf16") == digests[0], "the sample encoder does not count"
     assert module_digest(above) != module_digest(same)
-
-
-def test_what_is_no_cache_is_named(tmp_path):
-    save_file({"weight": torch.ones(2)}, tmp_path / "asvs.safetensors")
-    with pytest.raises(InputError, match=r"asvs\.safetensors: got .*Hint"):
-        AsvEmbeddings.open(tmp_path / "asvs.safetensors")

@@ -20,6 +20,8 @@ import aam.train.loop
 from aam.runtime.run_options import RunOptions
 from aam.stages import pretrain
 
+OUTPUTS = ("model", "metrics", "history", "embeddings", "asvs", "pairs")
+
 
 def die_writing(path: Path) -> None:
     path.write_bytes(b"half of a file")
@@ -53,34 +55,29 @@ def die_in_a_write(step: int) -> None:
     torch.save = half
 
 
-def tell(pipe: int, step: int, last: int) -> None:
-    """Write to the pipe when at least `step` steps are done, and never do the last step."""
+def run(spec: dict, moment: dict, pipe: int) -> None:
+    """Run the stage; at any time, tell when some steps are done, and never do the last one."""
 
     def at_step(done: int) -> None:
-        if done >= step:
+        if done >= moment["step"]:
             os.write(pipe, b".")
-        if done == last:
+        if done == spec["steps"] - 1:
             time.sleep(60)
 
-    before_each_step(at_step)
-
-
-def run(spec: dict, moment: dict, pipe: int) -> None:
     if moment["kind"] == "in a write":
         die_in_a_write(moment["step"])
     elif moment["kind"] == "in an output":
         aam.model.tensors.save_file = lambda state, path, metadata=None: die_writing(path)
     else:
-        tell(pipe, moment["step"], spec["steps"] - 1)
-    inputs, folder = spec["inputs"], Path(spec["folder"])
-    names = ("model", "metrics", "history", "embeddings", "asvs", "pairs")
+        before_each_step(at_step)
+    folder, inputs = Path(spec["folder"]), spec["inputs"]
     pretrain.run(
         spec["cfg"],
         inputs={
             **{name: Path(inputs[name]) for name in ("tokens", "samples")},
             "distances": [Path(path) for path in inputs["distances"]],
         },
-        outputs={name: folder / name for name in names},
+        outputs={name: folder / name for name in OUTPUTS},
         runtime=RunOptions(work=folder / "work", checkpoint_every_s=0.0),
     )
 
@@ -97,11 +94,10 @@ def start(spec: dict, moment: dict) -> dict:
         os.read(reached, 1)
         time.sleep(moment["delay_s"])
         os.kill(child, signal.SIGKILL)
-    _, status = os.waitpid(child, 0)
+    status = os.waitpid(child, 0)[1]
     os.close(reached)
-    work = Path(spec["folder"]) / "work"
-    left = sorted(path.name for path in work.rglob("*") if path.is_file())
-    return {"signal": os.WTERMSIG(status), "files": left}
+    left = [path.name for path in (Path(spec["folder"]) / "work").rglob("*") if path.is_file()]
+    return {"signal": os.WTERMSIG(status), "files": sorted(left)}
 
 
 specification = json.loads(Path(sys.argv[1]).read_text())

@@ -10,6 +10,8 @@ from safetensors.numpy import load_file
 
 from aam.api import Model
 from aam.data.folds import read_folds
+from aam.data.importing.metadata import load_metadata
+from aam.data.vocabulary import untokenize
 from aam.inference.asv_cache import module_digest
 from aam.inference.bundle import ModelBundle
 from aam.inference.ensemble import predict_table
@@ -169,10 +171,52 @@ def test_the_table_again_gets_its_predictions_and_intervals_of_every_column(
         np.testing.assert_allclose(near, test["predicted"], rtol=1e-5)
 
 
-def test_importance_is_of_models_with_covariates(finetuned, study, tmp_path):
-    outputs = {name: tmp_path / name for name in ("importance", "check")}
-    inputs = {**study.task_inputs("ordered"), "model": finetuned["ordered"]["model"]}
-    cfg = {"samples": 2, "checked": 1, "seed": 0}
-    explain.run(cfg, inputs=inputs, outputs=outputs, runtime=RunOptions())
-    assert read_json(outputs["check"])["samples"] == 4
-    assert pd.read_csv(outputs["importance"], sep="\t")["importance"].iloc[0] > 0
+@pytest.fixture
+def importance(finetuned, study, tmp_path):
+    """Return the function that explains the models of a task."""
+
+    def run(task: str, folds: Path | None = None, **cfg):
+        inputs = {**study.task_inputs(task), "model": finetuned[task]["model"]}
+        inputs["folds"] = folds or inputs["folds"]
+        outputs = {name: tmp_path / name for name in ("importance", "check")}
+        cfg = {"samples": 4, "checked": 2, "seed": 0, **cfg}
+        explain.run(cfg, inputs=inputs, outputs=outputs, runtime=RunOptions())
+        return outputs["importance"], read_json(outputs["check"])
+
+    return run
+
+
+def test_importance_of_the_asvs_that_held_out_samples_have(importance, study):
+    path, check = importance("site", samples=100)
+    assert (check["samples"], check["checked"]) == (18, 4)
+    assert check["outputs"] == ["gut", "skin"]
+    assert check["completeness"]["gap_max"] < 1e-3
+    assert {"aam.version", "aam.settings"} <= set(check["provenance"])
+    tiny, table = study.tiny, load_metadata(path)
+    is_labelled = np.isin(tiny.store.sample_ids, read_folds(study.files["site.tsv"]).index)
+    number_U = (tiny.store.view_matrix(0, 30).toarray()[is_labelled] > 0).sum(axis=0)
+    known = zip(tiny.tokens.feature_ids, number_U, strict=True)
+    assert table["samples"].astype(float).to_dict() == {name: n for name, n in known if n}
+    sequences = untokenize(tiny.tokens.tokens, tiny.tokens.lengths)
+    known = dict(zip(tiny.tokens.feature_ids, sequences, strict=True))
+    assert table["sequence"].to_dict().items() <= known.items()
+    values = table[["importance", "direction:gut", "direction:skin"]].astype(float)
+    assert values["importance"].is_monotonic_decreasing
+    assert values["importance"].iloc[0] > 0
+    np.testing.assert_allclose(values["direction:gut"], -values["direction:skin"], rtol=1e-3)
+
+
+def test_the_seed_chooses_the_samples_of_each_fold(importance):
+    """Of models with covariates."""
+    check = importance("ordered")[1]
+    assert (check["samples"], check["checked"]) == (8, 4)
+    first, again, other = (importance("ordered", seed=seed)[0].read_bytes() for seed in (0, 0, 1))
+    assert first == again != other
+
+
+def test_a_fold_without_a_model_is_the_users_problem(importance, study, tmp_path):
+    frame = pd.read_csv(study.files["site.tsv"], sep="\t", dtype=str, na_filter=False)
+    frame.loc[3, "fold"] = "2"
+    frame.to_csv(tmp_path / "folds.tsv", sep="\t", index=False)
+    with pytest.raises(InputError, match=r"no folder fold2; .*Hint: fine-tune again"):
+        importance("site", tmp_path / "folds.tsv")

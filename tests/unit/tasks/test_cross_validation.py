@@ -192,20 +192,10 @@ def test_a_strong_signal_is_learned(new_task, kind):
     """The samples lie on a gradient; what is learned on two folds holds in the third."""
     place, is_ordinal = np.arange(20), kind == "ordinal"
     labels = np.array(LEVELS)[place * 3 // 20] if is_ordinal else place.astype(str)
-    point_LC = (
-        new_task(
-            kind,
-            labels.tolist(),
-            samples=place,
-            fold=place % 2,
-            target={"classes": LEVELS} if is_ordinal else {},
-            epochs=25,
-            learning_rate=5e-3,
-            dropout=0.0,
-        )
-        .run()
-        .outputs.point_NC
-    )
+    common = {"target": {"classes": LEVELS}} if is_ordinal else {}
+    common |= {"samples": place, "fold": place % 2, "dropout": 0.0}
+    task = new_task(kind, labels.tolist(), epochs=20, learning_rate=5e-3, **common)
+    point_LC = task.run().outputs.point_NC
     value_L = point_LC @ [0, 1, 2] if is_ordinal else point_LC[:, 0]
     assert np.corrcoef(value_L, place)[0, 1] > 0.5
 
@@ -256,8 +246,7 @@ def test_covariates_reach_the_model_and_unknown_is_one(
         at = fold == FOLD
         found = ask(predictor, samples[at], host_LF[at]).point_NC
         np.testing.assert_allclose(found, finished.outputs.point_NC[at], rtol=1e-4)
-        others = np.array([["dog"]] * 3, object)
-        assert (ask(predictor, samples[at], others).point_NC != found).any()
+        assert (ask(predictor, samples[at], [["dog"]] * 3).point_NC != found).any()
     batches = [dataset[step] for dataset in datasets for step in range(len(dataset))]
     numbers = {int(n) for batch in batches for n in batch.values[CATEGORIES].flatten()}
     assert numbers == {0, 1, 2, 3}
