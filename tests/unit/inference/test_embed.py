@@ -87,17 +87,16 @@ def test_batches_hold_every_row_once_richest_first_and_fit(tiny, limit, scores, 
 def test_few_shapes_reach_the_model(mixed_lengths, new_encoder, devices, monkeypatch):
     """A CPU keeps kernels per shape: they have to be of rounded sizes, whatever the rows."""
     monkeypatch.setattr(embed, "TOKENS_ON_CPU", 500)
-    encoder, shapes = new_encoder(20), set()
-    encoder.asv.register_forward_pre_hook(lambda _, given: shapes.add(("asvs", *given[0].shape)))
+    encoder, sizes = new_encoder(20), set()
+    encoder.asv.register_forward_pre_hook(lambda _, given: sizes.add(len(given[0])))
     encoder.sample.register_forward_pre_hook(
-        lambda _, given: shapes.add(("samples", *given[1].present_BA.shape))
+        lambda _, given: sizes.update(given[1].present_BA.shape)
     )
     for seed in range(20):
         rows = np.random.default_rng(seed).permutation(20)[: 3 + seed // 2]
         embed_samples(encoder, mixed_lengths.store, mixed_lengths.tokens, rows, devices)
-    for kind, *sizes in shapes:
-        rounded = sizes if kind == "samples" else sizes[:1]
-        assert [rounded_up(size) for size in rounded] == rounded, (kind, sizes)
+    assert len(sizes) > 3
+    assert sizes == {rounded_up(size) for size in sizes}
 
 
 def test_no_rows_give_no_embeddings_and_some_can_be_trained_on(tiny, new_encoder, devices):
