@@ -16,7 +16,7 @@ import torch
 
 from aam.config.sections.finetuning import Finetuning
 from aam.runtime.run_options import RunOptions
-from aam.train.memory_estimate import budget_mb
+from aam.train.monitoring.memory import budget_mb
 from aam.util import log
 from aam.util.errors import InputError
 from aam.util.parent import end_with

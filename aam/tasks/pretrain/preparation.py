@@ -22,9 +22,8 @@ from aam.train.data.distances import Maps, load_matrices, pair_variances
 from aam.train.data.mapped_distances import MappedMatrix
 from aam.train.data.masking import Masker
 from aam.train.data.sampler import Blocks
-from aam.train.memory_estimate import budget_mb
 from aam.train.micro_batches import in_pieces
-from aam.train.monitoring.memory import MB, held_mb
+from aam.train.monitoring.memory import MB, budget_mb, held_mb
 from aam.train.options import step_options
 from aam.util.seeds import seed_of
 

@@ -3,12 +3,15 @@
 import ctypes
 import gc
 import threading
+from pathlib import Path
 from types import TracebackType
 
 import psutil
 import torch
 
 MB = 2**20
+FREE_FRACTION = 0.9
+"""Fraction of the free memory that a step may take where no limit is given."""
 SAMPLED_S = 0.005
 """Seconds between two looks at the memory of a process on a CPU."""
 _OUT_OF_MEMORY = ("out of memory", "not enough memory", "can't allocate memory", "ALLOC_FAILED")
@@ -92,3 +95,53 @@ def is_out_of_memory(error: RuntimeError) -> bool:
     return isinstance(error, torch.OutOfMemoryError) or any(
         words in str(error) for words in _OUT_OF_MEMORY
     )
+
+
+def budget_mb(max_memory_gb: float | None, device: torch.device) -> float:
+    """Return the memory that a step may take, in MB, with all that its process holds already.
+
+    Parameters
+    ----------
+    max_memory_gb
+        A limit in GB of 2^30 bytes; None: `FREE_FRACTION` of what the process holds and what is free
+        beside it. On a CPU that is at most the limit of the control group.
+    device
+        Where the step is worked.
+    """
+    if max_memory_gb is not None:
+        return max_memory_gb * 1024
+    if device.type == "cuda":
+        free, _ = torch.cuda.mem_get_info(device)
+        return FREE_FRACTION * (free + torch.cuda.memory_reserved(device)) / MB
+    possible = psutil.Process().memory_info().rss + psutil.virtual_memory().available
+    return FREE_FRACTION * min([possible, *cgroup_limits()]) / MB
+
+
+def cgroup_limits(root: Path = Path("/")) -> list[int]:
+    """Return the memory limits in bytes of this process's control groups, of version 1 and 2.
+
+    Parameters
+    ----------
+    root
+        Where the file systems lie.
+    """
+    groups = root / "proc/self/cgroup"
+    if not groups.is_file():
+        return []
+    limits = []
+    for line in groups.read_text(encoding="utf-8").splitlines():
+        _, controllers, path = line.split(":", 2)
+        if controllers and "memory" not in controllers.split(","):
+            continue
+        top = root / "sys/fs/cgroup" / ("memory" if controllers else "")
+        name = "memory.limit_in_bytes" if controllers else "memory.max"
+        # A container may show its group at the top and still give the path that the host sees.
+        inner = top / path.lstrip("/")
+        for folder in [inner, *inner.parents]:
+            if not folder.is_relative_to(top):
+                break
+            file = folder / name
+            text = file.read_text(encoding="utf-8").strip() if file.is_file() else ""
+            if text.isdecimal():
+                limits.append(int(text))
+    return limits

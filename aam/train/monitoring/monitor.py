@@ -14,8 +14,7 @@ from typing import Any, TypeVar
 import psutil
 import torch
 
-from aam.train.memory_estimate import cgroup_limits
-from aam.train.monitoring.memory import recover
+from aam.train.monitoring.memory import cgroup_limits, recover
 
 logger = logging.getLogger(__name__)
 
