@@ -36,6 +36,7 @@ from aam.tasks.pretrain.validation import HeldOut
 from aam.train.batch_norm import SAMPLES
 from aam.train.data.masking import Masker
 from aam.train.distributed.devices import Devices
+from aam.train.monitoring.memory import peak_mb
 from aam.util.atomic import read_json, write_json
 from aam.util.seeds import generator
 
@@ -248,7 +249,7 @@ def embed(spec: Mapping[str, Any]) -> dict[str, float]:
     return {
         **dict(zip(STEPS, seconds, strict=True)),
         "wall_s": sum(seconds),
-        "peak_memory_mb": devices.peak_memory_mb(),
+        "peak_memory_mb": peak_mb(devices.device),
     }
 
 

@@ -23,6 +23,7 @@ from aam.train.data.dataset import BatchDataset
 from aam.train.distributed.devices import Devices
 from aam.train.flops import step_flops
 from aam.train.loop import batches, train_step
+from aam.train.monitoring.memory import peak_mb
 from aam.train.optimizer import make_optimizer
 from aam.train.options import StepOptions, step_options
 from aam.train.schedule import warmup_cosine
@@ -127,7 +128,7 @@ def run_steps(spec: dict[str, Any]) -> dict[str, Any]:
         steps.add(batch, values["loss"], loading_s, step_flops(model.encoder.shape, batch))
     return {
         **steps.result(),
-        "peak_memory_mb": devices.peak_memory_mb(),
+        "peak_memory_mb": peak_mb(devices.device),
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "precision": devices.precision,
     }

@@ -10,8 +10,8 @@ from typing import Any
 from aam.config.sections.execution import Runtime
 from aam.runtime.run_options import RunOptions
 from aam.util import log
+from aam.util.atomic import remove_partial
 from aam.util.errors import InputError
-from aam.util.leftovers import remove_leftovers
 from aam.util.worklog import at_work
 
 Files = Mapping[str, Any]
@@ -59,7 +59,7 @@ def main(run: Callable[..., None], snakemake: Any) -> None:
         profile_steps=settings.profile_steps,
     )
     outputs = _paths(snakemake.output)
-    remove_leftovers(outputs.values())
+    remove_partial(outputs.values())
     try:
         with at_work():
             run(

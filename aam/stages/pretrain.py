@@ -30,6 +30,7 @@ from aam.train.early_stopping import EarlyStopping
 from aam.train.flops import step_flops
 from aam.train.history import write_history, write_table
 from aam.train.loop import Validation, fit
+from aam.train.monitoring.memory import peak_mb
 from aam.train.options import step_options
 from aam.train.progress import Progress
 from aam.util.atomic import write_json
@@ -184,7 +185,7 @@ def _facts(prepared: Prepared, progress: Progress, devices: Devices) -> dict[str
         "wall_s": progress.elapsed_s,
         "samples_per_s": rate,
         "loading_share": progress.summary.get("loading_share"),
-        "peak_memory_mb": devices.peak_memory_mb(),
+        "peak_memory_mb": peak_mb(devices.device),
         "estimated_step_memory_mb": None if plan is None else plan.estimated_mb,
         "measured_step_memory_mb": None if plan is None else plan.measured_mb,
         "graphs_compiled": graphs_compiled(),
@@ -192,8 +193,8 @@ def _facts(prepared: Prepared, progress: Progress, devices: Devices) -> dict[str
         **progress.report,
         "parameters": sum(parameter.numel() for parameter in prepared.model.parameters()),
         "model_flop_utilisation": _utilisation(prepared, rate, devices),
-        "gpu_utilisation": progress.summary.get("gpu_utilisation_mean"),
-        "gpu_power_w": progress.summary.get("gpu_power_w_mean"),
+        "gpu_utilisation": progress.summary.get("gpu_utilisation"),
+        "gpu_power_w": progress.summary.get("gpu_power_w"),
         "device": devices.name,
     }
 

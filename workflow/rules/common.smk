@@ -11,7 +11,7 @@ from aam.config import slices
 from aam.config.digest import code_digest
 from aam.config.sections.preparation import Metric
 from aam.config.configuration import load, resolved
-from aam.util.accelerators import accelerated
+from aam.util.machine import accelerated
 from aam.util.errors import InputError
 
 

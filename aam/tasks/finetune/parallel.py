@@ -19,7 +19,7 @@ from aam.runtime.run_options import RunOptions
 from aam.train.monitoring.memory import budget_mb
 from aam.util import log
 from aam.util.errors import InputError
-from aam.util.parent import end_with
+from aam.util.machine import end_with
 
 logger = logging.getLogger(__name__)
 

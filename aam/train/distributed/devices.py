@@ -6,7 +6,6 @@ Shape suffixes: W processes, N rows.
 import copy
 import logging
 import os
-import resource
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from datetime import timedelta
@@ -312,12 +311,6 @@ class Devices:
             dist.all_reduce(together)
             for gradient, mean in zip(found, together / self.processes, strict=True):
                 gradient.copy_(mean)
-
-    def peak_memory_mb(self) -> float:
-        """Return the peak memory so far: of the accelerator, or of this process on a CPU."""
-        if self.device.type == "cuda":
-            return torch.cuda.max_memory_allocated(self.device) / 2**20
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
 
     @property
     def name(self) -> str:

@@ -33,7 +33,7 @@ from aam.train.distributed.world import World, check_granted
 from aam.util import log
 from aam.util.atomic import read_json, write_text
 from aam.util.errors import InputError, problem
-from aam.util.parent import end_with
+from aam.util.machine import end_with
 
 logger = logging.getLogger(__name__)
 SPEC, ADDRESS, INPUT_ERROR, FAILURE = "spec.json", "address", "input-error", "failure"

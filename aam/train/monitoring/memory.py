@@ -1,30 +1,27 @@
-"""The memory that this process takes, of an accelerator or of the machine."""
+"""The one meter of memory: what this process holds, of the host or of an accelerator, and may."""
 
 import ctypes
 import gc
 import threading
 from pathlib import Path
-from types import TracebackType
 
 import psutil
 import torch
 
+from aam.util.machine import peak_memory_mb
+
 MB = 2**20
+SAMPLED_EVERY_S = 0.005
+"""Seconds between two looks at the memory of a process on a CPU."""
 FREE_FRACTION = 0.9
 """Fraction of the free memory that a step may take where no limit is given."""
-SAMPLED_S = 0.005
-"""Seconds between two looks at the memory of a process on a CPU."""
 _OUT_OF_MEMORY = ("out of memory", "not enough memory", "can't allocate memory", "ALLOC_FAILED")
 
 
 class PeakMemory:
     """Peak memory while a block runs; a context manager.
 
-    Parameters
-    ----------
-    device
-        On CUDA the peak of all tensors is read, elsewhere the resident memory of the process is
-        sampled.
+    On CUDA that of all tensors, elsewhere the resident memory of the process, sampled.
 
     Attributes
     ----------
@@ -45,25 +42,20 @@ class PeakMemory:
             self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         if self._device.type == "cuda":
             self.peak_mb = torch.cuda.max_memory_allocated(self._device) / MB
             torch.cuda.reset_peak_memory_stats(self._device)
         else:
             self._stop.set()
             self._thread.join()
-            self._look()
+            self._sample()
 
     def _watch(self) -> None:
-        while not self._stop.wait(SAMPLED_S):
-            self._look()
+        while not self._stop.wait(SAMPLED_EVERY_S):
+            self._sample()
 
-    def _look(self) -> None:
+    def _sample(self) -> None:
         self.peak_mb = max(self.peak_mb, held_mb(self._device))
 
 
@@ -74,27 +66,25 @@ def held_mb(device: torch.device) -> float:
     return psutil.Process().memory_info().rss / MB
 
 
-def release() -> None:
-    """Give freed memory back to the system, so that the next measurement begins at the bottom."""
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()
-    # The GNU C library keeps freed pages until it is told; others have no such function.
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if trim is not None:
-        trim(0)
+def peak_mb(device: torch.device) -> float:
+    """Return the most that was held so far, in MB: on CUDA by tensors, else by the process."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device) / MB
+    return peak_memory_mb()
 
 
-def recover() -> None:
-    """Let go of all that a step has left that ran out of memory."""
-    gc.collect()
-    release()
+def taken_fraction(device: torch.device, total_mb: float) -> float:
+    """Return the fraction that this process has of a memory; on CUDA, its cache included."""
+    if device.type == "cuda":
+        return torch.cuda.memory_reserved(device) / MB / total_mb
+    return held_mb(device) / total_mb
 
 
-def is_out_of_memory(error: RuntimeError) -> bool:
-    """Return whether an error says that an allocation failed, on an accelerator or a CPU."""
-    return isinstance(error, torch.OutOfMemoryError) or any(
-        words in str(error) for words in _OUT_OF_MEMORY
-    )
+def total_mb(device: torch.device) -> float | None:
+    """Return the memory of an accelerator, or of the machine or control group; None: not known."""
+    if device.type == "cuda":
+        return torch.cuda.mem_get_info(device)[1] / MB if torch.cuda.is_available() else None
+    return min([psutil.virtual_memory().total, *cgroup_limits()]) / MB
 
 
 def budget_mb(max_memory_gb: float | None, device: torch.device) -> float:
@@ -103,10 +93,10 @@ def budget_mb(max_memory_gb: float | None, device: torch.device) -> float:
     Parameters
     ----------
     max_memory_gb
-        A limit in GB of 2^30 bytes; None: `FREE_FRACTION` of what the process holds and what is free
-        beside it. On a CPU that is at most the limit of the control group.
+        A limit in GB of 2^30 bytes; None: `FREE_FRACTION` of what the process holds and what is
+        free beside it. On a CPU that is at most the limit of the control group.
     device
-        Where the step is worked.
+        Where the step is computed.
     """
     if max_memory_gb is not None:
         return max_memory_gb * 1024
@@ -118,18 +108,10 @@ def budget_mb(max_memory_gb: float | None, device: torch.device) -> float:
 
 
 def cgroup_limits(root: Path = Path("/")) -> list[int]:
-    """Return the memory limits in bytes of this process's control groups, of version 1 and 2.
-
-    Parameters
-    ----------
-    root
-        Where the file systems lie.
-    """
+    """Return the memory limits in bytes of this process's control groups, of version 1 and 2."""
     groups = root / "proc/self/cgroup"
-    if not groups.is_file():
-        return []
     limits = []
-    for line in groups.read_text(encoding="utf-8").splitlines():
+    for line in groups.read_text(encoding="utf-8").splitlines() if groups.is_file() else ():
         _, controllers, path = line.split(":", 2)
         if controllers and "memory" not in controllers.split(","):
             continue
@@ -145,3 +127,26 @@ def cgroup_limits(root: Path = Path("/")) -> list[int]:
             if text.isdecimal():
                 limits.append(int(text))
     return limits
+
+
+def release() -> None:
+    """Give freed memory back to the system, so that the next measurement begins at the bottom."""
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+    # The GNU C library keeps freed pages until it is told; others have no such function.
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
+
+
+def recover() -> None:
+    """Free all that a step has left that ran out of memory."""
+    gc.collect()
+    release()
+
+
+def is_out_of_memory(error: RuntimeError) -> bool:
+    """Return whether an error says that an allocation failed, on an accelerator or a CPU."""
+    return isinstance(error, torch.OutOfMemoryError) or any(
+        words in str(error) for words in _OUT_OF_MEMORY
+    )

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from aam.util.accelerators import accelerated
+from aam.util.machine import accelerated
 
 
 @pytest.fixture(autouse=True)
