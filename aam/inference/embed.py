@@ -211,8 +211,8 @@ def embed_sharded(
     if devices.processes == 1:
         return embed_samples(encoder, store, tokens, rows_R, devices)
     asvs_U = asvs_of(store, rows_R, number)
-    own_UD = embed_asvs(encoder, tokens, devices.share(asvs_U), devices)
+    own_UD = embed_asvs(encoder, tokens, devices.shard(asvs_U), devices)
     asv_UD = torch.zeros(number, own_UD.shape[1])
     asv_UD[torch.from_numpy(asvs_U)] = devices.all_gather(own_UD, len(asvs_U))
-    own_RD = embed_samples(encoder, store, tokens, devices.share(rows_R), devices, asv_UD)
+    own_RD = embed_samples(encoder, store, tokens, devices.shard(rows_R), devices, asv_UD)
     return devices.all_gather(own_RD, len(rows_R))

@@ -113,7 +113,7 @@ ENTRIES = st.lists(
 @settings(deadline=None)
 @given(ENTRIES, st.integers(0, 300))
 def test_the_size_is_kept_with_the_most_recently_used(found: list[Entry], most: int) -> None:
-    going = prune_cache.doomed(found, now_s=NOW_S, max_bytes=most)
+    going = prune_cache.expired(found, now_s=NOW_S, max_bytes=most)
     left = list(found)
     for entry in going:
         left.remove(entry)
