@@ -89,18 +89,8 @@ def expired(
 ) -> list[Entry]:
     """Return the entries that should go, the one that was not used for the longest time first.
 
-    Parameters
-    ----------
-    found
-        What is there.
-    now_s
-        The present, in seconds since 1970.
-    max_age_s
-        Entries that were not used for longer go; None: whatever their age.
-    max_bytes
-        Entries go until the others take no more; None: whatever their size.
-    kept
-        Names of files whose entries stay.
+    Those go that were not used for `max_age_s`, and others until the rest takes `max_bytes`; None
+    is no limit. Entries stay that were just used, or have a file that is named in `kept`.
     """
     names = set(kept)
     size_bytes = sum(entry.size_bytes for entry in found)

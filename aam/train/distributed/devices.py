@@ -45,6 +45,9 @@ class _Autocast(MixedPrecision):
 class Devices:
     """One device with one precision; with several processes, that of this process.
 
+    Raises InputError where there are fewer accelerators than processes, or fp16 is asked of sharded
+    weights.
+
     Parameters
     ----------
     precision
@@ -55,13 +58,7 @@ class Devices:
     deterministic
         Only algorithms with bit-identical reruns on an accelerator; a CPU has no others.
     world
-        The processes that work together; where there are several, this one was started by
-        torchrun's agent (`aam.train.distributed.launch`). None: this one alone.
-
-    Raises
-    ------
-    InputError
-        When there are fewer accelerators than processes, or fp16 is asked of sharded weights.
+        The processes that work together, which torchrun's agent has started; None: this one alone.
     """
 
     def __init__(
@@ -105,12 +102,15 @@ class Devices:
         self._precision: Any = self._fabric.strategy.precision
         if several:
             self._fabric.launch()
-        self._host = _host_group(kind) if several else None
+        # What lies on the host has a group of its own where the default one is of accelerators.
+        self._host: Any = None
+        if several and kind == "cuda":
+            self._host = dist.new_group(backend="gloo", timeout=PATIENCE)
         self._first_scaling = self.scaling()
         self._is_exact = False
 
     def exact(self) -> "Devices":
-        """Return the same device for inference in fp32: tables batched otherwise agree then."""
+        """Return the same device for inference in fp32: results hardly depend on batches then."""
         same = copy.copy(self)
         same.precision, same._is_exact = "fp32", True
         return same
@@ -346,8 +346,3 @@ def _shard_layers(model: nn.Module, mesh: DeviceMesh) -> nn.Module:
     for module in [*(layer for layers in stacks for layer in layers), model]:
         fully_shard(module, mesh=processes, ignored_params=scalars)
     return model
-
-
-def _host_group(kind: str) -> Any:
-    """Return the group for what lies on the host: where that is all there is, the default one."""
-    return None if kind == "cpu" else dist.new_group(backend="gloo", timeout=PATIENCE)

@@ -65,12 +65,8 @@ def together(
 ) -> None:
     """Run a stage in all processes that `runtime` asks for; return when all have ended well.
 
-    Parameters
-    ----------
-    stage
-        Module of the stage; its `run` is called with the rest in every process.
-    cfg, inputs, outputs, runtime
-        What `run` is called with; the processes of a node share its threads.
+    In each of them the `run` of the module `stage` is called with the rest; the processes of a node
+    share the threads.
 
     Raises
     ------
@@ -102,13 +98,7 @@ def together(
 
 
 def _command(world: World) -> list[str]:
-    """Return what starts the agents, without arguments.
-
-    Raises
-    ------
-    InputError
-        When it cannot be.
-    """
+    """Return what starts the agents, without arguments; InputError where it cannot be."""
     own = [sys.executable, "-m", __name__]
     if world.nodes == 1:
         check_granted(world)

@@ -38,15 +38,10 @@ def gather_module(model: nn.Module, sharded: nn.Module) -> None:
 
 
 def write(folder: Path, state: Mapping[str, Any]) -> None:
-    """Write a state into a folder that exists; all processes have to call it.
+    """Write a state into a folder that exists; all processes have to call it, with the same folder.
 
-    Parameters
-    ----------
-    folder
-        The same for all processes.
-    state
-        Tensors, sharded or the same in all processes, and plain values in dictionaries, lists and
-        tuples.
+    A state has tensors, sharded or the same in all processes, and plain values in dictionaries,
+    lists and tuples.
     """
     tensors: dict[str, Tensor] = {}
 
@@ -72,13 +67,8 @@ def read_plain(folder: Path) -> dict[str, Any]:
 def read(folder: Path, like: nn.Module) -> dict[str, Any]:
     """Return a state that `write` wrote.
 
-    Parameters
-    ----------
-    folder
-        Where it lies.
-    like
-        The model: where its weights are sharded all processes have to call this, and the tensors
-        are sharded as they are; else they are whole, on the host.
+    Where the weights of the model `like` are sharded all processes have to call this, and the
+    tensors are sharded as they are; else they are whole, on the host.
     """
     twin = next((p for p in like.parameters() if isinstance(p, DTensor)), None)
     tensors: dict[str, Tensor] = {}

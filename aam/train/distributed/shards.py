@@ -35,20 +35,14 @@ class BatchShard(Batch):
 
     The distances and the values are those of the whole batch. All shards of a batch have blocks of
     the same shapes; where there is nothing left to encode a row is repeated and never used.
-
-    Attributes
-    ----------
-    asv_U
-        Place of each distinct ASV of the batch among the gathered ones, process after process.
-    sample_B
-        The same of each sample, in the order of the batch.
-    masked_nucleotides
-        Of the whole batch.
     """
 
     asv_U: Tensor
+    """Place of each distinct ASV of the batch among the gathered ones, process after process."""
     sample_B: Tensor
+    """The same of each sample, in the order of the batch."""
     masked_nucleotides: int
+    """Of the whole batch."""
 
     @property
     def size(self) -> int:

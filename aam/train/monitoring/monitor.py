@@ -166,7 +166,7 @@ class Monitor:
             self._sample()
 
     def _sample(self) -> None:
-        """Measure memory and accelerator; a nearly full memory is told to the loop."""
+        """Measure memory and accelerator; a nearly full memory is reported to the loop."""
         readings = {"memory_mb": held_mb(_HOST), **self._gpu.read()}
         self._sampled_peak_mb = max(self._sampled_peak_mb, readings["memory_mb"])
         if self._most_mb is not None:

@@ -22,22 +22,18 @@ def profiled(
 ) -> Iterator[Callable[[], None]]:
     """Record `steps` steps of the loop inside the block, after two of waiting and two of warm-up.
 
+    Call what is yielded after each step. What happens between steps, a validation for instance, is
+    recorded with them. Nothing is recorded without a folder or steps.
+
     Parameters
     ----------
     folder
         Where `summary.txt` (the 30 operations with the most time of their own on the device in
-        use, and the same by the shapes of their inputs) and `trace.json` (Chrome trace) go;
-        None: nothing is recorded.
+        use, and the same by the shapes of their inputs) and `trace.json` (Chrome trace) go.
     steps
-        Steps to record; 0 or None: nothing is recorded.
+        Steps to record.
     first_step
         Steps done before this start, for the heading of the summary.
-
-    Yields
-    ------
-    Callable
-        To be called after each step. What happens between steps, a validation for instance, is
-        recorded with them.
     """
     if folder is None or not steps:
         yield lambda: None

@@ -18,20 +18,10 @@ REDRAWN_EVERY_S = 0.1
 
 
 class Reporter:
-    """Progress of one run of `total` steps.
+    """Progress of the run `name` of `total` steps, `done` before this start.
 
-    Close it (`contextlib.closing`): a bar left standing hides the cursor.
-
-    Parameters
-    ----------
-    name
-        What is trained.
-    done, total
-        Steps done before this start; steps of the whole run.
-    every_s
-        Seconds between lines where there is no terminal.
-    validations
-        Validations still to come, for the estimate.
+    Where there is no terminal a line comes `every_s` seconds. `validations`, those still to come,
+    are for the estimate. Close it (`contextlib.closing`): a bar left standing hides the cursor.
     """
 
     def __init__(
@@ -52,12 +42,9 @@ class Reporter:
         self.bar = _bar(name, done, total)
 
     def estimate(self, step_s: float) -> None:
-        """Say how long the run will take; said after the first steps if it was not called.
+        """Say how long the run will take, by the seconds of a step.
 
-        Parameters
-        ----------
-        step_s
-            Measured seconds of a step.
+        It is said after the first steps if this was not called.
         """
         self._said_estimate = True
         count, validations = self.total - self.first, self.validations_left

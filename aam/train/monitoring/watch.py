@@ -65,20 +65,10 @@ class Watch:
 def watching(
     name: str, runtime: RunOptions, device: torch.device, *, done: int, total: int, validations: int
 ) -> Iterator[Watch]:
-    """Yield progress lines, curves, measurements and the profile of one run.
+    """Yield progress lines, curves, measurements and the profile of the run `name`.
 
-    Parameters
-    ----------
-    name
-        What is trained.
-    runtime
-        What is written, and how often.
-    device
-        Where it is trained.
-    done, total
-        Steps done before this start; steps of the whole run.
-    validations
-        Validations still to come.
+    `done` and `total` are the steps done before this start and those of the whole run,
+    `validations` those still to come.
     """
 
     def folder(kind: str) -> Path | None:

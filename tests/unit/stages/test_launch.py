@@ -106,18 +106,13 @@ def test_two_nodes_go_on_from_one_process_and_end_as_it_would(
     assert metrics["unifrac_pearson"] == pytest.approx(alone["unifrac_pearson"], abs=1e-4)
 
 
-def processes_of(number: int) -> list[psutil.Process]:
-    """Return those that an agent below a process has started, in their order."""
-    found = psutil.Process(number).children(recursive=True)
-    own = [process for process in found if "spawn_main" in " ".join(process.cmdline())]
-    return sorted(own, key=lambda process: process.pid)
-
-
 def test_a_killed_process_ends_all_and_the_next_run_goes_on(run, tmp_path, caplog):
     def kill_one() -> None:
         while not list((tmp_path / "work").rglob("step-*")):
             time.sleep(0.01)
-        processes_of(os.getpid())[1].kill()
+        found = psutil.Process().children(recursive=True)
+        own = [process for process in found if "spawn_main" in " ".join(process.cmdline())]
+        max(own, key=lambda process: process.pid).kill()
 
     before = psutil.Process().children(recursive=True)
     killer = threading.Thread(target=kill_one)
@@ -144,17 +139,19 @@ def test_a_killed_process_ends_all_and_the_next_run_goes_on(run, tmp_path, caplo
 def test_what_a_process_raises_ends_the_stage(start, tmp_path, does, kind, said):
     with pytest.raises(kind, match=said):
         start(tmp_path, does)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["0", "1", "work"]
     assert not list((tmp_path / "work").iterdir())
 
 
-def test_processes_end_with_the_stage_that_started_them(start, tmp_path):
-    with subprocess.Popen([sys.executable, SMALL_STAGE, tmp_path]) as stage:
-        while not {"0", "1"} <= {path.name for path in tmp_path.iterdir()}:
+@pytest.mark.parametrize("what", ["stage", "models"])
+@pytest.mark.usefixtures("start")
+def test_processes_end_with_the_one_that_started_them(tmp_path, what):
+    """Those of pretraining, and those that train the models of a task."""
+    with subprocess.Popen([sys.executable, SMALL_STAGE, tmp_path, what]) as stage:
+        while len(numbers := [path.name for path in tmp_path.iterdir() if path.is_file()]) < 2:
             assert stage.poll() is None
             time.sleep(0.05)
         started = psutil.Process(stage.pid).children(recursive=True)
-        assert len(processes_of(stage.pid)) == 2
+        assert {int(number) for number in numbers} <= {process.pid for process in started}
         stage.kill()
     assert not psutil.wait_procs(started, timeout=60)[1]
 

@@ -1,12 +1,9 @@
 """Models of a task that are trained at a time."""
 
 import os
-import subprocess
-import sys
 import time
 from pathlib import Path
 
-import psutil
 import pytest
 import torch
 
@@ -104,14 +101,3 @@ def test_a_process_says_at_once_what_stopped_it(monkeypatch, caplog, error):
     assert record.levelname == "ERROR"
     assert "odd weights" in caplog.text
     assert (record.exc_info is None) == isinstance(error, InputError), "a user needs no traceback"
-
-
-def test_processes_end_with_the_one_that_began_them(tmp_path):
-    script = Path(__file__).with_name("orphans.py")
-    with subprocess.Popen([sys.executable, script, tmp_path]) as parent:
-        while len(list(tmp_path.iterdir())) < 2:
-            assert parent.poll() is None
-            time.sleep(0.05)
-        started = [psutil.Process(int(path.name)) for path in tmp_path.iterdir()]
-        parent.kill()
-    assert not psutil.wait_procs(started, timeout=60)[1]

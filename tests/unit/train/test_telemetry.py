@@ -8,8 +8,6 @@ from contextlib import closing
 from types import SimpleNamespace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from aam.train.monitoring.reporter import PROBED_STEPS, WINDOW_STEPS, Reporter, duration
 
@@ -82,15 +80,6 @@ def steps(reporter: Reporter, clock, number: int, seconds: float, samples: int =
 )
 def test_durations_are_in_human_units(seconds, text):
     assert duration(seconds) == text
-
-
-@given(st.floats(0, 1e7))
-def test_a_duration_has_two_units_and_is_off_by_less_than_the_smaller(seconds):
-    sizes = {"d": 86400, "h": 3600, "min": 60, "s": 1}
-    parts = re.findall(r"(\d+) (\w+)", duration(seconds))
-    assert 1 <= len(parts) <= 2
-    unit = 3600 if seconds >= 86400 else 60 if seconds >= 3600 else 1
-    assert abs(sum(int(n) * sizes[name] for n, name in parts) - seconds) <= unit / 2 + 1e-6
 
 
 def test_the_whole_run_is_estimated_once_after_the_first_steps(clock, said):
