@@ -73,10 +73,8 @@ def nbytes(tensors):
     return sum(t.numel() * t.element_size() for t in local)
 
 
-def train(case, world):
-    data, shape = tiny_data()
-    values = {"faith_pd": np.linspace(-1, 1, SAMPLES + HELD_OUT, dtype=np.float32)[:, None]}
-    dataset = Faulty(
+def new_dataset(case, data, values):
+    return Faulty(
         store=data.store,
         tokens=data.tokens,
         samples=np.arange(SAMPLES),
@@ -89,13 +87,22 @@ def train(case, world):
         bad=tuple(case.get("bad", ())),
         full=case.get("full", False),
     )
-    model = PretrainingModel(
+
+
+def new_model(shape):
+    return PretrainingModel(
         build_encoder(shape, seed=0, backend="auto"),
         weights={"unweighted": 1.0, "faith_pd": 0.5},
         variances={"unweighted": 0.05},
         nucleotide_weight=1.0,
         seed=1,
     )
+
+
+def train(case, world):
+    data, shape = tiny_data()
+    values = {"faith_pd": np.linspace(-1, 1, SAMPLES + HELD_OUT, dtype=np.float32)[:, None]}
+    dataset, model = new_dataset(case, data, values), new_model(shape)
     devices = Devices("fp32", 1, world=world)
     held = {}
 
