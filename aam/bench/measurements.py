@@ -22,6 +22,7 @@ from aam.train.data.dataset import BatchDataset
 from aam.train.distributed.devices import Devices
 from aam.train.flops import step_flops
 from aam.train.loop import batches, train_step
+from aam.train.monitoring.memory import peak_mb
 from aam.train.optimizer import make_optimizer, warmup_cosine
 from aam.train.options import step_options
 from aam.util.errors import problem
@@ -116,7 +117,7 @@ def run_steps(request: Mapping[str, Any]) -> dict[str, Any]:
         times.add(batch, values["loss"], loading_s, step_flops(model.encoder.shape, batch))
     return {
         **times.result(),
-        "peak_memory_mb": devices.peak_memory_mb(),
+        "peak_memory_mb": peak_mb(devices.device),
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "precision": devices.precision,
     }

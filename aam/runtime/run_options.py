@@ -28,7 +28,7 @@ class RunOptions:
     nodes: int = 1
     """Nodes that pretrain together."""
     strategy: Literal["ddp", "fsdp"] = "ddp"
-    """Whether each of them holds the whole model."""
+    """Whether each of them holds the whole model (ddp), or a shard of it (fsdp)."""
     launched: bool = False
     """This process is one of them."""
     log_dir: Path | None = None

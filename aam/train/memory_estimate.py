@@ -1,11 +1,8 @@
 """What a training step needs in memory, from the real counts of ASVs, and what there is."""
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
-import psutil
-import torch
 from numpy.typing import NDArray
 
 from aam.model.encoder import Recompute
@@ -17,8 +14,6 @@ from aam.train.monitoring.memory import MB
 
 FEWEST_ASVS = 16
 """ASVs below which a piece is not cut: it would save nothing that counts."""
-SHARE = 0.9
-"""Share of the free memory that a step may take where no limit is given."""
 MOMENTS = 2
 """Numbers that AdamW keeps per weight; other optimizers here keep no more."""
 BATCHES = 64
@@ -196,53 +191,3 @@ def _largest_cut(work: Work, richness: tuple[int, ...], limit: int) -> int:
         sample_block(work, last - first, bucket(max(richness[first:last]))).at_work
         for first, last in cuts(len(richness), limit)
     )
-
-
-def budget_mb(max_memory_gb: float | None, device: torch.device) -> float:
-    """Return the memory that a step may take, in MB, with all that its process holds already.
-
-    Parameters
-    ----------
-    max_memory_gb
-        A limit in GB of 2^30 bytes; None: `SHARE` of what the process holds and what is free
-        beside it. On a CPU that is at most the limit of the control group.
-    device
-        Where the step is worked.
-    """
-    if max_memory_gb is not None:
-        return max_memory_gb * 1024
-    if device.type == "cuda":
-        free, _ = torch.cuda.mem_get_info(device)
-        return SHARE * (free + torch.cuda.memory_reserved(device)) / MB
-    possible = psutil.Process().memory_info().rss + psutil.virtual_memory().available
-    return SHARE * min([possible, *cgroup_limits()]) / MB
-
-
-def cgroup_limits(root: Path = Path("/")) -> list[int]:
-    """Return the memory limits in bytes of this process's control groups, of version 1 and 2.
-
-    Parameters
-    ----------
-    root
-        Where the file systems lie.
-    """
-    groups = root / "proc/self/cgroup"
-    if not groups.is_file():
-        return []
-    limits = []
-    for line in groups.read_text(encoding="utf-8").splitlines():
-        _, controllers, path = line.split(":", 2)
-        if controllers and "memory" not in controllers.split(","):
-            continue
-        top = root / "sys/fs/cgroup" / ("memory" if controllers else "")
-        name = "memory.limit_in_bytes" if controllers else "memory.max"
-        # A container may show its group at the top and still give the path that the host sees.
-        inner = top / path.lstrip("/")
-        for folder in [inner, *inner.parents]:
-            if not folder.is_relative_to(top):
-                break
-            file = folder / name
-            text = file.read_text(encoding="utf-8").strip() if file.is_file() else ""
-            if text.isdecimal():
-                limits.append(int(text))
-    return limits

@@ -17,14 +17,21 @@ from aam.train.distributed.devices import Devices
 from aam.train.memory_estimate import (
     FEWEST_ASVS,
     Estimate,
-    budget_mb,
     estimate,
     first_epoch,
     largest_block,
     piece_limits,
 )
 from aam.train.micro_batches import Plan
-from aam.train.monitoring.memory import MB, PeakMemory, held_mb, is_out_of_memory, recover, release
+from aam.train.monitoring.memory import (
+    MB,
+    PeakMemory,
+    budget_mb,
+    held_mb,
+    is_out_of_memory,
+    recover,
+    release,
+)
 from aam.util.errors import InputError, problem
 
 logger = logging.getLogger(__name__)
@@ -122,7 +129,7 @@ def fit_to_memory(
     devices
         Where the model is.
     limit_gb
-        Memory that a step may take, in GB; None: `aam.train.memory_estimate.budget_mb`.
+        Memory that a step may take, in GB; None: `aam.train.monitoring.memory.budget_mb`.
     recompute
         What the backward pass computes again where nothing has to be cut.
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from aam.util.accelerators import accelerated
+from aam.util.machine import accelerated
 
 pytestmark = pytest.mark.workflow
 

@@ -10,7 +10,7 @@ from aam.config import slices
 from aam.config.digest import code_digest
 from aam.config.configuration import load, resolved
 from aam.config.metrics import METRICS
-from aam.util.accelerators import accelerated
+from aam.util.machine import accelerated
 from aam.util.errors import InputError
 
 

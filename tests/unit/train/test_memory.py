@@ -3,7 +3,6 @@ from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
-import psutil
 import pytest
 import torch
 from hypothesis import given, settings
@@ -24,8 +23,6 @@ from aam.train.distributed.devices import Devices
 from aam.train.memory_estimate import (
     BatchShape,
     batch_shape,
-    budget_mb,
-    cgroup_limits,
     estimate,
     first_epoch,
     largest_block,
@@ -307,54 +304,3 @@ def test_an_accelerator_keeps_probabilities_only_without_a_kernel(
     )
     grown = 4000 * shape.heads * 100 * FULL
     assert long - short == (grown if kernel == "math" else 0)
-
-
-def test_a_given_limit_is_the_budget():
-    assert budget_mb(1.5, torch.device("cpu")) == 1536
-
-
-def test_without_a_limit_a_cpu_has_most_of_what_is_free(monkeypatch):
-    monkeypatch.setattr(memory_estimate, "cgroup_limits", list)
-    total_mb = psutil.virtual_memory().total / MB
-    assert 0 < budget_mb(None, torch.device("cpu")) < total_mb
-    monkeypatch.setattr(memory_estimate, "cgroup_limits", lambda: [10**18, 200 * MB])
-    assert budget_mb(None, torch.device("cpu")) == pytest.approx(180)
-
-
-@pytest.mark.parametrize(
-    ("groups", "files", "limits"),
-    [
-        (
-            "0::/job/step\n",
-            {
-                "job/memory_estimate.max": "4096\n",
-                "job/step/memory_estimate.max": "max\n",
-                "memory.max": "9999",
-            },
-            {4096, 9999},
-        ),
-        ("0::/only/on/the/host\n", {"memory.max": "5000\n"}, {5000}),
-        (
-            "5:devices:/x\n4:memory:/slurm/job\n1:cpu,memory2:/y\n",
-            {
-                "memory/slurm/job/memory_estimate.limit_in_bytes": "1000\n",
-                "memory/memory_estimate.limit_in_bytes": "9223372036854771712\n",
-                "x/memory_estimate.limit_in_bytes": "1\n",
-            },
-            {1000, 9223372036854771712},
-        ),
-        ("0::/\n", {}, set()),
-    ],
-)
-def test_limits_of_control_groups_are_found(tmp_path, groups, files, limits):
-    (tmp_path / "proc/self").mkdir(parents=True)
-    (tmp_path / "proc/self/cgroup").write_text(groups)
-    for name, text in files.items():
-        path = tmp_path / "sys/fs/cgroup" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    assert set(cgroup_limits(tmp_path)) == limits
-
-
-def test_a_system_without_control_groups_has_no_limits(tmp_path):
-    assert cgroup_limits(tmp_path) == []

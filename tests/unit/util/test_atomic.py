@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from aam.util.atomic import atomic_path
-from aam.util.leftovers import remove_leftovers
+from aam.util.atomic import atomic_path, remove_partial
 
 
 @pytest.mark.parametrize("directory", [False, True])
@@ -19,5 +18,5 @@ def test_halves_of_outputs_go_and_nothing_else(tmp_path: Path, directory: bool) 
     others = [tmp_path / name for name in ("view0.biom", "view1.biom", ".partial-1-x-view0.biom")]
     for path in others:
         path.write_text("whole")
-    remove_leftovers([[final], tmp_path / "nowhere" / "view0.biom"])
+    remove_partial([[final], tmp_path / "nowhere" / "view0.biom"])
     assert sorted(tmp_path.iterdir()) == sorted(others)

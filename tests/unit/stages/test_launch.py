@@ -1,7 +1,8 @@
 """Pretraining in several processes, started and ended by the stage."""
 
-import multiprocessing
+import importlib.util
 import os
+import subprocess
 import sys
 import threading
 import time
@@ -21,6 +22,7 @@ from aam.util.atomic import read_json
 from aam.util.errors import InputError
 
 PRETRAINING = ("model", "metrics", "history", "embeddings", "asvs", "pairs")
+SMALL_STAGE = Path(__file__).with_name("launched.py")
 FAKE_SRUN = """#!{python}
 import os, subprocess, sys
 nodes = int(sys.argv[sys.argv.index("--nodes") + 1])
@@ -37,13 +39,13 @@ sys.exit(max(abs(task.wait()) for task in tasks))
 
 @pytest.fixture
 def run(study, tmp_path):
-    """Return the function that pretrains in fp32 with some means, and gives the outputs."""
+    """Return the function that pretrains in fp32 by some run options, and gives the outputs."""
 
-    def pretraining(folder: Path = tmp_path, epochs: int = 2, **means) -> dict[str, Path]:
+    def pretraining(folder: Path = tmp_path, epochs: int = 2, **options) -> dict[str, Path]:
         cfg = study.pretrain_slice()
         cfg["pretraining"] |= {"precision": "fp32", "epochs": epochs, "validations": 2}
         outputs = {name: folder / name for name in PRETRAINING}
-        runtime = RunOptions(work=folder / "work", **means)
+        runtime = RunOptions(work=folder / "work", **options)
         pretrain.run(cfg, inputs=study.pretraining_inputs, outputs=outputs, runtime=runtime)
         return outputs
 
@@ -63,6 +65,16 @@ def two_nodes(tmp_path_factory, monkeypatch) -> Path:
     return folder / "said"
 
 
+@pytest.fixture
+def start(monkeypatch):
+    """Return the function that starts the small stage in two processes."""
+    monkeypatch.setenv("PYTHONPATH", str(SMALL_STAGE.parent), prepend=os.pathsep)
+    spec = importlib.util.spec_from_file_location("launched", SMALL_STAGE)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.start
+
+
 def curves(history: Path) -> pd.Series:
     table = pd.read_parquet(history)
     return table[table["split"] != "system"].set_index(["step", "split", "name"])["value"]
@@ -72,12 +84,11 @@ def embeddings(path: Path) -> np.ndarray:
     return np.stack(pq.read_table(path).column("embedding").to_pylist())
 
 
-def test_two_nodes_go_on_from_two_processes_and_end_as_one_would(
+def test_two_nodes_go_on_from_one_process_and_end_as_it_would(
     run, study, two_nodes, tmp_path, tmp_path_factory
 ):
     with pytest.raises(InputError, match=r"time limit came at step 1 of 6"):
-        run(devices=2, deadline=time.time() + 1e-3)
-    assert [path.name for path in tmp_path.iterdir()] == ["work"]
+        run(deadline=time.time())
     assert [p.name for p in (tmp_path / "work").rglob("step-*")] == ["step-000000001.pt"]
     several = run(nodes=2, threads=2)
     assert "--nodes 2 --ntasks 2 --ntasks-per-node 1" in two_nodes.read_text()
@@ -95,20 +106,18 @@ def test_two_nodes_go_on_from_two_processes_and_end_as_one_would(
     assert metrics["unifrac_pearson"] == pytest.approx(alone["unifrac_pearson"], abs=1e-4)
 
 
-def kill_one(work: Path) -> None:
-    """Kill the second process as soon as there is a checkpoint."""
-    while not list(work.rglob("step-*")):
-        time.sleep(0.01)
-    for process in psutil.Process().children(recursive=True):
-        if process.environ().get("RANK") == "1":
-            process.kill()
-
-
 def test_a_killed_process_ends_all_and_the_next_run_goes_on(run, tmp_path, caplog):
+    def kill_one() -> None:
+        while not list((tmp_path / "work").rglob("step-*")):
+            time.sleep(0.01)
+        found = psutil.Process().children(recursive=True)
+        own = [process for process in found if "spawn_main" in " ".join(process.cmdline())]
+        max(own, key=lambda process: process.pid).kill()
+
     before = psutil.Process().children(recursive=True)
-    killer = threading.Thread(target=kill_one, args=(tmp_path / "work",))
+    killer = threading.Thread(target=kill_one)
     killer.start()
-    with pytest.raises(RuntimeError, match=r"process 1 ended with SIGKILL; the 2 processes"):
+    with pytest.raises(RuntimeError, match=r"process 1 ended with SIGKILL\nThe 2 processes"):
         run(epochs=30, devices=2, checkpoint_every_s=0.0)
     killer.join()
     assert set(psutil.Process().children(recursive=True)) <= set(before)
@@ -120,20 +129,30 @@ def test_a_killed_process_ends_all_and_the_next_run_goes_on(run, tmp_path, caplo
     assert losses.index.get_level_values("step").tolist() == list(range(1, 30 * 3 + 1))
 
 
-def test_processes_end_with_the_stage_that_started_them(study, tmp_path):
-    cfg, outputs = study.pretrain_slice(), {name: tmp_path / name for name in PRETRAINING}
-    cfg["pretraining"] |= {"epochs": 1000}
-    means = RunOptions(work=tmp_path / "work", devices=2, checkpoint_every_s=0.0)
-    files = {"inputs": study.pretraining_inputs, "outputs": outputs}
-    spawn = multiprocessing.get_context("spawn")
-    stage = spawn.Process(target=pretrain.run, args=(cfg,), kwargs={**files, "runtime": means})
-    stage.start()
-    while not list((tmp_path / "work").rglob("step-*")):
-        assert stage.is_alive()
-        time.sleep(0.05)
-    started = psutil.Process(stage.pid).children(recursive=True)
-    assert len([process for process in started if "RANK" in process.environ()]) == 2
-    stage.kill()
+@pytest.mark.parametrize(
+    ("does", "kind", "said"),
+    [
+        ("raise", InputError, r"^table.biom: got this\nand that$"),
+        ("break", RuntimeError, r"(?s)Traceback.*KeyError: 'odd'\nThe 2 processes"),
+    ],
+)
+def test_what_a_process_raises_ends_the_stage(start, tmp_path, does, kind, said):
+    with pytest.raises(kind, match=said):
+        start(tmp_path, does)
+    assert not list((tmp_path / "work").iterdir())
+
+
+@pytest.mark.parametrize("what", ["stage", "models"])
+@pytest.mark.usefixtures("start")
+def test_processes_end_with_the_one_that_started_them(tmp_path, what):
+    """Those of pretraining, and those that train the models of a task."""
+    with subprocess.Popen([sys.executable, SMALL_STAGE, tmp_path, what]) as stage:
+        while len(numbers := [path.name for path in tmp_path.iterdir() if path.is_file()]) < 2:
+            assert stage.poll() is None
+            time.sleep(0.05)
+        started = psutil.Process(stage.pid).children(recursive=True)
+        assert {int(number) for number in numbers} <= {process.pid for process in started}
+        stage.kill()
     assert not psutil.wait_procs(started, timeout=60)[1]
 
 

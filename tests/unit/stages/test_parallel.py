@@ -1,21 +1,17 @@
 """Models of a task that are trained at a time."""
 
 import os
-import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
-import psutil
 import pytest
 import torch
 
 from aam.config.sections.finetuning import Finetuning
 from aam.runtime.run_options import RunOptions
 from aam.stages import finetune
-from aam.tasks.finetune import parallel as module
-from aam.tasks.finetune.parallel import in_processes, processes, threads_of_a_model
+from aam.tasks.finetune import parallel
+from aam.tasks.finetune.parallel import processes, threads_of_a_model
 from aam.train.loop import TimeIsUp
 from aam.util.errors import InputError
 
@@ -63,21 +59,17 @@ def test_the_time_limit_ends_all_processes_with_nothing_declared_written(
 
 
 @pytest.mark.parametrize("encoder", ["full", "partial", "frozen"])
-def test_a_model_has_one_core_and_heads_alone_one_process(encoder):
+def test_a_model_has_one_core_and_a_frozen_encoder_one_process(encoder, monkeypatch):
     settings = Finetuning(encoder=encoder)
     assert threads_of_a_model(threads=4) == 1
     assert processes(settings, models=10, threads=4) == (1 if encoder == "frozen" else 4)
     assert processes(settings, models=3, threads=8) == (1 if encoder == "frozen" else 3)
-
-
-@pytest.mark.parametrize("encoder", ["full", "partial", "frozen"])
-def test_an_accelerator_has_one_process_with_all_cores(encoder, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    assert threads_of_a_model(threads=4) == 4
-    assert processes(Finetuning(encoder=encoder), models=10, threads=4) == 1
+    assert threads_of_a_model(threads=4) == 4, "an accelerator has one process with all cores"
+    assert processes(settings, models=10, threads=4) == 1
 
 
-def test_a_frozen_encoder_is_worked_in_one_thread(study, pretrained, tmp_path, monkeypatch):
+def test_a_frozen_encoder_is_run_in_one_thread(study, pretrained, tmp_path, monkeypatch):
     """Sums in other threads have other last bits, which a small table need not show."""
     numbers = []
     monkeypatch.setattr(torch, "set_num_threads", numbers.append)
@@ -86,40 +78,14 @@ def test_a_frozen_encoder_is_worked_in_one_thread(study, pretrained, tmp_path, m
 
 
 @pytest.mark.parametrize(
-    ("free_gb", "noise_gb", "share_gb"), [(40.0, 0.3, 9.0), (9.0, 0.1, 2.0), (3.0, 0.05, 0.5)]
+    ("free_gb", "noise_gb", "own_gb"), [(40.0, 0.3, 9.0), (9.0, 0.1, 2.0), (3.0, 0.05, 0.5)]
 )
-def test_free_memory_is_divided_and_its_noise_forgotten(monkeypatch, free_gb, noise_gb, share_gb):
+def test_free_memory_is_shared_and_its_noise_forgotten(monkeypatch, free_gb, noise_gb, own_gb):
     """Of 4 processes; 0.9 of what is free may be taken."""
     for free in (free_gb, free_gb + noise_gb):
-        monkeypatch.setattr(module, "budget_mb", lambda limit, device, gb=free: 0.9 * gb * 1024)
-        assert given(monkeypatch, RunOptions()).max_memory_gb == share_gb
-    assert given(monkeypatch, RunOptions(max_memory_gb=10.0)).max_memory_gb == 2.5
-
-
-def given(monkeypatch, runtime: RunOptions) -> RunOptions:
-    """Return the means that each of 4 processes gets."""
-    found = []
-
-    class Pool:
-        def __init__(self, *args, **kwargs): ...
-
-        def __enter__(self):
-            return self
-
-        def __exit__(self, *error): ...
-
-        def submit(self, function, train, turn, share, *rest):
-            found.append(share)
-            return Future()
-
-    class Future:
-        def result(self): ...
-
-    monkeypatch.setattr(module, "ProcessPoolExecutor", Pool)
-    in_processes(print, [(fold, 0) for fold in range(8)], 4, runtime)
-    assert len(found) == 4
-    assert found == found[:1] * 4
-    return found[0]
+        monkeypatch.setattr(parallel, "budget_mb", lambda limit, device, gb=free: 0.9 * gb * 1024)
+        assert parallel._memory_gb(RunOptions(), 4) == own_gb
+    assert parallel._memory_gb(RunOptions(max_memory_gb=10.0), 4) == 2.5
 
 
 @pytest.mark.parametrize("error", [ValueError("odd weights"), InputError("odd weights")])
@@ -127,28 +93,11 @@ def test_a_process_says_at_once_what_stopped_it(monkeypatch, caplog, error):
     def fail(models, runtime):
         raise error
 
-    monkeypatch.setattr(module.log, "start", lambda path: None)
+    monkeypatch.setattr(parallel.log, "start", lambda path: None)
     monkeypatch.setenv("TTY_COMPATIBLE", "1")
     with pytest.raises(type(error)):
-        module._process(fail, [(0, 0)], RunOptions(), os.getppid())
+        parallel._process(fail, [(0, 0)], RunOptions(), os.getppid())
     record = caplog.records[-1]
     assert record.levelname == "ERROR"
     assert "odd weights" in caplog.text
     assert (record.exc_info is None) == isinstance(error, InputError), "a user needs no traceback"
-
-
-def test_processes_end_with_the_one_that_began_them(tmp_path):
-    script = Path(__file__).with_name("orphans.py")
-    with subprocess.Popen([sys.executable, script, tmp_path]) as parent:
-        wait_for(lambda: len(list(tmp_path.iterdir())) == 2)
-        parent.send_signal(signal.SIGKILL)
-    numbers = [int(path.name) for path in tmp_path.iterdir()]
-    wait_for(lambda: not any(map(psutil.pid_exists, numbers)))
-
-
-def wait_for(condition) -> None:
-    for _ in range(600):
-        if condition():
-            return
-        time.sleep(0.1)
-    raise AssertionError("waited for a minute")

@@ -1,11 +1,11 @@
-"""Whether there is a GPU, by the files of its drivers."""
+"""Whether there is a GPU, by the files of its drivers, and the memory of this process."""
 
 import platform
 from pathlib import Path
 
 import pytest
 
-from aam.util.accelerators import accelerated
+from aam.util.machine import accelerated, peak_memory_mb
 
 
 @pytest.fixture(autouse=True)
@@ -31,3 +31,9 @@ def test_apples_own_processors_have_one(tmp_path: Path, monkeypatch: pytest.Monk
     for machine, has_one in (("arm64", True), ("x86_64", False)):
         monkeypatch.setattr(platform, "machine", lambda machine=machine: machine)
         assert accelerated(tmp_path) == has_one
+
+
+def test_the_peak_is_of_this_process_and_stays() -> None:
+    before = peak_memory_mb()
+    grown = b"x" * int(2**20 * (before + 32))
+    assert peak_memory_mb() > before + 30, len(grown)
