@@ -17,15 +17,14 @@ from aam.config.sections.execution import Optimization
 from aam.config.sections.training import Pretraining
 from aam.model.batch import Batch
 from aam.tasks.pretrain.preparation import prepare
-from aam.train.clipping import Clipping
 from aam.train.compilation import compile_blocks
 from aam.train.data.dataset import BatchDataset
 from aam.train.distributed.devices import Devices
 from aam.train.flops import step_flops
-from aam.train.loop import batches, train_step
 from aam.train.optimizer import make_optimizer
 from aam.train.options import StepOptions, step_options
 from aam.train.schedule import warmup_cosine
+from aam.train.step import batches, train_step
 from aam.util.errors import problem
 
 
@@ -113,7 +112,6 @@ def run_steps(spec: dict[str, Any]) -> dict[str, Any]:
     )
     wrapped, optimizer = devices.setup(model, optimizer)
     wrapped.train()
-    clipping = Clipping.of(settings)
     steps = Steps(devices.device, spec, eager=options.compile == "off")
     coming = _batches(dataset, devices, spec["workers"])
     while steps.goes_on():
@@ -121,9 +119,7 @@ def run_steps(spec: dict[str, Any]) -> dict[str, Any]:
         batch = next(coming).to(devices.device)
         loading_s = time.perf_counter() - t0
         rate = settings.learning_rate * warmup_cosine(steps.step, len(dataset), settings.warmup)
-        values, _ = train_step(
-            wrapped, optimizer, batch, rate, settings, steps.step, devices, clipping
-        )
+        values, _ = train_step(wrapped, optimizer, batch, rate, settings, steps.step, devices)
         steps.add(batch, values["loss"], loading_s, step_flops(model.encoder.shape, batch))
     return {
         **steps.result(),

@@ -17,7 +17,7 @@ from torch.nn.functional import pad
 
 from aam.model.batch import AsvBlock, Batch, Masked, SampleBlock
 from aam.train.data.dataset import BatchDataset
-from aam.train.micro_batches import in_pieces
+from aam.train.micro_batches import split
 from aam.util.errors import problem
 
 ASVS_PER_CHUNK = 256
@@ -46,7 +46,7 @@ class NaiveDataset(BatchDataset):
         if not self.copies:
             return batch
         copied = each_copy(batch, padding=self.asvs_per_sample is not None)
-        return in_pieces(copied, ASVS_PER_CHUNK, None)
+        return split(copied, ASVS_PER_CHUNK, None)
 
 
 def pad_samples(batch: Batch, asvs_per_sample: int) -> Batch:

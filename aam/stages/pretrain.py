@@ -176,7 +176,6 @@ def _watched(model: PretrainingModel) -> str:
 def _facts(prepared: Prepared, progress: Progress, devices: Devices) -> dict[str, Any]:
     """Return what a run took; rates are those of its last start, without validations."""
     rate = progress.summary.get("samples_per_s")
-    plan = progress.plan
     return {
         "held_out_samples": int(prepared.is_held_out.sum()),
         "training_samples": len(prepared.dataset.samples),
@@ -185,8 +184,6 @@ def _facts(prepared: Prepared, progress: Progress, devices: Devices) -> dict[str
         "samples_per_s": rate,
         "loading_share": progress.summary.get("loading_share"),
         "peak_memory_mb": devices.peak_memory_mb(),
-        "estimated_step_memory_mb": None if plan is None else plan.estimated_mb,
-        "measured_step_memory_mb": None if plan is None else plan.measured_mb,
         "graphs_compiled": graphs_compiled(),
         "mapped_distances_mb": prepared.mapped_mb,
         **progress.report,

@@ -1,6 +1,8 @@
-"""When a training has stopped getting better."""
+"""What is scored in the course of a training, and when it has stopped getting better."""
 
 import math
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from aam.config.sections.training import EarlyStoppingSettings as Settings
@@ -55,3 +57,29 @@ class EarlyStopping:
         """Go on from what `state` returned, in a run of the same settings."""
         self._best, self._reference = state["best"], state["reference"]
         self._waited = state["waited"]
+
+
+@dataclass(frozen=True)
+class Validation:
+    """What is scored in the course of a run.
+
+    Attributes
+    ----------
+    score
+        Returns named values of the model as it is.
+    times
+        How often, the last time after the last step.
+    watched
+        Name of the value that early stopping follows, the higher the better.
+    stopping
+        Early stopping; None: never.
+    """
+
+    score: Callable[[], dict[str, float]]
+    times: int = 8
+    watched: str | None = None
+    stopping: EarlyStopping | None = None
+
+    def steps(self, total: int) -> set[int]:
+        """Return the steps after which the model is scored."""
+        return {max(1, round(total * part / self.times)) for part in range(1, self.times + 1)}

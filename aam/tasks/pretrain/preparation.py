@@ -22,7 +22,7 @@ from aam.train.data.distances import Maps, load_matrices, pair_variances
 from aam.train.data.mapped_distances import MappedMatrix
 from aam.train.data.masking import Masker
 from aam.train.data.sampler import Blocks
-from aam.train.micro_batches import in_pieces
+from aam.train.micro_batches import split
 from aam.train.monitoring.memory import MB, budget_mb, held_mb
 from aam.train.options import step_options
 from aam.util.seeds import seed_of
@@ -164,7 +164,7 @@ def calibrate(model: PretrainingModel, dataset: BatchDataset) -> None:
     """
     batch = dataset[0]
     # Without gradients a piece is let go of at once: a large first batch takes no more memory.
-    sample_BD = model.encoder(in_pieces(batch, ASVS_AT_ONCE, None)).sample_BD
+    sample_BD = model.encoder(split(batch, ASVS_AT_ONCE, None)).sample_BD
     pairs = batch.size * (batch.size - 1)
     for metric, true_BB in batch.distances.items():
         model.head(metric).calibrate(sample_BD, float(true_BB.sum()) / pairs)

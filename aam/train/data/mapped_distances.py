@@ -20,10 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aam.train.data.sampler import Blocks
-from aam.train.faults import finite_rows
 from aam.unifrac.store import distance_rows
 from aam.util.atomic import atomic_path
-from aam.util.errors import problem
+from aam.util.errors import first_names, problem
 from aam.util.provenance import file_digest
 
 logger = logging.getLogger(__name__)
@@ -178,9 +177,24 @@ def checked_rows(
     for names, rows_RN in distance_rows(source):
         assert names == list(sample_ids[first : first + len(names)]), other
         assert rows_RN.shape[1] == len(sample_ids), other
-        finite_rows(rows_RN, first, source, sample_ids)
+        _assert_finite(rows_RN, first, source, sample_ids)
         yield first, rows_RN
         first += len(names)
+
+
+def _assert_finite(
+    rows_RN: NDArray[np.float32], first: int, path: Path, ids: Sequence[str]
+) -> None:
+    """Stop where distances are not finite, in rows of which `first` is the number of the first."""
+    bad_R = ~np.isfinite(rows_RN).all(axis=1)
+    if bad_R.any():
+        samples = [ids[first + row] for row in np.flatnonzero(bad_R).tolist()]
+        raise problem(
+            path,
+            f"distances that are not finite, of samples {first_names(samples)}",
+            "numbers of 0 or more",
+            "delete the file and run again: the unifrac stage writes none such",
+        )
 
 
 def _panels(samples: int, blocks: Blocks | None) -> tuple[int, int]:

@@ -20,13 +20,13 @@ from aam.config.sections.training import Pretraining
 from aam.model.build import architecture, build_encoder
 from aam.runtime.run_options import RunOptions
 from aam.tasks.pretrain.model import PretrainingModel
-from aam.train import loop
+from aam.train import loop, step_memory
 from aam.train.checkpoint import Checkpoints
 from aam.train.data.dataset import BatchDataset
 from aam.train.data.masking import Masker
 from aam.train.distributed.devices import Devices
 from aam.train.loop import fit
-from aam.train.micro_batches import Plan
+from aam.train.micro_batches import MicroBatches
 from aam.train.options import step_options
 from aam.util.errors import InputError
 
@@ -74,7 +74,9 @@ def main(folder: str, number: int) -> None:
         distances={"unweighted": data.distances},
     )
     # As where the first batch fitted: the fault comes in the middle of the run.
-    loop.fit_to_memory = lambda *_, **named: Plan(recompute=named["recompute"])
+    step_memory.fit_to_memory = lambda *_, **named: step_memory.Fit(
+        MicroBatches(recompute=named["recompute"])
+    )
     real, before = loop.train_step, {}
 
     def step(*rest):

@@ -10,13 +10,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 from aam.data.vocabulary import MASK
 from aam.train.data.collate import assemble
 from aam.train.data.masking import Masker
 from aam.train.distributed.devices import _strategy
-from aam.train.distributed.shards import shard_of, without_splitting
+from aam.train.distributed.shards import shard_of
 from aam.train.distributed.world import World
 from aam.util.errors import InputError
 
@@ -156,11 +155,3 @@ def test_masked_nucleotides_stay_with_their_asv(new_feed):
 def test_divided_weights_are_refused_in_fp16():
     with pytest.raises(InputError, match=r"runtime.strategy: got fsdp with precision fp16"):
         _strategy(World(2, 1, "fsdp"), "fp16")
-
-
-def test_a_process_that_runs_out_of_memory_says_what_helps_several():
-    def step(batch):
-        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20 GiB")
-
-    with pytest.raises(InputError, match=r"one process's share of a batch \(CUDA out of memory"):
-        without_splitting(step, None)

@@ -28,15 +28,17 @@ from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter
 from aam.config.sections.execution import Optimization
 from aam.config.sections.training import EarlyStoppingSettings
 from aam.runtime.run_options import RunOptions
-from aam.train import loop
-from aam.train.checkpoint import BEST, Checkpoints
+from aam.train import loop, step_memory
+from aam.train.checkpoint import BEST, BestNotSaved, Checkpoints
 from aam.train.data.dataset import BatchDataset
 from aam.train.data.distances import load_matrices
 from aam.train.early_stopping import EarlyStopping
-from aam.train.faults import WORKERS_LOST, BestNotSaved, Saver, WorkerDied
-from aam.train.loop import TimeIsUp, Validation, fit
+from aam.train.loop import WORKERS_LOST, TimeIsUp, Validation, WorkerDied, fit
+from aam.train.micro_batches import MicroBatches
 from aam.train.monitoring import monitor
 from aam.train.options import step_options
+from aam.train.progress import Saver
+from aam.train.step_memory import Fit
 from aam.unifrac.store import write_distances
 from aam.util.errors import InputError
 
@@ -68,8 +70,10 @@ def interrupted_at(dataset: BatchDataset, last: int) -> BatchDataset:
 
 
 @pytest.fixture
-def train(devices, quick, new_model, new_feed):
+def train(devices, quick, new_model, new_feed, monkeypatch):
     """Return the function that trains a new model and gives its bytes and its progress."""
+    # No batch is asked for before the first step.
+    monkeypatch.setattr(step_memory, "fit_to_memory", lambda *_, **__: Fit(MicroBatches()))
 
     def run(folder=None, dataset=None, *, validation=None, settings=(), background=True, **runtime):
         model = new_model()
@@ -180,12 +184,13 @@ def test_the_first_save_on_a_disk_with_room_is_written(train, new_feed, tmp_path
 
 def test_the_room_of_a_file_that_could_not_be_written_is_free_at_once(tmp_path, disk):
     """A traceback that is kept would keep the file open, which counts until it is closed."""
-    checkpoints, saver = Checkpoints(tmp_path, "a"), Saver("test")
+    checkpoints = Checkpoints(tmp_path, "a")
+    saver = Saver("test", checkpoints, None, None, None, None)
     disk.fill()
     gc.disable()
     try:
         checkpoints.save(1, {"x": torch.ones(10_000)})
-        assert not saver.done(checkpoints.wait)
+        assert not saver.tried(checkpoints.wait)
         held = [
             str(link.readlink()) for link in Path("/proc/self/fd").iterdir() if link.is_symlink()
         ]
@@ -277,7 +282,7 @@ def one_worker(monkeypatch) -> list[int]:
     """Let a CPU have a worker, and return the steps that loaders began with."""
     starts, here = [], loop.batches
 
-    def with_worker(dataset, first, workers, pin):
+    def with_worker(dataset, first, workers, pin, devices):
         starts.append(first)
         return here(dataset, first, workers=1, pin=False)
 
@@ -341,7 +346,7 @@ def test_too_little_memory_makes_smaller_pieces_and_the_same_losses(tmp_path):
     assert ample["said"] == []
     assert short["ended"] == ample["ended"] == "well"
     assert short["step"] == short["kept"] == 4
-    assert "out of memory: from now on pieces of at most" in short["said"][0]
+    assert "out of memory: from now on micro-batches of at most" in short["said"][0]
     assert short["losses"] == pytest.approx(ample["losses"], rel=1e-4)
 
 
@@ -391,4 +396,4 @@ def test_an_error_of_another_kind_is_not_taken_for_a_save_that_failed():
         raise PermissionError("an input")
 
     with pytest.raises(PermissionError):
-        Saver("test").done(other)
+        Saver("test", None, None, None, None, None).tried(other)

@@ -17,8 +17,9 @@ from aam.train.checkpoint import KEPT, Checkpoints
 from aam.train.data.dataset import BatchDataset
 from aam.train.early_stopping import EarlyStopping
 from aam.train.loop import TimeIsUp, Validation, batches, fit
-from aam.train.micro_batches import Plan
+from aam.train.micro_batches import MicroBatches
 from aam.train.options import step_options
+from aam.train.step_memory import Fit
 from aam.util.errors import InputError
 
 STEPS = 10
@@ -257,12 +258,14 @@ def test_running_out_of_memory_splits_the_batch_and_goes_on(train, monkeypatch, 
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20 GiB")
         return forward(self, tokens_US, masked, backend)
 
-    monkeypatch.setattr("aam.train.loop.fit_to_memory", lambda *args, **named: Plan())
+    monkeypatch.setattr(
+        "aam.train.step_memory.fit_to_memory", lambda *_, **named: Fit(MicroBatches())
+    )
     monkeypatch.setattr(AsvEncoder, "forward", short_of_memory)
     _, progress = train()
     assert progress.step == STEPS
-    assert "out of memory: from now on pieces of at most" in caplog.text
-    assert progress.plan.asvs_per_piece <= largest
+    assert "out of memory: from now on micro-batches of at most" in caplog.text
+    assert progress.parts["memory"].fit.micro_batches.asvs <= largest
     assert losses_of(progress) == pytest.approx(losses_of(expected), rel=1e-3)
 
 

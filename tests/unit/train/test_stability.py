@@ -9,16 +9,17 @@ import safetensors.torch
 import torch
 
 from aam.config.sections.execution import Optimization
+from aam.config.sections.training import Pretraining
 from aam.model.losses import pairwise_error
 from aam.runtime.run_options import RunOptions
 from aam.train import nonfinite
 from aam.train.checkpoint import Checkpoints
 from aam.train.data.dataset import BatchDataset
 from aam.train.distributed.devices import Devices, _Autocast
-from aam.train.faults import NoCheckpointToRestore
 from aam.train.loop import fit
 from aam.train.nonfinite import NonFiniteGuard, NotFinite
 from aam.train.options import LEVELS, step_options
+from aam.train.progress import NoCheckpointToRestore
 from aam.util.errors import InputError
 
 STEPS = 10
@@ -213,7 +214,7 @@ def test_a_step_waits_for_no_accelerator_unless_it_has_to(new_feed, devices, mon
         monkeypatch.setattr(
             torch.Tensor, name, lambda x, *a, _r=real, _n=name: (reads.append(_n), _r(x, *a))[1]
         )
-    guard = NonFiniteGuard("raise", 1, new_feed(), devices)
+    guard = NonFiniteGuard(Pretraining(nonfinite_limit=1), new_feed(), devices)
     guard._at_once = False
     for step, loss in enumerate((1.0, float("nan"), 1.0)):
         assert guard.passes({"loss": torch.tensor(loss)}, torch.tensor(1.0), step)

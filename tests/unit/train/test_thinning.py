@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from aam.train.data.asv_dropout import HIDDEN, AsvDropout, asv_dropout
 from aam.train.data.collate import entries_of
 from aam.train.data.dataset import AsvDataset, BatchDataset
-from aam.train.memory_estimate import batch_shape
 
 ROWS_R = np.array([3, 0, 17, 9, 4, 12])
 
@@ -117,15 +116,3 @@ def test_a_feed_of_asv_embeddings_gives_the_same_samples(pair, mixed_lengths, th
             for asv, place in zip(asvs, there.asv_BA[there.present_BA].tolist(), strict=True):
                 length = tokens.lengths[asv]
                 assert tokens.tokens[asv, :length].tolist() == sequences[place]
-
-
-def test_the_shape_of_a_batch_of_asv_embeddings_is_known_without_building_it(pair):
-    _, dataset = pair(None)
-    for step in range(len(dataset)):
-        shape, built = batch_shape(dataset, step), dataset[step]
-        richness = [tuple(block.present_BA.sum(dim=1).tolist()) for block in built.samples]
-        assert shape.richness == tuple(richness)
-        assert (shape.asvs, shape.samples) == ((), 20)
-    _, thinned = pair(AsvDropout(0.3, False, 5))
-    kept = sum(int(block.present_BA.sum()) for block in thinned[0].samples)
-    assert kept < sum(map(sum, batch_shape(thinned, 0).richness)), "an upper bound"
