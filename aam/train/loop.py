@@ -133,8 +133,9 @@ class _Run:
             total=total,
             validations=left,
         ) as watch:
-            if progress.step < total and self.memory.seconds_per_step is not None:
-                watch.expect(self.memory.seconds_per_step)
+            seconds = self.memory.seconds_per_step
+            if progress.step < total and seconds is not None:
+                watch.expect(seconds)
             if self.guard.policy == "restore" and progress.step == 0:
                 self.saver.save()
             while not progress.stopping.should_stop and progress.step < total:

@@ -27,11 +27,21 @@ class MicroBatches:
         Largest number of ASVs and of samples in a block; None: as the batch has them.
     recompute
         What the backward pass computes again.
+    estimated_mb, measured_mb, seconds_per_step
+        Peak memory of the process, or on an accelerator of its tensors, and time of a step of the
+        heaviest batch (`aam.train.step_memory`). Of several processes the largest memory.
+    limit_gb, processes
+        What they were chosen for: a limit, None for what is free, and how many processes.
     """
 
     asvs: int | None = None
     samples: int | None = None
     recompute: Recompute = "nothing"
+    estimated_mb: float | None = None
+    measured_mb: float | None = None
+    seconds_per_step: float | None = None
+    limit_gb: float | None = None
+    processes: int = 1
 
     def split(self, batch: Batch) -> Batch:
         """Return the batch in these micro-batches."""
@@ -47,24 +57,23 @@ class MicroBatches:
         """Return micro-batches of half the size, None where they are as small as can be."""
 
         def half(limit: int | None, sizes: list[int], fewest: int) -> int | None:
-            largest = max(sizes, default=0)
-            largest = largest if limit is None else min(limit, largest)
+            largest = min([max(sizes, default=0), *([] if limit is None else [limit])])
             return limit if largest <= fewest else max(fewest, -(-largest // 2))
 
         asvs = half(self.asvs, [len(block.tokens_US) for block in batch.asvs], FEWEST_ASVS)
         samples = half(self.samples, [len(block.asv_BA) for block in batch.samples], 1)
-        smaller = MicroBatches(asvs, samples, "pieces")
+        smaller = replace(self, asvs=asvs, samples=samples, recompute="pieces")
         return None if smaller == self else smaller
 
     def __str__(self) -> str:
         if self.recompute != "pieces":
             again = ", its layers computed again" if self.recompute == "layers" else ""
             return f"one micro-batch{again}"
-        numbers = [
-            "all ASVs of a length" if self.asvs is None else f"at most {self.asvs} ASVs",
-            "all samples of a block" if self.samples is None else f"at most {self.samples} samples",
-        ]
-        return f"micro-batches of {' and of '.join(numbers)}, each computed again"
+        asvs = "all ASVs of a length" if self.asvs is None else f"at most {self.asvs} ASVs"
+        samples = (
+            "all samples of a block" if self.samples is None else f"at most {self.samples} samples"
+        )
+        return f"micro-batches of {asvs} and of {samples}, each computed again"
 
 
 def split(batch: Batch, asvs: int | None, samples: int | None) -> Batch:
@@ -81,11 +90,6 @@ def split(batch: Batch, asvs: int | None, samples: int | None) -> Batch:
         Or the shard of one; best on the host: the bounds of the blocks are read from its tensors.
     asvs, samples
         Largest number of ASVs and of samples in a block, at least 1; None: as it is.
-
-    Raises
-    ------
-    ValueError
-        When a number is below 1.
     """
     asv_blocks = [part for block in batch.asvs for part in _split_asvs(block, asvs)]
     sample_blocks = [part for block in batch.samples for part in _split_samples(block, samples)]

@@ -74,9 +74,7 @@ def main(folder: str, number: int) -> None:
         distances={"unweighted": data.distances},
     )
     # As where the first batch fitted: the fault comes in the middle of the run.
-    step_memory.fit_to_memory = lambda *_, **named: step_memory.Fit(
-        MicroBatches(recompute=named["recompute"])
-    )
+    step_memory.fit_to_memory = lambda *_, **named: MicroBatches(recompute=named["recompute"])
     real, before = loop.train_step, {}
 
     def step(*rest):

@@ -38,7 +38,6 @@ from aam.train.micro_batches import MicroBatches
 from aam.train.monitoring import monitor
 from aam.train.options import step_options
 from aam.train.progress import Saver
-from aam.train.step_memory import Fit
 from aam.unifrac.store import write_distances
 from aam.util.errors import InputError
 
@@ -73,7 +72,7 @@ def interrupted_at(dataset: BatchDataset, last: int) -> BatchDataset:
 def train(devices, quick, new_model, new_feed, monkeypatch):
     """Return the function that trains a new model and gives its bytes and its progress."""
     # No batch is asked for before the first step.
-    monkeypatch.setattr(step_memory, "fit_to_memory", lambda *_, **__: Fit(MicroBatches()))
+    monkeypatch.setattr(step_memory, "fit_to_memory", lambda *_, **__: MicroBatches())
 
     def run(folder=None, dataset=None, *, validation=None, settings=(), background=True, **runtime):
         model = new_model()

@@ -19,7 +19,6 @@ from aam.train.early_stopping import EarlyStopping
 from aam.train.loop import TimeIsUp, Validation, batches, fit
 from aam.train.micro_batches import MicroBatches
 from aam.train.options import step_options
-from aam.train.step_memory import Fit
 from aam.util.errors import InputError
 
 STEPS = 10
@@ -258,14 +257,12 @@ def test_running_out_of_memory_splits_the_batch_and_goes_on(train, monkeypatch, 
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20 GiB")
         return forward(self, tokens_US, masked, backend)
 
-    monkeypatch.setattr(
-        "aam.train.step_memory.fit_to_memory", lambda *_, **named: Fit(MicroBatches())
-    )
+    monkeypatch.setattr("aam.train.step_memory.fit_to_memory", lambda *_, **named: MicroBatches())
     monkeypatch.setattr(AsvEncoder, "forward", short_of_memory)
     _, progress = train()
     assert progress.step == STEPS
     assert "out of memory: from now on micro-batches of at most" in caplog.text
-    assert progress.parts["memory"].fit.micro_batches.asvs <= largest
+    assert progress.parts["memory"].micro_batches.asvs <= largest
     assert losses_of(progress) == pytest.approx(losses_of(expected), rel=1e-3)
 
 

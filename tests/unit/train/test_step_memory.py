@@ -14,7 +14,7 @@ from aam.train import step_memory
 from aam.train.data.dataset import BatchDataset, EmbeddingDataset
 from aam.train.micro_batches import FEWEST_ASVS, MicroBatches
 from aam.train.optimizer import make_optimizer
-from aam.train.step_memory import Fit, StepMemory, fit_to_memory, heaviest_step, measure_step, size
+from aam.train.step_memory import StepMemory, fit_to_memory, heaviest_step, measure_step, size
 from aam.util.errors import InputError
 
 GB = 1024.0
@@ -39,7 +39,7 @@ def sizes(batch):
 def recovered(monkeypatch):
     """Count the recoveries, each of which takes its time in a process full of tests."""
     calls = []
-    monkeypatch.setattr(step_memory, "recover", lambda: calls.append(True))
+    monkeypatch.setattr(step_memory.memory, "recover", lambda: calls.append(True))
     return calls
 
 
@@ -124,7 +124,7 @@ class Machine:
     def __init__(self, monkeypatch, mb=0.1, most=float("inf"), part_factor=1.0):
         self.mb, self.most, self.part_factor, self.batches = mb, most, part_factor, []
         monkeypatch.setattr(step_memory, "measure_step", self.measure)
-        monkeypatch.setattr(step_memory, "held_mb", lambda device: HELD)
+        monkeypatch.setattr(step_memory.memory, "held_mb", lambda device: HELD)
 
     def measure(self, model, batch, devices):
         self.batches.append(sizes(batch))
@@ -143,7 +143,7 @@ class Machine:
 def test_a_batch_that_fits_is_left_as_it_is(model, dataset, devices, caplog):
     with caplog.at_level(logging.INFO):
         fit = fit_to_memory(model, dataset, devices)
-    assert fit.micro_batches == MicroBatches()
+    assert str(fit) == "one micro-batch"
     assert min(fit.estimated_mb, fit.measured_mb, fit.seconds_per_step) > 0
     (line,) = [record.getMessage() for record in caplog.records]
     assert "step of 20 samples, in one micro-batch" in line
@@ -154,7 +154,7 @@ def test_what_is_computed_again_without_need_is_kept(model, dataset, devices, mo
     Machine(monkeypatch)
     for recompute in ("layers", "nothing"):
         fit = fit_to_memory(model, dataset, devices, recompute=recompute)
-        assert fit.micro_batches.recompute == recompute
+        assert fit.recompute == recompute
         assert model.encoder.asv.keeps_layers == (recompute == "nothing")
 
 
@@ -177,13 +177,13 @@ def test_micro_batches_are_found_that_fit(
     budget = 1.1 * HELD + fraction * machine.mb * size(dataset[0])
     with caplog.at_level(logging.INFO):
         fit = fit_to_memory(model, dataset, devices, budget / GB)
-    assert fit.micro_batches.recompute == "pieces"
+    assert fit.recompute == "pieces"
     assert not model.encoder.keeps_blocks
     assert HELD < fit.measured_mb <= budget
     whole = machine.batches.count(sizes(dataset[0]))
     assert whole == (part_factor == 0.3 and 0.3 * size(dataset[0]) * machine.mb < budget - HELD)
     # The batch is divided and never made smaller.
-    divided = fit.micro_batches.split(dataset[0])
+    divided = fit.split(dataset[0])
     assert divided.size == sum(len(block.asv_BA) for block in divided.samples) == 20
     assert sum("memory of a step" in record.getMessage() for record in caplog.records) == 1
 
@@ -195,7 +195,7 @@ def test_a_step_that_runs_out_of_memory_is_tried_in_smaller_micro_batches(
     machine.most = HELD + 0.2 * machine.mb * size(dataset[0])
     fit = fit_to_memory(model, dataset, devices, 1.0)
     assert sizes(dataset[0]) in machine.batches
-    assert fit.micro_batches.recompute == "pieces"
+    assert fit.recompute == "pieces"
     assert fit.measured_mb <= machine.most + 1
     assert recovered
 
@@ -235,9 +235,9 @@ def test_a_head_on_a_frozen_encoder_needs_no_micro_batches(tiny, new_encoder, de
         embedding_RD=torch.randn(len(tiny.store.row_view), 16),
     )
     fit = fit_to_memory(devices.setup_model(predictor), embeddings, devices)
-    assert fit.micro_batches == MicroBatches()
+    assert str(fit) == "one micro-batch"
     batch = embeddings[0]
-    assert fit.micro_batches.split(batch) is batch
+    assert fit.split(batch) is batch
 
 
 # A step in the course of a run
@@ -254,7 +254,7 @@ def optimizer(request, model, devices):
 def memory(model, optimizer, devices):
     """Return what keeps a run in its memory, after its search."""
     found = StepMemory(model, optimizer, devices, None, "nothing")
-    found.fit = Fit(MicroBatches(), seconds_per_step=1.0)
+    found.micro_batches = MicroBatches(seconds_per_step=1.0)
     return found
 
 
@@ -294,7 +294,7 @@ def test_a_step_without_memory_is_tried_in_half_the_size(
     found = [p.grad.clone() for p in model.parameters()]
     model.zero_grad(set_to_none=True)
     torch.manual_seed(9)
-    model(memory.fit.micro_batches.split(batch))["loss"].backward()
+    model(memory.micro_batches.split(batch))["loss"].backward()
     assert all(
         torch.equal(p.grad, gradient) for p, gradient in zip(model.parameters(), found, strict=True)
     )
@@ -342,18 +342,18 @@ def test_micro_batches_survive_a_checkpoint_unless_the_limit_is_another(
     memory, model, dataset, optimizer, devices, monkeypatch, tmp_path
 ):
     machine = Machine(monkeypatch)
-    memory.fit = Fit(MicroBatches(20, 3, "pieces"), estimated_mb=1.5, measured_mb=2.0)
+    memory.micro_batches = MicroBatches(20, 3, "pieces", estimated_mb=1.5, measured_mb=2.0)
     torch.save(memory.state(), tmp_path / "state.pt")
     state = torch.load(tmp_path / "state.pt", weights_only=True)
     for limit_gb, searched in ((None, False), (1.0, True)):
         resumed = StepMemory(model, optimizer, devices, limit_gb, "nothing")
         resumed.restore(state)
-        assert resumed.fit == memory.fit
+        assert resumed.micro_batches == memory.micro_batches
         resumed.prepare(dataset)
         assert bool(machine.batches) == searched
-        assert (resumed.fit == memory.fit) == (not searched)
+        assert (resumed.micro_batches == memory.micro_batches) == (not searched)
         assert model.encoder.keeps_blocks == searched
     # What was found since is kept where a run goes back to an earlier checkpoint.
-    found = resumed.fit
+    found = resumed.micro_batches
     resumed.restore(state)
-    assert resumed.fit is found
+    assert resumed.micro_batches is found
