@@ -8,7 +8,7 @@ import logging
 import pickle
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent import futures
 from contextlib import contextmanager
 from pathlib import Path
@@ -80,11 +80,6 @@ class Checkpoints:
         Write in a thread; False: a save returns when its file is complete.
     writes
         Whether this process writes and deletes: of several that work together, one does.
-
-    Attributes
-    ----------
-    blocked_s
-        Seconds that callers spent in `save`, `save_best` and `wait`.
     """
 
     def __init__(
@@ -97,6 +92,7 @@ class Checkpoints:
     ) -> None:
         self.fingerprint = fingerprint
         self.blocked_s = 0.0
+        """Seconds that callers spent in `save`, `save_best` and `wait`."""
         self._writes = writes
         self._folder = folder
         self._run = Path() if folder is None else folder / fingerprint[:FOLDER_CHARACTERS]
@@ -107,14 +103,9 @@ class Checkpoints:
     def save(self, step: int, state: dict[str, Any]) -> None:
         """Keep the state after `step` steps and delete all but the newest two.
 
-        Parameters
-        ----------
-        step
-            Steps done.
-        state
-            Tensors of any device, and values of the types `aam.train.host_copy.PLAIN`, in
-            dictionaries, lists and tuples.
-            What is written are their values at the moment of the call.
+        The state holds tensors of any device, and values of the types `aam.train.host_copy.PLAIN`,
+        in dictionaries, lists and tuples. What is written are their values at the moment of the
+        call.
 
         Raises
         ------
@@ -130,10 +121,7 @@ class Checkpoints:
         self._put(BEST, step, state)
 
     def save_sharded(self, step: int, state: dict[str, Any], devices: Devices) -> None:
-        """Keep a state whose tensors are sharded; all processes have to call this.
-
-        Each process writes its shards, and it returns when all have.
-        """
+        """Keep a state whose tensors are sharded; return when all processes have written theirs."""
         if self._folder is None:
             return
         content = {"fingerprint": self.fingerprint, "step": step, **state}
@@ -141,44 +129,23 @@ class Checkpoints:
         partial = final.with_name(f".partial-{final.name}")
         with self._blocking():
             self._join()
-            error = self._write_shards(partial, content, devices)
             # All processes raise, or none: one alone would leave the others waiting for it.
-            if not devices.all_reduce_min(int(error is None)):
+            error = _tried_by_all(devices, lambda: _new_folder(partial) if self._writes else None)
+            error = error or _tried_by_all(devices, lambda: sharded.write(partial, content))
+            if error is not None:
                 if self._writes:
                     shutil.rmtree(partial, ignore_errors=True)
-                raise _not_saved(final, error or OSError("another process"))
+                raise _not_saved(final, error)
             if self._writes:
                 _remove(final)
                 partial.replace(final)
                 self._prune()
             devices.barrier()
 
-    def _write_shards(
-        self, partial: Path, content: dict[str, Any], devices: Devices
-    ) -> BaseException | None:
-        """Write this process's shards, and return what kept it from that."""
-        failed: BaseException | None = None
-        if self._writes:
-            try:
-                _remove(partial)
-                partial.mkdir(parents=True)
-            except OSError as error:
-                failed = error
-        if devices.all_reduce_min(int(failed is None)):
-            try:
-                sharded.write(partial, content)
-            except UNWRITTEN as error:
-                failed = error
-        return failed
-
     def load(self, like: nn.Module | None = None) -> dict[str, Any] | None:
         """Return the newest state of this run that can be read, or None.
 
-        Parameters
-        ----------
-        like
-            What the state is for: where its weights are sharded, those of a state that was saved
-            so are too. None: no such state is looked for.
+        `like` is the model that a sharded state is for; None: no such state is looked for.
         """
         if self._folder is None:
             return None
@@ -249,13 +216,7 @@ class Checkpoints:
             self._join()
 
     def wait(self) -> None:
-        """Return when no write is in flight and no thread is left.
-
-        Raises
-        ------
-        NotSaved, BestNotSaved
-            When the write failed; it is raised once.
-        """
+        """Return when no write is in flight and no thread is left; raise once if it failed."""
         with self._blocking():
             if self._thread is not None:
                 self._thread.shutdown()
@@ -339,6 +300,17 @@ class Checkpoints:
             self.blocked_s += time.perf_counter() - t0
 
 
+def _tried_by_all(devices: Devices, write: Callable[[], None]) -> BaseException | None:
+    """Call a function in all processes, and return what kept any of them from writing."""
+    failed: BaseException | None = None
+    try:
+        write()
+    except UNWRITTEN as error:
+        failed = error
+    written = devices.all_reduce_min(int(failed is None))
+    return None if written else failed or OSError("another process")
+
+
 def _not_saved(path: Path, error: BaseException) -> OSError:
     """Return the error for a file that could not be written."""
     folder = next(parent for parent in path.absolute().parents if parent.exists())
@@ -364,6 +336,11 @@ def _check(path: Path) -> None:
     for part in path.glob("*.safetensors"):
         with safe_open(part, framework="pt"):
             pass
+
+
+def _new_folder(path: Path) -> None:
+    _remove(path)
+    path.mkdir(parents=True)
 
 
 def _remove(path: Path) -> None:

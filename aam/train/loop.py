@@ -50,11 +50,6 @@ def fit(
     function of seed and step, so an interrupted run ends with the same weights. With early
     stopping the model ends with the weights that were best when validated.
 
-    Returns
-    -------
-    Progress
-        With the history: one record per value and log point.
-
     Raises
     ------
     NotFinite
@@ -73,33 +68,24 @@ def fit(
     saver = Saver(name, checkpoints, progress, wrapped.module, optimizer, devices)
     saver.resume()
     wrapped.train()
-    memory.prepare(dataset)
-    run = _Run(
-        name=name,
-        model=model,
-        wrapped=wrapped,
-        optimizer=optimizer,
-        dataset=dataset,
-        settings=settings,
-        devices=devices,
-        runtime=runtime,
-        validation=validation,
-        progress=progress,
-        guard=guard,
-        memory=memory,
-        saver=saver,
-    )
+    micro_batches = memory.prepare(dataset)
+    run = _Run(saver, memory, guard, model, wrapped, dataset, settings, runtime, validation)
     try:
         with torch.autograd.detect_anomaly() if options.anomaly else nullcontext():
             run.to_its_end()
     finally:
-        saver.finish()
+        saver.tried(checkpoints.wait)
     # The best weights are written now, whichever process reads them.
     devices.barrier()
     devices.finish(model, wrapped)
     if stopping is not None and (best := checkpoints.load_best()) is not None:
         model.load_state_dict(best["model"])
-    progress.report = {"optimization": optimization, "stability": guard.report(), **memory.report()}
+    progress.report = {
+        "optimization": optimization,
+        "stability": guard.report(),
+        "estimated_step_memory_mb": micro_batches.estimated_mb,
+        "measured_step_memory_mb": micro_batches.measured_mb,
+    }
     return progress
 
 
@@ -107,35 +93,32 @@ def fit(
 class _Run:
     """The steps of one run, and what they share."""
 
-    name: str
+    saver: Saver
+    memory: StepMemory
+    guard: NonFiniteGuard
     model: nn.Module
     wrapped: Any
-    optimizer: Any
     dataset: BatchDataset
     settings: Training
-    devices: Devices
     runtime: RunOptions
     validation: Validation | None
-    progress: Progress
-    guard: NonFiniteGuard
-    memory: StepMemory
-    saver: Saver
 
     def to_its_end(self) -> None:
         """Do the steps that are left, from an earlier one again where a fault demands it."""
-        progress, total, workers_lost = self.progress, len(self.dataset), 0
+        name, progress, total = self.saver.name, self.saver.progress, len(self.dataset)
+        workers_lost = 0
         left = sum(step > progress.step for step in self._validated(total))
         with watching(
-            self.name,
+            name,
             self.runtime,
-            self.devices.device,
+            self.saver.devices.device,
             done=progress.step,
             total=total,
             validations=left,
         ) as watch:
-            seconds = self.memory.seconds_per_step
-            if progress.step < total and seconds is not None:
-                watch.expect(seconds)
+            found = self.memory.micro_batches
+            if progress.step < total and found is not None and found.seconds_per_step is not None:
+                watch.expect(found.seconds_per_step)
             if self.guard.policy == "restore" and progress.step == 0:
                 self.saver.save()
             while not progress.stopping.should_stop and progress.step < total:
@@ -146,7 +129,7 @@ class _Run:
                     logger.warning(
                         "%s: %s: going back to step %d, the learning rate %g times the configured "
                         "one",
-                        self.name,
+                        name,
                         reason,
                         progress.step,
                         self.guard.rate,
@@ -156,12 +139,13 @@ class _Run:
                     if workers_lost > WORKERS_LOST:
                         raise
                     # Others assemble the same batches.
-                    logger.warning("%s: %s: others are started", self.name, error)
+                    logger.warning("%s: %s: others are started", name, error)
             progress.summary = watch.summary()
 
     def _train(self, watch: Watch) -> None:
         """Do steps to the end of the run, or until early stopping."""
-        progress, guard, devices, total = self.progress, self.guard, self.devices, len(self.dataset)
+        progress, devices, optimizer = self.saver.progress, self.saver.devices, self.saver.optimizer
+        guard, total = self.guard, len(self.dataset)
         on_cpu = devices.device.type == "cpu"
         log_every = max(1 if on_cpu else STEPS_BETWEEN_LOOKS, total // LOG_POINTS)
         validate_at = self._validated(total)
@@ -177,7 +161,7 @@ class _Run:
             losses, norm = self.memory.run(
                 lambda part: train_step(
                     self.wrapped,
-                    self.optimizer,
+                    optimizer,
                     part.to(devices.device),
                     rate,  # noqa: B023 (it is called before the next batch)
                     self.settings,
@@ -220,7 +204,8 @@ class _Run:
                 break
 
     def _log(self, watch: Watch, rate: float) -> None:
-        progress, epoch = self.progress, self.progress.step / self.dataset.steps_per_epoch
+        progress = self.saver.progress
+        epoch = progress.step / self.dataset.steps_per_epoch
         counts = {name: value for name, value in self.guard.counts().items() if value}
         values = {**progress.sums.mean_and_reset(), "learning_rate": rate, **counts}
         progress.record(epoch, "train", values)
@@ -228,10 +213,10 @@ class _Run:
         progress.record(epoch, "system", watch.system(progress.step))
 
     def _validate(self, watch: Watch) -> None:
-        validation, progress = self.validation, self.progress
+        validation, progress, devices = self.validation, self.saver.progress, self.saver.devices
         assert validation is not None
-        with self.devices.whole(self.model, self.wrapped):
-            values = self.devices.broadcast(validation.score())
+        with devices.whole(self.model, self.wrapped):
+            values = devices.broadcast(validation.score())
             watched = validation.watched
             if watched is not None and progress.stopping.update(values[watched]):
                 self.saver.save_best({"model": self.model.state_dict()})

@@ -19,6 +19,8 @@ NAMED = 64
 """Samples of a batch that a message names at most."""
 NEVER = 2**62
 """Stands for a step that was not bad."""
+KEPT = ("skipped", "in_row", "restored", "overflowed")
+"""Counts that are part of checkpoints."""
 LEAST_SCALE = 2.0**-14
 """Scale of fp16's gradients below which it is not the scale that makes them overflow."""
 
@@ -38,18 +40,11 @@ class NonFiniteGuard:
     read when the losses are, and before a checkpoint; but ``skip`` has to know before the update,
     and waits once a step, as fp16 does in any case.
 
-    Parameters
-    ----------
-    settings
-        `nonfinite`, the policy:
+    The policies, `settings.nonfinite`:
 
-        - ``raise``: stop, and name the batch's samples
-        - ``skip``: leave the update out; stop when more than `nonfinite_limit` in a row were
-        - ``restore``: raise `Rollback`; stop when that was done `nonfinite_limit` times
-    dataset
-        The batches, by their steps.
-    devices
-        Where the model is.
+    - ``raise``: stop, and name the batch's samples
+    - ``skip``: leave the update out; stop when more than `nonfinite_limit` in a row were
+    - ``restore``: raise `Rollback`; stop when that was done `nonfinite_limit` times
 
     Attributes
     ----------
@@ -77,14 +72,9 @@ class NonFiniteGuard:
         return 0.5**self.restored
 
     def passes(self, losses: Mapping[str, Tensor], norm: Tensor, step: int) -> bool:
-        """Return whether the update of a step, counted from 0, may be made.
+        """Return whether the update of a step, counted from 0, may be made; raise by the policy.
 
         In fp16 a gradient that overflows is the scaler's: it leaves the update out by itself.
-
-        Raises
-        ------
-        NotFinite, Rollback
-            As the policy says.
         """
         total = losses["loss"].detach()
         finite = torch.isfinite(total if self._is_scaled else total + norm)
@@ -112,17 +102,9 @@ class NonFiniteGuard:
         self._devices.leave_out()
 
     def look(self, sums: Mapping[str, Tensor]) -> None:
-        """Read what was noted; where the device has been waited for, in all processes.
+        """Read what was noted, where the device has been waited for, in all processes.
 
-        Parameters
-        ----------
-        sums
-            Sums of named losses since the last look: they tell which were not finite.
-
-        Raises
-        ------
-        NotFinite, Rollback
-            As the policy says.
+        Sums of named losses since the last look tell which were not finite.
         """
         first, self._first = self._first, NEVER
         if not self._at_once and (step := self._devices.all_reduce_min(int(first))) != NEVER:
@@ -148,14 +130,13 @@ class NonFiniteGuard:
 
     def state(self) -> dict[str, Any]:
         """Return all that `restore` needs, as plain types."""
-        names = ("skipped", "in_row", "restored", "overflowed")
-        return {name: getattr(self, name) for name in names}
+        return {name: getattr(self, name) for name in KEPT}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from what `state` returned, or a run before; no return is forgotten."""
-        restored = max(self.restored, state["restored"])
-        self.skipped, self.in_row = state["skipped"], state["in_row"]
-        self.restored, self.overflowed = restored, state["overflowed"]
+        restored = self.restored
+        vars(self).update({name: state[name] for name in KEPT})
+        self.restored = max(self.restored, restored)
         self._first, self._overflows = NEVER, 0
 
     def error(self, step: int | None, names: list[str], reason: str = "") -> NotFinite:

@@ -1,4 +1,4 @@
-"""The state of a run beside its model and its optimizer, and how all of it is kept."""
+"""The state of a run, and how it is kept and restored with its model and its optimizer."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -46,7 +46,7 @@ class Sums:
 
 
 class Stateful(Protocol):
-    """What a run keeps with its checkpoints: tensors, and plain values."""
+    """What is kept with a run, as tensors and plain values."""
 
     def state(self) -> dict[str, Any]:
         """Return all that `restore` needs."""
@@ -59,22 +59,9 @@ class Stateful(Protocol):
 class Progress:
     """State of the loop.
 
-    Attributes
-    ----------
-    stopping
-        Follows the validations.
-    parts
-        What else is kept, by name.
-    step, elapsed_s
-        Steps done and seconds spent, over all starts of the run.
-    history
-        One record per value.
-    sums
-        What was not logged yet.
-    summary
-        Means and peaks of this start.
-    report
-        What is written about the run beside its history.
+    `step` and `elapsed_s` are over all starts of the run; `history` has one record per value,
+    `sums` what was not logged yet; `parts` are kept too. `summary`, means and peaks, is of this
+    start alone; `report` is what is written about the run beside its history.
     """
 
     stopping: EarlyStopping
@@ -115,110 +102,86 @@ class Progress:
             part.restore(state["parts"][name])
 
 
+@dataclass
 class Saver:
     """Keeps a run in its checkpoints; a save that fails does not stop the training.
 
     Where several processes work together, all of them have to call each method.
-
-    Parameters
-    ----------
-    name
-        What is trained.
-    checkpoints
-        Where it is kept.
-    progress, model, optimizer, devices
-        The run, as `devices` set it up.
     """
 
-    def __init__(
-        self,
-        name: str,
-        checkpoints: Checkpoints,
-        progress: Progress,
-        model: nn.Module,
-        optimizer: Any,
-        devices: Devices,
-    ) -> None:
-        self._name, self._checkpoints, self._progress = name, checkpoints, progress
-        self._model, self._optimizer, self._devices = model, optimizer, devices
-        self._warned = False
+    name: str
+    checkpoints: Checkpoints
+    progress: Progress
+    model: nn.Module
+    optimizer: Any
+    devices: Devices
+    _warned: bool = False
 
     def save(self) -> bool:
         """Write a checkpoint, and return whether it seems to be written."""
         # Of the one before it is told now, and this one is tried all the same.
-        self.tried(self._checkpoints.join)
+        self.tried(self.checkpoints.join)
         state = {
-            **self._progress.state(),
-            "model": self._model.state_dict(),
-            "optimizer": self._optimizer.state_dict(),
-            "scaling": self._devices.scaling(),
+            **self.progress.state(),
+            "model": self.model.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "scaling": self.devices.scaling(),
         }
-        step = self._progress.step
-        if self._devices.is_sharded:
-            return self.tried(lambda: self._checkpoints.save_sharded(step, state, self._devices))
-        return self.tried(lambda: self._checkpoints.save(step, state))
+        step = self.progress.step
+        if self.devices.is_sharded:
+            return self.tried(lambda: self.checkpoints.save_sharded(step, state, self.devices))
+        return self.tried(lambda: self.checkpoints.save(step, state))
 
     def save_best(self, state: dict[str, Any]) -> None:
         """Keep the best weights so far."""
-        self.tried(self._checkpoints.join)
-        self._checkpoints.save_best(self._progress.step, state)
-
-    def finish(self) -> bool:
-        """Return when nothing is being written, and whether the last checkpoint was."""
-        return self.tried(self._checkpoints.wait)
+        self.tried(self.checkpoints.join)
+        self.checkpoints.save_best(self.progress.step, state)
 
     def resume(self) -> bool:
         """Go on from the newest checkpoint, and return whether there is one."""
-        devices = self._devices
-        if devices.processes > 1:
+        if self.devices.processes > 1:
             # Whichever process finds a damaged one, all of them then see the same.
-            self._checkpoints.set_damaged_aside()
-            devices.barrier()
-        state = self._checkpoints.load(self._model)
+            self.checkpoints.set_damaged_aside()
+            self.devices.barrier()
+        state = self.checkpoints.load(self.model)
         step = -1 if state is None else int(state["step"])
-        if devices.all_reduce_min(step) != -devices.all_reduce_min(-step):
+        if self.devices.all_reduce_min(step) != -self.devices.all_reduce_min(-step):
             raise RuntimeError(
                 "the processes found different checkpoints: a file system that lags? Run again"
             )
         if state is None:
             return False
-        sharded.restore_module(self._model, state["model"])
-        sharded.restore_optimizer(self._optimizer, state["optimizer"])
-        devices.restore_scaling(state["scaling"])
-        self._progress.restore(state)
+        sharded.restore_module(self.model, state["model"])
+        sharded.restore_optimizer(self.optimizer, state["optimizer"])
+        self.devices.restore_scaling(state["scaling"])
+        self.progress.restore(state)
         return True
 
     def roll_back(self, why: Exception) -> None:
-        """Go on from the newest checkpoint, with what the run has learnt of its machine since.
-
-        Raises
-        ------
-        NoCheckpointToRestore
-            When there is none.
-        """
-        progress, elapsed_s = self._progress, self._progress.elapsed_s
-        self._optimizer.zero_grad(set_to_none=True)
-        self.finish()
-        self._devices.barrier()
+        """Go on from the newest checkpoint, or stop with `NoCheckpointToRestore`."""
+        elapsed_s = self.progress.elapsed_s
+        self.optimizer.zero_grad(set_to_none=True)
+        self.tried(self.checkpoints.wait)
+        self.devices.barrier()
         # What was summed since is of steps that are done again.
-        progress.sums = Sums()
+        self.progress.sums = Sums()
         if not self.resume():
             raise NoCheckpointToRestore(
-                f"{self._name}: {why}, and there is no checkpoint to go back to. "
+                f"{self.name}: {why}, and there is no checkpoint to go back to. "
                 "Hint: run the same command again"
             ) from why
-        progress.elapsed_s = elapsed_s
+        self.progress.elapsed_s = elapsed_s
 
     def leave(self, total: int, *, is_saved: bool) -> str:
         """Return what is said of a run that has to leave, when its last checkpoint is written."""
-        is_saved = self.finish() and is_saved
+        is_saved = self.tried(self.checkpoints.wait) and is_saved
         # The first process that ends takes the others with it.
-        self._devices.barrier()
+        self.devices.barrier()
         how = "the checkpoint is written"
         if not is_saved:
             how = "no checkpoint could be written, so that the steps since the last one are lost"
         return (
-            f"{self._name}: the time limit came at step {self._progress.step} of {total}; {how}. "
+            f"{self.name}: the time limit came at step {self.progress.step} of {total}; {how}. "
             "Hint: run the same command again"
         )
 
@@ -231,7 +194,7 @@ class Saver:
                 logger.warning(
                     "%s: %s; training goes on, the checkpoints before stay, and each later one is "
                     "tried",
-                    self._name,
+                    self.name,
                     error,
                 )
             self._warned = True

@@ -3,7 +3,6 @@
 import signal
 import threading
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import torch
@@ -47,18 +46,14 @@ def train_step(
 
     Parameters
     ----------
-    model, optimizer
+    model, optimizer, devices
         As `devices` set them up.
-    batch
-        On the device.
-    rate
-        Learning rate.
+    batch, rate
+        The batch, on the device, and the learning rate.
     settings
         Those of the run.
     step
         Number of the step, from 0: dropout is a function of it.
-    devices
-        Where the model is.
     guard
         What looks at loss and gradient; None: the update is always made.
     """
@@ -111,8 +106,12 @@ def batches(
 
 def _from_workers(loader: Iterable[T]) -> Iterator[T]:
     """Yield the batches of a loader; raise `WorkerDied` when a worker is found dead meanwhile."""
-    with _without_alarm():
-        waiting = iter(loader)
+    handler = signal.getsignal(signal.SIGCHLD)
+    waiting = iter(loader)
+    # The handler that torch has installed now raises wherever the process is when a worker dies, in
+    # the middle of an update too. Without it the next batch tells, some seconds later at most.
+    if handler is not None and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGCHLD, handler)
     while True:
         try:
             batch = next(waiting)
@@ -126,16 +125,3 @@ def _from_workers(loader: Iterable[T]) -> Iterator[T]:
                 raise
             raise WorkerDied(first_line(error)) from error
         yield batch
-
-
-@contextmanager
-def _without_alarm() -> Iterator[None]:
-    """Take back the handler of SIGCHLD that torch installs when a loader starts.
-
-    It raises wherever the process is when a worker dies, in the middle of an update too. Without it
-    the next batch that is waited for tells, some seconds later at most.
-    """
-    before = signal.getsignal(signal.SIGCHLD)
-    yield
-    if before is not None and threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGCHLD, before)

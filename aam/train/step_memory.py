@@ -35,9 +35,9 @@ class StepMemory:
     Parameters
     ----------
     model, optimizer, devices
-        As `devices` set them up; the model has an `encoder`.
+        As `devices` set them up; the `module` of the model has an `encoder`.
     limit_gb
-        Memory that a step of this process may take, in GB; None: `memory.budget_mb`.
+        Memory that a step of this process may take, in GB; None: most of what is free.
     recompute
         What the backward pass computes again where nothing has to be divided.
     """
@@ -54,7 +54,7 @@ class StepMemory:
         self._limit_gb, self._recompute = limit_gb, recompute
         self.micro_batches: MicroBatches | None = None
 
-    def prepare(self, dataset: BatchDataset) -> None:
+    def prepare(self, dataset: BatchDataset) -> MicroBatches:
         """Choose the micro-batches, unless a checkpoint has those of the same limit."""
         found = self.micro_batches
         now = (self._limit_gb, self._devices.processes)
@@ -64,17 +64,13 @@ class StepMemory:
             )
         self.micro_batches = found
         found.apply(self._model.module)
+        return found
 
     def run(self, step: Callable[[Batch], T], batch: Batch) -> T:
         """Do a step; one that runs out of memory is done again in smaller micro-batches.
 
-        Parameters
-        ----------
-        step
-            Trains on a batch that is divided. It is called again with the same batch in smaller
-            blocks, so that it has to set the random state itself.
-        batch
-            The batch, on the host.
+        `step` is called with the batch divided, again with smaller blocks, so that it has to set
+        the random state itself.
 
         Raises
         ------
@@ -112,19 +108,6 @@ class StepMemory:
         """Go on from what `state` returned; what this process has found since is kept."""
         if state and self.micro_batches is None:
             self.micro_batches = MicroBatches(**state)
-
-    @property
-    def seconds_per_step(self) -> float | None:
-        """Seconds of the measured step."""
-        return None if self.micro_batches is None else self.micro_batches.seconds_per_step
-
-    def report(self) -> dict[str, float | None]:
-        """Return estimate and truth, for the metrics of a run."""
-        assert self.micro_batches is not None
-        return {
-            "estimated_step_memory_mb": self.micro_batches.estimated_mb,
-            "measured_step_memory_mb": self.micro_batches.measured_mb,
-        }
 
 
 def fit_to_memory(
@@ -164,14 +147,14 @@ def fit_to_memory(
         # With the gradients, and with AdamW's two moments, which come with the first update.
         estimated = held + 3 * weights + activations * _fraction_alive(divided, found)
         measured = None
-        if smaller is None or _all(estimated <= budget, devices):
+        if smaller is None or devices.all_reduce_min(int(estimated <= budget)):
             found.apply(model.module)
             memory.release()
             # Steps before leave what libraries keep, such as kernels of other shapes.
             left = memory.held_mb(devices.device) - held
             if (taken := _try_step(model, divided, devices)) is not None:
                 measured = taken[1] - left + 2 * weights
-                if _all(measured <= budget, devices):
+                if devices.all_reduce_min(int(measured <= budget)):
                     break
         if smaller is None:
             raise _too_little(
@@ -305,10 +288,6 @@ def _budget_mb(limit_gb: float | None, held: float, devices: Devices) -> float:
         # The processes of a machine share what is free.
         return held + (budget - held) / devices.world.devices
     return budget
-
-
-def _all(holds: bool, devices: Devices) -> bool:
-    return bool(devices.all_reduce_min(int(holds)))
 
 
 def _largest(mb: float, devices: Devices) -> float:

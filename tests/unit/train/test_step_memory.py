@@ -284,7 +284,7 @@ def test_a_step_without_memory_is_tried_in_half_the_size(
     assert memory.run(step, batch) == "done"
     assert tried == [(60, 16), (30, 8), (15, 4)]
     assert not model.encoder.keeps_blocks
-    assert memory.seconds_per_step == 1.0
+    assert memory.micro_batches.seconds_per_step == 1.0
     assert len(recovered) == 2
     assert not optimizer._optimizer_step_pre_hooks
     warnings = [record for record in caplog.records if record.levelno == logging.WARNING]
