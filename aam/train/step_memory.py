@@ -162,6 +162,10 @@ def fit_to_memory(
                 f"{estimated:.0f} MB, {held:.0f} MB of them held before the step) in {found}",
                 f"at most {budget:.0f} MB",
             )
+        if found.recompute == "layers":
+            # A block that is computed again as a whole keeps the inside of its layers meanwhile.
+            MicroBatches().apply(model.module)
+            activations = _activations_mb(model, part, devices, weights) * size(batch) / size(part)
         found = smaller
     # The second step makes no kernels any more.
     seconds = (_try_step(model, divided, devices) or taken)[0]

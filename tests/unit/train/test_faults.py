@@ -76,7 +76,7 @@ def test_a_full_disk_stops_no_training_and_costs_no_checkpoint(
     def call(step):
         changes(step)
         if step == 6:
-            seen["while full"] = names(tmp_path)
+            seen["while full"] = [n for n in names(tmp_path) if not n.startswith(".partial")]
 
     with caplog.at_level(logging.WARNING):
         weights, progress = train(tmp_path, feed_with(call), background=background)
@@ -261,17 +261,11 @@ def test_workers_that_always_die_end_the_run(train, feed_with, tmp_path, one_wor
 def test_too_little_memory_makes_smaller_micro_batches_and_the_same_losses(tmp_path):
     """Of address space, which is a limit of the process alone; see docs/stability.md for others."""
     script = Path(__file__).with_name("starved.py")
-
-    def trained(number):
-        command = [sys.executable, str(script), str(tmp_path / str(number)), str(number)]
-        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-        done = subprocess.run(command, capture_output=True, text=True, env=environment)
-        assert done.returncode == 0, done.stderr[-2000:]
-        return json.loads(done.stdout)
-
-    ample = trained(10**12)
-    # How much of it lies free within the process differs from machine to machine.
-    short = next(run for run in map(trained, (30_000_000, 10_000_000, 3_000_000, 0)) if run["said"])
+    command = [sys.executable, str(script), str(tmp_path)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr[-2000:]
+    ample, *_, short = json.loads(done.stdout)
     assert ample["said"] == []
     assert short["ended"] == ample["ended"] == "well"
     assert short["step"] == short["kept"] == 4
