@@ -145,22 +145,16 @@ class Checkpoints:
     def load(self, like: nn.Module | None = None) -> dict[str, Any] | None:
         """Return the newest state of this run that can be read, or None.
 
-        `like` is the model that a sharded state is for; None: no such state is looked for.
+        `like` is the model that a sharded state is for.
         """
         if self._folder is None:
             return None
         self.set_damaged_aside()
-        others = self._other_runs()
-        for path in reversed(self._steps()):
-            state = self._read(path, like)
-            if state is not None:
-                logger.info("resuming after step %d from %s", state["step"], path)
-                return state
-            # It would count as the newest of this run's.
-            if self._writes:
-                _remove(path)
-            others.append(path)
-        if others:
+        if steps := self._steps():
+            state = _read(steps[-1], like)
+            logger.info("resuming after step %d from %s", state["step"], steps[-1])
+            return state
+        if self._other_runs():
             anew = "the checkpoints in %s are of other settings, code or inputs: starting anew"
             logger.info(anew, self._folder)
         return None
@@ -174,7 +168,7 @@ class Checkpoints:
         if not path.is_file():
             return None
         try:
-            return self._read(path)
+            return _read(path)
         except UNREADABLE as error:
             raise problem(
                 path,
@@ -266,15 +260,6 @@ class Checkpoints:
         for run in self._other_runs()[:-1]:
             shutil.rmtree(run, ignore_errors=True)
 
-    def _read(self, path: Path, like: nn.Module | None = None) -> dict[str, Any] | None:
-        """Return the content of a file, None if its fingerprint only begins like this run's."""
-        if path.suffix == SHARDED:
-            if like is None or sharded.read_plain(path)["fingerprint"] != self.fingerprint:
-                return None
-            return sharded.read(path, like)
-        state = torch.load(path, map_location="cpu", weights_only=True)
-        return state if state["fingerprint"] == self.fingerprint else None
-
     def _steps(self) -> list[Path]:
         """Return the checkpoints of this run, the newest last."""
         found = [p for p in self._run.glob("step-*") if p.suffix in (".pt", SHARDED)]
@@ -330,12 +315,19 @@ def _check(path: Path) -> None:
     Raises one of `UNREADABLE` where it is damaged.
     """
     if path.is_file():
-        torch.load(path, map_location="cpu", weights_only=True)
+        _read(path)
         return
     sharded.read_plain(path)
     for part in path.glob("*.safetensors"):
         with safe_open(part, framework="pt"):
             pass
+
+
+def _read(path: Path, like: nn.Module | None = None) -> dict[str, Any]:
+    if path.suffix == SHARDED:
+        assert like is not None
+        return sharded.read(path, like)
+    return torch.load(path, map_location="cpu", weights_only=True)
 
 
 def _new_folder(path: Path) -> None:

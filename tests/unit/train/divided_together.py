@@ -16,7 +16,9 @@ import torch
 
 from aam.config.sections.execution import Optimization
 from aam.config.sections.training import Pretraining
+from aam.model.build import architecture, build_encoder
 from aam.runtime.run_options import RunOptions
+from aam.tasks.pretrain.model import PretrainingModel
 from aam.train import loop, step_memory
 from aam.train.checkpoint import Checkpoints
 from aam.train.data.dataset import BatchDataset
@@ -26,16 +28,16 @@ from aam.train.distributed.world import World
 from aam.train.options import step_options
 from aam.util.errors import InputError
 
-HELD, BUDGET, STEPS = 100.0, 145.0, 6
+HELD, BUDGET, STEPS, SAMPLES = 100.0, 145.0, 6, 19
 
 
-def others():
-    """Return the module that the tests of undisturbed runs have their model and data from."""
-    path = Path(__file__).with_name("together.py")
-    spec = importlib.util.spec_from_file_location("together", path)
-    module = importlib.util.module_from_spec(spec)
+def tiny_data():
+    path = Path(__file__).parents[1] / "conftest.py"
+    spec = importlib.util.spec_from_file_location("tiny_data", path)
+    module = sys.modules["tiny_data"] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return module
+    data = module.make_tiny(samples=SAMPLES, features=41, lengths=(20, 17, 9), views=2, cutmix=0.5)
+    return data, architecture({**module.SMALL, "asv_layers": 1, "sample_layers": 1}, 20)
 
 
 def made_up(rank, real):
@@ -49,22 +51,27 @@ def made_up(rank, real):
 
 
 def train(world, max_memory_gb=None):
-    together = others()
-    data, small = together.tiny_data()
+    data, shape = tiny_data()
+    model = PretrainingModel(
+        build_encoder(shape, seed=0, backend="auto"),
+        weights={"unweighted": 1.0},
+        variances={"unweighted": 0.05},
+        nucleotide_weight=1.0,
+        seed=1,
+    )
     dataset = BatchDataset(
         store=data.store,
         tokens=data.tokens,
-        samples=np.arange(together.SAMPLES),
-        batch_size=together.SAMPLES,
+        samples=np.arange(SAMPLES),
+        batch_size=SAMPLES,
         epochs=STEPS,
         seed=0,
         masker=Masker(0.2, 0),
         distances={"unweighted": data.distances},
-        values={"faith_pd": np.linspace(-1, 1, 24, dtype=np.float32)[:, None]},
     )
     try:
         progress = loop.fit(
-            together.new_model(small),
+            model,
             dataset,
             Pretraining(
                 epochs=STEPS, batch_size=64, learning_rate=1e-3, precision="fp32", optimizer="adamw"

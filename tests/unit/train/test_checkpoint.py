@@ -230,21 +230,6 @@ def test_of_other_runs_the_one_written_last_is_kept(tmp_path):
     assert not tmp_path.exists()
 
 
-def test_a_fingerprint_that_only_begins_the_same_is_not_resumed(tmp_path, caplog):
-    one, other = "0" * 12 + "1", "0" * 12 + "2"
-    checkpoints = Checkpoints(tmp_path, one, background=False)
-    for step in (8, 9):
-        checkpoints.save(step, {})
-    checkpoints.save_best(9, {})
-    checkpoints = Checkpoints(tmp_path, other)
-    with caplog.at_level(logging.INFO):
-        assert checkpoints.load() is None
-    assert "starting anew" in caplog.text
-    assert checkpoints.load_best() is None
-    checkpoints.save(1, {})
-    assert checkpoints.load()["step"] == 1
-
-
 def test_the_best_is_kept_beside_the_newest(tmp_path):
     checkpoints = Checkpoints(tmp_path, "a")
     assert checkpoints.load_best() is None

@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from aam.config.sections.training import EarlyStoppingSettings
-from aam.model.encoder import AsvEncoder
 from aam.train.early_stopping import EarlyStopping
 from aam.train.loop import TimeIsUp, Validation, batches
 from aam.util.errors import InputError
@@ -121,16 +120,17 @@ def test_a_run_interrupted_between_validations_stops_where_it_would_have(
     assert weights == expected
 
 
-def test_running_out_of_memory_divides_the_batch_and_goes_on(train, monkeypatch, caplog):
+def test_running_out_of_memory_divides_the_batch_and_goes_on(train, new_model, monkeypatch, caplog):
     _, expected = train()
-    forward, largest = AsvEncoder.forward, 16
+    kind, largest = type(new_model().encoder.asv), 16
+    forward = kind.forward
 
     def short_of_memory(self, tokens_US, masked, backend):
         if torch.is_grad_enabled() and len(tokens_US) > largest:
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20 GiB")
         return forward(self, tokens_US, masked, backend)
 
-    monkeypatch.setattr(AsvEncoder, "forward", short_of_memory)
+    monkeypatch.setattr(kind, "forward", short_of_memory)
     _, progress = train()
     assert progress.step == STEPS
     assert "out of memory: from now on micro-batches of at most" in caplog.text
