@@ -1,14 +1,14 @@
 """What all training shares, and pretraining."""
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, field_validator
 
 from aam.config.sections.base import Section
 
 Precision = Literal["fp32", "tf32", "bf16", "fp16"]
 Optimizer = Literal["adamw", "muon"]
-Clipping = Literal["norm", "value", "adaptive", "percentile"]
+Clipping = Literal["norm", "value", "adaptive"]
 Nonfinite = Literal["raise", "skip", "restore"]
 Sampler = Literal["uniform", "blocks"]
 Masking = Literal["random", "block", "patch"]
@@ -31,9 +31,9 @@ class Training(Section):
     """Share of the steps that the learning rate rises in, before it falls on a cosine."""
     clipping: Clipping = "norm"
     """norm: the gradient's norm; value: each of its values; adaptive: each unit's norm, in units of
-    its weights' norm; percentile: the norm, at a percentile of those of the latest 1000 steps."""
+    its weights' norm."""
     gradient_clip: float | None = Field(None, gt=0)
-    """The limit: a norm, a value, a ratio or a percentile; null: 1, 1, 0.01 or 10."""
+    """The limit: a norm, a value or a ratio; null: 1, 1 or 0.01."""
     nonfinite: Nonfinite = "raise"
     """On a loss or a gradient that is not finite. raise: stop, and name the batch's samples; skip:
     leave the update out; restore: go back to the last checkpoint with half the learning rate."""
@@ -46,15 +46,6 @@ class Training(Section):
     """Dropout in every block."""
     seed: int = 0
     """Seed of the weights, the order of samples and the masks."""
-
-    @model_validator(mode="after")
-    def _percentile_is_one(self) -> Self:
-        if self.clipping == "percentile" and (self.gradient_clip or 0) > 100:
-            raise ValueError(
-                f"got gradient_clip {self.gradient_clip:g} with clipping percentile; expected at "
-                "most 100"
-            )
-        return self
 
 
 class EarlyStoppingSettings(Section):

@@ -52,7 +52,6 @@ def _facts(
 ) -> dict[str, Any]:
     """Return what a run took; rates are those of its last start, without validations."""
     rate = progress.summary.get("samples_per_s")
-    plan = progress.plan
     return {
         "held_out_samples": int(prepared.is_held_out.sum()),
         "training_samples": len(prepared.dataset.samples),
@@ -61,8 +60,6 @@ def _facts(
         "samples_per_s": rate,
         "loading_share": progress.summary.get("loading_share"),
         "peak_memory_mb": peak_mb(devices.device),
-        "estimated_step_memory_mb": None if plan is None else plan.estimated_mb,
-        "measured_step_memory_mb": None if plan is None else plan.measured_mb,
         "graphs_compiled": graphs_compiled(),
         "mapped_distances_mb": prepared.mapped_mb,
         **progress.report,

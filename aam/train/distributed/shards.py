@@ -9,9 +9,9 @@ Shape suffixes: W processes, U distinct ASVs, S positions, B samples, A ASVs in 
 nucleotides, R rows of the store, D width.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -22,11 +22,8 @@ from torch.utils.data import Dataset
 from aam.model.batch import AsvBlock, Batch, Masked, SampleBlock
 from aam.model.encoder import Encoded, Encoder
 from aam.train.data.dataset import BatchDataset
-from aam.train.monitoring.memory import is_out_of_memory
-from aam.util.errors import problem
+from aam.train.distributed.devices import Devices
 from aam.util.seeds import seed_of
-
-T = TypeVar("T")
 
 
 @dataclass(kw_only=True)
@@ -65,6 +62,13 @@ class ShardDataset(Dataset[Batch]):
     def __getitem__(self, step: int) -> BatchShard:
         """Return the shard of one step."""
         return shard_of(self.dataset[step], self.rank, self.processes)
+
+
+def own_shards(dataset: BatchDataset, devices: Devices) -> BatchDataset | ShardDataset:
+    """Return what this process works of every step's batch."""
+    if devices.processes == 1:
+        return dataset
+    return ShardDataset(dataset, devices.rank, devices.processes)
 
 
 def shard_of(batch: Batch, rank: int, processes: int) -> BatchShard:
@@ -179,7 +183,10 @@ def encode_sharded(encoder: Encoder, shard: BatchShard) -> Encoded:
     """
     seed = torch.initial_seed()
     torch.manual_seed(seed_of("process", seed, dist.get_rank()))
-    encoded = [encoder.asv(block.tokens_US, block.masked, encoder.backend) for block in shard.asvs]
+    encoded = [
+        encoder._block(encoder.asv, block.tokens_US, block.masked, encoder.backend)
+        for block in shard.asvs
+    ]
     own_UD = torch.cat([asv_UD for asv_UD, _ in encoded])
     asv_UD = _Gathered.apply(own_UD)[shard.asv_U]
     own_BD = encoder.encode_samples(asv_UD, shard)[0]
@@ -209,26 +216,3 @@ class _Summed(torch.autograd.Function):
 def summed(own: Tensor) -> Tensor:
     """Return the sum of a value over all processes, with gradients."""
     return _Summed.apply(own)
-
-
-def without_splitting(step: Callable[[Batch], T], batch: Batch) -> T:
-    """Do a step of a process that works with others, which wait while it does.
-
-    Raises
-    ------
-    InputError
-        When the memory does not suffice.
-    """
-    try:
-        return step(batch)
-    except RuntimeError as error:
-        if not is_out_of_memory(error):
-            raise
-        reason = str(error).strip().partition("\n")[0]
-        raise problem(
-            "memory of a training step",
-            f"too little for one process's share of a batch ({reason})",
-            "enough: the batches of several processes are not cut",
-            "raise runtime.devices or runtime.nodes, lower pretraining.batch_size, or set "
-            "optimization.checkpointing or runtime.strategy fsdp",
-        ) from error

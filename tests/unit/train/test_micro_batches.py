@@ -1,5 +1,4 @@
 from dataclasses import replace
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -14,7 +13,8 @@ from aam.tasks.pretrain.model import PretrainingModel
 from aam.train.data.collate import bucket
 from aam.train.data.dataset import BatchDataset
 from aam.train.data.masking import Masker
-from aam.train.micro_batches import Plan, cuts, in_pieces
+from aam.train.distributed.shards import shard_of
+from aam.train.micro_batches import FEWEST_ASVS, MicroBatches, split
 
 LIMITS = st.one_of(st.none(), st.integers(1, 40))
 
@@ -56,7 +56,7 @@ def gradients(model, batch, recompute="nothing", seed=0):
 
 
 def by_hand(model, batch):
-    """Return the gradients of each piece by itself, added up from the last piece to the first."""
+    """Return the gradients of each block by itself, added up from the last block to the first."""
     encoder = model.encoder
     model.zero_grad(set_to_none=True)
 
@@ -69,60 +69,51 @@ def by_hand(model, batch):
     with torch.no_grad():
         outputs = [asvs_of(block) for block in batch.asvs]
     parts = [as_leaf(asv_UD) for asv_UD, _ in outputs]
-    hidden = [as_leaf(hidden_MD) for _, hidden_MD in outputs]
+    nucleotides = [as_leaf(x_MD) for _, x_MD in outputs]
     asv_UD = as_leaf(torch.cat(parts))
     with torch.no_grad():
         embedded = [encoder.sample(asv_UD, block, encoder.backend) for block in batch.samples]
     samples = [as_leaf(part) for part in embedded]
-    encoded = Encoded(torch.cat(samples)[batch.order_B].float(), hidden, [])
+    encoded = Encoded(torch.cat(samples)[batch.order_B].float(), nucleotides, [])
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(encoder, "forward", lambda _: encoded)
         model(batch)["loss"].backward()
     for block, leaf in reversed(list(zip(batch.samples, samples, strict=True))):
         encoder.sample(asv_UD, block, encoder.backend).backward(leaf.grad)
-    sizes = [len(part) for part in parts]
-    for block, leaf, grad_UD in reversed(
-        list(zip(batch.asvs, hidden, asv_UD.grad.split(sizes), strict=True))
-    ):
+    grads = asv_UD.grad.split([len(part) for part in parts])
+    for block, leaf, grad_UD in reversed(list(zip(batch.asvs, nucleotides, grads, strict=True))):
         torch.autograd.backward(asvs_of(block), (grad_UD, leaf.grad))
     return {name: p.grad.clone() for name, p in model.named_parameters()}
 
 
-@given(number=st.integers(0, 200), limit=LIMITS)
-def test_cuts_follow_each_other_and_are_of_nearly_equal_sizes(number, limit):
-    rows = cuts(number, limit)
-    sizes = [last - first for first, last in rows]
-    assert (rows[0][0], rows[-1][1]) == (0, number)
-    assert all(last == first for (_, last), (first, _) in pairwise(rows))
-    assert max(sizes) - min(sizes) <= 1
-    assert limit is None or max(sizes) <= limit
-    assert limit is None or len(sizes) == max(1, -(-number // limit))
-
-
-@pytest.mark.parametrize("limit", [0, -3])
-def test_a_piece_of_nothing_is_refused(batch, limit):
+@pytest.mark.parametrize("limits", [(0, None), (None, -3)])
+def test_a_block_of_nothing_is_refused(batch, limits):
     with pytest.raises(ValueError, match="at least 1"):
-        in_pieces(batch, limit, None)
-    with pytest.raises(ValueError, match="at least 1"):
-        in_pieces(batch, None, limit)
+        split(batch, *limits)
 
 
 def test_a_batch_that_is_small_enough_is_returned_itself(batch):
-    assert in_pieces(batch, None, None) is batch
-    assert in_pieces(batch, 1000, 16) is batch
+    assert split(batch, None, None) is batch
+    assert split(batch, 1000, 16) is batch
 
 
-@given(asvs=LIMITS, samples=LIMITS)
+@given(asvs=LIMITS, samples=LIMITS, processes=st.integers(1, 3))
 @settings(deadline=None, max_examples=30)
-def test_pieces_hold_what_their_blocks_held(batch, asvs, samples):
-    pieces = in_pieces(batch, asvs, samples)
-    assert asvs is None or max(len(block.tokens_US) for block in pieces.asvs) <= asvs
-    assert samples is None or max(len(block.asv_BA) for block in pieces.samples) <= samples
-    assert pieces.order_B is batch.order_B
-    assert pieces.distances is batch.distances
-    assert sequences(pieces) == sequences(batch)
-    assert communities(pieces) == communities(batch)
-    assert masked_nucleotides(pieces) == masked_nucleotides(batch)
+def test_micro_batches_hold_what_the_batch_held(batch, asvs, samples, processes):
+    """And those of a shard what the shard held, in as many blocks as those of the others."""
+    shards = [shard_of(batch, rank, processes) for rank in range(processes)]
+    found = [split(shard, asvs, samples) for shard in shards]
+    for whole, divided in zip([batch, *shards], [split(batch, asvs, samples), *found], strict=True):
+        sizes = [len(block.tokens_US) for block in divided.asvs]
+        assert asvs is None or max(sizes) <= asvs
+        assert asvs is None or len(sizes) == sum(-(-len(b.tokens_US) // asvs) for b in whole.asvs)
+        assert samples is None or max(len(block.asv_BA) for block in divided.samples) <= samples
+        assert divided.order_B is whole.order_B
+        assert divided.distances is whole.distances
+        assert sequences(divided) == sequences(whole)
+        assert communities(divided) == communities(whole)
+        assert masked_nucleotides(divided) == masked_nucleotides(whole)
+    assert len({(len(part.asvs), len(part.samples)) for part in found}) == 1
 
 
 def sequences(batch):
@@ -151,25 +142,20 @@ def masked_nucleotides(batch):
     return found
 
 
-def test_pieces_share_the_memory_of_their_block_and_have_no_padding_of_others(batch):
-    pieces = in_pieces(batch, 4, 3)
+def test_blocks_share_the_memory_of_the_batch_and_have_no_padding_of_others(batch):
+    divided = split(batch, 4, 3)
 
     def storages(part, name):
-        blocks = getattr(part, "asvs" if name == "tokens_US" else "samples")
+        blocks = part.asvs if name == "tokens_US" else part.samples
         return {getattr(block, name).untyped_storage().data_ptr() for block in blocks}
 
     for name in ("tokens_US", "asv_BA", "present_BA", "counts_BA"):
-        assert storages(pieces, name) == storages(batch, name)
-    for block in pieces.samples:
+        assert storages(divided, name) == storages(batch, name)
+    for block in divided.samples:
         assert block.present_BA.shape[1] == bucket(int(block.present_BA.sum(dim=1).max()))
         assert block.present_BA.any(dim=1).all()
-
-
-def test_without_masked_nucleotides_there_are_none_in_the_pieces(batch):
     plain = replace(batch, asvs=[replace(block, masked=None) for block in batch.asvs])
-    pieces = in_pieces(plain, 4, None)
-    assert len(pieces.asvs) > len(plain.asvs)
-    assert all(block.masked is None for block in pieces.asvs)
+    assert all(block.masked is None for block in split(plain, 4, None).asvs)
 
 
 def projected_gradients(encoder, batch, recompute):
@@ -185,75 +171,68 @@ def projected_gradients(encoder, batch, recompute):
     return [x.detach() for x in outputs], found
 
 
-@pytest.fixture(scope="module")
-def check(batch, model):
-    """Return the function that compares a batch in pieces with the uncut one."""
-
-    def compare(asvs, samples):
-        pieces = in_pieces(batch, asvs, samples)
-        outputs, expected = projected_gradients(model.encoder, batch, "nothing")
-        outputs_of_pieces, found = projected_gradients(model.encoder, pieces, "pieces")
-        torch.testing.assert_close(outputs_of_pieces, outputs, rtol=1e-5, atol=1e-5)
-        for name, gradient in expected.items():
-            assert (found[name] - gradient).norm() <= 1e-5 * gradient.norm(), name
-
-    return compare
-
-
 @given(asvs=LIMITS, samples=LIMITS)
 @settings(deadline=None, max_examples=10)
-def test_a_batch_in_pieces_gives_the_same_embeddings_and_gradients(check, asvs, samples):
-    check(asvs, samples)
+def test_micro_batches_give_the_same_embeddings_and_gradients(batch, model, asvs, samples):
+    outputs, expected = projected_gradients(model.encoder, batch, "nothing")
+    again, found = projected_gradients(model.encoder, split(batch, asvs, samples), "pieces")
+    torch.testing.assert_close(again, outputs, rtol=1e-5, atol=1e-5)
+    for name, gradient in expected.items():
+        assert (found[name] - gradient).norm() <= 1e-5 * gradient.norm(), name
 
 
-def test_the_loss_of_a_batch_in_pieces_is_that_of_all_its_pairs(batch, model):
+def test_the_loss_of_micro_batches_is_that_of_all_pairs(batch, model):
     loss, whole = gradients(model, batch)
-    loss_in_pieces, found = gradients(model, in_pieces(batch, 3, 2), "pieces")
-    assert loss_in_pieces == pytest.approx(loss, rel=1e-5)
+    loss_again, found = gradients(model, split(batch, 3, 2), "pieces")
+    assert loss_again == pytest.approx(loss, rel=1e-5)
     # The embeddings of an untrained model lie so close together that distances magnify rounding.
     for name, gradient in whole.items():
         torch.testing.assert_close(found[name], gradient, rtol=1e-3, atol=1e-4)
 
 
-@pytest.mark.parametrize(("asvs", "samples"), [(None, None), (4, 5), (7, 1)])
+@pytest.mark.parametrize("limits", [(None, None), (4, 5), (7, 1)])
 @pytest.mark.parametrize("recompute", ["nothing", "layers", "pieces"])
-def test_the_gradient_is_the_sum_of_the_pieces_to_the_bit(batch, model, asvs, samples, recompute):
-    pieces = in_pieces(batch, asvs, samples)
-    expected = by_hand(model, pieces)
-    _, found = gradients(model, pieces, recompute)
+def test_the_gradient_is_the_sum_of_the_blocks_to_the_bit(batch, model, limits, recompute):
+    divided = split(batch, *limits)
+    expected = by_hand(model, divided)
+    _, found = gradients(model, divided, recompute)
     assert all(torch.equal(found[name], gradient) for name, gradient in expected.items())
 
 
-def test_pieces_that_are_computed_again_draw_the_same_dropout(batch, model):
-    pieces = in_pieces(batch, 4, 5)
+def test_what_is_computed_again_draws_the_same_dropout(batch, model):
+    divided = split(batch, 4, 5)
     set_dropout(model, 0.3)
     try:
-        loss, kept = gradients(model, pieces, "nothing", seed=3)
+        loss, kept = gradients(model, divided, "nothing", seed=3)
         for recompute in ("layers", "pieces"):
-            again, computed_again = gradients(model, pieces, recompute, seed=3)
+            again, computed_again = gradients(model, divided, recompute, seed=3)
             assert again == loss
             assert all(torch.equal(computed_again[name], kept[name]) for name in kept)
-        # The masks are drawn piece by piece: those of other pieces are others, of the same rate.
+        # The masks are drawn block by block: those of other blocks are others, of the same rate.
         assert gradients(model, batch, "nothing", seed=3)[0] != loss
-        assert gradients(model, pieces, "nothing", seed=4)[0] != loss
+        assert gradients(model, divided, "nothing", seed=4)[0] != loss
     finally:
         set_dropout(model, 0.0)
 
 
+def test_halves_end_at_the_smallest_and_say_what_they_are(batch):
+    found = [MicroBatches(recompute="layers")]
+    while (smaller := found[-1].halved(batch)) is not None:
+        found.append(smaller)
+    assert [(each.asvs, each.samples, each.recompute) for each in found] == [
+        (None, None, "layers"),
+        (None, 8, "pieces"),
+        (None, 4, "pieces"),
+        (None, 2, "pieces"),
+        (None, 1, "pieces"),
+    ], f"blocks of at most {FEWEST_ASVS} ASVs stay as they are"
+    assert "layers computed again" in str(found[0])
+    assert "all ASVs of a length and of at most 8 samples" in str(found[1])
+    assert str(MicroBatches()) == "one micro-batch"
+
+
 @pytest.mark.parametrize("recompute", ["nothing", "layers", "pieces"])
-def test_a_plan_survives_a_checkpoint_and_sets_the_encoder(tmp_path, batch, model, recompute):
-    plan = Plan(4, 2, recompute, estimated_mb=1.5, measured_mb=2.0, seconds_per_step=0.25)
-    torch.save(plan.plain(), tmp_path / "plan.pt")
-    loaded = Plan.from_plain(torch.load(tmp_path / "plan.pt", weights_only=True))
-    assert loaded == plan
-    loaded.apply(model)
+def test_the_encoder_computes_again_what_is_asked_for(model, recompute):
+    MicroBatches(recompute=recompute).apply(model)
     assert model.encoder.keeps_blocks == (recompute != "pieces")
     assert model.encoder.asv.keeps_layers == (recompute != "layers")
-    assert max(len(block.asv_BA) for block in loaded.split(batch).samples) == 2
-
-
-def test_a_plan_says_what_is_done():
-    assert str(Plan()) == "one piece"
-    assert "layers computed again" in str(Plan(recompute="layers"))
-    assert "at most 64 ASVs and of at most 4 samples" in str(Plan(64, 4, "pieces"))
-    assert "all ASVs" in str(Plan(None, 4, "pieces"))
