@@ -3,6 +3,8 @@
 Shape suffixes: N samples, P features.
 """
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.linear_model import ElasticNetCV, LogisticRegression
@@ -22,12 +24,13 @@ PSEUDOCOUNT = 0.5
 def predict(task: Problem) -> Prediction:
     """Predict with a penalty that is chosen by leaving out whole training folds."""
     if task.regression:
+        # Where all are of one group, nothing but samples is left to choose by.
+        cv: Any = leave_parts_out(task, parts=3) or min(3, len(task.train))
         model = ElasticNetCV(
             l1_ratio=(0.1, 0.5, 0.9),
             alphas=30,
             eps=0.01,
-            # Samples of one group alone: nothing but samples is left to choose by.
-            cv=leave_parts_out(task, parts=3) or min(3, len(task.train)),
+            cv=cv,
             max_iter=1000,
             tol=1e-3,
         )

@@ -11,7 +11,7 @@ from matplotlib.ticker import FuncFormatter, NullFormatter
 from numpy.typing import NDArray
 from sklearn.decomposition import PCA
 
-from aam.evaluate.figures.style import BLACK, BLUE, VERMILION, WIDTH_IN, picture
+from aam.evaluate.figures.style import BLACK, BLUE, VERMILION, WIDTH_IN, saved_figure
 from aam.evaluate.labels import plain
 
 BINS = 45
@@ -36,7 +36,7 @@ def draw_pairs(pairs: pd.DataFrame, path: Path) -> None:
     columns = min(2, len(metrics))
     rows = -(-len(metrics) // columns)
     width_in, height_in = (6.2, 5.4) if columns == 1 else (WIDTH_IN, 3.7 * rows)
-    with picture(path, height_in, rows, columns, width_in) as (figure, all_axes):
+    with saved_figure(path, height_in, rows, columns, width_in) as (figure, all_axes):
         for axes, metric in zip(all_axes, metrics, strict=False):
             part = pairs[pairs["metric"] == metric]
             observed, predicted = part["observed"].to_numpy(), part["predicted"].to_numpy()
@@ -102,7 +102,7 @@ def draw_ordination(embeddings: pd.DataFrame, path: Path) -> None:
     place_N2 = pca.fit_transform(embedding_ND)
     split = embeddings["split"].to_numpy(dtype=str)
     size = float(np.clip(8000 / len(split), 5, 26))
-    with picture(path, 5.6) as (_, (axes,)):
+    with saved_figure(path, 5.6) as (_, (axes,)):
         for name, color in SPLITS.items():
             of_split = place_N2[split == name]
             axes.scatter(

@@ -8,7 +8,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, LogLocator
 
-from aam.evaluate.figures.style import GREY, colors, picture
+from aam.evaluate.figures.style import GREY, colors, saved_figure
 from aam.evaluate.labels import plain
 
 SHOWN = 10
@@ -31,7 +31,7 @@ def draw_growth(growth: pd.DataFrame, fits: pd.DataFrame, path: Path) -> None:
     largest = growth[growth["samples"] == growth["samples"].max()]
     ordered = largest.sort_values("work_s", ascending=False, kind="stable")["stage"]
     stages = [stage for stage in dict.fromkeys(ordered) if stage in set(fits["stage"])][:SHOWN]
-    with picture(path, 6.2, columns=2) as (figure, (seconds, memory)):
+    with saved_figure(path, 6.2, columns=2) as (figure, (seconds, memory)):
         _draw(seconds, growth, fits, stages, ("work_s", "seconds", 1.0))
         _draw(memory, growth, fits, stages, ("peak_mb", "memory_mb", 1 / 1024))
         seconds.set_ylabel("seconds of work")

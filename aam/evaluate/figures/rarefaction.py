@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.ticker import FuncFormatter, PercentFormatter
 
-from aam.evaluate.figures.style import BLACK, BLUE, VERMILION, picture
+from aam.evaluate.figures.style import BLACK, BLUE, VERMILION, saved_figure
 
 
 def draw(curve: pd.DataFrame, dropped: pd.DataFrame, depth: int, path: Path) -> None:
@@ -25,7 +25,7 @@ def draw(curve: pd.DataFrame, dropped: pd.DataFrame, depth: int, path: Path) -> 
     path
         PNG to write.
     """
-    with picture(path, 3.6, columns=2, width_ratios=(3, 2)) as (_, (curves, kept)):
+    with saved_figure(path, 3.6, columns=2, width_ratios=(3, 2)) as (_, (curves, kept)):
         _draw_curves(curves, curve, set(dropped["sample-id"]), depth)
         _draw_kept(kept, curve.groupby("sample-id")["depth"].max().to_numpy(), depth)
         for axes in (curves, kept):

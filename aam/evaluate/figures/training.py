@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter
 from numpy.typing import NDArray
 
-from aam.evaluate.figures.style import BLACK, GREY, colors, picture
+from aam.evaluate.figures.style import BLACK, GREY, colors, saved_figure
 from aam.evaluate.labels import plain
 
 
@@ -95,7 +95,7 @@ def draw(history: pd.DataFrame, path: Path) -> None:
     assert panels, "nothing recorded"
     columns = 3 if len(panels) == 3 else min(2, len(panels))
     rows = -(-len(panels) // columns)
-    with picture(path, 2.7 * rows + 0.2, rows=rows, columns=columns) as (_, all_axes):
+    with saved_figure(path, 2.7 * rows + 0.2, rows=rows, columns=columns) as (_, all_axes):
         for axes, panel in zip(all_axes, panels, strict=False):
             part = history[history["name"].map(panel.holds)]
             _draw_panel(axes, panel, part.assign(value=part["value"] * panel.scale))

@@ -13,7 +13,7 @@ from aam.config.configuration import load
 from aam.evaluate.figures.models import draw_models
 from aam.evaluate.scores import MAIN
 from aam.runtime.run_options import RunOptions
-from aam.stages import benchmark_models, plot_models
+from aam.stages import benchmark_models, plot
 from aam.util.errors import InputError
 
 MODEL = {"width": 16, "heads": 2, "asv_layers": 1, "sample_layers": 1, "patch_bp": 5}
@@ -204,7 +204,12 @@ def test_the_stage_writes_scores_beside_costs_and_the_picture_shows_them(
     assert "- task age: encoder frozen, pretrained" in page
     picture = {"models": tmp_path / "models.png"}
     drawn = {"models": made["table"], "curves": made["curves"]}
-    plot_models.run({}, inputs=drawn, outputs=picture, runtime=RunOptions())
+    plot.run(
+        {"draw": {"models": "models.draw_models"}},
+        inputs=drawn,
+        outputs=picture,
+        runtime=RunOptions(),
+    )
     assert np.ptp(imread(picture["models"])) > 0.5
 
 

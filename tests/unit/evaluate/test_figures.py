@@ -1,6 +1,7 @@
-"""Pictures: reproducible, of bounded size, nothing cut off."""
+"""Figures: reproducible, of bounded size, nothing cut off."""
 
 from collections.abc import Callable
+from io import StringIO
 from pathlib import Path
 
 import matplotlib as mpl
@@ -11,15 +12,18 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.figure import Figure
 from matplotlib.image import imread
+from skbio import TreeNode
 
 from aam.evaluate.conformal import cross_intervals, interval_report
-from aam.evaluate.figures import distances, rarefaction, task, training
-from aam.evaluate.figures import speed as speed_figures
-from aam.evaluate.labels import BASELINES
+from aam.evaluate.figures import accuracy as accuracy_figure
+from aam.evaluate.figures import distances, importance, rarefaction, task, training
+from aam.evaluate.figures import speed as speed_figure
+from aam.evaluate.importance import Importance
 from aam.evaluate.report import target_report
 from aam.evaluate.scores import accuracy_table
 
 BOOTSTRAP = {"mae_fold_mean": [25.25, 36.5], "balanced_accuracy": None}
+BASELINES = ("majority", "random_forest", "gradient_boosting", "elastic_net", "svm_unifrac")
 LONG = "a_rather_long_name_of_a_body_site_that_nobody_would_type"
 
 
@@ -87,13 +91,9 @@ def watched_history(path: Path) -> None:
 def pairs(path: Path) -> None:
     observed = np.linspace(0.2, 1, 200)
     table = pd.DataFrame({"observed": observed, "predicted": observed**1.1})
-    metrics = ("unweighted", "weighted_unnormalized", "generalized")
-    distances.draw_pairs(pd.concat([table.assign(metric=metric) for metric in metrics]), path)
-
-
-def constant_pairs(path: Path) -> None:
-    table = pd.DataFrame({"metric": "unweighted", "observed": [0.5, 0.5], "predicted": [0.4, 0.4]})
-    distances.draw_pairs(table, path)
+    parts = [table.assign(metric=metric) for metric in ("unweighted", "weighted_unnormalized")]
+    constant = table.head(2).assign(metric="generalized", observed=0.5, predicted=0.4)
+    distances.draw_pairs(pd.concat([*parts, constant]), path)
 
 
 def ordination(path: Path) -> None:
@@ -160,21 +160,37 @@ def speed(path: Path) -> None:
             "speedup": [1.0, 1500.0, np.nan],
         }
     )
-    speed_figures.draw_speed(table, path)
+    speed_figure.draw_speed(table, path)
 
 
 def accuracy(path: Path) -> None:
     reports = [regression_report()[1], class_report(3)[1]]
-    speed_figures.draw_accuracy(accuracy_table(reports), path)
+    accuracy_figure.draw(accuracy_table(reports), path)
 
 
-PICTURES: dict[str, Callable[[Path], None]] = {
+def important(path: Path, outputs: int, asvs: int = 30) -> None:
+    ids = [f"{'ACGT' * 40}{i}" for i in range(asvs)]
+    explained = Importance(asvs, [f"a_class_with_a_rather_long_name_{c}" for c in range(outputs)])
+    gradients_AC = np.random.default_rng(0).normal(size=(asvs, outputs))
+    explained.add(
+        np.arange(asvs),
+        attention_A=np.full(asvs, 1 / asvs),
+        gradients_AC=gradients_AC,
+        change_C=gradients_AC.sum(axis=0),
+        removed_AC=None,
+    )
+    tree = path.with_suffix(".nwk")
+    tree.write_text(f"(({','.join(f'{name}:1' for name in ids)}):0.3);")
+    check = {**explained.check(), "gradients": 0.9712}
+    importance.draw(explained.table(ids, ids), tree, check, path)
+
+
+FIGURES: dict[str, Callable[[Path], None]] = {
     "curves": curves,
     "history": history,
     "history_of_folds": history_of_folds,
     "watched_history": watched_history,
     "pairs": pairs,
-    "constant_pairs": constant_pairs,
     "ordination": ordination,
     "regression": lambda path: task.draw(*regression_report(), path),
     "regression_42_folds": lambda path: task.draw(*regression_report(42), path),
@@ -184,15 +200,18 @@ PICTURES: dict[str, Callable[[Path], None]] = {
     "thirty_classes": lambda path: task.draw(*class_report(30), path),
     "speed": speed,
     "accuracy": accuracy,
+    "importance": lambda path: important(path, 1),
+    "importance_of_one_asv": lambda path: important(path, 1, 1),
+    "importance_of_classes": lambda path: important(path, 20),
 }
 
 
-@pytest.mark.parametrize("name", PICTURES)
-def test_picture_is_whole_and_bounded_and_the_same_for_everyone(name, tmp_path, figures):
+@pytest.mark.parametrize("name", FIGURES)
+def test_figure_is_whole_and_bounded_and_the_same_for_everyone(name, tmp_path, figures):
     first, second = tmp_path / "first.png", tmp_path / "second.png"
-    PICTURES[name](first)
+    FIGURES[name](first)
     with mpl.rc_context({"font.size": 20, "savefig.dpi": 50, "lines.linewidth": 9}):
-        PICTURES[name](second)
+        FIGURES[name](second)
     assert first.read_bytes() == second.read_bytes()
     height, width = imread(first).shape[:2]
     assert width <= 1200
@@ -282,3 +301,27 @@ def test_intervals_are_cut_at_the_bounds_as_those_of_the_table_are(figures, tmp_
     assert (cut.min(), cut.max()) == (0, 55.5)
     inside = (free > 0) & (free < 55.5)
     assert np.isin(free[inside], cut).all()
+
+
+def test_the_layout_of_a_tree_by_hand():
+    names, branches = importance.layout(TreeNode.read(StringIO("((A:1,B:2):0.5,C:4);")))
+    assert names == ["A", "B", "C"]
+    drawn = {(branch.start, branch.end, branch.place, branch.children) for branch in branches}
+    assert drawn == {
+        (0.5, 1.5, 0.0, ()),
+        (0.5, 2.5, 1.0, ()),
+        (0.0, 0.5, 0.5, (0.0, 1.0)),
+        (0.0, 4.0, 2.0, ()),
+        (0.0, 0.0, 1.25, (0.5, 2.0)),
+    }
+
+
+def test_bars_stand_beside_their_tips(figures, tmp_path):
+    columns = {"feature-id": list("BAC"), "importance": [3.0, 2.0, 1.0], "direction": [1, -1, 1]}
+    (tmp_path / "tree.nwk").write_text("((A:1,B:2):0.5,C:4);")
+    check = {"outputs": ["age"], "samples": 3, "gradients": None}
+    importance.draw(pd.DataFrame(columns), tmp_path / "tree.nwk", check, tmp_path / "p.png")
+    bars = figures[0].axes[-1]
+    labels = [label.get_text() for label in figures[0].axes[1].get_yticklabels()]
+    widths = [bar.get_width() for bar in bars.patches]
+    assert dict(zip(labels, widths, strict=True)) == {"A": 2.0, "B": 3.0, "C": 1.0}
