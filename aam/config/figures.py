@@ -1,7 +1,7 @@
-"""The table of figures: a rule is made of every line, and the stage `plot` draws it."""
+"""The table of figures: a rule is made of every entry, and the stage `plot` draws it."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,131 +11,130 @@ from aam.config.configuration import Config
 
 @dataclass(frozen=True)
 class Figure:
-    """One PNG."""
+    """One PNG.
+
+    Attributes
+    ----------
+    draw
+        A module of `aam.evaluate.figures` and a function, whose parameters are inputs, settings
+        and the `path` to write.
+    place
+        The path below `figures/`, without its ending.
+    title, caption
+        What a report calls the figure, and its file in `workflow/report`.
+    """
 
     draw: str
-    """What draws it: a module of `aam.evaluate.figures` and a function, whose parameters are
-    inputs, settings and the `path` to write."""
-    path: str
-    """Below `figures/`; it has the wildcards of its inputs."""
+    place: str
     title: str
-    """What a report calls it."""
     caption: str
-    """What a report says below it: a file of `workflow/report`."""
+
+    @property
+    def name(self) -> str:
+        """The name of the output."""
+        return self.place.split("/")[-1]
 
 
 @dataclass(frozen=True)
 class Plot:
-    """The figures that one rule draws from the same files."""
+    """The figures that one rule draws from the same files.
+
+    Attributes
+    ----------
+    category
+        Part of the report.
+    inputs
+        Files below the folder of a dataset, by the parameter of a function that gets them.
+    figures
+        They have the wildcards of the inputs in their paths.
+    settings
+        Further settings of a dataset.
+    shown
+        always: made and shown with the summary; tasks: where a dataset has tasks; on_demand.
+    """
 
     category: str
-    """Part of the report."""
     inputs: Mapping[str, str]
-    """Files below the folder of a dataset, by name; a name is what a function gets it as."""
-    figures: Mapping[str, Figure]
-    """By the name of the output."""
+    figures: Sequence[Figure]
     settings: Callable[[Config, str], Mapping[str, Any]] | None = None
-    """Further settings of a dataset."""
     shown: str = "always"
-    """always: made and shown with the summary; tasks: where a dataset has tasks; on_demand."""
 
     @property
     def draw(self) -> dict[str, str]:
         """What draws each output."""
-        return {name: figure.draw for name, figure in self.figures.items()}
+        return {figure.name: figure.draw for figure in self.figures}
 
     @property
     def modules(self) -> list[str]:
         """The modules that run, for the digest of the code."""
-        drawing = {figure.draw.split(".")[0] for figure in self.figures.values()}
+        drawing = {figure.draw.split(".")[0] for figure in self.figures}
         return ["aam.stages.plot", *(f"aam.evaluate.figures.{name}" for name in sorted(drawing))]
 
     @property
     def wildcards(self) -> list[str]:
         """What a job is of, beside the dataset: nothing, `model`, or `model` and `task`."""
-        return re.findall(r"\{(\w+)\}", next(iter(self.figures.values())).path)
+        return re.findall(r"\{(\w+)\}", self.figures[0].place)
 
 
-PRETRAINING, FINETUNING = "pretrain/{model}", "finetune/{model}/{task}"
+PRE, TASK = "pretrain/{model}", "finetune/{model}/{task}"
 PLOTS: dict[str, Plot] = {
     "rarefaction": Plot(
         "Data",
         {"curve": "rarefied/curve.tsv", "dropped": "rarefied/view0.dropped.tsv"},
-        {"curve": Figure("rarefaction.draw", "rarefaction.png", "rarefaction", "rarefaction")},
+        [Figure("rarefaction.draw", "rarefaction", "rarefaction", "rarefaction")],
         settings=slices.plot_rarefaction,
     ),
     "speed": Plot(
         "Benchmark",
         {"speed": "benchmark/speed.tsv"},
-        {"speed": Figure("speed.draw_speed", "speed.png", "speed, figure", "speed_figure")},
+        [Figure("speed.draw", "speed", "speed, figure", "speed_figure")],
     ),
     "pretraining": Plot(
         "Pretraining",
-        {name: f"{PRETRAINING}/{name}.parquet" for name in ("history", "pairs", "embeddings")},
-        {
-            "history": Figure(
-                "training.draw", f"{PRETRAINING}/history.png", "training curves", "pretraining"
-            ),
-            "pairs": Figure(
-                "distances.draw_pairs", f"{PRETRAINING}/pairs.png", "predicted distances", "pairs"
-            ),
-            "embeddings": Figure(
-                "distances.draw_ordination",
-                f"{PRETRAINING}/embeddings.png",
-                "ordination",
-                "embeddings",
-            ),
-        },
+        {name: f"{PRE}/{name}.parquet" for name in ("history", "pairs", "embeddings")},
+        [
+            Figure("training.draw", f"{PRE}/history", "training curves", "pretraining"),
+            Figure("distances.draw_pairs", f"{PRE}/pairs", "predicted distances", "pairs"),
+            Figure("distances.draw_ordination", f"{PRE}/embeddings", "ordination", "embeddings"),
+        ],
     ),
     "task": Plot(
         "Tasks",
         {
-            "predictions": f"{FINETUNING}/predictions.tsv",
-            "report": f"{FINETUNING}/metrics.json",
-            "history": f"{FINETUNING}/history.parquet",
+            "predictions": f"{TASK}/predictions.tsv",
+            "report": f"{TASK}/metrics.json",
+            "history": f"{TASK}/history.parquet",
         },
-        {
-            "history": Figure(
-                "training.draw", f"{FINETUNING}/history.png", "training curves", "finetuning"
-            ),
-            "predictions": Figure(
-                "task.draw", f"{FINETUNING}/predictions.png", "predictions", "predictions"
-            ),
-        },
+        [
+            Figure("training.draw", f"{TASK}/history", "training curves", "finetuning"),
+            Figure("task.draw", f"{TASK}/predictions", "predictions", "predictions"),
+        ],
     ),
     "importance": Plot(
         "Tasks",
         {
-            "importance": f"{FINETUNING}/importance.tsv",
-            "check": f"{FINETUNING}/importance_check.json",
+            "importance": f"{TASK}/importance.tsv",
+            "check": f"{TASK}/importance_check.json",
             "tree": "inputs/tree.nwk",
         },
-        {
-            "importance": Figure(
-                "importance.draw", f"{FINETUNING}/importance.png", "important ASVs", "importance"
-            ),
-        },
+        [Figure("importance.draw", f"{TASK}/importance", "important ASVs", "importance")],
     ),
     "accuracy": Plot(
         "Benchmark",
         {"accuracy": "benchmark/accuracy.tsv"},
-        {
-            "accuracy": Figure(
-                "accuracy.draw", "accuracy.png", "accuracy, figure", "accuracy_figure"
-            ),
-        },
+        [Figure("accuracy.draw", "accuracy", "accuracy, figure", "accuracy_figure")],
         shown="tasks",
     ),
     "scaling": Plot(
         "Benchmark",
         {"scaling": "benchmark/scaling.tsv"},
-        {"scaling": Figure("scaling.draw", "scaling.png", "scaling, figure", "scaling_figure")},
+        [Figure("scaling.draw", "scaling", "scaling, figure", "scaling_figure")],
         shown="on_demand",
     ),
     "models": Plot(
         "Benchmark",
         {"models": "benchmark/models.tsv", "curves": "benchmark/models_curves.tsv"},
-        {"models": Figure("models.draw_models", "models.png", "models, figure", "models_figure")},
+        [Figure("models.draw_models", "models", "models, figure", "models_figure")],
         shown="on_demand",
     ),
 }

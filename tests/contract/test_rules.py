@@ -127,12 +127,12 @@ def test_figures_are_drawn_by_functions_of_their_inputs(plot: Plot) -> None:
     """The rules of figures are made from this table: see `workflow/rules/figures.smk`."""
     assert plot.settings in (None, slices.plot_rarefaction)
     known = {*plot.inputs, "path"} | ({"depth"} if plot.settings else set())
-    for figure in plot.figures.values():
+    for figure in plot.figures:
         module, function = figure.draw.split(".")
         assert f"aam.evaluate.figures.{module}" in plot.modules
         draw = getattr(import_module(f"aam.evaluate.figures.{module}"), function)
         assert inspect.signature(draw).parameters.keys() <= known
-        assert re.findall(r"\{(\w+)\}", figure.path) == plot.wildcards
+        assert re.findall(r"\{(\w+)\}", figure.place) == plot.wildcards
 
 
 def test_the_rule_of_figures_runs_what_its_digest_covers() -> None:
@@ -154,5 +154,5 @@ def test_functions_live_in_common(path: Path) -> None:
 def test_captions_exist_and_are_used() -> None:
     text = "".join(path.read_text(encoding="utf-8") for path in FILES)
     captions = set(re.findall(r'"[\w./]*report/(\w+\.rst)"', text))
-    captions |= {f"{f.caption}.rst" for plot in PLOTS.values() for f in plot.figures.values()}
+    captions |= {f"{f.caption}.rst" for plot in PLOTS.values() for f in plot.figures}
     assert captions == {path.name for path in (WORKFLOW / "report").glob("*.rst")}

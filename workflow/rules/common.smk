@@ -335,8 +335,8 @@ def figures_of(dataset):
         path
         for plot in PLOTS.values()
         if plot.shown in shown
-        for figure in plot.figures.values()
-        for path in result_files(dataset, f"figures/{figure.path}")
+        for figure in plot.figures
+        for path in result_files(dataset, f"figures/{figure.place}.png")
     ]
 
 

@@ -13,8 +13,8 @@ for name, plot in PLOTS.items():
             **{key: result(path) for key, path in plot.inputs.items()},
         output:
             **{
-                key: report(
-                    result(f"figures/{figure.path}"),
+                figure.name: report(
+                    result(f"figures/{figure.place}.png"),
                     caption=f"../report/{figure.caption}.rst",
                     category=plot.category,
                     labels={
@@ -22,7 +22,7 @@ for name, plot in PLOTS.items():
                         "content": figure.title,
                     },
                 )
-                for key, figure in plot.figures.items()
+                for figure in plot.figures
             },
         log:
             result(f"logs/{job_of(name)}.log"),
@@ -39,6 +39,6 @@ for name, plot in PLOTS.items():
             cfg=partial(figure_settings, name),
             code=code_digest(*plot.modules),
         message:
-            f"Drawing {', '.join(plot.figures)} of {{wildcards}}"
+            f"Drawing {', '.join(plot.draw)} of {{wildcards}}"
         script:
             "../scripts/plot.py"

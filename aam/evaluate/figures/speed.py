@@ -20,7 +20,7 @@ GROUPS = {
 }
 
 
-def draw_speed(speed: pd.DataFrame, path: Path) -> None:
+def draw(speed: pd.DataFrame, path: Path) -> None:
     """Draw throughput and peak memory of every mode, one row of panels per group.
 
     Parameters

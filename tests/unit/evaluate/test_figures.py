@@ -160,7 +160,7 @@ def speed(path: Path) -> None:
             "speedup": [1.0, 1500.0, np.nan],
         }
     )
-    speed_figure.draw_speed(table, path)
+    speed_figure.draw(table, path)
 
 
 def accuracy(path: Path) -> None:

@@ -290,7 +290,7 @@ def test_figures_are_drawn_from_the_recorded_files(results, tmp_path):
     for name in ("rarefaction", "pretraining", "task", "speed", "accuracy"):
         lines = PLOTS[name]
         paths = {key: path.format(model="base", task="age") for key, path in lines.inputs.items()}
-        outputs = {key: tmp_path / f"{name}-{key}.png" for key in lines.figures}
+        outputs = {key: tmp_path / f"{name}-{key}.png" for key in lines.draw}
         plot.run(
             {"draw": lines.draw, "depth": 100},
             inputs={key: results / path for key, path in paths.items()},
