@@ -2,26 +2,7 @@
 
 from collections.abc import Iterable
 
-SCORES = {
-    "mae_fold_mean": "MAE, mean of the folds",
-    "mae_fold_sd": "its sd over folds",
-    "mae_pooled": "MAE, pooled",
-    "rmse_pooled": "RMSE, pooled",
-    "r2_pooled": "R², pooled",
-    "pearson": "Pearson r",
-    "spearman": "Spearman ρ",
-    "accuracy": "accuracy",
-    "accuracy_fold_mean": "accuracy, mean of the folds",
-    "accuracy_fold_sd": "its sd over folds",
-    "balanced_accuracy": "balanced accuracy",
-    "macro_f1": "macro F1",
-    "mcc": "MCC",
-    "roc_auc": "ROC AUC",
-    "brier": "Brier score",
-    "ece": "calibration error",
-    "mae_ranks": "MAE in ranks",
-    "quadratic_kappa": "quadratic κ",
-}
+from aam.evaluate.scores import SCORES
 
 BASELINES = {
     "median": "training median",

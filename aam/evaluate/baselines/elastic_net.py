@@ -11,9 +11,8 @@ from sklearn.linear_model import ElasticNetCV, LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from aam.evaluate.baselines.features import prevalent_reads
 from aam.evaluate.baselines.inner import leave_one_part_out, leave_parts_out, search
-from aam.evaluate.baselines.problem import Prediction, Problem, fit_predict
+from aam.evaluate.baselines.problem import Prediction, Problem, fit_predict, prevalent_reads
 
 COSTS = (0.003, 0.01, 0.03, 0.1)
 """Candidate weights of the data against the penalty, for classes; the strongest penalty first."""
@@ -52,10 +51,7 @@ def predict(task: Problem) -> Prediction:
 def centred_log_ratios(reads_NP: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return log(reads + 0.5), less its mean over the features of a sample, [N, P].
 
-    References
-    ----------
-    Aitchison, J. (1982). The statistical analysis of compositional data. Journal of the Royal
-    Statistical Society B 44, 139-177.
+    Aitchison, J. (1982). The statistical analysis of compositional data. JRSS B 44, 139-177.
     """
     logs_NP = np.log(reads_NP + PSEUDOCOUNT)
     return logs_NP - logs_NP.mean(axis=1, keepdims=True)

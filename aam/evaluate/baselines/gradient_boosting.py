@@ -4,8 +4,7 @@ from typing import Any
 
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
-from aam.evaluate.baselines.features import prevalent_reads
-from aam.evaluate.baselines.problem import Prediction, Problem, fit_predict
+from aam.evaluate.baselines.problem import Prediction, Problem, fit_predict, prevalent_reads
 
 ITERATIONS = 200
 

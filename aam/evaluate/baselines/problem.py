@@ -1,6 +1,6 @@
 """What a baseline gets and what it gives back.
 
-Shape suffixes: N samples of a task, T samples to predict, F features, C classes.
+Shape suffixes: N samples, T samples to predict, F features, P prevalent features, C classes.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,6 +12,9 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from aam.util.seeds import seed_of
+
+PREVALENCE = 0.01
+"""Least fraction of the training samples that a feature of linear models and boosting is in."""
 
 Prediction = tuple[NDArray[Any], NDArray[np.float64]]
 """Predicted values [T], and probabilities of all classes [T, C] (C = 0 for numbers)."""
@@ -36,7 +39,7 @@ class Problem:
     distances: NDArray[np.float32]
     """Unweighted UniFrac, [N, N]."""
     seed: int
-    """Seed of what a baseline draws."""
+    """Of what a baseline draws."""
     held_out: int = -1
     """The fold to predict from the others."""
 
@@ -64,6 +67,16 @@ Predictor = Callable[[Problem], Prediction]
 """Predicts the held-out fold; it may use all cores that `joblib` is set to."""
 
 
+def prevalent_reads(task: Problem) -> NDArray[np.float64]:
+    """Return the reads of the features that are in enough training samples, [N, P].
+
+    Where no feature is in as many, the commonest ones are taken.
+    """
+    prevalence_F = (task.counts[task.train] > 0).mean(axis=0)
+    chosen = np.flatnonzero(prevalence_F >= min(PREVALENCE, prevalence_F.max()))
+    return task.counts[:, chosen].toarray().astype(np.float64)
+
+
 def fit_predict(
     task: Problem,
     model: Any,
@@ -71,18 +84,9 @@ def fit_predict(
     *,
     pairwise: bool = False,
 ) -> Prediction:
-    """Fit a scikit-learn model to the training samples, and predict the held-out ones.
+    """Fit a regressor, or a classifier with probabilities, and predict the held-out fold.
 
-    Parameters
-    ----------
-    task
-        The problem.
-    model
-        A regressor, or a classifier with probabilities.
-    features
-        One row per sample of the task; with `pairwise` also one column per sample.
-    pairwise
-        Whether features are distances or a kernel between samples.
+    `features` have a row per sample, and `pairwise` ones (distances, a kernel) also a column.
     """
     columns = task.train if pairwise else slice(None)
     model.fit(features[task.train][:, columns], task.target[task.train])

@@ -44,15 +44,9 @@ def leaf_medians(
 ) -> NDArray[np.float64]:
     """Return the median of the training targets that share leaves with each row, [R].
 
-    A tree gives each of the training samples in the row's leaf the same part of a weight of one.
+    A tree, fitted on `train` and `target_T`, gives each of the training samples in the row's leaf
+    the same part of a weight of one.
     Meinshausen, N. (2006). Quantile regression forests. JMLR 7:983-999.
-
-    Parameters
-    ----------
-    forest
-        Fitted on `train` and `target_T`.
-    train, rows
-        Features of the training samples, and of the rows to predict.
     """
     leaves = OneHotEncoder(dtype=np.float64)
     train_TL = leaves.fit_transform(forest.apply(train))

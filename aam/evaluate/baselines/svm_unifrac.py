@@ -24,10 +24,7 @@ def predict(task: Problem) -> Prediction:
     chosen on one part of the training folds that is left out. Probabilities are the softmax of
     the decision values, divided by the temperature of least log loss on the parts left out.
 
-    References
-    ----------
-    Guo, C., Pleiss, G., Sun, Y. and Weinberger, K. Q. (2017). On calibration of modern neural
-    networks. ICML.
+    Guo et al. (2017), On calibration of modern neural networks, arXiv:1706.04599.
     """
     kernel_NN = kernel(task.distances, task.train)
     split = leave_one_part_out(task)

@@ -13,15 +13,7 @@ from aam.evaluate.scores import HEADLINE
 
 
 def draw(accuracy: pd.DataFrame, path: Path) -> None:
-    """Draw the headline score of every model and baseline, one panel per task.
-
-    Parameters
-    ----------
-    accuracy
-        What `aam.evaluate.scores.accuracy_table` returned.
-    path
-        PNG to write.
-    """
+    """Draw the headline scores of an `accuracy_table`, one panel per task."""
     tasks = list(dict.fromkeys(accuracy["task"]))
     columns = min(2, len(tasks))
     rows = -(-len(tasks) // columns)

@@ -23,15 +23,7 @@ def _count(value: float, _: int) -> str:
 
 
 def draw_pairs(pairs: pd.DataFrame, path: Path) -> None:
-    """Draw predicted against true distances of held-out pairs, one panel per metric.
-
-    Parameters
-    ----------
-    pairs
-        Columns `metric`, `observed`, `predicted`.
-    path
-        PNG to write.
-    """
+    """Draw predicted against true distances of held-out pairs, one panel per metric."""
     metrics = list(dict.fromkeys(pairs["metric"])) or [""]
     columns = min(2, len(metrics))
     rows = -(-len(metrics) // columns)
@@ -88,15 +80,7 @@ def _draw_metric(
 
 
 def draw_ordination(embeddings: pd.DataFrame, path: Path) -> None:
-    """Draw the first two principal components of the sample embeddings, coloured by split.
-
-    Parameters
-    ----------
-    embeddings
-        Columns `split` (training or held-out) and `embedding` (array of D numbers).
-    path
-        PNG to write.
-    """
+    """Draw the first two principal components of the sample embeddings, coloured by split."""
     embedding_ND = np.stack(embeddings["embedding"].to_list()).astype(np.float64)
     pca = PCA(n_components=2, svd_solver="full")
     place_N2 = pca.fit_transform(embedding_ND)

@@ -64,16 +64,7 @@ def layout(tree: TreeNode) -> tuple[list[str], list[Branch]]:
 def draw(importance: pd.DataFrame, tree: Path, check: Mapping[str, Any], path: Path) -> None:
     """Draw the tree, the direction per output where there are several, and the importance.
 
-    Parameters
-    ----------
-    importance
-        An `importance.tsv`; its first rows are shown.
-    tree
-        Newick; its tips are at least these ASVs.
-    check
-        Content of `importance_check.json`.
-    path
-        PNG to write.
+    Of an `importance.tsv` the first rows are shown; `check` is an `importance_check.json`.
     """
     importance = importance.head(SHOWN)
     pruned = read_tree(tree, importance["feature-id"].tolist())

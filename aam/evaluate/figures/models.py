@@ -23,16 +23,8 @@ COSTS = (
 def draw_models(models: pd.DataFrame, curves: pd.DataFrame, path: Path) -> None:
     """Draw correlation against steps and time, and bars of costs and of the tasks' scores.
 
-    Parameters
-    ----------
-    models
-        Columns `model`, `parameters`, `step_ms_median`, `step_ms_iqr`, `peak_memory_mb`,
-        `equal_steps`, `equal_s`, and per task a column of `aam.evaluate.labels.score_column`; NaN
-        where a model could not be timed.
-    curves
-        Columns `model`, `step`, `seconds`, `pearson`.
-    path
-        PNG to write.
+    `models` has per task a column of `aam.evaluate.labels.score_column`, and NaN where a model
+    could not be timed; `curves` has `model`, `step`, `seconds`, `pearson`.
     """
     names = models["model"].tolist()
     shades = dict(zip(names, colors(len(names)), strict=True))

@@ -29,13 +29,7 @@ LEAST_RATIO = 1.6
 def draw(scaling: pd.DataFrame, path: Path) -> None:
     """Draw time, throughput and memory against size, one column of panels per experiment.
 
-    Parameters
-    ----------
-    scaling
-        Columns `experiment`, `mode`, `x`, `time_ms_median`, `time_ms_iqr`, `samples_per_s`,
-        `peak_memory_mb`; NaN where something was not measured.
-    path
-        PNG to write.
+    What was not measured is NaN.
     """
     found = set(scaling["experiment"])
     names = [name for name in EXPERIMENTS if name in found]
@@ -55,18 +49,10 @@ def draw(scaling: pd.DataFrame, path: Path) -> None:
 
 @dataclass(frozen=True)
 class Quantity:
-    """What one row of panels shows.
+    """What one row of panels shows: columns of the table, and the label and scale of the axis.
 
-    Attributes
-    ----------
-    column, spread
-        Columns of the table; None: there is none.
-    label
-        Of the axis.
-    factor
-        From the column's unit to the label's.
-    logarithmic
-        Whether the axis is; else it begins at zero.
+    `factor` leads from the column's unit to the label's; an axis that is not logarithmic begins
+    at zero.
     """
 
     column: str

@@ -23,13 +23,7 @@ GROUPS = {
 def draw(speed: pd.DataFrame, path: Path) -> None:
     """Draw throughput and peak memory of every mode, one row of panels per group.
 
-    Parameters
-    ----------
-    speed
-        Columns `group`, `name`, `batch_size`, `samples_per_s`, `peak_memory_mb`, `speedup`; NaN
-        where a mode could not run.
-    path
-        PNG to write.
+    A mode that could not run has NaN.
     """
     groups = [(name, speed[speed["group"] == name]) for name in dict.fromkeys(speed["group"])]
     heights = [0.55 + 0.27 * len(part) for _, part in groups]

@@ -35,16 +35,9 @@ BAND_POINTS = 400
 
 
 def draw(predictions: pd.DataFrame, report: Mapping[str, Any], path: Path) -> None:
-    """Draw the predictions of a task by its kind.
+    """Draw the predictions of a task by its kind; `report` is its `metrics.json`.
 
-    Parameters
-    ----------
-    predictions
-        What `read_predictions` returns; of classes the test samples of fold -1 are not shown.
-    report
-        Content of the task's `metrics.json`.
-    path
-        PNG to write.
+    Of classes the test samples of fold -1 are not shown.
     """
     if report["kind"] == "regression":
         _draw_regression(predictions, report, path)

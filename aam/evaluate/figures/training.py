@@ -81,13 +81,7 @@ NAMES = {
 def draw(history: pd.DataFrame, path: Path) -> None:
     """Draw what was recorded: losses, quality on held-out samples, what the run took.
 
-    Parameters
-    ----------
-    history
-        Columns `epoch`, `split` (train, validation or system), `name`, `value` (NaN: not
-        measured); `fold` where several runs are in one table.
-    path
-        PNG to write.
+    `history` has a column `fold` where several runs are in one table; NaN was not measured.
     """
     history = history.dropna(subset=["value"])
     names = history["name"].unique()

@@ -8,8 +8,8 @@ import pytest
 import scipy.sparse
 from scipy.stats import gmean
 
-from aam.evaluate.baselines import elastic_net, features, inner, random_forest, svm_unifrac
-from aam.evaluate.baselines.problem import Problem
+from aam.evaluate.baselines import elastic_net, inner, random_forest, svm_unifrac
+from aam.evaluate.baselines.problem import Problem, prevalent_reads
 from aam.evaluate.baselines.registry import baselines_of, predict_baselines
 
 ON_READS = ["random_forest", "random_forest_median", "gradient_boosting", "elastic_net"]
@@ -230,10 +230,10 @@ def test_rare_features_are_told_by_the_training_samples_alone():
     task = dataclasses.replace(
         problem("regression"), counts=scipy.sparse.csr_array(counts), fold=fold, held_out=0
     )
-    assert features.prevalent_reads(task).tolist() == counts[:, :2].tolist()
+    assert prevalent_reads(task).tolist() == counts[:, :2].tolist()
     # Where all features are rare, the commonest stay.
     rare = dataclasses.replace(task, counts=task.counts[:, [2]])
-    assert features.prevalent_reads(rare).shape == (300, 1)
+    assert prevalent_reads(rare).shape == (300, 1)
 
 
 def test_log_ratios_are_to_the_geometric_mean():

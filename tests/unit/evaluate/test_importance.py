@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from scipy.stats import spearmanr
 
-from aam.evaluate.importance import Importance, direction_columns, read_importance, write_importance
+from aam.evaluate.importance import Importance, direction_columns, write_importance
 
 IDS, SEQUENCES = ["f0", "007", "f2", "f3"], ["ACGT", "AC", "GG", "T"]
 
@@ -27,7 +27,8 @@ def test_table_by_hand(tmp_path):
     add(importance, [1, 3], [[0.75], [0.0]], attention=[0.5, 0.5])
     table = importance.table(IDS, SEQUENCES)
     write_importance(tmp_path / "importance.tsv", table)
-    read = read_importance(tmp_path / "importance.tsv")
+    types = {"feature-id": str}
+    read = pd.read_csv(tmp_path / "importance.tsv", sep="\t", dtype=types)
     pd.testing.assert_frame_equal(read, table)
     assert list(read.columns)[:4] == ["feature-id", "sequence", "importance", "direction"]
     assert read.to_dict("records") == [

@@ -28,7 +28,7 @@ def test_regression_by_hand():
     assert scores["rmse_pooled"] == pytest.approx(np.sqrt((4 + 0 + 36 + 16) / 4))
     assert scores["r2_pooled"] == pytest.approx(1 - 56 / 500)
     assert scores["spearman"] == pytest.approx(1 - 0.0513167, abs=1e-6)
-    assert tuple(scores) == REGRESSION
+    assert tuple(scores) == tuple(REGRESSION)
 
 
 def test_constant_predictions_have_no_correlation_but_an_r2():
@@ -81,7 +81,7 @@ def test_classification_by_hand():
     areas = [table[name]["roc_auc"] for name in CLASSES]
     assert areas == pytest.approx([2 / 3, 7 / 8, 1 / 2])
     assert scores["roc_auc"] == pytest.approx(np.mean(areas))
-    assert tuple(scores) == CLASSIFICATION
+    assert tuple(scores) == tuple(CLASSIFICATION)
 
 
 def test_a_perfect_classifier_scores_one():
@@ -125,7 +125,7 @@ def test_ordered_classes_are_scored_by_their_distance():
     expected = np.array([[0, 1, 4], [1, 0, 1], [4, 1, 0]]) * np.outer([1, 1, 2], [0, 2, 2]) / 4
     assert close["quadratic_kappa"] == pytest.approx(1 - 1 / expected.sum())
     assert distant["quadratic_kappa"] < close["quadratic_kappa"]
-    assert tuple(close) == ORDINAL
+    assert tuple(close) == tuple(ORDINAL)
 
 
 def test_ordered_classes_that_never_vary_have_no_kappa():
