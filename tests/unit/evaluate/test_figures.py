@@ -35,24 +35,38 @@ def curves(path: Path) -> None:
     rarefaction.draw(curve, dropped, 500, path)
 
 
-def history(path: Path) -> None:
-    names = {
-        "train": ["loss", "unweighted_loss", "nucleotide_loss", "learning_rate", "gradient_norm"],
-        "validation": [
-            "unweighted_pearson",
-            "weighted_normalized_pearson",
-            "nucleotide_accuracy",
-            "nucleotide_baseline_accuracy",
-            "nucleotide_accuracy_unseen_asvs",
-        ],
-    }
+TRAINED = {"loss": 1.0, "nucleotide_loss": 2.0, "learning_rate": 1e-3, "gradient_norm": 2.0}
+VALIDATED = {
+    "unweighted_pearson": 0.9,
+    "weighted_normalized_pearson": 0.8,
+    "nucleotide_accuracy": 0.5,
+    "nucleotide_baseline_accuracy": 0.4,
+    "nucleotide_accuracy_unseen_asvs": 0.3,
+}
+WATCHED = {
+    "samples_per_s": 1234.0,
+    "step_s": 0.05,
+    "loading_share": 0.02,
+    "memory_mb": 1024.0,
+    "peak_memory_mb": 2048.0,
+    "gpu_power_w": np.nan,
+}
+
+
+def history(path: Path, steps: int = 8, **splits: dict[str, float]) -> None:
+    splits = splits or {"train": TRAINED, "validation": VALIDATED}
+    rng = np.random.default_rng(2)
     rows = [
-        (step, step / 4, split, name, 1 / (step + 1))
-        for split in names
-        for name in names[split]
-        for step in range(1, 9)
+        (step / 4, split, name, value * (1 + 0.1 * rng.random()))
+        for split, values in splits.items()
+        for name, value in values.items()
+        for step in range(1, steps + 1)
     ]
-    training.draw(pd.DataFrame(rows, columns=["step", "epoch", "split", "name", "value"]), path)
+    training.draw(pd.DataFrame(rows, columns=["epoch", "split", "name", "value"]), path)
+
+
+def watched_history(path: Path) -> None:
+    history(path, 40, train=TRAINED, validation=VALIDATED, system=WATCHED)
 
 
 def history_of_folds(path: Path) -> None:
@@ -63,29 +77,6 @@ def history_of_folds(path: Path) -> None:
         for step in range(5)
     ]
     training.draw(pd.DataFrame(rows, columns=["fold", "epoch", "split", "name", "value"]), path)
-
-
-def watched_history(path: Path) -> None:
-    rng = np.random.default_rng(2)
-    values = {
-        "train": {"loss": 1.0, "learning_rate": 1e-3, "gradient_norm": 2.0},
-        "validation": {"unweighted_pearson": 0.9, "nucleotide_accuracy": 0.5},
-        "system": {
-            "samples_per_s": 1234.0,
-            "step_s": 0.05,
-            "loading_share": 0.02,
-            "memory_mb": 1024.0,
-            "peak_memory_mb": 2048.0,
-            "gpu_power_w": np.nan,
-        },
-    }
-    rows = [
-        (step, step / 4, split, name, value * (1 + 0.1 * rng.random()))
-        for split, named in values.items()
-        for name, value in named.items()
-        for step in range(1, 41)
-    ]
-    training.draw(pd.DataFrame(rows, columns=["step", "epoch", "split", "name", "value"]), path)
 
 
 def pairs(path: Path) -> None:
@@ -207,21 +198,26 @@ FIGURES: dict[str, Callable[[Path], None]] = {
 
 
 @pytest.mark.parametrize("name", FIGURES)
-def test_figure_is_whole_and_bounded_and_the_same_for_everyone(name, tmp_path, figures):
+def test_figure_is_whole_and_bounded(name, tmp_path, figures):
+    path = tmp_path / "figure.png"
+    FIGURES[name](path)
+    height, width = imread(path).shape[:2]
+    assert width <= 1200
+    assert height <= 2200
+    assert not any(kind in path.read_bytes() for kind in (b"tEXt", b"iTXt", b"tIME"))
+    drawn, size = figures[0].get_tightbbox(), figures[0].get_size_inches()
+    assert min(drawn.x0, drawn.y0) >= 0
+    assert drawn.x1 <= size[0]
+    assert drawn.y1 <= size[1]
+
+
+@pytest.mark.parametrize("name", ["curves", "pairs", "regression", "two_classes", "importance"])
+def test_figure_is_the_same_for_everyone(name, tmp_path):
     first, second = tmp_path / "first.png", tmp_path / "second.png"
     FIGURES[name](first)
     with mpl.rc_context({"font.size": 20, "savefig.dpi": 50, "lines.linewidth": 9}):
         FIGURES[name](second)
     assert first.read_bytes() == second.read_bytes()
-    height, width = imread(first).shape[:2]
-    assert width <= 1200
-    assert height <= 2200
-    assert not any(kind in first.read_bytes() for kind in (b"tEXt", b"iTXt", b"tIME"))
-    drawn, size = figures[0].get_tightbbox(), figures[0].get_size_inches()
-    assert drawn.x0 >= 0
-    assert drawn.y0 >= 0
-    assert drawn.x1 <= size[0]
-    assert drawn.y1 <= size[1]
 
 
 def panels(figure: Figure) -> dict[str, Axes]:
@@ -251,10 +247,7 @@ def test_a_watched_run_shows_what_it_took_in_plain_units(figures, tmp_path):
 def test_a_run_that_nobody_watched_has_no_empty_panels(figures, tmp_path):
     history(tmp_path / "history.png")
     assert len(panels(figures[0])) == 5
-    rows = [(0.5, "train", "loss", 1.0), (0.5, "system", "memory_mb", np.nan)]
-    training.draw(
-        pd.DataFrame(rows, columns=["epoch", "split", "name", "value"]), tmp_path / "short.png"
-    )
+    history(tmp_path / "short.png", 1, train={"loss": 1.0}, system={"memory_mb": np.nan})
     assert list(panels(figures[1])) == ["Loss"]
 
 
