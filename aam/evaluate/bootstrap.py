@@ -41,15 +41,15 @@ def bootstrap_intervals(
     kind
         regression, classification or ordinal.
     predictions
-        Columns `fold`, `observed`, `predicted`, `probability:<class>`; N rows.
+        What `read_predictions` returned, N rows.
     groups
         Group of each row, [N]; a group is drawn as a whole, a row with "" by itself.
     seed
-        Seed of the draws.
+        Of the draws.
     classes
         Classes in their order; None: in that of the columns.
     resamples
-        Number of resamples.
+        Their number.
 
     Returns
     -------
@@ -81,14 +81,9 @@ def resampled_scores(
 ) -> Resampled:
     """Return the headline scores of samples that count as often as `weight_BN` says, [B] each.
 
-    Returns
-    -------
-    dict
-        Names of `aam.evaluate.metrics`: of a regression `mae_fold_mean`, `mae_pooled`,
-        `rmse_pooled`, `r2_pooled`, `pearson`; of classes `accuracy`, `balanced_accuracy`,
-        `macro_f1`, `mcc`, `roc_auc`; of ordered ones also `mae_ranks` and `quadratic_kappa`.
-        NaN where undefined. A fold counts in `mae_fold_mean` in proportion to how much of it was
-        drawn, so that folds of one group each are resampled as the groups are.
+    They are named as in `aam.evaluate.metrics`, and NaN where undefined. A fold counts in
+    `mae_fold_mean` in proportion to how much of it was drawn, so that folds of one group each are
+    resampled as the groups are.
     """
     if kind == "regression":
         return _of_numbers(predictions, weight_BN)

@@ -16,13 +16,7 @@ def compare(kind: str, own: pd.DataFrame, other: pd.DataFrame) -> dict[str, floa
     (`aam.evaluate.metrics.fold_scores`). All tests are two-sided; those over samples treat the
     samples as independent, which those of one group are not.
 
-    Parameters
-    ----------
-    kind
-        regression, classification or ordinal.
-    own, other
-        Columns `sample-id`, `fold`, `observed`, `predicted`: the same samples and folds, in any
-        order.
+    Both have the same samples and folds, in any order.
 
     Returns
     -------
@@ -66,19 +60,8 @@ def corrected_resampled_t(difference: ArrayLike, sizes: ArrayLike) -> float | No
 
     The variance of the mean is that of the differences times 1 / K + n_test / n_train, because
     training sets overlap: Nadeau, C. & Bengio, Y. (2003), Inference for the generalization
-    error, doi:10.1023/A:1024068626366. The ratio is the mean over the folds.
-
-    Parameters
-    ----------
-    difference
-        Of the two scores in each fold, [K].
-    sizes
-        Samples in each fold, [K]; those of the other folds are trained on.
-
-    Returns
-    -------
-    float or None
-        None for a single fold, or where all differences are the same.
+    error, doi:10.1023/A:1024068626366. The ratio is the mean over the folds, whose `sizes` are
+    those of the test sets. None for a single fold, or where all differences are the same.
     """
     values, tested = np.asarray(difference, dtype=np.float64), np.asarray(sizes, dtype=np.float64)
     if len(values) < 2 or np.ptp(values) <= 1e-12 * np.abs(values).max():

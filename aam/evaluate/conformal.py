@@ -121,14 +121,7 @@ def cross_intervals(
 
 
 def interval_report(intervals: pd.DataFrame, level: float = LEVEL) -> dict[str, Any]:
-    """Say how often the intervals or sets of one target cover what was observed.
-
-    Parameters
-    ----------
-    intervals
-        What `cross_intervals` returned, of one target.
-    level
-        Fraction of the samples that they are to cover.
+    """Say how often the intervals or sets of `cross_intervals` cover what was observed.
 
     Returns
     -------
@@ -173,16 +166,8 @@ def finite_sample_quantile(scores: ArrayLike, level: float) -> float:
 def temperature(observed: ArrayLike, probabilities: ArrayLike, classes: list[str]) -> float:
     """Return the T > 0 for which p^(1/T), normalized, has the least log loss.
 
-    Guo et al. (2017), On calibration of modern neural networks, arXiv:1706.04599.
-
-    Parameters
-    ----------
-    observed
-        Names of classes, [N].
-    probabilities
-        Of each class, [N, C].
-    classes
-        Names of the C classes.
+    Guo et al. (2017), On calibration of modern neural networks, arXiv:1706.04599. `observed` are
+    names of classes, [N]; `probabilities` are [N, C].
     """
     logit_NC = _logits(probabilities)
     code = class_codes(observed, classes)[:, None]

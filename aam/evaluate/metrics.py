@@ -19,22 +19,11 @@ Scores = dict[str, float | None]
 
 
 def regression_metrics(observed: ArrayLike, predicted: ArrayLike, fold: ArrayLike) -> Scores:
-    """Score predictions of a number.
+    """Score predictions of numbers [N], each held out in a fold, by `scores.REGRESSION`.
 
-    Parameters
-    ----------
-    observed, predicted
-        Numbers in the unit of the target, [N].
-    fold
-        Fold that each sample was held out in, [N].
-
-    Returns
-    -------
-    dict
-        The names of `scores.REGRESSION`. `mae_fold_mean` and `mae_fold_sd` (with N - 1; None for a
-        single fold) are over the folds' mean absolute errors, whatever their sizes; the others
-        take all samples at once. `r2_pooled` is None where all observed values are the same,
-        the correlations also where all predicted ones are.
+    `mae_fold_mean` and `mae_fold_sd` (with N - 1; None for a single fold) are over the folds' mean
+    absolute errors, whatever their sizes; the others take all samples at once. `r2_pooled` is None
+    where all observed values are the same, the correlations also where all predicted ones are.
     """
     truth, guess = _numbers(observed), _numbers(predicted)
     assert len(truth) == len(guess) > 0
@@ -59,28 +48,14 @@ def classification_metrics(
     classes: Sequence[str],
     fold: ArrayLike,
 ) -> Scores:
-    """Score predictions of a class.
+    """Score predicted names [N] and probabilities [N, C] of classes by `scores.CLASSIFICATION`.
 
-    Parameters
-    ----------
-    observed, predicted
-        Names of classes, [N].
-    probabilities
-        Of every class, [N, C], in the order of `classes`.
-    classes
-        Names of the C classes.
-    fold
-        Fold that each sample was held out in, [N].
-
-    Returns
-    -------
-    dict
-        The names of `scores.CLASSIFICATION`. All but the two over folds take all samples at once.
-        `balanced_accuracy` is the mean recall of the classes that occur, `roc_auc` the mean over
-        classes of one against the rest, None unless every class occurs beside another; it
-        compares probabilities across folds. `mcc` is 0 where all predictions are the same.
-        `brier` is the mean squared error of the probabilities, summed over classes where there
-        are more than two; `ece` the expected calibration error over the bins of `reliability`.
+    All but the two over folds take all samples at once. `balanced_accuracy` is the mean recall of
+    the classes that occur, `roc_auc` the mean over classes of one against the rest, None unless
+    every class occurs beside another; it compares probabilities across folds. `mcc` is 0 where all
+    predictions are the same. `brier` is the mean squared error of the probabilities, summed over
+    classes where there are more than two; `ece` the expected calibration error over the bins of
+    `reliability`.
     """
     truth, guess = _names(observed), _names(predicted)
     assert len(truth) == len(guess) > 0
@@ -107,15 +82,11 @@ def ordinal_metrics(
     classes: Sequence[str],
     fold: ArrayLike,
 ) -> Scores:
-    """Score predictions of a class among `classes` in their order, the lowest first.
+    """Score predictions of classes in their order, the lowest first, by `scores.ORDINAL`.
 
-    Returns
-    -------
-    dict
-        The names of `scores.ORDINAL`: those of `classification_metrics`; `mae_ranks`, the mean
-        distance in steps between observed and predicted class; and `quadratic_kappa`, Cohen's
-        kappa with squared steps as weights (Cohen 1968, doi:10.1037/h0026256), None where all
-        samples are observed and predicted in one class.
+    Beside the scores of `classification_metrics`: `mae_ranks`, the mean distance in steps between
+    observed and predicted class; and `quadratic_kappa`, Cohen's kappa with squared steps as weights
+    (Cohen 1968, doi:10.1037/h0026256), None where all are observed and predicted in one class.
     """
     truth, guess = class_codes(observed, classes), class_codes(predicted, classes)
     kappa = None
