@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from aam.config import digest
+from aam.config.figures import PLOTS
 
 STAGES = sorted(
     path.stem
@@ -78,7 +79,7 @@ def test_release_number_and_logging_leave_results_alone(package: Path) -> None:
 
 
 @pytest.mark.parametrize("stage", [name for name in STAGES if not name.startswith("plot_")])
-def test_figures_belong_to_plot_stages_alone(stage: str) -> None:
+def test_no_stage_depends_on_a_drawing_module(stage: str) -> None:
     imported = digest.imported_modules(f"aam.stages.{stage}")
     assert not [name for name in imported if name.startswith("aam.evaluate.figures")]
 
@@ -104,6 +105,14 @@ def test_a_key_of_finetuning_pretrains_nothing_anew(package: Path, stage: str) -
     after = digest_after(section, "models: int", "more: int = 1\n    models: int", module)
     assert after == before
     assert digest.code_digest(tuned) != tuned_before
+
+
+def test_an_edit_of_a_drawing_module_draws_only_its_own_figures_again(package: Path) -> None:
+    before = {name: digest.code_digest(*plot.modules) for name, plot in PLOTS.items()}
+    module = package / "evaluate" / "figures" / "distances.py"
+    digest_after(module, "BINS = 45", "BINS = 46", "aam.stages.plot")
+    after = {name: digest.code_digest(*plot.modules) for name, plot in PLOTS.items()}
+    assert {name for name in PLOTS if after[name] != before[name]} == {"pretraining"}
 
 
 def test_unknown_module() -> None:

@@ -1,9 +1,14 @@
 """Rules: what Snakemake compares, and what it keeps beside the results."""
 
+import inspect
 import re
+from importlib import import_module
 from pathlib import Path
 
 import pytest
+
+from aam.config import slices
+from aam.config.figures import PLOTS, Plot
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 WORKFLOW = REPOSITORY / "workflow"
@@ -114,7 +119,29 @@ def test_digests_stand_for_a_model_directory(rule: str) -> None:
 
 def test_every_script_belongs_to_a_rule() -> None:
     used = {Path(RULES[rule]["script"].strip('",\n ')).name for rule in WORKING}
-    assert used == {path.name for path in (WORKFLOW / "scripts").glob("*.py")}
+    assert used | {"plot.py"} == {path.name for path in (WORKFLOW / "scripts").glob("*.py")}
+
+
+@pytest.mark.parametrize("plot", PLOTS.values(), ids=PLOTS.keys())
+def test_figures_are_drawn_by_functions_of_their_inputs(plot: Plot) -> None:
+    """The rules of figures are made from this table: see `workflow/rules/figures.smk`."""
+    assert plot.settings in (None, slices.plot_rarefaction)
+    known = {*plot.inputs, "path"} | ({"depth"} if plot.settings else set())
+    for figure in plot.figures:
+        module, function = figure.draw.split(".")
+        assert f"aam.evaluate.figures.{module}" in plot.modules
+        draw = getattr(import_module(f"aam.evaluate.figures.{module}"), function)
+        assert inspect.signature(draw).parameters.keys() <= known
+        assert re.findall(r"\{(\w+)\}", figure.place) == plot.wildcards
+
+
+def test_the_rule_of_figures_runs_what_its_digest_covers() -> None:
+    text = (WORKFLOW / "rules" / "figures.smk").read_text(encoding="utf-8")
+    assert "code=code_digest(*plot.modules)" in text
+    assert "cfg=partial(figure_settings, name)" in text
+    assert '"../scripts/plot.py"' in text
+    script = (WORKFLOW / "scripts" / "plot.py").read_text(encoding="utf-8")
+    assert "main(plot.run, snakemake)" in script
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
@@ -127,4 +154,5 @@ def test_functions_live_in_common(path: Path) -> None:
 def test_captions_exist_and_are_used() -> None:
     text = "".join(path.read_text(encoding="utf-8") for path in FILES)
     captions = set(re.findall(r'"[\w./]*report/(\w+\.rst)"', text))
+    captions |= {f"{f.caption}.rst" for plot in PLOTS.values() for f in plot.figures}
     assert captions == {path.name for path in (WORKFLOW / "report").glob("*.rst")}

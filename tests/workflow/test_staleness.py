@@ -206,8 +206,8 @@ LOGIC: dict[str, tuple[str, str, str, Counter[str]]] = {
     ),
     "baselines": (
         "stages/baselines.py",
-        "def _positions(",
-        "FLAG = True\n\n\ndef _positions(",
+        "def run(",
+        "FLAG = True\n\n\ndef run(",
         Counter(baselines=2) + times(4, SCORED) + TABLES,
     ),
     "scores": (

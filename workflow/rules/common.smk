@@ -3,11 +3,12 @@
 import os
 import re
 import sys
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 from aam.config import slices
 from aam.config.digest import code_digest
+from aam.config.figures import PLOTS
 from aam.config.configuration import load, resolved
 from aam.config.metrics import METRICS
 from aam.util.machine import accelerated
@@ -275,10 +276,18 @@ def data_of(dataset):
     ]
 
 
+def result_files(dataset, path):
+    """Return a file of a dataset for each of the tasks and models that its path names."""
+    return [
+        result(path, dataset=dataset, model=model, task=task)
+        for task in (tasks_of(dataset) if "{task}" in path else [""])
+        for model in (CONFIG.models if "{model}" in path else [""])
+    ]
+
+
 def of_models(dataset, name):
     """Return a file of the pretraining of every encoder on a dataset."""
-    path = f"pretrain/{{model}}/{name}"
-    return [result(path, dataset=dataset, model=model) for model in CONFIG.models]
+    return result_files(dataset, f"pretrain/{{model}}/{name}")
 
 
 def pretraining_of(dataset):
@@ -286,18 +295,9 @@ def pretraining_of(dataset):
     return of_models(dataset, "metrics.json")
 
 
-def task_files(dataset, path):
-    """Return one file per model and task of a dataset."""
-    return [
-        result(path, dataset=dataset, model=model, task=task)
-        for task in tasks_of(dataset)
-        for model in CONFIG.models
-    ]
-
-
 def finetuning_of(dataset):
     """Return the metrics of every model and task of a dataset."""
-    return task_files(dataset, "finetune/{model}/{task}/metrics.json")
+    return result_files(dataset, "finetune/{model}/{task}/metrics.json")
 
 
 def predictions_of(dataset):
@@ -327,32 +327,33 @@ def benchmark_tables(wildcards):
 
 
 def figures_of(dataset):
-    """Return all pictures of a dataset."""
+    """Return the figures of a dataset's summary."""
+    shown = {"always"} | ({"tasks"} if tasks_of(dataset) else set())
     return [
-        result("figures/rarefaction.png", dataset=dataset),
-        result("figures/speed.png", dataset=dataset),
-        *(
-            result(path, dataset=dataset, model=model)
-            for path in (
-                "figures/pretrain/{model}/history.png",
-                "figures/pretrain/{model}/pairs.png",
-                "figures/pretrain/{model}/embeddings.png",
-            )
-            for model in CONFIG.models
-        ),
-        *task_files(dataset, "figures/finetune/{model}/{task}/history.png"),
-        *task_files(dataset, "figures/finetune/{model}/{task}/predictions.png"),
-        *task_files(dataset, "figures/finetune/{model}/{task}/importance.png"),
-        *(
-            [result("figures/accuracy.png", dataset=dataset)]
-            if tasks_of(dataset)
-            else []
-        ),
+        path
+        for plot in PLOTS.values()
+        if plot.shown in shown
+        for figure in plot.figures
+        for path in result_files(dataset, f"figures/{figure.place}.png")
     ]
 
 
+def job_of(plot):
+    """Return the path that the log of a job that draws figures has below `logs`."""
+    return "/".join(
+        [f"plot_{plot}", *(f"{{{name}}}" for name in PLOTS[plot].wildcards)]
+    )
+
+
+def figure_settings(name, wildcards):
+    """Return what draws the figures of a rule, and what they depend on beside files."""
+    plot = PLOTS[name]
+    settings = plot.settings(CONFIG, wildcards.dataset) if plot.settings else {}
+    return {"draw": plot.draw, **settings}
+
+
 def bench_of(dataset):
-    """Return the tables and pictures of speed, scaling, and models, where some can be compared."""
+    """Return the tables and figures of speed, scaling, and models, where some can be compared."""
     compared = ["models"] if slices.comparable(CONFIG, dataset) else []
     names = ["speed", "scaling", *compared]
     paths = ("benchmark/{}.md", "figures/{}.png")
