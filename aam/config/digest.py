@@ -26,14 +26,9 @@ NEUTRAL = frozenset(
 
 
 def code_digest(module: str) -> str:
-    """Return the SHA-256 of a module and of everything of `aam` that it imports.
+    """Return the SHA-256 of a module, by its dotted name, and of all of `aam` that it imports.
 
     Comments, docstrings, formatting and file times do not change it; any other edit does.
-
-    Parameters
-    ----------
-    module
-        Dotted name, `aam.stages.rarefy` for instance.
     """
     digest = hashlib.sha256()
     for name in sorted(imported_modules(module)):
@@ -47,21 +42,20 @@ def imported_modules(module: str) -> set[str]:
     waiting = [module]
     while waiting:
         name = waiting.pop()
-        if name in found or name in NEUTRAL:
-            continue
-        found.add(name)
-        waiting.extend(_normalized(name)[1])
+        if name not in found and name not in NEUTRAL:
+            found.add(name)
+            waiting.extend(_normalized(name)[1])
     return found
 
 
 @cache
-def _normalized(name: str) -> tuple[str, tuple[str, ...]]:
+def _normalized(name: str) -> tuple[str, set[str]]:
     """Return the source without docstrings and comments, and the package's modules it names."""
     path = _source(name)
     if path is None:
         raise ModuleNotFoundError(f"{name} is not a module of {PACKAGE_ROOT}")
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    imports = tuple(sorted(_imports(tree)))
+    imports = _imports(tree)
     for node in ast.walk(tree):
         body = getattr(node, "body", None)
         if isinstance(body, list):
@@ -73,31 +67,23 @@ def _imports(tree: ast.AST) -> set[str]:
     names: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            names.update(alias.name for alias in node.names if alias.name.startswith("aam"))
-        elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "aam":
-            assert node.module is not None
+            names.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
             names.add(node.module)
-            names.update(
-                inner for alias in node.names if _source(inner := f"{node.module}.{alias.name}")
-            )
+            inner = (f"{node.module}.{alias.name}" for alias in node.names)
+            names.update(name for name in inner if name.startswith("aam.") and _source(name))
+    own = (name.split(".") for name in names if name.split(".")[0] == "aam")
     # A package's __init__ runs too whenever one of its modules is imported.
-    for name in list(names):
-        parts = name.split(".")
-        names.update(".".join(parts[:end]) for end in range(1, len(parts)))
-    return names
+    return {".".join(parts[:end]) for parts in own for end in range(1, len(parts) + 1)}
 
 
 def _source(name: str) -> Path | None:
     base = PACKAGE_ROOT.joinpath(*name.split(".")[1:])
-    for path in (base.with_suffix(".py"), base / "__init__.py"):
-        if path.is_file():
-            return path
-    return None
+    return next(filter(Path.is_file, (base.with_suffix(".py"), base / "__init__.py")), None)
 
 
 def _is_bare_string(node: ast.AST) -> bool:
-    return (
-        isinstance(node, ast.Expr)
-        and isinstance(node.value, ast.Constant)
-        and isinstance(node.value.value, str)
-    )
+    match node:
+        case ast.Expr(value=ast.Constant(value=str())):
+            return True
+    return False

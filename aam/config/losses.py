@@ -1,7 +1,7 @@
 """The losses that suit each kind of target."""
 
 LOSSES = {
-    "regression": ("mae", "huber", "mse", "quantile", "asymmetric"),
+    "regression": ("mae", "huber", "mse", "quantile"),
     "classification": ("cross_entropy",),
     "ordinal": ("ordinal", "cross_entropy"),
 }

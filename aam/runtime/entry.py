@@ -48,14 +48,13 @@ def main(run: Callable[..., None], snakemake: Any) -> None:
         workers=settings.workers,
         work=Path(work) if work else None,
         deadline=deadline,
-        log_every_s=settings.log_every_s,
         checkpoint_every_s=settings.checkpoint_every_s,
         max_memory_gb=settings.max_memory_gb,
         devices=settings.devices,
         nodes=settings.nodes,
         strategy=settings.strategy,
         log_dir=log_file.with_suffix("") if log_file is not None else None,
-        tensorboard=settings.tensorboard,
+        tensorboard=True,
         profile_steps=settings.profile_steps,
     )
     outputs = _paths(snakemake.output)

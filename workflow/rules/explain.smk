@@ -32,7 +32,7 @@ rule explain:
     message:
         "Explaining {wildcards.model} on {wildcards.task}"
     script:
-        "../scripts/explain_task.py"
+        "../scripts/run_stage.py"
 
 
 rule plot_importance:
@@ -68,4 +68,4 @@ rule plot_importance:
     message:
         "Drawing the important ASVs of {wildcards.task} with {wildcards.model}"
     script:
-        "../scripts/plot_importance.py"
+        "../scripts/run_stage.py"

@@ -32,7 +32,7 @@ rule plot_rarefaction:
     message:
         "Drawing the rarefaction curves of {wildcards.dataset}"
     script:
-        "../scripts/plot_rarefaction.py"
+        "../scripts/run_stage.py"
 
 
 rule plot_pretraining:
@@ -87,7 +87,7 @@ rule plot_pretraining:
     message:
         "Drawing the pretraining of {wildcards.model} on {wildcards.dataset}"
     script:
-        "../scripts/plot_pretraining.py"
+        "../scripts/run_stage.py"
 
 
 rule plot_task:
@@ -134,7 +134,7 @@ rule plot_task:
     message:
         "Drawing {wildcards.task} with {wildcards.model}"
     script:
-        "../scripts/plot_task.py"
+        "../scripts/run_stage.py"
 
 
 rule plot_speed:
@@ -163,7 +163,7 @@ rule plot_speed:
     message:
         "Drawing the speed on {wildcards.dataset}"
     script:
-        "../scripts/plot_benchmark.py"
+        "../scripts/run_stage.py"
 
 
 rule plot_scaling:
@@ -192,7 +192,7 @@ rule plot_scaling:
     message:
         "Drawing how {wildcards.dataset} scales"
     script:
-        "../scripts/plot_benchmark.py"
+        "../scripts/run_stage.py"
 
 
 rule plot_models:
@@ -222,7 +222,7 @@ rule plot_models:
     message:
         "Drawing the models on {wildcards.dataset}"
     script:
-        "../scripts/plot_models.py"
+        "../scripts/run_stage.py"
 
 
 rule plot_accuracy:
@@ -251,4 +251,4 @@ rule plot_accuracy:
     message:
         "Drawing the accuracy on {wildcards.dataset}"
     script:
-        "../scripts/plot_benchmark.py"
+        "../scripts/run_stage.py"

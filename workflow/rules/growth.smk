@@ -31,8 +31,14 @@ GROWN_JOBS = [
                 f"plot_task/{first_model()}",
             )
         ),
-        *(f"folds/{name}" for name in dict.fromkeys(map(divided, tasks_of(dataset)))),
-        *(f"baselines/{name}" for name in dict.fromkeys(map(alike, tasks_of(dataset)))),
+        *(
+            f"folds/{name}"
+            for name in dict.fromkeys(map(folds_owner, tasks_of(dataset)))
+        ),
+        *(
+            f"baselines/{name}"
+            for name in dict.fromkeys(map(baselines_owner, tasks_of(dataset)))
+        ),
     )
 ]
 
@@ -65,7 +71,7 @@ rule growth:
     message:
         "Gathering how the stages grow"
     script:
-        "../scripts/benchmark_growth.py"
+        "../scripts/run_stage.py"
 
 
 rule plot_growth:
@@ -90,4 +96,4 @@ rule plot_growth:
     message:
         "Drawing how the stages grow"
     script:
-        "../scripts/plot_growth.py"
+        "../scripts/run_stage.py"

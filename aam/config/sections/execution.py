@@ -53,10 +53,6 @@ class Scaling(Section):
     asvs: list[Annotated[int, Field(ge=2)]] = [256, 512, 1024, 2048, 4096]
     """ASVs that made-up samples draw theirs from, at the pretraining's batch; a number above that
     of the table's ASVs is left out."""
-    samples: list[Annotated[int, Field(ge=1)]] = [1000, 5000, 20_000]
-    """Samples that are embedded."""
-    held_out: list[Annotated[int, Field(ge=2)]] = [500, 2000, 20_000]
-    """Held-out samples that are validated."""
 
 
 class Benchmark(Section):
@@ -91,8 +87,6 @@ class Runtime(Section):
     side. Timings take all."""
     workers: int = Field(2, ge=0)
     """Processes that assemble batches beside the training."""
-    log_every_s: float = Field(10, gt=0)
-    """Seconds between progress lines."""
     checkpoint_every_s: float = Field(60, gt=0)
     """Seconds between checkpoints."""
     max_memory_gb: float | None = Field(None, gt=0)
@@ -107,8 +101,6 @@ class Runtime(Section):
     strategy: Literal["ddp", "fsdp"] = "ddp"
     """ddp: every process holds the whole model; fsdp: weights, gradients and moments are divided
     among the processes, for models too large for one."""
-    tensorboard: bool = True
-    """Write the training curves for TensorBoard beside the log."""
     profile_steps: int = Field(0, ge=0)
     """Steps to record with torch.profiler; a table and a trace end up beside the log."""
 

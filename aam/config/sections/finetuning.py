@@ -6,8 +6,7 @@ from pydantic import Field, model_validator
 
 from aam.config.sections.training import Training
 
-Head = Literal["linear", "mlp", "residual"]
-Loss = Literal["huber", "mse", "mae", "quantile", "asymmetric", "cross_entropy"]
+Loss = Literal["huber", "mse", "mae", "quantile", "cross_entropy"]
 Fusion = Literal["concat", "add", "gated", "attention", "scale"]
 
 
@@ -27,26 +26,17 @@ class Finetuning(Training):
     pretrained sample embeddings."""
     trained_layers: int = Field(2, ge=1)
     """Blocks over the ASVs of a sample that a partial encoder trains, counted from the top."""
-    layer_decay: float = Field(1.0, gt=0, le=1)
-    """Learning rate of a block in units of that of the block above it."""
     inductive: bool = False
     """Pretrain an encoder per fold without the samples of that fold; false: one for all, which has
     seen every sample, though no label."""
     labels: float = Field(1.0, gt=0, le=1)
     """Share of the training samples, or of their groups, whose labels are used: shows what more
     labels would bring."""
-    head: Head = "mlp"
-    """What predicts from an embedding: one layer, two, or two beside one."""
     loss: Loss | None = None
     """null: mae for numbers, cross_entropy for classes, and for those with an order one that knows
     it. quantile predicts five quantiles, of which the median is the prediction."""
-    asymmetry: float = Field(0.5, gt=0, lt=1)
-    """Weight of predictions that are too low in the asymmetric loss; those too high have the
-    rest."""
     class_weights: bool = False
     """Weight the classes so that each counts alike."""
-    label_smoothing: float = Field(0.0, ge=0, lt=1)
-    """Share of every label that is spread over all classes."""
     fusion: Fusion = "concat"
     """How the categories of `condition` meet the sample: beside its embedding, added to it, by
     gates, as queries to its ASVs, or as a scale and a shift of the output."""

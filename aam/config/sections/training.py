@@ -1,6 +1,6 @@
 """What all training shares, and pretraining."""
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -25,10 +25,10 @@ class Training(Section):
     """muon: orthogonalized momentum for the matrices of the blocks, AdamW for the rest."""
     learning_rate: float = Field(1e-3, gt=0)
     """Peak learning rate of AdamW."""
-    weight_decay: float = Field(0.01, ge=0)
+    weight_decay: ClassVar[float] = 0.01
     """Decay of the matrices, in units of their learning rate; biases and norms are not decayed."""
-    warmup: float = Field(0.1, ge=0, lt=1)
-    """Share of the steps that the learning rate rises in, before it falls on a cosine."""
+    warmup: ClassVar[float] = 0.1
+    """Fraction of the steps that the learning rate rises in, before it falls on a cosine."""
     clipping: Clipping = "norm"
     """norm: the gradient's norm; value: each of its values; adaptive: each unit's norm, in units of
     its weights' norm; percentile: the norm, at a percentile of those of the latest 1000 steps."""
@@ -79,8 +79,8 @@ class Pretraining(Training):
     """Weight per metric of `unifrac.metrics`; null: each of them with weight 1."""
     nucleotide_weight: float = Field(1.0, ge=0)
     """Weight of the masked nucleotides' loss."""
-    mask: float = Field(0.15, gt=0, lt=1)
-    """Share of the nucleotides masked."""
+    mask: ClassVar[float] = 0.15
+    """Fraction of the nucleotides masked."""
     masking: Masking = "random"
     """What is masked: single nucleotides, blocks of 8 or longer where they meet, or the patches of
     `patch_bp` nucleotides that the model reads as one."""

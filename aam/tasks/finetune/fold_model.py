@@ -102,7 +102,6 @@ class FoldModel:
             checkpoints=checkpoints,
             runtime=self._runtime(),
             name=f"fine-tuning, {self.name}",
-            layer_decay=settings.layer_decay,
         )
         recalibrate_batch_norm(
             predictor.head, self._embedded(predictor, some_of(dataset.samples), setup.devices)
@@ -172,8 +171,6 @@ class FoldModel:
             bounds=task.bounds,
             classes=task.classes,
             class_weights=settings.class_weights,
-            label_smoothing=settings.label_smoothing,
-            asymmetry=settings.asymmetry,
         )
         vocabulary = None
         if task.condition:
@@ -181,7 +178,6 @@ class FoldModel:
         return Predictor(
             self.setup.make_encoder(self.fold, self.number),
             target,
-            head=settings.head,
             fusion=settings.fusion,
             vocabulary=vocabulary,
             count_weight=settings.count_weight,

@@ -41,6 +41,6 @@ def test_defaults_are_those_of_the_configuration(config: dict[str, Any]) -> None
 
 
 def test_settings_reach_the_stage_as_numbers() -> None:
-    context = context_of(runtime={"workers": 0, "log_every_s": "2e0"})
-    assert (context.workers, context.log_every_s) == (0, 2.0)
-    assert context.checkpoint_every_s == Runtime().checkpoint_every_s
+    context = context_of(runtime={"workers": 0, "checkpoint_every_s": "2e0"})
+    assert (context.workers, context.checkpoint_every_s) == (0, 2.0)
+    assert context.max_memory_gb == Runtime().max_memory_gb

@@ -33,7 +33,7 @@ def config_with(**sections) -> Config:
 CONFIG = config_with(
     rarefaction={"depth": 60, "views": 2},
     tokens={"max_length_bp": 10},
-    augmentation={"rarefaction_draws": 1, "asv_dropout": 0.25, "cutmix": 0.5},
+    augmentation={"asv_dropout": 0.25, "cutmix": 0.5},
 )
 
 
