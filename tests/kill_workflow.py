@@ -27,7 +27,7 @@ STARTS_AFTER_KILLS = 3
 LONGEST_S = 1800
 """A run that takes longer hangs."""
 LONGEST_DELAY = 0.5
-"""Of a kill, as a share of the undisturbed time: later moments come after several kills."""
+"""Of a kill, as a fraction of the undisturbed time: later moments come after several kills."""
 STUDY = {
     **TINY,
     "rarefaction": {"depth": 200, "views": 1},
@@ -35,7 +35,7 @@ STUDY = {
     "pretraining": {**TINY["pretraining"], "epochs": 8},
     "finetuning": {**TINY["finetuning"], "epochs": 2},
     "tasks": {"environment": {**TINY["tasks"]["environment"], "finetuning": {"inductive": True}}},
-    "runtime": {"workers": 0, "checkpoint_every_s": 0.5},
+    "runtime": {**TINY["runtime"], "checkpoint_every_s": 0.5},
 }
 
 

@@ -1,4 +1,4 @@
-"""Rules and profiles: what Snakemake compares, what it keeps beside the results, what jobs ask for."""
+"""Rules and profiles: what Snakemake compares, what stays beside results, what jobs ask for."""
 
 import re
 import tomllib
