@@ -43,8 +43,8 @@ class Unifrac(Section):
     engine: Literal["auto", "ssu", "scikit-bio"] = "auto"
     """auto: `ssu` and `faithpd` where they are installed, else scikit-bio."""
     partitions: Literal["auto"] | Annotated[int, Field(ge=1)] = "auto"
-    """Jobs that share a matrix of UniFrac; auto: one, which divides its work into as many steps as
-    its memory needs, by the number of samples. The bytes are the same."""
+    """Jobs that compute a matrix of UniFrac together; auto: one, in as many steps as its memory
+    needs, by the number of samples. The bytes are the same."""
     alpha: float = Field(0.5, ge=0, le=1)
     """Exponent of generalized UniFrac."""
 
@@ -70,6 +70,6 @@ class AugmentationSettings(Section):
     """Additional rows of the sample store, made once."""
 
     asv_dropout: float = Field(0.0, ge=0, lt=1)
-    """Share of a sample's ASVs left out, in one more row per sample and view; 0: no such rows."""
+    """Fraction of the ASVs left out, in one more row per sample and view; 0: no such rows."""
     cutmix: float = Field(0.0, ge=0)
     """Rows mixed of two samples, per sample and view; 0: none."""

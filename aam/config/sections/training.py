@@ -1,4 +1,4 @@
-"""What all training shares, and pretraining."""
+"""Settings of all training, and of pretraining."""
 
 from typing import Annotated, ClassVar, Literal, Self
 
@@ -15,7 +15,7 @@ Masking = Literal["random", "block", "patch"]
 
 
 class Training(Section):
-    """What pretraining and fine-tuning share."""
+    """Settings that pretraining and fine-tuning have in common."""
 
     epochs: int = Field(12, ge=1)
     """Passes over the training samples."""
@@ -74,7 +74,7 @@ class Pretraining(Training):
     learning_rate: float = Field(5e-4, gt=0)
     """Peak learning rate of AdamW; Muon's is 20 times that. Small studies and batches want less."""
     held_out: float = Field(0.2, gt=0, lt=1)
-    """Share of the samples kept for validation."""
+    """Fraction of the samples kept for validation."""
     distances: dict[str, Annotated[float, Field(ge=0)]] | None = None
     """Weight per metric of `unifrac.metrics`; null: each of them with weight 1."""
     nucleotide_weight: float = Field(1.0, ge=0)
@@ -94,7 +94,7 @@ class Pretraining(Training):
     """Stop when the held-out correlation stands still, and keep the weights for which it was best:
     what is reported is then what was selected by. Null: never."""
     plotted_pairs: int = Field(20_000, ge=100)
-    """Pairs of held-out samples that are kept for the picture of predicted distances."""
+    """Pairs of held-out samples that are kept for the figure of predicted distances."""
 
     @field_validator("distances")
     @classmethod

@@ -55,8 +55,8 @@ def test_all_mistakes_are_told_at_once() -> None:
     text = message(rarefaction={"depth": 0}, pretraining={"epochs": "many"}, unifrac={"x": 1})
     lines = text.splitlines()
     assert len(lines) == 3
-    for key, line in zip(("rarefaction.depth", "unifrac.x", "pretraining.epochs"), lines):
-        assert key in line
+    for key in ("rarefaction.depth", "unifrac.x", "pretraining.epochs"):
+        assert sum(key in line for line in lines) == 1
 
 
 def test_numbers_written_as_yaml_reads_them() -> None:
@@ -198,11 +198,6 @@ def test_plain_names_are_accepted(name: str) -> None:
             "got 5; expected at most 4, the sample_layers of model base",
         ),
         ({"finetuning": {"labels": 0}}, "finetuning.labels", "got 0"),
-        (
-            {"runtime": {"devices": 2, "max_memory_gb": 2}},
-            "runtime",
-            "got max_memory_gb 2 with several processes; expected null",
-        ),
         (prediction(metadata="m.tsv"), "predictions.new", "`metadata` goes with `table`"),
         (prediction(tasks=["bmi"]), "(root)", "predictions.new.tasks: 'bmi' is not one of age"),
         (
