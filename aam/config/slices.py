@@ -125,23 +125,19 @@ def baselines(config: Config, task: str) -> Slice:
 
 def folds_owner(config: Config, task: str) -> str:
     """Return the first task with the same folds, whose file all such tasks read."""
-    own = config.tasks[task].dataset, folds(config, task)
-    return next(
-        name
-        for name, section in config.tasks.items()
-        if (section.dataset, folds(config, name)) == own
-    )
+    return _first_alike(config, task)
 
 
 def baselines_owner(config: Config, task: str) -> str:
     """Return the first task with the same baselines: its folds may be asked for logarithms."""
+    return _first_alike(config, task, logarithm=None)
 
-    def content(name: str) -> Slice:
-        dataset = config.tasks[name].dataset
-        return {**folds(config, name), "logarithm": None, "dataset": dataset}
 
-    own = content(task)
-    return next(name for name in config.tasks if content(name) == own)
+def _first_alike(config: Config, task: str, **changes: Any) -> str:
+    def asked(name: str) -> Slice:
+        return {"dataset": config.tasks[name].dataset, **folds(config, name), **changes}
+
+    return next(name for name in config.tasks if asked(name) == asked(task))
 
 
 def finetune(config: Config, dataset: str, model: str, task: str) -> Slice:
