@@ -149,6 +149,7 @@ class Checkout:
 
         for name in [name for name in sys.modules if name.split(".")[0] == "aam"]:
             del sys.modules[name]
+        sys.argv = ["snakemake", *arguments]
         os.chdir(self.root)
         os.environ.update(self._variables)
         streams = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)

@@ -11,6 +11,7 @@ import zipfile
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -101,9 +102,8 @@ def test_settings(completed: Any, row: str) -> None:
 
 
 def test_jobs_that_share_a_matrix_change_nothing_after_it(completed: Any, tmp_path: Path) -> None:
-    copy = tmp_path / "copy"
-    shutil.copytree(completed.root, copy)
-    checkout = type(completed)(copy)
+    checkout = replace(completed, root=tmp_path / "copy")
+    shutil.copytree(completed.root, checkout.root)
     done = checkout.run("data", unifrac={"partitions": 2})
     assert done.returncode == 0, done.stdout[-4000:]
     assert "Computing unweighted of demo, view 1: part 1 of 2" in done.stdout
@@ -193,7 +193,7 @@ def test_touched_cloned_and_copied(completed: Any, tmp_path: Path) -> None:
             path.touch()
     assert completed.planned() == Counter()
     # Without the times of the files, as git and most copying programs leave them.
-    copy = type(completed)(tmp_path / "clone")
+    copy = replace(completed, root=tmp_path / "clone")
     shutil.copytree(completed.root, copy.root, copy_function=shutil.copyfile)
     assert copy.planned() == Counter()
     metadata = copy.root / "results" / "demo" / "simulated" / "metadata.tsv"
