@@ -6,7 +6,7 @@ from pydantic import Field, model_validator
 
 from aam.config.sections.training import Training
 
-Loss = Literal["huber", "mse", "mae", "quantile", "cross_entropy"]
+Loss = Literal["huber", "mse", "mae", "quantile", "asymmetric", "cross_entropy"]
 Fusion = Literal["concat", "add", "gated", "attention", "scale"]
 
 
@@ -35,6 +35,9 @@ class Finetuning(Training):
     loss: Loss | None = None
     """null: mae for numbers, cross_entropy for classes, and for those with an order one that knows
     it. quantile predicts five quantiles, of which the median is the prediction."""
+    asymmetry: float = Field(0.5, gt=0, lt=1)
+    """Weight of predictions that are too low in the asymmetric loss; those too high have the
+    rest."""
     class_weights: bool = False
     """Weight the classes so that each counts alike."""
     fusion: Fusion = "concat"
