@@ -1,4 +1,4 @@
-# make env | demo | test | lint | bench | clean
+# make env | demo | quick | test | lint | bench | clean
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .ONESHELL:
@@ -10,7 +10,7 @@ BIN := $(CURDIR)/$(VENV)/bin
 CORES ?= $(shell n=$$(getconf _NPROCESSORS_ONLN); echo $$(( n > 2 ? n : 2 )))
 STAMP := $(VENV)/.installed
 
-.PHONY: help env demo test lint bench clean
+.PHONY: help env demo quick test lint bench clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 8
@@ -36,8 +36,18 @@ lint: env ## check style, types, imports and the workflow
 	$(BIN)/snakefmt --check Snakefile workflow
 	$(BIN)/snakemake --lint
 
+# Several processes: a file of tests stays in one, which makes its data once.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses $(CORES) --dist loadfile --no-loadscope-reorder
+QUICK := $(addprefix tests/unit/,augment config data evaluate model nn runtime simulate util)
+
+quick: env ## check style, and run the contracts and the fast tests, in two minutes
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(PYTEST) tests/contract $(QUICK)
+
+# The longest files first: SLURM's, which mostly wait, beside whole studies.
 test: env lint ## run the linters and all tests
-	$(BIN)/pytest
+	$(PYTEST) tests/slurm tests/workflow tests/unit tests/contract tests/real
 
 bench: env ## time the modes of training, and how they grow, on the embedded data set
 	$(BIN)/snakemake --cores $(CORES) --configfile config/config.yaml --forcerun benchmark_speed benchmark_scaling -- bench

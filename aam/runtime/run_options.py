@@ -33,7 +33,7 @@ class RunOptions:
     """This process is one of them."""
     log_dir: Path | None = None
     """Folder for curves and profiles, beside the log; None: neither is written."""
-    tensorboard: bool = False
+    tensorboard: bool = True
     """Write curves for TensorBoard."""
     profile_steps: int = 0
     """Steps to record with torch.profiler."""

@@ -42,7 +42,6 @@ def fit(
     runtime: RunOptions,
     name: str,
     validation: Validation | None = None,
-    layer_decay: float = 1.0,
 ) -> Progress:
     """Train `model`, whose forward returns named losses of a batch, `loss` being minimized.
 
@@ -60,7 +59,7 @@ def fit(
         When the smallest micro-batches do not fit into the memory, the best weights cannot be
         written or read, or there is no checkpoint to go back to.
     """
-    wrapped, optimizer, optimization = set_up(model, settings, options, devices, layer_decay)
+    wrapped, optimizer, optimization = set_up(model, settings, options, devices)
     stopping = validation.stopping if validation is not None else None
     guard = NonFiniteGuard(settings, dataset, devices)
     memory = StepMemory(wrapped, optimizer, devices, runtime.max_memory_gb, options.recompute)

@@ -59,7 +59,6 @@ def set_up(
     settings: Training,
     options: StepOptions,
     devices: Devices,
-    layer_decay: float,
 ) -> tuple[Any, Any, dict[str, Any]]:
     """Make a model ready for training.
 
@@ -79,7 +78,6 @@ def set_up(
         learning_rate=settings.learning_rate,
         weight_decay=settings.weight_decay,
         fused=options.fused_optimizer,
-        layer_decay=layer_decay,
     )
     report = {**asdict(options), "precision": devices.precision}
     lacking = []

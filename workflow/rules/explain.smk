@@ -32,4 +32,4 @@ rule explain:
     message:
         "Explaining {wildcards.model} on {wildcards.task}"
     script:
-        "../scripts/explain_task.py"
+        "../scripts/run_stage.py"

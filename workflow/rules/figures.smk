@@ -41,4 +41,4 @@ for name, plot in PLOTS.items():
         message:
             f"Drawing {', '.join(plot.draw)} of {{wildcards}}"
         script:
-            "../scripts/plot.py"
+            "../scripts/run_stage.py"

@@ -1,6 +1,6 @@
-"""What all training shares, and pretraining."""
+"""Settings of all training, and of pretraining."""
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, field_validator
 
@@ -15,7 +15,7 @@ Masking = Literal["random", "block", "patch"]
 
 
 class Training(Section):
-    """What pretraining and fine-tuning share."""
+    """Settings that pretraining and fine-tuning have in common."""
 
     epochs: int = Field(12, ge=1)
     """Passes over the training samples."""
@@ -25,10 +25,10 @@ class Training(Section):
     """muon: orthogonalized momentum for the matrices of the blocks, AdamW for the rest."""
     learning_rate: float = Field(1e-3, gt=0)
     """Peak learning rate of AdamW."""
-    weight_decay: float = Field(0.01, ge=0)
+    weight_decay: ClassVar[float] = 0.01
     """Decay of the matrices, in units of their learning rate; biases and norms are not decayed."""
-    warmup: float = Field(0.1, ge=0, lt=1)
-    """Share of the steps that the learning rate rises in, before it falls on a cosine."""
+    warmup: ClassVar[float] = 0.1
+    """Fraction of the steps that the learning rate rises in, before it falls on a cosine."""
     clipping: Clipping = "norm"
     """norm: the gradient's norm; value: each of its values; adaptive: each unit's norm, in units of
     its weights' norm."""
@@ -65,13 +65,13 @@ class Pretraining(Training):
     learning_rate: float = Field(5e-4, gt=0)
     """Peak learning rate of AdamW; Muon's is 20 times that. Small studies and batches want less."""
     held_out: float = Field(0.2, gt=0, lt=1)
-    """Share of the samples kept for validation."""
+    """Fraction of the samples kept for validation."""
     distances: dict[str, Annotated[float, Field(ge=0)]] | None = None
     """Weight per metric of `unifrac.metrics`; null: each of them with weight 1."""
     nucleotide_weight: float = Field(1.0, ge=0)
     """Weight of the masked nucleotides' loss."""
-    mask: float = Field(0.15, gt=0, lt=1)
-    """Share of the nucleotides masked."""
+    mask: ClassVar[float] = 0.15
+    """Fraction of the nucleotides masked."""
     masking: Masking = "random"
     """What is masked: single nucleotides, blocks of 8 or longer where they meet, or the patches of
     `patch_bp` nucleotides that the model reads as one."""
@@ -85,7 +85,7 @@ class Pretraining(Training):
     """Stop when the held-out correlation stands still, and keep the weights for which it was best:
     what is reported is then what was selected by. Null: never."""
     plotted_pairs: int = Field(20_000, ge=100)
-    """Pairs of held-out samples that are kept for the picture of predicted distances."""
+    """Pairs of held-out samples that are kept for the figure of predicted distances."""
 
     @field_validator("distances")
     @classmethod

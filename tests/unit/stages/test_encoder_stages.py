@@ -56,7 +56,7 @@ def test_pretraining_is_reproducible_and_scored(other, first, tmp_path):
 def test_it_is_fine_tuned_predicts_and_is_explained(other, first, task, tmp_path):
     """Whole, frozen, and in its upper part."""
     cfg = other.finetune_slice(task)
-    cfg["finetuning"] |= {"layer_decay": 0.7, "optimizer": "muon"} if task == "age" else {}
+    cfg["finetuning"] |= {"optimizer": "muon"} if task == "age" else {}
     tuned = replace_slice(other, cfg).finetune(tmp_path, task, model=first["model"])
     before, after = (
         load_file(path / "model.safetensors") for path in (first["model"], tuned["model"] / "fold0")
