@@ -1,4 +1,4 @@
-"""The JSON schema of the configuration, and the table of its keys in docs/reference/configuration.md."""
+"""The JSON schema of the configuration, and the generated table of its keys in the documents."""
 
 import json
 from collections.abc import Iterator
