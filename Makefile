@@ -1,4 +1,4 @@
-# make env | demo | test | lint | bench | clean
+# make env | demo | quick | test | lint | bench | clean
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .ONESHELL:
@@ -10,7 +10,7 @@ BIN := $(CURDIR)/$(VENV)/bin
 CORES ?= $(shell n=$$(getconf _NPROCESSORS_ONLN); echo $$(( n > 2 ? n : 2 )))
 STAMP := $(VENV)/.installed
 
-.PHONY: help env demo test lint bench clean
+.PHONY: help env demo quick test lint bench clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 8
@@ -24,25 +24,36 @@ $(STAMP): pyproject.toml constraints.txt workflow/install_system.sh
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,slurm]'
 	touch $@
 
-demo: env ## run the whole workflow on the embedded data set and print a summary
+demo: env ## run the whole workflow on the embedded dataset and print a summary
 	$(BIN)/snakemake --cores $(CORES) --configfile config/config.yaml
 	$(BIN)/python -m aam.stages.summary results/demo
 
-lint: env ## check style, types, imports and the workflow
+lint: env ## check style, types, imports, the workflow and the documents
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/snakefmt --check Snakefile workflow
 	$(BIN)/snakemake --lint
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
+# Several processes: a file of tests stays in one, which makes its data once.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses $(CORES) --dist loadfile --no-loadscope-reorder
+QUICK := $(addprefix tests/unit/,augment config data evaluate model nn runtime simulate util)
+
+quick: env ## check style, and run the contracts and the fast tests, in two minutes
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(PYTEST) tests/contract $(QUICK)
+
+# The longest files first: SLURM's, which mostly wait, beside whole studies.
 test: env lint ## run the linters and all tests
-	$(BIN)/pytest
+	$(PYTEST) tests/slurm tests/workflow tests/unit tests/contract tests/real
 
-bench: env ## time the modes of training, and how they grow, on the embedded data set
+bench: env ## time the modes of training, and how they grow, on the embedded dataset
 	$(BIN)/snakemake --cores $(CORES) --configfile config/config.yaml --forcerun benchmark_speed benchmark_scaling -- bench
 	cat results/demo/benchmark/speed.md results/demo/benchmark/scaling.md
 
-# Not .snakemake: it remembers what the results of other data sets were made with.
-clean: ## remove the environment and the results of the embedded data set
-	rm -rf $(VENV) results/demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+# Not .snakemake: it remembers what the results of other datasets were made with.
+clean: ## remove the environment and the results of the embedded dataset
+	rm -rf $(VENV) results/demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .site

@@ -16,7 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, LogLocator
 
 from aam.bench.tables import machine, markdown_table, page, write_tsv
-from aam.evaluate.figures.style import GREY, colors, picture
+from aam.evaluate.figures.style import GREY, colors, saved_figure
 from aam.evaluate.labels import plain, quantity
 from aam.util.atomic import write_text
 from aam.util.errors import problem
@@ -206,7 +206,7 @@ def duration(seconds: float) -> str:
 def draw_growth(table: pd.DataFrame, powers: Powers, path: Path) -> None:
     """Draw seconds and peak memory with their fits, to twice the largest study."""
     stages = [stage for stage in _slowest_first(table) if (stage, SECONDS) in powers][:SHOWN]
-    with picture(path, 6.2, columns=2) as (_, (seconds, memory)):
+    with saved_figure(path, 6.2, columns=2) as (_, (seconds, memory)):
         _draw(seconds, table, powers, stages, SECONDS, 1.0)
         _draw(memory, table, powers, stages, MEMORY, 1 / 1024)
         seconds.set_ylabel("seconds of work")

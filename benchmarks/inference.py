@@ -41,6 +41,7 @@ from aam.tasks.pretrain.validation import HeldOut
 from aam.train.batch_norm import SAMPLES
 from aam.train.data.masking import Masker
 from aam.train.distributed.devices import Devices
+from aam.train.monitoring.memory import peak_mb
 from aam.util.seeds import generator
 
 logger = logging.getLogger(__name__)
@@ -193,7 +194,7 @@ def embed(request: Mapping[str, Any]) -> dict[str, float]:
     return {
         **dict(zip(STEPS, np.diff(instants).tolist(), strict=True)),
         "wall_s": instants[-1] - instants[0],
-        "peak_memory_mb": devices.peak_memory_mb(),
+        "peak_memory_mb": peak_mb(devices.device),
     }
 
 

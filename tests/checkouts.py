@@ -1,5 +1,6 @@
 """Copies of the workflow in which a tiny study is carried out."""
 
+import multiprocessing
 import os
 import re
 import shutil
@@ -14,8 +15,10 @@ from typing import Any
 import yaml
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-PARTS = ("Snakefile", "aam", "config", "environment.yml", "profiles", "workflow")
+PARTS = ("Snakefile", "aam", "config", "profiles", "workflow")
 TABLE = re.compile(r"^(\w+) +(\d+)$", re.MULTILINE)
+MODEL = {"width": 16, "heads": 2, "asv_layers": 1, "sample_layers": 1}
+TASK = {"dataset": "demo", "folds": {"k": 2, "groups": "host"}}
 TINY: dict[str, Any] = {
     "datasets": {
         "demo": {
@@ -30,30 +33,29 @@ TINY: dict[str, Any] = {
     },
     "rarefaction": {"depth": 200, "views": 2},
     "tokens": {"max_length_bp": 40},
-    "models": {
-        "base": {"width": 16, "heads": 2, "asv_layers": 1, "sample_layers": 1},
-        "other": {"width": 16, "heads": 2, "asv_layers": 1, "sample_layers": 1, "patch_bp": 8},
-    },
+    "models": {"base": MODEL, "other": {**MODEL, "patch_bp": 8}},
     "pretraining": {"epochs": 1, "batch_size": 16, "precision": "fp32"},
     "finetuning": {"epochs": 1, "batch_size": 16, "precision": "fp32"},
     "tasks": {
-        "environment": {
-            "dataset": "demo",
-            "column": "environment",
-            "kind": "regression",
-            "folds": {"k": 2, "groups": "host"},
-        },
+        "environment": {**TASK, "column": "environment", "kind": "regression"},
         "site": {
-            "dataset": "demo",
+            **TASK,
             "column": "site",
             "kind": "classification",
-            "folds": {"k": 2, "groups": "host", "stratified": True},
             "finetuning": {"start": "scratch"},
         },
     },
     "predictions": {"newcomers": {"simulated": "demo", "tasks": ["environment"]}},
-    "benchmark": {"batch_sizes": [4], "steps": 2, "repeats": 1, "naive_asvs": 64},
-    "runtime": {"workers": 0},
+    "benchmark": {
+        "batch_sizes": [4],
+        "alone_batch_size": None,
+        "steps": 2,
+        "seconds": 0.1,
+        "repeats": 1,
+        "naive_asvs": 64,
+    },
+    # A core each: jobs run side by side.
+    "runtime": {"threads": 1, "workers": 0},
 }
 
 
@@ -68,40 +70,24 @@ def merged(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]
 
 @dataclass(frozen=True)
 class Checkout:
-    """A copy of the workflow, and how to run Snakemake in it.
-
-    Attributes
-    ----------
-    root
-        The folder.
-    study
-        Configuration of what is carried out.
-    how
-        Arguments that name the means of a run.
-    environment
-        Variables beside those of this process.
-    longest_s
-        Seconds after which a run is taken to hang.
-    """
+    """A copy of the workflow, and how to run Snakemake in it; the package is the one beside it."""
 
     root: Path
     study: Mapping[str, Any] = field(default_factory=lambda: TINY)
+    """Configuration of what is carried out."""
     how: tuple[str, ...] = ("--cores", "2")
+    """Arguments that say by what it is carried out."""
     environment: Mapping[str, str] = field(default_factory=dict)
+    program: tuple[str, ...] = ("-m", "snakemake")
     longest_s: float | None = None
+    """Seconds after which a run is taken to hang."""
 
     def started(self, *arguments: str, **process: Any) -> subprocess.Popen[str]:
-        """Start Snakemake with this checkout's package; errors go where the output goes."""
+        """Start Snakemake; errors go where the output goes."""
         return subprocess.Popen(
-            [sys.executable, "-m", "snakemake", "--nocolor", *arguments],
+            [sys.executable, *self.program, "--nocolor", *arguments],
             cwd=self.root,
-            env={
-                **os.environ,
-                "PYTHONPATH": str(self.root),
-                "PYTHONDONTWRITEBYTECODE": "1",
-                "OMP_NUM_THREADS": "1",
-                **self.environment,
-            },
+            env=os.environ | self._variables,
             stderr=subprocess.STDOUT,
             text=True,
             **process,
@@ -118,43 +104,84 @@ class Checkout:
         return subprocess.CompletedProcess(process.args, process.returncode, output)
 
     def configured(self, **change: Any) -> list[str]:
-        """Write the study's configuration, and return the arguments that name it and the means."""
+        """Write the study's configuration, and return the arguments of its runs."""
         path = self.root / "study.yaml"
         text = yaml.safe_dump(merged(self.study, change), sort_keys=False)
         path.write_text(text, encoding="utf-8")
         return [*self.how, "--configfile", str(path)]
 
     def run(self, *targets: str, **change: Any) -> subprocess.CompletedProcess[str]:
-        """Carry out the tiny study, with some settings changed."""
+        """Carry out the study, with some settings changed."""
         return self.snakemake(*self.configured(**change), "--", *targets)
 
     def planned(self, **change: Any) -> Counter[str]:
         """Return how many jobs of each rule a dry run would start, targets left out."""
-        output = self.dry_run(**change)
-        stats = output.partition("Job stats:")[2]
-        jobs = Counter({name: int(count) for name, count in TABLE.findall(stats)})
+        output = self.dry_run(*self.configured(**change))
+        jobs = Counter({n: int(c) for n, c in TABLE.findall(output.partition("Job stats:")[2])})
         del jobs["total"], jobs["all"]
         return jobs
 
     def messages(self, **change: Any) -> set[str]:
         """Return the messages of the jobs that a dry run would start."""
-        return set(re.findall(r"^Job \d+: (.*)$", self.dry_run(**change), re.MULTILINE))
+        output = self.dry_run(*self.configured(**change))
+        return set(re.findall(r"^Job \d+: (.*)$", output, re.MULTILINE))
 
-    def dry_run(self, **change: Any) -> str:
-        """Return what a dry run prints."""
-        done = self.snakemake(*self.configured(**change), "--dry-run")
-        assert done.returncode == 0, done.stdout[-4000:]
-        return done.stdout
+    def dry_run(self, *arguments: str, fails: bool = False) -> str:
+        """Return what a dry run prints.
+
+        It runs in a fork of this process, which has imported Snakemake once for all of them.
+        """
+        import snakemake.cli  # noqa: F401
+
+        output = self.root / "dry-run.txt"
+        command = ["--nocolor", "--dry-run", *arguments]
+        process = multiprocessing.get_context("fork").Process(
+            target=self._dry_run, args=(command, output)
+        )
+        process.start()
+        process.join()
+        text = output.read_text(encoding="utf-8")
+        assert bool(process.exitcode) == fails, text[-4000:]
+        return text
+
+    def _dry_run(self, arguments: list[str], output: Path) -> None:
+        from snakemake.cli import main
+
+        for name in [name for name in sys.modules if name.split(".")[0] == "aam"]:
+            del sys.modules[name]
+        sys.argv = ["snakemake", *arguments]
+        os.chdir(self.root)
+        os.environ.update(self._variables)
+        streams = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        for number, name in ((1, "stdout"), (2, "stderr")):
+            os.dup2(streams, number)
+            setattr(sys, name, os.fdopen(number, "w", closefd=False))
+        # Python's own end would run what pytest has registered for its end.
+        status: Any = 1
+        try:
+            main(arguments)
+            status = 0
+        except SystemExit as end:
+            status = end.code or 0
+            if isinstance(status, str):
+                print(status, file=sys.stderr)
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(status if isinstance(status, int) else 1)
+
+    @property
+    def _variables(self) -> dict[str, str]:
+        return {"PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1", **self.environment}
 
 
-def copy_of_the_workflow(root: Path, **means: Any) -> Checkout:
-    """Copy what a clone has and a run needs; `means` are further attributes of the checkout."""
+def copy_of_the_workflow(root: Path, **attributes: Any) -> Checkout:
+    """Copy what a clone has and a run needs; `attributes` are those of the checkout."""
     root.mkdir(parents=True)
-    ignored = shutil.ignore_patterns("__pycache__")
     for part in PARTS:
         source = REPOSITORY / part
         if source.is_dir():
-            shutil.copytree(source, root / part, ignore=ignored)
+            shutil.copytree(source, root / part, ignore=shutil.ignore_patterns("__pycache__"))
         else:
             shutil.copy2(source, root / part)
-    return Checkout(root, **means)
+    return Checkout(root, **attributes)

@@ -20,7 +20,7 @@ from aam.data.vocabulary import PAD
 from aam.model.batch import AsvBlock, Batch, Masked, SampleBlock
 from aam.train.data.collate import assemble
 from aam.train.data.dataset import BatchDataset
-from aam.train.micro_batches import in_pieces
+from aam.train.micro_batches import split
 from aam.util.errors import problem
 from aam.util.seeds import generator
 
@@ -44,7 +44,7 @@ class NaiveDataset(BatchDataset):
         if not self.copies:
             return batch
         copied = each_copy(batch, padding=self.asvs_per_sample is not None)
-        return in_pieces(copied, ASVS_PER_CHUNK, None)
+        return split(copied, ASVS_PER_CHUNK, None)
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,14 +16,14 @@ from aam.config.sections.execution import Optimization
 from aam.config.sections.training import Pretraining
 from aam.model.batch import Batch
 from aam.tasks.pretrain.preparation import prepare
-from aam.train.clipping import Clipping
 from aam.train.compilation import compile_blocks
 from aam.train.data.dataset import BatchDataset
 from aam.train.distributed.devices import Devices
 from aam.train.flops import step_flops
-from aam.train.loop import batches, train_step
+from aam.train.monitoring.memory import peak_mb
 from aam.train.optimizer import make_optimizer, warmup_cosine
 from aam.train.options import step_options
+from aam.train.step import batches, train_step
 from aam.util.errors import problem
 
 
@@ -103,7 +103,6 @@ def run_steps(request: Mapping[str, Any]) -> dict[str, Any]:
     )
     wrapped, optimizer = devices.setup(model, optimizer)
     wrapped.train()
-    clipping = Clipping.of(settings)
     times = StepTimes(devices.device, request, eager=options.compile == "off")
     coming = _batches(dataset, devices, request["workers"])
     while times.go_on():
@@ -112,11 +111,11 @@ def run_steps(request: Mapping[str, Any]) -> dict[str, Any]:
         loading_s = time.perf_counter() - t0
         step = times.step
         rate = settings.learning_rate * warmup_cosine(step, len(dataset), settings.warmup)
-        values, _ = train_step(wrapped, optimizer, batch, rate, settings, step, devices, clipping)
+        values, _ = train_step(wrapped, optimizer, batch, rate, settings, step, devices)
         times.add(batch, values["loss"], loading_s, step_flops(model.encoder.shape, batch))
     return {
         **times.result(),
-        "peak_memory_mb": devices.peak_memory_mb(),
+        "peak_memory_mb": peak_mb(devices.device),
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "precision": devices.precision,
     }

@@ -1,14 +1,14 @@
 """The whole configuration: loading, cross-checks and overrides."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Self, TypeVar
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from aam.config.losses import LOSSES
 from aam.config.messages import config_error
-from aam.config.sections.base import Override, Section
+from aam.config.sections.base import Section
 from aam.config.sections.dataset import Dataset
 from aam.config.sections.execution import Benchmark, Optimization, Runtime
 from aam.config.sections.finetuning import Finetuning
@@ -70,11 +70,7 @@ class Config(Section):
             for task_name in prediction.tasks:
                 _require(task_name, self.tasks, f"predictions.{name}.tasks")
             if prediction.simulated is not None:
-                simulated = {
-                    dataset: section
-                    for dataset, section in self.datasets.items()
-                    if section.simulate is not None
-                }
+                simulated = [key for key, section in self.datasets.items() if section.simulate]
                 _require(prediction.simulated, simulated, f"predictions.{name}.simulated")
         return self
 
@@ -117,34 +113,24 @@ def resolved(
 ) -> Any:
     """Return one section with the overrides of a dataset, a model and a task, in this order."""
     value: Section = getattr(config, section)
-    owners: list[tuple[str, Section]] = []
-    if dataset is not None:
-        owners.append((f"datasets.{dataset}", config.datasets[dataset]))
-    if model is not None:
-        owners.append((f"models.{model}", config.models[model]))
-    if task is not None:
-        owners.append((f"tasks.{task}", config.tasks[task]))
-    for where, owner in owners:
-        value = _overridden(value, getattr(owner, section, {}), f"{where}.{section}")
+    for group, name in {"datasets": dataset, "models": model, "tasks": task}.items():
+        override = getattr(getattr(config, group)[name], section, {}) if name is not None else {}
+        if override:
+            try:
+                value = type(value).model_validate({**value.model_dump(), **override})
+            except ValidationError as error:
+                where = f"{group}.{name}.{section}"
+                raise config_error(error, type(value), prefix=where) from error
     return value
 
 
-def _overridden(value: S, override: Override, where: str) -> S:
-    if not override:
-        return value
-    try:
-        return type(value).model_validate({**value.model_dump(), **override})
-    except ValidationError as error:
-        raise config_error(error, type(value), prefix=where) from error
-
-
-def _require(name: str, among: Mapping[str, object], where: str) -> None:
+def _require(name: str, among: Collection[str], where: str) -> None:
     if name not in among:
         raise ValueError(f"{where}: '{name}' is not one of {', '.join(among) or 'none'}")
 
 
-def _require_metrics(distances: Mapping[str, float], metrics: list[str], where: str) -> None:
-    for metric in sorted(distances.keys() - set(metrics)):
+def _require_metrics(weights: Mapping[str, float], metrics: list[str], where: str) -> None:
+    for metric in sorted(weights.keys() - set(metrics)):
         raise problem(
             f"configuration key pretraining.distances ({where})",
             f"'{metric}'",
@@ -154,7 +140,6 @@ def _require_metrics(distances: Mapping[str, float], metrics: list[str], where: 
 
 
 def _require_fitting(name: str, task: Task, training: Finetuning) -> None:
-    """Check the keys of a task's fine-tuning that other keys of the task rule out."""
     losses = LOSSES[task.kind]
     if training.loss is not None and training.loss not in losses:
         # The loss that a kind is the name of is the one that null stands for.
@@ -165,12 +150,12 @@ def _require_fitting(name: str, task: Task, training: Finetuning) -> None:
             f"null or one of {named}",
             f"set tasks.{name}.finetuning.loss",
         )
-    thins = [key for key in ("asv_dropout", "count_weight") if getattr(training, key) > 0]
+    changes = [key for key in ("asv_dropout", "count_weight") if getattr(training, key) > 0]
     looks_at_asvs = training.fusion == "attention" and task.condition
-    if training.encoder == "frozen" and thins and not looks_at_asvs:
+    if training.encoder == "frozen" and changes and not looks_at_asvs:
         raise problem(
-            f"configuration key finetuning.{thins[0]} (task {name})",
-            f"{getattr(training, thins[0]):g} with encoder frozen",
+            f"configuration key finetuning.{changes[0]} (task {name})",
+            f"{getattr(training, changes[0]):g} with encoder frozen",
             "0, unless fusion is attention and the task has a `condition`: its embeddings are "
             "made once",
             f"set it to 0, or tasks.{name}.finetuning.encoder to full or partial",
@@ -178,7 +163,6 @@ def _require_fitting(name: str, task: Task, training: Finetuning) -> None:
 
 
 def _require_layers(name: str, training: Finetuning, models: Mapping[str, ModelSettings]) -> None:
-    """Check that the encoders have the blocks that a task wants to train."""
     if training.encoder != "partial":
         return
     for model, section in models.items():

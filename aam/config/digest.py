@@ -25,18 +25,18 @@ NEUTRAL = frozenset(
 """Modules that report what happens and never change a result; `aam` holds the version."""
 
 
-def code_digest(module: str) -> str:
-    """Return the SHA-256 of a module and of everything of `aam` that it imports.
+def code_digest(*modules: str) -> str:
+    """Return the SHA-256 of modules and of everything of `aam` that they import.
 
     Comments, docstrings, formatting and file times do not change it; any other edit does.
 
     Parameters
     ----------
-    module
-        Dotted name, `aam.stages.rarefy` for instance.
+    *modules
+        Dotted names, `aam.stages.rarefy` for instance.
     """
     digest = hashlib.sha256()
-    for name in sorted(imported_modules(module)):
+    for name in sorted(set().union(*map(imported_modules, modules))):
         digest.update(f"{name}\n{_normalized(name)[0]}\n".encode())
     return digest.hexdigest()
 

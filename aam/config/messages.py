@@ -15,19 +15,18 @@ def config_error(error: ValidationError, section: type[Section], prefix: str = "
     for detail in error.errors():
         location = [str(part) for part in detail["loc"]]
         where = "configuration key " + (".".join([p for p in [prefix, *location] if p]) or "(root)")
+        got, expected, hint = repr(detail["input"]), detail["msg"], "see config/README.md"
+        if detail["type"] == "value_error":
+            lines.append(InputError(f"{where}: {detail['ctx']['error']}. Hint: {hint}"))
+            continue
         if detail["type"] == "extra_forbidden":
             known = _known_keys(section, location[:-1])
             near = difflib.get_close_matches(location[-1], known, n=1)
-            hint = f"did you mean '{near[0]}'?" if near else "remove it, or see config/README.md"
-            lines.append(problem(where, "an unknown key", f"one of {', '.join(known)}", hint))
+            got, expected = "an unknown key", f"one of {', '.join(known)}"
+            hint = f"did you mean '{near[0]}'?" if near else f"remove it, or {hint}"
         elif detail["type"] == "missing":
-            lines.append(problem(where, "nothing", "a value", "add it; see config/README.md"))
-        elif detail["type"] == "value_error":
-            text = str(detail["ctx"]["error"])
-            lines.append(InputError(f"{where}: {text}. Hint: see config/README.md"))
-        else:
-            message = detail["msg"].removeprefix("Input should be ")
-            lines.append(problem(where, repr(detail["input"]), message, "see config/README.md"))
+            got, expected, hint = "nothing", "a value", f"add it; {hint}"
+        lines.append(problem(where, got, expected.removeprefix("Input should be "), hint))
     return problems(lines)
 
 

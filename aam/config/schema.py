@@ -1,33 +1,60 @@
-"""The JSON schema of the configuration, and the table of its keys in config/README.md."""
+"""The JSON schema of the configuration, and the generated table of its keys in the documents."""
 
 import json
 from collections.abc import Iterator
 from typing import Any
+
+from pydantic.json_schema import GenerateJsonSchema
 
 from aam.config.configuration import Config
 from aam.config.digest import PACKAGE_ROOT
 
 REPOSITORY = PACKAGE_ROOT.parent
 SCHEMA = REPOSITORY / "workflow" / "schemas" / "config.schema.json"
-README = REPOSITORY / "config" / "README.md"
+REFERENCE = REPOSITORY / "docs" / "reference" / "configuration.md"
 BEGIN, END = "<!-- keys: begin -->\n", "<!-- keys: end -->\n"
 HEADER = "| key | type | default | meaning |\n|---|---|---|---|\n"
+BOUNDS = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
+TYPES = {
+    "string": "text",
+    "integer": "whole number",
+    "number": "number",
+    "boolean": "true or false",
+    "null": "null",
+}
+
+Node = dict[str, Any]
 
 
-def schema() -> dict[str, Any]:
+class _WithoutTitles(GenerateJsonSchema):
+    """A title would only repeat the name of its key."""
+
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        return False
+
+
+def schema() -> Node:
     """Return the JSON schema of the configuration, keys in the order of their declaration."""
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        **Config.model_json_schema(),
+        **Config.model_json_schema(schema_generator=_WithoutTitles),
     }
 
 
 def schema_text() -> str:
-    """Return the schema as the text of its file."""
-    return json.dumps(schema(), indent=2) + "\n"
+    """Return the schema as the text of its file, a line per key of the configuration."""
+
+    def text(node: Any, levels: int, indent: str = "") -> str:
+        if levels == 0 or not isinstance(node, dict):
+            return json.dumps(node)
+        deeper = indent + "  "
+        rows = [f'{deeper}"{key}": {text(node[key], levels - 1, deeper)}' for key in node]
+        return "{\n" + ",\n".join(rows) + f"\n{indent}}}"
+
+    return text(schema(), levels=4) + "\n"
 
 
-def keys() -> Iterator[tuple[str, dict[str, Any], bool]]:
+def keys() -> Iterator[tuple[str, Node, bool]]:
     """Yield every key as a dotted path, its schema, and whether it must be given."""
     whole = schema()
     yield from _keys(whole, whole["$defs"], "")
@@ -35,49 +62,37 @@ def keys() -> Iterator[tuple[str, dict[str, Any], bool]]:
 
 def keys_table() -> str:
     """Return one row per key of the configuration, as a Markdown table."""
-    rows = (
-        f"| `{path}` | {_type(node)} | {_default(node, required)} "
-        f"| {_cell(node.get('description', ''))} |\n"
-        for path, node, required in keys()
-    )
+    rows = []
+    for path, node, required in keys():
+        meaning = node.get("description", "").replace("\n", " ").replace("|", "\\|")
+        # A section without a meaning of its own is only the name in front of its keys.
+        if meaning:
+            default = "must be given" if required else _default(node)
+            rows.append(f"| `{path}` | {_type(node)} | {default} | {meaning} |\n")
     return HEADER + "".join(rows)
 
 
-def readme_with_keys(text: str) -> str:
-    """Return the text of config/README.md with its table of keys made anew."""
+def page_with_keys(text: str) -> str:
+    """Return the text of docs/reference/configuration.md with its table of keys made anew."""
     before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return before + BEGIN + keys_table() + END + after
+    return before + BEGIN + keys_table() + END + rest.partition(END)[2]
 
 
-def _keys(
-    node: dict[str, Any], definitions: dict[str, Any], prefix: str
-) -> Iterator[tuple[str, dict[str, Any], bool]]:
-    required = node.get("required", [])
+def _keys(node: Node, definitions: Node, prefix: str) -> Iterator[tuple[str, Node, bool]]:
     for name, child in node.get("properties", {}).items():
         path = f"{prefix}{name}"
-        yield path, child, name in required
-        inner = _definition(child, definitions)
-        if inner is not None:
-            yield from _keys(inner, definitions, f"{path}.")
-        values = child.get("additionalProperties")
-        if isinstance(values, dict) and "$ref" in values:
-            yield from _keys(_referred(values, definitions), definitions, f"{path}.<name>.")
+        yield path, child, name in node.get("required", [])
+        by_name = child.get("additionalProperties")
+        named = [by_name] if isinstance(by_name, dict) else []
+        for holder, below in (
+            *((option, f"{path}.") for option in (child, *child.get("anyOf", []))),
+            *((option, f"{path}.<name>.") for option in named),
+        ):
+            if "$ref" in holder:
+                yield from _keys(definitions[holder["$ref"].rpartition("/")[2]], definitions, below)
 
 
-def _definition(node: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the section that a key holds itself, if it holds one."""
-    options = [node, *node.get("anyOf", [])]
-    found = next((option for option in options if "$ref" in option), None)
-    return None if found is None else _referred(found, definitions)
-
-
-def _referred(node: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
-    section: dict[str, Any] = definitions[node["$ref"].rpartition("/")[2]]
-    return section
-
-
-def _type(node: dict[str, Any]) -> str:
+def _type(node: Node) -> str:
     if "anyOf" in node:
         return " or ".join(_type(option) for option in node["anyOf"])
     if "enum" in node:
@@ -96,38 +111,21 @@ def _type(node: dict[str, Any]) -> str:
         for key, sign in BOUNDS.items()
         if isinstance(node.get(key), int | float)
     ]
-    name = NAMES.get(node.get("type", "object"), "section")
+    name = TYPES.get(node.get("type", "object"), "section")
     return name + (f" ({', '.join(bounds)})" if bounds else "")
 
 
-BOUNDS = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
-NAMES = {
-    "string": "text",
-    "integer": "whole number",
-    "number": "number",
-    "boolean": "true or false",
-    "null": "null",
-}
-
-
-def _default(node: dict[str, Any], required: bool) -> str:
-    if required:
-        return "must be given"
+def _default(node: Node) -> str:
     default = node.get("default")
     if isinstance(default, dict):
         return "" if default else "`{}`"
     return f"`{json.dumps(default)}`"
 
 
-def _cell(text: str) -> str:
-    return text.replace("\n", " ").replace("|", "\\|")
-
-
 def main() -> None:
-    """Write the schema, and the table of keys in config/README.md."""
-    SCHEMA.parent.mkdir(parents=True, exist_ok=True)
+    """Write the schema, and the table of keys in docs/reference/configuration.md."""
     SCHEMA.write_text(schema_text(), encoding="utf-8")
-    README.write_text(readme_with_keys(README.read_text(encoding="utf-8")), encoding="utf-8")
+    REFERENCE.write_text(page_with_keys(REFERENCE.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -10,8 +10,16 @@ from aam.config.metrics import METRICS
 from aam.config.sections.finetuning import Finetuning
 
 Slice = dict[str, Any]
+CHECKED_PAIRS = 50
+"""Pairs of every matrix that another engine computes again."""
+AUGMENTATION_SEED = 7
 EXPLAINED = {"samples": 64, "checked": 16}
 """Held-out samples of a fold that are explained, and those whose ASVs are also removed singly."""
+
+
+def no_settings() -> Slice:
+    """Return the slice of the stages that depend on files alone."""
+    return {}
 
 
 def simulate(config: Config, dataset: str) -> Slice:
@@ -19,11 +27,6 @@ def simulate(config: Config, dataset: str) -> Slice:
     simulation = config.datasets[dataset].simulate
     assert simulation is not None
     return simulation.plain()
-
-
-def no_settings() -> Slice:
-    """Return the slice of the stages that depend on files alone."""
-    return {}
 
 
 def rarefy(config: Config, dataset: str, view: int) -> Slice:
@@ -41,9 +44,9 @@ def unifrac(config: Config, dataset: str, metric: str) -> Slice:
     """Return the settings of one metric; the list of metrics is not part of it."""
     section = resolved(config, "unifrac", dataset=dataset)
     facts = METRICS[metric]
-    engine = ["engine"] if facts.phylogenetic else []
-    keys = ["checked_pairs", *engine, *facts.parameters]
-    return {"metric": metric, **{key: getattr(section, key) for key in keys}}
+    keys = [*(["engine"] if facts.phylogenetic else []), *facts.parameters]
+    chosen = {key: getattr(section, key) for key in keys}
+    return {"metric": metric, "checked_pairs": CHECKED_PAIRS, **chosen}
 
 
 def unifrac_part(config: Config, dataset: str, metric: str, part: int, parts: int) -> Slice:
@@ -64,7 +67,9 @@ def unifrac_jobs(config: Config, dataset: str, metric: str) -> int:
 def augment(config: Config, dataset: str) -> Slice:
     """Return the settings of the sample store; the depth is what further draws are made at."""
     return {
+        "rarefaction_draws": 0,
         **resolved(config, "augmentation", dataset=dataset).plain(),
+        "seed": AUGMENTATION_SEED,
         "depth": resolved(config, "rarefaction", dataset=dataset).depth,
     }
 
@@ -90,12 +95,12 @@ def pretrain(config: Config, dataset: str, model: str) -> Slice:
 
 
 def folds(config: Config, task: str) -> Slice:
-    """Return what a task predicts, its folds, and the metadata that its model is told.
+    """Return what a task predicts, its folds, and its columns of categories.
 
-    `logarithm` asks for numbers above -1 and changes nothing else: see `division`.
+    `logarithm` asks for numbers above -1 and changes nothing else: see `baselines_owner`.
     """
     section = config.tasks[task]
-    told = [*section.condition, *filter(None, [section.transform_by])]
+    categories = [*section.condition, *filter(None, [section.transform_by])]
     return {
         "columns": section.columns,
         "where": {
@@ -104,23 +109,9 @@ def folds(config: Config, task: str) -> Slice:
         },
         "kind": section.kind,
         "classes": section.classes,
-        "categories": list(dict.fromkeys(told)),
+        "categories": list(dict.fromkeys(categories)),
         "folds": section.folds.plain(),
         "logarithm": section.transform.startswith("log"),
-    }
-
-
-def division(config: Config, task: str) -> Slice:
-    """Return what the content of a task's folds and baselines depends on.
-
-    Tasks that differ in their training alone have the same.
-    """
-    own = folds(config, task)
-    del own["logarithm"]
-    return {
-        "dataset": config.tasks[task].dataset,
-        "folds": own,
-        "baselines": baselines(config, task),
     }
 
 
@@ -130,20 +121,37 @@ def baselines(config: Config, task: str) -> Slice:
     return {"kind": section.kind, "classes": section.classes, "seed": section.folds.seed}
 
 
+def folds_owner(config: Config, task: str) -> str:
+    """Return the first task with the same folds, whose file all such tasks read."""
+    return _first_alike(config, task)
+
+
+def baselines_owner(config: Config, task: str) -> str:
+    """Return the first task with the same baselines: its folds may be asked for logarithms."""
+    return _first_alike(config, task, logarithm=None)
+
+
+def _first_alike(config: Config, task: str, **changes: Any) -> str:
+    def asked(name: str) -> Slice:
+        return {"dataset": config.tasks[name].dataset, **folds(config, name), **changes}
+
+    return next(name for name in config.tasks if asked(name) == asked(task))
+
+
 def finetune(config: Config, dataset: str, model: str, task: str) -> Slice:
     """Return fine-tuning settings, and what a saved model must know to treat another table alike.
 
     The architecture is part of it only where no pretrained model hands it over.
     """
-    section = config.tasks[task]
+    section = config.tasks[task].plain()
     training = resolved(config, "finetuning", task=task)
     scratch = {"model": config.models[model].architecture} if training.start == "scratch" else {}
     return {
         "names": {"dataset": dataset, "model": model, "task": task},
-        "kind": section.kind,
-        "columns": section.columns,
+        "kind": section["kind"],
+        "columns": config.tasks[task].columns,
         **{
-            key: section.plain()[key]
+            key: section[key]
             for key in ("classes", "transform", "transform_by", "bounds", "condition")
         },
         "finetuning": training.plain(),
@@ -154,19 +162,15 @@ def finetune(config: Config, dataset: str, model: str, task: str) -> Slice:
 
 
 def score(config: Config, dataset: str, model: str, task: str) -> Slice:
-    """Return what a score is called and what is scored apart: nothing that was trained."""
-    section = config.tasks[task]
+    """Return what a score is called, and by what it is reported: nothing that was trained."""
+    section = config.tasks[task].plain()
     training = resolved(config, "finetuning", task=task)
     return {
         "names": {"dataset": dataset, "model": model, "task": task},
-        "kind": section.kind,
-        "classes": section.classes,
-        "bounds": section.plain()["bounds"],
-        "encoder": training.encoder,
-        "start": training.start,
-        "labels": training.labels,
+        **{key: section[key] for key in ("kind", "classes", "bounds")},
+        **{key: getattr(training, key) for key in ("encoder", "start", "labels")},
         "evaluation": evaluation(training),
-        "report_by": section.plain()["report_by"],
+        "report_by": section["report_by"],
     }
 
 
@@ -185,25 +189,22 @@ def explain(config: Config, task: str) -> Slice:
 
 
 def plot_rarefaction(config: Config, dataset: str) -> Slice:
-    """Return the depth that the picture marks on the curves."""
+    """Return the depth that the figure marks on the curves."""
     return {"depth": resolved(config, "rarefaction", dataset=dataset).depth}
 
 
 def benchmark(config: Config, dataset: str, model: str) -> Slice:
-    """Return the settings of the speed ladder and of the model it times."""
-    ladder = config.benchmark.plain()
-    del ladder["scaling"]
-    return {**ladder, **pretrain(config, dataset, model)}
+    """Return the settings of the speed table and of the model it times."""
+    section = config.benchmark.plain()
+    del section["scaling"]
+    return {**section, **pretrain(config, dataset, model)}
 
 
 def scaling(config: Config, dataset: str, model: str) -> Slice:
     """Return the points of the scaling table, and the settings of the model it times."""
-    section = config.benchmark
-    return {
-        "scaling": section.scaling.plain(),
-        **{key: getattr(section, key) for key in ("steps", "seconds", "repeats")},
-        **pretrain(config, dataset, model),
-    }
+    section = config.benchmark.plain()
+    kept = {key: section[key] for key in ("scaling", "steps", "seconds", "repeats")}
+    return {**kept, **pretrain(config, dataset, model)}
 
 
 def models(config: Config, dataset: str) -> Slice:
@@ -213,7 +214,6 @@ def models(config: Config, dataset: str) -> Slice:
     distance that all of them learn, or None; `differing` are the keys of `pretraining` that choose
     the held-out samples and are not alike.
     """
-    section = config.benchmark
     each = {model: pretrain(config, dataset, model) for model in config.models}
     training = [model["pretraining"] for model in each.values()]
     metrics = resolved(config, "unifrac", dataset=dataset).metrics
@@ -228,7 +228,7 @@ def models(config: Config, dataset: str) -> Slice:
             for key in ("held_out", "seed")
             if any(own[key] != training[0][key] for own in training)
         ],
-        **{key: getattr(section, key) for key in ("steps", "seconds", "repeats")},
+        **{key: getattr(config.benchmark, key) for key in ("steps", "seconds", "repeats")},
     }
 
 

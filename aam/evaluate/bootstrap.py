@@ -1,8 +1,7 @@
 """Percentile intervals of the headline scores by resampling samples, or whole groups of them.
 
 Efron, B. & Tibshirani, R. (1993), An Introduction to the Bootstrap, chapter 13.
-Shape suffixes: B resamples, N samples, U units that are drawn, C classes, S sums, T distinct
-scores.
+Shape suffixes: B resamples, N samples, U units that are drawn, C classes, T distinct scores.
 """
 
 from collections.abc import Iterator
@@ -13,7 +12,7 @@ import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
 
 from aam.evaluate.metrics import class_codes
-from aam.evaluate.predictions import PROBABILITY, class_names
+from aam.evaluate.predictions import class_names, class_probabilities, numbers
 
 RESAMPLES = 2000
 LEVEL = 0.95
@@ -31,7 +30,6 @@ def bootstrap_intervals(
     *,
     classes: list[str] | None = None,
     resamples: int = RESAMPLES,
-    level: float = LEVEL,
 ) -> dict[str, list[float] | None]:
     """Return percentile intervals of the headline scores of one target.
 
@@ -43,17 +41,15 @@ def bootstrap_intervals(
     kind
         regression, classification or ordinal.
     predictions
-        Columns `fold`, `observed`, `predicted`, `probability:<class>`; N rows.
+        What `read_predictions` returned, N rows.
     groups
         Group of each row, [N]; a group is drawn as a whole, a row with "" by itself.
     seed
-        Seed of the draws.
+        Of the draws.
     classes
         Classes in their order; None: in that of the columns.
     resamples
-        Number of resamples.
-    level
-        Share of the resamples inside of the interval.
+        Their number.
 
     Returns
     -------
@@ -61,18 +57,19 @@ def bootstrap_intervals(
         [low, high] by name of the score (see `resampled_scores`), None where the score is
         undefined in more than half of the resamples.
     """
-    unit_N = _units(groups)
+    names = [f"group {g}" if g else f"row {i}" for i, g in enumerate(np.asarray(groups).tolist())]
+    unit_N = np.unique(names, return_inverse=True)[1]
     parts = [
         resampled_scores(kind, predictions, weight_BN, classes)
         for weight_BN in _weights(unit_N, seed, resamples)
     ]
-    tails = ((1 - level) / 2, (1 + level) / 2)
     intervals: dict[str, list[float] | None] = {}
     for name in parts[0]:
         values = np.concatenate([part[name] for part in parts])
         values = values[np.isfinite(values)]
         enough = len(values) >= resamples / 2
-        intervals[name] = [float(x) for x in np.quantile(values, tails)] if enough else None
+        ends = ((1 - LEVEL) / 2, (1 + LEVEL) / 2)
+        intervals[name] = [float(x) for x in np.quantile(values, ends)] if enough else None
     return intervals
 
 
@@ -84,31 +81,19 @@ def resampled_scores(
 ) -> Resampled:
     """Return the headline scores of samples that count as often as `weight_BN` says, [B] each.
 
-    Returns
-    -------
-    dict
-        Names of `aam.evaluate.metrics`: of a regression `mae_fold_mean`, `mae_pooled`,
-        `rmse_pooled`, `r2_pooled`, `pearson`; of classes `accuracy`, `balanced_accuracy`,
-        `macro_f1`, `mcc`, `roc_auc`; of ordered ones also `mae_ranks` and `quadratic_kappa`.
-        NaN where undefined. A fold counts in `mae_fold_mean` in proportion to how much of it was
-        drawn, so that folds of one group each are resampled as the groups are.
+    They are named as in `aam.evaluate.metrics`, and NaN where undefined. A fold counts in
+    `mae_fold_mean` in proportion to how much of it was drawn, so that folds of one group each are
+    resampled as the groups are.
     """
     if kind == "regression":
-        return _regression(predictions, weight_BN)
+        return _of_numbers(predictions, weight_BN)
     classes = class_names(predictions) if classes is None else classes
     truth = class_codes(predictions["observed"], classes)
     guess = class_codes(predictions["predicted"], classes)
-    columns = [PROBABILITY + name for name in classes]
-    shares_NC = predictions[columns].to_numpy(dtype=np.float64)
+    shares_NC = class_probabilities(predictions, classes)
     scores = _of_confusion(truth, guess, len(classes), weight_BN, ordinal=kind == "ordinal")
     areas = [_area(truth == k, shares_NC[:, k], weight_BN) for k in range(len(classes))]
     return {**scores, "roc_auc": np.mean(areas, axis=0)}
-
-
-def _units(groups: ArrayLike) -> NDArray[np.int64]:
-    """Return the number of the unit that each row is drawn with, [N]."""
-    names = [f"group {g}" if g else f"row {i}" for i, g in enumerate(np.asarray(groups).tolist())]
-    return np.unique(names, return_inverse=True)[1]
 
 
 def _weights(unit_N: NDArray[np.int64], seed: int, resamples: int) -> Iterator[NDArray[np.float64]]:
@@ -122,19 +107,16 @@ def _weights(unit_N: NDArray[np.int64], seed: int, resamples: int) -> Iterator[N
         yield count_BU[:, unit_N].astype(np.float64)
 
 
-def _regression(predictions: pd.DataFrame, weight_BN: NDArray[np.float64]) -> Resampled:
-    truth = pd.to_numeric(predictions["observed"]).to_numpy(dtype=np.float64)
-    guess = pd.to_numeric(predictions["predicted"]).to_numpy(dtype=np.float64)
+def _of_numbers(predictions: pd.DataFrame, weight_BN: NDArray[np.float64]) -> Resampled:
+    truth, guess = numbers(predictions["observed"]), numbers(predictions["predicted"])
     error = np.abs(truth - guess)
     _, code, sizes = np.unique(predictions["fold"], return_inverse=True, return_counts=True)
     in_fold = 1 / sizes[code]
     # Sums of squares of centred numbers keep their digits.
     t, g = truth - truth.mean(), guess - guess.mean()
-    terms_NS = np.stack(
-        [np.ones_like(t), error, error**2, in_fold, in_fold * error, t, t * t, g, g * g, t * g],
-        axis=1,
-    )
-    n, e, ee, f, fe, st, stt, sg, sgg, stg = (weight_BN @ terms_NS).T
+    one = np.ones_like(t)
+    sums = [one, error, error**2, in_fold, in_fold * error, t, t * t, g, g * g, t * g]
+    n, e, ee, f, fe, st, stt, sg, sgg, stg = (weight_BN @ np.stack(sums, axis=1)).T
     spread_t, spread_g = _positive(stt - st**2 / n, stt), _positive(sgg - sg**2 / n, sgg)
     return {
         "mae_fold_mean": fe / f,
@@ -182,9 +164,8 @@ def _of_confusion(
             step_CC = np.abs(np.subtract.outer(np.arange(classes), np.arange(classes)))
             by_chance = np.einsum("bi,bj,ij->b", seen_BC, said_BC, step_CC**2) / n_B
             scores["mae_ranks"] = np.einsum("bij,ij->b", count_BCC, step_CC) / n_B
-            scores["quadratic_kappa"] = (
-                1 - np.einsum("bij,ij->b", count_BCC, step_CC**2) / by_chance
-            )
+            squares = np.einsum("bij,ij->b", count_BCC, step_CC**2)
+            scores["quadratic_kappa"] = 1 - squares / by_chance
     return scores
 
 

@@ -1,13 +1,12 @@
 """A model against a baseline on the same samples and folds, by paired tests."""
 
-from typing import Any
-
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from aam.evaluate.metrics import fold_scores
+from aam.evaluate.predictions import numbers
 
 
 def compare(kind: str, own: pd.DataFrame, other: pd.DataFrame) -> dict[str, float | int | None]:
@@ -17,19 +16,13 @@ def compare(kind: str, own: pd.DataFrame, other: pd.DataFrame) -> dict[str, floa
     (`aam.evaluate.metrics.fold_scores`). All tests are two-sided; those over samples treat the
     samples as independent, which those of one group are not.
 
-    Parameters
-    ----------
-    kind
-        regression, classification or ordinal.
-    own, other
-        Columns `sample-id`, `fold`, `observed`, `predicted`: the same samples and folds, in any
-        order.
+    Both have the same samples and folds, in any order.
 
     Returns
     -------
     dict
         `folds`, their number; `difference`, own less other mean over the folds' scores;
-        `folds_won`, the share of folds in which own is the better; `corrected_t_p`
+        `folds_won`, the fraction of folds in which own is the better; `corrected_t_p`
         (`corrected_resampled_t`); `wilcoxon_folds_p`, the signed-rank test over folds; and over
         samples `wilcoxon_samples_p` of the absolute errors of a regression, `mcnemar_p` of right
         and wrong classes. None where undefined.
@@ -37,26 +30,29 @@ def compare(kind: str, own: pd.DataFrame, other: pd.DataFrame) -> dict[str, floa
     own = own.set_index("sample-id")
     other = other.set_index("sample-id").reindex(own.index)
     assert (own["fold"] == other["fold"]).all(), "predictions of other samples or folds"
-    fold = own["fold"].to_numpy()
-    first, second = (_values(kind, table) for table in (own, other))
-    difference = fold_scores(kind, *first, fold) - fold_scores(kind, *second, fold)
-    better = difference < 0 if kind == "regression" else difference > 0
-    tests: dict[str, float | None] = {
-        "corrected_t_p": corrected_resampled_t(difference, np.unique(fold, return_counts=True)[1]),
-        "wilcoxon_folds_p": _signed_rank(difference),
-    }
-    if kind == "regression":
-        errors = [np.abs(truth - guess) for truth, guess in (first, second)]
-        tests["wilcoxon_samples_p"] = _signed_rank(errors[0] - errors[1])
-    else:
-        right = [truth == guess for truth, guess in (first, second)]
-        tests["mcnemar_p"] = _mcnemar(*right)
-    return {
+    fold, regression = own["fold"].to_numpy(), kind == "regression"
+    pairs = [
+        [
+            numbers(table[name]) if regression else table[name].to_numpy(dtype=np.str_)
+            for name in ("observed", "predicted")
+        ]
+        for table in (own, other)
+    ]
+    first, second = (fold_scores(kind, truth, guess, fold) for truth, guess in pairs)
+    difference = first - second
+    sizes = np.unique(fold, return_counts=True)[1]
+    result = {
         "folds": len(difference),
         "difference": float(difference.mean()),
-        "folds_won": float(better.mean()),
-        **tests,
+        "folds_won": float((difference < 0 if regression else difference > 0).mean()),
+        "corrected_t_p": corrected_resampled_t(difference, sizes),
+        "wilcoxon_folds_p": _signed_rank(difference),
     }
+    if regression:
+        errors, others = (np.abs(truth - guess) for truth, guess in pairs)
+        return {**result, "wilcoxon_samples_p": _signed_rank(errors - others)}
+    right, others_right = (truth == guess for truth, guess in pairs)
+    return {**result, "mcnemar_p": _mcnemar(right, others_right)}
 
 
 def corrected_resampled_t(difference: ArrayLike, sizes: ArrayLike) -> float | None:
@@ -64,19 +60,8 @@ def corrected_resampled_t(difference: ArrayLike, sizes: ArrayLike) -> float | No
 
     The variance of the mean is that of the differences times 1 / K + n_test / n_train, because
     training sets overlap: Nadeau, C. & Bengio, Y. (2003), Inference for the generalization
-    error, doi:10.1023/A:1024068626366. The ratio is the mean over the folds.
-
-    Parameters
-    ----------
-    difference
-        Of the two scores in each fold, [K].
-    sizes
-        Samples in each fold, [K]; those of the other folds are trained on.
-
-    Returns
-    -------
-    float or None
-        None for a single fold, or where all differences are the same.
+    error, doi:10.1023/A:1024068626366. The ratio is the mean over the folds, whose `sizes` are
+    those of the test sets. None for a single fold, or where all differences are the same.
     """
     values, tested = np.asarray(difference, dtype=np.float64), np.asarray(sizes, dtype=np.float64)
     if len(values) < 2 or np.ptp(values) <= 1e-12 * np.abs(values).max():
@@ -84,14 +69,6 @@ def corrected_resampled_t(difference: ArrayLike, sizes: ArrayLike) -> float | No
     ratio = float(np.mean(tested / (tested.sum() - tested)))
     error = np.sqrt((1 / len(values) + ratio) * values.var(ddof=1))
     return float(2 * stats.t.sf(abs(values.mean()) / error, df=len(values) - 1))
-
-
-def _values(kind: str, table: pd.DataFrame) -> tuple[NDArray[Any], NDArray[Any]]:
-    truth, guess = table["observed"], table["predicted"]
-    if kind == "regression":
-        numbers = (pd.to_numeric(column).to_numpy(dtype=np.float64) for column in (truth, guess))
-        return next(numbers), next(numbers)
-    return truth.to_numpy(dtype=np.str_), guess.to_numpy(dtype=np.str_)
 
 
 def _signed_rank(difference: NDArray[np.float64]) -> float | None:

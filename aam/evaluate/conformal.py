@@ -21,16 +21,21 @@ from scipy.special import log_softmax, softmax
 
 from aam.data.targets import SEPARATOR
 from aam.evaluate.metrics import class_codes
-from aam.evaluate.predictions import PROBABILITY, QUANTILE, TARGET, by_target, class_names
+from aam.evaluate.predictions import (
+    QUANTILE,
+    TARGET,
+    by_target,
+    class_names,
+    class_probabilities,
+    numbers,
+)
 
 logger = logging.getLogger(__name__)
 
 LEVEL = 0.9
-"""Share of the samples that an interval is to cover."""
-
+"""Fraction of the samples that an interval is to cover."""
 LEAST_PROBABILITY = 1e-12
 """What a probability of 0 counts as where its logarithm is taken."""
-
 TEMPERATURES = (0.05, 20.0)
 
 Bounds = tuple[float | None, float | None]
@@ -43,7 +48,7 @@ class Calibration:
     Attributes
     ----------
     level
-        Share of the samples to cover.
+        Fraction of the samples to cover.
     method
         residual: the same width on both sides of each prediction; quantile: predicted quantiles,
         moved (Romano et al. 2019, arXiv:1905.03222); set: the classes of enough probability
@@ -59,16 +64,7 @@ class Calibration:
 
     @classmethod
     def fit(cls, predictions: pd.DataFrame, level: float = LEVEL) -> "Calibration":
-        """Learn from the rows of fold 0 and above.
-
-        Parameters
-        ----------
-        predictions
-            Columns `fold`, `observed`, `predicted`, [`target`], [`probability:<class>`],
-            [`quantile:<q>`], as `read_predictions` returns them.
-        level
-            Share of the samples to cover, in (0, 1).
-        """
+        """Learn from the rows of fold 0 and above of what `read_predictions` returned."""
         method = _method(predictions, level)
         known = predictions[predictions["fold"] >= 0]
         thresholds = {
@@ -98,10 +94,8 @@ class Calibration:
             `lower` and `upper` are missing where the calibration had too few samples;
             `prediction_set` joins classes by "|".
         """
-        if TARGET in frame:
-            threshold_N = np.array([self.thresholds[name] for name in frame[TARGET]])
-        else:
-            threshold_N = np.full(len(frame), self.thresholds[target])
+        targets = frame[TARGET] if TARGET in frame else [target] * len(frame)
+        threshold_N = np.array([self.thresholds[name] for name in targets], dtype=np.float64)
         return _with_intervals(frame, self.method, threshold_N, self.level, bounds)
 
 
@@ -110,38 +104,24 @@ def cross_intervals(
 ) -> pd.DataFrame:
     """Return cross-validated predictions with the columns that `Calibration.apply` adds.
 
-    Parameters
-    ----------
-    predictions
-        As for `Calibration.fit`; the rows of fold -1 are calibrated on all the others.
-    level
-        Share of the samples to cover.
-    bounds
-        As for `Calibration.apply`.
+    The rows of every fold are calibrated on those of the other folds 0 and above.
     """
     method = _method(predictions, level)
     threshold_N = np.empty(len(predictions))
     fold = predictions["fold"].to_numpy()
     target = predictions[TARGET].to_numpy() if TARGET in predictions else np.zeros(len(fold))
-    score = _scores(predictions, method, level)
+    score_N = _scores(predictions, method, level)
     for name in pd.unique(target):
         for number in np.unique(fold[target == name]):
             own = (target == name) & (fold == number)
             others = (target == name) & (fold != number) & (fold >= 0)
-            threshold_N[own] = finite_sample_quantile(score[others], level)
+            threshold_N[own] = finite_sample_quantile(score_N[others], level)
     _warn_of_few(threshold_N, level)
     return _with_intervals(predictions, method, threshold_N, level, bounds)
 
 
 def interval_report(intervals: pd.DataFrame, level: float = LEVEL) -> dict[str, Any]:
-    """Say how often the intervals or sets of one target cover what was observed.
-
-    Parameters
-    ----------
-    intervals
-        What `cross_intervals` returned, of one target.
-    level
-        Share of the samples that they are to cover.
+    """Say how often the intervals or sets of `cross_intervals` cover what was observed.
 
     Returns
     -------
@@ -166,17 +146,13 @@ def interval_report(intervals: pd.DataFrame, level: float = LEVEL) -> dict[str, 
 
     def summary(part: pd.DataFrame) -> dict[str, float | None]:
         mean = float(part["size"].mean(skipna=False))
-        return {
-            "coverage": float(part["coverage"].mean()),
-            size: mean if math.isfinite(mean) else None,
-        }
+        coverage = float(part["coverage"].mean())
+        return {"coverage": coverage, size: mean if math.isfinite(mean) else None}
 
     by_fold = scored.groupby("fold")["coverage"].mean()
     report: dict[str, Any] = {"level": level, **summary(scored)}
     report["coverage_by_fold"] = {str(name): float(value) for name, value in by_fold.items()}
-    if len(test):
-        report["test"] = {"n": len(test), **summary(test)}
-    return report
+    return {**report, "test": {"n": len(test), **summary(test)}} if len(test) else report
 
 
 def finite_sample_quantile(scores: ArrayLike, level: float) -> float:
@@ -190,16 +166,8 @@ def finite_sample_quantile(scores: ArrayLike, level: float) -> float:
 def temperature(observed: ArrayLike, probabilities: ArrayLike, classes: list[str]) -> float:
     """Return the T > 0 for which p^(1/T), normalized, has the least log loss.
 
-    Guo et al. (2017), On calibration of modern neural networks, arXiv:1706.04599.
-
-    Parameters
-    ----------
-    observed
-        Names of classes, [N].
-    probabilities
-        Of each class, [N, C].
-    classes
-        Names of the C classes.
+    Guo et al. (2017), On calibration of modern neural networks, arXiv:1706.04599. `observed` are
+    names of classes, [N]; `probabilities` are [N, C].
     """
     logit_NC = _logits(probabilities)
     code = class_codes(observed, classes)[:, None]
@@ -218,7 +186,7 @@ def scaled_probabilities(predictions: pd.DataFrame, classes: list[str]) -> NDArr
     The rows of fold -1 get the temperature of all others; a single fold keeps its own
     probabilities, for want of others.
     """
-    shares_NC = predictions[[PROBABILITY + name for name in classes]].to_numpy(dtype=np.float64)
+    shares_NC = class_probabilities(predictions, classes)
     observed, fold = predictions["observed"].to_numpy(), predictions["fold"].to_numpy()
     scaled_NC = shares_NC.copy()
     for number in np.unique(fold):
@@ -247,20 +215,17 @@ def _scores(frame: pd.DataFrame, method: str, level: float) -> NDArray[np.float6
     """Return how strange what was observed is, given its prediction, [N]."""
     if method == "set":
         classes = class_names(frame)
-        shares_NC = frame[[PROBABILITY + name for name in classes]].to_numpy(dtype=np.float64)
+        shares_NC = class_probabilities(frame, classes)
         return 1 - shares_NC[np.arange(len(frame)), class_codes(frame["observed"], classes)]
     low, high = _centre(frame, method, level)
-    observed = pd.to_numeric(frame["observed"]).to_numpy(dtype=np.float64)
+    observed = numbers(frame["observed"])
     return np.maximum(low - observed, observed - high)
 
 
-def _centre(
-    frame: pd.DataFrame, method: str, level: float
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _centre(frame: pd.DataFrame, method: str, level: float) -> list[NDArray[np.float64]]:
     """Return what the threshold is taken off and added to."""
     names = _quantile_columns(level) if method == "quantile" else ("predicted", "predicted")
-    low, high = (pd.to_numeric(frame[name]).to_numpy(dtype=np.float64) for name in names)
-    return low, high
+    return [numbers(frame[name]) for name in names]
 
 
 def _with_intervals(
@@ -272,7 +237,7 @@ def _with_intervals(
 ) -> pd.DataFrame:
     if method == "set":
         classes = np.array(class_names(frame))
-        shares_NC = frame[[PROBABILITY + name for name in classes]].to_numpy(dtype=np.float64)
+        shares_NC = class_probabilities(frame, classes.tolist())
         is_in_NC = 1 - shares_NC <= threshold_N[:, None]
         is_in_NC[np.arange(len(frame)), shares_NC.argmax(axis=1)] = True
         return frame.assign(prediction_set=[SEPARATOR.join(classes[row]) for row in is_in_NC])
@@ -281,15 +246,12 @@ def _with_intervals(
     lower, upper = low - threshold_N, high + threshold_N
     # Quantiles that are moved past each other leave one point.
     middle, crossed = (lower + upper) / 2, lower > upper
-    lower, upper = np.where(crossed, middle, lower), np.where(crossed, middle, upper)
-    least, most = (math.nan if bound is None else bound for bound in bounds)
-    return frame.assign(lower=_cut(lower, least, most), upper=_cut(upper, least, most))
-
-
-def _cut(value_N: NDArray[np.float64], least: float, most: float) -> NDArray[np.float64]:
-    """Return numbers inside of bounds, of which NaN is none; what is missing stays missing."""
-    cut_N = np.fmin(np.fmax(value_N, least), most)
-    return np.where(np.isnan(value_N), np.nan, cut_N)
+    least = -math.inf if bounds[0] is None else bounds[0]
+    most = math.inf if bounds[1] is None else bounds[1]
+    return frame.assign(
+        lower=np.where(crossed, middle, lower).clip(least, most),
+        upper=np.where(crossed, middle, upper).clip(least, most),
+    )
 
 
 def _warn_of_few(thresholds: ArrayLike, level: float) -> None:

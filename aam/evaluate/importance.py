@@ -4,6 +4,7 @@ Shape suffixes: U ASVs, A ASVs of one sample, C explained outputs.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,28 +18,23 @@ DIRECTION = "direction"
 """Column of the signed attributions; with several outputs `direction:<name>` each."""
 
 
+@dataclass
 class Importance:
-    """What the explanations of many samples say of each ASV.
+    """What the explanations of many samples say of each of U ASVs, for C named outputs."""
 
-    Parameters
-    ----------
-    asvs
-        Number U of ASVs.
-    names
-        Names of the C explained outputs.
-    """
+    asvs: int
+    names: Sequence[str]
+    explained: int = 0
+    gaps: list[float] = field(default_factory=list)
+    changes: list[float] = field(default_factory=list)
+    by_gradients: list[float] = field(default_factory=list)
+    by_attention: list[float] = field(default_factory=list)
 
-    def __init__(self, asvs: int, names: Sequence[str]) -> None:
-        self.names = list(names)
-        self.samples_U = np.zeros(asvs, np.int64)
-        self.attention_U = np.zeros(asvs)
-        self.size_U = np.zeros(asvs)
-        self.signed_UC = np.zeros((asvs, len(self.names)))
-        self.explained = 0
-        self.gaps: list[float] = []
-        self.changes: list[float] = []
-        self.by_gradients: list[float] = []
-        self.by_attention: list[float] = []
+    def __post_init__(self) -> None:
+        self.samples_U = np.zeros(self.asvs, np.int64)
+        self.attention_U = np.zeros(self.asvs)
+        self.size_U = np.zeros(self.asvs)
+        self.signed_UC = np.zeros((self.asvs, len(self.names)))
 
     def add(
         self,
@@ -70,18 +66,13 @@ class Importance:
     def table(self, feature_ids: Sequence[str], sequences: Sequence[str]) -> pd.DataFrame:
         """Return one row per ASV of the explained samples, the most important first.
 
-        Parameters
-        ----------
-        feature_ids, sequences
-            Of all ASVs, U.
-
         Returns
         -------
         pandas.DataFrame
             `feature-id`; `sequence`; `importance`, the mean size of the attributions over all
             explained samples, 0 where the ASV is absent; `direction`, their signed mean where it
             is present, or `direction:<name>` per output; `attention`, the mean weight where it is
-            present; `prevalence`, the share of the samples that have it; `samples`, their number.
+            present; `prevalence`, the fraction of samples that have it; `samples`, their number.
         """
         rows = np.flatnonzero(self.samples_U).tolist()
         samples = self.samples_U[rows]
@@ -118,7 +109,7 @@ class Importance:
             correlation, within a sample, with the change at removal (of attention: with its size).
         """
         return {
-            "outputs": self.names,
+            "outputs": list(self.names),
             "samples": self.explained,
             "checked": len(self.by_attention),
             "completeness": {
@@ -135,13 +126,6 @@ def direction_columns(importance: pd.DataFrame) -> list[str]:
     """Return the columns of the signed attributions."""
     names = map(str, importance.columns)
     return [name for name in names if name == DIRECTION or name.startswith(f"{DIRECTION}:")]
-
-
-def read_importance(path: Path) -> pd.DataFrame:
-    """Read an `importance.tsv`; IDs and sequences stay text."""
-    return pd.read_csv(
-        path, sep="\t", dtype={"feature-id": str, "sequence": str}, keep_default_na=False
-    )
 
 
 def write_importance(path: Path, importance: pd.DataFrame) -> None:

@@ -2,37 +2,17 @@
 
 from collections.abc import Iterable
 
-SCORES = {
-    "mae_fold_mean": "MAE, mean of the folds",
-    "mae_fold_sd": "its sd over folds",
-    "mae_pooled": "MAE, pooled",
-    "rmse_pooled": "RMSE, pooled",
-    "r2_pooled": "R², pooled",
-    "pearson": "Pearson r",
-    "spearman": "Spearman ρ",
-    "accuracy": "accuracy",
-    "accuracy_fold_mean": "accuracy, mean of the folds",
-    "accuracy_fold_sd": "its sd over folds",
-    "balanced_accuracy": "balanced accuracy",
-    "macro_f1": "macro F1",
-    "mcc": "MCC",
-    "roc_auc": "ROC AUC",
-    "brier": "Brier score",
-    "ece": "calibration error",
-    "mae_ranks": "MAE in ranks",
-    "quadratic_kappa": "quadratic κ",
-}
+from aam.evaluate.scores import SCORES
 
 BASELINES = {
     "median": "training median",
     "majority": "commonest class",
-    "random_forest": "random forest",
     "random_forest_median": "forest, leaf median",
-    "gradient_boosting": "gradient boosting",
     "elastic_net": "elastic net on CLR",
     "svm_unifrac": "SVM on UniFrac",
     "knn_unifrac": "kNN on UniFrac",
 }
+"""Of the baselines whose label is not their name in words."""
 
 EVALUATION = {
     "transductive": "Transductive: pretraining saw every sample, though no label.",
@@ -50,7 +30,7 @@ TESTS = {
 
 def row_label(name: str, role: str) -> str:
     """Return the label of a model (its name) or of a baseline."""
-    return BASELINES.get(name, name) if role == "baseline" else name
+    return BASELINES.get(name, plain(name)) if role == "baseline" else name
 
 
 def score_column(task: str, name: str) -> str:

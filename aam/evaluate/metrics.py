@@ -1,4 +1,7 @@
-"""Scores of cross-validated predictions, as numbers that JSON can hold: None where undefined."""
+"""Scores of cross-validated predictions, as numbers that JSON can hold: None where undefined.
+
+Shape suffixes: N samples, C classes.
+"""
 
 import math
 from collections.abc import Sequence
@@ -16,26 +19,15 @@ Scores = dict[str, float | None]
 
 
 def regression_metrics(observed: ArrayLike, predicted: ArrayLike, fold: ArrayLike) -> Scores:
-    """Score predictions of a number.
+    """Score predictions of numbers [N], each held out in a fold, by `scores.REGRESSION`.
 
-    Parameters
-    ----------
-    observed, predicted
-        Numbers in the unit of the target, [N].
-    fold
-        Fold that each sample was held out in, [N].
-
-    Returns
-    -------
-    dict
-        The names of `REGRESSION`. `mae_fold_mean` and `mae_fold_sd` (with N - 1; None for a
-        single fold) are over the folds' mean absolute errors, whatever their sizes; the others
-        take all samples at once. `r2_pooled` is None where all observed values are the same,
-        the correlations also where all predicted ones are.
+    `mae_fold_mean` and `mae_fold_sd` (with N - 1; None for a single fold) are over the folds' mean
+    absolute errors, whatever their sizes; the others take all samples at once. `r2_pooled` is None
+    where all observed values are the same, the correlations also where all predicted ones are.
     """
     truth, guess = _numbers(observed), _numbers(predicted)
     assert len(truth) == len(guess) > 0
-    mean, sd = _over_folds(np.abs(truth - guess), np.asarray(fold))
+    mean, sd = _over_folds(np.abs(truth - guess), fold)
     varies = bool(np.ptp(truth) > 0)
     both_vary = varies and bool(np.ptp(guess) > 0)
     return {
@@ -56,43 +48,26 @@ def classification_metrics(
     classes: Sequence[str],
     fold: ArrayLike,
 ) -> Scores:
-    """Score predictions of a class.
+    """Score predicted names [N] and probabilities [N, C] of classes by `scores.CLASSIFICATION`.
 
-    Parameters
-    ----------
-    observed, predicted
-        Names of classes, [N].
-    probabilities
-        Of every class, [N, C], in the order of `classes`.
-    classes
-        Names of the C classes.
-    fold
-        Fold that each sample was held out in, [N].
-
-    Returns
-    -------
-    dict
-        The names of `CLASSIFICATION`. All but the two over folds take all samples at once.
-        `balanced_accuracy` is the mean recall of the classes that occur, `roc_auc` the mean over
-        classes of one against the rest, None unless every class occurs beside another; it
-        compares probabilities across folds. `mcc` is 0 where all predictions are the same.
-        `brier` is the mean squared error of the probabilities, summed over classes where there
-        are more than two; `ece` the expected calibration error over the bins of `reliability`.
+    All but the two over folds take all samples at once. `balanced_accuracy` is the mean recall of
+    the classes that occur, `roc_auc` the mean over classes of one against the rest, None unless
+    every class occurs beside another; it compares probabilities across folds. `mcc` is 0 where all
+    predictions are the same. `brier` is the mean squared error of the probabilities, summed over
+    classes where there are more than two; `ece` the expected calibration error over the bins of
+    `reliability`.
     """
     truth, guess = _names(observed), _names(predicted)
     assert len(truth) == len(guess) > 0
     assert set(truth) | set(guess) <= set(classes), "a class without a probability"
-    mean, sd = _over_folds((truth == guess).astype(float), np.asarray(fold))
-    present = np.unique(truth)
+    mean, sd = _over_folds(truth == guess, fold)
     varies = len(np.union1d(truth, guess)) > 1
     areas = _areas(truth, probabilities, classes)
     return {
         "accuracy": _number(metrics.accuracy_score(truth, guess)),
         "accuracy_fold_mean": mean,
         "accuracy_fold_sd": sd,
-        "balanced_accuracy": _number(
-            metrics.recall_score(truth, guess, labels=present, average="macro", zero_division=0)
-        ),
+        "balanced_accuracy": _mean_recall(truth, guess),
         "macro_f1": _number(metrics.f1_score(truth, guess, average="macro", zero_division=0)),
         "mcc": _number(metrics.matthews_corrcoef(truth, guess)) if varies else 0.0,
         "roc_auc": None if None in areas else _number(np.mean(np.array(areas, dtype=float))),
@@ -107,15 +82,11 @@ def ordinal_metrics(
     classes: Sequence[str],
     fold: ArrayLike,
 ) -> Scores:
-    """Score predictions of a class among `classes` in their order, the lowest first.
+    """Score predictions of classes in their order, the lowest first, by `scores.ORDINAL`.
 
-    Returns
-    -------
-    dict
-        The names of `ORDINAL`: those of `classification_metrics`; `mae_ranks`, the mean distance
-        in steps between observed and predicted class; and `quadratic_kappa`, Cohen's kappa with
-        squared steps as weights (Cohen 1968, doi:10.1037/h0026256), None where all samples are
-        observed and predicted in one class.
+    Beside the scores of `classification_metrics`: `mae_ranks`, the mean distance in steps between
+    observed and predicted class; and `quadratic_kappa`, Cohen's kappa with squared steps as weights
+    (Cohen 1968, doi:10.1037/h0026256), None where all are observed and predicted in one class.
     """
     truth, guess = class_codes(observed, classes), class_codes(predicted, classes)
     kappa = None
@@ -133,7 +104,7 @@ def probability_metrics(
     observed: ArrayLike, probabilities: ArrayLike, classes: Sequence[str]
 ) -> Scores:
     """Return `brier` and `ece` of the probabilities [N, C] of `classes`."""
-    shares_NC = np.asarray(probabilities, dtype=np.float64)
+    shares_NC = _numbers(probabilities)
     # Files hold nine digits: the sum of a row may miss 1 by more than the library lets pass.
     normal_NC = shares_NC / shares_NC.sum(axis=1, keepdims=True)
     codes = class_codes(observed, classes)
@@ -146,41 +117,31 @@ def probability_metrics(
 
 
 def reliability(
-    observed: ArrayLike, probabilities: ArrayLike, classes: Sequence[str], bins: int = BINS
+    observed: ArrayLike, probabilities: ArrayLike, classes: Sequence[str]
 ) -> list[dict[str, Any]]:
     """Bin samples by the probability of their likeliest class.
-
-    Parameters
-    ----------
-    observed
-        Names of classes, [N].
-    probabilities
-        Of every class, [N, C], in the order of `classes`.
-    classes
-        Names of the C classes.
-    bins
-        At most so many bins; samples of the same probability share one.
 
     Returns
     -------
     list of dict
-        `n`, `confidence` (mean probability) and `accuracy` (share of samples whose likeliest
-        class is the observed one) of each bin, the least sure first.
+        `n`, `confidence` (mean probability) and `accuracy` (fraction of samples whose likeliest
+        class is the observed one) of at most `BINS` bins, the least sure first; samples of the
+        same probability share one.
     """
-    shares_NC = np.asarray(probabilities, dtype=np.float64)
+    shares_NC = _numbers(probabilities)
     is_right = shares_NC.argmax(axis=1) == class_codes(observed, classes)
     confidence = shares_NC.max(axis=1)
-    inner = np.linspace(0, 1, bins + 1)[1:-1]
+    inner = np.linspace(0, 1, BINS + 1)[1:-1]
     edges = np.unique(np.quantile(confidence, inner, method="inverted_cdf"))
     code = np.searchsorted(edges, confidence)
-    rows = [np.flatnonzero(code == number) for number in np.unique(code)]
+    bins = [code == number for number in np.unique(code)]
     return [
         {
-            "n": len(row),
-            "confidence": float(confidence[row].mean()),
-            "accuracy": float(is_right[row].mean()),
+            "n": int(rows.sum()),
+            "confidence": float(confidence[rows].mean()),
+            "accuracy": float(is_right[rows].mean()),
         }
-        for row in rows
+        for rows in bins
     ]
 
 
@@ -193,20 +154,12 @@ def fold_scores(
     the fold.
     """
     folds = np.asarray(fold)
-    names = np.unique(folds)
+    rows = [folds == name for name in np.unique(folds)]
     if kind == "regression":
         error = np.abs(_numbers(observed) - _numbers(predicted))
-        return np.array([error[folds == name].mean() for name in names])
+        return np.array([error[own].mean() for own in rows])
     truth, guess = _names(observed), _names(predicted)
-    recalls = []
-    for name in names:
-        own = folds == name
-        recalls.append(
-            metrics.recall_score(
-                truth[own], guess[own], labels=np.unique(truth[own]), average="macro"
-            )
-        )
-    return np.array(recalls)
+    return np.array([_mean_recall(truth[own], guess[own]) for own in rows])
 
 
 def class_codes(names: ArrayLike, classes: Sequence[str]) -> NDArray[np.int64]:
@@ -217,7 +170,7 @@ def class_codes(names: ArrayLike, classes: Sequence[str]) -> NDArray[np.int64]:
 
 def per_class_table(
     observed: ArrayLike, predicted: ArrayLike, probabilities: ArrayLike, classes: Sequence[str]
-) -> dict[str, dict[str, float | None]]:
+) -> dict[str, Scores]:
     """Return `n`, `precision`, `recall`, `f1` and `roc_auc` of every class.
 
     `n` counts the samples observed in the class. `recall` is None for a class that is not
@@ -246,9 +199,7 @@ def confusion(observed: ArrayLike, predicted: ArrayLike, classes: Sequence[str])
     return {"classes": list(classes), "counts": counts.tolist()}
 
 
-def subset_mae(
-    observed: ArrayLike, predicted: ArrayLike, labels: ArrayLike
-) -> dict[str, dict[str, float | None]]:
+def subset_mae(observed: ArrayLike, predicted: ArrayLike, labels: ArrayLike) -> dict[str, Scores]:
     """Return `n` and `mae` within the samples of each label, labels sorted.
 
     Samples whose label is missing (None or NaN) are in no subset.
@@ -258,14 +209,12 @@ def subset_mae(
 
 def subset_accuracy(
     observed: ArrayLike, predicted: ArrayLike, labels: ArrayLike
-) -> dict[str, dict[str, float | None]]:
+) -> dict[str, Scores]:
     """Return `n` and `accuracy` within the samples of each label; see `subset_mae`."""
-    return _by_label((_names(observed) == _names(predicted)).astype(float), labels, "accuracy")
+    return _by_label(_numbers(_names(observed) == _names(predicted)), labels, "accuracy")
 
 
-def _by_label(
-    values: NDArray[np.float64], labels: ArrayLike, name: str
-) -> dict[str, dict[str, float | None]]:
+def _by_label(values: NDArray[np.float64], labels: ArrayLike, name: str) -> dict[str, Scores]:
     groups: dict[str, list[float]] = {}
     for label, value in zip(np.asarray(labels, dtype=object), values, strict=True):
         if label is not None and label == label:
@@ -276,26 +225,32 @@ def _by_label(
     }
 
 
-def _over_folds(
-    values: NDArray[np.float64], fold: NDArray[Any]
-) -> tuple[float | None, float | None]:
+def _over_folds(values: NDArray[Any], fold: ArrayLike) -> tuple[float | None, float | None]:
     """Return mean and standard deviation of the folds' means."""
-    _, code, sizes = np.unique(fold, return_inverse=True, return_counts=True)
+    _, code, sizes = np.unique(np.asarray(fold), return_inverse=True, return_counts=True)
     means = np.bincount(code, weights=values) / sizes
     return _number(means.mean()), _number(means.std(ddof=1)) if len(means) > 1 else None
+
+
+def _mean_recall(truth: NDArray[np.str_], guess: NDArray[np.str_]) -> float:
+    """Return the mean recall of the classes that occur."""
+    present = np.unique(truth)
+    return float(
+        metrics.recall_score(truth, guess, labels=present, average="macro", zero_division=0)
+    )
 
 
 def _areas(
     truth: NDArray[np.str_], probabilities: ArrayLike, classes: Sequence[str]
 ) -> list[float | None]:
     """Return the area under the ROC curve of each class against the rest."""
-    scores = np.asarray(probabilities, dtype=float)
-    assert scores.shape == (len(truth), len(classes))
+    shares_NC = _numbers(probabilities)
+    assert shares_NC.shape == (len(truth), len(classes))
     areas: list[float | None] = []
     for column, name in enumerate(classes):
         is_class = truth == name
         defined = is_class.any() and not is_class.all()
-        area = metrics.roc_auc_score(is_class, scores[:, column]) if defined else None
+        area = metrics.roc_auc_score(is_class, shares_NC[:, column]) if defined else None
         areas.append(_number(area))
     return areas
 

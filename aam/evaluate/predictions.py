@@ -1,20 +1,17 @@
-"""Tables of cross-validated predictions.
-
-SubprocessRunner from the scores, so that training does not depend on how it is scored.
-"""
+"""Tables of cross-validated predictions; apart from the scores, so that training ignores those."""
 
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from aam.util.atomic import atomic_path
 
 PROBABILITY = "probability:"
 """Prefix of the columns that hold the probability of a class."""
-
 QUANTILE = "quantile:"
 """Prefix of the columns that hold a predicted quantile, `quantile:0.05` for instance."""
-
 TARGET = "target"
 """Column that names the target of a row, where a task has several."""
 
@@ -23,6 +20,16 @@ def class_names(predictions: pd.DataFrame) -> list[str]:
     """Return the classes that a table of predictions has probabilities of."""
     names = map(str, predictions.columns)
     return [name.removeprefix(PROBABILITY) for name in names if name.startswith(PROBABILITY)]
+
+
+def class_probabilities(predictions: pd.DataFrame, classes: list[str]) -> NDArray[np.float64]:
+    """Return the probabilities of N samples and C classes, [N, C]."""
+    return predictions[[PROBABILITY + name for name in classes]].to_numpy(dtype=np.float64)
+
+
+def numbers(column: pd.Series) -> NDArray[np.float64]:
+    """Return the numbers of a column that may hold them as text."""
+    return pd.to_numeric(column).to_numpy(dtype=np.float64)
 
 
 def by_target(predictions: pd.DataFrame) -> dict[str, pd.DataFrame]:

@@ -8,8 +8,7 @@ import pandas as pd
 from aam.data.targets import metadata_column
 from aam.evaluate import metrics
 from aam.evaluate.conformal import scaled_probabilities, temperature
-from aam.evaluate.predictions import PROBABILITY, class_names
-from aam.evaluate.scores import MAIN
+from aam.evaluate.predictions import class_names, class_probabilities
 
 
 def task_metrics(
@@ -47,34 +46,35 @@ def task_metrics(
     InputError
         If a column of `report_by` is not in the metadata.
     """
-    assert kind in MAIN
     assert predictions["sample-id"].is_unique
+    assert metadata is not None or not report_by, "report_by needs the metadata"
     observed, predicted, fold = (predictions[name] for name in ("observed", "predicted", "fold"))
-    labels = _labels(predictions["sample-id"], metadata, report_by)
+    labels = {
+        name: metadata_column(metadata, name).reindex(predictions["sample-id"]).to_numpy(object)
+        for name in report_by
+        if metadata is not None
+    }
     if kind == "regression":
-        observed, predicted = pd.to_numeric(observed), pd.to_numeric(predicted)
+        pair = pd.to_numeric(observed), pd.to_numeric(predicted)
         return {
             "n": len(predictions),
-            **metrics.regression_metrics(observed, predicted, fold),
-            "folds": metrics.subset_mae(observed, predicted, fold),
-            "mae_by": {
-                name: metrics.subset_mae(observed, predicted, values)
-                for name, values in labels.items()
-            },
+            **metrics.regression_metrics(*pair, fold),
+            "folds": metrics.subset_mae(*pair, fold),
+            "mae_by": {name: metrics.subset_mae(*pair, values) for name, values in labels.items()},
         }
-    classes = class_names(predictions) if classes is None else list(classes)
+    names = class_names(predictions) if classes is None else list(classes)
     scored = metrics.ordinal_metrics if kind == "ordinal" else metrics.classification_metrics
-    probabilities = predictions[[PROBABILITY + name for name in classes]].to_numpy(dtype=float)
+    shares_NC = class_probabilities(predictions, names)
     return {
         "n": len(predictions),
-        **scored(observed, predicted, probabilities, classes, fold),
+        **scored(observed, predicted, shares_NC, names, fold),
         "folds": metrics.subset_accuracy(observed, predicted, fold),
         "accuracy_by": {
             name: metrics.subset_accuracy(observed, predicted, values)
             for name, values in labels.items()
         },
-        "per_class": metrics.per_class_table(observed, predicted, probabilities, classes),
-        "confusion": metrics.confusion(observed, predicted, classes),
+        "per_class": metrics.per_class_table(observed, predicted, shares_NC, names),
+        "confusion": metrics.confusion(observed, predicted, names),
     }
 
 
@@ -85,12 +85,7 @@ def target_report(
     report_by: Sequence[str] = (),
     classes: Sequence[str] | None = None,
 ) -> dict[str, Any]:
-    """Score the rows of fold 0 and above, and apart from them the held-out test samples.
-
-    Parameters
-    ----------
-    kind, predictions, metadata, report_by, classes
-        As for `task_metrics`; the rows of fold -1 are the test samples.
+    """Score the rows of fold 0 and above, and separately the held-out test samples of fold -1.
 
     Returns
     -------
@@ -101,34 +96,18 @@ def target_report(
         first `temperature`, that of all folds.
     """
     is_test = predictions["fold"].to_numpy() < 0
-    parts = {"": predictions[~is_test], "test": predictions[is_test]}
-    scores = {
-        name: task_metrics(kind, part, metadata, report_by, classes)
-        for name, part in parts.items()
-        if len(part)
-    }
-    if kind != "regression":
-        names = class_names(predictions) if classes is None else list(classes)
-        scaled_NC = scaled_probabilities(predictions, names)
-        for name, rows in (("", ~is_test), ("test", is_test)):
-            if rows.any():
-                values = metrics.probability_metrics(
-                    predictions["observed"][rows], scaled_NC[rows], names
-                )
-                scores[name] |= {f"calibrated_{key}": value for key, value in values.items()}
-        shares_NC = parts[""][[PROBABILITY + name for name in names]].to_numpy(dtype=float)
-        scores[""]["temperature"] = temperature(parts[""]["observed"], shares_NC, names)
-    report = scores.pop("")
-    return {**report, **scores}
-
-
-def _labels(
-    sample_ids: pd.Series, metadata: pd.DataFrame | None, report_by: Sequence[str]
-) -> dict[str, Any]:
-    if not report_by:
-        return {}
-    assert metadata is not None, "report_by needs the metadata"
-    return {
-        name: metadata_column(metadata, name).reindex(sample_ids).to_numpy(dtype=object)
-        for name in report_by
-    }
+    names = class_names(predictions) if classes is None else list(classes)
+    scaled_NC = scaled_probabilities(predictions, names) if names else None
+    reports: dict[str, dict[str, Any]] = {}
+    for name, rows in (("", ~is_test), ("test", is_test)):
+        part = predictions[rows]
+        if not len(part):
+            continue
+        reports[name] = task_metrics(kind, part, metadata, report_by, classes)
+        if scaled_NC is not None:
+            values = metrics.probability_metrics(part["observed"], scaled_NC[rows], names)
+            reports[name] |= {f"calibrated_{key}": value for key, value in values.items()}
+            if not name:
+                shares_NC = class_probabilities(part, names)
+                reports[name]["temperature"] = temperature(part["observed"], shares_NC, names)
+    return {**reports.pop(""), **reports}

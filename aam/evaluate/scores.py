@@ -6,35 +6,37 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-REGRESSION = (
-    "mae_fold_mean",
-    "mae_fold_sd",
-    "mae_pooled",
-    "rmse_pooled",
-    "r2_pooled",
-    "pearson",
-    "spearman",
-)
-"""Names of the scores of a regression; errors are in the unit of the target."""
+REGRESSION = {
+    "mae_fold_mean": "MAE, mean of the folds",
+    "mae_fold_sd": "its sd over folds",
+    "mae_pooled": "MAE, pooled",
+    "rmse_pooled": "RMSE, pooled",
+    "r2_pooled": "R², pooled",
+    "pearson": "Pearson r",
+    "spearman": "Spearman ρ",
+}
+"""Scores of a regression and what people read; errors are in the unit of the target."""
 
-CLASSIFICATION = (
-    "accuracy",
-    "accuracy_fold_mean",
-    "accuracy_fold_sd",
-    "balanced_accuracy",
-    "macro_f1",
-    "mcc",
-    "roc_auc",
-    "brier",
-    "ece",
-)
-"""Names of the scores of a classification."""
+CLASSIFICATION = {
+    "accuracy": "accuracy",
+    "accuracy_fold_mean": "accuracy, mean of the folds",
+    "accuracy_fold_sd": "its sd over folds",
+    "balanced_accuracy": "balanced accuracy",
+    "macro_f1": "macro F1",
+    "mcc": "MCC",
+    "roc_auc": "ROC AUC",
+    "brier": "Brier score",
+    "ece": "calibration error",
+}
+"""Scores of a classification."""
 
-ORDINAL = (*CLASSIFICATION, "mae_ranks", "quadratic_kappa")
-"""Names of the scores of classes that have an order; `mae_ranks` is in steps of that order."""
+ORDINAL = {**CLASSIFICATION, "mae_ranks": "MAE in ranks", "quadratic_kappa": "quadratic κ"}
+"""Scores of classes that have an order; `mae_ranks` is in steps of that order."""
 
 MAIN = {"regression": REGRESSION, "classification": CLASSIFICATION, "ordinal": ORDINAL}
-"""Names of the scores by kind of task."""
+"""Scores and their labels by kind of task."""
+SCORES = {**REGRESSION, **ORDINAL}
+"""Labels of all scores."""
 
 HEADLINE = {
     "regression": "mae_fold_mean",
@@ -46,12 +48,11 @@ HEADLINE = {
 
 def of_each_target(reports: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return one report per target: a task of several gets one named `task, column` for each."""
-    each: list[dict[str, Any]] = []
-    for report in reports:
-        for column, own in report.get("targets", {"": {}}).items():
-            name = f"{report['task']}, {column}" if column else report["task"]
-            each.append({**report, **own, "task": name})
-    return each
+    return [
+        {**report, **own, "task": f"{report['task']}, {column}" if column else report["task"]}
+        for report in reports
+        for column, own in report.get("targets", {"": {}}).items()
+    ]
 
 
 def accuracy_table(reports: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
@@ -60,9 +61,8 @@ def accuracy_table(reports: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     Parameters
     ----------
     reports
-        Contents of `finetune/<model>/<task>/metrics.json`, with `model`, `task`, `kind`,
-        `baselines`, `bootstrap` and, where there is one, `stacked`; tasks of several targets count
-        as several.
+        Contents of `finetune/<model>/<task>/metrics.json`; tasks of several targets count as
+        several.
 
     Returns
     -------
@@ -81,24 +81,14 @@ def accuracy_table(reports: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
         entries += [("baseline", name, scores) for name, scores in report["baselines"].items()]
         for role, name, scores in entries:
             low, high = scores.get("bootstrap", {}).get(HEADLINE[kind]) or (None, None)
-            rows[task, role, name] = {
-                "task": task,
-                "kind": kind,
-                "name": name,
-                "role": role,
-                **{key: scores[key] for key in ("n", *MAIN[kind])},
-                "headline_low": low,
-                "headline_high": high,
-            }
-    names = [*REGRESSION, *ORDINAL, "headline_low", "headline_high"]
-    table = pd.DataFrame(
-        list(rows.values()), columns=["task", "kind", "name", "role", "n", *names]
-    ).astype(dict.fromkeys(names, float))
-    rank = np.where(
-        table["kind"] == "regression", table["mae_fold_mean"], -table["balanced_accuracy"]
-    )
-    return (
-        table.assign(rank=rank)
-        .sort_values(["task", "rank", "name"], ignore_index=True)
-        .drop(columns="rank")
-    )
+            own = {key: scores[key] for key in ("n", *MAIN[kind])}
+            about = {"task": task, "kind": kind, "name": name, "role": role}
+            rows[task, role, name] = {**about, **own, "headline_low": low, "headline_high": high}
+    numeric = [*SCORES, "headline_low", "headline_high"]
+    columns = ["task", "kind", "name", "role", "n", *numeric]
+    table = pd.DataFrame(list(rows.values()), columns=columns)
+    table = table.astype(dict.fromkeys(numeric, float))
+    regression = table["kind"] == "regression"
+    rank = np.where(regression, table["mae_fold_mean"], -table["balanced_accuracy"])
+    ranked = table.assign(rank=rank).sort_values(["task", "rank", "name"], ignore_index=True)
+    return ranked.drop(columns="rank")

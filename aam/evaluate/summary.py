@@ -1,6 +1,6 @@
 """Results in words: the accuracy page, the summary of a dataset, a few lines for a terminal."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,7 +8,6 @@ import pandas as pd
 
 from aam.evaluate.labels import (
     EVALUATION,
-    SCORES,
     TESTS,
     interval,
     p_value,
@@ -17,34 +16,36 @@ from aam.evaluate.labels import (
     row_label,
     score,
 )
-from aam.evaluate.scores import HEADLINE, MAIN, accuracy_table, of_each_target
-
-BY = {
-    "regression": ("mae_by", "mae", "MAE"),
-    "classification": ("accuracy_by", "accuracy", "Accuracy"),
-    "ordinal": ("accuracy_by", "accuracy", "Accuracy"),
-}
-"""Where the scores of subsets are, by kind of task: key, name of the score, its label."""
+from aam.evaluate.scores import HEADLINE, MAIN, SCORES, accuracy_table, of_each_target
 
 
 @dataclass(frozen=True)
 class Results:
-    """What was recorded of one dataset."""
+    """What was recorded of one dataset.
+
+    Attributes
+    ----------
+    pretraining
+        Content of `metrics.json` by model.
+    tasks
+        Contents of the fine-tunings' `metrics.json`.
+    speed
+        The table of the speed benchmark.
+    dropped
+        Sentences on what is not in the results.
+    figures
+        Links to figures.
+    tables
+        What a table holds, and the link to it.
+    """
 
     dataset: str
-    """Name of the dataset."""
     pretraining: Mapping[str, Mapping[str, Any]]
-    """Content of `metrics.json` by model."""
     tasks: Sequence[Mapping[str, Any]]
-    """Contents of the fine-tunings' `metrics.json`."""
     speed: pd.DataFrame | None = None
-    """The table of the speed benchmark."""
     dropped: Sequence[str] = ()
-    """Sentences on what is not in the results."""
-    pictures: Sequence[str] = ()
-    """Links to pictures."""
+    figures: Sequence[str] = ()
     tables: Sequence[tuple[str, str]] = ()
-    """What a table holds, and the link to it."""
 
 
 def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -57,22 +58,15 @@ def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def accuracy_page(reports: Sequence[Mapping[str, Any]]) -> str:
     """Return the accuracy of every model and baseline, a section per task, as Markdown."""
-    table, each = accuracy_table(reports), of_each_target(reports)
     parts = [
         "# Accuracy",
         "Cross-validated: every sample is predicted by a model that never saw its label, and all "
         "rows of a task share its folds and its rarefied table. The best row comes first. In "
         "brackets: 95 % of the values that other draws of samples would give.",
     ]
-    for task, rows in table.groupby("task", sort=False):
-        of_task = [report for report in each if report["task"] == task]
-        kind, n = of_task[0]["kind"], of_task[0]["n"]
-        parts += [
-            f"## {task}",
-            f"{kind.capitalize()}, {n} samples, {len(of_task[0]['folds'])} folds.",
-            _score_table(rows, kind),
-        ]
-        parts += _subset_tables(of_task, kind)
+    for task, of_task, tables in _tasks(reports):
+        kind, n, folds = (of_task[0][key] for key in ("kind", "n", "folds"))
+        parts += [f"## {task}", f"{kind.capitalize()}, {n} samples, {len(folds)} folds.", *tables]
     return "\n\n".join(parts) + "\n"
 
 
@@ -85,18 +79,14 @@ def summary_page(results: Results) -> str:
     parts += [_pretraining_text(model, report) for model, report in results.pretraining.items()]
     if results.tasks:
         parts += ["## Tasks"]
-        table, each = accuracy_table(results.tasks), of_each_target(results.tasks)
-        for task, rows in table.groupby("task", sort=False):
-            of_task = [report for report in each if report["task"] == task]
-            parts += [f"### {task}"]
-            parts += [_items(line for report in of_task for line in _task_lines(report))]
-            parts += [_score_table(rows, of_task[0]["kind"])]
-            parts += _subset_tables(of_task, of_task[0]["kind"])
+        for task, of_task, tables in _tasks(results.tasks):
+            lines = _items(line for report in of_task for line in _task_lines(report))
+            parts += [f"### {task}", lines, *tables]
     if results.speed is not None:
         parts += ["## Speed", _speed_sentence(results.speed)]
-    if results.pictures:
+    if results.figures:
         parts += ["## Pictures"]
-        parts += [f"![{_title(link)}]({link})" for link in results.pictures]
+        parts += [f"![{_title(link)}]({link})" for link in results.figures]
     if results.tables:
         parts += ["## Files", _items(f"{what}: [{link}]({link})" for what, link in results.tables)]
     return "\n\n".join(parts) + "\n"
@@ -106,14 +96,14 @@ def terminal_lines(results: Results) -> list[str]:
     """Return the same in a few short lines: what was learned, and the scores beside baselines."""
     lines = [f"Results of {results.dataset}"]
     for model, report in results.pretraining.items():
-        parts = []
+        distances = ""
         if "unifrac_pearson" in report:
-            parts.append(f"UniFrac r {score(report['unifrac_pearson'])}")
-        parts.append(
-            f"masked nucleotides {report['nucleotide_accuracy']:.1%} "
-            f"(commonest base {report['nucleotide_baseline_accuracy']:.1%})"
+            distances = f"UniFrac r {score(report['unifrac_pearson'])}, "
+        lines.append(
+            f"  pretraining, {model}: {distances}masked nucleotides "
+            f"{report['nucleotide_accuracy']:.1%} (commonest base "
+            f"{report['nucleotide_baseline_accuracy']:.1%}), on held-out samples"
         )
-        lines.append(f"  pretraining, {model}: {', '.join(parts)}, on held-out samples")
     if results.tasks:
         for task, rows in accuracy_table(results.tasks).groupby("task", sort=False):
             name = HEADLINE[rows["kind"].iloc[0]]
@@ -127,6 +117,17 @@ def terminal_lines(results: Results) -> list[str]:
     return lines
 
 
+def _tasks(
+    reports: Sequence[Mapping[str, Any]],
+) -> Iterator[tuple[str, list[dict[str, Any]], list[str]]]:
+    """Yield the name of each task, the reports of all models on it, and its tables."""
+    each = of_each_target(reports)
+    for task, rows in accuracy_table(reports).groupby("task", sort=False):
+        of_task = [report for report in each if report["task"] == task]
+        tables = [_score_table(rows, of_task[0]["kind"]), *_subset_tables(of_task)]
+        yield str(task), of_task, tables
+
+
 def _score_table(rows: pd.DataFrame, kind: str) -> str:
     body = []
     for row in rows.to_dict("records"):
@@ -138,9 +139,12 @@ def _score_table(rows: pd.DataFrame, kind: str) -> str:
     return markdown_table(["", *(SCORES[name] for name in MAIN[kind])], body)
 
 
-def _subset_tables(reports: Sequence[Mapping[str, Any]], kind: str) -> list[str]:
+def _subset_tables(reports: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return a table per column of `report_by`: values down, models and baselines across."""
-    key, name, label = BY[kind]
+    regression = reports[0]["kind"] == "regression"
+    key, name, label = (
+        ("mae_by", "mae", "MAE") if regression else ("accuracy_by", "accuracy", "Accuracy")
+    )
     tables = []
     for column, values in reports[0][key].items():
         across = {report["model"]: report[key][column] for report in reports}
@@ -155,25 +159,21 @@ def _subset_tables(reports: Sequence[Mapping[str, Any]], kind: str) -> list[str]
 
 
 def _pretraining_text(model: str, report: Mapping[str, Any]) -> str:
-    parts = [f"**{model}**, scored on {report['held_out_samples']} samples kept from training."]
+    text = f"**{model}**, scored on {report['held_out_samples']} samples kept from training. "
     if "unifrac_pearson" in report:
-        parts.append(
+        text += (
             "Distances between its embeddings of two such samples agree with their UniFrac "
             f"distance: Pearson r {score(report['unifrac_pearson'])}, mean absolute error "
-            f"{score(report['unifrac_mae'])}."
+            f"{score(report['unifrac_mae'])}. "
         )
-    parts.append(
-        f"It names {report['nucleotide_accuracy']:.1%} of the masked nucleotides; always guessing "
-        f"the commonest base of each position names "
-        f"{report['nucleotide_baseline_accuracy']:.1%}."
-    )
-    minutes = report["wall_s"] / 60
-    parts.append(
-        f"{report['steps']} steps took {quantity(minutes)} minutes "
+    return (
+        f"{text}It names {report['nucleotide_accuracy']:.1%} of the masked nucleotides; always "
+        "guessing the commonest base of each position names "
+        f"{report['nucleotide_baseline_accuracy']:.1%}. "
+        f"{report['steps']} steps took {quantity(report['wall_s'] / 60)} minutes "
         f"({quantity(report['samples_per_s'])} samples per second) for "
         f"{report['parameters']:,} parameters."
     )
-    return " ".join(parts)
 
 
 def _task_sentence(report: Mapping[str, Any]) -> str:
@@ -283,7 +283,7 @@ def _speed_sentence(speed: pd.DataFrame) -> str:
 
 
 def _title(link: str) -> str:
-    """Return words for a picture: `figures/pretrain/base/pairs.png` as `pretrain, base, pairs`."""
+    """Return words for a figure: `figures/pretrain/base/pairs.png` as `pretrain, base, pairs`."""
     return plain(link.rsplit(".", 1)[0].removeprefix("figures/").replace("/", ", "))
 
 

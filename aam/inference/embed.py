@@ -58,10 +58,10 @@ def embed_samples(
     """
     if devices.processes > 1 and asv_UD is None:
         asvs_U = asvs_of(store, rows_R, len(tokens.lengths))
-        own_UD = embed_asvs(encoder, tokens, devices.share(asvs_U), devices)
+        own_UD = embed_asvs(encoder, tokens, devices.shard(asvs_U), devices)
         asv_UD = torch.zeros(len(tokens.lengths), own_UD.shape[1])
         asv_UD[torch.from_numpy(asvs_U)] = devices.all_gather(own_UD, len(asvs_U))
-    own_R = devices.share(rows_R)
+    own_R = devices.shard(rows_R)
     out_RD = torch.empty(len(own_R), encoder.shape.width)
     done = 0
     for rows, block_WD in embedded_blocks(encoder, store, tokens, own_R, devices, asv_UD):

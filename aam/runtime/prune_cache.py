@@ -27,17 +27,10 @@ LEAST_AGE_S = 3600
 
 @dataclass(frozen=True)
 class Entry:
-    """What one job made.
+    """What one job made: its files, their size, and when one of them was last read or written.
 
-    Attributes
-    ----------
-    files
-        All files of the job.
-    size_bytes
-        Their sizes added up.
-    used_s
-        When one of them was last read or written, in seconds since 1970. Where a file system does
-        not note when files are read: when they were written.
+    Where a file system does not note when files are read: when they were written. Times are in
+    seconds since 1970.
     """
 
     files: tuple[Path, ...]
@@ -52,17 +45,16 @@ def entries(folder: Path) -> list[Entry]:
         name = NAME.fullmatch(path.name)
         if name and path.is_file() and not path.is_symlink():
             found[name["hash"]].append(path)
-    return [_entry(files) for files in found.values()]
+    result = []
+    for files in found.values():
+        stats = [path.stat() for path in files]
+        used_s = max(max(stat.st_atime, stat.st_mtime) for stat in stats)
+        result.append(Entry(tuple(files), sum(stat.st_size for stat in stats), used_s))
+    return result
 
 
-def _entry(files: Sequence[Path]) -> Entry:
-    stats = [path.stat() for path in files]
-    used_s = max(max(stat.st_atime, stat.st_mtime) for stat in stats)
-    return Entry(tuple(files), sum(stat.st_size for stat in stats), used_s)
-
-
-def linked(folder: Path, results: Iterable[Path]) -> set[Path]:
-    """Return the files of a cache that links below some folders of results lead to."""
+def linked(folder: Path, results: Iterable[Path]) -> set[str]:
+    """Return the names of the files of a cache that links below some folders of results lead to."""
     targets: set[Path] = set()
     waiting, seen = [root.resolve() for root in results], set[Path]()
     while waiting:
@@ -71,15 +63,11 @@ def linked(folder: Path, results: Iterable[Path]) -> set[Path]:
             continue
         seen.add(root)
         for place, folders, files in os.walk(root, onerror=_unreadable):
-            links = {
-                path
-                for path in (Path(place, name) for name in (*folders, *files))
-                if path.is_symlink()
-            }
-            found = {path.resolve() for path in links}
+            paths = [Path(place, name) for name in (*folders, *files)]
+            found = {path.resolve() for path in paths if path.is_symlink()}
             targets |= found
             waiting += [path for path in found if path.is_dir()]
-    return {path for path in targets if path.parent == folder.resolve()}
+    return {path.name for path in targets if path.parent == folder.resolve()}
 
 
 def _unreadable(error: OSError) -> None:
@@ -91,30 +79,20 @@ def _unreadable(error: OSError) -> None:
     ) from error
 
 
-def doomed(
+def expired(
     found: Sequence[Entry],
     *,
     now_s: float,
     max_age_s: float | None = None,
     max_bytes: int | None = None,
-    kept: Iterable[Path] = (),
+    kept: Iterable[str] = (),
 ) -> list[Entry]:
     """Return the entries that should go, the one that was not used for the longest time first.
 
-    Parameters
-    ----------
-    found
-        What is there.
-    now_s
-        The present, in seconds since 1970.
-    max_age_s
-        Entries that were not used for longer go; None: whatever their age.
-    max_bytes
-        Entries go until the others take no more; None: whatever their size.
-    kept
-        Files whose entries stay.
+    Those go that were not used for `max_age_s`, and others until the rest takes `max_bytes`; None
+    is no limit. Entries stay that were just used, or have a file that is named in `kept`.
     """
-    names = {path.name for path in kept}
+    names = set(kept)
     size_bytes = sum(entry.size_bytes for entry in found)
     going = []
     for entry in sorted(found, key=lambda entry: entry.used_s):
@@ -128,14 +106,10 @@ def doomed(
     return going
 
 
-def amount(text: str, units: dict[str, int], what: str) -> int:
-    """Return a number with a unit, `50GB` for instance, in the smallest unit.
-
-    Raises
-    ------
-    InputError
-        If it is none.
-    """
+def _amount(text: str | None, units: dict[str, int], what: str) -> int | None:
+    """Return a number with a unit, `50GB` for instance, in the smallest unit."""
+    if text is None:
+        return None
     parts = re.fullmatch(rf"(\d+(?:\.\d+)?)\s*({'|'.join(units)})", text.strip())
     if parts is None:
         raise problem(what, repr(text), f"a number and one of {', '.join(units)}", "give a unit")
@@ -157,25 +131,24 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if not folder.is_dir():
             raise problem(folder, "no folder", "a folder that exists", "check its name")
     found = entries(given.folder)
-    going = doomed(
+    going = expired(
         found,
         now_s=time.time(),
-        max_age_s=amount(given.max_age, SECONDS, "--max-age") if given.max_age else None,
-        max_bytes=amount(given.max_size, BYTES, "--max-size") if given.max_size else None,
+        max_age_s=_amount(given.max_age, SECONDS, "--max-age"),
+        max_bytes=_amount(given.max_size, BYTES, "--max-size"),
         kept=linked(given.folder, given.keep_linked),
     )
     for path in (path for entry in going for path in entry.files):
         print(path)
         if not given.dry_run:
             path.unlink(missing_ok=True)
+    removed, all_of_them = (
+        f"{sum(entry.size_bytes for entry in some) / 10**9:.3f}" for some in (going, found)
+    )
     print(
         f"{'would remove' if given.dry_run else 'removed'} {len(going)} of {len(found)} entries, "
-        f"{_gigabytes(going)} of {_gigabytes(found)} GB"
+        f"{removed} of {all_of_them} GB"
     )
-
-
-def _gigabytes(some: Iterable[Entry]) -> str:
-    return f"{sum(entry.size_bytes for entry in some) / 10**9:.3f}"
 
 
 if __name__ == "__main__":

@@ -28,12 +28,12 @@ class RunOptions:
     nodes: int = 1
     """Nodes that pretrain together."""
     strategy: Literal["ddp", "fsdp"] = "ddp"
-    """Whether each of them holds the whole model."""
+    """Whether each of them holds the whole model (ddp), or a shard of it (fsdp)."""
     launched: bool = False
     """This process is one of them."""
     log_dir: Path | None = None
     """Folder for curves and profiles, beside the log; None: neither is written."""
-    tensorboard: bool = False
+    tensorboard: bool = True
     """Write curves for TensorBoard."""
     profile_steps: int = 0
     """Steps to record with torch.profiler."""

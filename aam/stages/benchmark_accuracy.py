@@ -11,19 +11,7 @@ from aam.util.atomic import atomic_path, read_json, write_text
 
 
 def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
-    """Gather the scores of every fine-tuned model and, once per task, of the baselines.
-
-    Parameters
-    ----------
-    cfg
-        No settings.
-    inputs
-        `metrics`: the `metrics.json` of all fine-tunings.
-    outputs
-        `table` (TSV: see `aam.evaluate.scores.accuracy_table`) and `text` (Markdown).
-    runtime
-        Not used.
-    """
+    """Gather the scores of every fine-tuned model and, once per task, of the baselines."""
     reports = [read_json(path) for path in inputs["metrics"]]
     with atomic_path(outputs["table"]) as partial:
         accuracy_table(reports).to_csv(

@@ -8,7 +8,6 @@ import pandas as pd
 
 from aam.data.folds import read_folds
 from aam.data.metadata import read_metadata
-from aam.data.targets import metadata_column
 from aam.evaluate.bootstrap import bootstrap_intervals
 from aam.evaluate.comparison import compare
 from aam.evaluate.conformal import cross_intervals, interval_report
@@ -30,40 +29,21 @@ from aam.util.seeds import seed_of
 
 logger = logging.getLogger(__name__)
 
-INTERVALS = (
-    "sample-id",
-    TARGET,
-    "fold",
-    "observed",
-    "predicted",
-    "lower",
-    "upper",
-    "prediction_set",
-)
+INTERVALS = "sample-id", TARGET, "fold", "observed", "predicted", "lower", "upper", "prediction_set"
 """Columns of the table of intervals, as far as the kind of target has them."""
 
 DESCRIBED = ("kind", "bounds", "encoder", "start", "labels", "evaluation")
-"""Settings that are told beside the scores."""
+"""Settings that are written beside the scores."""
 
 
 def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
-    """Score one model on one task.
+    """Score one model on one task, and write an interval, or a set of classes, per sample.
 
-    Parameters
-    ----------
-    cfg
-        Slice `aam.config.slices.score`.
-    inputs
-        `predictions` and `baselines` (TSV) on the same `folds` (TSV), and `metadata` (Parquet).
-    outputs
-        `metrics` (JSON): the scores of the model with their bootstrap intervals, in `baselines`
-        those of each baseline, in `comparisons` the paired tests against it, in `stacked` the same
-        of the model and a forest together, where both learned from all labels, in `intervals` what
-        the prediction intervals cover; of a task with several targets those of the first, and in
-        `targets` those of each. `intervals`
-        (TSV): a prediction interval, or a set of classes, for every sample.
-    runtime
-        Not used.
+    The metrics hold the scores of the model with their bootstrap intervals, in `baselines` those
+    of each baseline, in `comparisons` the paired tests against it, in `stacked` the same of the
+    model and a forest together, where both learned from all labels, in `intervals` what the
+    prediction intervals cover; of a task with several targets those of the first, and in
+    `targets` those of each.
 
     Raises
     ------
@@ -71,28 +51,33 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOp
         If a column of `report_by` is not in the metadata.
     """
     metadata = read_metadata(inputs["metadata"]) if cfg["report_by"] else None
-    for column in cfg["report_by"]:
-        assert metadata is not None
-        metadata_column(metadata, column)
     predictions = _in_order(read_predictions(inputs["predictions"]), cfg["classes"])
-    low, high = cfg["bounds"]
-    intervals = cross_intervals(predictions, bounds=(low, high))
     group = read_folds(inputs["folds"])["group"]
-    baselines = _baselines(cfg, inputs)
-    others = {name: by_target(table) for name, table in baselines.items()}
-    covered = by_target(intervals)
+    table = _in_order(read_predictions(inputs["baselines"]), cfg["classes"])
+    baselines = {
+        str(name): by_target(part.drop(columns="baseline"))
+        for name, part in table.groupby("baseline", sort=False)
+    }
     reports = {
-        target: {
-            **_report(
-                cfg, own, {name: parts[target] for name, parts in others.items()}, metadata, group
-            ),
-            "intervals": interval_report(covered[target]),
-        }
+        target: _report(
+            cfg, own, {name: parts[target] for name, parts in baselines.items()}, metadata, group
+        )
         for target, own in by_target(predictions).items()
     }
+    low, high = cfg["bounds"]
+    intervals = cross_intervals(predictions, bounds=(low, high))
+    for target, part in by_target(intervals).items():
+        reports[target]["intervals"] = interval_report(part)
     shown = [name for name in INTERVALS if name in intervals]
     write_predictions(outputs["intervals"], intervals[shown])
-    write_json(outputs["metrics"], _content(cfg, inputs, reports))
+    content = {
+        **next(iter(reports.values())),
+        **{key: cfg["names"][key] for key in ("model", "task")},
+        **{key: cfg[key] for key in DESCRIBED},
+        **({"targets": reports} if "" not in reports else {}),
+        "provenance": provenance(cfg, inputs),
+    }
+    write_json(outputs["metrics"], content)
 
 
 def _report(
@@ -104,8 +89,7 @@ def _report(
 ) -> dict[str, Any]:
     """Score one target of the model and of the baselines, and compare them."""
     kind, classes = cfg["kind"], cfg["classes"]
-    scored = own[own["fold"] >= 0]
-    groups = group.loc[scored["sample-id"]].to_numpy()
+    groups = group.loc[own.loc[own["fold"] >= 0, "sample-id"]].to_numpy()
     # The seed names no model: all models of a task are resampled alike.
     seed = seed_of("bootstrap", cfg["names"]["dataset"], cfg["names"]["task"])
 
@@ -114,7 +98,7 @@ def _report(
         logger.info("%s: %s %.4g", name, HEADLINE[kind], values[HEADLINE[kind]])
         return values
 
-    def entry(name: str, table: pd.DataFrame) -> dict[str, Any]:
+    def compared(name: str, table: pd.DataFrame) -> dict[str, Any]:
         rows = table[table["fold"] >= 0]
         return {
             **scores(name, table),
@@ -126,39 +110,17 @@ def _report(
         }
 
     model = cfg["names"]["model"]
-    report = entry(model, own)
+    report = compared(model, own)
     report["baselines"] = {name: scores(name, table) for name, table in others.items()}
     partner = next((name for name in PARTNERS if name in others), None)
     # A forest that knows all labels would hide what the model does with few.
     if partner is not None and cfg["labels"] == 1:
-        together = entry(f"{model} with {partner}", stacked(own, others[partner]))
+        together = compared(f"{model} with {partner}", stacked(own, others[partner]))
         report["stacked"] = {"with": partner, **together}
     return report
 
 
-def _content(
-    cfg: Mapping[str, Any], inputs: Files, reports: Mapping[str, dict[str, Any]]
-) -> dict[str, Any]:
-    described = {key: cfg["names"][key] for key in ("model", "task")}
-    described |= {key: cfg[key] for key in DESCRIBED}
-    first = next(iter(reports.values()))
-    several = {"targets": dict(reports)} if "" not in reports else {}
-    return {**first, **described, **several, "provenance": provenance(cfg, inputs)}
-
-
-def _baselines(cfg: Mapping[str, Any], inputs: Files) -> dict[str, pd.DataFrame]:
-    table = read_predictions(inputs["baselines"])
-    parts = {
-        str(name): part.drop(columns="baseline")
-        for name, part in table.groupby("baseline", sort=False)
-    }
-    return {name: _in_order(part, cfg["classes"]) for name, part in parts.items()}
-
-
 def _in_order(predictions: pd.DataFrame, classes: list[str] | None) -> pd.DataFrame:
     """Put the probabilities into the order of an ordinal target's classes."""
-    if classes is None:
-        return predictions
-    columns = [PROBABILITY + name for name in classes]
-    others = [name for name in predictions if name not in columns]
-    return predictions[[*others, *columns]]
+    columns = [PROBABILITY + name for name in classes or []]
+    return predictions[[*(name for name in predictions if name not in columns), *columns]]

@@ -1,4 +1,4 @@
-"""What was learned from a dataset, in plain words, with links to every picture and table."""
+"""What was learned from a dataset, in plain words, with links to every figure and table."""
 
 import os
 import sys
@@ -25,43 +25,32 @@ WHAT = {
     "dropped": "left out",
 }
 """What the tables of an input hold."""
+OF_TASKS = {
+    "own": "predictions.tsv",
+    "intervals": "intervals.tsv",
+    "importance": "importance.tsv",
+}
+"""Tables beside the `metrics.json` of a fine-tuning."""
 
 
 def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
-    """Write the summary of a dataset.
-
-    Parameters
-    ----------
-    cfg
-        No settings.
-    inputs
-        `pretrain` (list of `metrics.json`) and, where there are any, `finetune` (list of
-        `metrics.json`), `speed` and `accuracy` (TSV), `predictions` (list of TSV, for other
-        tables), `figures` (list of PNG), `dropped` (list of TSV).
-    outputs
-        `summary` (Markdown), in the folder of the dataset's results.
-    runtime
-        Not used.
-    """
-    root = outputs["summary"].parent
-    finetune = inputs.get("finetune", [])
-    listed = {name: inputs.get(name, []) for name in ("predictions", "dropped", "figures")}
-    listed["own"] = [path.with_name("predictions.tsv") for path in finetune]
-    listed["intervals"] = [path.with_name("intervals.tsv") for path in finetune]
-    listed["importance"] = [path.with_name("importance.tsv") for path in finetune]
+    """Write the summary into the folder of the dataset's results, so that its links are short."""
+    root, finetune = outputs["summary"].parent, inputs.get("finetune", [])
+    listed = {name: inputs.get(name, []) for name in ("predictions", "dropped")}
+    listed |= {name: [path.with_name(file) for path in finetune] for name, file in OF_TASKS.items()}
     listed |= {name: [inputs[name]] for name in ("speed", "accuracy") if name in inputs}
+
+    def link(path: Path) -> str:
+        return Path(os.path.relpath(path, root)).as_posix()
+
     results = _results(
         root.name,
-        pretrain=inputs["pretrain"],
-        finetune=finetune,
-        speed=inputs.get("speed"),
-        dropped=listed["dropped"],
-        pictures=[_link(root, path) for path in listed["figures"]],
-        tables=[
-            (what, _link(root, path))
-            for name, what in WHAT.items()
-            for path in listed.get(name, [])
-        ],
+        inputs["pretrain"],
+        finetune,
+        inputs.get("speed"),
+        dropped=[sentence for path in listed["dropped"] for sentence in _sentences(path)],
+        figures=[link(path) for path in inputs.get("figures", [])],
+        tables=[(WHAT[name], link(path)) for name in WHAT for path in listed.get(name, [])],
     )
     write_text(outputs["summary"], summary_page(results))
 
@@ -82,15 +71,11 @@ def terminal_summary(results_dir: Path) -> str:
             "the folder of a dataset's results",
             "run the workflow first, with `make demo` for instance",
         )
+    finetune = sorted(results_dir.glob("finetune/*/*/metrics.json"))
     speed = results_dir / "benchmark" / "speed.tsv"
-    results = _results(
-        results_dir.name,
-        pretrain=pretrain,
-        finetune=sorted(results_dir.glob("finetune/*/*/metrics.json")),
-        speed=speed if speed.is_file() else None,
-    )
+    results = _results(results_dir.name, pretrain, finetune, speed if speed.is_file() else None)
     lines = terminal_lines(results)
-    for label, name in (("read", "summary.md"), ("pictures", "figures")):
+    for label, name in (("read", "summary.md"), ("figures", "figures")):
         if (results_dir / name).exists():
             lines.append(f"  {label}: {results_dir / name}")
     return "\n".join(lines)
@@ -98,28 +83,23 @@ def terminal_summary(results_dir: Path) -> str:
 
 def _results(
     dataset: str,
-    *,
     pretrain: Iterable[Path],
     finetune: Iterable[Path],
     speed: Path | None,
-    dropped: Iterable[Path] = (),
-    pictures: Sequence[str] = (),
-    tables: Sequence[tuple[str, str]] = (),
+    **listed: Sequence[Any],
 ) -> Results:
     return Results(
         dataset=dataset,
         pretraining={path.parent.name: read_json(path) for path in pretrain},
         tasks=[read_json(path) for path in finetune],
         speed=None if speed is None else pd.read_csv(speed, sep="\t"),
-        dropped=[sentence for path in dropped for sentence in _dropped_sentences(path)],
-        pictures=pictures,
-        tables=tables,
+        **listed,
     )
 
 
-def _dropped_sentences(path: Path) -> list[str]:
+def _sentences(dropped: Path) -> list[str]:
     """Count what a table of dropped things lists: by reason, or by rarefaction depth."""
-    table = pd.read_csv(path, sep="\t", dtype=str, keep_default_na=False)
+    table = pd.read_csv(dropped, sep="\t", dtype=str, keep_default_na=False)
     if "why" in table:
         kinds = Counter(zip(table["what"], table["why"], strict=True))
         return [f"{what}: {count}, {why}" for (what, why), count in sorted(kinds.items())]
@@ -127,10 +107,6 @@ def _dropped_sentences(path: Path) -> list[str]:
         f"sample: {count}, with fewer than {depth} reads, the rarefaction depth"
         for depth, count in sorted(Counter(table["depth"]).items())
     ]
-
-
-def _link(root: Path, path: Path) -> str:
-    return Path(os.path.relpath(path, root)).as_posix()
 
 
 if __name__ == "__main__":

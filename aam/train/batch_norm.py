@@ -1,7 +1,4 @@
-"""The statistics that heads standardize embeddings by, after training.
-
-Shape suffixes: N samples, D width.
-"""
+"""The statistics that heads standardize embeddings [N, D] by, after training."""
 
 import numpy as np
 import torch

@@ -1,22 +1,19 @@
-"""When a training has stopped getting better."""
+"""What is scored in the course of a training, and when it has stopped getting better."""
 
 import math
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from aam.config.sections.training import EarlyStoppingSettings as Settings
 
 
 class EarlyStopping:
-    """Follows a score of which higher is better.
+    """Follows a score of which higher is better; without settings nothing is best or stops.
 
     Patience counts from the last value that beat the one patience counted from before by more
     than `min_delta`: many small steps add up to an improvement. The best value is simply the
     highest, so that the weights kept with it may be newer.
-
-    Parameters
-    ----------
-    settings
-        Patience and least improvement; None: nothing is the best and nothing stops.
     """
 
     def __init__(self, settings: Settings | None) -> None:
@@ -55,3 +52,20 @@ class EarlyStopping:
         """Go on from what `state` returned, in a run of the same settings."""
         self._best, self._reference = state["best"], state["reference"]
         self._waited = state["waited"]
+
+
+@dataclass(frozen=True)
+class Validation:
+    """What is scored in the course of a run."""
+
+    score: Callable[[], dict[str, float]]
+    """Returns named values of the model as it is."""
+    times: int = 8
+    """How often, the last time after the last step."""
+    watched: str | None = None
+    """Name of the value that early stopping follows, the higher the better."""
+    stopping: EarlyStopping | None = None
+
+    def steps(self, total: int) -> set[int]:
+        """Return the steps after which the model is scored."""
+        return {max(1, round(total * part / self.times)) for part in range(1, self.times + 1)}

@@ -1,4 +1,4 @@
-"""What training leaves behind for people and pictures."""
+"""What training leaves behind for people and figures."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -8,7 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from aam.config.sections.training import Nonfinite, Training
+from aam.config.sections.training import Training
+from aam.train.clipping import clipping_of
 from aam.train.data.dataset import BatchDataset, parent_shares
 from aam.train.distributed.devices import Devices
 from aam.util.errors import InputError, first_names, problem
@@ -18,6 +19,8 @@ NAMED = 64
 """Samples of a batch that a message names at most."""
 NEVER = 2**62
 """Stands for a step that was not bad."""
+KEPT = ("skipped", "in_row", "restored", "overflowed")
+"""Counts that are part of checkpoints."""
 LEAST_SCALE = 2.0**-14
 """Scale of fp16's gradients below which it is not the scale that makes them overflow."""
 
@@ -37,18 +40,11 @@ class NonFiniteGuard:
     read when the losses are, and before a checkpoint; but ``skip`` has to know before the update,
     and waits once a step, as fp16 does in any case.
 
-    Parameters
-    ----------
-    policy
-        - ``raise``: stop, and name the batch's samples
-        - ``skip``: leave the update out; stop when more than `limit` in a row were
-        - ``restore``: raise `Rollback`; stop when that was done `limit` times
-    limit
-        See there.
-    dataset
-        The batches, by their steps.
-    devices
-        Where the model is.
+    The policies, `settings.nonfinite`:
+
+    - ``raise``: stop, and name the batch's samples
+    - ``skip``: leave the update out; stop when more than `nonfinite_limit` in a row were
+    - ``restore``: raise `Rollback`; stop when that was done `nonfinite_limit` times
 
     Attributes
     ----------
@@ -58,23 +54,17 @@ class NonFiniteGuard:
         Updates that fp16's scaler left out, as far as they were read.
     """
 
-    def __init__(
-        self, policy: Nonfinite, limit: int, dataset: BatchDataset, devices: Devices
-    ) -> None:
-        self.policy, self.limit = policy, limit
+    def __init__(self, settings: Training, dataset: BatchDataset, devices: Devices) -> None:
+        self._settings = settings
+        self.policy, self.limit = settings.nonfinite, settings.nonfinite_limit
         self.skipped = self.in_row = self.restored = self.overflowed = 0
         self._dataset, self._devices = dataset, devices
         self._is_scaled = devices.precision == "fp16"
         alone_on_cpu = devices.device.type == "cpu" and devices.processes == 1
-        self._at_once = alone_on_cpu or policy == "skip"
+        self._at_once = alone_on_cpu or self.policy == "skip"
         self._first: Tensor | int = NEVER
         self._overflows: Tensor | int = 0
         self._buffers: list[tuple[Tensor, Tensor]] = []
-
-    @classmethod
-    def of(cls, settings: Training, dataset: BatchDataset, devices: Devices) -> "NonFiniteGuard":
-        """Return what the settings of a training ask for."""
-        return cls(settings.nonfinite, settings.nonfinite_limit, dataset, devices)
 
     @property
     def rate(self) -> float:
@@ -82,14 +72,9 @@ class NonFiniteGuard:
         return 0.5**self.restored
 
     def passes(self, losses: Mapping[str, Tensor], norm: Tensor, step: int) -> bool:
-        """Return whether the update of a step, counted from 0, may be made.
+        """Return whether the update of a step, counted from 0, may be made; raise by the policy.
 
         In fp16 a gradient that overflows is the scaler's: it leaves the update out by itself.
-
-        Raises
-        ------
-        NotFinite, Rollback
-            As the policy says.
         """
         total = losses["loss"].detach()
         finite = torch.isfinite(total if self._is_scaled else total + norm)
@@ -117,17 +102,9 @@ class NonFiniteGuard:
         self._devices.leave_out()
 
     def look(self, sums: Mapping[str, Tensor]) -> None:
-        """Read what was noted; where the device has been waited for, in all processes.
+        """Read what was noted, where the device has been waited for, in all processes.
 
-        Parameters
-        ----------
-        sums
-            Sums of named losses since the last look: they tell which were not finite.
-
-        Raises
-        ------
-        NotFinite, Rollback
-            As the policy says.
+        Sums of named losses since the last look tell which were not finite.
         """
         first, self._first = self._first, NEVER
         if not self._at_once and (step := self._devices.all_reduce_min(int(first))) != NEVER:
@@ -137,36 +114,29 @@ class NonFiniteGuard:
             if self._devices.loss_scale < LEAST_SCALE:
                 raise self.error(None, ["gradient_norm, at any scale in fp16,"])
 
-    def counts(self) -> dict[str, float]:
-        """Return what has happened so far, for the history: empty where nothing has."""
-        found: dict[str, float] = {
-            "skipped_steps": self.skipped,
-            "restores": self.restored,
-            "overflowed_steps": self.overflowed,
-        }
-        found = {name: value for name, value in found.items() if value}
-        return found | ({"loss_scale": self._devices.loss_scale} if self._is_scaled else {})
-
-    def report(self) -> dict[str, Any]:
-        """Return policy and counts, for the metrics of a run."""
+    def counts(self) -> dict[str, float | None]:
+        """Return what has happened so far, by the names of the history and the metrics."""
         return {
-            "nonfinite": self.policy,
             "skipped_steps": self.skipped,
             "restores": self.restored,
             "overflowed_steps": self.overflowed,
             "loss_scale": self._devices.loss_scale if self._is_scaled else None,
         }
 
+    def report(self) -> dict[str, Any]:
+        """Return policies and counts, for the metrics of a run."""
+        kind, limit = clipping_of(self._settings)
+        return {"clipping": kind, "gradient_clip": limit, "nonfinite": self.policy, **self.counts()}
+
     def state(self) -> dict[str, Any]:
         """Return all that `restore` needs, as plain types."""
-        names = ("skipped", "in_row", "restored", "overflowed")
-        return {name: getattr(self, name) for name in names}
+        return {name: getattr(self, name) for name in KEPT}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from what `state` returned, or a run before; no return is forgotten."""
-        restored = max(self.restored, state["restored"])
-        self.skipped, self.in_row = state["skipped"], state["in_row"]
-        self.restored, self.overflowed = restored, state["overflowed"]
+        restored = self.restored
+        vars(self).update({name: state[name] for name in KEPT})
+        self.restored = max(self.restored, restored)
         self._first, self._overflows = NEVER, 0
 
     def error(self, step: int | None, names: list[str], reason: str = "") -> NotFinite:
@@ -178,33 +148,32 @@ class NonFiniteGuard:
             got += f", in a batch of samples {self._samples(step)}"
         if self.skipped or self.restored:
             got += f", after {self.skipped} steps left out and {self.restored} returns"
-        told = problem(
+        error = problem(
             "training" if step is None else f"training step {step + 1}",
             got,
             "finite losses and gradients",
             "try precision fp32 or a lower learning_rate; optimization.anomaly names the operation "
             "that made the first NaN; see docs/stability.md",
         )
-        return NotFinite(str(told))
+        return NotFinite(str(error))
 
     def _act(self, step: int, names: list[str]) -> None:
         what = f"step {step + 1}: {', '.join(names)} not finite"
-        if self.policy == "skip":
+        if self.policy == "skip" and self.in_row < self.limit:
+            if not self.skipped:
+                logger.warning(
+                    "%s, in a batch of samples %s: the update is left out, as further ones will be;"
+                    " the history counts them",
+                    what,
+                    self._samples(step),
+                )
             self.in_row += 1
-            if self.in_row <= self.limit:
-                if not self.skipped:
-                    logger.warning(
-                        "%s, in a batch of samples %s: the update is left out, as further ones "
-                        "will be; the history counts them",
-                        what,
-                        self._samples(step),
-                    )
-                self.skipped += 1
-                return
+            self.skipped += 1
         elif self.policy == "restore" and self.restored < self.limit:
             self.restored += 1
             raise Rollback(what)
-        raise self.error(step, names)
+        else:
+            raise self.error(step, names)
 
     def _samples(self, step: int) -> str:
         """Return the IDs of a step's batch, and which of them have inputs that are not finite."""

@@ -7,11 +7,8 @@ from typing import Any
 import torch
 from torch import nn, optim
 
-from aam.model.encoder import Encoder
 from aam.nn.layer import Layer
 
-RATE = "rate"
-"""Key of a parameter group: its learning rate in units of the model's."""
 MUON_RATE = 20.0
 """Learning rate of Muon in units of AdamW's: an orthogonal update is that much smaller."""
 
@@ -23,7 +20,6 @@ def make_optimizer(
     learning_rate: float,
     weight_decay: float,
     fused: bool,
-    layer_decay: float = 1.0,
 ) -> "CombinedOptimizer":
     """Return an optimizer over the trainable parameters of `model`.
 
@@ -37,30 +33,19 @@ def make_optimizer(
         Of the matrices: biases, norms and scales are not decayed.
     fused
         One kernel for AdamW's whole update.
-    layer_decay
-        Learning rate of a block of the encoder in units of that of the block above it.
     """
-    depth = _depths(model) if layer_decay < 1.0 else {}
     trainable = [p for p in model.parameters() if p.requires_grad]
     hidden = _layer_matrices(model) if name == "muon" else []
     taken = {id(p) for p in hidden}
     others = [p for p in trainable if id(p) not in taken]
 
-    def groups(parameters: Sequence[nn.Parameter], decay: float) -> list[dict[str, Any]]:
-        levels = sorted({depth.get(id(p), 0) for p in parameters})
-        return [
-            {
-                "params": [p for p in parameters if depth.get(id(p), 0) == level],
-                "weight_decay": decay,
-                RATE: layer_decay**level,
-            }
-            for level in levels
-        ]
+    def group(parameters: Sequence[nn.Parameter], decay: float) -> list[dict[str, Any]]:
+        return [{"params": parameters, "weight_decay": decay}] if parameters else []
 
     adamw = optim.AdamW(
         [
-            *groups([p for p in others if p.ndim >= 2], weight_decay),
-            *groups([p for p in others if p.ndim < 2], 0.0),
+            *group([p for p in others if p.ndim >= 2], weight_decay),
+            *group([p for p in others if p.ndim < 2], 0.0),
         ],
         lr=learning_rate,
         betas=(0.9, 0.98),
@@ -69,7 +54,7 @@ def make_optimizer(
     )
     parts: list[optim.Optimizer] = [adamw]
     if hidden:
-        parts.append(optim.Muon(groups(hidden, weight_decay), lr=MUON_RATE * learning_rate))
+        parts.append(optim.Muon(group(hidden, weight_decay), lr=MUON_RATE * learning_rate))
     combined = CombinedOptimizer(*parts)
     set_rate(combined, learning_rate)
     return combined
@@ -78,7 +63,7 @@ def make_optimizer(
 def set_rate(optimizer: optim.Optimizer, rate: float) -> None:
     """Set the learning rate of AdamW's groups to `rate`, of Muon's to its multiple."""
     for group in optimizer.param_groups:
-        group["lr"] = rate * group[RATE] * (MUON_RATE if "ns_steps" in group else 1.0)
+        group["lr"] = rate * (MUON_RATE if "ns_steps" in group else 1.0)
 
 
 def warmup_cosine(step: int, total: int, warmup: float) -> float:
@@ -91,25 +76,6 @@ def warmup_cosine(step: int, total: int, warmup: float) -> float:
     if step < rising:
         return (step + 1) / rising
     return 0.5 * (1.0 + math.cos(math.pi * (step - rising) / max(1, total - rising)))
-
-
-def _depths(model: nn.Module) -> dict[int, int]:
-    """Return by the `id` of each parameter of an encoder how many blocks stand above it.
-
-    What pools the blocks' outputs is 0, the last block 1; what enters the first block is one
-    deeper than that. Parameters outside of encoders are not in it.
-    """
-    found: dict[int, int] = {}
-    for encoder in (module for module in model.modules() if isinstance(module, Encoder)):
-        above = 0
-        for part in (encoder.sample, encoder.asv):
-            found.update({id(p): above for p in part.pooling.parameters()})
-            for block in reversed(list(part.blocks)):
-                above += 1
-                found.update({id(p): above for p in block.parameters()})
-            above += 1
-            found.update({id(p): above for p in part.parameters() if id(p) not in found})
-    return found
 
 
 def _layer_matrices(model: nn.Module) -> list[nn.Parameter]:

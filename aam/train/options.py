@@ -1,36 +1,25 @@
-"""What an optimization level stands for."""
+"""What an optimization level stands for, and a model that is set up by it."""
 
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import torch
+from torch import nn
 
 from aam.config.sections.execution import BY_LEVEL, Compile, Optimization
+from aam.config.sections.training import Training
 from aam.model.encoder import Recompute
 from aam.nn.attention import AttentionBackend
+from aam.train.compilation import compile_blocks
 from aam.train.distributed.devices import Devices
+from aam.train.optimizer import make_optimizer
 
 
 @dataclass(frozen=True)
 class StepOptions:
-    """The named options of a training step.
+    """The named options of a training step, by `aam.config.sections.execution.Optimization`.
 
-    Attributes
-    ----------
-    attention
-        Back-end of attention.
-    fused_optimizer
-        One kernel for the whole AdamW update.
-    compile
-        Mode of torch.compile for every block, or ``off``.
-    checkpointing
-        Activations of a block's inside are computed again in the backward pass.
-    deterministic
-        Only algorithms with bit-identical reruns on an accelerator.
-    anomaly
-        The operation whose gradient became NaN is named.
-    level
-        What the others were chosen by, for records.
+    `level` is what the others were chosen by, for records.
     """
 
     attention: AttentionBackend
@@ -43,7 +32,7 @@ class StepOptions:
 
     @property
     def recompute(self) -> Recompute:
-        """What the backward pass computes again where a batch is not cut."""
+        """What the backward pass computes again where a batch is not divided."""
         return "layers" if self.checkpointing else "nothing"
 
 
@@ -65,36 +54,41 @@ def step_options(section: Optimization) -> StepOptions:
     return replace(LEVELS[section.level], **chosen)
 
 
-def carried_out(
-    options: StepOptions, *, is_compiled: bool, asked_precision: str, devices: Devices
-) -> dict[str, Any]:
-    """Return the options as this machine carries them out, for the records of a run.
-
-    Parameters
-    ----------
-    options
-        What was asked for.
-    is_compiled
-        Whether the blocks run compiled.
-    asked_precision, devices
-        The arithmetic that was asked for, and the devices, which know what it became.
+def set_up(
+    model: nn.Module,
+    settings: Training,
+    options: StepOptions,
+    devices: Devices,
+) -> tuple[Any, Any, dict[str, Any]]:
+    """Make a model ready for training.
 
     Returns
     -------
-    dict
-        The options by name, `precision`, and `lacking`: what was asked for and cannot be had here.
-        That there is none was said when it was found out.
+    wrapped, optimizer
+        By `devices`; the blocks of the model are compiled where it is asked for.
+    report
+        The options as this machine carries them out, `precision`, and `lacking`: what was asked
+        for and cannot be had here. That there is none was said when it was found out.
     """
-    found = {**asdict(options), "precision": devices.precision}
+    wrapped = devices.setup_model(model)
+    is_compiled = compile_blocks(wrapped.module, options.compile, devices.device)
+    optimizer = make_optimizer(
+        wrapped.module,
+        settings.optimizer,
+        learning_rate=settings.learning_rate,
+        weight_decay=settings.weight_decay,
+        fused=options.fused_optimizer,
+    )
+    report = {**asdict(options), "precision": devices.precision}
     lacking = []
     if options.compile != "off" and not is_compiled:
-        found["compile"] = "off"
+        report["compile"] = "off"
         lacking.append(f"compile: {options.compile}")
-    if asked_precision == "tf32" and not _has_tf32(devices.device):
-        found["precision"] = "fp32"
-    if found["precision"] != asked_precision:
-        lacking.append(f"precision: {asked_precision}")
-    return {**found, "lacking": lacking}
+    if settings.precision == "tf32" and not _has_tf32(devices.device):
+        report["precision"] = "fp32"
+    if report["precision"] != settings.precision:
+        lacking.append(f"precision: {settings.precision}")
+    return wrapped, devices.setup_optimizer(optimizer), {**report, "lacking": lacking}
 
 
 def _has_tf32(device: torch.device) -> bool:

@@ -1,18 +1,28 @@
-"""The state of a run beside its model and its optimizer, and how it is kept."""
+"""The state of a run, and how it is kept and restored with its model and its optimizer."""
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from torch import Tensor, nn
 
-from aam.train.checkpoint import Checkpoints
+from aam.train.checkpoint import Checkpoints, NotSaved
 from aam.train.distributed import sharded
 from aam.train.distributed.devices import Devices
 from aam.train.early_stopping import EarlyStopping
-from aam.train.micro_batches import Plan
+from aam.util.errors import InputError
 
+logger = logging.getLogger(__name__)
 Record = dict[str, Any]
+
+
+class TimeIsUp(InputError):
+    """The time limit came before the end; the checkpoint lets the next run go on."""
+
+
+class NoCheckpointToRestore(InputError):
+    """A run was to go on from a checkpoint, and there is none."""
 
 
 class Sums:
@@ -36,10 +46,10 @@ class Sums:
 
 
 class Stateful(Protocol):
-    """What a run keeps with its checkpoints."""
+    """What is kept with a run, as tensors and plain values."""
 
     def state(self) -> dict[str, Any]:
-        """Return all that `restore` needs: tensors, and plain values."""
+        """Return all that `restore` needs."""
 
     def restore(self, state: dict[str, Any]) -> None:
         """Go on from what `state` returned."""
@@ -49,36 +59,19 @@ class Stateful(Protocol):
 class Progress:
     """State of the loop.
 
-    Attributes
-    ----------
-    step, elapsed_s
-        Steps done and seconds spent, over all starts of the run.
-    history
-        One record per value.
-    sums
-        What was not logged yet.
-    stopping
-        Follows the validations.
-    plan
-        The pieces that batches are worked in; None: not decided yet.
-    parts
-        What else is kept, by name.
-    summary
-        Means and peaks of this start.
-    report
-        What is written about the run beside its history: `optimization`, the options as they were
-        carried out, and `stability`.
+    `step` and `elapsed_s` are over all starts of the run; `history` has one record per value,
+    `sums` what was not logged yet; `parts` are kept too. `summary`, means and peaks, is of this
+    start alone; `report` is what is written about the run beside its history.
     """
 
     stopping: EarlyStopping
+    parts: Mapping[str, Stateful] = field(default_factory=dict)
     step: int = 0
     elapsed_s: float = 0.0
     history: list[Record] = field(default_factory=list)
     sums: Sums = field(default_factory=Sums)
-    plan: Plan | None = None
-    parts: Mapping[str, Stateful] = field(default_factory=dict)
     summary: dict[str, float | None] = field(default_factory=dict)
-    report: dict[str, dict[str, Any]] = field(default_factory=dict)
+    report: dict[str, Any] = field(default_factory=dict)
 
     def record(self, epoch: float, split: str, values: dict[str, float]) -> None:
         """Add values to the history."""
@@ -87,56 +80,123 @@ class Progress:
                 {"step": self.step, "epoch": epoch, "split": split, "name": name, "value": value}
             )
 
-    def save(
-        self, checkpoints: Checkpoints, model: nn.Module, optimizer: Any, devices: Devices
-    ) -> None:
-        """Write a checkpoint; where several processes work together, all have to call this."""
-        # Pieces are chosen for what one process has, and by real steps: never by several.
-        is_planned = self.plan is not None and devices.processes == 1
-        state = {
-            "model": model.state_dict(),
-            "optimizer": optimizer.state_dict(),
-            "scaling": devices.scaling(),
+    def state(self) -> dict[str, Any]:
+        """Return all that `restore` needs."""
+        return {
+            "step": self.step,
             "elapsed_s": self.elapsed_s,
             "history": self.history,
             "sums": self.sums.values,
             "summed_steps": self.sums.steps,
             "stopping": self.stopping.state(),
             "parts": {name: part.state() for name, part in self.parts.items()},
-            "plan": self.plan.plain() if is_planned and self.plan is not None else None,
         }
-        if devices.is_sharded:
-            checkpoints.save_divided(self.step, state, devices)
-        else:
-            checkpoints.save(self.step, state)
 
-    def resume(
-        self, checkpoints: Checkpoints, model: nn.Module, optimizer: Any, devices: Devices
-    ) -> bool:
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from what `state` returned."""
+        self.step, self.elapsed_s = state["step"], state["elapsed_s"]
+        self.history = state["history"]
+        self.sums.values, self.sums.steps = state["sums"], state["summed_steps"]
+        self.stopping.restore(state["stopping"])
+        for name, part in self.parts.items():
+            part.restore(state["parts"][name])
+
+
+@dataclass
+class Saver:
+    """Keeps a run in its checkpoints; a save that fails does not stop the training.
+
+    Where several processes work together, all of them have to call each method.
+    """
+
+    name: str
+    checkpoints: Checkpoints
+    progress: Progress
+    model: nn.Module
+    optimizer: Any
+    devices: Devices
+    _warned: bool = False
+
+    def save(self) -> bool:
+        """Write a checkpoint, and return whether it seems to be written."""
+        # Of the one before it is told now, and this one is tried all the same.
+        self.tried(self.checkpoints.join)
+        state = {
+            **self.progress.state(),
+            "model": self.model.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "scaling": self.devices.scaling(),
+        }
+        step = self.progress.step
+        if self.devices.is_sharded:
+            return self.tried(lambda: self.checkpoints.save_sharded(step, state, self.devices))
+        return self.tried(lambda: self.checkpoints.save(step, state))
+
+    def save_best(self, state: dict[str, Any]) -> None:
+        """Keep the best weights so far."""
+        self.tried(self.checkpoints.join)
+        self.checkpoints.save_best(self.progress.step, state)
+
+    def resume(self) -> bool:
         """Go on from the newest checkpoint, and return whether there is one."""
-        if devices.processes > 1:
+        if self.devices.processes > 1:
             # Whichever process finds a damaged one, all of them then see the same.
-            checkpoints.set_damaged_aside()
-            devices.barrier()
-        state = checkpoints.load(model)
+            self.checkpoints.set_damaged_aside()
+            self.devices.barrier()
+        state = self.checkpoints.load(self.model)
         step = -1 if state is None else int(state["step"])
-        if devices.all_reduce_min(step) != -devices.all_reduce_min(-step):
+        if self.devices.all_reduce_min(step) != -self.devices.all_reduce_min(-step):
             raise RuntimeError(
                 "the processes found different checkpoints: a file system that lags? Run again"
             )
         if state is None:
             return False
-        sharded.restore_module(model, state["model"])
-        sharded.restore_optimizer(optimizer, state["optimizer"])
-        devices.restore_scaling(state["scaling"])
-        self.step, self.elapsed_s, self.history = (
-            state["step"],
-            state["elapsed_s"],
-            state["history"],
+        sharded.restore_module(self.model, state["model"])
+        sharded.restore_optimizer(self.optimizer, state["optimizer"])
+        self.devices.restore_scaling(state["scaling"])
+        self.progress.restore(state)
+        return True
+
+    def roll_back(self, why: Exception) -> None:
+        """Go on from the newest checkpoint, or stop with `NoCheckpointToRestore`."""
+        elapsed_s = self.progress.elapsed_s
+        self.optimizer.zero_grad(set_to_none=True)
+        self.tried(self.checkpoints.wait)
+        self.devices.barrier()
+        # What was summed since is of steps that are done again.
+        self.progress.sums = Sums()
+        if not self.resume():
+            raise NoCheckpointToRestore(
+                f"{self.name}: {why}, and there is no checkpoint to go back to. "
+                "Hint: run the same command again"
+            ) from why
+        self.progress.elapsed_s = elapsed_s
+
+    def leave(self, total: int, *, is_saved: bool) -> str:
+        """Return what is said of a run that has to leave, when its last checkpoint is written."""
+        is_saved = self.tried(self.checkpoints.wait) and is_saved
+        # The first process that ends takes the others with it.
+        self.devices.barrier()
+        how = "the checkpoint is written"
+        if not is_saved:
+            how = "no checkpoint could be written, so that the steps since the last one are lost"
+        return (
+            f"{self.name}: the time limit came at step {self.progress.step} of {total}; {how}. "
+            "Hint: run the same command again"
         )
-        self.sums.values, self.sums.steps = state["sums"], state["summed_steps"]
-        self.stopping.restore(state["stopping"])
-        self.plan = None if state["plan"] is None else Plan.from_plain(state["plan"])
-        for name, part in self.parts.items():
-            part.restore(state["parts"][name])
+
+    def tried(self, save: Callable[[], None]) -> bool:
+        """Save, and return whether no `NotSaved` was raised, of which one warning is given."""
+        try:
+            save()
+        except NotSaved as error:
+            if not self._warned:
+                logger.warning(
+                    "%s: %s; training goes on, the checkpoints before stay, and each later one is "
+                    "tried",
+                    self.name,
+                    error,
+                )
+            self._warned = True
+            return False
         return True

@@ -1,7 +1,9 @@
 """One training step, and the batches of all of them."""
 
-from collections.abc import Iterator
-from typing import Any
+import signal
+import threading
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -9,17 +11,22 @@ from torch.utils.data import DataLoader
 
 from aam.config.sections.training import Training
 from aam.model.batch import Batch
-from aam.train.clipping import Clipping
+from aam.train.clipping import clip_gradients, clipping_of
 from aam.train.data.dataset import BatchDataset
 from aam.train.distributed.devices import Devices
-from aam.train.distributed.shards import ShardDataset
-from aam.train.faults import alive
+from aam.train.distributed.shards import own_shards
 from aam.train.nonfinite import NonFiniteGuard
-from aam.train.optimizer import set_rate
+from aam.train.optimizer import set_rate, warmup_cosine
+from aam.util.errors import first_line
 from aam.util.seeds import seed_of
 
+T = TypeVar("T")
 PREFETCHED = 4
 """Batches that each worker holds ready for an accelerator."""
+
+
+class WorkerDied(RuntimeError):
+    """A process that assembles batches is gone, and the model is as it was after the last step."""
 
 
 def train_step(
@@ -30,7 +37,6 @@ def train_step(
     settings: Training,
     step: int,
     devices: Devices,
-    clipping: Clipping | None = None,
     guard: NonFiniteGuard | None = None,
 ) -> tuple[dict[str, Tensor], Tensor]:
     """Do one update, unless a guard says otherwise; return the losses and the gradient's norm.
@@ -39,20 +45,14 @@ def train_step(
 
     Parameters
     ----------
-    model, optimizer
+    model, optimizer, devices
         As `devices` set them up.
-    batch
-        On the device.
-    rate
-        Learning rate.
+    batch, rate
+        The batch, on the device, and the learning rate.
     settings
         Those of the run.
     step
         Number of the step, from 0: dropout is a function of it.
-    devices
-        Where the model is.
-    clipping
-        What bounds the gradients; None: what the settings ask for, without a memory.
     guard
         What looks at loss and gradient; None: the update is always made.
     """
@@ -61,8 +61,14 @@ def train_step(
     if guard is not None:
         guard.keep(model)
     losses = model(batch)
-    devices.backward(losses["loss"])
-    norm = (clipping or Clipping.of(settings))(model, optimizer, devices)
+    try:
+        devices.backward(losses["loss"])
+    except RuntimeError as error:
+        # Torch's anomaly mode says so.
+        if guard is None or "returned nan values" not in str(error):
+            raise
+        raise guard.error(step, ["gradient_norm"], first_line(error)) from error
+    norm = clip_gradients(model, optimizer, devices, *clipping_of(settings))
     if guard is None or guard.passes(losses, norm, step):
         optimizer.step()
     else:
@@ -74,16 +80,47 @@ def train_step(
     return {name: value.detach() for name, value in losses.items()}, norm.detach()
 
 
+def learning_rate(settings: Training, step: int, total: int) -> float:
+    """Return the learning rate at a step, from 0, of so many."""
+    return settings.learning_rate * warmup_cosine(step, total, settings.warmup)
+
+
 def batches(
-    dataset: BatchDataset | ShardDataset, first: int, *, workers: int, pin: bool
+    dataset: BatchDataset, first: int, *, workers: int, pin: bool, devices: Devices | None = None
 ) -> Iterator[Batch]:
-    """Yield the batches of a dataset from a step on, assembled ahead by so many processes."""
+    """Yield the batches of a dataset from a step on, assembled ahead by so many processes.
+
+    Where several processes train together, each gets its shards of the batches.
+    """
     loader = DataLoader(
-        dataset,
+        dataset if devices is None else own_shards(dataset, devices),
         batch_size=None,
         sampler=range(first, len(dataset)),
         num_workers=workers,
         prefetch_factor=PREFETCHED if workers else None,
         pin_memory=pin,
     )
-    yield from alive(loader) if workers else loader
+    yield from _from_workers(loader) if workers else loader
+
+
+def _from_workers(loader: Iterable[T]) -> Iterator[T]:
+    """Yield the batches of a loader; raise `WorkerDied` when a worker is found dead meanwhile."""
+    handler = signal.getsignal(signal.SIGCHLD)
+    waiting = iter(loader)
+    # The handler that torch has installed now raises wherever the process is when a worker dies, in
+    # the middle of an update too. Without it the next batch tells, some seconds later at most.
+    if handler is not None and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGCHLD, handler)
+    while True:
+        try:
+            batch = next(waiting)
+        except StopIteration:
+            return
+        except (ConnectionError, EOFError) as error:
+            # A worker hands its batches over through a socket.
+            raise WorkerDied(f"DataLoader worker: {first_line(error)}") from error
+        except RuntimeError as error:
+            if not str(error).startswith("DataLoader worker"):
+                raise
+            raise WorkerDied(first_line(error)) from error
+        yield batch

@@ -2,8 +2,9 @@
 
 import json
 import os
+import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,16 @@ def atomic_path(final: Path) -> Iterator[Path]:
         partial.replace(final)
     finally:
         _remove(partial)
+
+
+def remove_partial(outputs: Iterable[Path | list[Path]]) -> None:
+    """Remove what a killed process has left beside outputs that this process alone will write."""
+    for output in outputs:
+        for final in output if isinstance(output, list) else [output]:
+            name = re.compile(rf"\.partial-\d+-{re.escape(final.name)}")
+            for path in list(final.parent.iterdir()) if final.parent.is_dir() else ():
+                if name.fullmatch(path.name):
+                    _remove(path)
 
 
 def write_text(final: Path, text: str) -> None:

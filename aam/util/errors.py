@@ -38,3 +38,8 @@ def first_names(names: Iterable[object], limit: int = 5) -> str:
     all_names = [str(name) for name in names]
     shown = ", ".join(name if len(name) <= 40 else name[:37] + "…" for name in all_names[:limit])
     return f"{len(all_names)} ({shown}{', …' if len(all_names) > limit else ''})"
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of what an error says, or its name."""
+    return str(error).strip().partition("\n")[0] or type(error).__name__

@@ -5,40 +5,28 @@ is not.
 """
 
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from importlib.abc import MetaPathFinder
-from types import ModuleType
 
 
-class _Absent(MetaPathFinder):
-    """Finds no module of one name, whatever is installed."""
+class _NoTorch(MetaPathFinder):
+    """Finds no PyTorch, whatever is installed.
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    None in its place in `sys.modules` would not do: SciPy takes that for the module.
+    """
 
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> None:
-        if fullname == self.name:
-            raise ModuleNotFoundError(f"{fullname} is not imported here", name=fullname)
+    def find_spec(self, fullname: str, path: object, target: object = None) -> None:
+        if fullname == "torch":
+            raise ModuleNotFoundError("torch is not imported here", name=fullname)
 
 
-@contextmanager
-def _absent(name: str) -> Iterator[None]:
-    """Hide a module within the block, unless it has been imported before."""
-    finder = _Absent(name)
-    sys.meta_path.insert(0, finder)
-    try:
-        yield
-    finally:
-        sys.meta_path.remove(finder)
-
-
-with _absent("torch"):
+_FINDER = _NoTorch()
+sys.meta_path.insert(0, _FINDER)
+try:
     from skbio import TreeNode
     from skbio.diversity import alpha_diversity, beta_diversity
     from skbio.io import NewickFormatError
     from skbio.stats.composition import rclr
+finally:
+    sys.meta_path.remove(_FINDER)
 
 __all__ = ["NewickFormatError", "TreeNode", "alpha_diversity", "beta_diversity", "rclr"]

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import psutil
 
+from aam.util.machine import RSS_UNITS_PER_MB, peak_memory_mb
+
 logger = logging.getLogger(__name__)
 WORDS = (
     "started at %.3f, at work from %.3f to %.3f, "
@@ -70,8 +72,7 @@ def read_work(log_file: Path) -> Work | None:
 
 
 def _cores_s() -> float:
-    spent = os.times()
-    return spent.user + spent.system + spent.children_user + spent.children_system
+    return sum(os.times()[:4])
 
 
 def _started_s() -> float:
@@ -84,12 +85,7 @@ def _started_s() -> float:
     return time.time() - age_s
 
 
-def _peak_mb() -> int:
-    status = Path("/proc/self/status")
-    if status.is_file():
-        # The kernel's `ru_maxrss` of a process begins with that of the process that started it.
-        lines = status.read_text(encoding="ascii").splitlines()
-        own_kb = next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
-    else:
-        own_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return max(own_kb, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss) // 1024
+def _peak_mb() -> float:
+    """Return the peak of this process, or of the largest that it has waited for."""
+    children = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / RSS_UNITS_PER_MB
+    return max(peak_memory_mb(), children)

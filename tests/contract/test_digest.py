@@ -8,17 +8,26 @@ from pathlib import Path
 import pytest
 
 from aam.config import digest
+from aam.config.figures import PLOTS
 
 STAGES = sorted(
     path.stem
     for path in (digest.PACKAGE_ROOT / "stages").glob("*.py")
-    if path.stem not in ("__init__", "entry")
+    if not path.stem.startswith("_")
 )
+TRAINING = {
+    *("pretrain", "pretrain_inductive", "finetune", "predict", "explain"),
+    *(f"benchmark_{name}" for name in ("speed", "scaling", "models", "growth")),
+}
+FOLDS = {"aam.data.splits", "aam.data.targets", "aam.stages.folds"}
+"""How folds are drawn; their files stand for it."""
+SCORES = {"aam.evaluate.metrics", "aam.evaluate.conformal", "aam.stages.score"}
+TASKS = {"aam.config.sections.finetuning", "aam.config.sections.task", "aam.config.losses"}
 
 
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A checkout of the package in another place."""
+    """Return a checkout of the package in another place."""
     root = tmp_path / "elsewhere" / "aam"
     shutil.copytree(digest.PACKAGE_ROOT, root, ignore=shutil.ignore_patterns("__pycache__"))
     monkeypatch.setattr(digest, "PACKAGE_ROOT", root)
@@ -27,83 +36,83 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     digest._normalized.cache_clear()
 
 
-def digest_after(path: Path, old: str, new: str, module: str) -> str:
+def edit(path: Path, old: str, new: str) -> None:
     text = path.read_text(encoding="utf-8")
     assert old in text, f"the test expects {old!r} in {path.name}"
     path.write_text(text.replace(old, new, 1), encoding="utf-8")
     digest._normalized.cache_clear()
-    return digest.code_digest(module)
 
 
-def test_moved_checkout(package: Path) -> None:
-    here = digest.code_digest("aam.stages.rarefy")
-    digest._normalized.cache_clear()
-    digest.PACKAGE_ROOT = Path(__file__).resolve().parents[2] / "aam"
-    assert digest.code_digest("aam.stages.rarefy") == here
+def digests(*stages: str) -> list[str]:
+    return [digest.code_digest(f"aam.stages.{stage}") for stage in stages]
 
 
-def test_time_comment_docstring_and_layout(package: Path) -> None:
-    before = digest.code_digest("aam.stages.rarefy")
-    stage = package / "stages" / "rarefy.py"
+def test_what_is_no_logic_changes_nothing(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before, stage = digests("rarefy"), package / "stages" / "rarefy.py"
     os.utime(stage, (0, 0))
-    assert digest_after(stage, "logger = ", "# why\nlogger = ", "aam.stages.rarefy") == before
-    assert digest_after(stage, '"""One ', '"""Some ', "aam.stages.rarefy") == before
-    assert digest_after(stage, '    """Draw', '    """Take', "aam.stages.rarefy") == before
-    assert digest_after(stage, "\n\n\ndef run", "\n\n\n\n\ndef run", "aam.stages.rarefy") == before
+    for path, old, new in (
+        (stage, "import", "# why\nimport"),
+        (stage, '"""', '"""Other words. '),
+        (stage, "\n\n\ndef run", "\n\n\n\n\ndef run"),
+        (package / "__init__.py", '"0.', '"9.'),
+        (package / "util" / "log.py", "INFO", "DEBUG"),
+    ):
+        edit(path, old, new)
+        assert digests("rarefy") == before, new
+    digest._normalized.cache_clear()
+    monkeypatch.undo()
+    assert digests("rarefy") == before, "another place"
 
 
-def test_logic(package: Path) -> None:
-    before = digest.code_digest("aam.stages.rarefy")
-    tokens = digest.code_digest("aam.stages.tokenize")
-    stage = package / "stages" / "rarefy.py"
-    edited = digest_after(stage, "reads < cfg", "reads <= cfg", "aam.stages.rarefy")
-    assert edited != before
-    assert digest.code_digest("aam.stages.tokenize") == tokens
-    assert digest_after(stage, "reads <= cfg", "reads < cfg", "aam.stages.rarefy") == before
-
-
-def test_logic_of_an_imported_module(package: Path) -> None:
-    before = {name: digest.code_digest(f"aam.stages.{name}") for name in ("rarefy", "simulate")}
-    edited = digest_after(
-        package / "data" / "rarefaction.py", "import ", "import json\nimport ", "aam.stages.rarefy"
-    )
-    assert edited != before["rarefy"]
-    assert digest.code_digest("aam.stages.simulate") == before["simulate"]
-
-
-def test_release_number_and_logging_leave_results_alone(package: Path) -> None:
-    before = digest.code_digest("aam.stages.rarefy")
-    assert digest_after(package / "__init__.py", '"0.', '"9.', "aam.stages.rarefy") == before
-    assert digest_after(package / "util" / "log.py", "INFO", "DEBUG", "aam.stages.rarefy") == before
-
-
-@pytest.mark.parametrize("stage", [name for name in STAGES if not name.startswith("plot_")])
-def test_figures_belong_to_plot_stages_alone(stage: str) -> None:
-    imported = digest.imported_modules(f"aam.stages.{stage}")
-    assert not [name for name in imported if name.startswith("aam.evaluate.figures")]
+@pytest.mark.parametrize(
+    ("module", "old", "new", "concerned", "others"),
+    [
+        ("data/rarefaction.py", "import ", "import json\nimport ", "rarefy", ["tokenize"]),
+        ("stages/tokenize.py", "> cfg[", ">= cfg[", "tokenize", ["rarefy"]),
+        (
+            *("config/sections/finetuning.py", "models: int", "more: int = 1\n    models: int"),
+            *("finetune", ["pretrain", "pretrain_inductive"]),
+        ),
+    ],
+)
+def test_logic_changes_the_stages_that_import_it(
+    package: Path, module: str, old: str, new: str, concerned: str, others: list[str]
+) -> None:
+    before, kept = digests(concerned), digests(*others)
+    edit(package / module, old, new)
+    assert digests(concerned) != before
+    assert digests(*others) == kept
 
 
 @pytest.mark.parametrize("stage", STAGES)
-def test_only_training_stages_import_the_training_layers(stage: str) -> None:
-    trains = stage in {
-        *("pretrain", "pretrain_inductive", "finetune", "processes", "predict", "explain"),
-        *(f"benchmark_{name}" for name in ("speed", "scaling", "models")),
-        "launch",
-    }
-    layers = {
-        name.split(".")[1] for name in digest.imported_modules(f"aam.stages.{stage}") if "." in name
-    }
-    assert trains or not layers & {"nn", "model", "loss", "train", "bench"}
+def test_what_a_stage_imports(stage: str) -> None:
+    imported = digest.imported_modules(f"aam.stages.{stage}")
+    layers = {name.split(".")[1] for name in imported if "." in name}
+    assert stage in TRAINING or not layers & {"nn", "model", "train", "tasks", "inference", "bench"}
+    figures = [name for name in imported if name.startswith("aam.evaluate.figures")]
+    assert stage.startswith("plot") or not figures, "a colour costs figures only"
 
 
-@pytest.mark.parametrize("stage", ["pretrain", "pretrain_inductive"])
-def test_a_key_of_finetuning_pretrains_nothing_anew(package: Path, stage: str) -> None:
-    module, tuned = f"aam.stages.{stage}", "aam.stages.finetune"
-    before, tuned_before = digest.code_digest(module), digest.code_digest(tuned)
-    section = package / "config" / "sections" / "finetuning.py"
-    after = digest_after(section, "models: int", "more: int = 1\n    models: int", module)
-    assert after == before
-    assert digest.code_digest(tuned) != tuned_before
+@pytest.mark.parametrize(
+    ("stage", "others"),
+    [
+        ("pretrain", FOLDS | SCORES | TASKS | {"aam.data.folds"}),
+        ("pretrain_inductive", FOLDS | SCORES | TASKS),
+        ("finetune", FOLDS | SCORES),
+    ],
+)
+def test_a_training_does_not_rest_on(stage: str, others: set[str]) -> None:
+    for module in others:
+        assert digest.imported_modules(module)
+    assert not digest.imported_modules(f"aam.stages.{stage}") & others
+
+
+def test_an_edit_of_a_drawing_module_draws_only_its_own_figures_again(package: Path) -> None:
+    before = {name: digest.code_digest(*plot.modules) for name, plot in PLOTS.items()}
+    module = package / "evaluate" / "figures" / "distances.py"
+    edit(module, "BINS = 45", "BINS = 46")
+    after = {name: digest.code_digest(*plot.modules) for name, plot in PLOTS.items()}
+    assert {name for name in PLOTS if after[name] != before[name]} == {"pretraining"}
 
 
 def test_unknown_module() -> None:

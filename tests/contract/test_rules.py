@@ -1,28 +1,42 @@
-"""Rules: what Snakemake compares, and what it keeps beside the results."""
+"""Rules and profiles: what Snakemake compares, what stays beside results, what jobs ask for."""
 
+import inspect
 import re
+import tomllib
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
+
+from aam.config import slices
+from aam.config.figures import PLOTS, Plot
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 WORKFLOW = REPOSITORY / "workflow"
 RULE = re.compile(r"^rule (\w+):\n((?:    .*\n|\n)+)", re.MULTILINE)
 DIRECTIVE = re.compile(r"^    (\w+):(.*)\n((?:        .*\n|\n)*)", re.MULTILINE)
 TARGETS = {"all", "bench", "data", "pretraining", "finetuning"}
+COMPUTING = {
+    *("pretrain", "pretrain_inductive", "finetune", "predict", "explain"),
+    *("benchmark_speed", "benchmark_scaling", "benchmark_models"),
+}
+"""Rules that ask for a GPU."""
 
 
 def directives(body: str) -> dict[str, str]:
     return {name: (rest + block).strip() for name, rest, block in DIRECTIVE.findall(body)}
 
 
-FILES = [REPOSITORY / "Snakefile", *sorted((WORKFLOW / "rules").glob("*.smk"))]
+FILES = [WORKFLOW / "Snakefile", *sorted((WORKFLOW / "rules").glob("*.smk"))]
 RULES = {
     name: directives(body)
     for path in FILES
     for name, body in RULE.findall(path.read_text(encoding="utf-8"))
 }
 WORKING = sorted(RULES.keys() - TARGETS)
+PROFILE = yaml.safe_load((REPOSITORY / "profiles" / "slurm" / "profile.yaml").read_text())
 
 
 def names(block: str) -> list[str]:
@@ -30,76 +44,55 @@ def names(block: str) -> list[str]:
     return re.findall(r"^(?:        )?(\w+)=", block, re.MULTILINE)
 
 
-def test_rules_are_found() -> None:
-    assert {"rarefy", "pretrain", "finetune", "summary"} <= RULES.keys()
-    assert TARGETS <= RULES.keys()
+def number(rule: str, key: str) -> int:
+    """Return a resource of a rule, where it is a plain number; 0: it has none."""
+    found = re.search(rf"^ *{key}=(\d+),", RULES[rule]["resources"], re.MULTILINE)
+    return int(found[1]) if found else 0
 
 
 @pytest.mark.parametrize("rule", WORKING)
 def test_params_are_settings_code_and_paths(rule: str) -> None:
     params = RULES[rule]["params"]
-    found = names(params)
-    assert found[:2] == ["cfg", "code"]
-    assert set(found) <= {"cfg", "code", "work"}
+    assert names(params) in (["cfg", "code"], ["cfg", "code", "work"])
     assert re.search(r'code=code_digest\("aam\.stages\.\w+"\)', params)
     assert "work=" not in params or re.search(r'work=result\("', params)
-
-
-@pytest.mark.parametrize("rule", WORKING)
-def test_script_runs_the_stage_that_the_digest_covers(rule: str) -> None:
-    script = WORKFLOW / "rules" / RULES[rule]["script"].strip('",\n ')
-    text = script.read_text(encoding="utf-8")
-    stage = re.search(r'code_digest\("aam\.stages\.(\w+)"\)', RULES[rule]["params"])
-    assert stage is not None
-    assert f"from aam.stages import {stage[1]}\n" in text
-    assert f"main({stage[1]}.run, snakemake)" in text
-    assert '__name__ == "__main__"' in text
+    assert RULES[rule]["script"].strip('",\n ') == "../scripts/run_stage.py"
 
 
 @pytest.mark.parametrize("rule", WORKING)
 def test_directives(rule: str) -> None:
     found = RULES[rule]
-    needed = {"output", "log", "threads", "resources", "params", "message", "conda"}
+    needed = {"output", "log", "threads", "resources", "params", "message", "conda", "script"}
     assert needed <= found.keys()
     assert ("benchmark" in found) != ("cache" in found), "Snakemake allows one of them"
     assert {"mem_mb", "runtime"} <= set(names(found["resources"]))
     assert "retries" not in found, "a rule's retries multiply inside SLURM jobs"
     gpu = re.search(r"gpu=(gpus,|lambda wildcards: gpus\()", found["resources"]) is not None
-    computes = {
-        *("pretrain", "pretrain_inductive", "finetune", "predict", "explain"),
-        *("benchmark_speed", "benchmark_scaling", "benchmark_models"),
-    }
-    assert gpu == (rule in computes)
+    assert gpu == (rule in COMPUTING)
     cores = "1", "all_cores", "unifrac_threads", "CONFIG.runtime.threads"
     assert found["threads"].strip() in cores, "a number would let no configuration lower it"
 
 
 @pytest.mark.parametrize("rule", WORKING)
-def test_outputs_have_names(rule: str) -> None:
+def test_outputs_have_names_and_are_those_that_the_stage_writes(rule: str) -> None:
     block = RULES[rule]["output"]
     entries = re.findall(r"^(?:        )?[^\s)\]}].*", block, re.MULTILINE)
     assert len(names(block)) == len(entries)
-
-
-@pytest.mark.parametrize("rule", WORKING)
-def test_outputs_are_those_that_the_stage_writes(rule: str) -> None:
     stage = re.search(r'code_digest\("aam\.stages\.(\w+)"\)', RULES[rule]["params"])
     assert stage is not None
     source = (REPOSITORY / "aam" / "stages" / f"{stage[1]}.py").read_text(encoding="utf-8")
     written = set(re.findall(r'outputs\["(\w+)"\]', source))
-    assert not written or written == set(names(RULES[rule]["output"]))
+    assert not written or written == set(names(block))
 
 
 @pytest.mark.parametrize("rule", WORKING)
-@pytest.mark.parametrize("kind", ["log", "benchmark"])
-def test_records_of_two_jobs_never_share_a_file(rule: str, kind: str) -> None:
-    if kind not in RULES[rule]:
-        return
-    path = re.search(r'result\("(.*)"\)', RULES[rule][kind])
-    assert path is not None
-    parts = path[1].split("/")
-    assert parts[1].split(".")[0] == rule, "another rule could write the same file"
-    assert all(part.count("{") <= 1 for part in parts), "a_b + c reads like a + b_c"
+def test_records_of_two_jobs_never_share_a_file(rule: str) -> None:
+    for kind in {"log", "benchmark"} & RULES[rule].keys():
+        path = re.search(r'result\("(.*)"\)|result\("(.*)", dataset="\w+"\)', RULES[rule][kind])
+        assert path is not None
+        parts = (path[1] or path[2]).split("/")
+        assert parts[1].split(".")[0] == rule, "another rule could write the same file"
+        assert all(part.count("{") <= 1 for part in parts), "a_b + c reads like a + b_c"
 
 
 @pytest.mark.parametrize("rule", ["predict", "explain"])
@@ -112,9 +105,23 @@ def test_digests_stand_for_a_model_directory(rule: str) -> None:
     assert "digests.json" in RULES["finetune"]["output"]
 
 
-def test_every_script_belongs_to_a_rule() -> None:
-    used = {Path(RULES[rule]["script"].strip('",\n ')).name for rule in WORKING}
-    assert used == {path.name for path in (WORKFLOW / "scripts").glob("*.py")}
+@pytest.mark.parametrize("plot", PLOTS.values(), ids=PLOTS.keys())
+def test_figures_are_drawn_by_functions_of_their_inputs(plot: Plot) -> None:
+    """The rules of figures are made from this table: see `workflow/rules/figures.smk`."""
+    assert plot.settings in (None, slices.plot_rarefaction)
+    known = {*plot.inputs, "path"} | ({"depth"} if plot.settings else set())
+    for figure in plot.figures:
+        module, function = figure.draw.split(".")
+        assert f"aam.evaluate.figures.{module}" in plot.modules
+        draw = getattr(import_module(f"aam.evaluate.figures.{module}"), function)
+        assert inspect.signature(draw).parameters.keys() <= known
+        assert re.findall(r"\{(\w+)\}", figure.place) == plot.wildcards
+
+
+def test_the_rule_of_figures_runs_what_its_digest_covers() -> None:
+    text = (WORKFLOW / "rules" / "figures.smk").read_text(encoding="utf-8")
+    assert "code=code_digest(*plot.modules)" in text
+    assert "cfg=partial(figure_settings, name)" in text
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
@@ -127,4 +134,43 @@ def test_functions_live_in_common(path: Path) -> None:
 def test_captions_exist_and_are_used() -> None:
     text = "".join(path.read_text(encoding="utf-8") for path in FILES)
     captions = set(re.findall(r'"[\w./]*report/(\w+\.rst)"', text))
+    captions |= {f"{f.caption}.rst" for plot in PLOTS.values() for f in plot.figures}
     assert captions == {path.name for path in (WORKFLOW / "report").glob("*.rst")}
+
+
+def test_the_environment_of_the_rules_stands_alone() -> None:
+    """Snakemake makes it from a copy of the file: no path in it would lead anywhere."""
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    text = (WORKFLOW / "envs" / "aam.yaml").read_text(encoding="utf-8")
+    *programs, libraries = yaml.safe_load(text)["dependencies"]
+    needed = [line for line in project["dependencies"] if not line.startswith("snakemake")]
+    assert libraries == {"pip": needed}
+    shared = yaml.safe_load((REPOSITORY / "environment.yml").read_text(encoding="utf-8"))
+    assert set(programs) < set(shared["dependencies"][:-1])
+    catalog = yaml.safe_load((REPOSITORY / ".snakemake-workflow-catalog.yml").read_text())
+    assert catalog["usage"]["software-stack-deployment"]["conda"] is True
+
+
+def test_the_slurm_profile_names_every_rule_that_asks_for_much() -> None:
+    light = PROFILE["default-resources"]["runtime"]
+    much = {
+        rule
+        for rule in WORKING
+        if rule in COMPUTING or number(rule, "mem_mb") > 4000 or number(rule, "runtime") > light
+    }
+    named = PROFILE["set-resources"].keys()
+    assert {"pretrain", "finetune", "unifrac"} <= much <= named <= RULES.keys()
+    assert PROFILE["retries"] > 0
+    # SLURM's own default of MinJobAge; the executor wants thrice the seconds.
+    assert PROFILE["slurm-status-command"] == "squeue"
+    assert 3 * PROFILE["slurm-init-seconds-before-status-checks"] <= 300
+
+
+@pytest.mark.parametrize("rule", PROFILE["set-resources"])
+def test_under_slurm_no_rule_gets_less_than_it_asks_for(rule: str) -> None:
+    given: dict[str, Any] = {**PROFILE["default-resources"], **PROFILE["set-resources"][rule]}
+    for key in ("mem_mb", "runtime"):
+        attempts = [eval(str(given[key]), {"attempt": attempt}) for attempt in (1, 2, 3)]
+        assert attempts[0] >= number(rule, key), key
+        assert attempts == sorted(attempts)
+        assert key == "runtime" or attempts[0] < attempts[1]

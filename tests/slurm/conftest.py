@@ -1,8 +1,9 @@
 """A SLURM of one node, and a tiny study that its jobs carry out while training is disturbed twice.
 
-Steps of training are slowed down in the copy of the package that the jobs run, so that what happens
-does not depend on the machine: the first attempt at pretraining is cancelled when it has a
-checkpoint, the second one reaches its time limit, the third one ends.
+In the copy of the package that the jobs run, training waits at its second step while a file exists,
+and the margin before a time limit can be all of it. So what happens does not depend on the machine:
+the first attempt at pretraining is cancelled when it has a checkpoint, the second one reaches its
+time limit, the third one ends.
 """
 
 import os
@@ -11,7 +12,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,22 +21,21 @@ import pytest
 import yaml
 from checkouts import TINY, Checkout, copy_of_the_workflow
 
-HERE = Path(__file__).resolve().parent
-START = HERE / "start.sh"
+START = Path(__file__).resolve().parent / "start.sh"
 PROGRAMS = ("munged", "slurmctld", "slurmd", "srun")
-RUN_TIMEOUT_S = 900
 SITE = "profiles/site"
 MINUTES = 4
-"""Time limit of pretraining; it leaves three minutes earlier."""
-WATCH = "aam/train/watch.py"
-"""The module that training tells of every step; it does not belong to the digests of code."""
+"""Time limit of pretraining."""
 NOTED = '"""Note a step."""\n'
-SLOW = f"""\
+WAIT = """\
+        import pathlib
         import time
 
-        if done == 2 and self._reporter.name == "pretraining":
-            time.sleep({60 * (MINUTES - 3) + 2})
+        while done == 2 and pathlib.Path("hold").exists():
+            time.sleep(0.1)
 """
+MARGIN = "MARGIN_S = 180.0"
+WHOLE_LIMIT = f"MARGIN_S = {60 * MINUTES}.0"
 STUDY = {
     **TINY,
     "models": {"base": TINY["models"]["base"]},
@@ -43,6 +43,14 @@ STUDY = {
     # Four steps.
     "pretraining": {**TINY["pretraining"], "epochs": 2},
 }
+ASKING_OFTEN = """
+from snakemake.cli import main
+from snakemake_interface_executor_plugins.executors.remote import RemoteExecutor
+
+RemoteExecutor.next_seconds_between_status_checks = property(lambda self: 1, lambda self, s: None)
+main()
+"""
+"""Snakemake that looks at its SLURM jobs every second, not ever more rarely."""
 
 
 @dataclass(frozen=True)
@@ -62,15 +70,15 @@ class Cluster:
     folder: Path
     environment: dict[str, str]
 
-    def jobs(self) -> list[Job]:
-        """Return Snakemake's jobs so far, the oldest first."""
+    def jobs(self, rule: str = "") -> list[Job]:
+        """Return Snakemake's jobs so far, or those of a rule, the oldest first."""
         lines = self._ask("squeue", "--noheader", "--states=all", "--format=%i|%P|%T|%k")
         jobs = []
         for number, partition, state, comment in (line.split("|") for line in lines):
             if comment.startswith("rule_"):
                 name = comment.removeprefix("rule_").partition("_wildcards_")[0]
                 jobs.append(Job(int(number), partition, state, name))
-        return sorted(jobs, key=lambda job: job.number)
+        return sorted((j for j in jobs if rule in ("", j.rule)), key=lambda job: job.number)
 
     def gpus(self) -> dict[int, str]:
         """Return the value of CUDA_VISIBLE_DEVICES in the tasks of every job."""
@@ -135,31 +143,25 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @dataclass(frozen=True)
 class SlurmStudy(Checkout):
-    """A copy of the workflow with the study of these tests, carried out on this machine."""
+    """A copy of the workflow with the study of these tests."""
 
     study: Mapping[str, Any] = field(default_factory=lambda: STUDY)
-    longest_s: float | None = RUN_TIMEOUT_S
+    longest_s: float | None = 900
 
-    def slow_down(self) -> None:
-        """Make the second step of pretraining last beyond the moment when it has to leave."""
-        self._edit(NOTED, NOTED + SLOW)
-
-    def restore_speed(self) -> None:
-        """Take back `slow_down`."""
-        self._edit(NOTED + SLOW, NOTED)
-
-    def _edit(self, old: str, new: str) -> None:
-        path = self.root / WATCH
+    def edit(self, module: str, old: str, new: str) -> None:
+        """Replace a piece of a module of the copied package."""
+        path = self.root / "aam" / module
         text = path.read_text(encoding="utf-8")
-        assert text.count(old) == 1
+        assert text.count(old) == 1, f"the test expects {old!r} in {module}"
         path.write_text(text.replace(old, new), encoding="utf-8")
 
 
 @dataclass(frozen=True)
 class ThroughSlurm:
-    """A study that SLURM jobs have carried out."""
+    """The study that SLURM jobs have carried out, and the one that this machine has."""
 
     study: SlurmStudy
+    undisturbed: SlurmStudy
     cluster: Cluster
     jobs: list[Job]
 
@@ -173,53 +175,50 @@ class ThroughSlurm:
         (path,) = folder.rglob(f"{job.number}.log")
         return path.read_text(encoding="utf-8")
 
-    def local(self) -> SlurmStudy:
-        """Return the same folder for runs on this machine."""
-        return SlurmStudy(self.study.root)
-
 
 @pytest.fixture(scope="session")
-def workflow(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a copy of the workflow that all others are made of: the code may change meanwhile."""
-    return copy_of_the_workflow(tmp_path_factory.mktemp("workflow") / "copy").root
-
-
-@pytest.fixture(scope="session")
-def undisturbed(
-    cluster: Cluster, workflow: Path, tmp_path_factory: pytest.TempPathFactory
-) -> SlurmStudy:
-    """Return the study as this machine carries it out, where there is a SLURM to compare with."""
-    study = SlurmStudy(shutil.copytree(workflow, tmp_path_factory.mktemp("local") / "study"))
-    done = study.run()
-    assert done.returncode == 0, done.stdout[-4000:]
-    return study
-
-
-@pytest.fixture(scope="session")
-def through_slurm(
-    cluster: Cluster, workflow: Path, tmp_path_factory: pytest.TempPathFactory
-) -> ThroughSlurm:
-    """Return the study as SLURM jobs carry it out, two attempts at pretraining being cut off."""
-    root = shutil.copytree(workflow, tmp_path_factory.mktemp("slurm") / "study")
-    study = SlurmStudy(root, how=("--workflow-profile", SITE), environment=cluster.environment)
-    _write_site_profile(root)
-    study.slow_down()
-    with ThreadPoolExecutor(1) as pool:
+def through_slurm(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> ThroughSlurm:
+    """Carry out the study here and by SLURM jobs, two attempts at pretraining being cut off."""
+    folder = tmp_path_factory.mktemp("studies")
+    undisturbed = SlurmStudy(copy_of_the_workflow(folder / "here").root)
+    study = SlurmStudy(
+        shutil.copytree(undisturbed.root, folder / "slurm"),
+        how=("--workflow-profile", SITE),
+        environment=cluster.environment,
+        program=("-c", ASKING_OFTEN),
+    )
+    _write_site_profile(study.root)
+    study.edit("train/monitoring/watch.py", NOTED, NOTED + WAIT)
+    (study.root / "hold").touch()
+    with ThreadPoolExecutor(2) as pool:
+        here = pool.submit(undisturbed.run)
         run = pool.submit(study.run, runtime={"checkpoint_every_s": 0.01})
-        work = root / "results" / "demo" / "pretrain" / "base" / "work"
-        _wait_until(lambda: run.done() or any(work.rglob("step-*.pt")))
-        if not run.done():
-            (job,) = (job for job in cluster.jobs() if job.rule == "pretrain")
-            cluster.cancel(job)
-        done = run.result()
-    assert done.returncode == 0, done.stdout[-6000:]
-    return ThroughSlurm(study, cluster, cluster.jobs())
+        _disturb(study, cluster, run)
+        for done in (run.result(), here.result()):
+            assert done.returncode == 0, done.stdout[-6000:]
+    return ThroughSlurm(study, undisturbed, cluster, cluster.jobs())
+
+
+def _disturb(study: SlurmStudy, cluster: Cluster, run: Future[Any]) -> None:
+    """Cut off two attempts at pretraining, unless the run has ended before."""
+    work = study.root / "results" / "demo" / "pretrain" / "base" / "work"
+    if _wait_until(lambda: any(work.rglob("step-*.pt")), run):
+        study.edit("runtime/entry.py", MARGIN, WHOLE_LIMIT)
+        cluster.cancel(cluster.jobs("pretrain")[0])
+        (study.root / "hold").unlink()
+    _wait_until(lambda: [job.state for job in cluster.jobs("pretrain")[1:]] == ["FAILED"], run)
+    study.edit("runtime/entry.py", WHOLE_LIMIT, MARGIN)
+
+
+def _wait_until(true: Callable[[], bool], run: Future[Any]) -> bool:
+    while not (run.done() or true()):
+        time.sleep(0.1)
+    return not run.done()
 
 
 def _write_site_profile(root: Path) -> None:
     """Copy profiles/slurm as a user does: partitions are named, and numbers are made small."""
     profile = yaml.safe_load((root / "profiles" / "slurm" / "profile.yaml").read_text())
-    profile["slurm-init-seconds-before-status-checks"] = 8
     profile["slurm-keep-successful-logs"] = True
     profile["max-threads"] = 2
     profile["default-resources"]["slurm_partition"] = "cpu"
@@ -232,8 +231,3 @@ def _write_site_profile(root: Path) -> None:
     wanted["predict"] |= {"gpu": 0, "gres": "gpu:fake:1"}
     (root / SITE).mkdir()
     (root / SITE / "profile.yaml").write_text(yaml.safe_dump(profile, sort_keys=False))
-
-
-def _wait_until(true: Callable[[], bool]) -> None:
-    while not true():
-        time.sleep(0.2)

@@ -141,3 +141,12 @@ def figures(monkeypatch) -> list[Figure]:
 
     monkeypatch.setattr(Figure, "savefig", kept)
     return saved
+
+
+@pytest.fixture
+def few_trees(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Baselines of few trees, which are quick."""
+    from aam.evaluate.baselines import gradient_boosting, random_forest
+
+    monkeypatch.setattr(random_forest, "TREES", 8)
+    monkeypatch.setattr(gradient_boosting, "ITERATIONS", 20)

@@ -47,10 +47,8 @@ def test_a_second_checkout_takes_what_the_first_one_made(
         if part.name not in ("results", ".snakemake"):
             (other.root / part.name).symlink_to(part)
     second = made(other)
-    assert not any(ran for _, ran, _ in second.values())
-    assert {p: (a, c) for p, (a, _, c) in second.items()} == {
-        p: (a, c) for p, (a, _, c) in first.items()
-    }
+    for path, (content, ran, place) in second.items():
+        assert (content, ran, place) == (first[path][0], False, first[path][2])
 
     changed = made(other, rarefaction={"depth": 150})
     for path, (content, ran, place) in changed.items():
@@ -65,6 +63,4 @@ def test_without_a_folder_nothing_is_shared_and_nothing_is_said(
     fresh: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("SNAKEMAKE_OUTPUT_CACHE", raising=False)
-    done = fresh.snakemake(*fresh.configured(), "--dry-run", "--", *TARGETS)
-    assert done.returncode == 0, done.stdout
-    assert "cach" not in done.stdout
+    assert "cach" not in fresh.dry_run(*fresh.configured(), "--", *TARGETS)

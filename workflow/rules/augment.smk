@@ -29,4 +29,4 @@ rule augment:
     message:
         "Gathering the views of {wildcards.dataset}"
     script:
-        "../scripts/augment_views.py"
+        "../scripts/run_stage.py"

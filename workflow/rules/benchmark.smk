@@ -38,7 +38,7 @@ rule benchmark_speed:
     message:
         "Timing {wildcards.dataset}"
     script:
-        "../scripts/benchmark_speed.py"
+        "../scripts/run_stage.py"
 
 
 rule benchmark_scaling:
@@ -72,7 +72,7 @@ rule benchmark_scaling:
     message:
         "Measuring how {wildcards.dataset} scales"
     script:
-        "../scripts/benchmark_scaling.py"
+        "../scripts/run_stage.py"
 
 
 rule benchmark_models:
@@ -109,7 +109,7 @@ rule benchmark_models:
     message:
         "Comparing the models on {wildcards.dataset}"
     script:
-        "../scripts/benchmark_models.py"
+        "../scripts/run_stage.py"
 
 
 rule benchmark_accuracy:
@@ -139,4 +139,4 @@ rule benchmark_accuracy:
     message:
         "Gathering the accuracy on {wildcards.dataset}"
     script:
-        "../scripts/benchmark_accuracy.py"
+        "../scripts/run_stage.py"

@@ -3,14 +3,19 @@
 import os
 import re
 import sys
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
-from aam.config import slices
-from aam.config.digest import code_digest
+# The package beside the workflow, installed or not.
+REPOSITORY = Path(workflow.current_basedir.get_path_or_uri(secret_free=True)).parents[1]
+if (REPOSITORY / "aam").is_dir():
+    sys.path.insert(0, str(REPOSITORY))
+
+from aam.config import digest, slices
+from aam.config.figures import PLOTS
 from aam.config.configuration import load, resolved
 from aam.config.metrics import METRICS
-from aam.util.accelerators import accelerated
+from aam.util.machine import accelerated
 from aam.util.errors import InputError
 
 
@@ -27,11 +32,19 @@ def loaded(raw):
 os.environ.setdefault("GOMP_SPINCOUNT", "10000")
 
 CONFIG = loaded(config)
-ENVIRONMENT = "../../environment.yml"
+ENVIRONMENT = "../envs/aam.yaml"
 # Snakemake would warn at every start of rules that could be shared and are not.
 SHARED = "SNAKEMAKE_OUTPUT_CACHE" in os.environ
 # Of what leads to a pretrained encoder: most of the rest waits for it, and what does not fills gaps.
 PRIORITY = 1
+# Tasks that differ in their training alone share folds and baselines: those of the first of them.
+folds_owner = cache(partial(slices.folds_owner, CONFIG))
+baselines_owner = cache(partial(slices.baselines_owner, CONFIG))
+
+
+def code_digest(*modules):
+    """Return the name of a stage, the first module, and the digest of the code of all."""
+    return f"{modules[0].removeprefix('aam.stages.')} {digest.code_digest(*modules)}"
 
 
 def works_here():
@@ -67,45 +80,34 @@ def result(path, **names):
     return path
 
 
-def user_file(path):
-    """Return the path of a file that the configuration names."""
-    return str(Path(CONFIG.data_dir).expanduser() / path)
+def user_files(section, *names):
+    """Return the files that a section of the configuration names, where it does."""
+    folder = Path(CONFIG.data_dir).expanduser()
+    given = {name: getattr(section, name) for name in names}
+    return {
+        name: str(folder / path) for name, path in given.items() if path is not None
+    }
 
 
-def source_files(dataset, *names):
-    """Return the files that a dataset consists of, by name, where it has them."""
-    section = CONFIG.datasets[dataset]
-    if section.simulate is not None:
+def source_files(*names):
+    """Return the input function of the files that a dataset consists of, where it has them."""
+
+    def files(wildcards):
+        section = CONFIG.datasets[wildcards.dataset]
+        if section.simulate is None:
+            return user_files(section, *names)
         simulated = {
             "table": "table.biom",
             "tree": "tree.nwk",
             "metadata": "metadata.tsv",
         }
         return {
-            name: result(f"simulated/{simulated[name]}", dataset=dataset)
+            name: result(f"simulated/{simulated[name]}", dataset=wildcards.dataset)
             for name in names
             if name in simulated
         }
-    return {
-        name: user_file(getattr(section, name))
-        for name in names
-        if getattr(section, name) is not None
-    }
 
-
-def table_files(wildcards):
-    """Return the inputs of `import_table`."""
-    return source_files(wildcards.dataset, "table", "sequences")
-
-
-def tree_files(wildcards):
-    """Return the input of `import_tree`, where the user has a tree."""
-    return source_files(wildcards.dataset, "tree")
-
-
-def metadata_files(wildcards):
-    """Return the input of `import_metadata`, where the user has metadata."""
-    return source_files(wildcards.dataset, "metadata")
+    return files
 
 
 def views(dataset):
@@ -115,10 +117,8 @@ def views(dataset):
 
 def view_files(wildcards):
     """Return a dataset's rarefied tables."""
-    return [
-        result("rarefied/view{view}.biom", dataset=wildcards.dataset, view=view)
-        for view in views(wildcards.dataset)
-    ]
+    path, dataset = "rarefied/view{view}.biom", wildcards.dataset
+    return [result(path, dataset=dataset, view=view) for view in views(dataset)]
 
 
 def phylogeny_files(wildcards):
@@ -161,46 +161,24 @@ def distances_of_all(dataset):
 
 def distance_views(dataset, metrics):
     """Return the distances of all views, metric by metric."""
+    path = "unifrac/{metric}/view{view}.parquet"
     return [
-        result(
-            "unifrac/{metric}/view{view}.parquet",
-            dataset=dataset,
-            metric=metric,
-            view=view,
-        )
+        result(path, dataset=dataset, metric=metric, view=view)
         for metric in metrics
         for view in views(dataset)
     ]
 
 
-@cache
-def alike(task):
-    """Return the first task that has the same samples, folds and baselines."""
-    own = slices.division(CONFIG, task)
-    return next(name for name in CONFIG.tasks if slices.division(CONFIG, name) == own)
-
-
-@cache
-def divided(task):
-    """Return the first such task whose numbers are checked alike: some must have logarithms."""
-    own = slices.folds(CONFIG, task)
-    return next(
-        name
-        for name in CONFIG.tasks
-        if alike(name) == alike(task) and slices.folds(CONFIG, name) == own
-    )
-
-
 def folds_file(wildcards):
-    """Return the folds of a task; tasks that differ in their training share them."""
-    dataset = wildcards.dataset
-    return result("folds/{task}.tsv", dataset=dataset, task=divided(wildcards.task))
+    """Return the folds of a task."""
+    owner = folds_owner(wildcards.task)
+    return result("folds/{task}.tsv", dataset=wildcards.dataset, task=owner)
 
 
 def baselines_file(wildcards):
     """Return the predictions of a task's baselines."""
-    path, dataset = "baselines/{task}/predictions.tsv", wildcards.dataset
-    return result(path, dataset=dataset, task=alike(wildcards.task))
+    path, owner = "baselines/{task}/predictions.tsv", baselines_owner(wildcards.task)
+    return result(path, dataset=wildcards.dataset, task=owner)
 
 
 def first_model():
@@ -215,22 +193,17 @@ def starting_model(wildcards):
     job, and compared by content.
     """
     training = resolved(CONFIG, "finetuning", task=wildcards.task)
+    folder = result(
+        "pretrain/{model}", dataset=wildcards.dataset, model=wildcards.model
+    )
     if training.start == "scratch":
         return {}
     if training.inductive:
-        folder = result(
-            "pretrain/{model}/inductive/{task}",
-            dataset=wildcards.dataset,
-            model=wildcards.model,
-            task=alike(wildcards.task),
-        )
+        folder = f"{folder}/inductive/{baselines_owner(wildcards.task)}"
         return {
             "model": ancient(f"{folder}/encoders"),
             "digests": f"{folder}/digests.json",
         }
-    folder = result(
-        "pretrain/{model}", dataset=wildcards.dataset, model=wildcards.model
-    )
     return {
         "model": ancient(f"{folder}/model"),
         "embeddings": f"{folder}/embeddings.parquet",
@@ -253,15 +226,11 @@ def tasks_of(dataset):
 
 
 def prediction_files(wildcards):
-    """Return the table, and the sequences where given, that a prediction is made for."""
+    """Return the table, and what else is given, that a prediction is made for."""
     section = CONFIG.predictions[wildcards.table]
     if section.simulated is not None:
         return {"table": result("simulated/new_table.biom", dataset=section.simulated)}
-    return {
-        name: user_file(getattr(section, name))
-        for name in ("table", "sequences", "metadata")
-        if getattr(section, name) is not None
-    }
+    return user_files(section, "table", "sequences", "metadata")
 
 
 def data_of(dataset):
@@ -275,10 +244,18 @@ def data_of(dataset):
     ]
 
 
+def result_files(dataset, path):
+    """Return a file of a dataset for each of the tasks and models that its path names."""
+    return [
+        result(path, dataset=dataset, model=model, task=task)
+        for task in (tasks_of(dataset) if "{task}" in path else [""])
+        for model in (CONFIG.models if "{model}" in path else [""])
+    ]
+
+
 def of_models(dataset, name):
     """Return a file of the pretraining of every encoder on a dataset."""
-    path = f"pretrain/{{model}}/{name}"
-    return [result(path, dataset=dataset, model=model) for model in CONFIG.models]
+    return result_files(dataset, f"pretrain/{{model}}/{name}")
 
 
 def pretraining_of(dataset):
@@ -286,30 +263,16 @@ def pretraining_of(dataset):
     return of_models(dataset, "metrics.json")
 
 
-def task_files(dataset, path):
-    """Return one file per model and task of a dataset."""
-    return [
-        result(path, dataset=dataset, model=model, task=task)
-        for task in tasks_of(dataset)
-        for model in CONFIG.models
-    ]
-
-
 def finetuning_of(dataset):
     """Return the metrics of every model and task of a dataset."""
-    return task_files(dataset, "finetune/{model}/{task}/metrics.json")
+    return result_files(dataset, "finetune/{model}/{task}/metrics.json")
 
 
 def predictions_of(dataset):
     """Return the predictions of a dataset's tasks for other tables."""
+    path = "predict/{model}/{task}/{table}.tsv"
     return [
-        result(
-            "predict/{model}/{task}/{table}.tsv",
-            dataset=dataset,
-            model=model,
-            task=task,
-            table=table,
-        )
+        result(path, dataset=dataset, model=model, task=task, table=table)
         for table, section in CONFIG.predictions.items()
         for task in section.tasks
         if CONFIG.tasks[task].dataset == dataset
@@ -327,32 +290,33 @@ def benchmark_tables(wildcards):
 
 
 def figures_of(dataset):
-    """Return all pictures of a dataset."""
+    """Return the figures of a dataset's summary."""
+    shown = {"always"} | ({"tasks"} if tasks_of(dataset) else set())
     return [
-        result("figures/rarefaction.png", dataset=dataset),
-        result("figures/speed.png", dataset=dataset),
-        *(
-            result(path, dataset=dataset, model=model)
-            for path in (
-                "figures/pretrain/{model}/history.png",
-                "figures/pretrain/{model}/pairs.png",
-                "figures/pretrain/{model}/embeddings.png",
-            )
-            for model in CONFIG.models
-        ),
-        *task_files(dataset, "figures/finetune/{model}/{task}/history.png"),
-        *task_files(dataset, "figures/finetune/{model}/{task}/predictions.png"),
-        *task_files(dataset, "figures/finetune/{model}/{task}/importance.png"),
-        *(
-            [result("figures/accuracy.png", dataset=dataset)]
-            if tasks_of(dataset)
-            else []
-        ),
+        path
+        for plot in PLOTS.values()
+        if plot.shown in shown
+        for figure in plot.figures
+        for path in result_files(dataset, f"figures/{figure.place}.png")
     ]
 
 
+def job_of(plot):
+    """Return the path that the log of a job that draws figures has below `logs`."""
+    return "/".join(
+        [f"plot_{plot}", *(f"{{{name}}}" for name in PLOTS[plot].wildcards)]
+    )
+
+
+def figure_settings(name, wildcards):
+    """Return what draws the figures of a rule, and what they depend on beside files."""
+    plot = PLOTS[name]
+    settings = plot.settings(CONFIG, wildcards.dataset) if plot.settings else {}
+    return {"draw": plot.draw, **settings}
+
+
 def bench_of(dataset):
-    """Return the tables and pictures of speed, scaling, and models, where some can be compared."""
+    """Return the tables and figures of speed, scaling, and models, where some can be compared."""
     compared = ["models"] if slices.comparable(CONFIG, dataset) else []
     names = ["speed", "scaling", *compared]
     paths = ("benchmark/{}.md", "figures/{}.png")

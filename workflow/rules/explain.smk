@@ -1,7 +1,7 @@
 """Say which ASVs the predictions of a task rest on.
 
-Inputs: `finetune/<model>/<task>/model/` and the `digests.json` that stands for it, `folds/<task>.tsv`, `tokens/asvs.arrow`, `views/samples.arrow`, `inputs/tree.nwk`.
-Outputs: `finetune/<model>/<task>/importance.tsv`, `importance_check.json`; `figures/finetune/<model>/<task>/importance.png`.
+Inputs: `finetune/<model>/<task>/model/` and the `digests.json` that stands for it, `folds/<task>.tsv`, `tokens/asvs.arrow`, `views/samples.arrow`.
+Outputs: `finetune/<model>/<task>/importance.tsv`, `importance_check.json`.
 """
 
 
@@ -32,40 +32,4 @@ rule explain:
     message:
         "Explaining {wildcards.model} on {wildcards.task}"
     script:
-        "../scripts/explain_task.py"
-
-
-rule plot_importance:
-    input:
-        importance=result("finetune/{model}/{task}/importance.tsv"),
-        check=result("finetune/{model}/{task}/importance_check.json"),
-        tree=result("inputs/tree.nwk"),
-    output:
-        importance=report(
-            result("figures/finetune/{model}/{task}/importance.png"),
-            caption="../report/importance.rst",
-            category="Tasks",
-            labels={
-                "dataset": "{dataset}",
-                "model": "{model}",
-                "task": "{task}",
-                "picture": "important ASVs",
-            },
-        ),
-    log:
-        result("logs/plot_importance/{model}/{task}.log"),
-    benchmark:
-        result("benchmarks/plot_importance/{model}/{task}.tsv")
-    conda:
-        ENVIRONMENT
-    threads: 1
-    resources:
-        mem_mb=4000,
-        runtime=60,
-    params:
-        cfg=slices.no_settings(),
-        code=code_digest("aam.stages.plot_importance"),
-    message:
-        "Drawing the important ASVs of {wildcards.task} with {wildcards.model}"
-    script:
-        "../scripts/plot_importance.py"
+        "../scripts/run_stage.py"

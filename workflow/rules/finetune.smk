@@ -31,7 +31,7 @@ rule folds:
     message:
         "Dividing the samples of {wildcards.task} into folds"
     script:
-        "../scripts/assign_folds.py"
+        "../scripts/run_stage.py"
 
 
 rule baselines:
@@ -57,7 +57,7 @@ rule baselines:
     message:
         "Fitting the baselines of {wildcards.task}"
     script:
-        "../scripts/fit_baselines.py"
+        "../scripts/run_stage.py"
 
 
 rule finetune:
@@ -91,7 +91,7 @@ rule finetune:
     message:
         "Fine-tuning {wildcards.model} to {wildcards.task}"
     script:
-        "../scripts/finetune_model.py"
+        "../scripts/run_stage.py"
 
 
 rule score:
@@ -121,4 +121,4 @@ rule score:
     message:
         "Scoring {wildcards.model} on {wildcards.task}"
     script:
-        "../scripts/score_task.py"
+        "../scripts/run_stage.py"

@@ -28,12 +28,12 @@ rule simulate:
     message:
         "Simulating the data set {wildcards.dataset}"
     script:
-        "../scripts/simulate_dataset.py"
+        "../scripts/run_stage.py"
 
 
 rule import_table:
     input:
-        unpack(table_files),
+        unpack(source_files("table", "sequences")),
     output:
         table=result("inputs/table.biom"),
         sequences=result("inputs/sequences.fasta"),
@@ -54,12 +54,12 @@ rule import_table:
     message:
         "Reading the table of {wildcards.dataset}"
     script:
-        "../scripts/import_table.py"
+        "../scripts/run_stage.py"
 
 
 rule import_tree:
     input:
-        unpack(tree_files),
+        unpack(source_files("tree")),
         table=result("inputs/table.biom"),
         sequences=result("inputs/sequences.fasta"),
     output:
@@ -82,12 +82,12 @@ rule import_tree:
     message:
         "Reading or making the tree of {wildcards.dataset}"
     script:
-        "../scripts/import_tree.py"
+        "../scripts/run_stage.py"
 
 
 rule import_metadata:
     input:
-        unpack(metadata_files),
+        unpack(source_files("metadata")),
         table=result("inputs/table.biom"),
     output:
         metadata=result("inputs/metadata.parquet"),
@@ -107,4 +107,4 @@ rule import_metadata:
     message:
         "Reading the metadata of {wildcards.dataset}"
     script:
-        "../scripts/import_metadata.py"
+        "../scripts/run_stage.py"

@@ -30,4 +30,4 @@ rule predict:
     message:
         "Predicting {wildcards.task} of {wildcards.table} with {wildcards.model}"
     script:
-        "../scripts/predict_table.py"
+        "../scripts/run_stage.py"

@@ -41,7 +41,7 @@ rule pretrain:
     message:
         "Pretraining {wildcards.model} on {wildcards.dataset}"
     script:
-        "../scripts/pretrain_model.py"
+        "../scripts/run_stage.py"
 
 
 rule pretrain_inductive:
@@ -75,4 +75,4 @@ rule pretrain_inductive:
     message:
         "Pretraining {wildcards.model} once per fold of {wildcards.task}"
     script:
-        "../scripts/pretrain_inductive.py"
+        "../scripts/run_stage.py"

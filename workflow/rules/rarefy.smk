@@ -28,7 +28,7 @@ rule rarefy:
     message:
         "Rarefying {wildcards.dataset}, view {wildcards.view}"
     script:
-        "../scripts/rarefy_table.py"
+        "../scripts/run_stage.py"
 
 
 rule rarefaction_curve:
@@ -52,4 +52,4 @@ rule rarefaction_curve:
     message:
         "Computing the rarefaction curves of {wildcards.dataset}"
     script:
-        "../scripts/compute_curves.py"
+        "../scripts/run_stage.py"

@@ -31,4 +31,4 @@ rule summary:
     message:
         "Summing up {wildcards.dataset}"
     script:
-        "../scripts/write_summary.py"
+        "../scripts/run_stage.py"

@@ -26,4 +26,4 @@ rule tokenize:
     message:
         "Tokenizing the ASVs of {wildcards.dataset}"
     script:
-        "../scripts/tokenize_asvs.py"
+        "../scripts/run_stage.py"

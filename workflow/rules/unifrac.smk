@@ -39,7 +39,7 @@ rule unifrac_part:
     message:
         "Computing {wildcards.metric} of {wildcards.dataset}, view {wildcards.view}: part {wildcards.part} of {wildcards.parts}"
     script:
-        "../scripts/compute_unifrac_part.py"
+        "../scripts/run_stage.py"
 
 
 rule unifrac:
@@ -66,4 +66,4 @@ rule unifrac:
     message:
         "Computing {wildcards.metric} of {wildcards.dataset}, view {wildcards.view}"
     script:
-        "../scripts/compute_unifrac.py"
+        "../scripts/run_stage.py"

@@ -1,4 +1,4 @@
-"""What all sections share."""
+"""The base class of all sections."""
 
 from typing import Any
 

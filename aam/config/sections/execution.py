@@ -56,7 +56,7 @@ class Scaling(Section):
 
 
 class Benchmark(Section):
-    """The speed ladder and the accuracy table."""
+    """How the tables of speed, scaling and models are measured."""
 
     batch_sizes: list[Annotated[int, Field(ge=2)]] = Field([8, 64], min_length=1)
     """Samples per step: at the first the options are added up, at the others the last ones run."""
@@ -76,7 +76,7 @@ class Benchmark(Section):
 
 
 class Runtime(Section):
-    """Means: no key here makes a stage stale.
+    """Run options: no key here makes a stage stale.
 
     Another number of threads gives the same up to rounding; so does a batch cut for want of memory,
     with other dropout masks.
@@ -87,13 +87,11 @@ class Runtime(Section):
     side. Timings take all."""
     workers: int = Field(2, ge=0)
     """Processes that assemble batches beside the training."""
-    log_every_s: float = Field(10, gt=0)
-    """Seconds between progress lines."""
     checkpoint_every_s: float = Field(60, gt=0)
     """Seconds between checkpoints."""
     max_memory_gb: float | None = Field(None, gt=0)
-    """Memory that a step may take; a larger batch is worked in pieces. On a CPU distances may take
-    half of what is left of it, and are mapped from a file else. Null: what is free when a job
+    """Memory that a step may take; a larger batch is cut into micro-batches. On a CPU distances may
+    take half of what is left of it, and are mapped from a file else. Null: what is free when a job
     starts, so give a limit where several train side by side on a CPU."""
     devices: int = Field(1, ge=1)
     """Processes that pretrain one encoder together on each node: one per accelerator, or so many
@@ -101,21 +99,10 @@ class Runtime(Section):
     nodes: int = Field(1, ge=1)
     """Nodes that pretrain one encoder together; more than one need SLURM."""
     strategy: Literal["ddp", "fsdp"] = "ddp"
-    """ddp: every process holds the whole model; fsdp: weights, gradients and moments are divided
-    among the processes, for models too large for one."""
-    tensorboard: bool = True
-    """Write the training curves for TensorBoard beside the log."""
+    """ddp: every process holds the whole model; fsdp: weights, gradients and moments are sharded
+    over the processes, for models too large for one."""
     profile_steps: int = Field(0, ge=0)
     """Steps to record with torch.profiler; a table and a trace end up beside the log."""
-
-    @model_validator(mode="after")
-    def _whole_shares(self) -> Self:
-        if self.processes > 1 and self.max_memory_gb is not None:
-            raise ValueError(
-                f"got max_memory_gb {self.max_memory_gb:g} with several processes; expected null: "
-                "their batches are not cut into pieces (optimization.checkpointing saves memory)"
-            )
-        return self
 
     @property
     def processes(self) -> int:

@@ -7,7 +7,6 @@ from pydantic import Field, model_validator
 from aam.config.losses import Loss
 from aam.config.sections.training import Training
 
-Head = Literal["linear", "mlp", "residual"]
 Fusion = Literal["concat", "add", "gated", "attention", "scale"]
 
 
@@ -23,20 +22,16 @@ class Finetuning(Training):
     start: Literal["pretrained", "scratch"] = "pretrained"
     """Weights that a fold starts from."""
     encoder: Literal["full", "partial", "frozen"] = "full"
-    """full: everything is trained; partial: the top of the sample encoder; frozen: a head on the
-    pretrained sample embeddings."""
+    """full: full fine-tuning; partial: the top of the sample encoder is trained; frozen: a head on
+    the pretrained sample embeddings."""
     trained_layers: int = Field(2, ge=1)
     """Blocks over the ASVs of a sample that a partial encoder trains, counted from the top."""
-    layer_decay: float = Field(1.0, gt=0, le=1)
-    """Learning rate of a block in units of that of the block above it."""
     inductive: bool = False
     """Pretrain an encoder per fold without the samples of that fold; false: one for all, which has
     seen every sample, though no label."""
     labels: float = Field(1.0, gt=0, le=1)
-    """Share of the training samples, or of their groups, whose labels are used: shows what more
+    """Fraction of the training samples, or of their groups, whose labels are used: shows what more
     labels would bring."""
-    head: Head = "mlp"
-    """What predicts from an embedding: one layer, two, or two beside one."""
     loss: Loss | None = None
     """null: mae for numbers, cross_entropy for classes, and for those with an order one that knows
     it. quantile predicts five quantiles, of which the median is the prediction."""
@@ -45,13 +40,11 @@ class Finetuning(Training):
     rest."""
     class_weights: bool = False
     """Weight the classes so that each counts alike."""
-    label_smoothing: float = Field(0.0, ge=0, lt=1)
-    """Share of every label that is spread over all classes."""
     fusion: Fusion = "concat"
     """How the categories of `condition` meet the sample: beside its embedding, added to it, by
     gates, as queries to its ASVs, or as a scale and a shift of the output."""
     asv_dropout: float = Field(0.0, ge=0, lt=1)
-    """Share of the ASVs that are left out of each sample, anew in every step."""
+    """Fraction of the ASVs that are left out of each sample, anew in every step."""
     count_weight: float = Field(0.0, ge=0)
     """Weight of a second task: the reads of each ASV, hidden from the encoder for some of them."""
     models: int = Field(1, ge=1)

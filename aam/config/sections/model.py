@@ -25,8 +25,6 @@ class ModelSettings(Section):
     """Nucleotides per token of the ASV encoder; 1: one token each."""
     ffn_ratio: float = Field(4, gt=0)
     """Hidden width of the feed-forward layers, in widths."""
-    bdh_neurons: int = Field(4, ge=1)
-    """Neurons of the encoder bdh, over all heads, in widths."""
     bdh_attention: Literal["linear", "softmax"] = "linear"
     """Attention of the encoder bdh; linear: the scores as they are, softmax: normalized."""
     pretraining: Override = {}

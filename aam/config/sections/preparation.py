@@ -34,12 +34,10 @@ class Unifrac(Section):
     engine: Literal["auto", "ssu", "scikit-bio"] = "auto"
     """auto: `ssu` and `faithpd` where they are installed, else scikit-bio."""
     partitions: Literal["auto"] | Annotated[int, Field(ge=1)] = "auto"
-    """Jobs that share a matrix of UniFrac; auto: one, which divides its work into as many steps as
-    its memory needs, by the number of samples. The bytes are the same."""
+    """Jobs that compute a matrix of UniFrac together; auto: one, in as many steps as its memory
+    needs, by the number of samples. The bytes are the same."""
     alpha: float = Field(0.5, ge=0, le=1)
     """Exponent of generalized UniFrac."""
-    checked_pairs: int = Field(50, ge=1)
-    """Pairs of every matrix that the other engine recomputes."""
 
     @field_validator("partitions", mode="before")
     @classmethod
@@ -62,11 +60,7 @@ class Unifrac(Section):
 class AugmentationSettings(Section):
     """Additional rows of the sample store, made once."""
 
-    rarefaction_draws: int = Field(0, ge=0)
-    """Further rarefaction draws per sample."""
     asv_dropout: float = Field(0.0, ge=0, lt=1)
-    """Share of a sample's ASVs left out, in one more row per sample and view; 0: no such rows."""
+    """Fraction of the ASVs left out, in one more row per sample and view; 0: no such rows."""
     cutmix: float = Field(0.0, ge=0)
     """Rows mixed of two samples, per sample and view; 0: none."""
-    seed: int = 7
-    """Seed of the draws."""

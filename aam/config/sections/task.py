@@ -10,7 +10,7 @@ Transform = Literal["none", "minmax", "zscore", "log", "log_zscore", "quantile"]
 
 
 class Folds(Section):
-    """How the samples of a task are divided for cross-validation."""
+    """The folds of cross-validation."""
 
     column: str | None = None
     """Metadata column that names the fold of each sample. Each of its values is a fold: a column of
@@ -20,10 +20,10 @@ class Folds(Section):
     groups: str | None = None
     """Metadata column whose samples stay together, a host for instance."""
     stratified: bool = False
-    """Keep the shares of the classes alike in all folds."""
+    """Give all folds the same fractions of the classes."""
     test: float = Field(0.0, ge=0, lt=1)
-    """Share of the samples, whole groups of them, that no fold has: they are predicted by the
-    models of all folds and scored apart. With `column`: whole folds of it."""
+    """Fraction of the samples, whole groups of them, that no fold has: they are predicted by the
+    models of all folds, and have scores of their own. With `column`: whole folds of it."""
     seed: int = 0
     """Seed of the draw."""
 
@@ -59,7 +59,7 @@ class Task(Section):
     bounds: tuple[float | None, float | None] = (None, None)
     """Least and largest number that is predicted; null: no bound."""
     condition: list[str] = []
-    """Metadata columns of categories that the model is told, beside the sample."""
+    """Covariates: metadata columns of categories that the model gets beside the sample."""
     folds: Folds
     """Cross-validation."""
     report_by: list[str] = []
@@ -106,16 +106,17 @@ class Task(Section):
         return self
 
     @model_validator(mode="after")
-    def _tells_no_target(self) -> Self:
-        for key, names in (
-            ("condition", self.condition),
-            ("transform_by", [self.transform_by]),
-        ):
-            told = [column for column in self.columns if column in names]
-            if told:
+    def _shows_no_target(self) -> Self:
+        covariates: dict[str, list[str | None]] = {
+            "condition": [*self.condition],
+            "transform_by": [self.transform_by],
+        }
+        for key, names in covariates.items():
+            shown = [column for column in self.columns if column in names]
+            if shown:
                 raise ValueError(
-                    f"got the target '{told[0]}' in `{key}`; expected other columns: the model "
-                    "would be told what it is to predict"
+                    f"got the target '{shown[0]}' in `{key}`; expected other columns: the model "
+                    "would see what it is to predict"
                 )
         return self
 

@@ -1,21 +1,21 @@
-"""What all training shares, and pretraining."""
+"""Settings of all training, and of pretraining."""
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, field_validator
 
 from aam.config.sections.base import Section
 
 Precision = Literal["fp32", "tf32", "bf16", "fp16"]
 Optimizer = Literal["adamw", "muon"]
-Clipping = Literal["norm", "value", "adaptive", "percentile"]
+Clipping = Literal["norm", "value", "adaptive"]
 Nonfinite = Literal["raise", "skip", "restore"]
 Sampler = Literal["uniform", "blocks"]
 Masking = Literal["random", "block", "patch"]
 
 
 class Training(Section):
-    """What pretraining and fine-tuning share."""
+    """Settings that pretraining and fine-tuning have in common."""
 
     epochs: int = Field(12, ge=1)
     """Passes over the training samples."""
@@ -25,15 +25,15 @@ class Training(Section):
     """muon: orthogonalized momentum for the matrices of the blocks, AdamW for the rest."""
     learning_rate: float = Field(1e-3, gt=0)
     """Peak learning rate of AdamW."""
-    weight_decay: float = Field(0.01, ge=0)
+    weight_decay: ClassVar[float] = 0.01
     """Decay of the matrices, in units of their learning rate; biases and norms are not decayed."""
-    warmup: float = Field(0.1, ge=0, lt=1)
-    """Share of the steps that the learning rate rises in, before it falls on a cosine."""
+    warmup: ClassVar[float] = 0.1
+    """Fraction of the steps that the learning rate rises in, before it falls on a cosine."""
     clipping: Clipping = "norm"
     """norm: the gradient's norm; value: each of its values; adaptive: each unit's norm, in units of
-    its weights' norm; percentile: the norm, at a percentile of those of the latest 1000 steps."""
+    its weights' norm."""
     gradient_clip: float | None = Field(None, gt=0)
-    """The limit: a norm, a value, a ratio or a percentile; null: 1, 1, 0.01 or 10."""
+    """The limit: a norm, a value or a ratio; null: 1, 1 or 0.01."""
     nonfinite: Nonfinite = "raise"
     """On a loss or a gradient that is not finite. raise: stop, and name the batch's samples; skip:
     leave the update out; restore: go back to the last checkpoint with half the learning rate."""
@@ -46,15 +46,6 @@ class Training(Section):
     """Dropout in every block."""
     seed: int = 0
     """Seed of the weights, the order of samples and the masks."""
-
-    @model_validator(mode="after")
-    def _percentile_is_one(self) -> Self:
-        if self.clipping == "percentile" and (self.gradient_clip or 0) > 100:
-            raise ValueError(
-                f"got gradient_clip {self.gradient_clip:g} with clipping percentile; expected at "
-                "most 100"
-            )
-        return self
 
 
 class EarlyStoppingSettings(Section):
@@ -74,13 +65,13 @@ class Pretraining(Training):
     learning_rate: float = Field(5e-4, gt=0)
     """Peak learning rate of AdamW; Muon's is 20 times that. Small studies and batches want less."""
     held_out: float = Field(0.2, gt=0, lt=1)
-    """Share of the samples kept for validation."""
+    """Fraction of the samples kept for validation."""
     distances: dict[str, Annotated[float, Field(ge=0)]] | None = None
     """Weight per metric of `unifrac.metrics`; null: each of them with weight 1."""
     nucleotide_weight: float = Field(1.0, ge=0)
     """Weight of the masked nucleotides' loss."""
-    mask: float = Field(0.15, gt=0, lt=1)
-    """Share of the nucleotides masked."""
+    mask: ClassVar[float] = 0.15
+    """Fraction of the nucleotides masked."""
     masking: Masking = "random"
     """What is masked: single nucleotides, blocks of 8 or longer where they meet, or the patches of
     `patch_bp` nucleotides that the model reads as one."""
@@ -94,7 +85,7 @@ class Pretraining(Training):
     """Stop when the held-out correlation stands still, and keep the weights for which it was best:
     what is reported is then what was selected by. Null: never."""
     plotted_pairs: int = Field(20_000, ge=100)
-    """Pairs of held-out samples that are kept for the picture of predicted distances."""
+    """Pairs of held-out samples that are kept for the figure of predicted distances."""
 
     @field_validator("distances")
     @classmethod

@@ -3,13 +3,12 @@
 import numpy as np
 from sklearn.dummy import DummyClassifier, DummyRegressor
 
-from aam.evaluate.baselines.problem import Prediction, Problem, Rows, predicted
+from aam.evaluate.baselines.problem import Prediction, Problem, fit_predict
 
 
-def predict(task: Problem, fold: int, train: Rows, test: Rows, threads: int) -> Prediction:
+def predict(task: Problem) -> Prediction:
     """Predict the median of the training folds, or their commonest class."""
-    model = (
-        DummyRegressor(strategy="median") if task.regression else DummyClassifier(strategy="prior")
+    median, majority = DummyRegressor(strategy="median"), DummyClassifier(strategy="prior")
+    return fit_predict(
+        task, median if task.regression else majority, np.zeros((len(task.target), 1))
     )
-    model.fit(np.zeros((len(train), 1)), task.target[train])
-    return predicted(task, model, np.zeros((len(test), 1)))

@@ -4,14 +4,12 @@ from typing import Any
 
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
-from aam.evaluate.baselines.features import prevalent_reads
-from aam.evaluate.baselines.problem import Prediction, Problem, Rows, predicted
-from aam.util.seeds import seed_of
+from aam.evaluate.baselines.problem import Prediction, Problem, fit_predict, prevalent_reads
 
 ITERATIONS = 200
 
 
-def predict(task: Problem, fold: int, train: Rows, test: Rows, threads: int) -> Prediction:
+def predict(task: Problem) -> Prediction:
     """Predict with boosted trees of fixed settings; classes are weighted to count alike."""
     settings: dict[str, Any] = {
         "max_iter": ITERATIONS,
@@ -22,13 +20,11 @@ def predict(task: Problem, fold: int, train: Rows, test: Rows, threads: int) -> 
         "max_features": 0.3,
         "max_bins": 63,
         "early_stopping": False,
-        "random_state": seed_of("gradient_boosting", task.seed, fold) % 2**32,
+        "random_state": task.random_state("gradient_boosting"),
     }
     model = (
         HistGradientBoostingRegressor(**settings)
         if task.regression
         else HistGradientBoostingClassifier(class_weight="balanced", **settings)
     )
-    reads_NP = prevalent_reads(task, train)
-    model.fit(reads_NP[train], task.target[train])
-    return predicted(task, model, reads_NP[test])
+    return fit_predict(task, model, prevalent_reads(task))

@@ -1,6 +1,6 @@
 """What a baseline gets and what it gives back.
 
-Shape suffixes: N samples of a task, T samples to predict, F features, C classes.
+Shape suffixes: N samples, T samples to predict, F features, P prevalent features, C classes.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,7 +11,10 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-Rows = NDArray[np.intp]
+from aam.util.seeds import seed_of
+
+PREVALENCE = 0.01
+"""Least fraction of the training samples that a feature of linear models and boosting is in."""
 
 Prediction = tuple[NDArray[Any], NDArray[np.float64]]
 """Predicted values [T], and probabilities of all classes [T, C] (C = 0 for numbers)."""
@@ -19,7 +22,7 @@ Prediction = tuple[NDArray[Any], NDArray[np.float64]]
 
 @dataclass(frozen=True)
 class Problem:
-    """The labelled samples of a task, N of them."""
+    """The labelled samples of a task, N of them, and the fold to predict."""
 
     kind: str
     """regression, classification or ordinal."""
@@ -36,42 +39,65 @@ class Problem:
     distances: NDArray[np.float32]
     """Unweighted UniFrac, [N, N]."""
     seed: int
-    """Seed of what a baseline draws."""
+    """Of what a baseline draws."""
+    held_out: int = -1
+    """The fold to predict from the others."""
 
     @property
     def regression(self) -> bool:
         """Whether the target is a number."""
         return self.kind == "regression"
 
+    @property
+    def train(self) -> NDArray[np.intp]:
+        """Rows to train on."""
+        return np.flatnonzero((self.fold != self.held_out) & (self.fold >= 0))
 
-Predictor = Callable[[Problem, int, Rows, Rows, int], Prediction]
-"""Predicts samples of a problem, given the fold, rows to train on, rows to predict, and threads."""
+    @property
+    def test(self) -> NDArray[np.intp]:
+        """Rows to predict."""
+        return np.flatnonzero(self.fold == self.held_out)
+
+    def random_state(self, name: str) -> int:
+        """Return the seed of a baseline in this fold."""
+        return seed_of(name, self.seed, self.held_out) % 2**32
 
 
-def predicted(
-    task: Problem, model: Any, features: NDArray[Any] | scipy.sparse.csr_array
+Predictor = Callable[[Problem], Prediction]
+"""Predicts the held-out fold; it may use all cores that `joblib` is set to."""
+
+
+def prevalent_reads(task: Problem) -> NDArray[np.float64]:
+    """Return the reads of the features that are in enough training samples, [N, P].
+
+    Where no feature is in as many, the commonest ones are taken.
+    """
+    prevalence_F = (task.counts[task.train] > 0).mean(axis=0)
+    chosen = np.flatnonzero(prevalence_F >= min(PREVALENCE, prevalence_F.max()))
+    return task.counts[:, chosen].toarray().astype(np.float64)
+
+
+def fit_predict(
+    task: Problem,
+    model: Any,
+    features: NDArray[Any] | scipy.sparse.csr_array,
+    *,
+    pairwise: bool = False,
 ) -> Prediction:
-    """Return what a fitted scikit-learn model says of T samples with the given features."""
+    """Fit a regressor, or a classifier with probabilities, and predict the held-out fold.
+
+    `features` have a row per sample, and `pairwise` ones (distances, a kernel) also a column.
+    """
+    columns = task.train if pairwise else slice(None)
+    model.fit(features[task.train][:, columns], task.target[task.train])
+    return predict(task, model, features[task.test][:, columns])
+
+
+def predict(task: Problem, model: Any, features: Any) -> Prediction:
+    """Return what a fitted model says; classes that it was not trained on have probability 0."""
     if task.regression:
         return model.predict(features), np.zeros((features.shape[0], 0))
-    return classified(task, model.classes_, model.predict_proba(features))
-
-
-def classified(
-    task: Problem, known: NDArray[Any], probabilities_TK: NDArray[np.float64]
-) -> Prediction:
-    """Return the likeliest classes, and the probabilities of all: 0 for those not trained on.
-
-    Parameters
-    ----------
-    task
-        The problem.
-    known
-        The K classes that the model was trained on.
-    probabilities_TK
-        Their probabilities, [T, K].
-    """
     place = {name: column for column, name in enumerate(task.classes)}
-    probabilities_TC = np.zeros((len(probabilities_TK), len(task.classes)))
-    probabilities_TC[:, [place[name] for name in known]] = probabilities_TK
-    return np.asarray(task.classes)[probabilities_TC.argmax(axis=1)], probabilities_TC
+    shares_TC = np.zeros((features.shape[0], len(task.classes)))
+    shares_TC[:, [place[name] for name in model.classes_]] = model.predict_proba(features)
+    return np.asarray(task.classes)[shares_TC.argmax(axis=1)], shares_TC

@@ -4,8 +4,13 @@ The training folds alone decide everything: the median, the trees, the number of
 features and the penalties.
 """
 
+import dataclasses
+import warnings
+
 import numpy as np
 import pandas as pd
+from joblib import parallel_config  # type: ignore[import-untyped]
+from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from aam.evaluate.baselines import (
@@ -16,20 +21,26 @@ from aam.evaluate.baselines import (
     random_forest,
     svm_unifrac,
 )
-from aam.evaluate.baselines.problem import Predictor, Problem, Rows
+from aam.evaluate.baselines.problem import Predictor, Problem
 from aam.evaluate.predictions import PROBABILITY
 
-METHODS: dict[str, Predictor] = {
-    "random_forest": random_forest.predict,
-    "random_forest_median": random_forest.predict_median,
-    "gradient_boosting": gradient_boosting.predict,
-    "elastic_net": elastic_net.predict,
-    "knn_unifrac": knn_unifrac.predict,
-    "svm_unifrac": svm_unifrac.predict,
+BASELINES: dict[str, tuple[Predictor, str]] = {
+    "median": (constant.predict, "numbers"),
+    "majority": (constant.predict, "classes"),
+    "random_forest": (random_forest.predict, "both"),
+    "random_forest_median": (random_forest.predict_median, "numbers"),
+    "gradient_boosting": (gradient_boosting.predict, "both"),
+    "elastic_net": (elastic_net.predict, "both"),
+    "knn_unifrac": (knn_unifrac.predict, "both"),
+    "svm_unifrac": (svm_unifrac.predict, "both"),
 }
-"""What follows the constant, by name."""
-OF_NUMBERS = frozenset({"random_forest_median"})
-"""Methods that predict no classes."""
+"""By name: what predicts, and which targets it is for."""
+
+
+def baselines_of(task: Problem) -> dict[str, Predictor]:
+    """Return the baselines for the kind of target, by name."""
+    suited = ("both", "numbers" if task.regression else "classes")
+    return {name: predict for name, (predict, targets) in BASELINES.items() if targets in suited}
 
 
 def predict_baselines(task: Problem, threads: int) -> pd.DataFrame:
@@ -37,52 +48,43 @@ def predict_baselines(task: Problem, threads: int) -> pd.DataFrame:
 
     The samples of fold -1 are predicted from all folds, and no fold from them.
 
-    Parameters
-    ----------
-    task
-        The labelled samples.
-    threads
-        Cores to use.
-
     Returns
     -------
     pandas.DataFrame
         Columns `row` (of `task`), `fold`, `baseline`, `observed`, `predicted` and
         `probability:<class>`; sorted by baseline, then row. The same for any number of threads.
     """
-    suited = {name: m for name, m in METHODS.items() if task.regression or name not in OF_NUMBERS}
-    baselines = {"median" if task.regression else "majority": constant.predict, **suited}
     # On several threads BLAS adds up in another order, and OpenMP costs boosting more than it
     # gives: its loops are short, and threads that wait for a busy core spin.
-    with threadpool_limits(1):
-        parts = [
-            _predict_fold(task, name, predictor, int(fold), threads)
-            for name, predictor in baselines.items()
-            for fold in np.unique(task.fold)
+    with (
+        threadpool_limits(1),
+        parallel_config("threading", n_jobs=threads),
+        warnings.catch_warnings(),
+    ):
+        # A weak penalty may need more steps; how well it predicts by then decides about it.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        # A class of few samples may be missing in a part that is left out.
+        for message in ("y_pred contains classes not in y_true", "A single label was found"):
+            warnings.filterwarnings("ignore", message=message)
+        tables = [
+            _cross_validated(task, name, predict) for name, predict in baselines_of(task).items()
         ]
-    table = pd.concat(parts, ignore_index=True)
-    order = np.lexsort((table["row"], table["baseline"].map(list(baselines).index)))
-    return table.iloc[order].reset_index(drop=True)
+    return pd.concat(tables, ignore_index=True)
 
 
-def _predict_fold(
-    task: Problem, name: str, predictor: Predictor, fold: int, threads: int
-) -> pd.DataFrame:
-    train: Rows = np.flatnonzero((task.fold != fold) & (task.fold >= 0))
-    test: Rows = np.flatnonzero(task.fold == fold)
-    if len(np.unique(task.target[train])) == 1:
-        # Training samples that are all alike teach every method the same, and some refuse them.
-        predictor = constant.predict
-    values, probabilities_TC = predictor(task, fold, train, test, threads)
-    part = pd.DataFrame(
-        {
-            "row": test,
-            "fold": task.fold[test],
-            "baseline": name,
-            "observed": task.target[test],
-            "predicted": values,
-        }
-    )
-    for column, class_name in enumerate(task.classes):
-        part[PROBABILITY + class_name] = probabilities_TC[:, column]
-    return part
+def _cross_validated(task: Problem, name: str, predict: Predictor) -> pd.DataFrame:
+    parts = []
+    for fold in np.unique(task.fold):
+        part = dataclasses.replace(task, held_out=int(fold))
+        # Training samples that are all alike teach every method the same; some refuse them.
+        alike = len(np.unique(task.target[part.train])) == 1
+        values, probabilities_TC = (constant.predict if alike else predict)(part)
+        columns = [PROBABILITY + class_name for class_name in task.classes]
+        table = pd.DataFrame(probabilities_TC, index=part.test, columns=columns)
+        table.insert(0, "predicted", values)
+        parts.append(table)
+    table = pd.concat(parts).sort_index().reset_index(names="row")
+    table.insert(1, "fold", task.fold)
+    table.insert(2, "baseline", name)
+    table.insert(3, "observed", task.target)
+    return table

@@ -11,7 +11,7 @@ from matplotlib.ticker import FuncFormatter, NullFormatter
 from numpy.typing import NDArray
 from sklearn.decomposition import PCA
 
-from aam.evaluate.figures.style import BLACK, BLUE, VERMILION, WIDTH_IN, picture
+from aam.evaluate.figures.style import BLACK, BLUE, VERMILION, WIDTH_IN, saved_figure
 from aam.evaluate.labels import plain
 
 BINS = 45
@@ -23,20 +23,12 @@ def _count(value: float, _: int) -> str:
 
 
 def draw_pairs(pairs: pd.DataFrame, path: Path) -> None:
-    """Draw predicted against true distances of held-out pairs, one panel per metric.
-
-    Parameters
-    ----------
-    pairs
-        Columns `metric`, `observed`, `predicted`.
-    path
-        PNG to write.
-    """
+    """Draw predicted against true distances of held-out pairs, one panel per metric."""
     metrics = list(dict.fromkeys(pairs["metric"])) or [""]
     columns = min(2, len(metrics))
     rows = -(-len(metrics) // columns)
     width_in, height_in = (6.2, 5.4) if columns == 1 else (WIDTH_IN, 3.7 * rows)
-    with picture(path, height_in, rows, columns, width_in) as (figure, all_axes):
+    with saved_figure(path, height_in, rows, columns, width_in) as (figure, all_axes):
         for axes, metric in zip(all_axes, metrics, strict=False):
             part = pairs[pairs["metric"] == metric]
             observed, predicted = part["observed"].to_numpy(), part["predicted"].to_numpy()
@@ -88,21 +80,13 @@ def _draw_metric(
 
 
 def draw_ordination(embeddings: pd.DataFrame, path: Path) -> None:
-    """Draw the first two principal components of the sample embeddings, coloured by split.
-
-    Parameters
-    ----------
-    embeddings
-        Columns `split` (training or held-out) and `embedding` (array of D numbers).
-    path
-        PNG to write.
-    """
+    """Draw the first two principal components of the sample embeddings, coloured by split."""
     embedding_ND = np.stack(embeddings["embedding"].to_list()).astype(np.float64)
     pca = PCA(n_components=2, svd_solver="full")
     place_N2 = pca.fit_transform(embedding_ND)
     split = embeddings["split"].to_numpy(dtype=str)
     size = float(np.clip(8000 / len(split), 5, 26))
-    with picture(path, 5.6) as (_, (axes,)):
+    with saved_figure(path, 5.6) as (_, (axes,)):
         for name, color in SPLITS.items():
             of_split = place_N2[split == name]
             axes.scatter(

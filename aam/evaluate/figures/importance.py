@@ -13,13 +13,14 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
-from aam.evaluate.figures.style import BLACK, BLUE, GREY, VERMILION, picture
+from aam.data.trees.branches import read_tree
+from aam.evaluate.figures.style import BLACK, BLUE, GREY, VERMILION, saved_figure
 from aam.evaluate.importance import DIRECTION, direction_columns
 from aam.evaluate.labels import plain, quantity, short
 from aam.util.scikit_bio import TreeNode
 
 SHOWN = 30
-"""Most ASVs of a picture."""
+"""Most ASVs of a figure."""
 SHOWN_OUTPUTS = 12
 """Most outputs whose directions are shown: those with the largest."""
 
@@ -60,21 +61,13 @@ def layout(tree: TreeNode) -> tuple[list[str], list[Branch]]:
     return names, branches
 
 
-def draw(importance: pd.DataFrame, tree: TreeNode, check: Mapping[str, Any], path: Path) -> None:
+def draw(importance: pd.DataFrame, tree: Path, check: Mapping[str, Any], path: Path) -> None:
     """Draw the tree, the direction per output where there are several, and the importance.
 
-    Parameters
-    ----------
-    importance
-        At most `SHOWN` rows of an `importance.tsv`.
-    tree
-        Its tips are these ASVs.
-    check
-        Content of `importance_check.json`.
-    path
-        PNG to write.
+    Of an `importance.tsv` the first rows are shown; `check` is an `importance_check.json`.
     """
-    pruned = tree.copy()
+    importance = importance.head(SHOWN)
+    pruned = read_tree(tree, importance["feature-id"].tolist())
     pruned.prune()
     names, branches = layout(pruned)
     table = importance.set_index("feature-id").loc[names]
@@ -82,7 +75,7 @@ def draw(importance: pd.DataFrame, tree: TreeNode, check: Mapping[str, Any], pat
     several = len(columns) > 1
     widths = (3.0, 0.5 + 0.2 * min(len(columns), SHOWN_OUTPUTS), 3.6) if several else (3.0, 4.0)
     height = max(3.0, 1.6 + 0.19 * len(names))
-    with picture(path, height, columns=len(widths), width_ratios=widths, sharey=True) as (
+    with saved_figure(path, height, columns=len(widths), width_ratios=widths, sharey=True) as (
         _,
         panels,
     ):
@@ -136,7 +129,7 @@ def _draw_bars(axes: Axes, table: pd.DataFrame, check: Mapping[str, Any]) -> Non
         # Above the bars: inside, it would hide some.
         axes.legend(
             handles=handles,
-            title=short(_target(check), 24),
+            title=short(plain(check["outputs"][0]), 24),
             loc="lower right",
             bbox_to_anchor=(1.0, 1.0),
         )
@@ -146,7 +139,3 @@ def _draw_bars(axes: Axes, table: pd.DataFrame, check: Mapping[str, Any]) -> Non
     axes.set_xlabel("mean size of attribution")
     agreement = quantity(check["gradients"])
     axes.set_title(f"{check['samples']} samples\nagreement with removal {agreement}")
-
-
-def _target(check: Mapping[str, Any]) -> str:
-    return plain(check["outputs"][0])

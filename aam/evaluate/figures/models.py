@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from aam.evaluate.figures.style import GREY, bars, colors, picture, share_axis
+from aam.evaluate.figures.style import GREY, bars, colors, saved_figure, share_axis
 from aam.evaluate.labels import quantity, score, score_columns, scored_task, short
 from aam.evaluate.scores import HEADLINE
 
@@ -23,16 +23,8 @@ COSTS = (
 def draw_models(models: pd.DataFrame, curves: pd.DataFrame, path: Path) -> None:
     """Draw correlation against steps and time, and bars of costs and of the tasks' scores.
 
-    Parameters
-    ----------
-    models
-        Columns `model`, `parameters`, `step_ms_median`, `step_ms_iqr`, `peak_memory_mb`,
-        `equal_steps`, `equal_s`, and per task a column of `aam.evaluate.labels.score_column`; NaN
-        where a model could not be timed.
-    curves
-        Columns `model`, `step`, `seconds`, `pearson`.
-    path
-        PNG to write.
+    `models` has per task a column of `aam.evaluate.labels.score_column`, and NaN where a model
+    could not be timed; `curves` has `model`, `step`, `seconds`, `pearson`.
     """
     names = models["model"].tolist()
     shades = dict(zip(names, colors(len(names)), strict=True))
@@ -41,7 +33,7 @@ def draw_models(models: pd.DataFrame, curves: pd.DataFrame, path: Path) -> None:
     rows = -(-panels // 2)
     grid: dict[str, Any] = {"height_ratios": (2.6, *[0.75 + 0.3 * len(names)] * rows)}
     height_in = 0.3 + sum(grid["height_ratios"])
-    with picture(path, height_in, rows=1 + rows, columns=2, **grid) as (_, all_axes):
+    with saved_figure(path, height_in, rows=1 + rows, columns=2, **grid) as (_, all_axes):
         steps, seconds, *below = all_axes
         _draw_curves(steps, curves, "step", models["equal_steps"].iloc[0], shades)
         _draw_curves(seconds, curves, "seconds", models["equal_s"].iloc[0], shades)

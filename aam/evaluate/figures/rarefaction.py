@@ -8,24 +8,15 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.ticker import FuncFormatter, PercentFormatter
 
-from aam.evaluate.figures.style import BLACK, BLUE, VERMILION, picture
+from aam.evaluate.figures.style import BLACK, BLUE, VERMILION, saved_figure
 
 
 def draw(curve: pd.DataFrame, dropped: pd.DataFrame, depth: int, path: Path) -> None:
-    """Draw expected richness by depth, and the share of samples that every depth keeps.
+    """Draw expected richness by depth, and the fraction of samples that every depth keeps.
 
-    Parameters
-    ----------
-    curve
-        Columns `sample-id`, `depth`, `richness`; the last depth of a sample is all of its reads.
-    dropped
-        Column `sample-id`: samples with fewer reads than `depth`.
-    depth
-        Chosen rarefaction depth in reads.
-    path
-        PNG to write.
+    The last depth of a sample in `curve` is all of its reads; `dropped` has fewer than `depth`.
     """
-    with picture(path, 3.6, columns=2, width_ratios=(3, 2)) as (_, (curves, kept)):
+    with saved_figure(path, 3.6, columns=2, width_ratios=(3, 2)) as (_, (curves, kept)):
         _draw_curves(curves, curve, set(dropped["sample-id"]), depth)
         _draw_kept(kept, curve.groupby("sample-id")["depth"].max().to_numpy(), depth)
         for axes in (curves, kept):

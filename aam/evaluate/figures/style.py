@@ -1,4 +1,4 @@
-"""One look for all pictures, and one way to save them: the same data give the same bytes."""
+"""One look for all figures, and one way to save them: the same data give the same bytes."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -46,7 +46,7 @@ LOOK: dict[str, Any] = {
 
 
 @contextmanager
-def picture(
+def saved_figure(
     path: Path,
     height_in: float,
     rows: int = 1,
@@ -56,18 +56,9 @@ def picture(
 ) -> Iterator[tuple[Figure, list[Axes]]]:
     """Yield a figure and its axes, row by row; save it as PNG at the end.
 
-    Parameters
-    ----------
-    path
-        The file, written atomically.
-    height_in, width_in
-        Size in inches, of 150 px each.
-    rows, columns
-        Grid of axes.
-    **grid
-        Further arguments of `Figure.subplots`, `width_ratios` for instance.
+    The size is in inches, of 150 px each; `grid` are further arguments of `Figure.subplots`.
     """
-    # A user's own matplotlibrc must not change the pictures.
+    # A user's own matplotlibrc must not change the figures.
     with matplotlib.style.context(["default", LOOK]):
         figure = Figure(figsize=(width_in, height_in), dpi=DPI)
         FigureCanvasAgg(figure)
@@ -101,7 +92,7 @@ def bars(
     are half the length of a whisker.
     """
     lengths = np.nan_to_num(np.asarray(values, dtype=float), nan=left)
-    half = np.nan_to_num(np.zeros(len(lengths)) if errors is None else np.asarray(errors, float))
+    half = np.nan_to_num(np.asarray(np.zeros(len(lengths)) if errors is None else errors, float))
     places = np.arange(len(names))
     axes.barh(places, lengths, color=list(bar_colors), height=0.68)
     shown = half > 0
@@ -120,16 +111,13 @@ def bars(
     axes.set_xlim(left, 1.28 * right if right > left else left + 1)
 
 
+def in_thousands(value: float, _position: int | None = None) -> str:
+    """Return the label of a tick: `2.5k` for 2500."""
+    return f"{value / 1000:.3g}k" if value >= 1000 else f"{value:.3g}"
+
+
 def share_axis(axes: Axes, label: str) -> None:
     """Label the axis of bars that end between 0 and 1, with room for their texts."""
     axes.set_xlabel(label)
     axes.set_xlim(0, 1.12)
     axes.set_xticks(np.linspace(0, 1, 6))
-
-
-def headline_axis(axes: Axes, *, regression: bool) -> None:
-    """Label the axis of bars of the headline score, and say which end of it is better."""
-    if regression:
-        axes.set_xlabel("MAE ± sd over folds (lower is better)")
-    else:
-        share_axis(axes, "balanced accuracy (higher is better)")

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import roc_curve
 
 from aam.evaluate.conformal import cross_intervals, scaled_probabilities
+from aam.evaluate.figures.accuracy import headline_bars
 from aam.evaluate.figures.style import (
     BLACK,
     BLUE,
@@ -18,11 +19,10 @@ from aam.evaluate.figures.style import (
     ORANGE,
     bars,
     colors,
-    headline_axis,
-    picture,
+    saved_figure,
     share_axis,
 )
-from aam.evaluate.labels import plain, row_label, score, short
+from aam.evaluate.labels import plain, score, short
 from aam.evaluate.metrics import reliability
 from aam.evaluate.predictions import PROBABILITY, QUANTILE, by_target
 from aam.evaluate.scores import HEADLINE, of_each_target
@@ -35,17 +35,9 @@ BAND_POINTS = 400
 
 
 def draw(predictions: pd.DataFrame, report: Mapping[str, Any], path: Path) -> None:
-    """Draw the picture of a task's kind.
+    """Draw the predictions of a task by its kind; `report` is its `metrics.json`.
 
-    Parameters
-    ----------
-    predictions
-        Columns `fold`, `observed`, `predicted`, [`target`], [`probability:<class>`],
-        [`quantile:<q>`]; the test samples of fold -1 are in no picture of classes.
-    report
-        Content of the task's `metrics.json`.
-    path
-        PNG to write.
+    Of classes the test samples of fold -1 are not shown.
     """
     if report["kind"] == "regression":
         _draw_regression(predictions, report, path)
@@ -53,24 +45,14 @@ def draw(predictions: pd.DataFrame, report: Mapping[str, Any], path: Path) -> No
         _draw_classes(predictions[predictions["fold"] >= 0], report, path)
 
 
-def draw_comparison(axes: Axes, report: Mapping[str, Any]) -> None:
+def _draw_comparison(axes: Axes, report: Mapping[str, Any]) -> None:
     """Draw the headline score of the model and of its baselines as bars, the best on top."""
-    kind = report["kind"]
-    regression = kind == "regression"
-    headline = HEADLINE[kind]
-    rows = [("model", report["model"], report)]
-    rows += [("baseline", name, scores) for name, scores in report["baselines"].items()]
-    rows.sort(key=lambda row: row[2][headline] * (1 if regression else -1))
-    spread = [scores.get("mae_fold_sd") or 0.0 for _, _, scores in rows]
-    bars(
-        axes,
-        [short(row_label(name, role)) for role, name, _ in rows],
-        [scores[headline] for _, _, scores in rows],
-        [score(scores[headline]) for _, _, scores in rows],
-        [BLUE if role == "model" else GREY for role, _, _ in rows],
-        errors=spread if regression else None,
-    )
-    headline_axis(axes, regression=regression)
+    headline = HEADLINE[report["kind"]]
+    sign = 1 if report["kind"] == "regression" else -1
+    rows = [{**report, "role": "model", "name": report["model"]}]
+    for name, scores in report["baselines"].items():
+        rows.append({**scores, "role": "baseline", "name": name})
+    headline_bars(axes, report["kind"], sorted(rows, key=lambda row: sign * row[headline]))
     interval = report["bootstrap"][headline]
     title = "Beside the baselines"
     if interval is not None:
@@ -87,11 +69,11 @@ def _draw_regression(predictions: pd.DataFrame, report: Mapping[str, Any], path:
     reports, of_column = of_each_target([report]), by_target(predictions)
     parts = [of_column[column] for column in report.get("targets", of_column)]
     grid: dict[str, Any] = {"rows": len(reports), "columns": 2, "width_ratios": (5, 4)}
-    with picture(path, 4.2 * len(reports), **grid) as (_, all_axes):
+    with saved_figure(path, 4.2 * len(reports), **grid) as (_, all_axes):
         pairs = zip(all_axes[::2], all_axes[1::2], strict=True)
         for (axes, comparison), part, own in zip(pairs, parts, reports, strict=True):
             _draw_scatter(axes, part, own)
-            draw_comparison(comparison, own)
+            _draw_comparison(comparison, own)
 
 
 def _draw_scatter(axes: Axes, predictions: pd.DataFrame, report: Mapping[str, Any]) -> None:
@@ -173,7 +155,7 @@ def _draw_classes(predictions: pd.DataFrame, report: Mapping[str, Any], path: Pa
         3.1,
         0.9 + 0.2 * (1 + len(report["baselines"])),
     )
-    with picture(path, sum(heights_in), 3, 2, height_ratios=heights_in) as (figure, all_axes):
+    with saved_figure(path, sum(heights_in), 3, 2, height_ratios=heights_in) as (figure, all_axes):
         matrix, recall, roc, calibration, left, right = all_axes
         _draw_confusion(matrix, report)
         _draw_recall(recall, report)
@@ -183,23 +165,19 @@ def _draw_classes(predictions: pd.DataFrame, report: Mapping[str, Any], path: Pa
         assert grid is not None
         left.remove()
         right.remove()
-        draw_comparison(figure.add_subplot(grid[2, :]), report)
+        _draw_comparison(figure.add_subplot(grid[2, :]), report)
 
 
 def _draw_reliability(axes: Axes, predictions: pd.DataFrame, report: Mapping[str, Any]) -> None:
     """Draw how often the likeliest class is right against its probability, a point per bin."""
     classes = report["confusion"]["classes"]
     shares_NC = predictions[[PROBABILITY + name for name in classes]].to_numpy(dtype=float)
-    curves = {
-        "as predicted": (shares_NC, "ece", BLUE),
-        "temperature scaled": (
-            scaled_probabilities(predictions, classes),
-            "calibrated_ece",
-            ORANGE,
-        ),
-    }
+    scaled_NC = scaled_probabilities(predictions, classes)
     axes.plot([0, 1], [0, 1], color=GREY, linewidth=1, linestyle="--")
-    for label, (values_NC, key, color) in curves.items():
+    for label, values_NC, key, color in (
+        ("as predicted", shares_NC, "ece", BLUE),
+        ("temperature scaled", scaled_NC, "calibrated_ece", ORANGE),
+    ):
         rows = pd.DataFrame(reliability(predictions["observed"], values_NC, classes))
         text = f"{label}  {score(report[key])}"
         axes.plot(

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter
 from numpy.typing import NDArray
 
-from aam.evaluate.figures.style import BLACK, GREY, colors, picture
+from aam.evaluate.figures.style import BLACK, GREY, colors, saved_figure
 from aam.evaluate.labels import plain
 
 
@@ -81,13 +81,7 @@ NAMES = {
 def draw(history: pd.DataFrame, path: Path) -> None:
     """Draw what was recorded: losses, quality on held-out samples, what the run took.
 
-    Parameters
-    ----------
-    history
-        Columns `epoch`, `split` (train, validation or system), `name`, `value` (NaN: not
-        measured); `fold` where several runs are in one table.
-    path
-        PNG to write.
+    `history` has a column `fold` where several runs are in one table; NaN was not measured.
     """
     history = history.dropna(subset=["value"])
     names = history["name"].unique()
@@ -95,7 +89,7 @@ def draw(history: pd.DataFrame, path: Path) -> None:
     assert panels, "nothing recorded"
     columns = 3 if len(panels) == 3 else min(2, len(panels))
     rows = -(-len(panels) // columns)
-    with picture(path, 2.7 * rows + 0.2, rows=rows, columns=columns) as (_, all_axes):
+    with saved_figure(path, 2.7 * rows + 0.2, rows=rows, columns=columns) as (_, all_axes):
         for axes, panel in zip(all_axes, panels, strict=False):
             part = history[history["name"].map(panel.holds)]
             _draw_panel(axes, panel, part.assign(value=part["value"] * panel.scale))

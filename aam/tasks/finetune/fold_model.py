@@ -70,7 +70,6 @@ class FoldModel:
             bounds=task.bounds,
             classes=task.classes,
             class_weights=settings.class_weights,
-            label_smoothing=settings.label_smoothing,
             asymmetry=settings.asymmetry,
         )
         vocabulary = None
@@ -79,7 +78,6 @@ class FoldModel:
         predictor = Predictor(
             self.setup.make_encoder(self.fold, self.number),
             target,
-            head=settings.head,
             fusion=settings.fusion,
             vocabulary=vocabulary,
             count_weight=settings.count_weight,

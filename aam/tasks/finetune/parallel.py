@@ -16,13 +16,12 @@ import torch
 
 from aam.config.sections.finetuning import Finetuning
 from aam.runtime.run_options import RunOptions
-from aam.train.memory_estimate import budget_mb
+from aam.train.monitoring.memory import budget_mb
 from aam.util import log
 from aam.util.errors import InputError
-from aam.util.parent import end_with
+from aam.util.machine import end_with
 
 logger = logging.getLogger(__name__)
-
 Models = list[tuple[int, int]]
 """Fold and number of each."""
 
@@ -33,7 +32,7 @@ def threads_of_a_model(threads: int) -> int:
 
 
 def processes(settings: Finetuning, models: int, threads: int) -> int:
-    """Return how many processes train at a time: an accelerator, and heads alone, take one."""
+    """Return how many processes train at a time; on an accelerator, or a frozen encoder, one."""
     if torch.cuda.is_available() or settings.encoder == "frozen":
         return 1
     return min(models, threads)
@@ -53,27 +52,23 @@ def in_processes(
     number
         Of processes.
     runtime
-        Means of the run; the memory is divided, its limit or, without one, what is free.
+        Run options; the processes share the memory: its limit or, without one, what is free.
 
     Raises
     ------
     InputError
         As `train` raises it, of the first process that did.
     """
-    share = replace(runtime, threads=1, max_memory_gb=_memory_gb(runtime, number))
+    own = replace(runtime, threads=1, max_memory_gb=_memory_gb(runtime, number))
     turns = [models[first::number] for first in range(number)]
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(number, mp_context=spawn) as pool:
-        running = [pool.submit(_process, train, turn, share, os.getpid()) for turn in turns]
-        for each in running:
+        for each in [pool.submit(_process, train, turn, own, os.getpid()) for turn in turns]:
             each.result()
 
 
 def _process(
-    train: Callable[[Models, RunOptions], None],
-    models: Models,
-    runtime: RunOptions,
-    parent: int,
+    train: Callable[[Models, RunOptions], None], models: Models, runtime: RunOptions, parent: int
 ) -> None:
     end_with(parent)
     # Bars of several processes would overwrite each other.
@@ -92,10 +87,10 @@ def _process(
 def _memory_gb(runtime: RunOptions, number: int) -> float:
     """Return the memory of each process, in GB of 2^30 bytes.
 
-    A share of what is free is rounded down, to whole GB or to a half, a quarter, … of one: pieces
-    of batches are chosen anew where the limit is another than that of an interrupted run.
+    What is free is rounded down, to whole GB or to a half, a quarter, … of one: micro-batches are
+    chosen anew where the limit is another than that of an interrupted run.
     """
     if runtime.max_memory_gb is not None:
         return runtime.max_memory_gb / number
-    share_gb = budget_mb(None, torch.device("cpu")) / 1024 / number
-    return math.floor(share_gb) if share_gb >= 1 else 2.0 ** math.floor(math.log2(share_gb))
+    own_gb = budget_mb(None, torch.device("cpu")) / 1024 / number
+    return math.floor(own_gb) if own_gb >= 1 else 2.0 ** math.floor(math.log2(own_gb))

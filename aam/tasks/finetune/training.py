@@ -42,7 +42,6 @@ def trained(model: FoldModel) -> tuple[Predictor, list[Record]]:
         checkpoints=checkpoints,
         runtime=replace(setup.runtime, log_dir=log_dir and log_dir / model.name),
         name=f"fine-tuning, {model.name}",
-        layer_decay=settings.layer_decay,
     )
     some = model.embedded(predictor, some_of(dataset.samples), setup.devices)
     recalibrate_batch_norm(predictor.head, some)

@@ -19,8 +19,7 @@ from aam.train.data.dataset import BatchDataset
 from aam.train.data.distances import Maps, load_matrices, mapped_mb, pair_variances
 from aam.train.data.masking import Masker
 from aam.train.data.sampler import Blocks
-from aam.train.memory_estimate import budget_mb
-from aam.train.monitoring.memory import MB, held_mb
+from aam.train.monitoring.memory import MB, budget_mb, held_mb
 from aam.util.seeds import seed_of
 
 FOLDER = "distances"

@@ -21,6 +21,7 @@ from aam.train.compilation import graphs_compiled
 from aam.train.distributed.devices import Devices
 from aam.train.flops import step_flops
 from aam.train.history import write_table
+from aam.train.monitoring.memory import peak_mb
 from aam.train.progress import Progress
 
 BATCHES_COUNTED = 16
@@ -51,7 +52,6 @@ def _facts(
 ) -> dict[str, Any]:
     """Return what a run took; rates are those of its last start, without validations."""
     rate = progress.summary.get("samples_per_s")
-    plan = progress.plan
     return {
         "held_out_samples": int(prepared.is_held_out.sum()),
         "training_samples": len(prepared.dataset.samples),
@@ -59,16 +59,14 @@ def _facts(
         "wall_s": progress.elapsed_s,
         "samples_per_s": rate,
         "loading_share": progress.summary.get("loading_share"),
-        "peak_memory_mb": devices.peak_memory_mb(),
-        "estimated_step_memory_mb": None if plan is None else plan.estimated_mb,
-        "measured_step_memory_mb": None if plan is None else plan.measured_mb,
+        "peak_memory_mb": peak_mb(devices.device),
         "graphs_compiled": graphs_compiled(),
         "mapped_distances_mb": prepared.mapped_mb,
         **progress.report,
         "parameters": sum(parameter.numel() for parameter in prepared.model.parameters()),
         "model_flop_utilisation": _utilisation(prepared, rate, devices, peak_flops),
-        "gpu_utilisation": progress.summary.get("gpu_utilisation_mean"),
-        "gpu_power_w": progress.summary.get("gpu_power_w_mean"),
+        "gpu_utilisation": progress.summary.get("gpu_utilisation"),
+        "gpu_power_w": progress.summary.get("gpu_power_w"),
         "device": devices.name,
     }
 

@@ -177,7 +177,7 @@ class HeldOut:
         if len(asvs_U) > ASVS_SCORED:
             drawn = generator("asvs", self.masker.seed).permutation(len(asvs_U))[:ASVS_SCORED]
             asvs_U = asvs_U[np.sort(drawn)]
-        asvs_U = devices.share(asvs_U)
+        asvs_U = devices.shard(asvs_U)
         is_new_U = ~np.isin(asvs_U, training_U)
         common_S = commonest_bases(self.tokens, training_U)
         right, base_right, new = ([np.empty(0, bool)] for _ in range(3))
@@ -200,7 +200,9 @@ class HeldOut:
                     done += len(block.tokens_US)
         hits, base_hits, unseen = (np.concatenate(part) for part in (right, base_right, new))
         counts = [len(hits), hits.sum(), base_hits.sum(), unseen.sum(), hits[unseen].sum()]
-        all_of_them, found, base_found, all_new, found_new = devices.total(np.array(counts))
+        all_of_them, found, base_found, all_new, found_new = devices.all_reduce_sum(
+            np.array(counts)
+        )
         values = {
             "nucleotide_accuracy": float(found / all_of_them),
             "nucleotide_baseline_accuracy": float(base_found / all_of_them),

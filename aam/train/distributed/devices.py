@@ -6,7 +6,6 @@ Shape suffixes: W processes, N rows.
 import copy
 import logging
 import os
-import resource
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from datetime import timedelta
@@ -26,7 +25,7 @@ from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor
 
 from aam.train.distributed.sharded import free, gather_module
-from aam.train.distributed.world import ONE_PROCESS, World, check_granted
+from aam.train.distributed.world import World, check_granted
 from aam.util.errors import problem
 
 logger = logging.getLogger(__name__)
@@ -46,6 +45,9 @@ class _Autocast(MixedPrecision):
 class Devices:
     """One device with one precision; with several processes, that of this process.
 
+    Raises InputError where there are fewer accelerators than processes, or fp16 is asked of sharded
+    weights.
+
     Parameters
     ----------
     precision
@@ -56,13 +58,7 @@ class Devices:
     deterministic
         Only algorithms with bit-identical reruns on an accelerator; a CPU has no others.
     world
-        The processes that work together; where there are several, this one was started by
-        torchrun's agent (`aam.train.distributed.launch`).
-
-    Raises
-    ------
-    InputError
-        When there are fewer accelerators than processes, or fp16 is asked of divided weights.
+        The processes that work together, which torchrun's agent has started; None: this one alone.
     """
 
     def __init__(
@@ -71,9 +67,10 @@ class Devices:
         threads: int,
         *,
         deterministic: bool = False,
-        world: World = ONE_PROCESS,
+        world: World | None = None,
     ) -> None:
-        check_granted(world)
+        self.world = world or World()
+        check_granted(self.world)
         # On a CPU every shape has bf16 kernels of its own; kept, they would fill the memory.
         for cache in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
             os.environ.setdefault(cache, "256")
@@ -91,30 +88,29 @@ class Devices:
         self.precision = precision
         kind, mixed = "cuda" if torch.cuda.is_available() else "cpu", _MIXED.get(precision)
         # Said outright, for Fabric would take any SLURM job's processes for its own.
-        several = world.processes > 1
+        several = self.processes > 1
         plugins: list[Any] = [TorchElasticEnvironment() if several else LightningEnvironment()]
         if mixed:
             plugins.append(_Autocast(mixed, kind))
-        self.world = world
         self._fabric = Fabric(
             accelerator="auto",
-            devices=world.devices,
-            num_nodes=world.nodes,
-            strategy=_strategy(world, precision),
+            devices=self.world.devices,
+            num_nodes=self.world.nodes,
+            strategy=_strategy(self.world, precision),
             plugins=plugins,
         )
         self._precision: Any = self._fabric.strategy.precision
         if several:
             self._fabric.launch()
-        self._host = _host_group(kind) if several else None
+        # What lies on the host has a group of its own where the default one is of accelerators.
+        self._host: Any = None
+        if several and kind == "cuda":
+            self._host = dist.new_group(backend="gloo", timeout=PATIENCE)
         self._first_scaling = self.scaling()
         self._is_exact = False
 
     def exact(self) -> "Devices":
-        """Return the same device for inference in fp32, whatever the arithmetic of training.
-
-        What one table's batches give is then what another table's give, but for the last bits.
-        """
+        """Return the same device for inference in fp32: results hardly depend on batches then."""
         same = copy.copy(self)
         same.precision, same._is_exact = "fp32", True
         return same
@@ -136,7 +132,7 @@ class Devices:
 
     @property
     def is_sharded(self) -> bool:
-        """Whether the weights are divided among the processes."""
+        """Whether the weights are sharded among the processes."""
         return self.processes > 1 and self.world.strategy == "fsdp"
 
     def alone(self) -> "Devices":
@@ -152,7 +148,7 @@ class Devices:
     def setup_model(self, model: nn.Module) -> Any:
         """Return the model, on the device and wrapped for training; its `module` is what learns.
 
-        That is `model` itself, but where the weights are divided: then it is a copy that shares the
+        That is `model` itself, but where the weights are sharded: then it is a copy that shares the
         buffers, and `model` has weights in `whole` alone.
         """
         self.restore_scaling(self._first_scaling)
@@ -193,7 +189,7 @@ class Devices:
     def clip(self, model: nn.Module, optimizer: Any, largest_norm: float) -> Tensor:
         """Scale the gradients down to a largest norm; return the norm before, unread."""
         if self.is_sharded:
-            self._average_undivided(model)
+            self._average_unsharded(model)
         norm = self._fabric.clip_gradients(
             model, optimizer, max_norm=largest_norm, error_if_nonfinite=False
         )
@@ -203,7 +199,7 @@ class Devices:
     def unscale(self, model: nn.Module, optimizer: Any) -> None:
         """Give the gradients their true size before they are looked at; `clip` does so itself."""
         if self.is_sharded:
-            self._average_undivided(model)
+            self._average_unsharded(model)
         self._precision.unscale_gradients(optimizer.optimizer)
 
     def leave_out(self) -> None:
@@ -242,12 +238,12 @@ class Devices:
             torch.set_float32_matmul_precision(products)
             model.train(was_training)
 
-    def share(self, all_N: NDArray[Any]) -> NDArray[Any]:
+    def shard(self, all_N: NDArray[Any]) -> NDArray[Any]:
         """Return every W-th row of an array: those of this process."""
         return all_N[self.rank :: self.processes]
 
     def all_gather(self, own_N: Tensor, number: int) -> Tensor:
-        """Return all of `number` rows in their order, given on the host what `share` chose."""
+        """Return all of `number` rows in their order, given on the host what `shard` chose."""
         if self.processes == 1:
             return own_N
         most = -(-number // self.processes)
@@ -258,7 +254,7 @@ class Devices:
         by_row = all_WN.unflatten(0, (self.processes, most)).transpose(0, 1)
         return by_row.flatten(0, 1)[:number]
 
-    def total(self, own: NDArray[np.int64]) -> NDArray[np.int64]:
+    def all_reduce_sum(self, own: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the sum of an array of counts over all processes."""
         if self.processes == 1:
             return own
@@ -304,21 +300,6 @@ class Devices:
         if self.rank == 0:
             self.barrier()
 
-    def _average_undivided(self, model: Any) -> None:
-        """Average the gradients of the parameters that are too small to be divided."""
-        found = [p.grad for p in model.parameters() if p.grad is not None and p.grad.ndim == 0]
-        if found:
-            together = torch.stack(found)
-            dist.all_reduce(together)
-            for gradient, mean in zip(found, together / self.processes, strict=True):
-                gradient.copy_(mean)
-
-    def peak_memory_mb(self) -> float:
-        """Return the peak memory so far: of the accelerator, or of this process on a CPU."""
-        if self.device.type == "cuda":
-            return torch.cuda.max_memory_allocated(self.device) / 2**20
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
-
     @property
     def name(self) -> str:
         """Name of the device for records, and of how many there are."""
@@ -326,6 +307,15 @@ class Devices:
         if self.device.type == "cuda":
             own = torch.cuda.get_device_name(self.device)
         return own if self.processes == 1 else f"{self.processes} x {own} ({self.world.strategy})"
+
+    def _average_unsharded(self, model: Any) -> None:
+        """Average the gradients of the parameters that are too small to be sharded."""
+        found = [p.grad for p in model.parameters() if p.grad is not None and p.grad.ndim == 0]
+        if found:
+            together = torch.stack(found)
+            dist.all_reduce(together)
+            for gradient, mean in zip(found, together / self.processes, strict=True):
+                gradient.copy_(mean)
 
 
 def _strategy(world: World, precision: str) -> Any:
@@ -344,22 +334,15 @@ def _strategy(world: World, precision: str) -> Any:
             "choose precision bf16, or runtime.strategy ddp",
         )
     return ModelParallelStrategy(
-        _divide, data_parallel_size=world.processes, tensor_parallel_size=1, **waiting
+        _shard_layers, data_parallel_size=world.processes, tensor_parallel_size=1, **waiting
     )
 
 
-def _divide(model: nn.Module, mesh: DeviceMesh) -> nn.Module:
-    """Divide the weights of each layer, gathered when it computes, and those outside of layers."""
+def _shard_layers(model: nn.Module, mesh: DeviceMesh) -> nn.Module:
+    """Shard the weights of each layer, gathered when it computes, and those outside of layers."""
     processes = mesh["data_parallel"]
-    undivided = {parameter for parameter in model.parameters() if parameter.ndim == 0}
-    for layers in model.modules():
-        if isinstance(layers, nn.ModuleList):
-            for layer in layers:
-                fully_shard(layer, mesh=processes, ignored_params=undivided)
-    fully_shard(model, mesh=processes, ignored_params=undivided)
+    scalars = {parameter for parameter in model.parameters() if parameter.ndim == 0}
+    stacks = [module for module in model.modules() if isinstance(module, nn.ModuleList)]
+    for module in [*(layer for layers in stacks for layer in layers), model]:
+        fully_shard(module, mesh=processes, ignored_params=scalars)
     return model
-
-
-def _host_group(kind: str) -> Any:
-    """Return the group for what lies on the host: where that is all there is, the default one."""
-    return None if kind == "cpu" else dist.new_group(backend="gloo", timeout=PATIENCE)

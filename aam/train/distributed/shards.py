@@ -1,4 +1,4 @@
-"""One batch worked by several processes: each encodes a part, and all see all pairs of samples.
+"""One batch shared by several processes: each encodes a shard, and all see all pairs of samples.
 
 Every process evaluates the whole loss on embeddings that were gathered with gradients. Backward,
 what one process needs of another's embeddings is summed over all processes, so that the gradients
@@ -9,9 +9,9 @@ Shape suffixes: W processes, U distinct ASVs, S positions, B samples, A ASVs in 
 nucleotides, R rows of the store, D width.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -22,33 +22,24 @@ from torch.utils.data import Dataset
 from aam.model.batch import AsvBlock, Batch, Masked, SampleBlock
 from aam.model.encoder import Encoded, Encoder
 from aam.train.data.dataset import BatchDataset
-from aam.train.monitoring.memory import is_out_of_memory
-from aam.util.errors import problem
+from aam.train.distributed.devices import Devices
 from aam.util.seeds import seed_of
-
-T = TypeVar("T")
 
 
 @dataclass(kw_only=True)
 class BatchShard(Batch):
     """What one process encodes of a batch, and where it finds what the others do.
 
-    The distances and the values are those of the whole batch. All shares of a batch have blocks of
+    The distances and the values are those of the whole batch. All shards of a batch have blocks of
     the same shapes; where there is nothing left to encode a row is repeated and never used.
-
-    Attributes
-    ----------
-    asv_U
-        Place of each distinct ASV of the batch among the gathered ones, process after process.
-    sample_B
-        The same of each sample, in the order of the batch.
-    masked_nucleotides
-        Of the whole batch.
     """
 
     asv_U: Tensor
+    """Place of each distinct ASV of the batch among the gathered ones, process after process."""
     sample_B: Tensor
+    """The same of each sample, in the order of the batch."""
     masked_nucleotides: int
+    """Of the whole batch."""
 
     @property
     def size(self) -> int:
@@ -56,27 +47,28 @@ class BatchShard(Batch):
         return len(self.sample_B)
 
 
+@dataclass(frozen=True)
 class ShardDataset(Dataset[Batch]):
-    """Step to the share of one process.
+    """Step to the shard of one process; a batch is a function of the step alone."""
 
-    Parameters
-    ----------
-    dataset
-        The whole batches: a function of the step alone, so that no process has to tell another.
-    rank, processes
-        Number of this process, from 0, and how many there are.
-    """
-
-    def __init__(self, dataset: BatchDataset, rank: int, processes: int) -> None:
-        self.dataset, self.rank, self.processes = dataset, rank, processes
+    dataset: BatchDataset
+    rank: int
+    processes: int
 
     def __len__(self) -> int:
         """Return the number of steps of the whole run."""
         return len(self.dataset)
 
-    def __getitem__(self, step: int) -> Batch:
-        """Return the share of one step."""
+    def __getitem__(self, step: int) -> BatchShard:
+        """Return the shard of one step."""
         return shard_of(self.dataset[step], self.rank, self.processes)
+
+
+def own_shards(dataset: BatchDataset, devices: Devices) -> BatchDataset | ShardDataset:
+    """Return what this process works of every step's batch."""
+    if devices.processes == 1:
+        return dataset
+    return ShardDataset(dataset, devices.rank, devices.processes)
 
 
 def shard_of(batch: Batch, rank: int, processes: int) -> BatchShard:
@@ -84,13 +76,13 @@ def shard_of(batch: Batch, rank: int, processes: int) -> BatchShard:
 
     Of each block of ASVs it takes every W-th row; of the samples too, in blocks as large as before.
     """
-    asvs = [_every(block, rank, processes) for block in batch.asvs]
+    asvs = [_asv_shard(block, rank, processes) for block in batch.asvs]
     asv_U = _places([len(block.tokens_US) for block in batch.asvs], processes)
     groups = [
         joined(batch.samples[first : first + processes])
         for first in range(0, len(batch.samples), processes)
     ]
-    samples = [_some_samples(group, rank, processes) for group in groups]
+    samples = [_sample_shard(group, rank, processes) for group in groups]
     sample_B = _places([len(group.asv_BA) for group in groups], processes)[batch.order_B]
     masked = (0 if block.masked is None else len(block.masked.asv_M) for block in batch.asvs)
     return BatchShard(
@@ -112,7 +104,7 @@ def _rows(number: int, rank: int, processes: int) -> Tensor:
 
 
 def _places(numbers: Iterable[int], processes: int) -> Tensor:
-    """Return where each row of some blocks lies among the gathered shares of all processes."""
+    """Return where each row of some blocks lies among the gathered shards of all processes."""
     own = [-(-number // processes) for number in numbers]
     parts, before = [], 0
     for number, part in zip(numbers, own, strict=True):
@@ -122,7 +114,7 @@ def _places(numbers: Iterable[int], processes: int) -> Tensor:
     return torch.cat(parts)
 
 
-def _every(block: AsvBlock, rank: int, processes: int) -> AsvBlock:
+def _asv_shard(block: AsvBlock, rank: int, processes: int) -> AsvBlock:
     number, masked = len(block.tokens_US), None
     if block.masked is not None:
         is_own_M = block.masked.asv_M % processes == rank
@@ -134,11 +126,14 @@ def _every(block: AsvBlock, rank: int, processes: int) -> AsvBlock:
     return AsvBlock(block.tokens_US[_rows(number, rank, processes)], masked)
 
 
-def _some_samples(block: SampleBlock, rank: int, processes: int) -> SampleBlock:
+def _sample_shard(block: SampleBlock, rank: int, processes: int) -> SampleBlock:
     own = _rows(len(block.asv_BA), rank, processes)
-    count_mask_BA = None if block.count_mask_BA is None else block.count_mask_BA[own]
+    masks = block.count_mask_BA
     return SampleBlock(
-        block.asv_BA[own], block.present_BA[own], block.counts_BA[own], count_mask_BA
+        block.asv_BA[own],
+        block.present_BA[own],
+        block.counts_BA[own],
+        None if masks is None else masks[own],
     )
 
 
@@ -149,12 +144,12 @@ def joined(blocks: list[SampleBlock]) -> SampleBlock:
     def together(parts: list[Tensor]) -> Tensor:
         return torch.cat([pad(part, (0, width - part.shape[1])) for part in parts])
 
-    hidden = [block.count_mask_BA for block in blocks if block.count_mask_BA is not None]
+    masks = [block.count_mask_BA for block in blocks if block.count_mask_BA is not None]
     return SampleBlock(
         asv_BA=together([block.asv_BA for block in blocks]),
         present_BA=together([block.present_BA for block in blocks]),
         counts_BA=together([block.counts_BA for block in blocks]),
-        count_mask_BA=together(hidden) if hidden else None,
+        count_mask_BA=together(masks) if masks else None,
     )
 
 
@@ -180,24 +175,22 @@ def gathered(own_N: Tensor) -> Tensor:
     return all_N
 
 
-def encode_sharded(encoder: Encoder, share: BatchShard) -> Encoded:
-    """Encode a share, and return the embeddings of all samples of the batch in its order.
+def encode_sharded(encoder: Encoder, shard: BatchShard) -> Encoded:
+    """Return the embeddings of all samples of the batch, and the `nucleotides` of this shard.
 
     Each process draws dropout masks of its own, so that a run in W processes is repeatable, but
     not the same as one in another number of them.
-
-    Returns
-    -------
-    Encoded
-        `sample_BD` of the whole batch, the `nucleotides` of this share.
     """
     seed = torch.initial_seed()
     torch.manual_seed(seed_of("process", seed, dist.get_rank()))
-    encoded = [encoder.asv(block.tokens_US, block.masked, encoder.backend) for block in share.asvs]
+    encoded = [
+        encoder._block(encoder.asv, block.tokens_US, block.masked, encoder.backend)
+        for block in shard.asvs
+    ]
     own_UD = torch.cat([asv_UD for asv_UD, _ in encoded])
-    asv_UD = _Gathered.apply(own_UD)[share.asv_U]
-    own_BD = encoder.encode_samples(asv_UD, share)[0]
-    sample_BD = _Gathered.apply(own_BD)[share.sample_B]
+    asv_UD = _Gathered.apply(own_UD)[shard.asv_U]
+    own_BD = encoder.encode_samples(asv_UD, shard)[0]
+    sample_BD = _Gathered.apply(own_BD)[shard.sample_B]
     # What follows is computed alike by every process.
     torch.manual_seed(seed)
     nucleotides = [hidden_MD for _, hidden_MD in encoded if hidden_MD is not None]
@@ -223,26 +216,3 @@ class _Summed(torch.autograd.Function):
 def summed(own: Tensor) -> Tensor:
     """Return the sum of a value over all processes, with gradients."""
     return _Summed.apply(own)
-
-
-def without_splitting(step: Callable[[Batch], T], batch: Batch) -> T:
-    """Do a step of a process that works with others, which wait while it does.
-
-    Raises
-    ------
-    InputError
-        When the memory does not suffice.
-    """
-    try:
-        return step(batch)
-    except RuntimeError as error:
-        if not is_out_of_memory(error):
-            raise
-        reason = str(error).strip().partition("\n")[0]
-        raise problem(
-            "memory of a training step",
-            f"too little for one process's share of a batch ({reason})",
-            "enough: the batches of several processes are not cut",
-            "raise runtime.devices or runtime.nodes, lower pretraining.batch_size, or set "
-            "optimization.checkpointing or runtime.strategy fsdp",
-        ) from error

@@ -10,22 +10,15 @@ from aam.util.errors import problem
 
 @dataclass(frozen=True)
 class World:
-    """The processes that train one model together.
-
-    Attributes
-    ----------
-    devices
-        Processes on each node: one per accelerator, or so many on a CPU.
-    nodes
-        Machines.
-    strategy
-        - ``ddp``: every process holds the whole model and its optimizer
-        - ``fsdp``: weights, gradients and moments are divided among the processes
-    """
+    """The processes that train one model together: one, unless said otherwise."""
 
     devices: int = 1
+    """Processes on each node: one per accelerator, or so many on a CPU."""
     nodes: int = 1
+    """Machines."""
     strategy: Literal["ddp", "fsdp"] = "ddp"
+    """ddp: every process holds the whole model and its optimizer; fsdp: weights, gradients and
+    moments are sharded among the processes."""
 
     @property
     def processes(self) -> int:
@@ -33,18 +26,8 @@ class World:
         return self.devices * self.nodes
 
 
-ONE_PROCESS = World()
-"""One process."""
-
-
 def check_granted(world: World) -> None:
-    """Stop where there are accelerators, but fewer than processes.
-
-    Raises
-    ------
-    InputError
-        In that case.
-    """
+    """Raise InputError where there are accelerators, but fewer than processes."""
     granted = torch.cuda.device_count()
     if torch.cuda.is_available() and granted < world.devices:
         raise problem(

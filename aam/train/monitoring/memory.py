@@ -1,27 +1,27 @@
-"""The memory that this process takes, of an accelerator or of the machine."""
+"""The one meter of memory: what this process holds, of the host or of an accelerator, and may."""
 
 import ctypes
 import gc
 import threading
-from types import TracebackType
+from pathlib import Path
 
 import psutil
 import torch
 
+from aam.util.machine import peak_memory_mb
+
 MB = 2**20
-SAMPLED_S = 0.005
+SAMPLED_EVERY_S = 0.005
 """Seconds between two looks at the memory of a process on a CPU."""
+FREE_FRACTION = 0.9
+"""Fraction of the free memory that a step may take where no limit is given."""
 _OUT_OF_MEMORY = ("out of memory", "not enough memory", "can't allocate memory", "ALLOC_FAILED")
 
 
 class PeakMemory:
     """Peak memory while a block runs; a context manager.
 
-    Parameters
-    ----------
-    device
-        On CUDA the peak of all tensors is read, elsewhere the resident memory of the process is
-        sampled.
+    On CUDA that of all tensors, elsewhere the resident memory of the process, sampled.
 
     Attributes
     ----------
@@ -42,25 +42,20 @@ class PeakMemory:
             self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         if self._device.type == "cuda":
             self.peak_mb = torch.cuda.max_memory_allocated(self._device) / MB
             torch.cuda.reset_peak_memory_stats(self._device)
         else:
             self._stop.set()
             self._thread.join()
-            self._look()
+            self._sample()
 
     def _watch(self) -> None:
-        while not self._stop.wait(SAMPLED_S):
-            self._look()
+        while not self._stop.wait(SAMPLED_EVERY_S):
+            self._sample()
 
-    def _look(self) -> None:
+    def _sample(self) -> None:
         self.peak_mb = max(self.peak_mb, held_mb(self._device))
 
 
@@ -69,6 +64,69 @@ def held_mb(device: torch.device) -> float:
     if device.type == "cuda":
         return torch.cuda.memory_allocated(device) / MB
     return psutil.Process().memory_info().rss / MB
+
+
+def peak_mb(device: torch.device) -> float:
+    """Return the most that was held so far, in MB: on CUDA by tensors, else by the process."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device) / MB
+    return peak_memory_mb()
+
+
+def taken_fraction(device: torch.device, total_mb: float) -> float:
+    """Return the fraction that this process has of a memory; on CUDA, its cache included."""
+    if device.type == "cuda":
+        return torch.cuda.memory_reserved(device) / MB / total_mb
+    return held_mb(device) / total_mb
+
+
+def total_mb(device: torch.device) -> float | None:
+    """Return the memory of an accelerator, or of the machine or control group; None: not known."""
+    if device.type == "cuda":
+        return torch.cuda.mem_get_info(device)[1] / MB if torch.cuda.is_available() else None
+    return min([psutil.virtual_memory().total, *cgroup_limits()]) / MB
+
+
+def budget_mb(max_memory_gb: float | None, device: torch.device) -> float:
+    """Return the memory that a step may take, in MB, with all that its process holds already.
+
+    Parameters
+    ----------
+    max_memory_gb
+        A limit in GB of 2^30 bytes; None: `FREE_FRACTION` of what the process holds and what is
+        free beside it. On a CPU that is at most the limit of the control group.
+    device
+        Where the step is computed.
+    """
+    if max_memory_gb is not None:
+        return max_memory_gb * 1024
+    if device.type == "cuda":
+        free, _ = torch.cuda.mem_get_info(device)
+        return FREE_FRACTION * (free + torch.cuda.memory_reserved(device)) / MB
+    possible = psutil.Process().memory_info().rss + psutil.virtual_memory().available
+    return FREE_FRACTION * min([possible, *cgroup_limits()]) / MB
+
+
+def cgroup_limits(root: Path = Path("/")) -> list[int]:
+    """Return the memory limits in bytes of this process's control groups, of version 1 and 2."""
+    groups = root / "proc/self/cgroup"
+    limits = []
+    for line in groups.read_text(encoding="utf-8").splitlines() if groups.is_file() else ():
+        _, controllers, path = line.split(":", 2)
+        if controllers and "memory" not in controllers.split(","):
+            continue
+        top = root / "sys/fs/cgroup" / ("memory" if controllers else "")
+        name = "memory.limit_in_bytes" if controllers else "memory.max"
+        # A container may show its group at the top and still give the path that the host sees.
+        inner = top / path.lstrip("/")
+        for folder in [inner, *inner.parents]:
+            if not folder.is_relative_to(top):
+                break
+            file = folder / name
+            text = file.read_text(encoding="utf-8").strip() if file.is_file() else ""
+            if text.isdecimal():
+                limits.append(int(text))
+    return limits
 
 
 def release() -> None:
@@ -82,7 +140,7 @@ def release() -> None:
 
 
 def recover() -> None:
-    """Let go of all that a step has left that ran out of memory."""
+    """Free all that a step has left that ran out of memory."""
     gc.collect()
     release()
 

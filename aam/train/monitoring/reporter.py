@@ -6,11 +6,9 @@ import time
 from collections import deque
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn
-from rich.text import Text
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 logger = logging.getLogger(__name__)
-
 WINDOW_STEPS = 50
 """Latest steps that the running estimate looks at."""
 PROBED_STEPS = 5
@@ -20,20 +18,10 @@ REDRAWN_EVERY_S = 0.1
 
 
 class Reporter:
-    """Progress of one run of `total` steps.
+    """Progress of the run `name` of `total` steps, `done` before this start.
 
-    Close it (`contextlib.closing`): a bar left standing hides the cursor.
-
-    Parameters
-    ----------
-    name
-        What is trained.
-    done, total
-        Steps done before this start; steps of the whole run.
-    every_s
-        Seconds between lines where there is no terminal.
-    validations
-        Validations still to come, for the estimate.
+    Where there is no terminal a line comes `every_s` seconds. `validations`, those still to come,
+    are for the estimate. Close it (`contextlib.closing`): a bar left standing hides the cursor.
     """
 
     def __init__(
@@ -44,8 +32,8 @@ class Reporter:
         self.every_s = every_s
         self.validations_left = validations
         self.t_last = self.t_line = time.monotonic()
-        self._latest = _Window()
-        self._validation_s: float | None = None
+        self._latest: deque[tuple[float, int]] = deque(maxlen=WINDOW_STEPS)
+        self._validation_s = 0.0
         self._said_estimate = False
         if 0 < done < total:
             logger.info("%s: going on from step %d of %d", name, done, total)
@@ -53,46 +41,40 @@ class Reporter:
             logger.info("%s: all %d steps were done before", name, total)
         self.bar = _bar(name, done, total)
 
-    def estimate_before(self, step_s: float, validation_s: float | None = None) -> None:
-        """Say how long the run will take; said after the first steps if it was not called.
+    def estimate(self, step_s: float) -> None:
+        """Say how long the run will take, by the seconds of a step.
 
-        Parameters
-        ----------
-        step_s
-            Measured seconds of a step.
-        validation_s
-            Measured seconds of a validation; None: not known, so they are only counted.
+        It is said after the first steps if this was not called.
         """
         self._said_estimate = True
-        if validation_s is not None:
-            self._validation_s = validation_s
-        count = self.total - self.first
-        steps = f"{count} steps" if not self.first else f"{count} of {self.total} steps"
-        validations = _counted(self.validations_left, "validation")
-        seconds = step_s * count
-        if not self.validations_left:
-            text = f"{steps}, about {duration(seconds)}"
-        elif self._validation_s is None:
-            text = f"{steps}, about {duration(seconds)}, and {validations}"
-        else:
-            seconds += self._validation_s * self.validations_left
-            text = f"{steps} and {validations}, about {duration(seconds)}"
-        self._say(f"{self.name}: {text}")
+        count, validations = self.total - self.first, self.validations_left
+        text = f"{self.name}: {count} steps"
+        if self.first:
+            text = f"{self.name}: {count} of {self.total} steps"
+        text += f", about {duration(step_s * count)}"
+        if validations:
+            text += f", and {validations} validation{'s' if validations > 1 else ''}"
+        self._say(text)
 
     def step(self, done: int, samples: int = 0) -> None:
         """Note that `done` steps are done, the last with `samples`; prints little."""
         now = time.monotonic()
-        self._latest.add(now - self.t_last, samples)
+        if done - self.first == 2:
+            # The first step holds the start of everything.
+            self._latest.clear()
+        self._latest.append((now - self.t_last, samples))
         self.t_last, self.done = now, done
         if not self._said_estimate and done - self.first == PROBED_STEPS < self.total - self.first:
-            self.estimate_before(self._latest.step_s)
+            self.estimate(self._step_s())
         if self.bar is not None:
             if now - self.t_line >= REDRAWN_EVERY_S or done == self.total:
                 self.t_line = now
-                self._redraw(self.bar)
+                left = duration(self.remaining_s())
+                self.bar.update(self.bar.task_ids[0], completed=done, rate=self._rate(), left=left)
         elif now - self.t_line >= self.every_s:
             self.t_line = now
-            parts = [f"step {done} of {self.total}", self._rate(), f"about {self._left()} left"]
+            left = f"about {duration(self.remaining_s())} left"
+            parts = [f"step {done} of {self.total}", self._rate(), left]
             logger.info("%s: %s", self.name, ", ".join(part for part in parts if part))
 
     def values(self, done: int, values: dict[str, float]) -> None:
@@ -110,18 +92,16 @@ class Reporter:
 
     def remaining_s(self) -> float:
         """Return the seconds to the end, if steps go on as lately and validations as the last."""
-        steps_s = self._latest.step_s * (self.total - self.done)
-        return steps_s + self.validations_left * (self._validation_s or 0.0)
+        steps_s = self._step_s() * (self.total - self.done)
+        return steps_s + self.validations_left * self._validation_s
 
-    def _left(self) -> str:
-        return duration(self.remaining_s())
+    def _step_s(self) -> float:
+        return sum(seconds for seconds, _ in self._latest) / max(1, len(self._latest))
 
     def _rate(self) -> str:
-        rate = self._latest.samples_per_s
+        seconds = sum(seconds for seconds, _ in self._latest)
+        rate = sum(samples for _, samples in self._latest) / seconds if seconds > 0 else 0.0
         return f"{rate:,.0f} samples/s" if rate >= 10 else f"{rate:.2g} samples/s" if rate else ""
-
-    def _redraw(self, bar: Progress) -> None:
-        bar.update(bar.task_ids[0], completed=self.done, rate=self._rate(), left=self._left())
 
     def _say(self, text: str) -> None:
         # A line written while the bar stands would end up beside it.
@@ -137,43 +117,12 @@ def duration(seconds: float) -> str:
     # What would be rounded up to a day or to an hour is already one.
     finest_s = 3600 if seconds >= 86370 else 60 if seconds >= 3599.5 else 1
     whole_s = finest_s * max(0, round(seconds / finest_s))
-    sizes = (("d", 86400), ("h", 3600), ("min", 60), ("s", 1))
     parts = []
-    for unit, size in sizes:
+    for unit, size in (("d", 86400), ("h", 3600), ("min", 60), ("s", 1)):
         number, whole_s = divmod(whole_s, size)
         if number:
             parts.append(f"{number} {unit}")
     return " ".join(parts) or "0 s"
-
-
-class _Window:
-    """Times of the latest steps, without the first, which holds the start of everything."""
-
-    def __init__(self) -> None:
-        self._steps: deque[tuple[float, int]] = deque(maxlen=WINDOW_STEPS)
-        self._seen = 0
-
-    def add(self, seconds: float, samples: int) -> None:
-        if self._seen == 1:
-            self._steps.clear()
-        self._steps.append((seconds, samples))
-        self._seen += 1
-
-    @property
-    def step_s(self) -> float:
-        return sum(seconds for seconds, _ in self._steps) / max(1, len(self._steps))
-
-    @property
-    def samples_per_s(self) -> float:
-        seconds = sum(seconds for seconds, _ in self._steps)
-        return sum(samples for _, samples in self._steps) / seconds if seconds > 0 else 0.0
-
-
-class _Elapsed(ProgressColumn):
-    """Time since the start of this process's part of the run."""
-
-    def render(self, task: Task) -> Text:
-        return Text(duration(task.elapsed or 0.0), style="progress.elapsed")
 
 
 def _bar(name: str, done: int, total: int) -> Progress | None:
@@ -181,19 +130,16 @@ def _bar(name: str, done: int, total: int) -> Progress | None:
     console = Console(stderr=True)
     if not (sys.stderr.isatty() and console.is_interactive):
         return None
-    columns = (
+    bar = Progress(
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
         TextColumn("{task.fields[rate]}", style="progress.data.speed"),
-        _Elapsed(),
+        TimeElapsedColumn(),
         TextColumn("{task.fields[left]}", style="progress.remaining"),
+        console=console,
+        transient=True,
     )
-    bar = Progress(*columns, console=console, transient=True)
     bar.add_task(name, total=total, completed=done, rate="", left="")
     bar.start()
     return bar
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 logger = logging.getLogger(__name__)
-
 FLUSHED_EVERY_S = 10
 """Seconds after which a point is on disk, for a TensorBoard that looks on."""
 
@@ -26,7 +25,6 @@ class CurveWriter:
     """
 
     def __init__(self, folder: Path | None, first_step: int) -> None:
-        self._folder = folder
         self._writer: Any = None
         if folder is None:
             return
@@ -44,35 +42,19 @@ class CurveWriter:
             logger.warning("no curves for TensorBoard: %s", error)
 
     def add(self, step: int, name: str, value: float | None) -> None:
-        """Add one point.
-
-        Parameters
-        ----------
-        step
-            Steps done, counted from the start of the whole run.
-        name
-            The curve, with its group: `train/loss`, `validation/unweighted_pearson`,
-            `system/samples_per_s`.
-        value
-            The point; None: not measured, nothing is added.
-        """
-        if self._writer is None or value is None:
-            return
-        try:
-            self._writer.add_scalar(name, value, step)
-        except OSError as error:
-            self._give_up(error)
+        """Add one point to a curve, `train/loss` for instance; None: nothing is added."""
+        if self._writer is not None and value is not None:
+            self._try(self._writer.add_scalar, name, value, step)
 
     def close(self) -> None:
         """Write out what waits, and close the file."""
-        if self._writer is None:
-            return
-        try:
-            self._writer.close()
-        except OSError as error:
-            self._give_up(error)
-        self._writer = None
+        if self._writer is not None:
+            self._try(self._writer.close)
+            self._writer = None
 
-    def _give_up(self, error: OSError) -> None:
-        logger.warning("no more curves for TensorBoard in %s: %s", self._folder, error)
-        self._writer = None
+    def _try(self, write: Any, *arguments: object) -> None:
+        try:
+            write(*arguments)
+        except OSError as error:
+            logger.warning("no more curves for TensorBoard: %s", error)
+            self._writer = None

@@ -5,8 +5,9 @@ from matplotlib.figure import Figure
 from matplotlib.image import imread
 
 from aam.bench.ablation import run_ablation
+from aam.config.figures import PLOTS
 from aam.runtime.run_options import RunOptions
-from aam.stages import plot_benchmark
+from aam.stages import plot
 
 LONG = "a_name_that_somebody_made_far_too_long_for_any_figure"
 
@@ -46,7 +47,7 @@ def draw(name, table, figures, folder) -> Figure:
     """Draw a table from its file, and check that the figure is whole and bounded."""
     table.to_csv(folder / "table.tsv", sep="\t", index=False)
     files = {"inputs": {name: folder / "table.tsv"}, "outputs": {name: folder / "drawn.png"}}
-    plot_benchmark.run({}, **files, runtime=RunOptions())
+    plot.run({"draw": PLOTS[name].draw}, **files, runtime=RunOptions())
     height, width = imread(folder / "drawn.png").shape[:2]
     assert width <= 1200
     assert height <= 2200

@@ -13,7 +13,7 @@ from aam.config.configuration import load
 from aam.evaluate.figures.models import draw_models
 from aam.evaluate.scores import MAIN
 from aam.runtime.run_options import RunOptions
-from aam.stages import benchmark_models, plot_models
+from aam.stages import benchmark_models, plot
 from aam.util.errors import InputError
 
 MODEL = {"width": 16, "heads": 2, "asv_layers": 1, "sample_layers": 1, "patch_bp": 5}
@@ -193,9 +193,14 @@ def test_the_stage_writes_scores_beside_costs_and_the_figure_shows_them(
     assert "| NA | bilstm, 5 bp per token | advanced | 1,234 | 4 | 100 (0) |" in page
     assert "- task age: encoder frozen, pretrained" in page
     drawn = {"models": made["table"], "curves": made["curves"]}
-    figure = tmp_path / "models.png"
-    plot_models.run({}, inputs=drawn, outputs={"models": figure}, runtime=RunOptions())
-    assert np.ptp(imread(figure)) > 0.5
+    picture = {"models": tmp_path / "models.png"}
+    plot.run(
+        {"draw": {"models": "models.draw_models"}},
+        inputs=drawn,
+        outputs=picture,
+        runtime=RunOptions(),
+    )
+    assert np.ptp(imread(picture["models"])) > 0.5
 
 
 @pytest.mark.parametrize(

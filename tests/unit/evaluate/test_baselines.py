@@ -8,37 +8,27 @@ import pytest
 import scipy.sparse
 from scipy.stats import gmean
 
-from aam.evaluate.baselines import (
-    features,
-    gradient_boosting,
-    inner,
-    random_forest,
-    svm_unifrac,
-)
-from aam.evaluate.baselines.problem import Problem
-from aam.evaluate.baselines.registry import METHODS, OF_NUMBERS, predict_baselines
+from aam.evaluate.baselines import elastic_net, inner, random_forest, svm_unifrac
+from aam.evaluate.baselines.problem import Problem, prevalent_reads
+from aam.evaluate.baselines.registry import baselines_of, predict_baselines
 
-OF_CLASSES = [name for name in METHODS if name not in OF_NUMBERS]
 ON_READS = ["random_forest", "random_forest_median", "gradient_boosting", "elastic_net"]
-
+ON_DISTANCES = ["knn_unifrac", "svm_unifrac"]
+FORESTS = ["random_forest", "random_forest_median"]
 SAMPLES, FEATURES = 48, 20
-KINDS = ["regression", "classification", "ordinal"]
+KINDS = ["regression", "classification"]
+
+pytestmark = pytest.mark.usefixtures("few_trees")
 
 
-@pytest.fixture(autouse=True)
-def few_trees(monkeypatch):
-    monkeypatch.setattr(random_forest, "TREES", 8)
-    monkeypatch.setattr(gradient_boosting, "ITERATIONS", 20)
-
-
-def problem(kind: str, folds: int = 3, test: int = 0) -> Problem:
+def problem(kind: str, test: int = 0) -> Problem:
     """Samples along a gradient, which counts, distances and target follow."""
     rng = np.random.default_rng(0)
     # Off the grid: neighbours at the same distance would be told apart by their row.
     gradient = (rng.permutation(SAMPLES) + 0.3 * rng.random(SAMPLES)) / SAMPLES
     rates = 40 * np.exp(-8 * (gradient[:, None] - np.linspace(0, 1, FEATURES)) ** 2)
     target = 100 * gradient
-    fold = np.arange(SAMPLES) % folds
+    fold = np.arange(SAMPLES) % 3
     fold[:test] = -1
     classes = {
         "regression": [],
@@ -78,126 +68,93 @@ def error(table: pd.DataFrame) -> pd.Series:
     return (table["observed"] - table["predicted"]).abs().groupby(table["baseline"]).mean()
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_every_baseline_predicts_every_sample_once(kind):
+@pytest.mark.parametrize("kind", [*KINDS, "ordinal"])
+def test_every_sample_is_predicted_once_and_what_there_is_to_find_is_found(kind):
     task = problem(kind, test=6)
     table = predict_baselines(task, threads=1)
-    names = ["median", *METHODS] if kind == "regression" else ["majority", *OF_CLASSES]
+    names = list(baselines_of(task))
     assert table["baseline"].unique().tolist() == names
     for name in names:
         assert of(table, name)["row"].tolist() == list(range(SAMPLES))
         assert of(table, name)["fold"].tolist() == task.fold.tolist()
     shares = table.filter(like="probability:")
     assert shares.columns.tolist() == [f"probability:{name}" for name in task.classes]
-    if kind != "regression":
-        assert shares.sum(axis=1).tolist() == pytest.approx([1.0] * len(table))
-        assert (table["predicted"] == np.array(task.classes)[shares.to_numpy().argmax(1)]).all()
-
-
-@pytest.mark.parametrize("fold", [0, -1])
-@pytest.mark.parametrize("kind", ["regression", "classification"])
-def test_labels_of_held_out_samples_change_none_of_their_predictions(kind, fold):
-    task = problem(kind, test=9)
-    changed = task.target.copy()
-    own = task.fold == fold
-    changed[own] = 1000.0 if kind == "regression" else np.roll(changed[own], 1)
-    first = predict_baselines(task, threads=1)
-    second = predict_baselines(dataclasses.replace(task, target=changed), threads=1)
-    columns = [name for name in first if name != "observed"]
-    held_out = first["fold"] == fold
-    pd.testing.assert_frame_equal(first.loc[held_out, columns], second.loc[held_out, columns])
-    # Every other fold learns from fold 0, and none from the samples to test.
-    others = first.loc[~held_out, columns].equals(second.loc[~held_out, columns])
-    assert others == (fold == -1)
-
-
-@pytest.mark.parametrize("kind", ["regression", "classification"])
-def test_the_folds_are_predicted_as_if_there_were_no_samples_to_test(kind):
-    task = problem(kind, test=9)
-    table = predict_baselines(task, threads=1)
-    rest = np.flatnonzero(task.fold >= 0)
-    fewer = predict_baselines(part(task, rest), threads=1)
-    fewer["row"] = rest[fewer["row"]]
-    within = table[table["fold"] >= 0].reset_index(drop=True)
-    pd.testing.assert_frame_equal(within, fewer)
-
-
-@pytest.mark.parametrize("kind", ["regression", "classification"])
-def test_threads_change_nothing(kind):
-    one, two = (predict_baselines(problem(kind), threads) for threads in (1, 2))
-    pd.testing.assert_frame_equal(one, two, check_exact=True)
-
-
-@pytest.mark.parametrize("kind", ["regression", "classification"])
-def test_the_order_of_the_samples_changes_nothing(kind):
-    """But for the forest, whose bootstrap samples are drawn by row."""
-    task = problem(kind)
-    order = np.random.default_rng(5).permutation(SAMPLES)
-    first, second = (predict_baselines(each, threads=1) for each in (task, part(task, order)))
-    second["row"] = order[second["row"]]
-    numbers = ["predicted"] if kind == "regression" else first.filter(like="probab").columns
-    compared = METHODS if kind == "regression" else OF_CLASSES
-    # A forest draws the rows of its trees by their places.
-    for name in sorted(set(compared) - {"random_forest", "random_forest_median"}):
-        one, two = (of(table, name).set_index("row")[numbers] for table in (first, second))
-        np.testing.assert_allclose(one, two.loc[one.index], rtol=0.02, atol=0.02, err_msg=name)
-
-
-def test_a_gradient_is_found():
-    errors = error(predict_baselines(problem("regression"), threads=1))
-    assert errors["knn_unifrac"] < 5
-    assert errors["svm_unifrac"] < 5
-    assert (errors[ON_READS] < 12).all()
-    assert errors["median"] > 20
-
-
-@pytest.mark.parametrize("kind", ["classification", "ordinal"])
-def test_classes_along_a_gradient_are_found(kind):
-    table = predict_baselines(problem(kind), threads=1)
+    if kind == "regression":
+        assert names[0] == "median"
+        assert (error(table)[ON_DISTANCES] < 5).all()
+        assert (error(table)[ON_READS] < 12).all()
+        expected = [
+            np.median(task.target[(task.fold != fold) & (task.fold >= 0)]) for fold in task.fold
+        ]
+        assert of(table, "median")["predicted"].tolist() == pytest.approx(expected)
+        return
+    assert names[0] == "majority"
+    assert shares.sum(axis=1).tolist() == pytest.approx([1.0] * len(table))
+    assert (table["predicted"] == np.array(task.classes)[shares.to_numpy().argmax(1)]).all()
     right = (table["observed"] == table["predicted"]).groupby(table["baseline"]).mean()
-    assert (right[OF_CLASSES] > 0.8).all()
+    assert (right[names[1:]] > 0.8).all()
     assert right["majority"] < 0.5
 
 
-def alone(where: str) -> Problem:
-    """Return a task whose target is in one feature or in the distances, and nowhere else."""
+@pytest.mark.parametrize("kind", KINDS)
+def test_labels_of_held_out_samples_change_none_of_their_predictions(kind):
+    task = problem(kind, test=9)
+    first = predict_baselines(task, threads=1)
+    columns = [name for name in first if name != "observed"]
+    for fold in (0, -1):
+        changed = task.target.copy()
+        own = task.fold == fold
+        changed[own] = 1000.0 if kind == "regression" else np.roll(changed[own], 1)
+        second = predict_baselines(dataclasses.replace(task, target=changed), threads=1)
+        held_out = first["fold"] == fold
+        pd.testing.assert_frame_equal(first.loc[held_out, columns], second.loc[held_out, columns])
+        # Every other fold learns from fold 0, and none from the samples to test.
+        others = first.loc[~held_out, columns].equals(second.loc[~held_out, columns])
+        assert others == (fold == -1)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_neither_threads_nor_test_samples_nor_the_order_change_anything(kind):
+    task = problem(kind, test=6)
+    table = predict_baselines(task, threads=2)
+    pd.testing.assert_frame_equal(table, predict_baselines(task, threads=1), check_exact=True)
+    rest = np.flatnonzero(task.fold >= 0)
+    within = table[table["fold"] >= 0].reset_index(drop=True)
+    fewer = predict_baselines(part(task, rest), threads=1)
+    fewer["row"] = rest[fewer["row"]]
+    pd.testing.assert_frame_equal(within, fewer)
+    order = np.random.default_rng(5).permutation(rest)
+    second = predict_baselines(part(task, order), threads=1)
+    second["row"] = order[second["row"]]
+    numbers = ["predicted"] if kind == "regression" else second.filter(like="probab").columns
+    # A forest draws the rows of its trees by their places.
+    for name in set(baselines_of(task)) - set(FORESTS):
+        one, two = (of(rows, name).set_index("row")[numbers] for rows in (within, second))
+        np.testing.assert_allclose(one, two.loc[one.index], rtol=0.02, atol=0.02, err_msg=name)
+
+
+@pytest.mark.parametrize(
+    ("where", "finds", "misses"),
+    [("feature", ON_READS, ON_DISTANCES), ("distances", ON_DISTANCES, ON_READS)],
+)
+def test_each_baseline_finds_the_signal_in_what_it_looks_at_and_no_other(where, finds, misses):
     rng = np.random.default_rng(2)
-    target = rng.random(90)
-    noise = rng.random(90)
+    target, noise = rng.random(90), rng.random(90)
     counts = rng.poisson(20, (90, 10))
     place = target if where == "distances" else noise
     if where == "feature":
         counts[:, 3] = np.exp(4 * target).astype(int)
-    return Problem(
-        kind="regression",
+    task = dataclasses.replace(
+        problem("regression"),
         target=target,
-        classes=[],
         fold=np.arange(90) % 3,
         group=np.full(90, ""),
         counts=scipy.sparse.csr_array(counts),
         distances=np.abs(place[:, None] - place).astype(np.float32),
-        seed=0,
     )
-
-
-def test_each_baseline_finds_the_signal_in_what_it_looks_at_and_no_other():
-    on_distances = ["knn_unifrac", "svm_unifrac"]
-    for where, finds, misses in (
-        ("feature", ON_READS, on_distances),
-        ("distances", on_distances, ON_READS),
-    ):
-        errors = error(predict_baselines(alone(where), threads=1))
-        assert (errors[finds] < 0.75 * errors["median"]).all(), where
-        assert (errors[misses] > 0.8 * errors["median"]).all(), where
-
-
-def test_median_is_that_of_the_other_folds():
-    task = problem("regression", test=6)
-    table = of(predict_baselines(task, threads=1), "median")
-    expected = [
-        np.median(task.target[(task.fold != fold) & (task.fold >= 0)]) for fold in task.fold
-    ]
-    assert table["predicted"].tolist() == pytest.approx(expected)
+    errors = error(predict_baselines(task, threads=1))
+    assert (errors[finds] < 0.75 * errors["median"]).all()
+    assert (errors[misses] > 0.8 * errors["median"]).all()
 
 
 def test_a_class_of_one_fold_has_no_probability_where_it_was_not_seen():
@@ -212,23 +169,20 @@ def test_a_class_of_one_fold_has_no_probability_where_it_was_not_seen():
     assert shares.tolist() == pytest.approx([1.0] * len(table))
 
 
-@pytest.mark.parametrize("kind", ["regression", "classification"])
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("group", ["", "one"])
 def test_one_class_in_the_training_folds_is_what_all_predict(kind, group):
     """A fold of `a` alone, and one of `a` and `b` that nothing within can be chosen by."""
     values = {"regression": (1.0, 2.0), "classification": ("a", "b")}[kind]
-    target = np.where(np.arange(12) == 11, *values[::-1])
     task = dataclasses.replace(
-        problem(kind),
-        target=target,
+        part(problem(kind), np.arange(12)),
+        target=np.where(np.arange(12) == 11, *values[::-1]),
         classes=[] if kind == "regression" else ["a", "b"],
         fold=np.repeat([0, 1], 6),
         group=np.full(12, group),
-        counts=problem(kind).counts[:12],
-        distances=problem(kind).distances[:12, :12],
     )
     table = predict_baselines(task, threads=1)
-    assert len(table) == 12 * (1 + len(METHODS if kind == "regression" else OF_CLASSES))
+    assert len(table) == 12 * len(baselines_of(task))
     assert (table.loc[table["fold"] == 1, "predicted"] == values[0]).all()
 
 
@@ -237,17 +191,15 @@ def twins(fold: np.ndarray) -> Problem:
     rng = np.random.default_rng(3)
     pairs = len(fold)
     place = np.repeat(rng.random(pairs), 2)
-    return Problem(
-        kind="regression",
+    return dataclasses.replace(
+        problem("regression"),
         target=np.repeat(rng.normal(size=pairs), 2),
-        classes=[],
         fold=np.repeat(fold, 2),
         group=np.repeat(np.arange(pairs), 2).astype(str),
         counts=scipy.sparse.csr_array(np.ones((2 * pairs, 2), dtype=np.int64)),
         distances=(np.abs(place[:, None] - place) + 1e-3 * (place[:, None] != place)).astype(
             np.float32
         ),
-        seed=0,
     )
 
 
@@ -259,14 +211,13 @@ def test_neighbours_are_chosen_without_looking_within_a_group():
 
 @pytest.mark.parametrize("folds", [2, 7])
 def test_inner_splits_leave_out_whole_folds_or_groups(folds):
-    task = twins(np.arange(28) % folds)
-    train = np.flatnonzero(task.fold != 0)
-    splits = inner.leave_parts_out(task, train, parts=3)
+    task = dataclasses.replace(twins(np.arange(28) % folds), held_out=0)
+    splits = inner.leave_parts_out(task, parts=3)
     assert len(splits) == 3
     unit = task.group if folds == 2 else task.fold.astype(str)
     for kept, left in splits:
-        assert not set(unit[train[kept]]) & set(unit[train[left]])
-        assert sorted([*kept, *left]) == list(range(len(train)))
+        assert not set(unit[task.train[kept]]) & set(unit[task.train[left]])
+        assert sorted([*kept, *left]) == list(range(len(task.train)))
 
 
 def test_rare_features_are_told_by_the_training_samples_alone():
@@ -275,28 +226,28 @@ def test_rare_features_are_told_by_the_training_samples_alone():
     counts[:2, 1] = 1
     counts[:1, 2] = 1
     counts[200:, 3] = 1
-    task = dataclasses.replace(problem("regression"), counts=scipy.sparse.csr_array(counts))
-    reads = features.prevalent_reads(task, np.arange(200))
-    assert reads.tolist() == counts[:, :2].tolist()
+    fold = np.where(np.arange(300) < 200, 1, 0)
+    task = dataclasses.replace(
+        problem("regression"), counts=scipy.sparse.csr_array(counts), fold=fold, held_out=0
+    )
+    assert prevalent_reads(task).tolist() == counts[:, :2].tolist()
     # Where all features are rare, the commonest stay.
     rare = dataclasses.replace(task, counts=task.counts[:, [2]])
-    assert features.prevalent_reads(rare, np.arange(200)).shape == (300, 1)
+    assert prevalent_reads(rare).shape == (300, 1)
 
 
 def test_log_ratios_are_to_the_geometric_mean():
     reads = np.random.default_rng(0).poisson(3, (5, 7)).astype(float)
     expected = [np.log((row + 0.5) / gmean(row + 0.5)) for row in reads]
-    assert features.centred_log_ratios(reads) == pytest.approx(np.array(expected))
+    assert elastic_net.centred_log_ratios(reads) == pytest.approx(np.array(expected))
 
 
 def test_the_kernel_is_scaled_by_the_training_pairs():
-    distances = problem("regression").distances[:9, :9]
+    distances = problem("regression").distances[:12, :12]
     pairs = [distances[i, j] for i in range(9) for j in range(i)]
-    gamma = svm_unifrac._gamma(distances)
-    assert gamma == pytest.approx(1 / np.median(pairs))
-    kernel = svm_unifrac._kernel(distances, gamma)
-    assert kernel[2, 5] == pytest.approx(np.exp(-gamma * float(distances[2, 5])))
-    assert svm_unifrac._gamma(np.zeros((3, 3), np.float32)) == 1.0
+    found = svm_unifrac.kernel(distances, np.arange(9))
+    assert found[2, 11] == pytest.approx(np.exp(-float(distances[2, 11]) / np.median(pairs)))
+    assert (svm_unifrac.kernel(np.zeros((3, 3), np.float32), np.arange(3)) == 1).all()
 
 
 def test_probabilities_of_noise_are_near_to_even():
@@ -317,7 +268,8 @@ def test_probabilities_of_noise_are_near_to_even():
 def test_the_median_of_a_forest_is_that_of_the_samples_in_its_leaves():
     rng = np.random.default_rng(11)
     train, rows, target = rng.random((40, 5)), rng.random((7, 5)), rng.normal(size=40)
-    forest = random_forest.grown(train, target, seed=1, threads=1)
+    forest = random_forest.RandomForestRegressor(8, min_samples_leaf=2, random_state=1)
+    forest.fit(train, target)
     found = random_forest.leaf_medians(forest, train, target, rows)
     for row, value in zip(rows, found, strict=True):
         weight = np.zeros(40)

@@ -1,6 +1,7 @@
-"""Pictures: reproducible, of bounded size, nothing cut off."""
+"""Figures: reproducible, of bounded size, nothing cut off."""
 
 from collections.abc import Callable
+from io import StringIO
 from pathlib import Path
 
 import matplotlib as mpl
@@ -11,15 +12,18 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.figure import Figure
 from matplotlib.image import imread
+from skbio import TreeNode
 
 from aam.evaluate.conformal import cross_intervals, interval_report
-from aam.evaluate.figures import distances, rarefaction, task, training
-from aam.evaluate.figures import speed as speed_figures
-from aam.evaluate.labels import BASELINES
+from aam.evaluate.figures import accuracy as accuracy_figure
+from aam.evaluate.figures import distances, importance, rarefaction, task, training
+from aam.evaluate.figures import speed as speed_figure
+from aam.evaluate.importance import Importance
 from aam.evaluate.report import target_report
 from aam.evaluate.scores import accuracy_table
 
 BOOTSTRAP = {"mae_fold_mean": [25.25, 36.5], "balanced_accuracy": None}
+BASELINES = ("majority", "random_forest", "gradient_boosting", "elastic_net", "svm_unifrac")
 LONG = "a_rather_long_name_of_a_body_site_that_nobody_would_type"
 
 
@@ -31,24 +35,38 @@ def curves(path: Path) -> None:
     rarefaction.draw(curve, dropped, 500, path)
 
 
-def history(path: Path) -> None:
-    names = {
-        "train": ["loss", "unweighted_loss", "nucleotide_loss", "learning_rate", "gradient_norm"],
-        "validation": [
-            "unweighted_pearson",
-            "weighted_normalized_pearson",
-            "nucleotide_accuracy",
-            "nucleotide_baseline_accuracy",
-            "nucleotide_accuracy_unseen_asvs",
-        ],
-    }
+TRAINED = {"loss": 1.0, "nucleotide_loss": 2.0, "learning_rate": 1e-3, "gradient_norm": 2.0}
+VALIDATED = {
+    "unweighted_pearson": 0.9,
+    "weighted_normalized_pearson": 0.8,
+    "nucleotide_accuracy": 0.5,
+    "nucleotide_baseline_accuracy": 0.4,
+    "nucleotide_accuracy_unseen_asvs": 0.3,
+}
+WATCHED = {
+    "samples_per_s": 1234.0,
+    "step_s": 0.05,
+    "loading_share": 0.02,
+    "memory_mb": 1024.0,
+    "peak_memory_mb": 2048.0,
+    "gpu_power_w": np.nan,
+}
+
+
+def history(path: Path, steps: int = 8, **splits: dict[str, float]) -> None:
+    splits = splits or {"train": TRAINED, "validation": VALIDATED}
+    rng = np.random.default_rng(2)
     rows = [
-        (step, step / 4, split, name, 1 / (step + 1))
-        for split in names
-        for name in names[split]
-        for step in range(1, 9)
+        (step / 4, split, name, value * (1 + 0.1 * rng.random()))
+        for split, values in splits.items()
+        for name, value in values.items()
+        for step in range(1, steps + 1)
     ]
-    training.draw(pd.DataFrame(rows, columns=["step", "epoch", "split", "name", "value"]), path)
+    training.draw(pd.DataFrame(rows, columns=["epoch", "split", "name", "value"]), path)
+
+
+def watched_history(path: Path) -> None:
+    history(path, 40, train=TRAINED, validation=VALIDATED, system=WATCHED)
 
 
 def history_of_folds(path: Path) -> None:
@@ -61,39 +79,12 @@ def history_of_folds(path: Path) -> None:
     training.draw(pd.DataFrame(rows, columns=["fold", "epoch", "split", "name", "value"]), path)
 
 
-def watched_history(path: Path) -> None:
-    rng = np.random.default_rng(2)
-    values = {
-        "train": {"loss": 1.0, "learning_rate": 1e-3, "gradient_norm": 2.0},
-        "validation": {"unweighted_pearson": 0.9, "nucleotide_accuracy": 0.5},
-        "system": {
-            "samples_per_s": 1234.0,
-            "step_s": 0.05,
-            "loading_share": 0.02,
-            "memory_mb": 1024.0,
-            "peak_memory_mb": 2048.0,
-            "gpu_power_w": np.nan,
-        },
-    }
-    rows = [
-        (step, step / 4, split, name, value * (1 + 0.1 * rng.random()))
-        for split, named in values.items()
-        for name, value in named.items()
-        for step in range(1, 41)
-    ]
-    training.draw(pd.DataFrame(rows, columns=["step", "epoch", "split", "name", "value"]), path)
-
-
 def pairs(path: Path) -> None:
     observed = np.linspace(0.2, 1, 200)
     table = pd.DataFrame({"observed": observed, "predicted": observed**1.1})
-    metrics = ("unweighted", "weighted_unnormalized", "generalized")
-    distances.draw_pairs(pd.concat([table.assign(metric=metric) for metric in metrics]), path)
-
-
-def constant_pairs(path: Path) -> None:
-    table = pd.DataFrame({"metric": "unweighted", "observed": [0.5, 0.5], "predicted": [0.4, 0.4]})
-    distances.draw_pairs(table, path)
+    parts = [table.assign(metric=metric) for metric in ("unweighted", "weighted_unnormalized")]
+    constant = table.head(2).assign(metric="generalized", observed=0.5, predicted=0.4)
+    distances.draw_pairs(pd.concat([*parts, constant]), path)
 
 
 def ordination(path: Path) -> None:
@@ -160,21 +151,37 @@ def speed(path: Path) -> None:
             "speedup": [1.0, 1500.0, np.nan],
         }
     )
-    speed_figures.draw_speed(table, path)
+    speed_figure.draw(table, path)
 
 
 def accuracy(path: Path) -> None:
     reports = [regression_report()[1], class_report(3)[1]]
-    speed_figures.draw_accuracy(accuracy_table(reports), path)
+    accuracy_figure.draw(accuracy_table(reports), path)
 
 
-PICTURES: dict[str, Callable[[Path], None]] = {
+def important(path: Path, outputs: int, asvs: int = 30) -> None:
+    ids = [f"{'ACGT' * 40}{i}" for i in range(asvs)]
+    explained = Importance(asvs, [f"a_class_with_a_rather_long_name_{c}" for c in range(outputs)])
+    gradients_AC = np.random.default_rng(0).normal(size=(asvs, outputs))
+    explained.add(
+        np.arange(asvs),
+        attention_A=np.full(asvs, 1 / asvs),
+        gradients_AC=gradients_AC,
+        change_C=gradients_AC.sum(axis=0),
+        removed_AC=None,
+    )
+    tree = path.with_suffix(".nwk")
+    tree.write_text(f"(({','.join(f'{name}:1' for name in ids)}):0.3);")
+    check = {**explained.check(), "gradients": 0.9712}
+    importance.draw(explained.table(ids, ids), tree, check, path)
+
+
+FIGURES: dict[str, Callable[[Path], None]] = {
     "curves": curves,
     "history": history,
     "history_of_folds": history_of_folds,
     "watched_history": watched_history,
     "pairs": pairs,
-    "constant_pairs": constant_pairs,
     "ordination": ordination,
     "regression": lambda path: task.draw(*regression_report(), path),
     "regression_42_folds": lambda path: task.draw(*regression_report(42), path),
@@ -184,25 +191,33 @@ PICTURES: dict[str, Callable[[Path], None]] = {
     "thirty_classes": lambda path: task.draw(*class_report(30), path),
     "speed": speed,
     "accuracy": accuracy,
+    "importance": lambda path: important(path, 1),
+    "importance_of_one_asv": lambda path: important(path, 1, 1),
+    "importance_of_classes": lambda path: important(path, 20),
 }
 
 
-@pytest.mark.parametrize("name", PICTURES)
-def test_picture_is_whole_and_bounded_and_the_same_for_everyone(name, tmp_path, figures):
-    first, second = tmp_path / "first.png", tmp_path / "second.png"
-    PICTURES[name](first)
-    with mpl.rc_context({"font.size": 20, "savefig.dpi": 50, "lines.linewidth": 9}):
-        PICTURES[name](second)
-    assert first.read_bytes() == second.read_bytes()
-    height, width = imread(first).shape[:2]
+@pytest.mark.parametrize("name", FIGURES)
+def test_figure_is_whole_and_bounded(name, tmp_path, figures):
+    path = tmp_path / "figure.png"
+    FIGURES[name](path)
+    height, width = imread(path).shape[:2]
     assert width <= 1200
     assert height <= 2200
-    assert not any(kind in first.read_bytes() for kind in (b"tEXt", b"iTXt", b"tIME"))
+    assert not any(kind in path.read_bytes() for kind in (b"tEXt", b"iTXt", b"tIME"))
     drawn, size = figures[0].get_tightbbox(), figures[0].get_size_inches()
-    assert drawn.x0 >= 0
-    assert drawn.y0 >= 0
+    assert min(drawn.x0, drawn.y0) >= 0
     assert drawn.x1 <= size[0]
     assert drawn.y1 <= size[1]
+
+
+@pytest.mark.parametrize("name", ["curves", "pairs", "regression", "two_classes", "importance"])
+def test_figure_is_the_same_for_everyone(name, tmp_path):
+    first, second = tmp_path / "first.png", tmp_path / "second.png"
+    FIGURES[name](first)
+    with mpl.rc_context({"font.size": 20, "savefig.dpi": 50, "lines.linewidth": 9}):
+        FIGURES[name](second)
+    assert first.read_bytes() == second.read_bytes()
 
 
 def panels(figure: Figure) -> dict[str, Axes]:
@@ -232,10 +247,7 @@ def test_a_watched_run_shows_what_it_took_in_plain_units(figures, tmp_path):
 def test_a_run_that_nobody_watched_has_no_empty_panels(figures, tmp_path):
     history(tmp_path / "history.png")
     assert len(panels(figures[0])) == 5
-    rows = [(0.5, "train", "loss", 1.0), (0.5, "system", "memory_mb", np.nan)]
-    training.draw(
-        pd.DataFrame(rows, columns=["epoch", "split", "name", "value"]), tmp_path / "short.png"
-    )
+    history(tmp_path / "short.png", 1, train={"loss": 1.0}, system={"memory_mb": np.nan})
     assert list(panels(figures[1])) == ["Loss"]
 
 
@@ -282,3 +294,27 @@ def test_intervals_are_cut_at_the_bounds_as_those_of_the_table_are(figures, tmp_
     assert (cut.min(), cut.max()) == (0, 55.5)
     inside = (free > 0) & (free < 55.5)
     assert np.isin(free[inside], cut).all()
+
+
+def test_the_layout_of_a_tree_by_hand():
+    names, branches = importance.layout(TreeNode.read(StringIO("((A:1,B:2):0.5,C:4);")))
+    assert names == ["A", "B", "C"]
+    drawn = {(branch.start, branch.end, branch.place, branch.children) for branch in branches}
+    assert drawn == {
+        (0.5, 1.5, 0.0, ()),
+        (0.5, 2.5, 1.0, ()),
+        (0.0, 0.5, 0.5, (0.0, 1.0)),
+        (0.0, 4.0, 2.0, ()),
+        (0.0, 0.0, 1.25, (0.5, 2.0)),
+    }
+
+
+def test_bars_stand_beside_their_tips(figures, tmp_path):
+    columns = {"feature-id": list("BAC"), "importance": [3.0, 2.0, 1.0], "direction": [1, -1, 1]}
+    (tmp_path / "tree.nwk").write_text("((A:1,B:2):0.5,C:4);")
+    check = {"outputs": ["age"], "samples": 3, "gradients": None}
+    importance.draw(pd.DataFrame(columns), tmp_path / "tree.nwk", check, tmp_path / "p.png")
+    bars = figures[0].axes[-1]
+    labels = [label.get_text() for label in figures[0].axes[1].get_yticklabels()]
+    widths = [bar.get_width() for bar in bars.patches]
+    assert dict(zip(labels, widths, strict=True)) == {"A": 2.0, "B": 3.0, "C": 1.0}

@@ -1,16 +1,11 @@
-from io import StringIO
-from pathlib import Path
+"""The importance of ASVs: the table by hand, and how far it can be trusted."""
 
 import numpy as np
 import pandas as pd
 import pytest
-from matplotlib.figure import Figure
-from matplotlib.image import imread
 from scipy.stats import spearmanr
-from skbio import TreeNode
 
-from aam.evaluate.figures import importance as figure
-from aam.evaluate.importance import Importance, direction_columns, read_importance, write_importance
+from aam.evaluate.importance import Importance, direction_columns, write_importance
 
 IDS, SEQUENCES = ["f0", "007", "f2", "f3"], ["ACGT", "AC", "GG", "T"]
 
@@ -32,7 +27,8 @@ def test_table_by_hand(tmp_path):
     add(importance, [1, 3], [[0.75], [0.0]], attention=[0.5, 0.5])
     table = importance.table(IDS, SEQUENCES)
     write_importance(tmp_path / "importance.tsv", table)
-    read = read_importance(tmp_path / "importance.tsv")
+    types = {"feature-id": str}
+    read = pd.read_csv(tmp_path / "importance.tsv", sep="\t", dtype=types)
     pd.testing.assert_frame_equal(read, table)
     assert list(read.columns)[:4] == ["feature-id", "sequence", "importance", "direction"]
     assert read.to_dict("records") == [
@@ -102,65 +98,3 @@ def test_check_without_removal_has_no_agreement():
     importance = Importance(4, ["age"])
     add(importance, [0, 1], [[1], [2]])
     assert importance.check()["gradients"] is None
-
-
-def tree_of(text: str) -> TreeNode:
-    return TreeNode.read(StringIO(text))
-
-
-def test_layout_by_hand():
-    names, branches = figure.layout(tree_of("((A:1,B:2):0.5,C:4);"))
-    assert names == ["A", "B", "C"]
-    drawn = {(branch.start, branch.end, branch.place, branch.children) for branch in branches}
-    assert drawn == {
-        (0.5, 1.5, 0.0, ()),
-        (0.5, 2.5, 1.0, ()),
-        (0.0, 0.5, 0.5, (0.0, 1.0)),
-        (0.0, 4.0, 2.0, ()),
-        (0.0, 0.0, 1.25, (0.5, 2.0)),
-    }
-
-
-def drawing(outputs: int, asvs: int, path: Path) -> None:
-    rng = np.random.default_rng(0)
-    ids = [f"{'ACGT' * 40}{i}" for i in range(asvs)]
-    names = [f"a_class_with_a_rather_long_name_{c}" for c in range(outputs)]
-    importance = Importance(asvs, names)
-    add(importance, range(asvs), rng.normal(size=(asvs, outputs)))
-    tree = TreeNode.read(StringIO(f"(({','.join(f'{name}:1' for name in ids)}):0.3);"))
-    check = {**importance.check(), "gradients": 0.9712}
-    figure.draw(importance.table(ids, ids), tree, check, path)
-
-
-@pytest.mark.parametrize(("outputs", "asvs"), [(1, 30), (3, 30), (20, 30), (1, 1), (3, 2)])
-def test_picture_is_whole_and_bounded_and_the_same_for_everyone(outputs, asvs, tmp_path, figures):
-    for name in ("first.png", "second.png"):
-        drawing(outputs, asvs, tmp_path / name)
-    assert (tmp_path / "first.png").read_bytes() == (tmp_path / "second.png").read_bytes()
-    height, width = imread(tmp_path / "first.png").shape[:2]
-    assert width <= 1200
-    assert height <= 1300
-    drawn, size = figures[0].get_tightbbox(), figures[0].get_size_inches()
-    assert min(drawn.x0, drawn.y0) >= 0
-    assert drawn.x1 <= size[0]
-    assert drawn.y1 <= size[1]
-    assert len(figures[0].axes) == (2 if outputs == 1 else 3)
-
-
-def test_bars_stand_beside_their_tips(tmp_path, monkeypatch):
-    shown = {}
-
-    def kept(drawn: Figure, *arguments, **options) -> None:
-        bars = drawn.axes[-1]
-        labels = [label.get_text() for label in drawn.axes[1].get_yticklabels()]
-        widths = [bar.get_width() for bar in bars.patches]
-        shown.update(zip(labels, widths, strict=True))
-        Path(arguments[0]).touch()
-
-    monkeypatch.setattr(Figure, "savefig", kept)
-    table = pd.DataFrame(
-        {"feature-id": list("BAC"), "importance": [3.0, 2.0, 1.0], "direction": [1, -1, 1]}
-    )
-    check = {"outputs": ["age"], "samples": 3, "gradients": None}
-    figure.draw(table, tree_of("((A:1,B:2):0.5,C:4);"), check, tmp_path / "p.png")
-    assert shown == {"A": 2.0, "B": 3.0, "C": 1.0}

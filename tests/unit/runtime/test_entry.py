@@ -16,9 +16,9 @@ def _logging_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(entry.log, "start", lambda file: logging.getLogger(__name__))
 
 
-def context_of(**config: Any) -> RunOptions:
-    """Return what a stage is told when Snakemake has this configuration."""
-    told: list[RunOptions] = []
+def options_of(**config: Any) -> RunOptions:
+    """Return what a stage gets when Snakemake has this configuration."""
+    given: list[RunOptions] = []
     snakemake = SimpleNamespace(
         log=[],
         config=config,
@@ -28,19 +28,16 @@ def context_of(**config: Any) -> RunOptions:
         input={},
         output={},
     )
-    entry.main(lambda cfg, *, inputs, outputs, runtime: told.append(runtime), snakemake)
-    return told[0]
+    entry.main(lambda cfg, *, inputs, outputs, runtime: given.append(runtime), snakemake)
+    return given[0]
 
 
-@pytest.mark.parametrize("config", [{}, {"runtime": None}, {"runtime": {}}])
-def test_defaults_are_those_of_the_configuration(config: dict[str, Any]) -> None:
-    context, defaults = context_of(**config), Runtime()
-    assert context.threads == 3, "those that Snakemake grants, whatever the most of a job is"
+@pytest.mark.parametrize(
+    "settings", [None, {}, {"workers": 0, "log_every_s": "2e0", "strategy": "fsdp", "nodes": 2}]
+)
+def test_settings_reach_the_stage_as_the_configuration_reads_them(settings: Any) -> None:
+    options, expected = options_of(runtime=settings), Runtime.model_validate(settings or {})
+    assert options.threads == 3, "those that Snakemake grants, whatever the most of a job is"
     for key in Runtime.model_fields.keys() - {"threads"}:
-        assert getattr(context, key) == getattr(defaults, key)
-
-
-def test_settings_reach_the_stage_as_numbers() -> None:
-    context = context_of(runtime={"workers": 0, "log_every_s": "2e0"})
-    assert (context.workers, context.log_every_s) == (0, 2.0)
-    assert context.checkpoint_every_s == Runtime().checkpoint_every_s
+        assert getattr(options, key) == getattr(expected, key)
+    assert options_of() == options_of(runtime={})

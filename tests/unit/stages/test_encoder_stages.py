@@ -43,7 +43,7 @@ def test_it_is_pretrained_fine_tuned_predicts_and_is_explained(
     assert 0 < metrics["nucleotide_accuracy"] <= 1
     assert 0 < metrics["model_flop_utilisation"] < 1
 
-    settings = {"layer_decay": 0.7, "optimizer": "muon"} if task == "age" else {}
+    settings = {"optimizer": "muon"} if task == "age" else {}
     tuned = other.finetune(tmp_path / "tuned", task, settings, model=first["model"])
     models = first["model"], tuned["model"] / "fold0"
     before, after = (load_file(path / "model.safetensors") for path in models)

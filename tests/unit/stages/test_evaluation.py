@@ -10,22 +10,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from aam.config.figures import PLOTS
 from aam.data.samples import SampleStore, write_samples
-from aam.evaluate.baselines import gradient_boosting, random_forest
 from aam.evaluate.conformal import cross_intervals, interval_report
 from aam.evaluate.predictions import read_predictions, write_predictions
 from aam.evaluate.report import target_report
 from aam.runtime.run_options import RunOptions
-from aam.stages import (
-    baselines,
-    benchmark_accuracy,
-    plot_benchmark,
-    plot_pretraining,
-    plot_rarefaction,
-    plot_task,
-    score,
-    summary,
-)
+from aam.stages import baselines, benchmark_accuracy, plot, score, summary
 from aam.unifrac.store import write_distances
 from aam.util.atomic import write_json
 from aam.util.errors import InputError
@@ -34,14 +25,8 @@ SAMPLES, FEATURES = 24, 6
 PNG = b"\x89PNG"
 
 
-@pytest.fixture(autouse=True)
-def few_trees(monkeypatch):
-    monkeypatch.setattr(random_forest, "TREES", 5)
-    monkeypatch.setattr(gradient_boosting, "ITERATIONS", 5)
-
-
 @pytest.fixture
-def inputs(tmp_path: Path) -> dict[str, Path]:
+def inputs(tmp_path: Path, few_trees: None) -> dict[str, Path]:
     """Return stores of two views, distances and metadata in other orders than the folds."""
     rng = np.random.default_rng(0)
     ids = [f"{i:04d}" for i in range(SAMPLES)]
@@ -82,14 +67,14 @@ def inputs(tmp_path: Path) -> dict[str, Path]:
     return paths
 
 
-def run_baselines(folder: Path, inputs: dict[str, Path]) -> dict[str, Path]:
-    outputs = {"predictions": folder / "predictions.tsv"}
-    settings = {"kind": "regression", "seed": 0}
+def run_baselines(path: Path, inputs: dict[str, Path]) -> Path:
+    settings = {"kind": "regression", "classes": None, "seed": 0}
+    outputs = {"predictions": path}
     baselines.run(settings, inputs=inputs, outputs=outputs, runtime=RunOptions(threads=2))
-    return outputs
+    return path
 
 
-def run_score(folder: Path, inputs: dict[str, Path], **cfg) -> dict:
+def run_score(folder: Path, inputs: dict[str, Path], report_by: list[str]) -> dict:
     """Score the median as if it were a model, beside all baselines."""
     table = read_predictions(inputs["baselines"])
     own = table[table["baseline"] == "median"].drop(columns="baseline")
@@ -97,22 +82,27 @@ def run_score(folder: Path, inputs: dict[str, Path], **cfg) -> dict:
     names = {"dataset": "d", "model": "m", "task": "t"}
     described = {"encoder": "full", "start": "pretrained", "evaluation": "transductive"}
     described |= {"kind": "regression", "classes": None, "bounds": [None, None], "labels": 1.0}
-    settings = {"names": names, **described, "report_by": ["study"], **cfg}
+    settings = {"names": names, **described, "report_by": report_by}
     paths = {**inputs, "predictions": folder / "own.tsv"}
     outputs = {"metrics": folder / "metrics.json", "intervals": folder / "intervals.tsv"}
     score.run(settings, inputs=paths, outputs=outputs, runtime=RunOptions())
     return json.loads(outputs["metrics"].read_text())
 
 
-def test_baselines_join_stores_by_sample_and_use_view_zero(tmp_path, inputs):
-    outputs = run_baselines(tmp_path, inputs)
-    table = read_predictions(outputs["predictions"])
+def test_baselines_join_stores_by_sample_use_view_zero_and_give_the_same_bytes(tmp_path, inputs):
+    first, second = (run_baselines(tmp_path / name, inputs) for name in ("first", "second"))
+    assert first.read_bytes() == second.read_bytes()
+    table = read_predictions(first)
     folds = pd.read_csv(inputs["folds"], sep="\t", dtype=str)
     for _, part in table.groupby("baseline"):
         assert part["sample-id"].tolist() == folds["sample-id"].tolist()
     own = 10.0 * table["sample-id"].astype(float)
     assert (pd.to_numeric(table["observed"]) == own).all()
-    report = run_score(tmp_path, {**inputs, "baselines": outputs["predictions"]})
+    inputs = {**inputs, "baselines": first}
+    with pytest.raises(InputError, match="'studdy'.*study"):
+        run_score(tmp_path, inputs, ["studdy"])
+    assert not (tmp_path / "metrics.json").exists()
+    report = run_score(tmp_path, inputs, ["study"])
     others = report["baselines"]
     assert {"median", "random_forest", "knn_unifrac"} <= others.keys()
     # The ID is both the target and, in view 0, a count and a place: a wrong join is far off.
@@ -121,19 +111,6 @@ def test_baselines_join_stores_by_sample_and_use_view_zero(tmp_path, inputs):
     assert report["mae_by"]["study"].keys() == {"a", "b"}
     assert {key: report[key] for key in others["median"]} == others["median"]
     assert (report["model"], report["task"], report["start"]) == ("m", "t", "pretrained")
-
-
-def test_baselines_give_the_same_bytes_again(tmp_path, inputs):
-    first, second = (run_baselines(tmp_path / name, inputs) for name in ("first", "second"))
-    for name in first:
-        assert first[name].read_bytes() == second[name].read_bytes()
-
-
-def test_an_unknown_report_column_stops_before_anything_is_written(tmp_path, inputs):
-    baseline = run_baselines(tmp_path, inputs)["predictions"]
-    with pytest.raises(InputError, match="'studdy'.*study"):
-        run_score(tmp_path, {**inputs, "baselines": baseline}, report_by=["studdy"])
-    assert not (tmp_path / "metrics.json").exists()
 
 
 def described(headline: str, predictions: pd.DataFrame) -> dict:
@@ -149,7 +126,7 @@ def described(headline: str, predictions: pd.DataFrame) -> dict:
 
 @pytest.fixture
 def results(tmp_path: Path) -> Path:
-    """Return the results of one model and two tasks, as the training stages leave them."""
+    """Return the results of one model and two tasks, and the table of their accuracy."""
     root = tmp_path / "results" / "mouth"
     pretraining = {
         "unifrac_pearson": 0.91,
@@ -175,55 +152,45 @@ def results(tmp_path: Path) -> Path:
     )
     against = {"folds": 3, "difference": -3.0, "folds_won": 1.0, "corrected_t_p": 0.0123}
     against |= {"wilcoxon_folds_p": None, "wilcoxon_samples_p": 1e-7}
-    age = root / "finetune" / "base" / "age"
-    write_json(
-        age / "metrics.json",
-        {
-            **own,
-            "model": "base",
-            "task": "age",
-            "kind": "regression",
-            **described("mae_fold_mean", table.assign(predicted=observed + 1)),
-            "comparisons": {"median": against},
-            "baselines": {"median": other, "random_forest": {**other, "mae_fold_mean": 2.5}},
-        },
-    )
-    table.assign(predicted=observed + 1).to_csv(age / "predictions.tsv", sep="\t", index=False)
+    age = {
+        **own,
+        "model": "base",
+        "task": "age",
+        "kind": "regression",
+        **described("mae_fold_mean", table.assign(predicted=observed + 1)),
+        "comparisons": {"median": against},
+        "baselines": {"median": other, "random_forest": {**other, "mae_fold_mean": 2.5}},
+    }
     site = table.assign(observed=["a", "b"] * 6, predicted=["a", "a"] * 6)
     site = site.assign(**{"probability:a": 0.6, "probability:b": 0.4})
     scores = target_report("classification", site)
-    better = {**scores, "balanced_accuracy": 0.75}
-    names = {"model": "base", "task": "site", "kind": "classification"}
-    folder = root / "finetune" / "base" / "site"
-    names |= described("balanced_accuracy", site)
-    names |= {"comparisons": {}, "baselines": {"knn_unifrac": better}}
-    write_json(folder / "metrics.json", {**scores, **names})
-    site.to_csv(folder / "predictions.tsv", sep="\t", index=False)
-    speed = root / "benchmark" / "speed.tsv"
-    speed.parent.mkdir()
-    speed.write_text(
+    of_site = {
+        **scores,
+        **{"model": "base", "task": "site", "kind": "classification", "comparisons": {}},
+        **described("balanced_accuracy", site),
+        "baselines": {"knn_unifrac": {**scores, "balanced_accuracy": 0.75}},
+    }
+    for report, predictions in ((age, table.assign(predicted=observed + 1)), (of_site, site)):
+        folder = root / "finetune" / "base" / report["task"]
+        write_json(folder / "metrics.json", report)
+        predictions.to_csv(folder / "predictions.tsv", sep="\t", index=False)
+        for name in ("intervals.tsv", "importance.tsv"):
+            (folder / name).touch()
+    (root / "benchmark").mkdir()
+    (root / "benchmark" / "speed.tsv").write_text(
         "name\tbatch_size\tsamples_per_s\tpeak_memory_mb\tspeedup\tgroup\n"
         "naive\t8\t5\t900\t1\torder\nadvanced\t8\t100\t800\t20\torder\n"
         "advanced\t64\t200\t800\t40\tbatch\nhuge\t64\t\t\t\tbatch\n"
     )
-    for task in ("age", "site"):
-        for name in ("intervals.tsv", "importance.tsv"):
-            (root / "finetune" / "base" / task / name).touch()
-    return root
-
-
-def gather(root: Path) -> dict[str, Path]:
     outputs = {"table": root / "benchmark/accuracy.tsv", "text": root / "benchmark/accuracy.md"}
     metrics = sorted(root.glob("finetune/*/*/metrics.json"))
     benchmark_accuracy.run({}, inputs={"metrics": metrics}, outputs=outputs, runtime=RunOptions())
-    return outputs
+    return root
 
 
 def test_accuracy_has_a_row_per_model_and_baseline(results):
-    outputs = gather(results)
-    table = pd.read_csv(outputs["table"], sep="\t")
-    rows = table[["task", "name", "role"]].to_numpy().tolist()
-    assert rows == [
+    table = pd.read_csv(results / "benchmark/accuracy.tsv", sep="\t")
+    assert table[["task", "name", "role"]].to_numpy().tolist() == [
         ["age", "base", "model"],
         ["age", "random_forest", "baseline"],
         ["age", "median", "baseline"],
@@ -231,33 +198,28 @@ def test_accuracy_has_a_row_per_model_and_baseline(results):
         ["site", "base", "model"],
     ]
     assert table["mae_fold_mean"].tolist()[:3] == [1.0, 2.5, 4.0]
-    page = outputs["text"].read_text()
+    page = (results / "benchmark/accuracy.md").read_text()
     assert "| **base** | 1.00 [0.875, 1.25] |" in page
     assert "| x | 6 | 1.00 | 4.00 | 4.00 |" in page
+    assert "by a model that never saw its label, and" in page
 
 
 def test_summary_says_what_was_learned_and_its_links_lead_somewhere(results):
-    table = gather(results)["table"]
-    picture = results / "figures" / "finetune" / "base" / "age" / "predictions.png"
-    picture.parent.mkdir(parents=True)
-    picture.write_bytes(PNG)
-    dropped = [results / "inputs" / "dropped.tsv", results / "rarefied" / "view0.dropped.tsv"]
-    for path, text in zip(
-        dropped,
-        (
-            "what\tid\twhy\nsample\tq\tno reads\nfeature\tz\tno reads\n",
-            "sample-id\treads\tdepth\nu\t7\t1000\nw\t9\t1000\n",
-        ),
-        strict=True,
-    ):
-        path.parent.mkdir()
-        path.write_text(text)
+    files = {
+        "figures/finetune/base/age/predictions.png": "",
+        "inputs/dropped.tsv": "what\tid\twhy\nsample\tq\tno reads\nfeature\tz\tno reads\n",
+        "rarefied/view0.dropped.tsv": "sample-id\treads\tdepth\nu\t7\t1000\nw\t9\t1000\n",
+    }
+    for name, text in files.items():
+        (results / name).parent.mkdir(parents=True)
+        (results / name).write_text(text)
+    figure, *dropped = (results / name for name in files)
     inputs = {
         "pretrain": [results / "pretrain" / "base" / "metrics.json"],
         "finetune": sorted(results.glob("finetune/*/*/metrics.json")),
         "speed": results / "benchmark" / "speed.tsv",
-        "accuracy": table,
-        "figures": [picture],
+        "accuracy": results / "benchmark" / "accuracy.tsv",
+        "figures": [figure],
         "dropped": dropped,
     }
     page = results / "summary.md"
@@ -282,62 +244,57 @@ def test_summary_says_what_was_learned_and_its_links_lead_somewhere(results):
         "feature: 1, no reads",
     ):
         assert words in text
+    assert "Trained on" not in text
     links = re.findall(r"\]\(([^)]+)\)", text)
     assert len(links) == 7 + 2 * 2
     assert all((results / link).is_file() for link in links)
 
 
-def test_terminal_summary_is_short_and_names_the_scores(results):
+@pytest.mark.parametrize(("labels", "said"), [(0.1, "10 %"), (0.125, "12.5 %")])
+def test_a_model_of_few_labels_says_that_its_baselines_had_all(results, labels, said):
+    path = results / "finetune" / "base" / "age" / "metrics.json"
+    write_json(path, {**json.loads(path.read_text()), "labels": labels})
+    inputs = {"pretrain": [], "finetune": [path]}
+    page = results / "summary.md"
+    summary.run({}, inputs=inputs, outputs={"summary": page}, runtime=RunOptions())
+    assert f"Trained on {said} of the labels; the baselines on all. Transd" in page.read_text()
+
+
+def test_terminal_summary_is_short_and_names_the_scores(results, tmp_path):
     lines = summary.terminal_summary(results).splitlines()
     assert len(lines) == 5
     assert "UniFrac r 0.910" in lines[1]
     assert "base 1.00 | random forest 2.50 | training median 4.00" in lines[2]
-
-
-def test_terminal_summary_of_nothing_says_what_to_do(tmp_path):
     with pytest.raises(InputError, match="make demo"):
         summary.terminal_summary(tmp_path)
 
 
-def test_plots_come_from_the_recorded_files(results, tmp_path):
-    def records(name: str, content: dict) -> Path:
-        path = tmp_path / f"{name}.parquet"
-        pd.DataFrame(content).to_parquet(path)
-        return path
-
-    curve, dropped = tmp_path / "curve.tsv", tmp_path / "dropped.tsv"
-    curve.write_text("sample-id\tdepth\trichness\nNA\t1\t1.0\nNA\t90\t8.0\n02\t1\t1\n02\t400\t20\n")
-    dropped.write_text("sample-id\treads\tdepth\nNA\t90\t100\n")
-    history = records(
-        "history",
-        {"epoch": [0.5, 1.0], "split": "train", "name": "loss", "value": [2.0, 1.0], "fold": 0},
-    )
+def test_figures_are_drawn_from_the_recorded_files(results, tmp_path):
+    (results / "rarefied").mkdir()
+    curve = "sample-id\tdepth\trichness\nNA\t1\t1.0\nNA\t90\t8.0\n02\t1\t1\n02\t400\t20\n"
+    (results / "rarefied" / "curve.tsv").write_text(curve)
+    (results / "rarefied" / "view0.dropped.tsv").write_text("sample-id\treads\nNA\t90\n")
     pairs = {"metric": "unweighted", "observed": [0.1, 0.5, 0.9], "predicted": [0.2, 0.5, 0.7]}
-    embeddings = {
-        "split": ["training", "held-out", "training"],
-        "embedding": [[1, 2], [2, 1], [0, 0]],
-    }
-    age = results / "finetune" / "base" / "age"
-    recorded = {
-        plot_rarefaction: {"curve": curve, "dropped": dropped},
-        plot_pretraining: {
-            "history": history,
-            "pairs": records("pairs", pairs),
-            "embeddings": records("embeddings", embeddings),
-        },
-        plot_task: {
-            "predictions": age / "predictions.tsv",
-            "metrics": age / "metrics.json",
-            "history": history,
-        },
-        plot_benchmark: {
-            "speed": results / "benchmark" / "speed.tsv",
-            "accuracy": gather(results)["table"],
+    records = {
+        "history": {"epoch": [0.5, 1.0], "split": "train", "name": "loss", "value": [2.0, 1.0]},
+        "pairs": pairs,
+        "embeddings": {
+            "split": ["training", "held-out", "training"],
+            "embedding": [[1, 2], [2, 1], [0, 0]],
         },
     }
-    for stage, inputs in recorded.items():
-        drawn = {name: tmp_path / stage.__name__ / f"{name}.png" for name in inputs}
-        for name in {"dropped", "metrics"} & drawn.keys():
-            del drawn[name]
-        stage.run({"depth": 100}, inputs=inputs, outputs=drawn, runtime=RunOptions())
-        assert all(path.read_bytes().startswith(PNG) for path in drawn.values())
+    for name, content in records.items():
+        pd.DataFrame(content).to_parquet(results / "pretrain" / "base" / f"{name}.parquet")
+    history = pd.DataFrame({**records["history"], "fold": 0})
+    history.to_parquet(results / "finetune" / "base" / "age" / "history.parquet")
+    for name in ("rarefaction", "pretraining", "task", "speed", "accuracy"):
+        lines = PLOTS[name]
+        paths = {key: path.format(model="base", task="age") for key, path in lines.inputs.items()}
+        outputs = {key: tmp_path / f"{name}-{key}.png" for key in lines.draw}
+        plot.run(
+            {"draw": lines.draw, "depth": 100},
+            inputs={key: results / path for key, path in paths.items()},
+            outputs=outputs,
+            runtime=RunOptions(),
+        )
+        assert all(path.read_bytes().startswith(PNG) for path in outputs.values())

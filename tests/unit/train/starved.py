@@ -1,12 +1,14 @@
 """A short training that is granted no more than some bytes from its third step on.
 
-`starved.py <folder> <bytes>` prints what became of it as JSON: how it `ended`, its last `step`, the
-`losses`, what was `said`, and the step of the checkpoint that was `kept`.
+`starved.py <folder>` trains with plenty, then with less and less until something is said of it. It
+prints a JSON list of what became of each run: how it `ended`, its last `step`, the `losses`, what
+was `said`, and the step of the checkpoint that was `kept`.
 """
 
 import importlib.util
 import json
 import logging
+import os
 import resource
 import sys
 from pathlib import Path
@@ -20,13 +22,13 @@ from aam.config.sections.training import Pretraining
 from aam.model.build import architecture, build_encoder
 from aam.runtime.run_options import RunOptions
 from aam.tasks.pretrain.model import PretrainingModel
-from aam.train import loop
+from aam.train import loop, step_memory
 from aam.train.checkpoint import Checkpoints
 from aam.train.data.dataset import BatchDataset
 from aam.train.data.masking import Masker
 from aam.train.distributed.devices import Devices
 from aam.train.loop import fit
-from aam.train.micro_batches import Plan
+from aam.train.micro_batches import MicroBatches
 from aam.train.options import step_options
 from aam.util.errors import InputError
 
@@ -50,7 +52,7 @@ class Heard(logging.Handler):
         self.said.append(record.getMessage())
 
 
-def main(folder: str, number: int) -> None:
+def train(folder: Path, number: int) -> dict:
     torch.set_num_threads(1)
     heard = Heard()
     logging.getLogger().addHandler(heard)
@@ -74,7 +76,7 @@ def main(folder: str, number: int) -> None:
         distances={"unweighted": data.distances},
     )
     # As where the first batch fitted: the fault comes in the middle of the run.
-    loop.fit_to_memory = lambda *_, **named: Plan(recompute=named["recompute"])
+    step_memory.fit_to_memory = lambda *_, **named: MicroBatches(recompute=named["recompute"])
     real, before = loop.train_step, {}
 
     def step(*rest):
@@ -93,24 +95,39 @@ def main(folder: str, number: int) -> None:
             Pretraining(epochs=4, batch_size=20, precision="fp32"),
             devices=Devices("fp32", 1),
             options=step_options(Optimization()),
-            checkpoints=Checkpoints(Path(folder), "a"),
+            checkpoints=Checkpoints(folder, "a"),
             name="test",
             runtime=RunOptions(checkpoint_every_s=0.0),
         )
     except InputError as error:
         ended = str(error)
     resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-    state = Checkpoints(Path(folder), "a").load()
+    state = Checkpoints(folder, "a").load()
     history = [] if progress is None else progress.history
-    told = {
+    return {
         "ended": ended,
         "step": None if progress is None else progress.step,
         "losses": [r["value"] for r in history if (r["split"], r["name"]) == ("train", "loss")],
         "said": heard.said,
         "kept": None if state is None else state["step"],
     }
-    print(json.dumps(told))
+
+
+def main(folder: Path) -> None:
+    found = []
+    # How much lies free within the process differs from machine to machine.
+    for number in (10**12, 30_000_000, 10_000_000, 3_000_000, 0):
+        path = folder / f"{number}.json"
+        child = os.fork()
+        if child == 0:
+            path.write_text(json.dumps(train(folder / str(number), number)))
+            os._exit(0)
+        os.waitpid(child, 0)
+        found.append(json.loads(path.read_text()))
+        if found[-1]["said"]:
+            break
+    print(json.dumps(found))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]))
+    main(Path(sys.argv[1]))

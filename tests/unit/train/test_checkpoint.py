@@ -75,34 +75,6 @@ def test_both_ways_give_files_that_load_to_the_same_state(tmp_path_factory, sequ
         assert found.keys() == {"fingerprint", "step", *state}
 
 
-def test_a_trained_model_and_its_optimizer_go_on_from_a_background_save(tmp_path):
-    def new():
-        torch.manual_seed(1)
-        model = nn.Sequential(nn.Linear(3, 5), nn.BatchNorm1d(5), nn.Linear(5, 2))
-        return model, torch.optim.AdamW(model.parameters(), lr=0.1)
-
-    def train(model, optimizer, steps):
-        for step in steps:
-            inputs = torch.randn(8, 3, generator=torch.Generator().manual_seed(step))
-            model(inputs).square().sum().backward()
-            optimizer.step()
-            optimizer.zero_grad()
-
-    model, optimizer = new()
-    train(model, optimizer, range(3))
-    checkpoints = Checkpoints(tmp_path, "a")
-    checkpoints.save(3, {"model": model.state_dict(), "optimizer": optimizer.state_dict()})
-    train(model, optimizer, range(3, 6))
-    state = checkpoints.load()
-    resumed, resumed_optimizer = new()
-    resumed.load_state_dict(state["model"])
-    resumed_optimizer.load_state_dict(state["optimizer"])
-    assert getattr(state["model"], "_metadata", None) == model.state_dict()._metadata
-    train(resumed, resumed_optimizer, range(3, 6))
-    assert same(resumed.state_dict(), model.state_dict())
-    assert same(resumed_optimizer.state_dict(), optimizer.state_dict())
-
-
 @pytest.fixture
 def gate(monkeypatch) -> threading.Event:
     """Hold every write until the event is set."""
@@ -168,32 +140,6 @@ def test_a_save_waits_for_the_write_before_it(tmp_path, monkeypatch):
     assert checkpoints.blocked_s >= 5 * 0.05
 
 
-def test_synchronous_saves_count_as_blocked(tmp_path, monkeypatch):
-    monkeypatch.setattr(torch, "save", lambda _, path: (time.sleep(0.02), path.touch()))
-    checkpoints = Checkpoints(tmp_path, "a", background=False)
-    checkpoints.save(1, {})
-    assert files(tmp_path) == ["a/step-000000001.pt"]
-    assert checkpoints.blocked_s >= 0.02
-
-
-def test_the_memory_of_a_copy_is_used_again(tmp_path, monkeypatch):
-    places = []
-    monkeypatch.setattr(
-        torch,
-        "save",
-        lambda state, path: (places.append([t.data_ptr() for t in state["x"]]), path.touch()),
-    )
-    checkpoints = Checkpoints(tmp_path, "a")
-    parts = [torch.zeros(50, 50), torch.zeros(7)]
-    checkpoints.save(1, {"x": parts})
-    checkpoints.save_best(2, {"y": torch.ones(2), "x": parts[:1]})
-    checkpoints.save(3, {"y": torch.ones(3), "x": [part + 1 for part in parts]})
-    checkpoints.wait()
-    assert places[0] == places[2]
-    assert places[1] == places[0][:1]
-    assert not set(places[0]) & {part.data_ptr() for part in parts}
-
-
 @pytest.mark.parametrize("call", ["save", "save_best", "wait"])
 def test_a_write_that_failed_is_told_at_the_next_call_and_once(tmp_path, monkeypatch, call):
     checkpoints, save = Checkpoints(tmp_path, "a"), torch.save
@@ -213,15 +159,6 @@ def test_a_write_that_failed_is_told_at_the_next_call_and_once(tmp_path, monkeyp
     assert torch.equal(checkpoints.load()["x"], torch.ones(3))
     checkpoints.save(4, {})
     assert checkpoints.load()["step"] == 4
-
-
-def test_a_synchronous_write_that_failed_is_told_at_once(tmp_path, monkeypatch):
-    def full(state, path):
-        raise OSError("no space left on device")
-
-    monkeypatch.setattr(torch, "save", full)
-    with pytest.raises(OSError, match="no space"):
-        Checkpoints(tmp_path, "a", background=False).save(1, {})
 
 
 @pytest.mark.parametrize("value", [np.float64(1), np.zeros(2), {1, 2}, nn.Linear(1, 1)])
@@ -291,21 +228,6 @@ def test_of_other_runs_the_one_written_last_is_kept(tmp_path):
     ]
     runs["c"].clear()
     assert not tmp_path.exists()
-
-
-def test_a_fingerprint_that_only_begins_the_same_is_not_resumed(tmp_path, caplog):
-    one, other = "0" * 12 + "1", "0" * 12 + "2"
-    checkpoints = Checkpoints(tmp_path, one, background=False)
-    for step in (8, 9):
-        checkpoints.save(step, {})
-    checkpoints.save_best(9, {})
-    checkpoints = Checkpoints(tmp_path, other)
-    with caplog.at_level(logging.INFO):
-        assert checkpoints.load() is None
-    assert "starting anew" in caplog.text
-    assert checkpoints.load_best() is None
-    checkpoints.save(1, {})
-    assert checkpoints.load()["step"] == 1
 
 
 def test_the_best_is_kept_beside_the_newest(tmp_path):

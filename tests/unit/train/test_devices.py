@@ -53,17 +53,12 @@ def test_fp16_without_an_accelerator_is_bf16_and_said_so(caplog):
     assert caplog.text.count("precision fp16 needs an accelerator") == 1
 
 
+@pytest.mark.parametrize("deterministic", [True, False])
 @pytest.mark.parametrize("name", ["tf32", "fp32", "bf16"])
-def test_products_in_fp32_are_shortened_only_where_asked_for(name):
-    Devices(name, 1)
+def test_switches_of_torch_follow_the_settings(name, deterministic):
+    Devices(name, 1, deterministic=deterministic)
     assert torch.get_float32_matmul_precision() == ("high" if name == "tf32" else "highest")
-
-
-def test_deterministic_algorithms_are_asked_for_and_let_go_of():
-    Devices("fp32", 1, deterministic=True)
-    assert torch.are_deterministic_algorithms_enabled()
-    Devices("fp32", 1)
-    assert not torch.are_deterministic_algorithms_enabled()
+    assert torch.are_deterministic_algorithms_enabled() == deterministic
 
 
 @pytest.mark.parametrize("precision", ["bf16", "tf32"])

@@ -1,7 +1,6 @@
 import math
 
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,14 +22,6 @@ def test_a_resumed_run_decides_as_one_that_never_stopped(rule, values, cut):
     found = decisions(first, values[:cut])
     second.restore(first.state())
     assert found + decisions(second, values[cut:]) == expected
-
-
-def test_the_state_survives_a_checkpoint_file(tmp_path):
-    stopping = EarlyStopping(Settings(patience=2, min_delta=0.1))
-    for values in ([], [math.nan], [0.3, 0.35]):
-        decisions(stopping, values)
-        torch.save(stopping.state(), tmp_path / "state.pt")
-        assert torch.load(tmp_path / "state.pt", weights_only=True) == stopping.state()
 
 
 @given(rules, scores)

@@ -33,7 +33,8 @@ def test_points_are_written_and_missing_ones_left_out(tmp_path):
 
 
 @pytest.mark.parametrize("first_step", [0, 1, 4, 6])
-def test_a_resumed_run_has_one_curve(tmp_path, first_step):
+def test_a_resumed_run_has_one_curve_and_a_new_one_takes_its_place(tmp_path, first_step):
+    (tmp_path / "mine.txt").write_text("")
     with closing(CurveWriter(tmp_path, 0)) as writer:
         for step in range(1, 7):
             writer.add(step, "train/loss", 1.0)
@@ -42,17 +43,32 @@ def test_a_resumed_run_has_one_curve(tmp_path, first_step):
             writer.add(step, "train/loss", 2.0)
     expected = [(step, 1.0 if step <= first_step else 2.0) for step in range(1, 10)]
     assert curves(tmp_path) == {"train/loss": expected}
+    assert len(list(tmp_path.iterdir())) == (3 if first_step else 2)
 
 
-def test_a_new_run_takes_the_place_of_an_older_one_and_of_nothing_else(tmp_path):
-    (tmp_path / "mine.txt").write_text("")
-    with closing(CurveWriter(tmp_path, 0)) as writer:
-        writer.add(1, "train/loss", 1.0)
-        writer.add(2, "train/faith_pd_loss", 1.0)
-    with closing(CurveWriter(tmp_path, 0)) as writer:
-        writer.add(3, "train/loss", 2.0)
-    assert curves(tmp_path) == {"train/loss": [(3, 2.0)]}
-    assert len(list(tmp_path.iterdir())) == 2
+def no_package(monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+
+
+def full_disk(monkeypatch) -> None:
+    def full(*arguments) -> None:
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(SummaryWriter, "add_scalar", full)
+
+
+@pytest.mark.parametrize(
+    ("name", "fault"), [("new", no_package), ("file", lambda _: None), ("new", full_disk)]
+)
+def test_what_cannot_be_written_costs_the_curves_and_one_warning(
+    tmp_path, monkeypatch, caplog, name, fault
+):
+    (tmp_path / "file").write_text("")
+    fault(monkeypatch)
+    with closing(CurveWriter(tmp_path / name, 0)) as writer:
+        for step in range(3):
+            writer.add(step, "train/loss", 3.0)
+    assert [record.levelno for record in caplog.records] == [logging.WARNING]
 
 
 def test_without_a_folder_nothing_is_written(tmp_path, monkeypatch, caplog):
@@ -61,32 +77,3 @@ def test_without_a_folder_nothing_is_written(tmp_path, monkeypatch, caplog):
         writer.add(1, "train/loss", 3.0)
     assert list(tmp_path.iterdir()) == []
     assert caplog.records == []
-
-
-def test_without_the_package_there_is_one_warning(tmp_path, monkeypatch, caplog):
-    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
-    with closing(CurveWriter(tmp_path / "curves", 0)) as writer:
-        writer.add(1, "train/loss", 3.0)
-        writer.add(2, "train/loss", 3.0)
-    assert [record.levelno for record in caplog.records] == [logging.WARNING]
-    assert not (tmp_path / "curves").exists()
-
-
-def test_a_folder_that_cannot_be_made_costs_the_curves_only(tmp_path, caplog):
-    (tmp_path / "file").write_text("")
-    with closing(CurveWriter(tmp_path / "file", 0)) as writer:
-        writer.add(1, "train/loss", 3.0)
-    assert [record.levelno for record in caplog.records] == [logging.WARNING]
-
-
-def test_a_full_disk_costs_the_curves_only(tmp_path, monkeypatch, caplog):
-    def full(*arguments) -> None:
-        raise OSError("no space left on device")
-
-    with closing(CurveWriter(tmp_path, 0)) as writer:
-        writer.add(1, "train/loss", 3.0)
-        monkeypatch.setattr(SummaryWriter, "add_scalar", full)
-        writer.add(2, "train/loss", 3.0)
-        writer.add(3, "train/loss", 3.0)
-    assert [record.levelno for record in caplog.records] == [logging.WARNING]
-    assert "no space left" in caplog.text

@@ -1,0 +1,141 @@
+"""The table of figures: a rule is made of every entry, and the stage `plot` draws it."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from aam.config import slices
+from aam.config.configuration import Config
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One PNG.
+
+    Attributes
+    ----------
+    draw
+        A module of `aam.evaluate.figures` and a function, whose parameters are inputs, settings
+        and the `path` to write.
+    place
+        The path below `figures/`, without its ending.
+    title, caption
+        What a report calls the figure, and its file in `workflow/report`.
+    """
+
+    draw: str
+    place: str
+    title: str
+    caption: str
+
+    @property
+    def name(self) -> str:
+        """The name of the output."""
+        return self.place.split("/")[-1]
+
+
+@dataclass(frozen=True)
+class Plot:
+    """The figures that one rule draws from the same files.
+
+    Attributes
+    ----------
+    category
+        Part of the report.
+    inputs
+        Files below the folder of a dataset, by the parameter of a function that gets them.
+    figures
+        They have the wildcards of the inputs in their paths.
+    settings
+        Further settings of a dataset.
+    shown
+        always: made and shown with the summary; tasks: where a dataset has tasks; on_demand.
+    """
+
+    category: str
+    inputs: Mapping[str, str]
+    figures: Sequence[Figure]
+    settings: Callable[[Config, str], Mapping[str, Any]] | None = None
+    shown: str = "always"
+
+    @property
+    def draw(self) -> dict[str, str]:
+        """What draws each output."""
+        return {figure.name: figure.draw for figure in self.figures}
+
+    @property
+    def modules(self) -> list[str]:
+        """The modules that run, for the digest of the code."""
+        drawing = {figure.draw.split(".")[0] for figure in self.figures}
+        return ["aam.stages.plot", *(f"aam.evaluate.figures.{name}" for name in sorted(drawing))]
+
+    @property
+    def wildcards(self) -> list[str]:
+        """What a job is of, beside the dataset: nothing, `model`, or `model` and `task`."""
+        return re.findall(r"\{(\w+)\}", self.figures[0].place)
+
+
+PRE, TASK = "pretrain/{model}", "finetune/{model}/{task}"
+PLOTS: dict[str, Plot] = {
+    "rarefaction": Plot(
+        "Data",
+        {"curve": "rarefied/curve.tsv", "dropped": "rarefied/view0.dropped.tsv"},
+        [Figure("rarefaction.draw", "rarefaction", "rarefaction", "rarefaction")],
+        settings=slices.plot_rarefaction,
+    ),
+    "speed": Plot(
+        "Benchmark",
+        {"speed": "benchmark/speed.tsv"},
+        [Figure("speed.draw", "speed", "speed, figure", "speed_figure")],
+    ),
+    "pretraining": Plot(
+        "Pretraining",
+        {name: f"{PRE}/{name}.parquet" for name in ("history", "pairs", "embeddings")},
+        [
+            Figure("training.draw", f"{PRE}/history", "training curves", "pretraining"),
+            Figure("distances.draw_pairs", f"{PRE}/pairs", "predicted distances", "pairs"),
+            Figure("distances.draw_ordination", f"{PRE}/embeddings", "ordination", "embeddings"),
+        ],
+    ),
+    "task": Plot(
+        "Tasks",
+        {
+            "predictions": f"{TASK}/predictions.tsv",
+            "report": f"{TASK}/metrics.json",
+            "history": f"{TASK}/history.parquet",
+        },
+        [
+            Figure("training.draw", f"{TASK}/history", "training curves", "finetuning"),
+            Figure("task.draw", f"{TASK}/predictions", "predictions", "predictions"),
+        ],
+    ),
+    "importance": Plot(
+        "Tasks",
+        {
+            "importance": f"{TASK}/importance.tsv",
+            "check": f"{TASK}/importance_check.json",
+            "tree": "inputs/tree.nwk",
+        },
+        [Figure("importance.draw", f"{TASK}/importance", "important ASVs", "importance")],
+    ),
+    "accuracy": Plot(
+        "Benchmark",
+        {"accuracy": "benchmark/accuracy.tsv"},
+        [Figure("accuracy.draw", "accuracy", "accuracy, figure", "accuracy_figure")],
+        shown="tasks",
+    ),
+    "scaling": Plot(
+        "Benchmark",
+        {"scaling": "benchmark/scaling.tsv"},
+        [Figure("scaling.draw", "scaling", "scaling, figure", "scaling_figure")],
+        shown="on_demand",
+    ),
+    "models": Plot(
+        "Benchmark",
+        {"models": "benchmark/models.tsv", "curves": "benchmark/models_curves.tsv"},
+        [Figure("models.draw_models", "models", "models, figure", "models_figure")],
+        shown="on_demand",
+    ),
+}
+"""By the name of the rule, without `plot_`; the summary shows the figures in this order."""

@@ -1,0 +1,44 @@
+"""Headline scores of models and baselines as bars."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from matplotlib.axes import Axes
+
+from aam.evaluate.figures.style import BLUE, GREY, bars, saved_figure, share_axis
+from aam.evaluate.labels import plain, row_label, score, short
+from aam.evaluate.scores import HEADLINE
+
+
+def draw(accuracy: pd.DataFrame, path: Path) -> None:
+    """Draw the headline scores of an `accuracy_table`, one panel per task."""
+    tasks = list(dict.fromkeys(accuracy["task"]))
+    columns = min(2, len(tasks))
+    rows = -(-len(tasks) // columns)
+    height_in = rows * (1.1 + 0.3 * int(accuracy["task"].value_counts().max()))
+    with saved_figure(path, height_in, rows=rows, columns=columns) as (_, all_axes):
+        for axes, task in zip(all_axes, tasks, strict=False):
+            part = accuracy[accuracy["task"] == task]
+            headline_bars(axes, part["kind"].iloc[0], part.to_dict("records"))
+            axes.set_title(f"{short(plain(task), 30)} (n={part['n'].iloc[0]})")
+        for axes in all_axes[len(tasks) :]:
+            axes.set_visible(False)
+
+
+def headline_bars(axes: Axes, kind: str, rows: Iterable[Mapping[Any, Any]]) -> None:
+    """Draw a bar per row, a mapping of `name`, `role` and scores; say which end is better."""
+    rows, headline = list(rows), HEADLINE[kind]
+    bars(
+        axes,
+        [short(row_label(row["name"], row["role"])) for row in rows],
+        [row[headline] for row in rows],
+        [score(row[headline]) for row in rows],
+        [BLUE if row["role"] == "model" else GREY for row in rows],
+        errors=[row["mae_fold_sd"] for row in rows] if kind == "regression" else None,
+    )
+    if kind == "regression":
+        axes.set_xlabel("MAE ± sd over folds (lower is better)")
+    else:
+        share_axis(axes, "balanced accuracy (higher is better)")

@@ -1,0 +1,44 @@
+"""Figures of recorded results, as the table `aam.config.figures` names them."""
+
+import inspect
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from aam.evaluate.predictions import read_predictions
+from aam.runtime.entry import Files
+from aam.runtime.run_options import RunOptions
+from aam.util.atomic import read_json
+
+NAMES = ("sample-id", "feature-id", "task", "name", "model")
+"""Columns that stay text where their values look like numbers."""
+
+
+def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
+    """Draw every output with the function that `cfg["draw"]` has for it.
+
+    A function of `aam.evaluate.figures` gets, by the names of its parameters, the content of
+    inputs (the path of a tree), settings of `cfg`, and as `path` the file to write.
+    """
+    given = {**cfg, **{name: _content(name, path) for name, path in inputs.items()}}
+    for output, path in outputs.items():
+        module, function = cfg["draw"][output].split(".")
+        draw = getattr(import_module(f"aam.evaluate.figures.{module}"), function)
+        names = inspect.signature(draw).parameters.keys() - {"path"}
+        draw(**{name: given[name] for name in names}, path=path)
+
+
+def _content(name: str, path: Path) -> Any:
+    if name == "predictions":
+        return read_predictions(path)
+    if path.suffix == ".parquet":
+        return pd.read_parquet(path)
+    if path.suffix == ".json":
+        return read_json(path)
+    if path.suffix == ".tsv":
+        types = dict.fromkeys(NAMES, str)
+        return pd.read_csv(path, sep="\t", dtype=types, keep_default_na=False, na_values=[""])
+    return path

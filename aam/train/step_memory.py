@@ -1,0 +1,309 @@
+"""Real steps that are measured, and the micro-batches that let a batch fit into the memory."""
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from torch import nn
+
+from aam.data.samples import places_of
+from aam.model.batch import Batch
+from aam.model.encoder import Recompute
+from aam.train.data.dataset import BatchDataset
+from aam.train.distributed.devices import Devices
+from aam.train.distributed.shards import own_shards
+from aam.train.micro_batches import MicroBatches
+from aam.train.monitoring import memory
+from aam.train.monitoring.memory import MB
+from aam.util.errors import InputError, first_line, problem
+
+logger = logging.getLogger(__name__)
+T = TypeVar("T")
+BATCHES = 64
+"""Batches of the first epoch whose sizes are compared."""
+PART = 8
+"""A batch's samples in units of those of the part that is run before it."""
+
+
+class StepMemory:
+    """Keeps the steps of one run within the memory.
+
+    Parameters
+    ----------
+    model, optimizer, devices
+        As `devices` set them up; the `module` of the model has an `encoder`.
+    limit_gb
+        Memory that a step of this process may take, in GB; None: most of what is free.
+    recompute
+        What the backward pass computes again where nothing has to be divided.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        optimizer: Any,
+        devices: Devices,
+        limit_gb: float | None,
+        recompute: Recompute,
+    ) -> None:
+        self._model, self._optimizer, self._devices = model, optimizer, devices
+        self._limit_gb, self._recompute = limit_gb, recompute
+        self.micro_batches: MicroBatches | None = None
+
+    def prepare(self, dataset: BatchDataset) -> MicroBatches:
+        """Choose the micro-batches, unless a checkpoint has those of the same limit."""
+        found = self.micro_batches
+        now = (self._limit_gb, self._devices.processes)
+        if found is None or (found.limit_gb, found.processes) != now:
+            found = fit_to_memory(
+                self._model, dataset, self._devices, self._limit_gb, recompute=self._recompute
+            )
+        self.micro_batches = found
+        found.apply(self._model.module)
+        return found
+
+    def run(self, step: Callable[[Batch], T], batch: Batch) -> T:
+        """Do a step; one that runs out of memory is done again in smaller micro-batches.
+
+        `step` is called with the batch divided, again with smaller blocks, so that it has to set
+        the random state itself.
+
+        Raises
+        ------
+        InputError
+            When the memory does not suffice for the smallest micro-batches, for the update of the
+            weights, or for one of several processes: the others wait in the midst of the step.
+        """
+        begun: list[bool] = []
+        hook = self._optimizer.register_step_pre_hook(lambda *_: begun.append(True))
+        try:
+            while True:
+                assert self.micro_batches is not None
+                try:
+                    return step(self.micro_batches.split(batch))
+                except RuntimeError as error:
+                    reason = _out_of_memory(error, self._devices)
+                if begun:
+                    raise _too_little(f"too little for the update of the weights ({reason})")
+                self._optimizer.zero_grad(set_to_none=True)
+                memory.recover()
+                smaller = self.micro_batches.halved(batch)
+                if smaller is None:
+                    raise _too_little(f"too little for {self.micro_batches} ({reason})")
+                logger.warning("out of memory: from now on %s", smaller)
+                self.micro_batches = smaller
+                smaller.apply(self._model.module)
+        finally:
+            hook.remove()
+
+    def state(self) -> dict[str, Any]:
+        """Return all that `restore` needs, as plain types."""
+        return {} if self.micro_batches is None else asdict(self.micro_batches)
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from what `state` returned; what this process has found since is kept."""
+        if state and self.micro_batches is None:
+            self.micro_batches = MicroBatches(**state)
+
+
+def fit_to_memory(
+    model: Any,
+    dataset: BatchDataset,
+    devices: Devices,
+    limit_gb: float | None = None,
+    *,
+    recompute: Recompute = "nothing",
+) -> MicroBatches:
+    """Find micro-batches of the heaviest batch whose step fits into the memory, by real steps.
+
+    A small part of the batch is run first: its memory, in proportion to its size, tells what need
+    not be tried, since on a CPU the system ends a process that takes too much. What should fit is
+    run and measured, and divided in halves until it does. Processes that work together all have to
+    call this; they choose alike. The parameters are those of `StepMemory`.
+
+    Raises
+    ------
+    InputError
+        When the smallest micro-batches do not fit.
+    """
+    found = MicroBatches(recompute=recompute, limit_gb=limit_gb, processes=devices.processes)
+    found.apply(model.module)
+    step = heaviest_step(dataset)
+    batch = own_shards(dataset, devices)[step]
+    few = replace(dataset, batch_size=max(2 * devices.processes, dataset.batch_size // PART))
+    part = own_shards(few, devices)[step * few.steps_per_epoch // dataset.steps_per_epoch]
+    weights = sum(p.nbytes for p in model.parameters() if p.requires_grad) / MB
+    weights /= devices.processes if devices.is_sharded else 1
+    memory.release()
+    held = memory.held_mb(devices.device)
+    budget = _budget_mb(limit_gb, held, devices)
+    activations = _activations_mb(model, part, devices, weights) * size(batch) / size(part)
+    while True:
+        divided, smaller = found.split(batch), found.halved(batch)
+        # With the gradients, and with AdamW's two moments, which come with the first update.
+        estimated = held + 3 * weights + activations * _fraction_alive(divided, found)
+        measured = None
+        if smaller is None or devices.all_reduce_min(int(estimated <= budget)):
+            found.apply(model.module)
+            memory.release()
+            # Steps before leave what libraries keep, such as kernels of other shapes.
+            left = memory.held_mb(devices.device) - held
+            if (taken := _try_step(model, divided, devices)) is not None:
+                measured = taken[1] - left + 2 * weights
+                if devices.all_reduce_min(int(measured <= budget)):
+                    break
+        if smaller is None:
+            raise _too_little(
+                f"{'more than there is' if measured is None else f'{measured:.0f} MB'} (estimated "
+                f"{estimated:.0f} MB, {held:.0f} MB of them held before the step) in {found}",
+                f"at most {budget:.0f} MB",
+            )
+        if found.recompute == "layers":
+            # A block that is computed again as a whole keeps the inside of its layers meanwhile.
+            MicroBatches().apply(model.module)
+            activations = _activations_mb(model, part, devices, weights) * size(batch) / size(part)
+        found = smaller
+    # The second step makes no kernels any more.
+    seconds = (_try_step(model, divided, devices) or taken)[0]
+    estimated, measured = _largest(estimated, devices), _largest(measured, devices)
+    larger = int(batch.size * (budget - held) / (max(measured, estimated) - held))
+    larger = min(larger, len(dataset.samples)) if found.recompute == recompute else 0
+    logger.info(
+        "memory of a step of %d samples, in %s: estimated %.0f MB, measured %.0f MB of %.0f MB;"
+        " %.3g s%s",
+        batch.size,
+        found,
+        estimated,
+        measured,
+        budget,
+        seconds,
+        f"; batches of {larger} samples would fit" if larger > batch.size else "",
+    )
+    return replace(found, estimated_mb=estimated, measured_mb=measured, seconds_per_step=seconds)
+
+
+def measure_step(model: nn.Module, batch: Batch, devices: Devices) -> tuple[float, float]:
+    """Return seconds and peak memory in MB of one forward and backward pass.
+
+    Everything is left as it was. Weights are not touched; gradients, buffers, the mode of every
+    module and torch's random states are restored, whether the step succeeds or not.
+    """
+    device = devices.device
+    modes = {module: module.training for module in model.modules()}
+    gradients = {parameter: parameter.grad for parameter in model.parameters()}
+    buffers = {buffer: buffer.clone() for buffer in model.buffers()}
+    accelerators = [device] if device.type == "cuda" else []
+    try:
+        with torch.random.fork_rng(devices=accelerators), memory.PeakMemory(device) as taken:
+            model.train()
+            model.zero_grad(set_to_none=True)
+            t0 = time.perf_counter()
+            devices.backward(model(batch.to(device))["loss"])
+            if accelerators:
+                torch.cuda.synchronize(device)
+            seconds = time.perf_counter() - t0
+        return seconds, taken.peak_mb
+    finally:
+        for parameter, gradient in gradients.items():
+            parameter.grad = gradient
+        with torch.no_grad():
+            for buffer, value in buffers.items():
+                buffer.copy_(value)
+        for module, training in modes.items():
+            module.training = training
+
+
+def heaviest_step(dataset: BatchDataset) -> int:
+    """Return the step of the first epoch with the most positions of ASVs and ASVs of samples.
+
+    At most `BATCHES` steps are looked at, evenly spread; no batch is built.
+    """
+
+    def weight(step: int) -> int:
+        rows_B, _ = dataset.rows(step)
+        places, richness_B = places_of(dataset.store.offsets, rows_B)
+        asvs = np.unique(dataset.store.asvs[places])
+        return int(dataset.tokens.lengths[asvs].sum() + richness_B.sum())
+
+    number = dataset.steps_per_epoch
+    steps = np.linspace(0, number - 1, min(BATCHES, number)).round().astype(int)
+    return max(steps.tolist(), key=weight)
+
+
+def size(batch: Batch) -> int:
+    """Return the positions of ASVs, and the samples times their richness, of a batch."""
+    return batch.size + sum(_block_sizes(batch))
+
+
+def _block_sizes(batch: Batch) -> list[int]:
+    asvs = [block.tokens_US.numel() for block in batch.asvs]
+    return asvs + [block.asv_BA.numel() for block in batch.samples]
+
+
+def _fraction_alive(batch: Batch, micro_batches: MicroBatches) -> float:
+    """Return the fraction of a batch's activations that are alive at a time."""
+    if micro_batches.recompute != "pieces":
+        return 1.0
+    return max(_block_sizes(batch), default=0) / size(batch)
+
+
+def _activations_mb(model: nn.Module, part: Batch, devices: Devices, gradients: float) -> float:
+    """Return what a step of a part of a batch takes beside the gradients; 0 if it cannot be run."""
+    # In their first step libraries take memory that they keep.
+    _try_step(model, part, devices)
+    memory.release()
+    before = memory.held_mb(devices.device)
+    taken = _try_step(model, part, devices)
+    return 0.0 if taken is None else max(0.0, taken[1] - before - gradients)
+
+
+def _try_step(model: nn.Module, batch: Batch, devices: Devices) -> tuple[float, float] | None:
+    """Return what `measure_step` does, None where there is too little memory."""
+    try:
+        return measure_step(model, batch, devices)
+    except RuntimeError as error:
+        _out_of_memory(error, devices)
+    memory.recover()
+    return None
+
+
+def _out_of_memory(error: RuntimeError, devices: Devices) -> str:
+    """Return what an error says that can be mended by smaller micro-batches; raise others."""
+    if not memory.is_out_of_memory(error):
+        raise error
+    if devices.processes == 1:
+        return first_line(error)
+    raise problem(
+        "memory of a training step",
+        f"too little for one process's shard of a batch ({first_line(error)})",
+        "enough: a step of several processes is not tried again",
+        "set runtime.max_memory_gb below what each process has, so that batches are divided; raise "
+        "runtime.devices or runtime.nodes, or choose runtime.strategy fsdp",
+    ) from error
+
+
+def _budget_mb(limit_gb: float | None, held: float, devices: Devices) -> float:
+    budget = memory.budget_mb(limit_gb, devices.device)
+    if limit_gb is None and devices.device.type == "cpu":
+        # The processes of a machine share what is free.
+        return held + (budget - held) / devices.world.devices
+    return budget
+
+
+def _largest(mb: float, devices: Devices) -> float:
+    """Return the largest number of MB that any process has."""
+    return mb if devices.processes == 1 else -devices.all_reduce_min(-round(mb * MB)) / MB
+
+
+def _too_little(got: str, expected: str = "enough") -> InputError:
+    return problem(
+        "memory of a training step",
+        got,
+        expected,
+        "raise runtime.max_memory_gb where it is set, or grant the run more memory; or lower the "
+        "model's width or rarefaction.depth, or choose precision bf16",
+    )

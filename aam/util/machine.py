@@ -1,0 +1,49 @@
+"""What this machine and its processes tell, without the seconds that importing PyTorch takes."""
+
+import os
+import platform
+import re
+import resource
+import sys
+import threading
+import time
+from pathlib import Path
+
+DRIVER_FILES = ("nvidia[0-9]*", "nvgpu", "kfd", "dxg")
+"""Devices of the drivers of NVIDIA, also Jetson's, of AMD, and of Windows' Linux."""
+RSS_UNITS_PER_MB = 2**20 if sys.platform == "darwin" else 2**10
+"""Units of the kernel's `ru_maxrss`."""
+PARENT_CHECKED_EVERY_S = 1.0
+
+
+def accelerated(folder: Path = Path("/dev")) -> bool:
+    """Return whether there is a GPU, or in doubt its driver, by the device files in `folder`."""
+    apple = platform.system() == "Darwin" and platform.machine() == "arm64"
+    return apple or any(any(folder.glob(name)) for name in DRIVER_FILES)
+
+
+def peak_memory_mb() -> float:
+    """Return the most resident memory that this process has had, in MB of 2^20 bytes."""
+    status = Path("/proc/self/status")
+    # The kernel's `ru_maxrss` of a process begins with that of the process that started it.
+    found = re.search(r"VmHWM:\s+(\d+)", status.read_text("ascii")) if status.is_file() else None
+    if found is not None:
+        return int(found[1]) / 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / RSS_UNITS_PER_MB
+
+
+def end_with(parent: int) -> None:
+    """End this process at once when the one that started it is gone.
+
+    Parameters
+    ----------
+    parent
+        Process ID of that one, by its own word: it may be gone before this process can ask.
+    """
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(PARENT_CHECKED_EVERY_S)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()

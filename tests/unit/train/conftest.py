@@ -1,0 +1,99 @@
+"""Short trainings whose batches can be watched or broken."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+
+import pytest
+import safetensors.torch
+import torch
+
+from aam.config.sections.execution import Optimization
+from aam.model.build import set_dropout
+from aam.runtime.run_options import RunOptions
+from aam.train import step_memory
+from aam.train.checkpoint import Checkpoints
+from aam.train.data.dataset import BatchDataset
+from aam.train.loop import fit
+from aam.train.micro_batches import MicroBatches
+from aam.train.options import step_options
+
+
+@pytest.fixture
+def train(devices, quick, new_model, new_feed, monkeypatch) -> Callable:
+    """Return the function that trains a new model and gives its bytes and its progress."""
+    # No batch is asked for before the first step.
+    monkeypatch.setattr(step_memory, "fit_to_memory", lambda *_, **__: MicroBatches())
+
+    def run(
+        folder=None,
+        dataset=None,
+        *,
+        validation=None,
+        dropout=0.0,
+        options=None,
+        devices=devices,
+        runtime=None,
+        fingerprint="a",
+        background=True,
+        **settings,
+    ):
+        model = new_model()
+        set_dropout(model, dropout)
+        # A run depends on no random state that it finds.
+        torch.seed()
+        progress = fit(
+            model,
+            dataset or new_feed(),
+            quick.model_copy(update={"optimizer": "adamw", **settings}),
+            devices=devices,
+            options=step_options(options or Optimization()),
+            checkpoints=Checkpoints(folder, fingerprint, background=background),
+            name="test",
+            runtime=RunOptions(**{"checkpoint_every_s": 0.0, **(runtime or {})}),
+            validation=validation,
+        )
+        return safetensors.torch.save(model.state_dict()), progress
+
+    return run
+
+
+@pytest.fixture
+def feed_with(new_feed) -> Callable[..., BatchDataset]:
+    """Return the function that gives the dataset with something done to each batch.
+
+    `before` is called with the step, `after` with step and batch.
+    """
+
+    def build(before=lambda step: None, after=lambda step, batch: None) -> BatchDataset:
+        @dataclass(frozen=True, eq=False)
+        class Changed(BatchDataset):
+            def __getitem__(self, step):
+                before(step)
+                batch = super().__getitem__(step)
+                after(step, batch)
+                return batch
+
+        plain = new_feed()
+        return Changed(**{f.name: getattr(plain, f.name) for f in fields(plain)})
+
+    return build
+
+
+class Interrupted(Exception):
+    """Stands for whatever ends a process."""
+
+
+@pytest.fixture
+def interrupted(train, feed_with) -> Callable[..., None]:
+    """Return the function that trains up to a step, which never begins."""
+
+    def run(folder, last, before=lambda step: None, **changes) -> None:
+        def stop(step):
+            before(step)
+            if step == last:
+                raise Interrupted
+
+        with pytest.raises(Interrupted):
+            train(folder, feed_with(stop), **changes)
+
+    return run

@@ -1,0 +1,359 @@
+import logging
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from aam.data.target import Target
+from aam.model.batch import TARGET
+from aam.model.build import set_dropout
+from aam.model.predictor import Predictor
+from aam.train import step_memory
+from aam.train.data.dataset import BatchDataset, EmbeddingDataset
+from aam.train.micro_batches import FEWEST_ASVS, MicroBatches
+from aam.train.optimizer import make_optimizer
+from aam.train.step_memory import StepMemory, fit_to_memory, heaviest_step, measure_step, size
+from aam.util.errors import InputError
+
+GB = 1024.0
+HELD = 100.0
+CUDA, CPU = (
+    torch.OutOfMemoryError("CUDA out of memory."),
+    RuntimeError(
+        "[enforce fail at alloc_cpu.cpp:127] DefaultCPUAllocator: can't allocate memory: you tried "
+        "to allocate 4000 bytes. Error code 12 (Cannot allocate memory)"
+    ),
+)
+
+
+def sizes(batch):
+    return (
+        max(len(block.tokens_US) for block in batch.asvs),
+        max(len(block.asv_BA) for block in batch.samples),
+    )
+
+
+@pytest.fixture(autouse=True)
+def recovered(monkeypatch):
+    """Count the recoveries, each of which takes its time in a process full of tests."""
+    calls = []
+    monkeypatch.setattr(step_memory.memory, "recover", lambda: calls.append(True))
+    return calls
+
+
+@pytest.fixture
+def dataset(make, new_feed, one_thread):
+    """Return a dataset of one batch: 20 samples in blocks of 16 and 4, and 60 ASVs."""
+    data = make(features=60)
+    return replace(
+        new_feed(),
+        store=data.store,
+        tokens=data.tokens,
+        distances={"unweighted": data.distances},
+        batch_size=20,
+    )
+
+
+@pytest.fixture
+def model(new_model, devices):
+    """Return a wrapped model on its device, with dropout and a trained layer in evaluation mode."""
+    built = new_model()
+    set_dropout(built, 0.2)
+    return devices.setup(built, torch.optim.SGD(built.parameters()))[0].train()
+
+
+# A step that is measured
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_measured_step_is_a_real_one_and_leaves_no_trace(
+    monkeypatch, model, dataset, devices, fails
+):
+    model.encoder.sample.eval()
+    first = next(model.parameters())
+    first.grad = torch.full_like(first, 7.0)
+    torch.manual_seed(5)
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    modes = [module.training for module in model.modules()]
+    state, backward, norms = torch.get_rng_state(), devices.backward, []
+
+    def observed(loss):
+        backward(loss)
+        norms.extend(float(p.grad.norm()) for p in model.parameters() if p.grad is not None)
+        if fails:
+            raise CUDA
+
+    monkeypatch.setattr(devices, "backward", observed)
+    if fails:
+        with pytest.raises(torch.OutOfMemoryError):
+            measure_step(model, dataset[0], devices)
+    else:
+        seconds, peak_mb = measure_step(model, dataset[0], devices)
+        assert seconds > 0
+        assert peak_mb > 10
+    assert 0 < sum(norms) < float("inf")
+    assert all(torch.equal(model.state_dict()[name], value) for name, value in before.items())
+    assert [module.training for module in model.modules()] == modes
+    assert torch.equal(torch.get_rng_state(), state)
+    assert torch.equal(first.grad, torch.full_like(first, 7.0))
+    assert all(p.grad is None for p in list(model.parameters())[1:])
+
+
+def test_the_heaviest_batch_has_the_most_to_encode(make):
+    data = make(samples=160, lengths=(20, 17, 9))
+    common = {"store": data.store, "tokens": data.tokens, "samples": np.arange(160), "seed": 0}
+    few = BatchDataset(**common, batch_size=40, epochs=3)
+
+    def weight(step):
+        batch = few[step]
+        lengths = [int((block.tokens_US > 0).sum()) for block in batch.asvs]
+        return sum(lengths) + sum(int(block.present_BA.sum()) for block in batch.samples)
+
+    assert heaviest_step(few) == max(range(4), key=weight)
+    assert 0 <= heaviest_step(BatchDataset(**common, batch_size=2, epochs=3)) < 80
+
+
+# The search for micro-batches
+
+
+class Machine:
+    """Stands for a machine on which a step takes so many MB per unit of its largest block."""
+
+    def __init__(self, monkeypatch, mb=0.1, most=float("inf"), part_factor=1.0):
+        self.mb, self.most, self.part_factor, self.batches = mb, most, part_factor, []
+        monkeypatch.setattr(step_memory, "measure_step", self.measure)
+        monkeypatch.setattr(step_memory.memory, "held_mb", lambda device: HELD)
+
+    def measure(self, model, batch, devices):
+        self.batches.append(sizes(batch))
+        taken = self.mb * (
+            size(batch)
+            if model.encoder.keeps_blocks
+            else max(step_memory._block_sizes(batch), default=0)
+        )
+        if batch.size < 20:
+            taken *= self.part_factor
+        if HELD + taken > self.most:
+            raise CUDA
+        return 0.5, HELD + taken
+
+
+def test_a_batch_that_fits_is_left_as_it_is(model, dataset, devices, caplog):
+    with caplog.at_level(logging.INFO):
+        fit = fit_to_memory(model, dataset, devices)
+    assert str(fit) == "one micro-batch"
+    assert min(fit.estimated_mb, fit.measured_mb, fit.seconds_per_step) > 0
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert "step of 20 samples, in one micro-batch" in line
+    assert f"estimated {fit.estimated_mb:.0f} MB, measured {fit.measured_mb:.0f} MB" in line
+
+
+def test_what_is_computed_again_without_need_is_kept(model, dataset, devices, monkeypatch):
+    Machine(monkeypatch)
+    for recompute in ("layers", "nothing"):
+        fit = fit_to_memory(model, dataset, devices, recompute=recompute)
+        assert fit.recompute == recompute
+        assert model.encoder.asv.keeps_layers == (recompute == "nothing")
+
+
+def test_room_for_a_larger_batch_is_said(monkeypatch, model, new_feed, devices, caplog):
+    Machine(monkeypatch)
+    with caplog.at_level(logging.INFO):
+        fit_to_memory(model, new_feed(), devices, 1.0)
+        assert "batches of 20 samples would fit" in caplog.text
+        caplog.clear()
+        fit_to_memory(model, replace(new_feed(), batch_size=20), devices, 1.0)
+        assert "would fit" not in caplog.text
+
+
+@pytest.mark.parametrize("part_factor", [0.3, 1.0, 2.0])
+@pytest.mark.parametrize("fraction", [0.2, 0.35, 0.7])
+def test_micro_batches_are_found_that_fit(
+    monkeypatch, model, dataset, devices, caplog, part_factor, fraction
+):
+    machine = Machine(monkeypatch, part_factor=part_factor)
+    budget = 1.1 * HELD + fraction * machine.mb * size(dataset[0])
+    with caplog.at_level(logging.INFO):
+        fit = fit_to_memory(model, dataset, devices, budget / GB)
+    assert fit.recompute == "pieces"
+    assert not model.encoder.keeps_blocks
+    assert HELD < fit.measured_mb <= budget
+    whole = machine.batches.count(sizes(dataset[0]))
+    assert whole == (part_factor == 0.3 and 0.3 * size(dataset[0]) * machine.mb < budget - HELD)
+    # The batch is divided and never made smaller.
+    divided = fit.split(dataset[0])
+    assert divided.size == sum(len(block.asv_BA) for block in divided.samples) == 20
+    assert sum("memory of a step" in record.getMessage() for record in caplog.records) == 1
+
+
+def test_a_step_that_runs_out_of_memory_is_tried_in_smaller_micro_batches(
+    monkeypatch, model, dataset, devices, recovered
+):
+    machine = Machine(monkeypatch, part_factor=0.01)
+    machine.most = HELD + 0.2 * machine.mb * size(dataset[0])
+    fit = fit_to_memory(model, dataset, devices, 1.0)
+    assert sizes(dataset[0]) in machine.batches
+    assert fit.recompute == "pieces"
+    assert fit.measured_mb <= machine.most + 1
+    assert recovered
+
+
+def test_where_the_smallest_do_not_fit_the_user_is_told(monkeypatch, model, dataset, devices):
+    machine = Machine(monkeypatch)
+    with pytest.raises(InputError, match="100 MB of them held.*at most 90 MB.*max_memory_gb"):
+        fit_to_memory(model, dataset, devices, 90 / GB)
+    assert machine.batches[-1] == (15, 1)
+    assert sizes(dataset[0]) not in machine.batches, "a system would end a process that takes it"
+    machine.most = 50.0
+    with pytest.raises(InputError, match="more than there is"):
+        fit_to_memory(model, dataset, devices, 1.0)
+
+
+def test_another_error_is_not_taken_for_want_of_memory(monkeypatch, model, dataset, devices):
+    def broken(*_):
+        raise RuntimeError("shapes cannot be multiplied")
+
+    monkeypatch.setattr(step_memory, "measure_step", broken)
+    with pytest.raises(RuntimeError, match="cannot be multiplied"):
+        fit_to_memory(model, dataset, devices)
+
+
+def test_a_head_on_a_frozen_encoder_needs_no_micro_batches(tiny, new_encoder, devices):
+    target = Target.fit("regression", ("age",), [["-1"], ["1"]], np.ones(2, bool))
+    predictor = Predictor(new_encoder(20), target, seed=0)
+    predictor.encoder.requires_grad_(False)
+    embeddings = EmbeddingDataset(
+        store=tiny.store,
+        tokens=tiny.tokens,
+        samples=np.arange(20),
+        batch_size=4,
+        epochs=1,
+        seed=0,
+        values={TARGET: np.zeros((20, 1), np.float32)},
+        embedding_RD=torch.randn(len(tiny.store.row_view), 16),
+    )
+    fit = fit_to_memory(devices.setup_model(predictor), embeddings, devices)
+    assert str(fit) == "one micro-batch"
+    batch = embeddings[0]
+    assert fit.split(batch) is batch
+
+
+# A step in the course of a run
+
+
+@pytest.fixture(params=["adamw", "muon"])
+def optimizer(request, model, devices):
+    """Return an optimizer as the loop has it."""
+    bare = make_optimizer(model, request.param, learning_rate=1e-3, weight_decay=0.1, fused=True)
+    return devices.setup(nn.Linear(1, 1), bare)[1]
+
+
+@pytest.fixture
+def memory(model, optimizer, devices):
+    """Return what keeps a run in its memory, after its search."""
+    found = StepMemory(model, optimizer, devices, None, "nothing")
+    found.micro_batches = MicroBatches(seconds_per_step=1.0)
+    return found
+
+
+def failing_above(largest, error, model=None):
+    """Return a step that has no memory for blocks of more ASVs, and the sizes it was tried with."""
+    tried = []
+
+    def step(batch):
+        tried.append(sizes(batch))
+        if model is not None:
+            torch.manual_seed(9)
+            model(batch)["loss"].backward()
+        if tried[-1][0] > largest:
+            raise error
+        return "done"
+
+    return step, tried
+
+
+@pytest.mark.parametrize("error", [CUDA, CPU], ids=["cuda", "cpu"])
+def test_a_step_without_memory_is_tried_in_half_the_size(
+    model, memory, optimizer, dataset, error, caplog, recovered
+):
+    batch = dataset[0]
+    step, tried = failing_above(20, error, model)
+    model.zero_grad(set_to_none=True)
+    assert memory.run(step, batch) == "done"
+    assert tried == [(60, 16), (30, 8), (15, 4)]
+    assert not model.encoder.keeps_blocks
+    assert memory.micro_batches.seconds_per_step == 1.0
+    assert len(recovered) == 2
+    assert not optimizer._optimizer_step_pre_hooks
+    warnings = [record for record in caplog.records if record.levelno == logging.WARNING]
+    assert len(warnings) == 2
+    assert "at most 16 ASVs and of at most 4 samples" in warnings[-1].getMessage()
+    # What is left are the gradients of the step that succeeded, not of those that did not.
+    found = [p.grad.clone() for p in model.parameters()]
+    model.zero_grad(set_to_none=True)
+    torch.manual_seed(9)
+    model(memory.micro_batches.split(batch))["loss"].backward()
+    assert all(
+        torch.equal(p.grad, gradient) for p, gradient in zip(model.parameters(), found, strict=True)
+    )
+    # The next step begins where this one ended.
+    step, tried = failing_above(20, error)
+    assert memory.run(step, batch) == "done"
+    assert tried == [(15, 4)]
+
+
+def test_steps_end_at_the_smallest_micro_batches(memory, dataset):
+    step, tried = failing_above(0, CUDA)
+    with pytest.raises(
+        InputError, match=f"at most {FEWEST_ASVS} ASVs and of at most 1 samples.*gb"
+    ):
+        memory.run(step, dataset[0])
+    assert tried[-1] == (15, 1)
+
+
+def test_an_update_that_was_begun_is_not_repeated(model, memory, optimizer, dataset):
+    def step(batch):
+        model(batch)["loss"].backward()
+        optimizer.step()
+        raise CUDA
+
+    with pytest.raises(InputError, match="update of the weights"):
+        memory.run(step, dataset[0])
+
+
+def test_another_error_of_a_step_is_raised(memory, dataset):
+    step, tried = failing_above(0, RuntimeError("loss is not finite"))
+    with pytest.raises(RuntimeError, match="not finite"):
+        memory.run(step, dataset[0])
+    assert len(tried) == 1
+
+
+def test_one_of_several_processes_cannot_try_again(memory, dataset, monkeypatch):
+    monkeypatch.setattr(type(memory._devices), "processes", 2)
+    step, tried = failing_above(0, CUDA)
+    with pytest.raises(InputError, match=r"one process's shard of a batch \(CUDA out of memory"):
+        memory.run(step, dataset[0])
+    assert len(tried) == 1
+
+
+def test_micro_batches_survive_a_checkpoint_unless_the_limit_is_another(
+    memory, model, dataset, optimizer, devices, monkeypatch, tmp_path
+):
+    machine = Machine(monkeypatch)
+    memory.micro_batches = MicroBatches(20, 3, "pieces", estimated_mb=1.5, measured_mb=2.0)
+    torch.save(memory.state(), tmp_path / "state.pt")
+    state = torch.load(tmp_path / "state.pt", weights_only=True)
+    for limit_gb, searched in ((None, False), (1.0, True)):
+        resumed = StepMemory(model, optimizer, devices, limit_gb, "nothing")
+        resumed.restore(state)
+        assert resumed.micro_batches == memory.micro_batches
+        resumed.prepare(dataset)
+        assert bool(machine.batches) == searched
+        assert (resumed.micro_batches == memory.micro_batches) == (not searched)
+        assert model.encoder.keeps_blocks == searched
+    # What was found since is kept where a run goes back to an earlier checkpoint.
+    found = resumed.micro_batches
+    resumed.restore(state)
+    assert resumed.micro_batches is found

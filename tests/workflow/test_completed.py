@@ -1,0 +1,231 @@
+"""A study that is complete: its report, and the jobs that each change makes necessary.
+
+The tiny study has two views, two models, and two tasks: `environment` starts from the
+pretrained models and is predicted for a second study, `site` starts from scratch.
+"""
+
+import json
+import re
+import shutil
+import zipfile
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.workflow
+
+
+def times(number: int, jobs: Counter[str]) -> Counter[str]:
+    return Counter({name: number * count for name, count in jobs.items()})
+
+
+TABLES = Counter(benchmark_accuracy=1, plot_accuracy=1, summary=1)
+SCORED = Counter(score=1, plot_task=1)
+EXPLAINED = Counter(explain=1, plot_importance=1)
+TRAINED = Counter(finetune=1) + EXPLAINED + SCORED
+SPEED = Counter(benchmark_speed=1, plot_speed=1)
+OF_A_MODEL = Counter(pretrain=1, plot_pretraining=1, predict=1) + times(1, TRAINED)
+"""The task `site` starts from scratch."""
+OF_A_TASK = times(2, TRAINED) + TABLES
+PRETRAINED = times(2, OF_A_MODEL) + TABLES
+FINETUNED = times(4, TRAINED) + Counter(predict=2) + TABLES
+AFTER_SAMPLES = PRETRAINED + times(2, TRAINED) + SPEED + Counter(folds=2, baselines=2)
+AFTER_RAREFYING = Counter(unifrac=2, augment=1) + AFTER_SAMPLES
+# Distances reach the score of `site` by the baselines alone.
+AFTER_DISTANCES = Counter(unifrac=2, baselines=2) + PRETRAINED + SPEED + times(2, SCORED)
+OF_NEW_FOLDS = Counter(folds=1, baselines=1, predict=2) + OF_A_TASK
+
+ROWS: dict[str, tuple[dict[str, Any], Counter[str]]] = {
+    "rarefaction": (
+        {"rarefaction": {"depth": 150}},
+        Counter(rarefy=2, plot_rarefaction=1) + AFTER_RAREFYING,
+    ),
+    "one more view": (
+        {"rarefaction": {"views": 3}},
+        Counter(rarefy=1, unifrac=1, augment=1) + AFTER_SAMPLES,
+    ),
+    "tokens": ({"tokens": {"max_length_bp": 30}}, Counter(tokenize=1, augment=1) + AFTER_SAMPLES),
+    "unifrac": ({"unifrac": {"engine": "scikit-bio"}}, AFTER_DISTANCES),
+    # Snakemake compares the names of input files; see the test of jobs below.
+    "unifrac, jobs that share a matrix": (
+        {"unifrac": {"partitions": 3}},
+        Counter(unifrac_part=6) + AFTER_DISTANCES,
+    ),
+    "augmentation": ({"augmentation": {"asv_dropout": 0.1}}, Counter(augment=1) + AFTER_SAMPLES),
+    "models, the one that is timed": (
+        {"models": {"base": {"width": 32}}},
+        OF_A_MODEL + TRAINED + SPEED + TABLES,
+    ),
+    "models, another": ({"models": {"other": {"width": 32}}}, OF_A_MODEL + TRAINED + TABLES),
+    "models, a new one": (
+        {"models": {"third": {"width": 16, "heads": 2}}},
+        OF_A_MODEL + TRAINED + TABLES,
+    ),
+    "pretraining": ({"pretraining": {"epochs": 2}}, PRETRAINED + SPEED),
+    "tasks, folds": ({"tasks": {"environment": {"folds": {"k": 3}}}}, OF_NEW_FOLDS),
+    "tasks, covariates": ({"tasks": {"environment": {"condition": ["site"]}}}, OF_NEW_FOLDS),
+    "tasks, a transform": (
+        {"tasks": {"environment": {"transform": "quantile"}}},
+        Counter(predict=2) + OF_A_TASK,
+    ),
+    "tasks, an encoder per fold": (
+        {"tasks": {"environment": {"finetuning": {"inductive": True}}}},
+        Counter(pretrain_inductive=2, predict=2) + OF_A_TASK,
+    ),
+    "tasks, scores by group": (
+        {"tasks": {"site": {"report_by": ["host"]}}},
+        times(2, SCORED) + TABLES,
+    ),
+    "tasks, fine-tuning": ({"tasks": {"site": {"finetuning": {"epochs": 2}}}}, OF_A_TASK),
+    "finetuning": ({"finetuning": {"epochs": 2}}, FINETUNED),
+    "optimization": (
+        {"optimization": {"attention": "math"}},
+        PRETRAINED + times(2, TRAINED) + SPEED,
+    ),
+    "benchmark": ({"benchmark": {"steps": 3}}, SPEED + Counter(summary=1)),
+    "what changes no result": (
+        {"runtime": {"workers": 1, "checkpoint_every_s": 9}, "unifrac": {"alpha": 0.1}},
+        Counter(),
+    ),
+}
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_settings(completed: Any, row: str) -> None:
+    change, expected = ROWS[row]
+    assert completed.planned(**change) == expected
+
+
+def test_jobs_that_share_a_matrix_change_nothing_after_it(completed: Any, tmp_path: Path) -> None:
+    checkout = replace(completed, root=tmp_path / "copy")
+    shutil.copytree(completed.root, checkout.root)
+    done = checkout.run("data", unifrac={"partitions": 2})
+    assert done.returncode == 0, done.stdout[-4000:]
+    assert "Computing unweighted of demo, view 1: part 1 of 2" in done.stdout
+    assert checkout.planned(unifrac={"partitions": 2}) == Counter()
+
+
+@pytest.mark.parametrize(
+    ("change", "concerned", "other"),
+    [
+        ({"models": {"other": {"width": 32}}}, "Pretraining other on demo", "base"),
+        (
+            {"tasks": {"environment": {"folds": {"seed": 5}}}},
+            "Fine-tuning base to environment",
+            "site",
+        ),
+    ],
+)
+def test_a_model_or_task_concerns_no_other(
+    completed: Any, change: dict[str, Any], concerned: str, other: str
+) -> None:
+    messages = completed.messages(**change)
+    assert concerned in messages
+    assert not [message for message in messages if other in message.split()]
+
+
+@contextmanager
+def edited(root: Path, *edits: tuple[str, str, str]) -> Iterator[None]:
+    """Replace pieces of modules of the package, and put them back; "" stands for the end."""
+    before = {}
+    for module, old, new in edits:
+        path = root / "aam" / module
+        text = path.read_text(encoding="utf-8")
+        before.setdefault(path, text)
+        assert old in text, f"the test expects {old!r} in {module}"
+        path.write_text(text.replace(old, new, 1) if old else text + new, encoding="utf-8")
+    try:
+        yield
+    finally:
+        for path, text in before.items():
+            path.write_text(text, encoding="utf-8")
+
+
+LOGIC: dict[str, Counter[str]] = {
+    "stages/rarefy.py": Counter(rarefy=2, plot_rarefaction=1) + AFTER_RAREFYING,
+    "stages/tokenize.py": Counter(tokenize=1, augment=1) + AFTER_SAMPLES,
+    "stages/folds.py": Counter(folds=2, baselines=2) + FINETUNED,
+    "stages/baselines.py": Counter(baselines=2) + times(4, SCORED) + TABLES,
+    "stages/pretrain.py": PRETRAINED,
+    "stages/explain.py": times(4, EXPLAINED) + Counter(summary=1),
+    "nn/block.py": PRETRAINED + times(2, TRAINED) + SPEED,
+    "tasks/finetune/fold_model.py": FINETUNED,
+    "bench/naive.py": SPEED + Counter(summary=1),
+    # A prediction for another table has intervals too.
+    "evaluate/metrics.py": times(4, SCORED) + TABLES + Counter(predict=2),
+}
+"""What a line of logic in a module makes stale."""
+
+
+@pytest.mark.parametrize("module", LOGIC)
+def test_logic(completed: Any, module: str) -> None:
+    with edited(completed.root, (module, "", "\n\nFLAG = True\n")):
+        assert completed.planned() == LOGIC[module]
+
+
+def test_words_are_not_logic(completed: Any) -> None:
+    with edited(
+        completed.root,
+        ("stages/pretrain.py", "\n\n\n", "\n\n\n# a comment\n"),
+        ("stages/pretrain.py", '"""', '"""New words. '),
+        ("data/samples.py", '"""', '"""New words. '),
+        ("util/log.py", "INFO", "DEBUG"),
+        ("__init__.py", '"0.', '"7.'),
+    ):
+        assert completed.planned() == Counter()
+
+
+def test_a_colour_costs_figures_only(completed: Any) -> None:
+    with edited(completed.root, ("evaluate/figures/style.py", '"#0072B2"', '"#000080"')):
+        planned = completed.planned()
+    assert planned["plot_task"] == 4
+    assert {name for name in planned if not name.startswith("plot_")} == {"summary"}
+
+
+def test_touched_cloned_and_copied(completed: Any, tmp_path: Path) -> None:
+    for path in sorted(completed.root.rglob("*")):
+        if ".snakemake" not in path.parts:
+            path.touch()
+    assert completed.planned() == Counter()
+    # Without the times of the files, as git and most copying programs leave them.
+    copy = replace(completed, root=tmp_path / "clone")
+    shutil.copytree(completed.root, copy.root, copy_function=shutil.copyfile)
+    assert copy.planned() == Counter()
+    metadata = copy.root / "results" / "demo" / "simulated" / "metadata.tsv"
+    metadata.write_text(metadata.read_text() + "\n", encoding="utf-8")
+    planned = copy.planned()
+    assert (planned["import_metadata"], planned["finetune"], planned["pretrain"]) == (1, 4, 0)
+
+
+def test_report_holds_all_figures_with_captions(completed: Any) -> None:
+    done = completed.snakemake(*completed.configured(), "--report", "report.zip")
+    assert done.returncode == 0, done.stdout[-4000:]
+    with zipfile.ZipFile(completed.root / "report.zip") as archive:
+        page = next(name for name in archive.namelist() if name.endswith("report.html"))
+        text = archive.read(page).decode()
+        pictures = [name for name in archive.namelist() if name.endswith(".png")]
+    found = re.search(r"var results = (\{.*\});$", text, re.MULTILINE)
+    assert found is not None
+    entries = json.loads(found[1])
+    figures = (completed.root / "results" / "demo" / "figures").rglob("*.png")
+    shown = {str(path.relative_to(completed.root)) for path in figures}
+    assert len(shown) == 1 + 2 * 3 + 4 * 3 + 2
+    assert len(pictures) == len(shown)
+    tables = {f"results/demo/benchmark/{name}.tsv" for name in ("speed", "accuracy")}
+    assert entries.keys() == shown | tables
+    for path, entry in entries.items():
+        assert len(entry["caption"]) > 100, path
+        assert entry["labels"]["dataset"] == "demo"
+
+
+def test_summary_links_lead_somewhere(completed: Any) -> None:
+    folder = completed.root / "results" / "demo"
+    text = (folder / "summary.md").read_text(encoding="utf-8")
+    links = re.findall(r"\]\(([^)]+)\)", text)
+    assert links
+    assert [link for link in links if not (folder / link).exists()] == []

@@ -1,7 +1,0 @@
-"""Run the stage `augment`."""
-
-from aam.runtime.entry import main
-from aam.stages import augment
-
-if __name__ == "__main__":
-    main(augment.run, snakemake)
