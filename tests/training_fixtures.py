@@ -9,7 +9,7 @@ from aam.config.sections.finetuning import Finetuning
 from aam.config.sections.training import Pretraining
 from aam.inference.outputs import Outputs, decoded, raw_outputs
 from aam.runtime.run_options import RunOptions
-from aam.tasks.finetune import training
+from aam.tasks.finetune import train_fold
 from aam.tasks.finetune.cross_validation import CrossValidation
 from aam.tasks.finetune.setup import FinetuneSetup, Labelled, TargetColumns
 from aam.tasks.pretrain.model import PretrainingModel
@@ -133,13 +133,13 @@ def new_task(augmented, new_encoder, devices, tmp_path) -> Callable[..., CrossVa
 @pytest.fixture
 def datasets(monkeypatch) -> list[BatchDataset]:
     """Collect the batches that fine-tuned models are trained on."""
-    seen, fit = [], training.fit
+    seen, fit = [], train_fold.fit
 
     def spy(model, dataset, *args, **kwargs):
         seen.append(dataset)
         return fit(model, dataset, *args, **kwargs)
 
-    monkeypatch.setattr(training, "fit", spy)
+    monkeypatch.setattr(train_fold, "fit", spy)
     return seen
 
 

@@ -21,7 +21,7 @@ from aam.inference.embed import embed_samples
 from aam.inference.outputs import Outputs, mean_outputs
 from aam.tasks.finetune.fold_model import FoldModel, FrozenEmbeddings
 from aam.tasks.finetune.setup import FinetuneSetup
-from aam.tasks.finetune.training import trained
+from aam.tasks.finetune.train_fold import trained
 from aam.train.progress import Record
 
 

@@ -17,7 +17,7 @@ from aam.data.tokens import TokenStore
 from aam.model.batch import CATEGORIES, EMBEDDING, Batch
 from aam.train.data.asv_dropout import AsvDropout
 from aam.train.data.collate import assemble, entries_of, sample_blocks
-from aam.train.data.distances import Matrix, Views
+from aam.train.data.distances import Views
 from aam.train.data.masking import Masker
 from aam.train.data.sampler import Blocks
 from aam.util.seeds import generator, seed_of
@@ -63,7 +63,10 @@ class BatchDataset(Dataset[Batch]):
         batch = self.assemble(rows_B, step)
         parents, weight_BK = parent_shares(self.store, rows_B)
         for name, matrices in self.distances.items():
-            batch.distances[name] = _mixed_distances(matrices[view], parents, weight_BK)
+            # Those of a mixed row are the weighted means of its parents'.
+            mixed_BB = weight_BK @ matrices[view][np.ix_(parents, parents)] @ weight_BK.T
+            np.fill_diagonal(mixed_BB, 0.0)
+            batch.distances[name] = torch.from_numpy(mixed_BB.astype(np.float32))
         batch.values.update(self.targets(rows_B))
         return batch
 
@@ -169,12 +172,3 @@ def parent_shares(
     weight_BK = np.zeros((len(rows_B), len(parents)), np.float32)
     np.add.at(weight_BK, (np.repeat(np.arange(len(rows_B)), number_B), place), store.weights[flat])
     return parents.astype(np.int64), weight_BK
-
-
-def _mixed_distances(
-    matrix_NN: Matrix, parents: NDArray[np.int64], weight_BK: NDArray[np.float32]
-) -> torch.Tensor:
-    """Return distances [B, B]; those of a mixed row are the weighted means of its parents'."""
-    mixed_BB = weight_BK @ matrix_NN[np.ix_(parents, parents)] @ weight_BK.T
-    np.fill_diagonal(mixed_BB, 0.0)
-    return torch.from_numpy(mixed_BB.astype(np.float32))

@@ -11,7 +11,7 @@ from aam.inference.embed import embed_samples
 from aam.model.batch import CATEGORIES
 from aam.model.predictor import load_predictor
 from aam.runtime.run_options import RunOptions
-from aam.tasks.finetune import training
+from aam.tasks.finetune import train_fold
 from aam.tasks.finetune.fold_model import FoldModel, FrozenEmbeddings
 from aam.train.data.dataset import AsvDataset, BatchDataset, EmbeddingDataset
 from aam.util.atomic import write_json
@@ -220,7 +220,7 @@ def test_asv_embeddings_made_before_train_the_same_model(new_task, deeper, tmp_p
     points, losses = [], []
     for setup, known in ((task.setup, frozen), (elsewhere, FrozenEmbeddings())):
         model = FoldModel(setup, 0, 0, known)
-        predictor, history = training.trained(model)
+        predictor, history = train_fold.trained(model)
         points.append(model.outputs(predictor, np.arange(9)).point_NC)
         losses.append([record["value"] for record in history if "loss" in record["name"]])
     np.testing.assert_allclose(points[0], points[1], rtol=1e-3)
