@@ -64,7 +64,7 @@ def load_metadata(path: Path) -> pd.DataFrame:
     frame = pd.DataFrame(cells, index=[row[0] for row in sheet.rows], columns=columns, dtype=object)
     for column, scheme in zip(columns, sheet.directives.get("#q2:missing", [])[1:], strict=False):
         if scheme == "INSDC:missing":
-            frame[column] = [None if cell in INSDC_MISSING else cell for cell in frame[column]]
+            frame[column] = frame[column].where(~frame[column].isin(INSDC_MISSING), None)
     types = {
         column: kind for column, kind in zip(columns, _types(sheet), strict=False) if kind in TYPES
     }
