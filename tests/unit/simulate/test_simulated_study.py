@@ -14,22 +14,17 @@ from aam.config.sections.dataset import Simulation
 from aam.data.rarefaction import rarefy
 from aam.data.table import read_biom
 from aam.runtime.run_options import RunOptions
-from aam.simulate.birth_death import coalescent_tree
+from aam.simulate.birth_death import birth_death_tree, coalescent_tree
 from aam.simulate.community import brownian_motion, clades
+from aam.simulate.evolution import evolve, site_rates
 from aam.stages import simulate
 from aam.util.seeds import generator
 
-NAMES = {
-    "table": "table.biom",
-    "tree": "tree.nwk",
-    "metadata": "metadata.tsv",
-    "new_table": "new_table.biom",
-    "new_metadata": "new_metadata.tsv",
-}
+NAMES = ("table", "tree", "metadata", "new_table", "new_metadata")
 
 
 def make(folder: Path, **settings) -> dict[str, Path]:
-    outputs = {key: folder / name for key, name in NAMES.items()}
+    outputs = {name: folder / name for name in NAMES}
     cfg = Simulation(**settings).plain()
     simulate.run(cfg, inputs={}, outputs=outputs, runtime=RunOptions())
     return outputs
@@ -42,16 +37,12 @@ def files(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def rarefied(files):
-    table = read_biom(files["table"])
-    metadata = metadata_of(files["metadata"]).loc[table.sample_ids]
-    view = rarefy(table, 1000, 42)
-    return view, metadata.loc[view.sample_ids]
+    view = rarefy(read_biom(files["table"]), 1000, 42)
+    return view, metadata_of(files["metadata"]).loc[view.sample_ids]
 
 
 def metadata_of(path: Path) -> pd.DataFrame:
-    return pd.read_csv(
-        path, sep="\t", index_col="sample-id", skiprows=[1], dtype={"sample-id": str}
-    )
+    return pd.read_csv(path, sep="\t", index_col="sample-id", skiprows=[1])
 
 
 def test_same_settings_give_the_same_bytes_and_another_seed_another_data_set(tmp_path):
@@ -93,8 +84,7 @@ def test_newcomers_are_other_hosts_with_asvs_of_their_own(files):
     hosts = [set(metadata_of(files[key])["host"]) for key in ("metadata", "new_metadata")]
     assert not hosts[0] & hosts[1]
     unseen = ~np.isin(new.feature_ids, known.feature_ids)
-    share = new.counts[:, np.flatnonzero(unseen)].sum() / new.counts.sum()
-    assert 0.03 < share < 0.4
+    assert 0.03 < new.counts[:, np.flatnonzero(unseen)].sum() / new.counts.sum() < 0.4
 
 
 def test_metadata_is_a_qiime_file_with_gaps(files):
@@ -132,18 +122,63 @@ def test_targets_are_in_the_composition_but_not_plainly(
         return wrong.mean()
 
     settings = {"min_samples_leaf": 2, "max_features": 0.3, "random_state": 0}
-    fraction = error(forest(60, **settings)) / error(dummy)
-    assert least < fraction < best
+    assert least < error(forest(60, **settings)) / error(dummy) < best
 
 
-def test_brownian_motion_gives_relatives_like_values():
+def test_relatives_share_traits_and_clades():
     ages = np.full(199, 0.01)
     ages[99] = 1.0
     trait = brownian_motion(coalescent_tree(ages), generator("trait"))
     assert abs(trait[:100].mean() - trait[100:].mean()) > 5 * trait[:100].std()
-
-
-def test_clades_are_connected_parts_of_the_tree():
     tree = coalescent_tree(np.array([1.0, 5.0, 2.0, 3.0]))
     assert clades(tree, 3).tolist() == [0, 0, 1, 1, 2]
-    assert clades(tree, 2).tolist() == [0, 0, 1, 1, 1]
+
+
+def test_neighbours_split_at_their_ages_and_trees_are_binary():
+    tree = coalescent_tree(np.array([1.0, 3.0, 2.0]))
+    assert str(tree).strip() == "((:1.0,:1.0):2.0,(:2.0,:2.0):1.0);"
+    tree = birth_death_tree(200, generator("tree"))
+    nodes = list(tree.traverse(include_self=False))
+    assert tree.count(tips=True) == 200
+    assert {len(node.children) for node in [tree, *nodes]} == {0, 2}
+    assert min(node.length for node in nodes) > 0
+    assert tree.length is None
+
+
+def test_sequences_are_distinct_even_on_a_tree_without_time():
+    tree = birth_death_tree(120, generator("tree"))
+    for node in tree.traverse(include_self=False):
+        node.length = 1e-9
+    sequences = evolve(tree, 60, generator("sequences"))
+    assert len(set(sequences)) == 120
+    assert {len(sequence) for sequence in sequences} == {60}
+    # The branches have the lengths of the added substitutions.
+    added = np.array([tip.length for tip in tree.tips()])[1:] * 60
+    assert np.allclose(added, np.round(added), atol=1e-4)
+    assert (added > 0.3).all()
+
+
+def test_relatives_have_similar_sequences():
+    tree = birth_death_tree(150, generator("tree"))
+    names = [str(number) for number in range(150)]
+    for name, tip in zip(names, tree.tips(), strict=True):
+        tip.name = name
+    letters = np.array([list(s) for s in evolve(tree, 400, generator("sequences"))])
+    different = (letters[:, None] != letters[None]).mean(axis=2)
+    upper = np.triu_indices(150, 1)
+    patristic = tree.cophenet().filter(names).data[upper]
+    assert np.corrcoef(patristic, different[upper])[0, 1] > 0.7
+
+
+def test_transitions_outnumber_transversions_and_sites_differ_in_rate_by_stretches():
+    tree = coalescent_tree(np.array([0.02]))
+    first, second = evolve(tree, 20000, generator("pair"))
+    changes = [frozenset(pair) for pair in zip(first, second, strict=True) if pair[0] != pair[1]]
+    transitions = sum(change in ({"A", "G"}, {"C", "T"}) for change in changes)
+    assert 0.03 < len(changes) / 20000 < 0.045
+    assert 1.0 < transitions / (len(changes) - transitions) < 1.6
+    rates = site_rates(5000, generator("rates"))
+    assert np.isclose(rates.mean(), 1)
+    assert np.quantile(rates, 0.9) > 8 * np.quantile(rates, 0.1)
+    logs = np.log(rates)
+    assert np.corrcoef(logs[:-1], logs[1:])[0, 1] > 0.4
