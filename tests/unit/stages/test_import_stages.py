@@ -1,6 +1,7 @@
 """The stages that import a study."""
 
 import json
+import shutil
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -10,6 +11,7 @@ from scipy.sparse import csr_array
 from aam.data.metadata import read_metadata
 from aam.data.sequences import read_fasta, write_fasta
 from aam.data.table import FeatureTable, read_biom, read_provenance, write_biom
+from aam.data.trees.newick import read_newick
 from aam.runtime.run_options import RunOptions
 from aam.stages import import_metadata, import_table, import_tree
 from aam.util.errors import InputError
@@ -17,6 +19,10 @@ from aam.util.errors import InputError
 HASHES = ["d41d8cd98f00b204e9800998ecf8427e", "0cc175b9c0f1b6a831c399e269772661"]
 TSV = "#OTU ID\t0001\t2\tblank\n{}\t3\t0\t0\n{}\t1\t4\t0\nunseen\t0\t0\t0\n".format(*HASHES)
 FASTA = "".join(f">{name}\nacgu{letter}\n" for name, letter in zip(HASHES, "AC", strict=True))
+needs_programs = pytest.mark.skipif(
+    shutil.which("mafft") is None or shutil.which("fasttree") is None,
+    reason="MAFFT or FastTree is not installed",
+)
 OUTPUTS = ("table", "sequences", "dropped", "tree", "metadata")
 
 
@@ -65,6 +71,12 @@ def test_a_table_with_hashes_is_imported(run):
 def test_a_tree_is_cut_to_the_table(run, imported):
     out = run(import_tree, imported, tree="(((a:1,x:1):1,b:2):1,(c:1,y:1):1);")
     assert out["tree"].read_text() == "((b:2.0,a:2.0):1.0,c:2.0);\n"
+
+
+@needs_programs
+def test_a_tree_is_made_where_there_is_none(run, imported):
+    tree = read_newick(run(import_tree, imported)["tree"])
+    assert sorted(tip.name for tip in tree.tips()) == ["a", "b", "c"]
 
 
 def test_metadata_follows_the_order_of_the_table(run, imported):

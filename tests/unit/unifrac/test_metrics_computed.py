@@ -56,17 +56,6 @@ def test_small_tree_by_hand(engine, metric):
     assert np.array_equal(found, found.T)
 
 
-@BOTH
-@pytest.mark.parametrize("alpha", [0.0, 0.5, 1.0])
-def test_generalized_by_hand(engine, alpha):
-    table, tree = table_of([[1, 1], [3, 1]], "AB"), tree_of("(A:1,B:2);")
-    total, difference = np.array([5 / 4, 3 / 4]), np.array([1 / 4, 1 / 4])
-    weight = np.array([1, 2]) * total**alpha
-    expected = (weight * difference / total).sum() / weight.sum()
-    found = compute(engine, table, tree, "generalized", alpha)
-    assert np.isclose(found[0, 1], expected, atol=1e-7)
-
-
 def test_distances_without_a_tree_by_hand():
     counts = table_of([[1, 2, 0, 4], [0, 3, 3, 0]])
     assert compute(Sparse(), counts, None, "bray_curtis")[0, 1] == (1 + 1 + 3 + 4) / 13
