@@ -91,8 +91,7 @@ def test_every_format_gives_the_same_table_without_metadata(tmp_path_factory, ro
 
 
 @pytest.mark.parametrize(
-    ("ending", "first"),
-    [("\n", "#OTU ID"), ("\r\n", "\ufeffFeature ID"), ("\r", "#OTU ID")],
+    ("ending", "first"), [("\n", "#OTU ID"), ("\r\n", "\ufeffFeature ID"), ("\r", "#OTU ID")]
 )
 def test_tsv_dialects(tmp_path, ending, first):
     path = tmp_path / "t.tsv"

@@ -9,7 +9,6 @@ from scipy.stats import norm, rankdata
 
 from aam.data.scale import KNOTS, Scale
 from aam.data.target import QUANTILES, Target
-from aam.util.errors import InputError
 
 properties = settings(deadline=None, max_examples=50)
 NUMBERS = st.lists(st.floats(-0.9, 1e4), min_size=2, max_size=12)
@@ -177,20 +176,6 @@ def test_class_weights_let_every_class_count_alike():
     assert target.class_weights == pytest.approx((4 / (2 * 1), 4 / (2 * 3), 0))
     assert target.shares == pytest.approx((0.25, 0.75, 0))
     assert fit("classification", words, is_training).class_weights == ()
-
-
-@pytest.mark.parametrize(
-    ("kind", "values", "options", "match"),
-    [
-        ("regression", [1, -3], {"transform": "log"}, r"'age'.*got -3\b.*Hint"),
-        ("regression", [-1], {"transform": "log_zscore"}, r"'age'.*got -1\b.*Hint"),
-        ("ordinal", ["low", "odd"], {"classes": ORDER}, "'age'.*odd.*low, middle"),
-        ("ordinal", ["low"], {"classes": ["low"]}, "'age'.*at least 2"),
-    ],
-)
-def test_settings_that_do_not_fit_are_named(kind, values, options, match):
-    with pytest.raises(InputError, match=match):
-        fit(kind, values, **options)
 
 
 def test_a_target_survives_json():
