@@ -1,4 +1,4 @@
-"""The real data sets: their import, and UniFrac as published."""
+"""The real data sets: their import, UniFrac as published, and scores on the published folds."""
 
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from aam.data.metadata import read_metadata
 from aam.data.table import read_biom
 from aam.data.trees.branches import read_tree
 from aam.data.trees.newick import read_newick
+from aam.evaluate.report import task_metrics
 from aam.runtime.run_options import RunOptions
 from aam.stages import import_metadata, import_table, import_tree
 from aam.unifrac.engines import ScikitBio
@@ -92,3 +93,15 @@ def test_files_that_cannot_be_used_are_explained():
         feature_sequences(load_table(path), path, None)
     with pytest.raises(InputError, match="3 children"):
         load_tree(REFERENCE / "dartunifrac" / "ASVs_aligned.tre")
+
+
+def test_training_median_scores_as_published():
+    metadata = pd.read_csv(DATA / "oral" / "metadata.tsv", sep="\t", dtype=str, index_col=0)
+    age, fold = metadata["host_age"].astype(float), metadata["published_fold"].astype(int)
+    predicted = [age[fold != own].median() for own in fold]
+    columns = {"fold": fold, "observed": age, "predicted": predicted}
+    predictions = pd.DataFrame(columns).rename_axis("sample-id").reset_index()
+    report = task_metrics("regression", predictions, metadata, ["qiita_study_id"])
+    assert report["mae_fold_mean"] == pytest.approx(10.98, abs=0.005)
+    assert report["mae_pooled"] == pytest.approx(9.99, abs=0.005)
+    assert report["mae_by"]["qiita_study_id"]["10317"]["n"] == 540

@@ -86,18 +86,6 @@ def named_rows(store: SampleStore, features: list[str] = FEATURES) -> set[tuple]
     return rows
 
 
-def test_views_come_first_and_hold_the_rarefied_tables():
-    store = store_of(table_of(), NOTHING)
-    assert (store.views, len(store.row_view)) == (2, 18)
-    for view in range(2):
-        expected = rarefy(table_of(), 40, 0, view)
-        columns = [FEATURES.index(name) for name in expected.feature_ids]
-        matrix = store.view_matrix(view, 25).toarray()
-        assert np.array_equal(matrix[:, columns], expected.counts.toarray())
-        assert matrix.sum() == expected.counts.sum()
-    assert store.parents.tolist() == [*range(9), *range(9)]
-
-
 def test_rows_and_their_parents():
     store = store_of(table_of(), EVERYTHING)
     parents = np.diff(store.parent_offsets)

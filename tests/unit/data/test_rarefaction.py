@@ -64,14 +64,6 @@ def test_order_of_samples_and_features_is_kept_and_views_and_seeds_differ():
     assert cells(rarefy(table, 200, 0)) == cells(table), "all reads"
 
 
-def test_draws_are_hypergeometric():
-    rng = np.random.default_rng(0)
-    draws = np.array([draw_reads(np.array([60, 30, 10]), 20, rng) for _ in range(4000)])
-    variance = 20 * 0.6 * 0.4 * 80 / 99
-    assert draws.mean(axis=0) == pytest.approx([12, 6, 2], abs=0.15)
-    assert draws[:, 0].var() == pytest.approx(variance, rel=0.1)
-
-
 def test_samples_of_too_many_or_too_few_reads_are_named():
     table = table_of([[10**9 - 2, 1], [10**9, 7]])
     with pytest.raises(InputError, match=r"too many reads .* 1 \(s1: 1000000007\).* fewer than"):

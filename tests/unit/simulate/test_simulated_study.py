@@ -14,8 +14,8 @@ from aam.data.importing.metadata import load_metadata
 from aam.data.rarefaction import rarefy
 from aam.data.table import read_biom
 from aam.runtime.run_options import RunOptions
-from aam.simulate.birth_death import birth_death_tree, coalescent_tree
-from aam.simulate.evolution import evolve, site_rates
+from aam.simulate.birth_death import birth_death_tree
+from aam.simulate.evolution import evolve
 from aam.stages import simulate
 from aam.util.seeds import generator
 
@@ -121,15 +121,6 @@ def test_targets_are_in_the_composition_but_not_plainly(
     assert least < error(forest(60, **settings)) / error(dummy) < best
 
 
-def test_trees_are_binary_with_positive_lengths():
-    tree = birth_death_tree(200, generator("tree"))
-    nodes = list(tree.traverse(include_self=False))
-    assert tree.count(tips=True) == 200
-    assert {len(node.children) for node in [tree, *nodes]} == {0, 2}
-    assert min(node.length for node in nodes) > 0
-    assert tree.length is None
-
-
 def test_sequences_are_distinct_even_on_a_tree_without_time():
     tree = birth_death_tree(120, generator("tree"))
     for node in tree.traverse(include_self=False):
@@ -153,17 +144,3 @@ def test_relatives_have_similar_sequences():
     upper = np.triu_indices(150, 1)
     patristic = tree.cophenet().filter(names).data[upper]
     assert np.corrcoef(patristic, different[upper])[0, 1] > 0.7
-
-
-def test_transitions_outnumber_transversions_and_sites_differ_in_rate_by_stretches():
-    tree = coalescent_tree(np.array([0.02]))
-    first, second = evolve(tree, 20000, generator("pair"))
-    changes = [frozenset(pair) for pair in zip(first, second, strict=True) if pair[0] != pair[1]]
-    transitions = sum(change in ({"A", "G"}, {"C", "T"}) for change in changes)
-    assert 0.03 < len(changes) / 20000 < 0.045
-    assert 1.0 < transitions / (len(changes) - transitions) < 1.6
-    rates = site_rates(5000, generator("rates"))
-    assert np.isclose(rates.mean(), 1)
-    assert np.quantile(rates, 0.9) > 8 * np.quantile(rates, 0.1)
-    logs = np.log(rates)
-    assert np.corrcoef(logs[:-1], logs[1:])[0, 1] > 0.4

@@ -12,7 +12,6 @@ from unifrac_cases import (
     needs_ssu,
     parameters,
     random_case,
-    random_tree,
     table_of,
     tree_of,
 )  # fmt: skip
@@ -134,17 +133,6 @@ def test_robust_aitchison_knows_no_depth():
     deeper = table_of(table.counts.toarray() * np.arange(1, 10)[:, None])
     found, plain = (compute(Sparse(), each, None, "robust_aitchison") for each in (deeper, table))
     assert np.allclose(found, plain, atol=1e-6)
-
-
-@needs_ssu
-@pytest.mark.parametrize("metric", SSU_METRICS)
-def test_threads_and_steps_change_no_bit(metric):
-    rng = np.random.default_rng(5)
-    tree = random_tree(60, rng)
-    table = table_of(1 + rng.poisson(0.5, size=(40, 60)))
-    expected = compute(Ssu(), table, tree, metric)
-    for engine in (Ssu(threads=2, memory_bytes=9000), Ssu(memory_bytes=1)):
-        assert np.array_equal(compute(engine, table, tree, metric), expected)
 
 
 @needs_ssu

@@ -25,6 +25,7 @@ from aam.runtime.run_options import RunOptions
 from aam.stages import unifrac, unifrac_part
 from aam.unifrac import check, store
 from aam.unifrac.engines import ScikitBio, Sparse
+from aam.unifrac.ssu import Ssu
 from aam.unifrac.stripes import read_partial
 from aam.util.errors import InputError
 
@@ -115,6 +116,8 @@ def test_neither_jobs_nor_threads_change_what_ssu_computes_in_one_piece(tmp_path
         assert np.array_equal(found, file["matrix"][()])
     expected = path.read_bytes()
     assert study.whole(metric, engine="ssu", threads=2).read_bytes() == expected
+    in_steps = compute(Ssu(threads=2, memory_bytes=1), *study.case, metric)
+    assert np.array_equal(in_steps, found)
     for jobs in {1, min(2, samples // 2), min(7, samples // 2)}:
         parts = study.parts(metric, jobs)
         assert study.whole(metric, parts, engine="ssu").read_bytes() == expected
