@@ -50,10 +50,9 @@ def write_json(path, values, samples=SAMPLES, features=FEATURES):
     content = {
         "id": None, "format": "Biological Observation Matrix 1.0.0", "format_url": "",
         "generated_by": "test", "type": "OTU table", "date": "2020-01-01T00:00:00",
-        "matrix_type": "sparse", "matrix_element_type": "float", "shape": list(values.shape),
-        "data": [[int(i), int(j), values[i, j]] for i, j in zip(*np.nonzero(values), strict=True)],
+        "matrix_type": "dense", "matrix_element_type": "float", "shape": values.shape,
+        "data": values.tolist(), "columns": [{"id": name, "metadata": None} for name in samples],
         "rows": [{"id": name, "metadata": {"taxonomy": ["k__A"]}} for name in features],
-        "columns": [{"id": name, "metadata": None} for name in samples],
     }  # fmt: skip
     path.write_text(json.dumps(content))
     return path
@@ -133,11 +132,7 @@ def test_doubled_ids_and_bad_counts_are_named_at_once(tmp_path, write):
 @pytest.mark.parametrize(
     ("write", "options", "message"),
     [
-        (
-            write_json,
-            {"values": COUNTS, "samples": ["a\tb", " "]},
-            r"sample IDs that are empty or hold tabs.*2 \('a\\tb', ' '",
-        ),
+        (write_json, {"values": COUNTS, "samples": ["a\tb", " "]}, r"tabs.*2 \('a\\tb', ' '"),
         (write_hdf5, {"values": np.zeros((0, 3)), "samples": []}, "without samples"),
         (write_tsv, {"values": np.zeros((2, 0)), "features": []}, "without features"),
         (write_tsv, {"values": np.zeros((2, 3), int)}, "without a single read"),

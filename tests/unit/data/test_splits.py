@@ -24,7 +24,7 @@ def labelled(ids: list[str], order: list[str], kind: tuple[str, ...]) -> dict[st
     return {name: found[name] for name in kind}
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(
     ids=names,
     fraction=st.floats(0.1, 0.9),

@@ -5,18 +5,21 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.sparse import csr_array
 
+from aam.augment.views import Augmentation, build_store
 from aam.config import slices
 from aam.config.configuration import load
 from aam.data.folds import TEST, read_folds, read_members
-from aam.data.samples import SampleStore, write_samples
+from aam.data.samples import write_samples
+from aam.data.table import FeatureTable
 from aam.evaluate.baselines import gradient_boosting, random_forest
 from aam.runtime.run_options import RunOptions
 from aam.stages import baselines, folds
 from aam.unifrac.store import write_distances
 from aam.util.errors import InputError
 
-SAMPLES, FEATURES = 60, 5
+SAMPLES = 60
 IDS = [f"{i:03d}" for i in range(SAMPLES)]
 STAGES = ["young", "adult", "old"]
 METADATA = {
@@ -47,19 +50,11 @@ def files(tmp_path_factory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("folds")
     paths = {name: folder / name for name in ("samples", "distances", "metadata")}
     rng = np.random.default_rng(0)
-    counts = rng.integers(1, 50, (SAMPLES, FEATURES))
+    counts = rng.integers(1, 50, (SAMPLES, 5))
     counts[:, 0] = 5 * np.arange(SAMPLES) + 1
-    store = SampleStore(
-        sample_ids=IDS,
-        views=1,
-        row_view=np.zeros(SAMPLES, np.int32),
-        offsets=np.arange(SAMPLES + 1, dtype=np.int64) * FEATURES,
-        asvs=np.tile(np.arange(FEATURES, dtype=np.int32), SAMPLES),
-        counts=counts.astype(np.int32).ravel(),
-        parent_offsets=np.arange(SAMPLES + 1, dtype=np.int64),
-        parents=np.arange(SAMPLES, dtype=np.int32),
-        weights=np.ones(SAMPLES, dtype=np.float32),
-    )
+    table = FeatureTable(IDS, list("abcde"), csr_array(counts))
+    nothing = Augmentation(rarefaction_draws=0, asv_dropout=0, cutmix=0, seed=0, depth=1)
+    store = build_store(table.feature_ids, table, [table], nothing)
     write_samples(paths["samples"], store, {})
     place = np.arange(SAMPLES) / SAMPLES
     write_distances(paths["distances"], IDS, np.abs(place[:, None] - place), {})
@@ -176,43 +171,25 @@ def in_folds(**folds) -> dict:
         ({"column": "empty"}, "'empty': got no value in any of the 60"),
         ({"column": "constant"}, "'constant': got the one value '1.0' in all 60"),
         ({"column": "stage"}, "'stage': got 60 .'young' in 000, .* of 60 values"),
-        (
-            {**ORDINAL, "classes": ["old", "adult"]},
-            "'stage': got values that are no class of the task: 1 .'young'.; expected one of",
-        ),
+        ({**ORDINAL, "classes": ["old", "adult"]}, "'stage': .* no class of the task: 1 .'young'."),
         ({**ORDINAL, "classes": [*STAGES, "old|frail"]}, r"of 'stage': got classes with a '\|': 1"),
         ({"column": "diet", **CLASSES}, r"'diet': got classes with a '\|': 2 \('a\|b', 'plants\|m"),
         ({"column": ["early", "same"]}, "'same': got the one value '0.5' in all 20 samples that"),
         ({"column": ["early", "late"]}, "'early', 'late': got no sample that has a value in each"),
+        ({"column": "charge", "transform": "log"}, r"'charge': got 2 \(-1.5 in .* not above -1"),
+        ({**in_folds(column="described"), "column": "same"}, "'same': .* in all 40 samples that"),
+        ({"column": "age", "where": {"study": "x"}}, "'study': .* 60 samples; expected 1 .x., as"),
         (
-            {"column": "charge", "transform": "log"},
-            r"'charge': got 2 \(-1.5 in 000, -1.0 in 001\) of 60 values that are not above -1",
-        ),
-        (
-            {"column": "same", "folds": {"column": "described"}},
-            "'same': got the one value '0.5' in all 40 samples that have a value of 'described'",
-        ),
-        (
-            {"column": "age", "where": {"study": "x"}},
-            "'study': got .*study0.*in 60 samples; expected 1 .x., as `where` of the task says",
-        ),
-        (
-            {**CLASSES, "column": "rare", "folds": {"k": 4}},
-            "'rare': got classes with fewer samples than folds: 1 .b: 3.; expected at least 4",
+            {**CLASSES, **in_folds(k=4), "column": "rare"},
+            "'rare': .* than folds: 1 .b: 3.",
         ),
         (in_folds(k=60), "'age': got a value in 59 samples"),
         (in_folds(k=21, groups="host"), "'host': got groups 20 .h0"),
-        (
-            in_folds(k=18, groups="host", test=0.3),
-            "'host': got groups 14 .* beyond folds.test; .*lower folds.k or folds.test",
-        ),
+        (in_folds(k=18, groups="host", test=0.3), "'host': got groups 14 .* beyond folds.test; "),
         (in_folds(k=3, groups="country"), "'country': got no value in 1 .002."),
         (in_folds(k=2, test=0.001), "folds.test = 0.001 is less than the smallest group, 1"),
-        (
-            {"column": "age", "folds": {"column": "study", "test": 0.9}},
-            "'study': got 1 folds in the 10 samples that folds.test leaves",
-        ),
-        ({"column": "age", "folds": {"column": "empty"}}, "'empty': got 0 folds in the 59"),
+        (in_folds(column="study", test=0.9), "'study': got 1 folds in the 10 .* folds.test leaves"),
+        (in_folds(column="empty"), "'empty': got 0 folds in the 59"),
         (in_folds(k=2, groups="centre"), "'centre': got a fold of 58 of 59 samples, .* leaves 1"),
     ],
 )

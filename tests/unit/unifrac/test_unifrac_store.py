@@ -68,14 +68,6 @@ def test_no_file_is_left_where_a_distance_is_wrong(tmp_path, column, wrong):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_faith_pd_keeps_all_digits(tmp_path):
-    values = np.array([1 / 3, 2.5])
-    store.write_faith_pd(tmp_path / "f.parquet", ["01", "2"], values, {"aam.schema": "1"})
-    sample_ids, read = store.read_faith_pd(tmp_path / "f.parquet")
-    assert (sample_ids, read.tolist()) == (["01", "2"], values.tolist())
-    assert store.read_provenance(tmp_path / "f.parquet") == {"aam.schema": "1"}
-
-
 @settings(max_examples=60, deadline=None)
 @given(data=st.data(), samples=st.integers(2, 24))
 def test_rows_of_stripes_are_rows_of_the_matrix(data, samples):
