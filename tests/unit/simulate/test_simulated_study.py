@@ -121,19 +121,6 @@ def test_targets_are_in_the_composition_but_not_plainly(
     assert least < error(forest(60, **settings)) / error(dummy) < best
 
 
-def test_sequences_are_distinct_even_on_a_tree_without_time():
-    tree = birth_death_tree(120, generator("tree"))
-    for node in tree.traverse(include_self=False):
-        node.length = 1e-9
-    sequences = evolve(tree, 60, generator("sequences"))
-    assert len(set(sequences)) == 120
-    assert {len(sequence) for sequence in sequences} == {60}
-    # The branches have the lengths of the added substitutions.
-    added = np.array([tip.length for tip in tree.tips()])[1:] * 60
-    assert np.allclose(added, np.round(added), atol=1e-4)
-    assert (added > 0.3).all()
-
-
 def test_relatives_have_similar_sequences():
     tree = birth_death_tree(150, generator("tree"))
     names = [str(number) for number in range(150)]
