@@ -96,7 +96,6 @@ def test_damaged_archives_are_named(tmp_path, method):
 @pytest.mark.parametrize(
     ("members", "message"),
     [
-        ({}, "0 entries at its top"),
         ({"a/x": "", "b/x": ""}, "2 entries at its top"),
         ({"a/data/tree.nwk": "(a:1,b:1);"}, "metadata.yaml"),
         ({"a/metadata.yaml": "type: Phylogeny[Rooted]"}, "tree.nwk"),
