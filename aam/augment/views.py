@@ -99,27 +99,14 @@ def build_store(
     views: Sequence[FeatureTable],
     settings: Augmentation,
 ) -> SampleStore:
-    """Put the views and the augmented rows into one store.
+    """Put V views of the same N samples, in the same order, and augmented rows into one store.
 
     An augmented row depends on its parents and the seed, not on the order of samples or features;
-    which samples are mixed depends on the set of samples.
+    which samples are mixed depends on the set of samples. `feature_ids` are the U ASVs of the token
+    store, `table` is the imported one, which further rarefaction draws are made from.
 
-    Parameters
-    ----------
-    feature_ids
-        The ASVs of the token store, U, in its order.
-    table
-        The imported table, which further rarefaction draws are made from.
-    views
-        V rarefied tables of the same N samples in the same order.
-    settings
-        Rows to add.
-
-    Returns
-    -------
-    SampleStore
-        V * N rows, then the further draws, then, view by view, the rows with ASVs left out and
-        the mixed rows; of one sample alone there is nothing to mix, which is an InputError.
+    The views come first, then the further draws, then, view by view, the rows with ASVs left out
+    and the mixed rows; of one sample alone there is nothing to mix, which is an InputError.
     """
     sample_ids, seed = views[0].sample_ids, settings.seed
     assert all(view.sample_ids == sample_ids for view in views), "views of different samples"

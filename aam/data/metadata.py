@@ -18,14 +18,7 @@ TYPE_FIELD = b"q2:type"
 def write_metadata(path: Path, frame: pd.DataFrame, provenance: Mapping[str, str]) -> None:
     """Write sample metadata as Parquet, atomically; the same content gives the same bytes.
 
-    Parameters
-    ----------
-    path
-        The file to write.
-    frame
-        Index: sample IDs; columns of strings and missing values; types in `attrs["q2:types"]`.
-    provenance
-        What `aam.util.provenance.provenance` returned.
+    By sample ID: columns of strings and missing values; types in `attrs["q2:types"]`.
     """
     types = frame.attrs.get(TYPES_ATTRIBUTE, {})
     arrays = [pa.array(frame.index, type=pa.string())]

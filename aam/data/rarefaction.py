@@ -19,19 +19,9 @@ def rarefy(table: FeatureTable, depth: int, *seed_parts: object) -> FeatureTable
     """Draw `depth` reads from every sample, without replacement.
 
     Every sample has a generator of its own, and its features are drawn in the order of their
-    IDs: a draw depends neither on the other samples nor on the order of rows and columns.
-
-    Parameters
-    ----------
-    table, depth
-        Samples with fewer reads are left out; where none is left, that is an InputError.
-    *seed_parts
-        What names the draw, the seed and the number of a view for instance.
-
-    Returns
-    -------
-    FeatureTable
-        Samples and features in the order of `table`, without those that have no reads left.
+    IDs: a draw depends neither on the other samples nor on the order of rows and columns, but on
+    `seed_parts`, the seed and the number of a view for instance. Samples with fewer reads, and
+    features without any left, are left out; if no sample is left, that is an InputError.
     """
     reads = table.reads
     rows = np.flatnonzero(reads >= depth)
@@ -65,14 +55,7 @@ def expected_richness(counts: NDArray[np.int64], depths: NDArray[np.int64]) -> N
 
     Hurlbert, S. H. (1971), The nonconcept of species diversity, Ecology 52:577-586:
     sum over the features i of 1 - C(n - n_i, m) / C(n, m), here with logarithms of the gamma
-    function.
-
-    Parameters
-    ----------
-    counts
-        Reads n_i of each feature that is present, [F].
-    depths
-        Reads m drawn, each at most the sum of `counts`, [M].
+    function; n_i are the `counts` of the features that are present, [F], m the `depths`, [M].
     """
     total = int(counts.sum())
     assert depths.max(initial=0) <= total

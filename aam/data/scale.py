@@ -68,9 +68,7 @@ class Scale:
         return value
 
 
-def _normal_scores(
-    number_L: NDArray[np.float64],
-) -> tuple[tuple[float, ...], tuple[float, ...]]:
+def _normal_scores(number_L: NDArray[np.float64]) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Return some of the numbers, ascending, and the normal deviate of the rank of each."""
     ordered_L = np.sort(number_L)
     chosen = np.linspace(0, len(ordered_L) - 1, min(len(ordered_L), KNOTS)).round()

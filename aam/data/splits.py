@@ -28,12 +28,8 @@ def divide(
 ) -> tuple[pd.DataFrame, NDArray[np.int64], list[str] | None]:
     """Give every labelled sample a fold: that of a metadata column, or one that is drawn.
 
-    Parameters
-    ----------
-    metadata, values
-        Of all samples that the task wants; the targets of the labelled ones.
-    cfg
-        `aam.config.slices.folds`.
+    `metadata` is that of all samples that the task wants, `values` the targets of the labelled
+    ones, `cfg` the slice `folds`.
 
     Returns
     -------
@@ -236,21 +232,8 @@ def held_out_groups(
     Groups are gone through in the order of the digests of (seed, group). One is taken where that
     brings the number of samples taken of each class nearer to the fraction of the class, by the
     squared differences over the wanted numbers. The choice depends on the set of samples, never
-    on their order.
-
-    Parameters
-    ----------
-    sample_ids
-        IDs of N samples, all different.
-    fraction, seed
-        Fraction of the samples to hold out, and the seed of the choice.
-    classes, groups
-        Class and group of each sample; None: one class, each sample by itself.
-
-    Returns
-    -------
-    numpy.ndarray
-        bool [N]; all False where even the smallest group is too large.
+    on their order. Without classes all samples are of one; without groups each is by itself. The
+    result, bool [N], is False where even the smallest group is too large.
     """
     group_N, names = pd.factorize(np.array(sample_ids if groups is None else groups, object))
     class_N, _ = pd.factorize(np.array([""] * len(group_N) if classes is None else classes, object))

@@ -15,7 +15,6 @@ from scipy.special import expit, softmax
 
 from aam.config.losses import LOSSES
 from aam.data.scale import Scale
-from aam.util.errors import first_names, problem
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 """Levels that the quantile loss predicts; the point prediction is the median."""
@@ -84,12 +83,6 @@ class Target:
         class_weights
             Weight each class by n / (K n_k) over the training samples; one without any has weight 0
             and does not count in K.
-
-        Raises
-        ------
-        InputError
-            When a logarithm does not exist, a class is not among those named, or an ordinal target
-            has one class.
         """
         low, high = bounds
         common: dict[str, Any] = {
@@ -106,7 +99,7 @@ class Target:
                 **common, classes=(), scales=scales, categories=categories, bounds=(low, high)
             )
         words = _words(observed_LC)
-        names = _checked_classes(kind, columns[0], words, classes)
+        names = tuple(sorted(set(words)) if classes is None else classes)
         number_L = np.array([names.index(word) for word in words])[is_training]
         count_K = np.bincount(number_L, minlength=len(names))
         weights = len(number_L) / (np.count_nonzero(count_K) * np.maximum(count_K, 1))
@@ -137,8 +130,7 @@ class Target:
     def encode(self, observed_NC: Rows, by: Sequence[str] | None = None) -> NDArray[np.float32]:
         """Return transformed numbers [N, C], or class probabilities [N, K] of 0 and 1.
 
-        `by` is the category of each sample; None: unknown. InputError when a logarithm does not
-        exist.
+        `by` is the category of each sample; None: unknown.
         """
         if self.classes:
             eye_KK = np.eye(len(self.classes), dtype=np.float32)
@@ -202,15 +194,8 @@ def _words(observed_N1: Rows) -> list[str]:
 
 def _numbers(columns: Sequence[str], observed_NC: Rows, transform: str) -> NDArray[np.float64]:
     number_NC = np.array(observed_NC, np.float64).reshape(len(observed_NC), len(columns))
-    if transform.startswith("log"):
-        for column, number_N in zip(columns, number_NC.T, strict=True):
-            if (number_N <= -1).any():
-                raise problem(
-                    f"metadata column {column!r}",
-                    f"{number_N.min():g}",
-                    f"numbers above -1: transform {transform} takes log(1 + x)",
-                    "choose another transform for the task, or leave such samples out",
-                )
+    # The folds of a task hold no others: see `aam.data.targets.require_logarithms`.
+    assert not transform.startswith("log") or (number_NC > -1).all(), f"{transform} of {columns}"
     return number_NC
 
 
@@ -232,18 +217,3 @@ def _fitted(
         scales = tuple(common if scale.is_constant else scale for scale, common in pairs)
         categories.append((str(name), scales))
     return overall, tuple(categories)
-
-
-def _checked_classes(
-    kind: str, column: str, words: Sequence[str], classes: Sequence[str] | None
-) -> tuple[str, ...]:
-    names = tuple(sorted(set(words)) if classes is None else classes)
-    if kind == "ordinal" and len(names) < 2:
-        hint = "name all classes of the task, the lowest first"
-        raise problem(f"classes of {column!r}", first_names(names), "at least 2", hint)
-    strange = sorted(set(words) - set(names))
-    if strange:
-        hint = "add them to `classes` of the task, or leave such samples out"
-        expected = f"only {', '.join(names)}"
-        raise problem(f"metadata column {column!r}", first_names(strange), expected, hint)
-    return names

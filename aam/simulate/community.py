@@ -105,20 +105,10 @@ def clades(tree: TreeNode, wanted: int) -> NDArray[np.int64]:
 def draw_study(
     biology: Biology, *, name: str, samples: int, hosts: int, seed: int, newcomers: bool
 ) -> SimulatedStudy:
-    """Sample a number of hosts, several times each.
+    """Sample a number of hosts, several times each; ASVs that no sample has are left out.
 
-    Parameters
-    ----------
-    biology
-        The ASVs; those that no sample has are left out.
-    name
-        Prefix of the IDs of samples and hosts.
-    samples, hosts
-        How many.
-    seed
-        Root of all draws; every host and sample has its own, by name.
-    newcomers
-        A second study: with the novel ASVs, without shallow samples.
+    `name` begins the IDs of samples and hosts, each of which draws from a seed of its own.
+    `newcomers` are a second study: with the novel ASVs, without shallow samples.
     """
     metadata = _draw_metadata(name, samples, hosts, seed)
     depths = _draw_depths(name, samples, 0.0 if newcomers else SHALLOW_FRACTION, seed)

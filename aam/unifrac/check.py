@@ -31,23 +31,10 @@ def check(
     count: int,
     other: Engine | None,
 ) -> float:
-    """Recompute a seeded sample of the pairs of a matrix, or of the values, on these alone.
+    """Recompute `count` seeded pairs of a matrix [N, N], or of values [N], on these samples alone.
 
-    Parameters
-    ----------
-    found
-        Distances, [N, N], or values, [N].
-    table, tree, metric, parameters
-        What they were computed from.
-    count
-        Number of pairs or values, or all if there are fewer.
-    other
-        An engine that did not compute them; None: the definition of the metric, in NumPy.
-
-    Returns
-    -------
-    float
-        The largest difference. One above `TOLERANCE` is a RuntimeError that names the worst.
+    `other` is an engine that did not compute them; None: the definition of the metric, in NumPy.
+    Returns the largest difference; one above `TOLERANCE` is a RuntimeError that names the worst.
     """
     draw = sample_rows if METRICS[metric].per_sample else sample_pairs
     chosen = draw(len(table.sample_ids), count, metric)

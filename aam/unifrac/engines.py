@@ -30,11 +30,7 @@ class Engine(Protocol):
         """Return the name in the configuration."""
 
     def compute(
-        self,
-        table: FeatureTable,
-        tree: TreeNode | None,
-        metric: str,
-        parameters: Parameters,
+        self, table: FeatureTable, tree: TreeNode | None, metric: str, parameters: Parameters
     ) -> AbstractContextManager[Values]:
         """Compute distances [N, N] or values [N], for the time of the context."""
 
@@ -46,11 +42,7 @@ class ScikitBio:
 
     @contextmanager
     def compute(
-        self,
-        table: FeatureTable,
-        tree: TreeNode | None,
-        metric: str,
-        parameters: Parameters,
+        self, table: FeatureTable, tree: TreeNode | None, metric: str, parameters: Parameters
     ) -> Iterator[Values]:
         """Yield distances, float64 [N, N], or values [N]; the generalized metric is ours."""
         formula = FORMULAS[metric]
@@ -75,11 +67,7 @@ class Sparse:
 
     @contextmanager
     def compute(
-        self,
-        table: FeatureTable,
-        tree: TreeNode | None,
-        metric: str,
-        parameters: Parameters,
+        self, table: FeatureTable, tree: TreeNode | None, metric: str, parameters: Parameters
     ) -> Iterator[Values]:
         """Yield distances, float64 [N, N], that are computed when rows are asked for."""
         rows = FORMULAS[metric].rows
@@ -93,24 +81,13 @@ def installed() -> bool:
 
 
 def choose(
-    setting: Literal["auto", "ssu", "scikit-bio"],
-    *,
-    threads: int = 1,
-    scratch: Path | None = None,
+    setting: Literal["auto", "ssu", "scikit-bio"], *, threads: int = 1, scratch: Path | None = None
 ) -> tuple[Engine, Engine | None]:
     """Return the engine of phylogenetic metrics, and the one to check it with.
 
-    Parameters
-    ----------
-    setting
-        `unifrac.engine` of the configuration. auto: `ssu` where it is installed, else scikit-bio.
-    threads, scratch
-        Threads of `ssu`, and the folder for its temporary files; None: the system's.
-
-    Returns
-    -------
-    engine, other
-        `other` is None where `ssu` is not installed; an InputError if that is the setting.
+    auto: `ssu` where it is installed, else scikit-bio, with none to check it. `ssu` takes a number
+    of threads and a folder for temporary files, None: the system's; it is an InputError where it
+    is the setting and not installed.
     """
     if setting != "ssu" and not installed():
         if setting == "auto":

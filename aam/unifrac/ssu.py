@@ -43,11 +43,7 @@ class Ssu:
 
     @contextmanager
     def compute(
-        self,
-        table: FeatureTable,
-        tree: TreeNode | None,
-        metric: str,
-        parameters: Parameters,
+        self, table: FeatureTable, tree: TreeNode | None, metric: str, parameters: Parameters
     ) -> Iterator[Values]:
         """Yield distances, float32 [N, N], or values [N]; a failure raises a RuntimeError."""
         samples = len(table.sample_ids)

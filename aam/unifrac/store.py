@@ -88,10 +88,7 @@ def distance_rows(path: Path) -> Iterator[tuple[list[str], NDArray[np.float32]]]
 
 
 def write_faith_pd(
-    path: Path,
-    sample_ids: Sequence[str],
-    values: Values,
-    provenance: Mapping[str, str],
+    path: Path, sample_ids: Sequence[str], values: Values, provenance: Mapping[str, str]
 ) -> None:
     """Write Faith's phylogenetic diversity of N samples, [N] in units of branch length."""
     assert values.shape == (len(sample_ids),)

@@ -44,18 +44,9 @@ class _Sheet:
 def load_metadata(path: Path) -> pd.DataFrame:
     """Read sample metadata: tab-separated text with a name of `ID_HEADERS`, or a legacy one, first.
 
-    Returns
-    -------
-    pandas.DataFrame
-        By sample ID, as it is written: strings, None where a cell is empty.
-        `attrs["q2:types"]`: type by column, where the file gives one.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read, has no known ID column, or has doubled or empty IDs or column
-        names, rows that are too long, unknown directives, or numeric columns that hold other
-        things than numbers. All of it is said at once.
+    The frame has, by sample ID as it is written, strings, and None where a cell is empty;
+    `attrs["q2:types"]` has the type by column, where the file gives one. All problems of the file
+    are one InputError.
     """
     sheet = _sheet(path, read_text(path, EXPECTED, None))
     refuse(_problems(path, sheet))
@@ -64,7 +55,7 @@ def load_metadata(path: Path) -> pd.DataFrame:
     frame = pd.DataFrame(cells, index=[row[0] for row in sheet.rows], columns=columns, dtype=object)
     for column, scheme in zip(columns, sheet.directives.get("#q2:missing", [])[1:], strict=False):
         if scheme == "INSDC:missing":
-            frame[column] = [None if cell in INSDC_MISSING else cell for cell in frame[column]]
+            frame[column] = frame[column].where(~frame[column].isin(INSDC_MISSING), None)
     types = {
         column: kind for column, kind in zip(columns, _types(sheet), strict=False) if kind in TYPES
     }

@@ -32,13 +32,7 @@ def load_sequences(path: Path) -> dict[str, str]:
     """Read sequences by feature ID, in file order, upper-case, with U written as T.
 
     The file is FASTA, whose IDs are the headers up to the first space, or a
-    `FeatureData[Sequence]` artifact.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read, or IDs are missing or doubled, or sequences are empty or hold
-        other letters than the IUPAC nucleotides. All of it is said at once.
+    `FeatureData[Sequence]` artifact. All its problems are one InputError.
     """
     records = _records(path, lines_of(read_text(path, EXPECTED, _ARTIFACT)))
     refuse(_problems(path, records))
@@ -46,22 +40,10 @@ def load_sequences(path: Path) -> dict[str, str]:
 
 
 def feature_sequences(table: FeatureTable, table_path: Path, path: Path | None) -> dict[str, str]:
-    """Find the sequence of every feature of a table.
+    """Return the upper-case sequence of every feature of the table of a file, in its order.
 
-    Where a file is given, it comes first; a feature that it lacks is its own sequence if its ID
-    is one.
-
-    Parameters
-    ----------
-    table, table_path
-        The table, and where it came from, for messages.
-    path
-        The file with the sequences, or None.
-
-    Returns
-    -------
-    dict
-        Upper-case sequence by feature ID, in table order; one that is missing is an InputError.
+    They come from the file `path` where one is given; a feature that it lacks is its own sequence
+    if its ID is one. A sequence that is missing is an InputError.
     """
     known = load_sequences(path) if path is not None else {}
     sequences = {

@@ -3,6 +3,7 @@
 import io
 import json
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 
 import biom
@@ -45,13 +46,7 @@ def load_table(path: Path) -> FeatureTable:
 
     The file may be BIOM 2.1 (HDF5), BIOM 1.0 (JSON), classic TSV, or a `FeatureTable[Frequency]`
     artifact; the format is told by the content, not by the name. Samples and features keep their
-    order and IDs; their metadata is dropped.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read, the table is empty, IDs are doubled or unusable, or counts
-        are not whole numbers from 0 to `LARGEST_COUNT`. All of it is said at once.
+    order and IDs; their metadata is dropped. All problems of the file are one InputError.
     """
     content = read_content(path, EXPECTED, _ARTIFACT)
     if content.startswith(_HDF5):
@@ -62,13 +57,8 @@ def load_table(path: Path) -> FeatureTable:
         sample_ids, feature_ids, values = parse_classic(path, decoded(path, content, EXPECTED))
     values.sum_duplicates()
     values.eliminate_zeros()
-    refuse(
-        [
-            *_id_problems(path, "sample", sample_ids),
-            *_id_problems(path, "feature", feature_ids),
-            *_count_problems(path, sample_ids, feature_ids, values),
-        ]
-    )
+    found = [_id_problems(path, "sample", sample_ids), _id_problems(path, "feature", feature_ids)]
+    refuse(chain(*found, _count_problems(path, sample_ids, feature_ids, values)))
     return FeatureTable(sample_ids, feature_ids, values.astype(np.int64))
 
 

@@ -29,18 +29,8 @@ def load_tree(path: Path) -> TreeNode:
     A tree whose root has more than two children is taken for unrooted, unless it says otherwise:
     by its type, `Phylogeny[Rooted]` (reference trees with a multifurcating root come so), or by
     the Newick comment `[&R]` at its beginning. The root of such a tree gets two children, with a
-    branch of length zero between them, which no UniFrac notices.
-
-    Returns
-    -------
-    skbio.TreeNode
-        With at most two children at the root, whose own length is dropped.
-
-    Raises
-    ------
-    InputError
-        If the file is no Newick; the tree is unrooted; tips are unnamed or doubled; branch
-        lengths are missing, negative, NaN or infinite. All of it is said at once.
+    branch of length zero between them, which no UniFrac notices. A length of the root itself is
+    dropped. All problems of the file are one InputError.
     """
     text = read_text(path, EXPECTED, _ARTIFACT)
     try:

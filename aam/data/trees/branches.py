@@ -35,15 +35,7 @@ def sheared(tree: TreeNode, feature_ids: Sequence[str]) -> TreeNode:
 
 
 def branches(tree: TreeNode, feature_ids: Sequence[str]) -> tuple[csr_array, NDArray[np.float64]]:
-    """Return which branches lead from the root to each feature, which is a tip of the tree.
-
-    Returns
-    -------
-    membership
-        1 where branch b lies above feature f, int64, [F, B].
-    lengths
-        Branch lengths, [B].
-    """
+    """Return 1 where branch b lies above feature f, a tip, int64 [F, B], and the lengths, [B]."""
     nodes = list(tree.postorder(include_self=False))
     above: dict[int, list[int]] = {id(tree): []}
     by_tip: dict[str, list[int]] = {}

@@ -24,20 +24,9 @@ def build_tree(sequences: Mapping[str, str], threads: int, scratch: Path | None)
     (Price et al. 2010) fits GTR with its CAT approximation. Equal sequences enter once and come
     out as tips of length zero.
 
-    Parameters
-    ----------
-    sequences
-        Upper-case nucleotide sequence by feature ID.
-    threads
-        Cores for the alignment; the result does not depend on them.
-    scratch
-        Folder for temporary files; None: the system's.
-
-    Returns
-    -------
-    skbio.TreeNode
-        Rooted at its midpoint, two children at the root, feature IDs at the tips. A program that
-        is missing raises an InputError.
+    The sequences are upper-case, by feature ID. Temporary files go to the folder `scratch`; None:
+    the system's. The tree has its root at the midpoint, with two children, and feature IDs at the
+    tips; it does not depend on the threads. A program that is missing is an InputError.
     """
     distinct = sorted(set(sequences.values()))
     log.info("building a tree of %d features, %d sequences", len(sequences), len(distinct))

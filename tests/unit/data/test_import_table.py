@@ -1,3 +1,6 @@
+"""Tables of the user, and the sequences of their features."""
+
+import hashlib
 import json
 from datetime import datetime
 
@@ -9,7 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array, csr_matrix
 
+from aam.data.importing.sequences import feature_sequences, is_sequence, load_sequences
 from aam.data.importing.table import load_table, without_empty
+from aam.data.sequences import read_fasta, write_fasta
 from aam.data.table import FeatureTable, read_biom, read_provenance, write_biom
 from aam.util.errors import InputError
 
@@ -29,13 +34,13 @@ def assert_same(left, right):
     np.testing.assert_array_equal(left.counts.toarray(), right.counts.toarray())
 
 
-def write_hdf5(path, values, samples=SAMPLES, features=FEATURES, **kwargs):
+def write_hdf5(path, values, samples=SAMPLES, features=FEATURES):
     """Write a BIOM 2.1 file that our own writer would refuse: doubled IDs, any values."""
     unique = biom.Table(
         csr_matrix(np.asarray(values, float).T),
         [f"feature{i}" for i in range(len(features))],
         [f"sample{i}" for i in range(len(samples))],
-        **kwargs,
+        [{"taxonomy": ["k__A", "p__B"]}] * len(features) or None,
     )
     with h5py.File(path, "w") as handle:
         unique.to_hdf5(handle, "test", creation_date=datetime(2020, 1, 1))
@@ -50,21 +55,18 @@ def write_json(path, values, samples=SAMPLES, features=FEATURES):
     content = {
         "id": None, "format": "Biological Observation Matrix 1.0.0", "format_url": "",
         "generated_by": "test", "type": "OTU table", "date": "2020-01-01T00:00:00",
-        "matrix_type": "sparse", "matrix_element_type": "float", "shape": list(values.shape),
-        "data": [[int(i), int(j), values[i, j]] for i, j in zip(*np.nonzero(values), strict=True)],
+        "matrix_type": "dense", "matrix_element_type": "float", "shape": values.shape,
+        "data": values.tolist(), "columns": [{"id": name, "metadata": None} for name in samples],
         "rows": [{"id": name, "metadata": {"taxonomy": ["k__A"]}} for name in features],
-        "columns": [{"id": name, "metadata": None} for name in samples],
     }  # fmt: skip
     path.write_text(json.dumps(content))
     return path
 
 
 def write_tsv(path, values, samples=SAMPLES, features=FEATURES):
+    rows = zip(features, np.asarray(values).T, strict=True)
     lines = ["# Constructed from biom file", "\t".join(["#OTU ID", *samples])]
-    columns = np.asarray(values).T
-    lines += [
-        "\t".join([name, *map(str, row)]) for name, row in zip(features, columns, strict=True)
-    ]
+    lines += ["\t".join([name, *map(str, row)]) for name, row in rows]
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return path
 
@@ -83,25 +85,18 @@ def test_own_file_keeps_the_table_and_has_the_same_bytes_each_time(tmp_path, own
     st.lists(st.lists(st.integers(0, 2**53), min_size=3, max_size=3), min_size=1, max_size=5),
     st.sampled_from([write_hdf5, write_json, write_tsv]),
 )
-def test_every_format_gives_the_same_table(tmp_path_factory, rows, write):
+def test_every_format_gives_the_same_table_without_metadata(tmp_path_factory, rows, write):
     path = tmp_path_factory.mktemp("table") / "table"
     samples = [f"00{i}" for i in range(len(rows))]
     counts = np.array(rows)
-    if not counts.any():
-        counts[0, 0] = 1
+    counts[0, 0] += not counts.any()
     write(path, counts, samples=samples)
     assert_same(load_table(path), table(counts, samples=samples))
 
 
-def test_feature_metadata_is_dropped(tmp_path):
-    path = write_hdf5(
-        tmp_path / "t.biom", COUNTS, observation_metadata=[{"taxonomy": ["k__A", "p__B"]}] * 3
-    )
-    assert_same(load_table(path), table())
-
-
-@pytest.mark.parametrize("ending", ["\n", "\r\n", "\r"])
-@pytest.mark.parametrize("first", ["#OTU ID", "\ufeffFeature ID"])
+@pytest.mark.parametrize(
+    ("ending", "first"), [("\n", "#OTU ID"), ("\r\n", "\ufeffFeature ID"), ("\r", "#OTU ID")]
+)
 def test_tsv_dialects(tmp_path, ending, first):
     path = tmp_path / "t.tsv"
     lines = [f"{first}\t01\t02\ttaxonomy", "0007\t1\t2.0\tk__A; p__B", "f2\t0\t4\t", "", ""]
@@ -112,83 +107,64 @@ def test_tsv_dialects(tmp_path, ending, first):
 def test_samples_and_features_without_reads_are_listed():
     kept, dropped = without_empty(table([[0, 3, 0], [0, 0, 0]], ["a", "b"], ["x", "y", "z"]))
     assert_same(kept, table([[3]], ["a"], ["y"]))
-    assert dropped.to_numpy().tolist() == [
-        ["sample", "b", "no reads"],
-        ["feature", "x", "no reads"],
-        ["feature", "z", "no reads"],
-    ]
+    left_out = [["sample", "b"], ["feature", "x"], ["feature", "z"]]
+    assert dropped.to_numpy().tolist() == [[*name, "no reads"] for name in left_out]
 
 
 @pytest.mark.parametrize("write", [write_hdf5, write_json, write_tsv])
-def test_all_bad_counts_are_named_at_once(tmp_path, write):
-    path = write(tmp_path / "t", [[-3, 0.5, np.nan], [2.0**54, np.inf, 1]])
+def test_doubled_ids_and_bad_counts_are_named_at_once(tmp_path, write):
+    values = [[-3, 0.5, np.nan], [2.0**54, np.inf, 1]]
+    path = write(tmp_path / "t", values, samples=["s", "s"], features=["f", "g", "f"])
     with pytest.raises(InputError) as caught:
         load_table(path)
     lines = str(caught.value).splitlines()
-    assert len(lines) == 4
-    assert all(line.startswith(str(path)) and "raw read counts" in line for line in lines)
-    assert "NaN or infinite: 2 (nan in sample 0001" in lines[0]
-    assert "negative counts: 1 (-3 in sample 0001, feature ACGT" in lines[1]
-    assert "fractional counts: 1 (0.5 in sample 0001, feature f 2" in lines[2]
-    assert "above 2**53: 1 (1.8014398509482e+16 in sample sample β" in lines[3]
-
-
-@pytest.mark.parametrize("write", [write_hdf5, write_json, write_tsv])
-def test_doubled_ids_are_named(tmp_path, write):
-    path = write(tmp_path / "t", COUNTS, samples=["s", "s"], features=["f", "g", "f"])
-    with pytest.raises(InputError) as caught:
-        load_table(path)
-    samples, features = str(caught.value).splitlines()
-    assert "sample IDs that occur more than once: 1 (s)" in samples
-    assert "feature IDs that occur more than once: 1 (f)" in features
-    assert "rename or merge" in samples
+    messages = [
+        "sample IDs that occur more than once: 1 (s)",
+        "feature IDs that occur more than once: 1 (f)",
+        "NaN or infinite: 2 (nan in sample s, feature f; inf in sample s, feature g)",
+        "negative counts: 1 (-3 in sample s, feature f)",
+        "fractional counts: 1 (0.5 in sample s, feature g)",
+        "above 2**53: 1 (1.8014398509482e+16 in sample s, feature f)",
+    ]
+    assert all(message in line for message, line in zip(messages, lines, strict=True))
+    assert all(line.startswith(str(path)) for line in lines)
+    assert all("raw read counts" in line for line in lines[2:])
     # biom-format is strict again.
     with pytest.raises(biom.exception.TableException):
         biom.Table(np.ones((2, 1)), ["f", "f"], ["s"])
 
 
-def test_unusable_ids_are_named(tmp_path):
-    path = write_json(tmp_path / "t", COUNTS, samples=["a\tb", " "])
-    with pytest.raises(
-        InputError, match=r"sample IDs that are empty or hold tabs.*2 \('a\\tb', ' '"
-    ):
-        load_table(path)
-
-
-def test_empty_tables_are_refused(tmp_path):
-    with pytest.raises(InputError, match="without samples"):
-        load_table(write_hdf5(tmp_path / "a.biom", np.zeros((0, 3)), samples=[]))
-    with pytest.raises(InputError, match="without features"):
-        load_table(write_tsv(tmp_path / "b.tsv", np.zeros((2, 0)), features=[]))
-    with pytest.raises(InputError, match="without a single read"):
-        load_table(write_tsv(tmp_path / "c.tsv", np.zeros((2, 3), int)))
-
-
-@pytest.mark.parametrize("keep", [60, 3000, 0.5, 0.9])
-def test_cut_off_hdf5_is_named(tmp_path, keep):
-    path = write_hdf5(tmp_path / "t.biom", COUNTS)
-    content = path.read_bytes()
-    path.write_bytes(content[: keep if keep > 1 else int(keep * len(content))])
-    message = r"t\.biom: got an HDF5 file that is cut off.*copy or export"
+@pytest.mark.parametrize(
+    ("write", "options", "message"),
+    [
+        (write_json, {"values": COUNTS, "samples": ["a\tb", " "]}, r"tabs.*2 \('a\\tb', ' '"),
+        (write_hdf5, {"values": np.zeros((0, 3)), "samples": []}, "without samples"),
+        (write_tsv, {"values": np.zeros((2, 0)), "features": []}, "without features"),
+        (write_tsv, {"values": np.zeros((2, 3), int)}, "without a single read"),
+    ],
+)
+def test_empty_tables_and_unusable_ids_are_named(tmp_path, write, options, message):
     with pytest.raises(InputError, match=message):
-        load_table(path)
+        load_table(write(tmp_path / "t", **options))
 
 
-@pytest.mark.parametrize("dataset", ["indices", "indptr"])
-@pytest.mark.parametrize("value", [10**6, -5])
-def test_positions_outside_of_the_table_are_damage(tmp_path, dataset, value):
+def test_hdf5_that_is_cut_off_or_damaged_is_named(tmp_path):
     path = write_hdf5(tmp_path / "t.biom", COUNTS)
-    with h5py.File(path, "r+") as handle:
-        handle[f"sample/matrix/{dataset}"][1] = value
-    with pytest.raises(InputError, match="damaged"):
-        load_table(path)
-
-
-def test_hdf5_of_something_else_is_named(tmp_path):
-    with h5py.File(tmp_path / "t.biom", "w") as handle:
-        handle["x"] = [1, 2]
-    with pytest.raises(InputError, match=r"not BIOM 2\.1"):
-        load_table(tmp_path / "t.biom")
+    whole = path.read_bytes()
+    damaged = [whole[:60], whole[:3000], whole[: len(whole) // 2], whole[: len(whole) * 9 // 10]]
+    for key, value in (("indices", 10**6), ("indices", -5), ("indptr", 10**6), ("ids", None)):
+        path.write_bytes(whole)
+        with h5py.File(path, "r+") as handle:
+            if value is None:
+                del handle["sample/ids"]
+            else:
+                handle[f"sample/matrix/{key}"][1] = value
+        damaged.append(path.read_bytes())
+    for content in damaged:
+        path.write_bytes(content)
+        message = r"t\.biom: got an HDF5 file that is cut off, damaged or not BIOM 2\.1.*export"
+        with pytest.raises(InputError, match=message):
+            load_table(path)
 
 
 @pytest.mark.parametrize(
@@ -220,3 +196,73 @@ def test_a_missing_file_or_a_folder_is_named(tmp_path):
         load_table(tmp_path / "nothing.biom")
     with pytest.raises(InputError, match="got a folder"):
         load_table(tmp_path)
+
+
+ASV = "ACGTTGCA" * 5
+
+
+def of_features(features, sample="s1"):
+    return table(np.ones((1, len(features))), [sample], features)
+
+
+def fasta(tmp_path, text):
+    path = tmp_path / "rep-seqs.fasta"
+    path.write_bytes(text.encode())
+    return path
+
+
+@given(st.text("ACGTRYSWKMBDHVN", min_size=1), st.integers(1, 60))
+def test_the_width_of_lines_does_not_matter(tmp_path_factory, sequence, width):
+    lines = [sequence[i : i + width] for i in range(0, len(sequence), width)]
+    path = fasta(tmp_path_factory.mktemp("fasta"), ">x\n" + "\n".join(lines) + "\n")
+    assert load_sequences(path) == {"x": sequence}
+    sequences = {"b c": sequence, "0001": "NNRY", "a>b": "A"}
+    write_fasta(path, sequences)
+    assert list(read_fasta(path).items()) == list(sequences.items())
+
+
+def test_dialects_and_all_problems_of_a_fasta_at_once(tmp_path):
+    path = fasta(tmp_path, "\ufeff>0001 some words\r\nacgu\r\nNRy\r\n\r\n>x\tmore\r\nT\r\n")
+    assert load_sequences(path) == {"0001": "ACGTNRY", "x": "T"}
+    with pytest.raises(InputError, match="'hello' before the first header.*'>'"):
+        load_sequences(fasta(tmp_path, "hello\nworld\n"))
+    with pytest.raises(InputError) as caught:
+        load_sequences(fasta(tmp_path, ">a\nACXZ\n>b\n>a\nAC-GT\n>\nAC\n"))
+    unnamed, doubled, empty, strange = str(caught.value).splitlines()
+    assert "1 headers without an ID" in unnamed
+    assert "more than once: 1 (a)" in doubled
+    assert "without a sequence: 1 (b)" in empty
+    assert "'-'" in strange
+    assert "before the alignment" in strange
+    assert all(line.startswith(str(path)) for line in str(caught.value).splitlines())
+
+
+def test_sequences_are_those_of_the_file_then_the_ids_themselves(tmp_path):
+    features = [ASV, ASV.lower().replace("t", "u") + "nn"]
+    found = feature_sequences(of_features(features), tmp_path / "t.biom", None)
+    assert list(found.items()) == [(features[0], ASV), (features[1], ASV + "NN")]
+    path = fasta(tmp_path, f">other\nAA\n>b\nCC\n>a\nGG\n>{ASV}\nTT\n")
+    found = feature_sequences(of_features(["a", "b", ASV, ASV + "A"]), tmp_path / "t.biom", path)
+    assert list(found.items()) == [("a", "GG"), ("b", "CC"), (ASV, "TT"), (ASV + "A", ASV + "A")]
+
+
+@pytest.mark.parametrize(
+    ("ids", "likeness"),
+    [
+        ([hashlib.md5(b"x").hexdigest(), hashlib.md5(b"y").hexdigest()], "look like hashes"),
+        (["4479944", "1234"], "look like OTU numbers"),
+        (["Zotu1", "OTU_2"], "look like OTU numbers"),
+        (["Bacteroides", "ACGT" * 4, "ACGT" * 5 + "_1"], "are no sequences"),
+    ],
+)
+def test_ids_without_a_sequence_are_named_with_what_they_look_like(tmp_path, ids, likeness):
+    assert not any(map(is_sequence, ids))
+    path = tmp_path / "t.biom"
+    message = rf"{path}: got .*{likeness}.*: {len(ids)} \({ids[0]}.*datasets.<name>.sequences"
+    with pytest.raises(InputError, match=message):
+        feature_sequences(of_features([*ids, ASV]), path, None)
+    with pytest.raises(InputError, match="transposed"):
+        feature_sequences(of_features(ids, sample=ASV), path, None)
+    given = fasta(tmp_path, ">a\nACGT\n")
+    with pytest.raises(InputError, match=rf"{given}: got no sequence for .*{ids[0]}.* features"):
+        feature_sequences(of_features(["a", *ids]), path, given)

@@ -1,4 +1,7 @@
+"""Trees of the user, and trees made from the sequences."""
+
 import itertools
+import shutil
 
 import numpy as np
 import pytest
@@ -8,10 +11,15 @@ from skbio import TreeNode
 from skbio.diversity import beta_diversity
 
 from aam.data.importing.tree import cut_to, load_tree
+from aam.data.trees.infer import build_tree, root_at_midpoint
 from aam.data.trees.newick import parse_newick, read_newick, write_newick
 from aam.util.errors import InputError
 
 BALANCED = "(((a:1,b:2):0.5,(c:3,d:1):0.25):2,((e:1,f:1):0.125,(g:4,h:1):0.75):1);"
+needs_programs = pytest.mark.skipif(
+    shutil.which("mafft") is None or shutil.which("fasttree") is None,
+    reason="MAFFT or FastTree is not installed",
+)
 
 
 def newick(tmp_path, text):
@@ -37,7 +45,7 @@ names = st.lists(
 )
 
 
-@settings(deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(names, st.floats(0, 1e6))
 def test_any_name_and_length_survives_the_file(tmp_path_factory, tips, length):
     path = tmp_path_factory.mktemp("tree") / "tree.nwk"
@@ -51,12 +59,9 @@ def test_any_name_and_length_survives_the_file(tmp_path_factory, tips, length):
     assert tree.children[1].children[0].length == 1 / 3
 
 
-def test_plain_names_are_not_quoted_for_other_readers(tmp_path):
+def test_plain_names_are_not_quoted_and_deep_trees_are_written(tmp_path):
     write_newick(tmp_path / "t.nwk", parse_newick("(a_b:1,('c d':2,e:3)0.9:1)root;"))
     assert (tmp_path / "t.nwk").read_text() == "(a_b:1.0,('c d':2.0,e:3.0):1.0);\n"
-
-
-def test_deep_trees_are_written(tmp_path):
     text = "(t0:1,t1:1)"
     for i in range(2, 3000):
         text = f"({text}:1,t{i}:1)"
@@ -64,10 +69,13 @@ def test_deep_trees_are_written(tmp_path):
     assert read_newick(tmp_path / "t.nwk").count(tips=True) == 3000
 
 
-def test_underscores_quotes_and_comments_are_read(tmp_path):
+def test_underscores_quotes_comments_and_the_word_rooted_are_read(tmp_path):
     tree = load_tree(newick(tmp_path, "\ufeff[note]('a b':1,(c_d:2,'it''s':1.5e-3)0.98:1):7;\n"))
     assert [tip.name for tip in tree.tips()] == ["a b", "c_d", "it's"]
     assert tree.length is None
+    tree = load_tree(newick(tmp_path, "[&R] (a:1,b:2,(c:3,d:4):5);"))
+    assert len(tree.children) == 2
+    assert distances(tree) == distances(parse_newick("(a:1,b:2,(c:3,d:4):5);"))
 
 
 @settings(max_examples=40, deadline=None)
@@ -83,16 +91,10 @@ def test_cutting_keeps_distances_and_unifrac(tmp_path_factory, kept):
     assert sorted(tip.name for tip in cut.tips()) == features
     after = distances(cut)
     assert after == pytest.approx({pair: before[pair] for pair in after})
-    assert all(len(node.children) != 1 for node in cut.traverse(include_self=False))
-    assert all(node.length is not None for node in cut.traverse(include_self=False))
+    nodes = list(cut.traverse(include_self=False))
+    assert all(len(node.children) != 1 and node.length is not None for node in nodes)
     again = beta_diversity("unweighted_unifrac", counts, tree=cut, taxa=features, validate=False)
     np.testing.assert_allclose(again.data, full.data, atol=1e-12)
-
-
-def test_a_tree_that_says_that_it_is_rooted_is_believed(tmp_path):
-    tree = load_tree(newick(tmp_path, "[&R] (a:1,b:2,(c:3,d:4):5);"))
-    assert len(tree.children) == 2
-    assert distances(tree) == distances(parse_newick("(a:1,b:2,(c:3,d:4):5);"))
 
 
 def test_all_problems_of_a_tree_are_named_at_once(tmp_path):
@@ -120,12 +122,61 @@ def test_features_that_the_tree_lacks_are_named(tmp_path):
         cut_to(load_tree(path), ["x"], path)
 
 
-@pytest.mark.parametrize(
-    "text", ["(a:1,b:2", "((a:1,b:2);", "(a:one,b:2);", "hello world", "x;", "(a:1,b c:2);"]
-)
+@pytest.mark.parametrize("text", ["(a:1,b:2", "((a:1,b:2);", "(a:one,b:2);", "x;", "(a:1,b c:2);"])
 def test_text_that_is_no_tree(tmp_path, text):
     path = newick(tmp_path, text)
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError, match="Hint: ") as caught:
         load_tree(path)
     assert str(caught.value).startswith(f"{path}: got ")
-    assert "Hint: " in str(caught.value)
+
+
+def two_clades(per_clade):
+    """Return sequences of two groups: far apart between, close within."""
+    rng = np.random.default_rng(1)
+    sequences = {}
+    for clade in "xy":
+        ancestor = rng.integers(0, 4, 120)
+        for i in range(per_clade):
+            own = ancestor.copy()
+            own[rng.choice(120, 3, replace=False)] = rng.integers(0, 4, 3)
+            sequences[f"{clade}_{i} 's"] = "".join("ACGT"[base] for base in own)
+    return sequences
+
+
+@needs_programs
+def test_clades_are_found_with_any_threads_and_the_root_lies_between(tmp_path):
+    trees = [build_tree(two_clades(15), threads, tmp_path / "scratch") for threads in (1, 2)]
+    sides = [{tip.name[0] for tip in child.tips()} for child in trees[0].children]
+    assert sorted(map(sorted, sides)) == [["x"], ["y"]]
+    assert all(node.length >= 0 for node in trees[0].traverse(include_self=False))
+    assert {tip.name for tip in trees[0].tips()} == two_clades(15).keys()
+    assert str(trees[0]) == str(trees[1])
+    assert list((tmp_path / "scratch").iterdir()) == []
+
+
+@needs_programs
+@pytest.mark.parametrize(("distinct", "copies"), [(1, 1), (1, 2), (2, 1), (3, 2)])
+def test_a_handful_of_sequences_is_enough(distinct, copies):
+    texts = list(two_clades(3).values())[:distinct]
+    sequences = {f"{i}-{j}": text for i, text in enumerate(texts) for j in range(copies)}
+    tree = build_tree(sequences, 1, None)
+    assert {tip.name for tip in tree.tips()} == sequences.keys()
+    assert len(tree.children) <= 2
+    assert all(node.length is not None for node in tree.traverse(include_self=False))
+    assert tree.find("0-0").distance(tree.find(f"0-{copies - 1}")) == 0
+
+
+def test_midpoint_at_a_node_still_gives_two_children():
+    tree = root_at_midpoint(parse_newick("(a:1,b:1,c:1);"))
+    assert len(tree.children) == 2
+    assert tree.find("a").distance(tree.find("c")) == 2
+
+
+def test_a_program_that_is_missing_or_fails_is_named(monkeypatch):
+    monkeypatch.setattr(shutil, "which", {"mafft": "/usr/bin/mafft"}.get)
+    message = "datasets.<name>.tree: .*'fasttree' is not installed.*apt install mafft fasttree"
+    with pytest.raises(InputError, match=message):
+        build_tree(two_clades(3), 1, None)
+    monkeypatch.setattr(shutil, "which", lambda name: shutil.os.path.realpath("/bin/ls"))
+    with pytest.raises(RuntimeError, match="exit code 2"):
+        build_tree(two_clades(3), 1, None)

@@ -1,4 +1,3 @@
-import logging
 from functools import partial
 
 import numpy as np
@@ -13,14 +12,13 @@ from unifrac_cases import (
     needs_ssu,
     parameters,
     random_case,
-    random_tree,
     table_of,
     tree_of,
 )  # fmt: skip
 
 from aam.config.metrics import METRICS
 from aam.data.table import FeatureTable
-from aam.data.trees.branches import branch_fractions, branches, read_tree, sheared
+from aam.data.trees.branches import branch_fractions, read_tree, sheared
 from aam.unifrac import engines
 from aam.unifrac.engines import ScikitBio, Sparse
 from aam.unifrac.formulas import FORMULAS
@@ -49,31 +47,6 @@ HAND = {
 hand_table = partial(table_of, features="ABCD")
 
 
-def test_every_metric_has_a_formula():
-    assert list(FORMULAS) == list(METRICS)
-    for name, facts in METRICS.items():
-        assert (FORMULAS[name].rows is None) == facts.phylogenetic
-
-
-@BOTH
-@pytest.mark.parametrize("metric", HAND)
-def test_small_tree_by_hand(engine, metric):
-    found = compute(engine, hand_table(HAND_COUNTS), tree_of(HAND_TREE), metric)
-    assert np.allclose(found[np.triu_indices(3, 1)], HAND[metric], atol=1e-7)
-    assert np.array_equal(found, found.T)
-
-
-@BOTH
-@pytest.mark.parametrize("alpha", [0.0, 0.5, 1.0])
-def test_generalized_by_hand(engine, alpha):
-    table, tree = table_of([[1, 1], [3, 1]], "AB"), tree_of("(A:1,B:2);")
-    total, difference = np.array([5 / 4, 3 / 4]), np.array([1 / 4, 1 / 4])
-    weight = np.array([1, 2]) * total**alpha
-    expected = (weight * difference / total).sum() / weight.sum()
-    found = compute(engine, table, tree, "generalized", alpha)
-    assert np.isclose(found[0, 1], expected, atol=1e-7)
-
-
 def test_distances_without_a_tree_by_hand():
     counts = table_of([[1, 2, 0, 4], [0, 3, 3, 0]])
     assert compute(Sparse(), counts, None, "bray_curtis")[0, 1] == (1 + 1 + 3 + 4) / 13
@@ -83,15 +56,16 @@ def test_distances_without_a_tree_by_hand():
 
 
 @BOTH
-def test_odd_names_and_many_reads(engine):
+def test_by_hand_with_odd_names_and_many_reads(engine):
     names = ["A b", "B_c", "C'x", "D;(,[é"]
     tree = tree_of(HAND_TREE)
     for tip, name in zip(tree.tips(), names, strict=True):
         tip.name = name
     scaled = np.array(HAND_COUNTS) * 2**34
     table = FeatureTable(["s 1", "0002", "'"], names, csr_array(scaled))
-    found = compute(engine, table, tree, "weighted_unnormalized")
-    assert np.allclose(found[np.triu_indices(3, 1)], HAND["weighted_unnormalized"], atol=1e-6)
+    for metric, expected in HAND.items():
+        found = compute(engine, table, tree, metric)
+        assert np.allclose(found[np.triu_indices(3, 1)], expected, atol=1e-7)
     assert compute(engine, table, tree, "faith_pd").tolist() == [3.5, 3.75, 4.25]
     assert [tip.name for tip in tree.tips()] == names
 
@@ -112,17 +86,15 @@ def test_every_engine_follows_the_definition_whatever_the_order(engine, metric, 
         rows = table.counts.toarray().astype(np.float64)
     rng = np.random.default_rng(seed)
     order, columns = (rng.permutation(length) for length in table.counts.shape)
-    counts = csr_array(table.counts[order][:, columns])
-    counts.sort_indices()
     names = [table.feature_ids[column] for column in columns]
-    again = compute(engine, table_of(counts.toarray(), names), tree, metric, alpha)
+    shuffled = table_of(table.counts.toarray()[np.ix_(order, columns)], names)
+    again = compute(engine, shuffled, tree, metric, alpha)
+    assert np.allclose(again, found[np.ix_(*[order] * found.ndim)], atol=tolerance)
     if METRICS[metric].per_sample:
         assert np.allclose(found, definition(rows), atol=tolerance)
-        assert np.allclose(again, found[order], atol=tolerance)
         return
     first, second = np.triu_indices(samples, 1)
     assert np.allclose(found[first, second], definition(rows[first], rows[second]), atol=tolerance)
-    assert np.allclose(again, found[np.ix_(order, order)], atol=tolerance)
     assert np.array_equal(found, found.T)
     assert not np.diagonal(found).any()
 
@@ -157,28 +129,17 @@ def test_robust_aitchison_knows_no_depth():
 
 
 @needs_ssu
-@pytest.mark.parametrize("metric", SSU_METRICS)
-def test_threads_and_steps_change_no_bit(metric):
-    rng = np.random.default_rng(5)
-    tree = random_tree(60, rng)
-    table = table_of(1 + rng.poisson(0.5, size=(40, 60)))
-    expected = compute(Ssu(), table, tree, metric)
-    for engine in (Ssu(threads=2, memory_bytes=9000), Ssu(memory_bytes=1)):
-        assert np.array_equal(compute(engine, table, tree, metric), expected)
-
-
-@needs_ssu
 def test_a_failure_of_ssu_says_why_and_leaves_no_files(tmp_path):
-    scratch = tmp_path / "scratch"
-    table, tree = hand_table(HAND_COUNTS), tree_of(HAND_TREE)
-    engine = Ssu(scratch=scratch)
-    compute(engine, table, tree, "unweighted")
+    engine = Ssu(scratch=tmp_path / "scratch")
+    case = hand_table(HAND_COUNTS), tree_of(HAND_TREE)
+    compute(engine, *case, "unweighted")
+    message = "ssu ended with code 1; it said: .*method"
     with (
-        pytest.raises(RuntimeError, match="ssu ended with code 1; it said: .*method"),
-        engine.compute_stripes(table, tree, "no_such", {}, 0, 1),
+        pytest.raises(RuntimeError, match=message),
+        engine.compute_stripes(*case, "no_such", {}, 0, 1),
     ):
         pass
-    assert list(scratch.iterdir()) == []
+    assert list(engine.scratch.iterdir()) == []
 
 
 def test_tree_is_read_with_the_features_alone_and_no_root_length(tmp_path):
@@ -190,18 +151,10 @@ def test_tree_is_read_with_the_features_alone_and_no_root_length(tmp_path):
     assert compute(ScikitBio(), table, tree, "faith_pd").tolist() == [3.75, 2.5]
 
 
-def test_branches_of_a_feature_are_those_up_to_the_root():
-    membership, lengths = branches(tree_of(HAND_TREE), ["D", "A"])
-    above = [sorted(lengths[row > 0]) for row in membership.toarray()]
-    assert above == [[0.25, 3.0], [0.5, 1.0]]
-    assert lengths.sum() == 7.75
-
-
 @pytest.mark.parametrize(
     ("setting", "installed", "names"),
     [
         ("auto", True, ("ssu", "scikit-bio")),
-        ("ssu", True, ("ssu", "scikit-bio")),
         ("scikit-bio", True, ("scikit-bio", "ssu")),
         ("auto", False, ("scikit-bio", None)),
         ("scikit-bio", False, ("scikit-bio", None)),
@@ -209,16 +162,11 @@ def test_branches_of_a_feature_are_those_up_to_the_root():
 )
 def test_choice_of_engines(monkeypatch, caplog, setting, installed, names):
     monkeypatch.setattr(engines, "installed", lambda: installed)
-    with caplog.at_level(logging.INFO):
-        found = engines.choose(setting)
-    assert tuple(engine and engine.name for engine in found) == names
+    assert tuple(engine and engine.name for engine in engines.choose(setting)) == names
     # Without ssu there is one warning, which says what to install; unless that was the wish.
     warned = setting == "auto" and not installed
     assert [record.levelname for record in caplog.records] == ["WARNING"] * warned
     assert ("apt install unifrac-tools" in caplog.text) == warned
-
-
-def test_ssu_that_is_missing_is_the_users_problem(monkeypatch):
-    monkeypatch.setenv("PATH", "")
-    with pytest.raises(InputError, match=r"unifrac.engine: .*not installed.*Hint: install it"):
-        engines.choose("ssu")
+    if not installed:
+        with pytest.raises(InputError, match=r"unifrac.engine: .*not installed.*Hint: install it"):
+            engines.choose("ssu")

@@ -1,73 +1,128 @@
+"""The stages that compute distances, in one job or in several."""
+
+import subprocess
 from contextlib import contextmanager
 from pathlib import Path
 
+import h5py
 import numpy as np
 import pytest
-from skbio import TreeNode
-from unifrac_cases import SPARSE_METRICS, compute, needs_ssu, parameters, random_case, table_of
+from unifrac_cases import (
+    SPARSE_METRICS,
+    SSU_METRICS,
+    compute,
+    needs_ssu,
+    parameters,
+    random_case,
+    table_of,
+)  # fmt: skip
 
+from aam.config import slices
+from aam.config.configuration import load
 from aam.config.metrics import METRICS
-from aam.data.table import FeatureTable, write_biom
+from aam.data.table import write_biom
 from aam.runtime.run_options import RunOptions
-from aam.stages import unifrac
+from aam.stages import unifrac, unifrac_part
 from aam.unifrac import check, store
 from aam.unifrac.engines import ScikitBio, Sparse
+from aam.unifrac.ssu import Ssu
+from aam.unifrac.stripes import read_partial
 from aam.util.errors import InputError
 
 WITH_TREE = [name for name in METRICS if name not in SPARSE_METRICS]
 
 
-@pytest.fixture(scope="module")
-def case() -> tuple[FeatureTable, TreeNode]:
-    return random_case(11, samples=30)
+class UnifracStudy:
+    """A view and its tree in a folder, and the two stages."""
+
+    def __init__(self, folder: Path, samples: int = 30) -> None:
+        folder.mkdir(exist_ok=True)
+        self.folder, self.output = folder, folder / "d.parquet"
+        self.inputs = {"table": folder / "table.biom", "tree": folder / "tree.nwk"}
+        self.case = random_case(5, samples)
+        self.sample_ids = self.case[0].sample_ids
+        write_biom(self.inputs["table"], self.case[0], {})
+        self.inputs["tree"].write_text(str(self.case[1]))
+
+    def run(self, stage, metric: str, path: Path, inputs=None, threads=1, **cfg) -> Path:
+        stage.run(
+            {"metric": metric, **parameters(metric), **cfg},
+            inputs={**self.inputs, **(inputs or {})},
+            outputs={"distances": path, "part": path},
+            runtime=RunOptions(work=self.folder / "work", threads=threads),
+        )
+        return path
+
+    def whole(self, metric: str, paths=None, engine="scikit-bio", **options) -> Path:
+        inputs = {"parts": paths} if paths else {}
+        cfg = {"engine": engine, "checked_pairs": 20, **options}
+        return self.run(unifrac, metric, self.output, inputs, **cfg)
+
+    def part(self, metric: str, part: int, jobs: int) -> Path:
+        path = self.folder / f"{metric}-{part}-of-{jobs}.parquet"
+        return self.run(unifrac_part, metric, path, part=part, parts=jobs)
+
+    def parts(self, metric: str, jobs: int) -> list[Path]:
+        return [self.part(metric, part, jobs) for part in range(jobs)]
+
+    def ssu(self, output: Path, *options: str) -> None:
+        files = ["-i", self.inputs["table"], "-t", self.inputs["tree"], "-o", output]
+        subprocess.run(["ssu", *files, *options], check=True, capture_output=True)
+
+    def set_lengths(self, change) -> None:
+        tree = self.case[1].copy()
+        for node in tree.traverse(include_self=False):
+            node.length = change(node.length)
+        self.inputs["tree"].write_text(str(tree))
 
 
 @pytest.fixture
-def inputs(case, tmp_path) -> dict[str, Path]:
-    paths = {"table": tmp_path / "table.biom", "tree": tmp_path / "tree.nwk"}
-    write_biom(paths["table"], case[0], {})
-    paths["tree"].write_text(str(case[1]))
-    return paths
-
-
-def run(inputs, path: Path, metric: str, context: RunOptions | None = None, **changes) -> Path:
-    cfg = {"metric": metric, "engine": "scikit-bio", "checked_pairs": 20, **parameters(metric)}
-    unifrac.run(
-        cfg | changes,
-        inputs=inputs,
-        outputs={"distances": path},
-        runtime=context or RunOptions(),
-    )
-    return path
+def study(tmp_path) -> UnifracStudy:
+    return UnifracStudy(tmp_path / "study")
 
 
 def read(path: Path, metric: str):
     return (store.read_faith_pd if METRICS[metric].per_sample else store.read_distances)(path)
 
 
+def numpy_engine(metric: str):
+    return Sparse() if metric in SPARSE_METRICS else ScikitBio()
+
+
 @pytest.mark.parametrize("ssu", [pytest.param(True, marks=needs_ssu), False])
 @pytest.mark.parametrize("metric", METRICS)
-def test_every_metric_is_written_with_its_engine(case, inputs, tmp_path, monkeypatch, metric, ssu):
+def test_every_metric_is_written_with_its_engine(study, monkeypatch, metric, ssu):
     if not ssu:
         monkeypatch.setenv("PATH", "")
-    engine = Sparse() if metric in SPARSE_METRICS else ScikitBio()
-    path = run(inputs, tmp_path / "out.parquet", metric, engine="auto")
+    path, engine = study.whole(metric, engine="auto"), numpy_engine(metric)
     sample_ids, values = read(path, metric)
-    assert sample_ids == case[0].sample_ids
-    assert np.allclose(values, compute(engine, *case, metric), atol=1e-6)
+    assert sample_ids == study.sample_ids
+    assert np.allclose(values, compute(engine, *study.case, metric), atol=1e-6)
     carried = store.read_provenance(path)
-    named = "ssu" if ssu and metric in WITH_TREE else engine.name
-    assert carried["aam.engine"] == named
+    assert carried["aam.engine"] == ("ssu" if ssu and metric in WITH_TREE else engine.name)
     assert {"aam.schema", "aam.version", "aam.settings", "aam.inputs"} <= set(carried)
 
 
 @needs_ssu
-def test_threads_and_scratch_folder_change_no_byte(inputs, tmp_path):
-    for metric in WITH_TREE:
-        plain = run(inputs, tmp_path / "a.parquet", metric, engine="ssu")
-        context = RunOptions(threads=2, work=tmp_path / "work")
-        other = run(inputs, tmp_path / "b.parquet", metric, context, engine="ssu")
-        assert plain.read_bytes() == other.read_bytes()
+@pytest.mark.parametrize(("metric", "samples"), [*zip(SSU_METRICS, [30, 31, 2, 3], strict=True)])
+def test_neither_jobs_nor_threads_change_what_ssu_computes_in_one_piece(tmp_path, metric, samples):
+    study = UnifracStudy(tmp_path, samples)
+    options = ["-m", f"{metric}_fp64", "-r", "hdf5_fp32", "--pcoa", "0", "-a", "0.5"]
+    study.ssu(tmp_path / "d.h5", *options)
+    path = study.whole(metric, engine="ssu")
+    sample_ids, found = store.read_distances(path)
+    with h5py.File(tmp_path / "d.h5") as file:
+        assert [name.decode() for name in file["order"][()]] == sample_ids == study.sample_ids
+        assert np.array_equal(found, file["matrix"][()])
+    expected = path.read_bytes()
+    assert study.whole(metric, engine="ssu", threads=2).read_bytes() == expected
+    in_steps = compute(Ssu(threads=2, memory_bytes=1), *study.case, metric)
+    assert np.array_equal(in_steps, found)
+    for jobs in {1, min(2, samples // 2), min(7, samples // 2)}:
+        parts = study.parts(metric, jobs)
+        assert study.whole(metric, parts, engine="ssu").read_bytes() == expected
+    assert store.read_provenance(path)["aam.engine"] == "ssu"
+    assert list((study.folder / "work").iterdir()) == []
 
 
 class Faulty:
@@ -77,8 +132,7 @@ class Faulty:
 
     @contextmanager
     def compute(self, table, tree, metric, parameters):
-        engine = Sparse() if metric in SPARSE_METRICS else ScikitBio()
-        with engine.compute(table, tree, metric, parameters) as found:
+        with numpy_engine(metric).compute(table, tree, metric, parameters) as found:
             wrong = np.array(found[:])
             wrong[(slice(20),) * wrong.ndim] *= 1.001
             yield wrong
@@ -86,55 +140,110 @@ class Faulty:
 
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("other", [None, ScikitBio()])
-def test_nothing_is_written_where_engines_disagree(inputs, tmp_path, metric, other, monkeypatch):
+def test_nothing_is_written_where_engines_disagree(study, metric, other, monkeypatch):
     monkeypatch.setattr(unifrac, "choose", lambda *_, **__: (Faulty(), other))
     monkeypatch.setattr(unifrac, "Sparse", Faulty)
     with pytest.raises(RuntimeError, match=rf"{metric} of s\d+.* is [\d.]+, but [\d.]+ when"):
-        run(inputs, tmp_path / "out" / "d.parquet", metric)
-    assert not (tmp_path / "out").exists()
+        study.whole(metric)
+    assert not study.output.exists()
 
 
-def test_a_missing_value_counts_as_disagreement(case):
+def test_a_missing_value_counts_as_disagreement(study):
     matrix = np.full((30, 30), np.nan)
     with pytest.raises(RuntimeError, match="is nan, but 0"):
-        check.check(matrix, *case, "unweighted", {}, count=5, other=None)
-
-
-def set_lengths(path: Path, change) -> None:
-    tree = TreeNode.read(path)
-    for node in tree.traverse(include_self=False):
-        node.length = change(node.length)
-    path.write_text(str(tree))
+        check.check(matrix, *study.case, "unweighted", {}, count=5, other=None)
 
 
 @needs_ssu
 @pytest.mark.parametrize("metric", ["weighted_unnormalized", "faith_pd"])
-def test_tolerance_is_relative_where_values_are_large(inputs, tmp_path, metric):
-    set_lengths(inputs["tree"], lambda length: length * 1e6)
-    _, values = read(run(inputs, tmp_path / "d.parquet", metric, engine="ssu"), metric)
-    assert values.max() > 1e4
+def test_tolerance_is_relative_where_values_are_large(study, metric):
+    study.set_lengths(lambda length: length * 1e6)
+    assert read(study.whole(metric, engine="ssu"), metric)[1].max() > 1e4
 
 
-def test_undefined_distances_are_the_users_problem(inputs, tmp_path):
-    set_lengths(inputs["tree"], lambda _: 0.0)
+def test_undefined_distances_are_the_users_problem(study):
+    study.set_lengths(lambda _: 0.0)
     with pytest.raises(InputError, match=r"tree.nwk: got branches of length 0 only.*30 \(s"):
-        run(inputs, tmp_path / "d.parquet", "unweighted")
-    assert not (tmp_path / "d.parquet").exists()
+        study.whole("unweighted")
+    assert not study.output.exists()
 
 
 @pytest.mark.parametrize("metric", ["unweighted", "bray_curtis"])
-def test_one_sample_has_no_pair_to_check(inputs, case, tmp_path, metric):
-    write_biom(inputs["table"], table_of([[1, 2]], case[0].feature_ids[:2]), {})
-    _, matrix = store.read_distances(run(inputs, tmp_path / "d.parquet", metric))
-    assert matrix.tolist() == [[0.0]]
+def test_one_sample_has_no_pair_to_check(study, metric):
+    write_biom(study.inputs["table"], table_of([[1, 2]], study.case[0].feature_ids[:2]), {})
+    assert store.read_distances(study.whole(metric))[1].tolist() == [[0.0]]
 
 
-@pytest.mark.parametrize(("samples", "wanted"), [(2, 50), (5, 10), (30, 50), (2000, 50)])
+@pytest.mark.parametrize(("samples", "wanted"), [(2, 50), (5, 10), (2000, 50)])
 def test_checked_pairs_are_distinct_and_seeded(samples, wanted):
     first, second = check.sample_pairs(samples, wanted, "unweighted")
     assert len(set(zip(first, second, strict=True))) == min(wanted, samples * (samples - 1) // 2)
-    assert (first < second).all()
-    assert first.min() >= 0
-    assert second.max() < samples
-    again = check.sample_pairs(samples, wanted, "unweighted")
-    assert np.array_equal(again, (first, second))
+    assert ((first >= 0) & (first < second) & (second < samples)).all()
+    assert np.array_equal(check.sample_pairs(samples, wanted, "unweighted"), (first, second))
+
+
+@needs_ssu
+def test_a_part_that_cannot_be_read_ends_as_one_message(study):
+    paths = study.parts("unweighted", 3)
+    content = paths[1].read_bytes()
+    third = len(content) // 3
+    flipped = content[:third] + bytes([content[third] ^ 1]) + content[third + 1 :]
+    for damaged in (flipped, content[:1000], b"", None):
+        got = r"a damaged file \(.*\)" if damaged is not None else "no such file"
+        paths[1].unlink() if damaged is None else paths[1].write_bytes(damaged)
+        message = f"1-of-3.parquet: got {got}; expected stripes of a dist.*Hint: remove the file"
+        with pytest.raises(InputError, match=message) as caught:
+            study.whole("unweighted", paths)
+        assert "\n" not in str(caught.value)
+        assert not study.output.exists()
+
+
+@needs_ssu
+def test_parts_of_another_matrix_are_refused(study, tmp_path):
+    other, larger = UnifracStudy(tmp_path / "other"), UnifracStudy(tmp_path / "larger", 31)
+    paths = study.parts("unweighted", 3)
+    other.set_lengths(lambda length: 2 * length)
+    for wrong, message in [
+        (paths[:2], "got stripes up to 10 in the last file; expected stripes up to 15"),
+        ([paths[0], paths[2]], "got stripes 10 to 15 of 30 samples; expected stripes from 5"),
+        ([paths[0], *other.parts("unweighted", 3)[1:]], "got stripes of another table or tree"),
+        (larger.parts("unweighted", 3), "got stripes 0 to 5 of 31 samples; expected .* 30 samples"),
+    ]:
+        with pytest.raises(InputError, match=message):
+            study.whole("unweighted", wrong)
+
+
+@needs_ssu
+def test_jobs_that_cannot_be_are_the_users_problem(study, monkeypatch):
+    with pytest.raises(InputError, match=r"unifrac.partitions: got 16 for 30 samples; .* 15\."):
+        study.part("unweighted", 0, 16)
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(InputError, match=r"unifrac.partitions: .*not installed.*set it to auto"):
+        study.part("unweighted", 0, 2)
+
+
+@needs_ssu
+def test_what_ssu_leaves_incomplete_is_noticed(study, tmp_path):
+    path, ids = tmp_path / "p.bin", study.sample_ids
+    study.ssu(path, *"-m unweighted_fp64 --mode partial --start 3 --stop 6".split())
+    found = read_partial(path, ids)
+    assert (found.start, found.stop, found.samples) == (3, 6, 30)
+    with pytest.raises(RuntimeError, match="other samples"):
+        read_partial(path, ids[::-1])
+    complete = path.read_bytes()
+    for size in (0, 20, 60, len(complete) - 200, len(complete) - 4):
+        path.write_bytes(complete[:size])
+        with pytest.raises(RuntimeError, match="no complete file of stripes"):
+            read_partial(path, ids)
+
+
+def test_unifrac_alone_is_shared_by_jobs():
+    def jobs(**section) -> set[str]:
+        study = {"datasets": {"demo": {"simulate": {}}}, "models": {"base": {}}}
+        config = load({**study, "unifrac": section})
+        return {name for name in METRICS if slices.unifrac_jobs(config, "demo", name) > 1}
+
+    assert jobs() == jobs(partitions=1, engine="scikit-bio") == set()
+    assert jobs(partitions=4) == set(SSU_METRICS)
+    with pytest.raises(InputError, match="unifrac: got 4 `partitions` with the engine scikit-bio"):
+        jobs(partitions=4, engine="scikit-bio")

@@ -1,0 +1,107 @@
+"""The real data sets: their import, UniFrac as published, and scores on the published folds."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from unifrac_cases import compute, needs_ssu
+
+from aam.data.importing.sequences import feature_sequences
+from aam.data.importing.table import load_table
+from aam.data.importing.tree import cut_to, load_tree
+from aam.data.metadata import read_metadata
+from aam.data.table import read_biom
+from aam.data.trees.branches import read_tree
+from aam.data.trees.newick import read_newick
+from aam.evaluate.report import task_metrics
+from aam.runtime.run_options import RunOptions
+from aam.stages import import_metadata, import_table, import_tree
+from aam.unifrac.engines import ScikitBio
+from aam.unifrac.ssu import Ssu
+from aam.util.errors import InputError
+
+DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data"
+REFERENCE = DATA / "unifrac-reference"
+TABLES = {
+    "crawford": ("crawford.biom", "crawford.tre"),
+    "dartunifrac": ("ASVs_counts.biom", "ASVs_aligned.tre"),
+}
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.skipif(not DATA.is_dir(), reason=f"no real data in {DATA}"),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "samples", "features", "column", "labelled"),
+    [
+        ("moving-pictures", 34, 735, "BodySite", 34),
+        ("ecam", 741, 2618, "delivery", 741),
+        ("oral", 2537, 5574, "host_age", 2537),
+    ],
+)
+def test_every_real_dataset_is_imported(tmp_path, name, samples, features, column, labelled):
+    source = DATA / name
+    given = {"table": source / "table.biom"}
+    out = {key: tmp_path / key for key in ("table", "sequences", "dropped", "tree", "metadata")}
+    for stage, inputs in (
+        (import_table, given),
+        (import_tree, {**out, "tree": source / "tree.nwk"}),
+        (import_metadata, {**out, "metadata": source / "metadata.tsv"}),
+    ):
+        stage.run({}, inputs=inputs, outputs=out, runtime=RunOptions())
+    table, tree = read_biom(out["table"]), read_newick(out["tree"])
+    metadata = read_metadata(out["metadata"])
+    assert table.counts.shape == (samples, features)
+    assert len(tree.children) == 2
+    assert {tip.name for tip in tree.tips()} == set(table.feature_ids)
+    assert list(metadata.index) == table.sample_ids
+    assert metadata[column].notna().sum() == labelled
+
+
+@pytest.mark.parametrize("engine", [pytest.param(Ssu(), marks=needs_ssu), ScikitBio()])
+@pytest.mark.parametrize(
+    ("metric", "truth", "options"),
+    [
+        ("unweighted", "crawford/test.ssu.exp", {}),
+        ("faith_pd", "crawford/test.faith.exp", {"header": None}),
+        ("unweighted", "dartunifrac/ASVs_unweighted_truth.txt", {}),
+        ("weighted_normalized", "dartunifrac/ASVs_weighted_normalized_truth.tsv", {}),
+    ],
+)
+def test_published_distances(engine, metric, truth, options):
+    path, (folder, _) = REFERENCE / truth, truth.split("/")
+    files = [REFERENCE / folder / name for name in TABLES[folder]]
+    table = load_table(files[0])
+    trees = [read_tree(files[1], table.feature_ids)]
+    if folder == "crawford":
+        # The numbers count the branch between the root and the ancestor of all tips, which the
+        # import has to keep.
+        trees.append(cut_to(load_tree(files[1]), table.feature_ids, files[1]))
+    expected = pd.read_csv(path, sep="\t", index_col=0, **options).loc[table.sample_ids]
+    expected = expected[1] if metric == "faith_pd" else expected[table.sample_ids]
+    for tree in trees:
+        found = compute(engine, table, tree, metric)
+        rtol = 1e-5 if metric == "faith_pd" else 0
+        np.testing.assert_allclose(found, expected.to_numpy(), rtol=rtol, atol=1e-6)
+
+
+def test_files_that_cannot_be_used_are_explained():
+    path = REFERENCE / "crawford" / "crawford.biom"
+    with pytest.raises(InputError, match="look like OTU numbers"):
+        feature_sequences(load_table(path), path, None)
+    with pytest.raises(InputError, match="3 children"):
+        load_tree(REFERENCE / "dartunifrac" / "ASVs_aligned.tre")
+
+
+def test_training_median_scores_as_published():
+    metadata = pd.read_csv(DATA / "oral" / "metadata.tsv", sep="\t", dtype=str, index_col=0)
+    age, fold = metadata["host_age"].astype(float), metadata["published_fold"].astype(int)
+    predicted = [age[fold != own].median() for own in fold]
+    columns = {"fold": fold, "observed": age, "predicted": predicted}
+    predictions = pd.DataFrame(columns).rename_axis("sample-id").reset_index()
+    report = task_metrics("regression", predictions, metadata, ["qiita_study_id"])
+    assert report["mae_fold_mean"] == pytest.approx(10.98, abs=0.005)
+    assert report["mae_pooled"] == pytest.approx(9.99, abs=0.005)
+    assert report["mae_by"]["qiita_study_id"]["10317"]["n"] == 540

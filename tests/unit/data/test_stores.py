@@ -1,0 +1,93 @@
+"""The token cache and the sample store."""
+
+import dataclasses
+import gc
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from aam.data.samples import SampleStore, write_samples
+from aam.data.tokens import TokenStore, write_tokens
+from aam.data.vocabulary import AMBIGUOUS, MASK, PAD, VOCABULARY_SIZE, tokenize
+from aam.util.errors import InputError
+
+
+def int32(*values):
+    return np.array(values, dtype=np.int32)
+
+
+IDS = ["one", "zwei", "三"]
+STORE = SampleStore(
+    sample_ids=["x", "y"],
+    views=2,
+    row_view=int32(0, 0, 1, 1, -1),
+    offsets=np.array([0, 1, 3, 5, 6, 8]),
+    asvs=int32(0, 0, 1, 1, 2, 2, 0, 2),
+    counts=int32(5, 1, 4, 2, 3, 5, 1, 2),
+    parent_offsets=np.array([0, 1, 2, 3, 4, 6]),
+    parents=int32(0, 1, 0, 1, 1, 0),
+    weights=np.array([1, 1, 1, 1, 0.75, 0.25], dtype=np.float32),
+)
+
+
+@settings(deadline=None)
+@given(st.lists(st.text("ACGTUNacgtun", min_size=1, max_size=20), max_size=8))
+def test_padding_stands_behind_the_length_and_nowhere_else(sequences):
+    tokens, lengths = tokenize(sequences, 12)
+    assert tokens.shape == (len(sequences), 12)
+    assert lengths.tolist() == [min(len(sequence), 12) for sequence in sequences]
+    assert ((tokens == PAD) == (np.arange(12) >= lengths[:, None])).all()
+    assert tokens.max(initial=0) < MASK < VOCABULARY_SIZE
+
+
+def test_every_letter():
+    tokens, _ = tokenize(["ACGTUacgtu", "RYSWKMBDHVN", "ryswkmbdhvn"], 11)
+    assert tokens[0].tolist() == [1, 2, 3, 4, 4, 1, 2, 3, 4, 4, PAD]
+    assert (tokens[1:] == AMBIGUOUS).all()
+    assert tokens.dtype == np.uint8
+
+
+@pytest.mark.parametrize("bad", ["AC-GT", "AC1", "A C", "ACΩ", "AC\x00", "EAC", ""])
+def test_other_characters_and_empty_sequences_are_refused(bad):
+    with pytest.raises(InputError) as caught:
+        tokenize(["ACGT", bad, "AC"], 10)
+    letter = next((letter for letter in bad if letter not in "ACGT"), None)
+    for message in [repr(letter), f"1 ({bad})"] if bad else ["1 empty"]:
+        assert message in str(caught.value)
+
+
+def test_tokens_are_read_as_views_of_the_file(tmp_path):
+    tokens, lengths = tokenize(["ACGTN", "AC", "GGGGGGG"], 7)
+    write_tokens(tmp_path / "a", IDS, tokens, lengths, {"b": "2", "a": "1"})
+    before = pa.total_allocated_bytes()
+    store = TokenStore.open(tmp_path / "a")
+    gc.collect()
+    assert store.feature_ids == IDS
+    assert np.array_equal(store.tokens, tokens)
+    assert np.array_equal(store.lengths, lengths)
+    flags = store.tokens.flags
+    assert (flags.owndata, flags.writeable, flags.c_contiguous) == (False, False, True)
+    assert pa.total_allocated_bytes() == before
+    with pa.ipc.open_file(str(tmp_path / "a")) as reader:
+        assert reader.schema.metadata == {b"a": b"1", b"b": b"2"}
+        assert reader.schema.field("tokens").type == pa.list_(pa.uint8(), 7)
+
+
+def test_samples_are_read_as_views_of_the_file(tmp_path):
+    path = tmp_path / "samples.arrow"
+    write_samples(path, STORE, {"aam.schema": "1"})
+    opened = SampleStore.open(path)
+    gc.collect()
+    write_samples(tmp_path / "again.arrow", opened, {"aam.schema": "1"})
+    assert (tmp_path / "again.arrow").read_bytes() == path.read_bytes()
+    for field in dataclasses.fields(SampleStore):
+        value, expected = getattr(opened, field.name), getattr(STORE, field.name)
+        assert np.array_equal(value, expected), field.name
+        assert getattr(value, "dtype", None) == getattr(expected, "dtype", None), field.name
+        if field.name in ("asvs", "counts", "parents", "weights", "row_view"):
+            assert (value.flags.owndata, value.flags.writeable) == (False, False), field.name
+    with pa.ipc.open_file(str(path)) as reader:
+        assert reader.get_batch(0).column("sample_id").to_pylist() == ["x", "y", "x", "y", "y+x"]

@@ -1,0 +1,196 @@
+"""The stages from the files of a user to the sample store."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+from scipy.sparse import csr_array
+
+from aam.config import slices
+from aam.config.configuration import load
+from aam.data.metadata import read_metadata
+from aam.data.samples import SampleStore
+from aam.data.sequences import read_fasta, write_fasta
+from aam.data.table import FeatureTable, read_biom, read_provenance, write_biom
+from aam.data.tokens import TokenStore
+from aam.data.trees.newick import read_newick
+from aam.runtime.run_options import RunOptions
+from aam.stages import (
+    augment,
+    import_metadata,
+    import_table,
+    import_tree,
+    rarefaction_curve,
+    rarefy,
+    tokenize,
+)  # fmt: skip
+from aam.util.errors import InputError
+
+
+def execute(stage, cfg, inputs, outputs, **options) -> None:
+    stage.run(cfg, inputs=inputs, outputs=outputs, runtime=RunOptions(**options))
+
+
+HASHES = ["d41d8cd98f00b204e9800998ecf8427e", "0cc175b9c0f1b6a831c399e269772661"]
+TSV = "#OTU ID\t0001\t2\tblank\n{}\t3\t0\t0\n{}\t1\t4\t0\nunseen\t0\t0\t0\n".format(*HASHES)
+FASTA = "".join(f">{name}\nacgu{letter}\n" for name, letter in zip(HASHES, "AC", strict=True))
+needs_programs = pytest.mark.skipif(
+    shutil.which("mafft") is None or shutil.which("fasttree") is None,
+    reason="MAFFT or FastTree is not installed",
+)
+OUTPUTS = ("table", "sequences", "dropped", "tree", "metadata")
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Write texts to files beside the inputs that are there, run a stage, return its outputs."""
+
+    def run(stage, inputs=None, folder="out", **texts):
+        files = dict(inputs or {})
+        for name, text in texts.items():
+            files[name] = tmp_path / f"{name}.txt"
+            files[name].write_text(text)
+        out = {name: tmp_path / folder / name for name in OUTPUTS}
+        execute(stage, {}, files, out, threads=2, work=tmp_path / "work")
+        return {name: path for name, path in out.items() if path.exists()}
+
+    return run
+
+
+@pytest.fixture
+def imported(tmp_path):
+    """Return a table of two samples and three features, and their sequences, as imported."""
+    features, counts = ["a", "b", "c"], csr_array(np.ones((2, 3), dtype=np.int64))
+    write_biom(tmp_path / "table.biom", FeatureTable(["0001", "0002"], features, counts), {})
+    write_fasta(tmp_path / "s.fasta", {name: "ACGT" * 9 + name.upper() for name in features})
+    return {"table": tmp_path / "table.biom", "sequences": tmp_path / "s.fasta"}
+
+
+def test_a_table_with_hashes_is_imported(run):
+    out = run(import_table, table=TSV, sequences=FASTA)
+    table = read_biom(out["table"])
+    assert (table.sample_ids, table.feature_ids) == (["0001", "2"], HASHES)
+    assert table.counts.toarray().tolist() == [[3, 1], [0, 4]]
+    expected = [(HASHES[0], "ACGTA"), (HASHES[1], "ACGTC")]
+    assert list(read_fasta(out["sequences"]).items()) == expected
+    assert out["dropped"].read_text() == (
+        "what\tid\twhy\nsample\tblank\tno reads\nfeature\tunseen\tno reads\n"
+    )
+    inputs = json.loads(read_provenance(out["table"])["aam.inputs"])
+    assert inputs.keys() == {"table", "sequences"}
+    again = run(import_table, folder="again", table=TSV, sequences=FASTA)
+    assert all(again[name].read_bytes() == path.read_bytes() for name, path in out.items())
+
+
+def test_a_tree_is_cut_to_the_table(run, imported):
+    out = run(import_tree, imported, tree="(((a:1,x:1):1,b:2):1,(c:1,y:1):1);")
+    assert out["tree"].read_text() == "((b:2.0,a:2.0):1.0,c:2.0);\n"
+
+
+@needs_programs
+def test_a_tree_is_made_where_there_is_none(run, imported):
+    tree = read_newick(run(import_tree, imported)["tree"])
+    assert sorted(tip.name for tip in tree.tips()) == ["a", "b", "c"]
+
+
+def test_metadata_follows_the_order_of_the_table(run, imported):
+    text = "#SampleID\tage\n#q2:types\tnumeric\nother\t1\n0002\t09\n"
+    out = run(import_metadata, {"table": imported["table"]}, metadata=text)
+    frame = read_metadata(out["metadata"])
+    assert list(frame.index) == ["0001", "0002"]
+    assert frame["age"].tolist() == [None, "09"]
+    assert frame.attrs["q2:types"] == {"age": "numeric"}
+    assert b"aam.inputs" in pq.read_schema(out["metadata"]).metadata
+    run(import_metadata, {"table": imported["table"]})
+    assert pq.read_table(out["metadata"]).to_pydict() == {"sample_id": ["0001", "0002"]}
+
+
+def test_a_bad_file_leaves_nothing_behind(run, imported, tmp_path):
+    with pytest.raises(InputError, match="look like hashes"):
+        run(import_table, table=TSV)
+    with pytest.raises(InputError, match=r"its IDs are 2 \(1, 2\).*\(0001, 0002\).*lost zeros"):
+        run(import_metadata, imported, metadata="id\tage\n1\t5\n2\t6\n")
+    assert not (tmp_path / "out").exists()
+
+
+SAMPLES = 24
+RNG = np.random.default_rng(0)
+DENSE = RNG.poisson(5, (SAMPLES + 1, 30))
+DENSE[5] = 2 * (np.arange(30) == 3)
+IDS = [f"{i:04d}" for i in range(SAMPLES + 1)]
+SEQUENCES = {f"asv{j}": "".join(RNG.choice(list("ACGT"), 12)) for j in range(30)}
+CONFIG = load(
+    {
+        "datasets": {"d": {"table": "t.biom"}},
+        "rarefaction": {"depth": 60, "views": 2},
+        "tokens": {"max_length_bp": 10},
+        "augmentation": {"rarefaction_draws": 1, "asv_dropout": 0.25, "cutmix": 0.5},
+    }
+)
+
+
+def prepare(folder: Path) -> dict[str, Path]:
+    views = ["view0", "view1"]
+    names = ("table", "sequences", "curve", "tokens", "samples", *views)
+    files = {name: folder / name for name in [*names, *(f"{view}.dropped" for view in views)]}
+    table = FeatureTable(IDS, list(SEQUENCES), csr_array(DENSE.astype(np.int64)))
+    write_biom(files["table"], table, {})
+    write_fasta(files["sequences"], SEQUENCES)
+    for number, view in enumerate(views):
+        outputs = {"table": files[view], "dropped": files[f"{view}.dropped"]}
+        execute(rarefy, slices.rarefy(CONFIG, "d", number), {"table": files["table"]}, outputs)
+    execute(rarefaction_curve, {}, files, files)
+    inputs = {name: files[name] for name in ("table", "sequences")}
+    execute(tokenize, slices.tokenize(CONFIG, "d"), inputs, files)
+    inputs = {name: files[name] for name in ("table", "tokens")}
+    inputs["views"] = [files[view] for view in views]
+    execute(augment, slices.augment(CONFIG, "d"), inputs, files)
+    return files
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    return prepare(tmp_path_factory.mktemp("prepared"))
+
+
+def test_every_artifact_has_the_same_bytes_again(files, tmp_path):
+    again = prepare(tmp_path)
+    assert all(again[name].read_bytes() == path.read_bytes() for name, path in files.items())
+
+
+def test_a_depth_beyond_all_samples_or_the_store_writes_nothing(files, tmp_path):
+    outputs = {name: tmp_path / name for name in ("table", "dropped", "samples")}
+    with pytest.raises(InputError, match=r"rarefaction\.depth: got 5000"):
+        execute(rarefy, {"depth": 5000, "seed": 0, "view": 0}, files, outputs)
+    with pytest.raises(InputError, match=r"rarefaction\.depth: got 2147483648"):
+        execute(augment, {**slices.augment(CONFIG, "d"), "depth": 2**31}, {}, outputs)
+    assert not list(tmp_path.iterdir())
+
+
+def test_stores_hold_the_tokens_of_the_table_its_views_and_augmented_rows(files):
+    tokens, store = TokenStore.open(files["tokens"]), SampleStore.open(files["samples"])
+    assert tokens.feature_ids == list(SEQUENCES)
+    assert tokens.tokens.shape == (30, 10)
+    assert "".join("_ACGT"[token] for token in tokens.tokens[0]) == SEQUENCES["asv0"][:10]
+    assert files["view0.dropped"].read_text() == "sample-id\treads\tdepth\n0005\t2\t60\n"
+    assert store.sample_ids == [name for name in IDS if name != IDS[5]]
+    view = read_biom(files["view1"])
+    columns = [list(SEQUENCES).index(name) for name in view.feature_ids]
+    assert np.array_equal(store.view_matrix(1, 30).toarray()[:, columns], view.counts.toarray())
+    assert (store.row_view == -1).sum() == SAMPLES + 2 * SAMPLES + 2 * (SAMPLES // 2)
+
+
+def test_curves_end_at_the_richness_of_the_sample(files, tmp_path, monkeypatch):
+    curve = pd.read_csv(files["curve"], sep="\t", dtype={"sample-id": str})
+    ends = curve.groupby("sample-id").last()
+    assert ends["richness"].to_numpy() == pytest.approx((DENSE > 0).sum(axis=1), abs=1e-3)
+    assert ends["depth"].tolist() == DENSE.sum(axis=1).tolist()
+    assert (curve.groupby("sample-id")["richness"].diff().dropna() > -1e-6).all()
+    # Of a large table, some samples have one.
+    monkeypatch.setattr(rarefaction_curve, "MAX_SAMPLES", 4)
+    execute(rarefaction_curve, {}, files, {"curve": tmp_path / "curve"})
+    assert pd.read_csv(tmp_path / "curve", sep="\t")["sample-id"].nunique() == 4
