@@ -128,7 +128,7 @@ CONFIG = load(
         "datasets": {"d": {"table": "t.biom"}},
         "rarefaction": {"depth": 60, "views": 2},
         "tokens": {"max_length_bp": 10},
-        "augmentation": {"rarefaction_draws": 1, "asv_dropout": 0.25, "cutmix": 0.5},
+        "augmentation": {"asv_dropout": 0.25, "cutmix": 0.5},
     }
 )
 
