@@ -9,21 +9,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from aam.data.rarefaction import draw_reads
-
 
 class Row(NamedTuple):
     """The ASVs of a sample, ascending, and their reads, all above 0."""
 
     asvs: NDArray[np.int64]
     counts: NDArray[np.int64]
-
-
-def rarefaction_draw(row: Row, depth: int, rng: np.random.Generator) -> Row:
-    """Draw `depth` of the reads, without replacement."""
-    counts = draw_reads(row.counts, depth, rng)
-    present = counts > 0
-    return Row(row.asvs[present], counts[present])
 
 
 def asv_dropout(row: Row, fraction: float, rng: np.random.Generator) -> Row:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from aam.augment.operations import Row, asv_dropout, cutmix, rarefaction_draw
+from aam.augment.operations import Row, asv_dropout, cutmix
 from aam.data.samples import AUGMENTED, SampleStore
 from aam.data.table import FeatureTable
 from aam.util.errors import problem
@@ -19,16 +19,12 @@ from aam.util.seeds import generator, seed_of
 class Augmentation:
     """Which rows to add to the views, and how they are drawn."""
 
-    rarefaction_draws: int
-    """Further rarefaction draws per sample."""
     asv_dropout: float
     """Fraction of the ASVs left out in one more row per sample and view; 0: no such rows."""
     cutmix: float
     """Rows mixed of two samples, per sample and view."""
     seed: int
     """Seed of the draws."""
-    depth: int
-    """Reads of a rarefaction draw."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +91,6 @@ class _Columns:
 
 def build_store(
     feature_ids: Sequence[str],
-    table: FeatureTable,
     views: Sequence[FeatureTable],
     settings: Augmentation,
 ) -> SampleStore:
@@ -103,10 +98,9 @@ def build_store(
 
     An augmented row depends on its parents and the seed, not on the order of samples or features;
     which samples are mixed depends on the set of samples. `feature_ids` are the U ASVs of the token
-    store, `table` is the imported one, which further rarefaction draws are made from.
+    store.
 
-    The views come first, then the further draws, then, view by view, the rows with ASVs left out
-    and the mixed rows; of one sample alone there is nothing to mix, which is an InputError.
+    The views come first, then, view by view, the rows with ASVs left out and the mixed rows; of one sample alone there is nothing to mix, which is an InputError.
     """
     sample_ids, seed = views[0].sample_ids, settings.seed
     assert all(view.sample_ids == sample_ids for view in views), "views of different samples"
@@ -119,12 +113,6 @@ def build_store(
 
     base = [_Block.of_samples(view, columns.counts(own)) for view, own in enumerate(views)]
     blocks = list(base)
-    if settings.rarefaction_draws:
-        position = {name: row for row, name in enumerate(table.sample_ids)}
-        counts = columns.counts(table)[[position[name] for name in sample_ids]]
-        draw = partial(rarefaction_draw, depth=settings.depth)
-        for number in range(settings.rarefaction_draws):
-            blocks.append(changed(draw, counts, "rarefaction_draw", seed, number))
     for block in base:
         if settings.asv_dropout > 0:
             drop = partial(asv_dropout, fraction=settings.asv_dropout)

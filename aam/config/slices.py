@@ -65,9 +65,8 @@ def unifrac_jobs(config: Config, dataset: str, metric: str) -> int:
 
 
 def augment(config: Config, dataset: str) -> Slice:
-    """Return the settings of the sample store; the depth is what further draws are made at."""
+    """Return the settings of the sample store; the depth bounds its counts."""
     return {
-        "rarefaction_draws": 0,
         **resolved(config, "augmentation", dataset=dataset).plain(),
         "seed": AUGMENTATION_SEED,
         "depth": resolved(config, "rarefaction", dataset=dataset).depth,

@@ -86,8 +86,8 @@ def _rarefied(
     drawn = {name for draw in draws for name in draw.feature_ids}
     names = [name for name in table.feature_ids if name in drawn]
     letters_US, length_U = tokenize([sequences[name] for name in names], bundle.max_length_bp)
-    nothing = Augmentation(rarefaction_draws=0, asv_dropout=0, cutmix=0, seed=0, depth=bundle.depth)
-    return TokenStore(names, length_U, letters_US), build_store(names, table, draws, nothing)
+    nothing = Augmentation(asv_dropout=0, cutmix=0, seed=0)
+    return TokenStore(names, length_U, letters_US), build_store(names, draws, nothing)
 
 
 def _covariates(

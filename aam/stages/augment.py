@@ -32,9 +32,8 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOp
         )
     store = build_store(
         TokenStore.open(inputs["tokens"]).feature_ids,
-        read_biom(inputs["table"]),
         [read_biom(path) for path in inputs["views"]],
-        Augmentation(**cfg),
+        Augmentation(**{key: value for key, value in cfg.items() if key != "depth"}),
     )
     samples, rows = len(store.sample_ids), len(store.row_view)
     logger.info(

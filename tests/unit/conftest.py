@@ -57,10 +57,8 @@ def make_tiny(
     counts.sort_indices()
     table = FeatureTable(ids, list(sequences), counts)
     drawn = [rarefy(table, depth, 0, view) for view in range(views)]
-    settings = Augmentation(
-        rarefaction_draws=0, asv_dropout=asv_dropout, cutmix=cutmix, seed=3, depth=depth
-    )
-    store = build_store(table.feature_ids, table, drawn, settings)
+    settings = Augmentation(asv_dropout=asv_dropout, cutmix=cutmix, seed=3)
+    store = build_store(table.feature_ids, drawn, settings)
     letters_US, length_U = tokenize(list(sequences.values()), max(lengths))
     matrices = [store.view_matrix(view, features).toarray() for view in range(views)]
     distances = np.stack([cdist(matrix, matrix, "braycurtis") for matrix in matrices])

@@ -1,13 +1,12 @@
 """Gather all views, and augmented rows, in the store that training reads.
 
-Inputs: `inputs/table.biom`, `tokens/asvs.arrow`, `rarefied/view<v>.biom` of all views.
+Inputs: `tokens/asvs.arrow`, `rarefied/view<v>.biom` of all views.
 Outputs: `views/samples.arrow`.
 """
 
 
 rule augment:
     input:
-        table=result("inputs/table.biom"),
         tokens=result("tokens/asvs.arrow"),
         views=view_files,
     output:

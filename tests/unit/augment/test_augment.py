@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
-from aam.augment.operations import Row, asv_dropout, cutmix, rarefaction_draw
+from aam.augment.operations import Row, asv_dropout, cutmix
 from aam.augment.views import Augmentation, build_store
 from aam.data.rarefaction import rarefy
 from aam.data.samples import SampleStore
@@ -21,8 +21,9 @@ rows = st.dictionaries(st.integers(0, 30), st.integers(1, 50), min_size=1, max_s
 SAMPLES = [f"s{i}" for i in range(9)]
 FEATURES = [f"f{i}" for i in range(25)]
 DENSE = np.random.default_rng(0).poisson(6, (9, 25))
-NOTHING = Augmentation(rarefaction_draws=0, asv_dropout=0.0, cutmix=0.0, seed=7, depth=40)
-EVERYTHING = Augmentation(rarefaction_draws=2, asv_dropout=0.2, cutmix=1.5, seed=7, depth=40)
+DEPTH = 40
+NOTHING = Augmentation(asv_dropout=0.0, cutmix=0.0, seed=7)
+EVERYTHING = Augmentation(asv_dropout=0.2, cutmix=1.5, seed=7)
 
 
 def reads(row: Row) -> dict[int, int]:
@@ -35,10 +36,6 @@ def reads(row: Row) -> dict[int, int]:
 @given(row=rows, other=rows, fraction=st.floats(0.01, 1), seed=st.integers(0, 100))
 def test_what_the_operations_keep_of_their_rows(row, other, fraction, seed):
     rng, own, theirs = np.random.default_rng(seed), reads(row), reads(other)
-    depth = max(1, int(fraction * row.counts.sum()))
-    drawn = reads(rarefaction_draw(row, depth, rng))
-    assert sum(drawn.values()) == depth
-    assert all(count <= own[asv] for asv, count in drawn.items())
     left = reads(asv_dropout(row, fraction, rng))
     assert left.items() <= own.items()
     assert len(left) == max(1, len(own) - int(fraction * len(own) + 0.5))
@@ -70,8 +67,8 @@ def table_of(rows=range(9), columns=range(25)) -> FeatureTable:
 
 
 def store_of(table: FeatureTable, augmentation: Augmentation, views: int = 2) -> SampleStore:
-    rarefied = [rarefy(table, augmentation.depth, 0, view) for view in range(views)]
-    return build_store(table.feature_ids, table, rarefied, augmentation)
+    rarefied = [rarefy(table, DEPTH, 0, view) for view in range(views)]
+    return build_store(table.feature_ids, rarefied, augmentation)
 
 
 def named_rows(store: SampleStore, features: list[str] = FEATURES) -> set[tuple]:
@@ -89,12 +86,12 @@ def named_rows(store: SampleStore, features: list[str] = FEATURES) -> set[tuple]
 def test_rows_and_their_parents():
     store = store_of(table_of(), EVERYTHING)
     parents = np.diff(store.parent_offsets)
-    assert (store.row_view == -1).sum() == 2 * 9 + 2 * 9 + 2 * round(1.5 * 9)
+    assert (store.row_view == -1).sum() == 2 * 9 + 2 * round(1.5 * 9)
     assert (parents == 2).sum() == 2 * round(1.5 * 9)
-    # Two views and two further draws of all samples, all different and of the depth.
+    # Two views of all samples, all different and of the depth.
     reads = np.add.reduceat(store.counts, store.offsets[:-1])
-    assert (reads[:36] == 40).all()
-    assert len({asvs for _, _, asvs in named_rows(store)}) >= 36
+    assert (reads[:18] == DEPTH).all()
+    assert len({asvs for _, _, asvs in named_rows(store)}) >= 18
     for row in range(len(store.row_view)):
         own = store.parents[slice(*store.parent_offsets[row : row + 2])]
         asvs = store.asvs[slice(*store.offsets[row : row + 2])]

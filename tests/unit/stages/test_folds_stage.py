@@ -53,8 +53,8 @@ def files(tmp_path_factory) -> dict[str, Path]:
     counts = rng.integers(1, 50, (SAMPLES, 5))
     counts[:, 0] = 5 * np.arange(SAMPLES) + 1
     table = FeatureTable(IDS, list("abcde"), csr_array(counts))
-    nothing = Augmentation(rarefaction_draws=0, asv_dropout=0, cutmix=0, seed=0, depth=1)
-    store = build_store(table.feature_ids, table, [table], nothing)
+    nothing = Augmentation(asv_dropout=0, cutmix=0, seed=0)
+    store = build_store(table.feature_ids, [table], nothing)
     write_samples(paths["samples"], store, {})
     place = np.arange(SAMPLES) / SAMPLES
     write_distances(paths["distances"], IDS, np.abs(place[:, None] - place), {})
