@@ -18,6 +18,10 @@ KINDS = [
 def test_the_plain_form_gives_the_same_and_the_same_gradients(changes, tiny, new_encoder):
     encoder, results = new_encoder(20, **changes).asv, []
     tokens_US = torch.from_numpy(tiny.tokens.tokens)
+    torch.manual_seed(0)
+    with torch.no_grad():
+        for parameter in encoder.parameters():
+            parameter.add_(0.1 * torch.randn_like(parameter))
     for encode in (reference_asvs, lambda asv, tokens: asv(tokens, None, "auto")[0]):
         encoder.zero_grad()
         asv_UD = encode(encoder, tokens_US)
