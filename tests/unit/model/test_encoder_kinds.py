@@ -14,8 +14,7 @@ from aam.config.sections.model import ModelSettings
 from aam.data.tokens import TokenStore
 from aam.data.vocabulary import MASK, PAD
 from aam.model.asv_encoders import ENCODERS, Architecture
-from aam.model.build import architecture, build_encoder, plain, set_dropout
-from aam.model.store import load_config, load_weights, save_model
+from aam.model.build import architecture, set_dropout
 from aam.train.data import collate
 from aam.train.data.collate import assemble
 from aam.train.data.masking import Masker
@@ -56,14 +55,10 @@ def everything(encoder, batch) -> list[torch.Tensor]:
     torch.manual_seed(3)
     encoder.zero_grad()
     encoded = encoder(batch)
-    hidden = torch.cat(encoded.nucleotides)
-    loss = (encoded.sample_BD * torch.arange(16)).square().sum() + (hidden**3).sum()
+    sample_BD, hidden = encoded.sample_BD, torch.cat(encoded.nucleotides)
+    loss = (sample_BD * torch.arange(16)).square().sum() + (hidden**3).sum()
     loss.backward()
-    return [
-        encoded.sample_BD.detach(),
-        hidden.detach(),
-        *(p.grad.clone() for p in encoder.parameters()),
-    ]
+    return [sample_BD.detach(), hidden.detach(), *(p.grad.clone() for p in encoder.parameters())]
 
 
 @given(rows=ROWS, per_block=st.integers(1, 20))
@@ -132,50 +127,29 @@ def test_what_is_masked_does_not_leak(kind, masking, tiny, new_encoder):
     assert torch.equal(first.nucleotides[0], second.nucleotides[0])
 
 
-def test_the_gradient_reaches_every_weight(kind, mixed_lengths, new_encoder):
-    batch = assemble(mixed_lengths.store, mixed_lengths.tokens, np.arange(9), masker=Masker(0.2, 0))
-    encoder = new_encoder(20, **kind)
-    everything(encoder, batch)
-    without = [name for name, p in encoder.named_parameters() if not p.grad.any()]
-    assert without == []
-
-
-@pytest.mark.parametrize("dropout", [0.0, 0.3])
 @pytest.mark.parametrize("what", ["layers", "pieces"])
-def test_computing_activations_again_changes_nothing(
-    kind, mixed_lengths, new_encoder, what, dropout
-):
+def test_computing_activations_again_changes_nothing(kind, mixed_lengths, new_encoder, what):
     batch = assemble(mixed_lengths.store, mixed_lengths.tokens, np.arange(6), masker=Masker(0.2, 0))
     results = []
     for recompute in ("nothing", what):
         encoder = new_encoder(20, **kind)
-        set_dropout(encoder, dropout)
+        set_dropout(encoder, 0.3)
         encoder.recompute(recompute)
         results.append(everything(encoder, batch))
     assert all(torch.equal(*pair) for pair in zip(*results, strict=True))
 
 
-def test_bf16_is_near_fp32(kind, mixed_lengths, new_encoder):
+def test_every_weight_has_a_gradient_and_bf16_is_near_fp32(kind, mixed_lengths, new_encoder):
     batch = assemble(mixed_lengths.store, mixed_lengths.tokens, np.arange(9), masker=Masker(0.2, 0))
     encoder = new_encoder(20, **kind)
     exact = everything(encoder, batch)
+    assert all(gradient.any() for gradient in exact[2:])
     with torch.autocast("cpu", dtype=torch.bfloat16):
         low = everything(encoder, batch)
     assert (low[0] - exact[0]).norm() < 0.03 * exact[0].norm()
     for found, wanted in zip(low[2:], exact[2:], strict=True):
         assert found.dtype == torch.float32
         assert (found - wanted).norm() < 0.25 * wanted.norm() + 1e-3
-
-
-def test_a_saved_encoder_comes_back(kind, tiny, new_encoder, tmp_path):
-    encoder = new_encoder(20, **kind)
-    save_model(tmp_path / "model", encoder, {"architecture": plain(encoder.shape)})
-    shape = Architecture(**load_config(tmp_path / "model")["architecture"])
-    again = build_encoder(shape, seed=99, backend="auto")
-    load_weights(tmp_path / "model", again)
-    np.testing.assert_array_equal(
-        *(embed(model, tiny.store, tiny.tokens, range(20)) for model in (encoder, again))
-    )
 
 
 def test_weights_follow_from_the_seed_alone_and_leave_the_global_generator_alone(kind, new_encoder):
@@ -191,8 +165,6 @@ def test_weights_follow_from_the_seed_alone_and_leave_the_global_generator_alone
 
 def test_bdh_has_the_weights_of_one_layer_however_often_it_is_gone_through(new_encoder):
     once, often = (new_encoder(20, encoder="bdh", asv_layers=layers).asv for layers in (1, 5))
-    count = [sum(p.numel() for p in asv.parameters()) for asv in (once, often)]
-    assert count[0] == count[1]
     often.load_state_dict(once.state_dict())
     tokens = torch.randint(1, 5, (4, 20), dtype=torch.uint8)
     with torch.no_grad():
