@@ -29,38 +29,19 @@ def test_the_rate_is_two_operations_per_multiplied_pair_over_the_time(monkeypatc
     assert best(roofline.copy_rates(CPU)).median == pytest.approx(2 * 2**20 / 1e-3)
 
 
-def test_the_products_are_really_computed_in_the_type_asked_for(monkeypatch):
-    seen = []
-    real = torch.mm
-    monkeypatch.setattr(
-        torch,
-        "mm",
-        lambda a, b, out: seen.append((*a.shape, b.shape[1], a.dtype)) or real(a, b, out=out),
-    )
-    assert matrix_product_rate(torch.bfloat16, CPU).median > 0
-    assert set(seen) == {(8, 8, 8, torch.bfloat16), (16, 16, 16, torch.bfloat16)}
+def test_all_precisions_and_the_models_own_shapes_are_measured_in_their_arithmetic(monkeypatch):
+    seen, real, before = set(), torch.mm, torch.get_float32_matmul_precision()
 
+    def spy(a, b, out):
+        seen.add((a.dtype, torch.get_float32_matmul_precision()))
+        return real(a, b, out=out)
 
-@pytest.mark.parametrize(
-    ("precision", "dtype", "products"),
-    [
-        ("fp32", torch.float32, "highest"),
-        ("tf32", torch.float32, "high"),
-        ("bf16", torch.bfloat16, "highest"),
-        ("fp16", torch.float16, "highest"),
-    ],
-)
-def test_arithmetic_of_a_precision_is_left_behind(precision, dtype, products):
-    before = torch.get_float32_matmul_precision()
-    with roofline.arithmetic(precision) as inside:
-        assert inside == dtype
-        assert torch.get_float32_matmul_precision() == products
+    monkeypatch.setattr(torch, "mm", spy)
+    rates = roofline.measure(["fp32", "tf32", "bf16"], CPU, width=4, ffn_ratio=2)
+    kinds = (torch.float32, "highest"), (torch.float32, "high"), (torch.bfloat16, "highest")
+    assert seen == set(kinds)
     assert torch.get_float32_matmul_precision() == before
-
-
-def test_all_precisions_and_the_models_own_shapes_are_measured():
-    rates = roofline.measure(["fp32", "bf16"], CPU, width=4, ffn_ratio=2)
-    assert list(rates) == ["fp32", "bf16", "copy"]
+    assert list(rates) == ["fp32", "tf32", "bf16", "copy"]
     expected = {"8 x 8 x 8", "16 x 16 x 16", "32 x 4 x 12", "32 x 4 x 8", "32 x 8 x 4"}
     assert set(rates["fp32"]) == set(rates["bf16"]) == expected
     assert all(values and min(values) > 0 for values in rates["fp32"].values())
