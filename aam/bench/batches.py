@@ -1,7 +1,4 @@
-"""Batches that are compared with the optimized ones: without the savings, and made-up ones.
-
-Naive: every sample is padded to a fixed number of ASVs and every copy of an ASV is encoded, padding
-too. Optimizations are measured and tested against it.
+"""Batches that optimized ones are measured and tested against: without savings, and made-up ones.
 
 Shape suffixes: U distinct ASVs, S positions, C copies of ASVs, B samples, A ASVs that a sample has
 or is padded to, M masked nucleotides.
@@ -88,13 +85,7 @@ def one_view(
 
 
 def pad_samples(batch: Batch, asvs_per_sample: int) -> Batch:
-    """Return the batch with its samples in one block, padded to `asvs_per_sample` ASVs each.
-
-    Raises
-    ------
-    InputError
-        When a sample has more ASVs.
-    """
+    """Return the batch with its samples in one block, padded to as many ASVs, or InputError."""
     richness = max(int(block.present_BA.sum(dim=1).max()) for block in batch.samples)
     if richness > asvs_per_sample:
         raise problem(

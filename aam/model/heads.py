@@ -118,11 +118,7 @@ class ValueHead(nn.Module):
         return output_BC if self.linear is None else output_BC + self.linear(standard_BD).float()
 
 
-HEADS: dict[str, dict[str, bool]] = {
-    "linear": {"hidden": False},
-    "mlp": {},
-    "residual": {"linear": True},
-}
+HEADS = {"linear": {"hidden": False}, "mlp": {}, "residual": {"linear": True}}
 """Options of `ValueHead` by the names of `finetuning.head`."""
 
 

@@ -52,23 +52,19 @@ def test_every_kind_of_batch_learns_the_same(files, speed_cfg):
 
 
 def test_a_mode_is_what_the_step_gets(files, speed_cfg, monkeypatch):
-    seen, real = {}, measurements.train_step
-
-    def spy(model, optimizer, batch, *rest):
-        seen.update(encoder=model.module.encoder, optimizer=optimizer.optimizer)
-        return real(model, optimizer, batch, *rest)
-
-    monkeypatch.setattr(measurements, "train_step", spy)
-    options = {"precision": "bf16", "optimizer": "muon", "attention": "auto", "checkpointing": True}
-    result = run_mode(replace(OPTIMIZED, **options), speed_cfg(), files, batch_size=8)
+    seen, real = [], measurements.train_step
+    monkeypatch.setattr(measurements, "train_step", lambda *a: seen.append(a) or real(*a))
+    options = {"precision": "bf16", "optimizer": "muon", "attention": "flash"}
+    mode = replace(OPTIMIZED, **options, checkpointing=True, fused_optimizer=True)
+    result = run_mode(mode, speed_cfg(), files, batch_size=8)
+    encoder, optimizer = seen[0][0].module.encoder, seen[0][1].optimizer
     assert (result["precision"], result["sizes"][0]) == ("bf16", 8)
-    encoder = seen["encoder"]
-    assert (encoder.backend, encoder.shape.patch_bp) == ("auto", 5)
+    assert (encoder.backend, encoder.shape.patch_bp) == ("flash", 5)
     assert (encoder.asv.keeps_layers, encoder.keeps_blocks) == (False, True)
-    assert [type(part).__name__ for part in seen["optimizer"].parts] == ["AdamW", "Muon"]
-    run_mode(Mode(asvs_per_sample=40, fused_optimizer=True), speed_cfg(), files)
-    assert (seen["encoder"].backend, seen["encoder"].keeps_blocks) == ("math", False)
-    assert seen["optimizer"].parts[0].defaults["fused"] is True
+    assert [type(part).__name__ for part in optimizer.parts] == ["AdamW", "Muon"]
+    assert optimizer.parts[0].defaults["fused"] is True
+    run_mode(Mode(asvs_per_sample=40), speed_cfg(), files)
+    assert not seen[-1][0].module.encoder.keeps_blocks
 
 
 @pytest.mark.parametrize(

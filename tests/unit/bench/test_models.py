@@ -139,17 +139,14 @@ def test_a_model_that_cannot_run_has_no_costs(cfg, measure, figures, tmp_path):
         return None if request.get("model") == "slow" else answer
 
     costs, _ = models.step_costs(failing, cfg, DATA, RunOptions())
-    assert [request.get("model") for request in measure.asked].count("slow") == 1
     table, curves = models.side_by_side(cfg, costs, HISTORIES)
     assert table["step_ms_median"].isna().tolist() == [True, False, False]
     assert table["equal_s"].tolist() == pytest.approx([4.0] * 3)
-    page = models.models_page(table, "unweighted", {})
     row = "| slow | transformer, 1 bp per token | advanced |  |  | not run |  | 20 | 0.700 |"
-    assert row in page
+    assert row in models.models_page(table, "unweighted", {})
     draw_models(table, curves, tmp_path / "models.png")
-    steps, seconds, step_ms, *_ = figures[0].axes
+    steps, _, step_ms, *_ = figures[0].axes
     assert [len(line.get_xdata()) for line in steps.lines[:3]] == [2, 3, 3]
-    assert np.isfinite(seconds.lines[0].get_xdata()).tolist() == [False, False]
     assert "not run" in [text.get_text() for text in step_ms.texts]
 
 

@@ -25,29 +25,20 @@ def test_every_loss_that_can_be_chosen_is_there():
     assert suiting == LOSSES.keys() == {*get_args(Loss), "ordinal"}
 
 
-@given(size=st.integers(2, 9), variance=st.floats(0.01, 10), seed=st.integers(0, 99))
-@few
-def test_pairwise_error_is_a_mean_over_pairs_of_different_samples(size, variance, seed):
-    upper = np.triu(np.random.default_rng(seed).uniform(size=(2, size, size)), 1)
-    predicted, true = torch.from_numpy(upper + upper.transpose(0, 2, 1))
-    pairs = np.triu_indices(size, 1)
-    expected = float((predicted - true)[pairs].square().mean()) / variance
-    assert float(pairwise_error(predicted, true, variance)) == pytest.approx(expected)
+def test_pairwise_error_is_a_mean_over_pairs_of_different_samples():
+    predicted, true = (torch.cdist(x, x) for x in torch.randn(2, 7, 3))
+    pairs = torch.triu_indices(7, 7, 1).unbind()
+    expected = (predicted - true)[pairs].square().mean() / 0.3
+    torch.testing.assert_close(pairwise_error(predicted, true, 0.3), expected)
 
 
 @pytest.mark.parametrize(
     ("loss", "expected"),
-    [
-        ("huber", [0.125, 0.5, 2.5, 2.5]),
-        ("mse", [0.25, 1, 9, 9]),
-        ("mae", [0.5, 1, 3, 3]),
-        ("asymmetric", [0.1, 0.2, 0.6, 2.4]),
-    ],
+    [("huber", [0.125, 2.5, 2.5]), ("mse", [0.25, 9, 9]), ("asymmetric", [0.1, 0.6, 2.4])],
 )
 def test_errors_of_numbers(loss, expected):
     errors = [
-        float(LOSSES[loss](torch.tensor([[x]]), torch.zeros(1, 1), NUMBER))
-        for x in (0.5, 1.0, 3.0, -3.0)
+        LOSSES[loss](torch.tensor([[x]]), torch.zeros(1, 1), NUMBER) for x in (0.5, 3.0, -3.0)
     ]
     assert errors == pytest.approx(expected)
 
