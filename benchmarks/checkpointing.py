@@ -34,13 +34,7 @@ def made_up_state(megabytes: float, seed: int) -> State:
     }
 
 
-def measure(
-    repeats: int,
-    state: State,
-    folder: Path,
-    *,
-    load_s: float = 0.5,
-) -> dict[str, Any]:
+def measure(repeats: int, state: State, folder: Path, *, load_s: float = 0.5) -> dict[str, Any]:
     """Time saves of both ways in turn, with matrix products on the calling thread between them.
 
     Every repeat times the products alone, then after a synchronous save, then after one in the

@@ -71,8 +71,7 @@ def side_by_side(
 
     `pearson` is of the held-out distances of `cfg["metric"]`, the last validation's of each
     `history.parquet`; `equal_steps` and `equal_s` are those of the shortest training, by which the
-    other correlations are read; NaN where no validation came so early, or the step could not be
-    timed. The curves have `model`, `step`, `seconds`, `pearson`.
+    other correlations are read; NaN where no validation came so early, or nothing was timed.
     """
     rows, curves = [], {}
     for name, model in cfg["models"].items():

@@ -54,10 +54,7 @@ def arithmetic(precision: str) -> Iterator[torch.dtype]:
 def measure(
     precisions: Iterable[str], device: torch.device, *, width: int, ffn_ratio: float
 ) -> dict[str, Rates]:
-    """Return the rates of products per precision, and of copies under ``copy``.
-
-    The forward products of a transformer of some width and `ffn_ratio` are candidates too.
-    """
+    """Return the rates of products per precision, a transformer's too, and of ``copy``."""
     rows, hidden = _for(device, ROWS), int(width * ffn_ratio)
     of_model = [(rows, width, 3 * width), (rows, width, hidden), (rows, hidden, width)]
     rates = {}

@@ -105,10 +105,7 @@ def usual(cfg: Mapping[str, Any], hardware: Hardware) -> Mode:
 
 
 def configured(cfg: Mapping[str, Any], mode: Mode, hardware: Hardware) -> Mode:
-    """Return `mode` with everything that the configuration says; batches stay as they are.
-
-    Where the machine lacks something it is what training does instead.
-    """
+    """Return `mode` with the configuration's options, or what training does where it lacks them."""
     options = step_options(Optimization.model_validate(cfg["optimization"]))
     precision = cfg["pretraining"]["precision"]
     return replace(

@@ -28,11 +28,7 @@ def pinball_error(predicted_BCQ: Tensor, true_BC: Tensor, levels: Sequence[float
 
 
 def class_error(logits_BK: Tensor, true_BK: Tensor, target: Target) -> Tensor:
-    """Return the mean cross-entropy against class probabilities.
-
-    Each class has a weight, if the target has any, and the mean is over samples, not over weights;
-    a part of every probability is spread over all classes alike.
-    """
+    """Return the mean cross-entropy against class probabilities, over samples, not over weights."""
     weight_K = logits_BK.new_tensor(target.class_weights) if target.class_weights else None
     smoothing = target.label_smoothing
     return functional.cross_entropy(logits_BK, true_BK, weight=weight_K, label_smoothing=smoothing)
@@ -73,10 +69,10 @@ LOSSES: dict[str, Callable[[Tensor, Tensor, Target], Tensor]] = {
 def count_error(
     predicted_X: Tensor, log_reads_X: Tensor, masked_X: Tensor, present_X: Tensor
 ) -> Tensor:
-    """Return the mean squared error of standardized log(1 + reads) over ASVs with masked counts.
+    """Return the mean squared error of log(1 + reads) over ASVs with masked counts; 0 without any.
 
-    It is 0 where none is masked. What is predicted is standardized by mean and deviation of the
-    ASVs that are present, so that its gradient is from the start not that of a common mean.
+    What is predicted is standardized by mean and deviation of the ASVs that are present, so that
+    its gradient is from the start not that of a common mean.
     """
     masked_X = masked_X & present_X
     number = present_X.sum().clamp(min=1)

@@ -100,8 +100,8 @@ class Predictor(nn.Module):
     ) -> Tensor:
         """Return raw outputs [B, O] in fp32, for `Target.decode`, of sample embeddings.
 
-        Categories are numbers of the vocabulary, int64; None: all are unknown. Where `needs_asvs`,
-        `asvs` is what `Encoder.encode_samples` returns of the `batch`.
+        Without categories all are unknown. `asvs` are `Encoded.asvs` of the `batch`, where
+        `needs_asvs`.
         """
         standard_BD = self.head.standardize(sample_BD.float())
         if self.fusion is None:
