@@ -9,13 +9,7 @@ import pytest
 from aam.data.samples import SampleStore, write_samples
 from aam.data.tokens import TokenStore, write_tokens
 from benchmarks import inference
-from benchmarks.inference import (
-    AnonymousMemory,
-    StudySettings,
-    draw_study,
-    embedding_times,
-    validation_memory,
-)
+from benchmarks.inference import AnonymousMemory, StudySettings, draw_study
 
 MODEL = {"encoder": "transformer", "width": 16, "heads": 2, "patch_bp": 5, "ffn_ratio": 2}
 MODEL |= {"asv_layers": 1, "sample_layers": 1}
@@ -84,7 +78,7 @@ def test_embedding_is_timed_with_an_empty_and_a_filled_cache_in_turn(
     settings, in_this_process, caplog
 ):
     caplog.set_level("INFO")
-    table = embedding_times(settings, numbers=(8, 30), repeats=2)
+    table = inference.embedding_times(settings, numbers=(8, 30), repeats=2)
     assert table["samples"].tolist() == [8, 8, 30, 30]
     assert table["cache"].tolist() == ["empty", "filled"] * 2
     whether = [(asked["cache"] is not None, asked["fill"] is not None) for asked in in_this_process]
@@ -123,6 +117,6 @@ def test_anonymous_memory_is_that_of_the_block(tmp_path):
 
 
 def test_a_measurement_runs_in_a_process_of_its_own(settings):
-    (found,) = validation_memory(settings, numbers=(6,)).to_dict("records")
+    (found,) = inference.validation_memory(settings, numbers=(6,)).to_dict("records")
     assert found["peak_mb"] >= found["start_mb"] > 10
     assert found["grown_mb"] == pytest.approx(found["peak_mb"] - found["start_mb"])

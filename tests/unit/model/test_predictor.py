@@ -50,9 +50,8 @@ def batch_of(data, rows, target=None, per_block=16) -> Batch:
 def outputs(predictor: Predictor, batch: Batch) -> torch.Tensor:
     with torch.no_grad():
         encoded = predictor.encoder(batch, asvs=predictor.needs_asvs)
-        return predictor.predict(
-            encoded.sample_BD, batch.values[CATEGORIES], asvs=encoded.asvs, batch=batch
-        )
+        known = {"asvs": encoded.asvs, "batch": batch}
+        return predictor.predict(encoded.sample_BD, batch.values[CATEGORIES], **known)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -63,7 +62,7 @@ def test_a_predictor_rebuilds_itself_from_its_directory_alone(tiny, new_encoder,
     with torch.no_grad():
         for parameter in predictor.parameters():
             parameter.add_(0.1 * torch.randn_like(parameter))
-        predictor.predict(torch.randn(9, 16), asvs=[torch.randn(9, 2, 16)], batch=_nine())
+        predictor(batch_of(tiny, range(9), target))
     predictor.eval()
     predictor.save(tmp_path / "model", {"remark": "0001"})
     loaded, config = load_predictor((tmp_path / "model").rename(tmp_path / "elsewhere"))
@@ -74,12 +73,6 @@ def test_a_predictor_rebuilds_itself_from_its_directory_alone(tiny, new_encoder,
     found = outputs(loaded, batch)
     assert found.shape == (6, target.outputs)
     assert torch.equal(found, outputs(predictor, batch))
-
-
-def _nine() -> Batch:
-    present_BA = torch.ones(9, 2, dtype=torch.bool)
-    block = collate.SampleBlock(present_BA.long(), present_BA, present_BA.float())
-    return Batch([], [block], torch.arange(9), {}, {})
 
 
 def test_equal_models_are_saved_as_equal_bytes_and_lend_their_encoder(new_encoder, tmp_path):
@@ -115,9 +108,7 @@ def test_all_but_masked_counts_get_a_gradient_and_the_encoder_none_where_embeddi
 
 
 @pytest.mark.parametrize("fusion", FUSIONS)
-def test_a_sample_without_metadata_is_predicted_as_one_of_unknown_categories(
-    tiny, new_encoder, fusion
-):
+def test_without_metadata_a_sample_is_one_of_unknown_categories(tiny, new_encoder, fusion):
     predictor = Predictor(new_encoder(20), AGE, seed=0, fusion=fusion, vocabulary=VOCABULARY)
     predictor.eval()
     with torch.no_grad():
