@@ -74,13 +74,7 @@ class Specification(Section):
 
 
 def run(specification: Specification, folder: Path) -> None:
-    """Time every model; write `speed.tsv`, `speed.md` and `roofline.json` into a folder for each.
-
-    Raises
-    ------
-    InputError
-        When the configuration is not valid.
-    """
+    """Time every model; write `speed.tsv`, `speed.md` and `roofline.json` into its folder."""
     config = _configuration(specification)
     dataset = specification.dataset or next(iter(config.datasets))
     results = specification.results or Path(config.results_dir, dataset)
@@ -94,7 +88,17 @@ def run(specification: Specification, folder: Path) -> None:
     for model in config.models:
         logger.info("model %s", model)
         cfg = slices.benchmark(config, dataset, model)
-        inputs = _inputs(config, dataset, model, results)
+        views = range(resolved(config, "rarefaction", dataset=dataset).views)
+        inputs = {
+            "tokens": results / "tokens" / "asvs.arrow",
+            "samples": results / "views" / "samples.arrow",
+            # Metric by metric, as training reads them.
+            "distances": [
+                results / "unifrac" / metric / f"view{view}.parquet"
+                for metric in slices.distances(config, dataset, model)
+                for view in views
+            ],
+        }
         with SubprocessRunner() as measure:
             found = run_ablation(measure, cfg, inputs, runtime, choose)
         names = {"table": "speed.tsv", "text": "speed.md", "roofline": "roofline.json"}
@@ -140,20 +144,6 @@ def _laid_over(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, 
         nested = isinstance(value, Mapping) and isinstance(result.get(key), Mapping)
         result[key] = _laid_over(result[key], value) if nested else value
     return result
-
-
-def _inputs(config: Config, dataset: str, model: str, results: Path) -> dict[str, Any]:
-    """Return the files of a dataset, the distances metric by metric as training reads them."""
-    views = range(resolved(config, "rarefaction", dataset=dataset).views)
-    return {
-        "tokens": results / "tokens" / "asvs.arrow",
-        "samples": results / "views" / "samples.arrow",
-        "distances": [
-            results / "unifrac" / metric / f"view{view}.parquet"
-            for metric in slices.distances(config, dataset, model)
-            for view in views
-        ],
-    }
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -21,53 +21,32 @@ WIDTH = 256
 TENSOR_VALUES = 32_768
 """Values per tensor of a made-up state."""
 WAYS = {"synchronous": False, "background": True}
+State = dict[str, dict[str, torch.Tensor]]
 
 
-def made_up_state(megabytes: float, seed: int) -> dict[str, dict[str, torch.Tensor]]:
+def made_up_state(megabytes: float, seed: int) -> State:
     """Return a state of random fp32 weights and two moments of each, of some size in 1e6 bytes."""
-    generator = torch.Generator().manual_seed(seed)
+    rng = torch.Generator().manual_seed(seed)
     count = max(1, round(megabytes * 1e6 / (3 * 4 * TENSOR_VALUES)))
     return {
-        name: {
-            f"layer{layer}": torch.randn(TENSOR_VALUES, generator=generator)
-            for layer in range(count)
-        }
+        name: {f"layer{i}": torch.randn(TENSOR_VALUES, generator=rng) for i in range(count)}
         for name in ("model", "first moment", "second moment")
     }
 
 
-def measure(
-    repeats: int,
-    state: dict[str, dict[str, torch.Tensor]],
-    folder: Path,
-    *,
-    load_s: float = 0.5,
-) -> dict[str, Any]:
+def measure(repeats: int, state: State, folder: Path, *, load_s: float = 0.5) -> dict[str, Any]:
     """Time saves of both ways in turn, with matrix products on the calling thread between them.
 
     Every repeat times the products alone, then after a synchronous save, then after one in the
     background, whose write goes on beside them. A first save of each way is not counted: it takes
-    the memory of the copy and starts the thread.
+    the memory of the copy and starts the thread. `folder`, on the disk that is measured, is removed
+    at the end. The products take about `load_s`; where that is shorter than a write, the rest of
+    the write counts as blocked or as delay.
 
-    Parameters
-    ----------
-    repeats
-        Counted saves of each way.
-    state
-        What is saved.
-    folder
-        An empty folder on the disk that is measured; removed at the end.
-    load_s
-        Seconds that the products between two saves take about; where they are shorter than a
-        write, the rest of the write counts as blocked or as delay.
-
-    Returns
-    -------
-    dict
-        `repeats`, `megabytes` (of 1e6 bytes), for each of `WAYS` the `median` and `iqr` of
-        `blocked_s` (in the calls) and of `delay_s` (that, and what the products took longer than
-        alone in the same repeat), and `blocked_less`, the fraction of the blocked time that the
-        background saves.
+    Returned are `repeats`, `megabytes` (of 1e6 bytes), for each of `WAYS` the `median` and `iqr` of
+    `blocked_s` (in the calls) and of `delay_s` (that, and what the products took longer than alone
+    in the same repeat), and `blocked_less`, the fraction of the blocked time that the background
+    saves.
     """
     ways = {
         name: Checkpoints(folder / name, name, background=background)

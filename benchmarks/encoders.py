@@ -36,22 +36,11 @@ def compare(batch: Batch, length: int, *, repeats: int, chunks: int) -> list[dic
     """Time forward and backward pass of each encoder, with and without its savings.
 
     The plain form encodes every copy of an ASV and the padding of all samples to the richest one,
-    `ASVS_PER_CHUNK` sequences at a time, in fp32 (`benchmarks.reference_encoders`). The optimized
-    one encodes each distinct ASV once, in bf16. Times are those of the process on one thread, so
-    that other processes matter little; the best of the interleaved repeats counts.
-
-    Parameters
-    ----------
-    batch
-        Distinct ASVs of one length in nucleotides, on the host, without masks.
-    chunks
-        Chunks of copies that are timed; the others take as long.
-
-    Returns
-    -------
-    list of dict
-        Per encoder `name`, `plain_ms`, `optimized_ms`, `speedup`, and `arithmetic`: the part of
-        it that is left when both encode the same sequences.
+    `ASVS_PER_CHUNK` sequences at a time, in fp32 (`benchmarks.reference_encoders`); only some
+    chunks are timed. The optimized one encodes each distinct ASV once, in bf16. Times are those of
+    the process on one thread, so that other processes matter little; the best of the interleaved
+    repeats counts. `arithmetic` is the part of the `speedup` that is left when both encode the same
+    sequences. The ASVs of the batch have one length and no masks.
     """
     (distinct,) = batch.asvs
     richest = max(block.present_BA.shape[1] for block in batch.samples)

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter, LogLocator
+from matplotlib.ticker import LogLocator
 
 from aam.bench.tables import machine, markdown_table, page, write_tsv
 from aam.evaluate.figures.style import GREY, colors, saved_figure
@@ -99,12 +99,7 @@ def measured(studies: Sequence[Path]) -> pd.DataFrame:
     """Return what every stage took on every study, by the logs in its folder of results.
 
     The seconds of a stage's `jobs` are added up; of their memory before the work, `first_mb`, and
-    at the most, `peak_mb`, the largest counts.
-
-    Raises
-    ------
-    InputError
-        If a log does not say when its stage was at work.
+    at the most, `peak_mb`, the largest counts. InputError where a log does not say it.
     """
     rows = []
     for study in studies:
@@ -220,12 +215,7 @@ def draw_growth(table: pd.DataFrame, powers: Powers, path: Path) -> None:
 
 
 def _draw(
-    axes: Axes,
-    table: pd.DataFrame,
-    powers: Powers,
-    stages: Sequence[str],
-    name: str,
-    unit: float,
+    axes: Axes, table: pd.DataFrame, powers: Powers, stages: Sequence[str], name: str, unit: float
 ) -> None:
     """Draw points and fits of one quantity, times its unit."""
     column = FITTED[name][0]
@@ -238,16 +228,11 @@ def _draw(
         points = part[column].to_numpy(dtype=float) * unit
         axes.plot(part["samples"], points, marker, color=color, markersize=4, label=label)
         axes.plot(sizes, [power.at(size) * unit for size in sizes], color=color, linewidth=1.0)
-    axes.set_xscale("log")
-    axes.set_yscale("log")
+    axes.set(xscale="log", yscale="log")
     axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-    axes.xaxis.set_major_formatter(FuncFormatter(_in_thousands))
-    axes.yaxis.set_major_formatter(FuncFormatter(_in_thousands))
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(lambda v, _: f"{v / 1000:g}k" if v >= 1000 else f"{v:g}")
     axes.minorticks_off()
-
-
-def _in_thousands(value: float, _position: int | None = None) -> str:
-    return f"{value / 1000:g}k" if value >= 1000 else f"{value:g}"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

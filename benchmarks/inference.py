@@ -61,11 +61,11 @@ class StudySettings:
     tokens: Path
     samples: Path
     model: Mapping[str, Any]
-    """A section `models.<name>` as plain types; the weights are random."""
+    """A section `models.<name>` as plain types."""
     precision: str
     threads: int
     seed: int = 0
-    """Of weights and studies."""
+    """Of random weights and of studies."""
 
 
 def embedding_times(settings: StudySettings, numbers: Sequence[int], repeats: int) -> pd.DataFrame:
@@ -97,9 +97,8 @@ def embedding_times(settings: StudySettings, numbers: Sequence[int], repeats: in
                 wall_s, iqr = median_iqr(seconds["wall_s"])
                 row = {"samples": number, "asvs": asvs, "cache": state}
                 row |= {"wall_s": wall_s, "wall_s_iqr": iqr, **seconds[list(STEPS)].median()}
-                row["ms_per_sample"] = 1e3 * wall_s / number
-                row["peak_memory_mb"] = seconds["peak_memory_mb"].max()
-                rows.append(row)
+                row |= {"ms_per_sample": 1e3 * wall_s / number}
+                rows.append(row | {"peak_memory_mb": seconds["peak_memory_mb"].max()})
                 logger.info("%d samples, cache %s: %.3g s", number, state, wall_s)
     return pd.DataFrame(rows)
 
@@ -224,8 +223,8 @@ def validate(request: Mapping[str, Any]) -> dict[str, float]:
     t0 = time.time()
     with AnonymousMemory() as memory:
         held_out.score(model, devices)
-    wall_s, grown_mb = time.time() - t0, memory.peak_mb - memory.start_mb
-    memories = {"start_mb": memory.start_mb, "peak_mb": memory.peak_mb, "grown_mb": grown_mb}
+    wall_s, (start_mb, peak_mb) = time.time() - t0, (memory.start_mb, memory.peak_mb)
+    memories = {"start_mb": start_mb, "peak_mb": peak_mb, "grown_mb": peak_mb - start_mb}
     return {**memories, "wall_s": wall_s}
 
 
@@ -255,22 +254,6 @@ class AnonymousMemory:
         return (held.rss - held.shared) / 2**20
 
 
-def tables(
-    settings: StudySettings, samples: Sequence[int], held_out: Sequence[int], repeats: int
-) -> str:
-    """Measure both; return them as a Markdown page."""
-    measured = {
-        "Embedding": embedding_times(settings, samples, repeats),
-        "Validation": validation_memory(settings, held_out),
-    }
-    parts = []
-    for title, table in measured.items():
-        cells = table.map(lambda value: value if isinstance(value, str) else quantity(value))
-        parts += [f"## {title}", markdown_table(list(table.columns), cells.to_numpy().tolist())]
-    about = {**machine(), "threads": str(settings.threads), "precision": settings.precision}
-    return page("Embedding and validation", *parts, about=about)
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure everything for the study of a folder, or one case of it in this process."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.inference", description=__doc__)
@@ -279,10 +262,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--held-out", type=int, nargs="+", default=[500, 2000, 20_000])
     parser.add_argument("--repeats", type=int, default=3)
     given = parser.parse_args(arguments)
-    folder = given.folder
-    if folder in ("embed", "validate"):
-        measure = {"embed": embed, "validate": validate}[folder]
-        print(json.dumps(measure(json.load(sys.stdin))))
+    folder, measures = given.folder, {"embed": embed, "validate": validate}
+    if folder in measures:
+        print(json.dumps(measures[folder](json.load(sys.stdin))))
         return
     logging.basicConfig(level=logging.INFO)
     settings = StudySettings(
@@ -292,7 +274,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
         precision="bf16",
         threads=len(os.sched_getaffinity(0)),
     )
-    print(tables(settings, given.samples, given.held_out, given.repeats))
+    parts = []
+    for title, table in {
+        "Embedding": embedding_times(settings, given.samples, given.repeats),
+        "Validation": validation_memory(settings, given.held_out),
+    }.items():
+        cells = table.map(lambda value: value if isinstance(value, str) else quantity(value))
+        parts += [f"## {title}", markdown_table(list(table.columns), cells.to_numpy().tolist())]
+    about = {**machine(), "threads": str(settings.threads), "precision": settings.precision}
+    print(page("Embedding and validation", *parts, about=about))
 
 
 if __name__ == "__main__":

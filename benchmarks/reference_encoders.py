@@ -20,10 +20,7 @@ from aam.nn.recurrent import BiLstm
 def reference_asvs(encoder: AsvEncoder, tokens_US: Tensor) -> Tensor:
     """Return the embeddings [U, D] that an encoder `bilstm` or `bdh` gives."""
     asvs, length = tokens_US.shape
-    padded_US = torch.zeros(
-        asvs, -(-length // encoder.patch_bp) * encoder.patch_bp, dtype=torch.int64
-    )
-    padded_US[:, :length] = tokens_US
+    padded_US = nn.functional.pad(tokens_US.long(), (0, -length % encoder.patch_bp))
     one_hot_USV = nn.functional.one_hot(padded_US, VOCABULARY_SIZE).float()
     x_UTD = encoder.stem(one_hot_USV.reshape(asvs, -1, encoder.patch_bp * VOCABULARY_SIZE))
     x_UTD = x_UTD + encoder.position_TD[: x_UTD.shape[1]]

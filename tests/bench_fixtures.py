@@ -12,19 +12,16 @@ from aam.unifrac.store import write_distances, write_faith_pd
 @pytest.fixture(scope="session")
 def files(tiny, tmp_path_factory) -> dict:
     """Return the files that training reads, in the places that the workflow gives them."""
-    folder = tmp_path_factory.mktemp("results")
-    paths = {
-        "tokens": folder / "tokens" / "asvs.arrow",
-        "samples": folder / "views" / "samples.arrow",
-        "distances": [folder / "unifrac" / n / "view0.parquet" for n in ("unweighted", "faith_pd")],
-    }
-    for path in (paths["tokens"], paths["samples"], *paths["distances"]):
-        path.parent.mkdir(parents=True, exist_ok=True)
-    tokens = tiny.tokens
+    folder, tokens, ids = tmp_path_factory.mktemp("results"), tiny.tokens, tiny.store.sample_ids
+    distances = [folder / "unifrac" / n / "view0.parquet" for n in ("unweighted", "faith_pd")]
+    paths = {"tokens": folder / "tokens" / "asvs.arrow"}
+    paths |= {"samples": folder / "views" / "samples.arrow", "distances": distances}
+    for path in (paths["tokens"], paths["samples"], *distances):
+        path.parent.mkdir(parents=True)
     write_tokens(paths["tokens"], tokens.feature_ids, tokens.tokens, tokens.lengths, {})
     write_samples(paths["samples"], tiny.store, {})
-    write_distances(paths["distances"][0], tiny.store.sample_ids, tiny.distances[0], {})
-    write_faith_pd(paths["distances"][1], tiny.store.sample_ids, np.arange(20.0), {})
+    write_distances(distances[0], ids, tiny.distances[0], {})
+    write_faith_pd(distances[1], ids, np.arange(20.0), {})
     return paths
 
 

@@ -100,7 +100,8 @@ def build_store(
     which samples are mixed depends on the set of samples. `feature_ids` are the U ASVs of the token
     store.
 
-    The views come first, then, view by view, the rows with ASVs left out and the mixed rows; of one sample alone there is nothing to mix, which is an InputError.
+    The views come first, then, view by view, the rows with ASVs left out and the mixed rows; of one
+    sample alone there is nothing to mix, which is an InputError.
     """
     sample_ids, seed = views[0].sample_ids, settings.seed
     assert all(view.sample_ids == sample_ids for view in views), "views of different samples"

@@ -22,9 +22,11 @@ logger = logging.getLogger(__name__)
 COLUMNS = """name batch_size step_ms_median step_ms_iqr samples_per_s peak_memory_mb speedup
 loss_after_steps group gflop_per_step gflop_per_s roofline_share loading_share recompilations
 loss_step timed_steps parameters""".split()
+OF_BATCH = ("copies", "asvs_per_sample")
 OF_TRAINING = ("precision", "optimizer")
 OF_OPTIMIZATION = ("attention", "fused_optimizer", "compile", "checkpointing")
-"""What a mode sets in the sections `pretraining` and `optimization`."""
+"""What a mode sets of the batches and in the sections `pretraining` and `optimization`."""
+OF_VARIANT = ("group", "name", "batch_size")
 NAMES: Cells = {
     "group": lambda row: str(row["group"]),
     "mode": lambda row: str(row["name"]),
@@ -58,14 +60,11 @@ K = TypeVar("K")
 
 @dataclass(frozen=True)
 class Ablation:
-    """What was measured."""
+    """One row per variant with `COLUMNS`, rates by precision and ``copy``, words on the device."""
 
     table: pd.DataFrame
-    """One row per variant, with `COLUMNS`."""
     rates: dict[str, roofline.Rate]
-    """Per precision, and for ``copy``, the best that the machine did."""
     device: dict[str, str]
-    """Words by name: device, driver, versions."""
 
     def write(self, outputs: Mapping[str, Path], about: Mapping[str, str]) -> None:
         """Write `table` (TSV), `text` (Markdown) and `roofline` (JSON: the rates)."""
@@ -76,18 +75,15 @@ class Ablation:
 
     def page(self, about: Mapping[str, str]) -> str:
         """Return the Markdown page."""
-        parts = [
-            NOTES,
-            measured_table(self.table, NAMES, FIGURES),
-            "## The machine at its best",
-            "\n".join(_rate_line(name, rate) for name, rate in self.rates.items()),
-        ]
-        return page("Speed of a training step", *parts, about=about)
+        rates = "\n".join(_rate_line(name, rate) for name, rate in self.rates.items())
+        parts = [NOTES, measured_table(self.table, NAMES, FIGURES), "## The machine at its best"]
+        return page("Speed of a training step", *parts, rates, about=about)
 
 
 def _rate_line(name: str, rate: roofline.Rate) -> str:
-    copies = ("copies", "GB/s")
-    what, unit = copies if name == "copy" else (f"matrix products, {name}", "GFLOP/s")
+    what, unit = f"matrix products, {name}", "GFLOP/s"
+    if name == "copy":
+        what, unit = "copies", "GB/s"
     return (
         f"- {what}: {rate.median / 1e9:.3g} {unit}, IQR {rate.iqr / 1e9:.3g} {unit}, "
         f"{rate.count} measurements of {rate.what}"
@@ -101,18 +97,12 @@ def run_ablation(
     runtime: RunOptions,
     choose: Callable[[Mapping[str, Any], Hardware], list[Variant]] = variants,
 ) -> Ablation:
-    """Time every variant and what the machine can do at best.
+    """Time every variant of the slice `slices.benchmark`, and what the machine can do at best.
 
     The repeats are interleaved, so that the machine's moods meet all alike. In the table
     `loss_after_steps` stands at `loss_step`, the last step that all variants of the group and the
     batch size reached. A variant that could not run, for want of memory for instance, has no
-    figures. `cfg` is the slice `aam.config.slices.benchmark`, `inputs` are those of pretraining,
-    and of `runtime` the threads and workers matter.
-
-    Raises
-    ------
-    RuntimeError
-        When not even the device could be used.
+    figures. RuntimeError when not even the device could be used.
     """
     hardware, device = probe_hardware(measure, [cfg], runtime)
     chosen = choose(cfg, hardware)
@@ -122,15 +112,13 @@ def run_ablation(
         for variant, mode in modes.items()
     }
     at_best = {
-        "kind": "roofline",
         "precisions": sorted({mode.precision for mode in modes.values()}),
-        "threads": runtime.threads,
         **{key: cfg["model"][key] for key in ("width", "ffn_ratio")},
     }
     rates: list[dict[str, Any]] = []
 
     def measure_roofline() -> None:
-        rates.append(_answered(measure(at_best), "roofline"))
+        rates.append(_ask(measure, "roofline", runtime, **at_best))
 
     results = interleaved(measure, requests, cfg["repeats"], before=measure_roofline)
     best = roofline.merge(rates)
@@ -144,15 +132,14 @@ def probe_hardware(
 
     Where one of the slices of pretraining, `cfgs`, asks for the compiler, that is tried.
     """
-    compiled = any(map(asks_for_compilation, cfgs))
-    request = {"kind": "device", "threads": runtime.threads, "compile": compiled}
-    device = _answered(measure(request), "device")
+    device = _ask(measure, "device", runtime, compile=any(map(asks_for_compilation, cfgs)))
     return Hardware(device["accelerator"], device["compiles"], runtime.workers), device["about"]
 
 
-def _answered(result: dict[str, Any] | None, what: str) -> dict[str, Any]:
+def _ask(measure: Measure, kind: str, runtime: RunOptions, **more: Any) -> dict[str, Any]:
+    result = measure({"kind": kind, "threads": runtime.threads, **more})
     if result is None:
-        raise RuntimeError(f"the {what} could not be measured, see above")
+        raise RuntimeError(f"the {kind} could not be measured, see above")
     return result
 
 
@@ -164,20 +151,17 @@ def interleaved(
 ) -> dict[K, list[dict[str, Any]]]:
     """Return the results of every request for steps, done in turns; one that fails is done once."""
     results: dict[K, list[dict[str, Any]]] = {name: [] for name in requests}
-    failed: set[K] = set()
-    for repeat in range(repeats):
+    pending = dict(requests)
+    for repeat in range(1, repeats + 1):
         before()
-        for name, request in requests.items():
-            if name in failed:
-                continue
+        for name, request in list(pending.items()):
             result = measure(request)
             if result is None:
-                failed.add(name)
-                logger.warning("repeat %d, %s: could not run, see above", repeat + 1, name)
+                del pending[name]
+                logger.warning("repeat %d, %s: could not run, see above", repeat, name)
                 continue
             results[name].append(result)
-            seconds = np.median(result["step_s"])
-            logger.info("repeat %d, %s: %.3g s a step", repeat + 1, name, seconds)
+            logger.info("repeat %d, %s: %.3g s a step", repeat, name, np.median(result["step_s"]))
     return results
 
 
@@ -195,11 +179,10 @@ def steps_request(
     `pool` and `richness` of `aam.bench.batches.PooledDataset`.
     """
     plain = asdict(mode)
-    batch = {key: plain[key] for key in ("copies", "asvs_per_sample")}
-    is_naive = mode.copies or mode.asvs_per_sample is not None
-    training, optimization = (
-        {key: plain[key] for key in keys} for keys in (OF_TRAINING, OF_OPTIMIZATION)
+    batch, training, optimization = (
+        {key: plain[key] for key in keys} for keys in (OF_BATCH, OF_TRAINING, OF_OPTIMIZATION)
     )
+    is_naive = mode.copies or mode.asvs_per_sample is not None
     return {
         "kind": "steps",
         "cfg": {
@@ -225,8 +208,7 @@ def _table(
         of_kind += [len(result["losses"]) for result in repeats]
     rows = []
     for variant, repeats in results.items():
-        row: dict[str, Any] = {"group": variant.group, "name": variant.name}
-        row["batch_size"] = variant.batch_size
+        row: dict[str, Any] = {key: getattr(variant, key) for key in OF_VARIANT}
         if repeats:
             row |= medians(repeats)
             at_best = best[repeats[0]["precision"]].median

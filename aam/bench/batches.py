@@ -1,7 +1,4 @@
-"""Batches that are compared with the optimized ones: without the savings, and made-up ones.
-
-Naive: every sample is padded to a fixed number of ASVs and every copy of an ASV is encoded, padding
-too. Optimizations are measured and tested against it.
+"""Batches that optimized ones are measured and tested against: without savings, and made-up ones.
 
 Shape suffixes: U distinct ASVs, S positions, C copies of ASVs, B samples, A ASVs that a sample has
 or is padded to, M masked nucleotides.
@@ -29,12 +26,14 @@ ASVS_PER_CHUNK = 256
 
 @dataclass(frozen=True, eq=False)
 class NaiveDataset(BatchDataset):
-    """A dataset of batches that lack one of the savings, or both."""
+    """A dataset of batches that lack one of the savings, or both.
+
+    With `copies` every sample has its ASVs for itself, in blocks of `ASVS_PER_CHUNK`; without
+    `asvs_per_sample` samples are padded as in the optimized batch.
+    """
 
     copies: bool = True
-    """Whether every sample has copies of its ASVs of its own, in blocks of `ASVS_PER_CHUNK`."""
     asvs_per_sample: int | None = 1024
-    """Number A of ASVs that every sample is padded to; None: as the optimized batch pads it."""
 
     def assemble(self, rows_B: NDArray[np.int64], step: int) -> Batch:
         """Return the batch of some rows."""
@@ -49,12 +48,10 @@ class NaiveDataset(BatchDataset):
 
 @dataclass(frozen=True, eq=False)
 class PooledDataset(BatchDataset):
-    """A dataset of made-up samples, to vary how many of a batch's ASVs are distinct."""
+    """Made-up samples of `richness` ASVs each, drawn from the first `pool` of the token store."""
 
     pool: int = 1024
-    """Number of ASVs that every sample draws from: the first of the token store."""
     richness: int = 64
-    """Number A of ASVs in every sample."""
 
     def assemble(self, rows_B: NDArray[np.int64], epoch: int) -> Batch:
         """Return a batch of made-up samples; nothing of the rows but their number matters."""
@@ -88,13 +85,7 @@ def one_view(
 
 
 def pad_samples(batch: Batch, asvs_per_sample: int) -> Batch:
-    """Return the batch with its samples in one block, padded to `asvs_per_sample` ASVs each.
-
-    Raises
-    ------
-    InputError
-        When a sample has more ASVs.
-    """
+    """Return the batch with its samples in one block, padded to as many ASVs, or InputError."""
     richness = max(int(block.present_BA.sum(dim=1).max()) for block in batch.samples)
     if richness > asvs_per_sample:
         raise problem(

@@ -29,11 +29,11 @@ from aam.util.errors import problem
 
 def run(request: Mapping[str, Any]) -> dict[str, Any]:
     """Do what the key `kind` of a request says: `device`, `roofline` or `steps`."""
-    kinds = {"device": run_device, "roofline": run_roofline, "steps": run_steps}
+    kinds = {"device": _run_device, "roofline": _run_roofline, "steps": _run_steps}
     return kinds[request["kind"]](request)
 
 
-def run_device(request: Mapping[str, Any]) -> dict[str, Any]:
+def _run_device(request: Mapping[str, Any]) -> dict[str, Any]:
     """Return whether there is an `accelerator` that models run on, and more `about` the device.
 
     Whether it `compiles` is tried on a CPU only where the key `compile` asks for it.
@@ -48,30 +48,17 @@ def run_device(request: Mapping[str, Any]) -> dict[str, Any]:
     return {"accelerator": on_accelerator, "compiles": compiles, "about": about}
 
 
-def run_roofline(request: Mapping[str, Any]) -> dict[str, roofline.Rates]:
-    """Return what `roofline.measure` does for `precisions`, `width`, `ffn_ratio`, on `threads`."""
+def _run_roofline(request: Mapping[str, Any]) -> dict[str, roofline.Rates]:
     device = Devices("fp32", request["threads"]).device
-    width, ffn_ratio = request["width"], request["ffn_ratio"]
-    return roofline.measure(request["precisions"], device, width=width, ffn_ratio=ffn_ratio)
+    shape = {key: request[key] for key in ("width", "ffn_ratio")}
+    return roofline.measure(request["precisions"], device, **shape)
 
 
-def run_steps(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Train some steps and time them.
+def _run_steps(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Train some steps, as `aam.bench.ablation.steps_request` says, and time them.
 
-    Parameters
-    ----------
-    request
-        What `aam.bench.ablation.steps_request` returns.
-
-    Returns
-    -------
-    dict
-        What `StepTimes.result` returns, and `peak_memory_mb`, `parameters`, `precision`.
-
-    Raises
-    ------
-    InputError
-        When compilation is asked for and there is no compiler.
+    To what `StepTimes.result` returns come `peak_memory_mb`, `parameters` and `precision`.
+    InputError when compilation is asked for and there is no compiler.
     """
     cfg, settings = request["cfg"], Pretraining.model_validate(request["cfg"]["pretraining"])
     options = step_options(Optimization.model_validate(cfg["optimization"]))

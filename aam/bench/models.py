@@ -16,17 +16,9 @@ from aam.evaluate.scores import HEADLINE, accuracy_table
 from aam.runtime.run_options import RunOptions
 
 COSTS = ["parameters", "step_ms_median", "step_ms_iqr", "samples_per_s", "peak_memory_mb"]
-HEAD = (
-    "model",
-    "encoder",
-    "level",
-    "parameters",
-    "batch",
-    "step, ms (IQR)",
-    "peak memory, MB",
-    "steps, and their time",
-    "r at the end",
-)
+HEAD = """\
+model|encoder|level|parameters|batch|step, ms (IQR)|peak memory, MB|steps, and their time|\
+r at the end"""
 NOTES = """\
 - A step is timed in a process of its own, the models in turns, waiting for batches included; the
   peak memory is that of the process, or of the accelerator.
@@ -40,11 +32,10 @@ NOTES = """\
 def step_costs(
     measure: Measure, cfg: Mapping[str, Any], inputs: Mapping[str, Any], runtime: RunOptions
 ) -> tuple[dict[str, dict[str, float]], dict[str, str]]:
-    """Time the configured training step of every model, the repeats interleaved.
+    """Return `COSTS` by model, of those that could run, and words on what they were measured on.
 
-    Return `COSTS` by model, of those that could run, and words on what they were measured on. `cfg`
-    is the slice `aam.config.slices.models`, and the input `distances` are the files of all its
-    metrics, metric by metric; of `runtime` the threads and workers matter.
+    `cfg` is the slice `aam.config.slices.models`, and the input `distances` are the files of all
+    its metrics, metric by metric.
     """
     models = cfg["models"]
     hardware, about = probe_hardware(measure, models.values(), runtime)
@@ -80,8 +71,7 @@ def side_by_side(
 
     `pearson` is of the held-out distances of `cfg["metric"]`, the last validation's of each
     `history.parquet`; `equal_steps` and `equal_s` are those of the shortest training, by which the
-    other correlations are read; NaN where no validation came so early, or the step could not be
-    timed. The curves have `model`, `step`, `seconds`, `pearson`.
+    other correlations are read; NaN where no validation came so early, or nothing was timed.
     """
     rows, curves = [], {}
     for name, model in cfg["models"].items():
@@ -89,11 +79,11 @@ def side_by_side(
         step_s = cost["step_ms_median"] / 1e3
         history = histories[name]
         is_it = (history["split"] == "validation") & (history["name"] == f"{cfg['metric']}_pearson")
-        curve = history.loc[is_it, ["step", "value"]].sort_values("step", kind="stable")
-        curve = curve.rename(columns={"value": "pearson"})
-        curve.insert(0, "model", name)
-        curve.insert(2, "seconds", curve["step"] * step_s)
-        curves[name] = curve
+        curve = (
+            history[is_it].sort_values("step", kind="stable").rename(columns={"value": "pearson"})
+        )
+        curve = curve.assign(model=name, seconds=curve["step"] * step_s)
+        curves[name] = curve[["model", "step", "seconds", "pearson"]]
         rows.append(
             {
                 "model": name,
@@ -116,10 +106,8 @@ def side_by_side(
         table[equal] = at
         # Without a time of a step its seconds are NaN, and so is what is read at them.
         table[f"pearson_{equal}"] = [
-            np.interp(at, curve[axis], curve["pearson"], left=np.nan)
-            if curve[axis].notna().all()
-            else np.nan
-            for curve in curves.values()
+            np.interp(at, c[axis], c["pearson"], left=np.nan) if c[axis].notna().all() else np.nan
+            for c in curves.values()
         ]
     return table, pd.concat(curves.values(), ignore_index=True)
 
@@ -142,7 +130,7 @@ def models_page(table: pd.DataFrame, metric: str, about: Mapping[str, str]) -> s
     steps, seconds = table["equal_steps"].iloc[0], table["equal_s"].iloc[0]
     scored = score_columns(table.columns)
     head = (
-        *HEAD,
+        *HEAD.split("|"),
         f"r after {steps:.0f} steps",
         f"r after {quantity(seconds)} s",
         *(": ".join(scored_task(name)) for name in scored),

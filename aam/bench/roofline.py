@@ -3,6 +3,7 @@
 A matrix product is named by rows, inner dimension and columns.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,12 +17,8 @@ Product = tuple[int, int, int]
 Rates = dict[str, list[float]]
 """Measured rates, by product or size of the copy."""
 
-DTYPES = {
-    "fp32": torch.float32,
-    "tf32": torch.float32,
-    "bf16": torch.bfloat16,
-    "fp16": torch.float16,
-}
+FP32, BF16, FP16 = torch.float32, torch.bfloat16, torch.float16
+DTYPES = {"fp32": FP32, "tf32": FP32, "bf16": BF16, "fp16": FP16}
 SIZES = {"cpu": (512, 1024, 2048), "cuda": (2048, 4096, 8192)}
 """Square products that are tried, by type of device; other devices are tried as a CPU."""
 ROWS = {"cpu": 8192, "cuda": 65536}
@@ -45,10 +42,7 @@ class Rate:
 
 @contextmanager
 def arithmetic(precision: str) -> Iterator[torch.dtype]:
-    """Yield the type of the factors of a precision, with fp32 products as that precision has them.
-
-    The names are those of `DTYPES`.
-    """
+    """Yield the type in `DTYPES`, with fp32 products as that precision has them."""
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
     try:
@@ -57,21 +51,10 @@ def arithmetic(precision: str) -> Iterator[torch.dtype]:
         torch.set_float32_matmul_precision(before)
 
 
-def matrix_product_rate(dtype: torch.dtype, device: torch.device) -> Rate:
-    """Return the highest rate of square products, in floating-point operations per second.
-
-    fp32 is in the arithmetic of `torch.get_float32_matmul_precision`.
-    """
-    return best(product_rates(dtype, device, _squares(device)))
-
-
 def measure(
     precisions: Iterable[str], device: torch.device, *, width: int, ffn_ratio: float
 ) -> dict[str, Rates]:
-    """Return the rates of products per precision, and of copies under ``copy``.
-
-    The forward products of a transformer of some width and `ffn_ratio` are candidates too.
-    """
+    """Return the rates of products per precision, a transformer's too, and of ``copy``."""
     rows, hidden = _for(device, ROWS), int(width * ffn_ratio)
     of_model = [(rows, width, 3 * width), (rows, width, hidden), (rows, hidden, width)]
     rates = {}
@@ -102,18 +85,17 @@ def copy_rates(device: torch.device) -> Rates:
 
 def merge(parts: Sequence[Mapping[str, Rates]]) -> dict[str, Rate]:
     """Return the best of what several calls of `measure` found, over all their measurements."""
-    merged: dict[str, Rates] = {}
-    for part in parts:
-        for name, rates in part.items():
-            for candidate, values in rates.items():
-                merged.setdefault(name, {}).setdefault(candidate, []).extend(values)
+    merged: dict[str, Rates] = defaultdict(lambda: defaultdict(list))
+    for name, rates in (item for part in parts for item in part.items()):
+        for candidate, values in rates.items():
+            merged[name][candidate] += values
     return {name: best(rates) for name, rates in merged.items()}
 
 
 def peak_flops(precision: str, device: torch.device) -> float:
-    """Return the operations per second of the best matrix product in a precision."""
+    """Return the operations per second of the best square product in a precision."""
     with arithmetic(precision) as dtype:
-        return matrix_product_rate(dtype, device).median
+        return best(product_rates(dtype, device, _squares(device))).median
 
 
 def best(rates: Rates) -> Rate:

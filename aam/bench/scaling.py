@@ -54,11 +54,9 @@ class ScalingPoint:
 def scale(
     measure: Measure, cfg: Mapping[str, Any], inputs: Mapping[str, Any], runtime: RunOptions
 ) -> tuple[pd.DataFrame, dict[str, str]]:
-    """Return the scaling table, and words by name on what it was measured on.
+    """Return the table of the slice `aam.config.slices.scaling`, and words on where it is from.
 
-    The table has one row per experiment and `x`, which counts `unit`; what could not run has no
-    figures. `cfg` is the slice `aam.config.slices.scaling`, `inputs` are those of pretraining, and
-    of `runtime` the threads and workers matter.
+    It has one row per experiment and `x`, which counts `unit`; what could not run has no figures.
     """
     hardware, about = probe_hardware(measure, [cfg], runtime)
     requests = step_requests(cfg, inputs, hardware, runtime)

@@ -23,12 +23,8 @@ class SubprocessRunner:
     """A `Measure`, and a context manager: a server loads the libraries once for all requests."""
 
     def __enter__(self) -> Self:
-        self._server = subprocess.Popen(
-            [sys.executable, "-m", __name__],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+        command, pipe = [sys.executable, "-m", __name__], subprocess.PIPE
+        self._server = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_error: object) -> None:
@@ -39,13 +35,7 @@ class SubprocessRunner:
             self._server.__exit__(kind, None, None)
 
     def __call__(self, request: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Return the result of a request, or None where its process failed.
-
-        Raises
-        ------
-        RuntimeError
-            When the server itself has ended.
-        """
+        """Return the result, or None where its process failed; RuntimeError without a server."""
         requests, replies = cast(IO[str], self._server.stdin), cast(IO[str], self._server.stdout)
         try:
             print(json.dumps(request, default=str), file=requests, flush=True)

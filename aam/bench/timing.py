@@ -20,15 +20,9 @@ LEAST_STEPS = 2
 class StepTimes:
     """What is kept of the steps, read from the device at the end only.
 
-    Parameters
-    ----------
-    device
-        Where the steps are done.
-    request
-        `steps` to time, and `seconds`: no further step is begun after them once `LEAST_STEPS` are
-        timed, or one where a step takes longer than that.
-    eager
-        Whether nothing is compiled.
+    The request has `steps` to time, and `seconds`: no further step is begun after them once
+    `LEAST_STEPS` are timed, or one where a step takes longer than that. `eager` is whether nothing
+    is compiled.
     """
 
     def __init__(self, device: torch.device, request: Mapping[str, Any], *, eager: bool) -> None:
@@ -69,11 +63,10 @@ class StepTimes:
             self.timed.append({**values, "flops": flops})
 
     def result(self) -> dict[str, Any]:
-        """Return plain types.
+        """Return plain types, by names; `losses` are of all steps, the rest of the timed ones.
 
-        Of the timed steps `step_s`, `loading_s` (of it, waiting for the batch), `sizes` (samples),
-        `distinct_asvs` (sequences encoded) and `flops`; `losses` of all steps; `recompilations`
-        after the first step.
+        `loading_s` is the part of `step_s` spent waiting for the batch, `sizes` count samples and
+        `distinct_asvs` sequences encoded; `recompilations` are those after the first step.
         """
         return {
             **{name: [step[name] for step in self.timed] for name in self.timed[0]},
@@ -120,7 +113,7 @@ def medians(results: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     """Return the medians over the timed steps of all repeats of one request.
 
     `loading_share` is over the sum of all steps; `peak_memory_mb` and `recompilations` are the most
-    of a repeat; `distinct_asvs` are the sequences encoded in a step.
+    of a repeat.
     """
     step_s, sizes, flops, distinct = (
         np.concatenate([result[name] for result in results])

@@ -18,14 +18,9 @@ DEFAULTS = {"precision": "bf16", "attention": "auto", "compile": "default"}
 class Mode:
     """How a training step is done; the defaults are the naive one, but for its padding.
 
-    Attributes
-    ----------
-    copies, asvs_per_sample
-        As in `aam.bench.batches.NaiveDataset`; copies are computed twice.
-    patch_bp, precision, optimizer, attention, fused_optimizer, compile, checkpointing
-        As in the configuration.
-    workers
-        Processes that assemble batches; 0: the training does it between its steps.
+    `copies`, which are computed twice, and `asvs_per_sample` are those of
+    `aam.bench.batches.NaiveDataset`, `workers` processes that assemble batches, 0 of them where the
+    training does it between its steps, and the rest is as in the configuration.
     """
 
     copies: bool = True
@@ -55,14 +50,14 @@ class Variant:
 
 @dataclass(frozen=True)
 class Hardware:
-    """What the machine has."""
+    """What the machine has: a working torch.compile, processes that assemble batches.
+
+    With an `accelerator` compilation is timed unasked, and loading in processes.
+    """
 
     accelerator: bool = False
-    """Whether models run on one: then compilation is timed unasked, and loading in processes."""
     compiles: bool = False
-    """Whether torch.compile works."""
     workers: int = 0
-    """Processes that assemble batches for an accelerator."""
 
 
 def variants(cfg: Mapping[str, Any], hardware: Hardware) -> list[Variant]:
@@ -75,14 +70,14 @@ def variants(cfg: Mapping[str, Any], hardware: Hardware) -> list[Variant]:
     changes = _changes(cfg, naive, hardware)
     (first, *larger), alone = cfg["batch_sizes"], cfg["alone_batch_size"]
     mode, found = naive, [Variant(ORDER, NAIVE, first, naive)]
-    for name, change in changes:
+    for name, change in changes.items():
         mode = replace(mode, **(change or {}))
         found.append(Variant(ORDER, f"+ {name}", first, None if change is None else mode))
     if alone is not None:
         found.append(Variant(ALONE, NAIVE, alone, naive))
         found += [
             Variant(ALONE, name, alone, replace(naive, **change))
-            for name, change in changes
+            for name, change in changes.items()
             # Copies are computed twice anyway.
             if change is not None and "checkpointing" not in change
         ]
@@ -110,10 +105,7 @@ def usual(cfg: Mapping[str, Any], hardware: Hardware) -> Mode:
 
 
 def configured(cfg: Mapping[str, Any], mode: Mode, hardware: Hardware) -> Mode:
-    """Return `mode` with everything that the configuration says; batches stay as they are.
-
-    Where the machine lacks something it is what training does instead.
-    """
+    """Return `mode` with the configuration's options, or what training does where it lacks them."""
     options = step_options(Optimization.model_validate(cfg["optimization"]))
     precision = cfg["pretraining"]["precision"]
     return replace(
@@ -135,31 +127,31 @@ def asks_for_compilation(cfg: Mapping[str, Any]) -> bool:
 
 def _changes(
     cfg: Mapping[str, Any], naive: Mode, hardware: Hardware
-) -> list[tuple[str, dict[str, Any] | None]]:
+) -> dict[str, dict[str, Any] | None]:
     """Return the optimizations in the order in which they add up; None: it cannot be had here."""
     wanted = configured(cfg, naive, hardware)
     own = {key: getattr(wanted, key) for key in DEFAULTS}
     timed = {k: DEFAULTS[k] if own[k] == getattr(naive, k) else own[k] for k in DEFAULTS}
     words = timed["attention"].replace("_", " ")
-    changes: list[tuple[str, dict[str, Any] | None]] = [
-        ("distinct ASVs once", {"copies": False}),
-        ("no padding of samples", {"asvs_per_sample": None}),
-        (f"attention: {words}", {"attention": timed["attention"]}),
-        (timed["precision"], {"precision": timed["precision"]}),
-        ("fused AdamW", {"fused_optimizer": True}),
-    ]
+    changes: dict[str, dict[str, Any] | None] = {
+        "distinct ASVs once": {"copies": False},
+        "no padding of samples": {"asvs_per_sample": None},
+        f"attention: {words}": {"attention": timed["attention"]},
+        timed["precision"]: {"precision": timed["precision"]},
+        "fused AdamW": {"fused_optimizer": True},
+    }
     if wanted.optimizer != naive.optimizer:
-        changes.append((wanted.optimizer, {"optimizer": wanted.optimizer}))
+        changes[wanted.optimizer] = {"optimizer": wanted.optimizer}
     if not hardware.accelerator:
-        changes.append(("loader: a CPU assembles in the process", None))
+        changes["loader: a CPU assembles in the process"] = None
     elif hardware.workers:
-        changes.append((f"loader: {hardware.workers} processes", {"workers": hardware.workers}))
+        changes[f"loader: {hardware.workers} processes"] = {"workers": hardware.workers}
     if not hardware.compiles and (hardware.accelerator or asks_for_compilation(cfg)):
-        changes.append(("compile: no working compiler", None))
+        changes["compile: no working compiler"] = None
     elif hardware.accelerator or wanted.compile != "off":
-        changes.append((f"compile: {timed['compile']}", {"compile": timed["compile"]}))
+        changes[f"compile: {timed['compile']}"] = {"compile": timed["compile"]}
     if wanted.checkpointing:
-        changes.append(("layers computed twice", {"checkpointing": True}))
+        changes["layers computed twice"] = {"checkpointing": True}
     if wanted.patch_bp > 1:
-        changes.append((f"patch stem of {wanted.patch_bp} bp", {"patch_bp": wanted.patch_bp}))
+        changes[f"patch stem of {wanted.patch_bp} bp"] = {"patch_bp": wanted.patch_bp}
     return changes

@@ -46,8 +46,7 @@ class AsvEncoder(LayerStack):
     """Layers over the patches of a sequence, pooled to one vector per ASV.
 
     A kind of encoder says by `_layers` which layers have weights of their own, by `_tables` the
-    cosines and sines [T, K] of a rotation, if any, and by `_encode` how the patches go through. The
-    layers say themselves what is compiled, Muon's, and how much it costs (`aam.nn.layer`).
+    cosines and sines [T, K] of a rotation, if any, and by `_encode` how the patches go through.
     """
 
     cos_TK: Tensor
@@ -149,9 +148,5 @@ class AsvBdh(AsvEncoder):
         return x_UTD
 
 
-ENCODERS: dict[str, type[AsvEncoder]] = {
-    "transformer": AsvTransformer,
-    "bilstm": AsvBiLstm,
-    "bdh": AsvBdh,
-}
+ENCODERS = {"transformer": AsvTransformer, "bilstm": AsvBiLstm, "bdh": AsvBdh}
 """The kinds of `models.<name>.encoder`."""

@@ -31,22 +31,18 @@ class Movable:
 
 @dataclass
 class Masked(Movable):
-    """The masked nucleotides of one block of ASVs."""
+    """The masked nucleotides of a block of ASVs: its row, the position, and 0 A, 1 C, 2 G, 3 T."""
 
     asv_M: Tensor
-    """Row of the ASV in its block."""
     position_M: Tensor
-    """Position in the sequence."""
     base_M: Tensor
-    """The true base: 0 A, 1 C, 2 G, 3 T."""
 
 
 @dataclass
 class AsvBlock(Movable):
-    """Distinct ASVs of one length: nothing is padded inside of a block."""
+    """Distinct ASVs of one length, unpadded, as tokens in uint8, masked where the batch masks."""
 
     tokens_US: Tensor
-    """Nucleotide tokens, uint8, masked where the batch masks."""
     masked: Masked | None
 
 
@@ -57,7 +53,6 @@ class SampleBlock(Movable):
     asv_BA: Tensor
     """Position of each ASV among the batch's distinct ASVs; 0 where there is none."""
     present_BA: Tensor
-    """True where there is an ASV."""
     counts_BA: Tensor
     """Reads of each ASV; 0 where there is none."""
     count_mask_BA: Tensor | None = None

@@ -26,10 +26,9 @@ inside of every layer, or every block of ASVs and of samples as a whole."""
 
 @dataclass
 class Encoded:
-    """What the encoder returns."""
+    """What the encoder returns; the samples are in the order of the batch."""
 
     sample_BD: Tensor
-    """Embedding of each sample, in the order of the batch."""
     nucleotides: list[Tensor]
     """Per ASV block the patch [M, D] of each masked nucleotide; empty where nothing is masked."""
     asvs: list[Tensor]
@@ -87,10 +86,7 @@ class Encoder(nn.Module):
         self.asv.keeps_layers = self.sample.keeps_layers = what != "layers"
 
     def forward(self, batch: Batch, *, asvs: bool = False) -> Encoded:
-        """Encode each distinct ASV once, then the samples that point to them.
-
-        With `asvs` the states of the samples' ASVs are returned too.
-        """
+        """Encode each distinct ASV once, then the samples that point to them."""
         encoded = [
             self._block(self.asv, block.tokens_US, block.masked, self.backend)
             for block in batch.asvs
@@ -109,10 +105,7 @@ class Encoder(nn.Module):
     def encode_samples(
         self, asv_UD: Tensor, batch: Batch, *, asvs: bool = False
     ) -> tuple[Tensor, list[Tensor]]:
-        """Return the sample embeddings [B, D] in the order of the batch, in fp32.
-
-        With `asvs` also, per block of samples, the states [B, A, D] of their ASVs.
-        """
+        """Return `Encoded.sample_BD` in fp32 and, with `asvs`, `Encoded.asvs`."""
         states: list[Tensor] = []
         parts = []
         for block in batch.samples:

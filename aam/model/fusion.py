@@ -60,24 +60,20 @@ class Vocabulary:
     def encode(self, value_NF: Categories) -> NDArray[np.int64]:
         """Return the number of each category [N, F]."""
         value_NF = np.array(value_NF, object).reshape(-1, len(self.columns))
-        return np.stack(
-            [
-                pd.Index(names, dtype=object).get_indexer(pd.Index(column)) + 1
-                for names, column in zip(self.categories, value_NF.T, strict=True)
-            ],
-            axis=1,
-        )
+        pairs = zip(self.categories, value_NF.T, strict=True)
+        place_FN = [pd.Index(names, dtype=object).get_indexer(pd.Index(c)) for names, c in pairs]
+        return np.stack(place_FN, axis=1) + 1
 
 
 class Fusion(nn.Module):
     """Embeddings of categories, and the places where they may act; here they do not.
 
-    A kind of fusion makes its layers in `_build` and overrides one of the other methods. `width` is
-    that of the sample embedding, `outputs` the head's; `heads` and `backend` are for attention.
+    A kind of fusion makes its layers in `_build` and overrides one of the other methods;
+    `needs_asvs` where `on_sample` wants the states of the samples' ASVs. `width` is that of the
+    sample embedding, `outputs` the head's; `heads` and `backend` are for attention.
     """
 
     needs_asvs = False
-    """Whether `on_sample` wants the states of the samples' ASVs."""
 
     def __init__(
         self,
@@ -98,17 +94,15 @@ class Fusion(nn.Module):
         if self.training:
             drawn_BF = torch.rand(category_BF.shape, device=category_BF.device)
             category_BF = category_BF.masked_fill(drawn_BF < UNKNOWN_RATE, UNKNOWN)
-        return torch.stack(
-            [table(category_BF[:, place]) for place, table in enumerate(self.tables)], dim=1
-        )
+        columns = zip(self.tables, category_BF.unbind(dim=1), strict=True)
+        return torch.stack([table(category_B) for table, category_B in columns], dim=1)
 
     def on_sample(
         self, sample_BD: Tensor, category_BFE: Tensor, asvs: list[Tensor], batch: Batch | None
     ) -> Tensor:
         """Return what the layers of the head see, [B, D], from standardized embeddings.
 
-        Where `needs_asvs` it takes per block of samples the states [B, A, D] of their ASVs, and the
-        batch that they belong to.
+        `asvs` are per block of samples of the batch the states [B, A, D], where `needs_asvs`.
         """
         return self._fuse(sample_BD, category_BFE.flatten(1))
 
@@ -148,9 +142,8 @@ class Add(Fusion):
 class Gated(Fusion):
     """Gates choose per number between sample and categories.
 
-    The gated multimodal unit of Arevalo et al. 2017, arXiv:1702.01992:
-    h = z tanh(W_v x) + (1 - z) tanh(W_t e), z = sigmoid(W_z [x, e]), for a sample's embedding x and
-    its categories' e. W_v starts at the identity.
+    The gated multimodal unit of Arevalo et al. 2017, arXiv:1702.01992, of x with categories e:
+    h = z tanh(W_v x) + (1 - z) tanh(W_t e), z = sigmoid(W_z [x, e]). W_v starts at the identity.
     """
 
     def _build(self, width: int, category_width: int, outputs: int) -> None:
@@ -212,13 +205,8 @@ class ScaleShift(Fusion):
         return output_BO * (1 + scale_BO) + shift_BO
 
 
-FUSIONS: dict[str, type[Fusion]] = {
-    "concat": Concat,
-    "add": Add,
-    "gated": Gated,
-    "attention": Attention,
-    "scale": ScaleShift,
-}
+FUSIONS: dict[str, type[Fusion]] = {"concat": Concat, "add": Add, "gated": Gated}
+FUSIONS |= {"attention": Attention, "scale": ScaleShift}
 """The kinds of `finetuning.fusion`; all draw weights of torch's random state."""
 
 

@@ -22,8 +22,7 @@ def standardization(width: int) -> nn.BatchNorm1d:
 class DistanceHead(nn.Module):
     """Distances of all pairs of samples from a projection of their standardized embeddings.
 
-    The projection's Euclidean distance, whose scale is learned, is mapped by 1 - exp(-x) where the
-    metric is `bounded` to 0 to 1, else left as it is.
+    The Euclidean distance x, whose scale is learned, becomes 1 - exp(-x) for a `bounded` metric.
     """
 
     def __init__(self, width: int, *, bounded: bool) -> None:
@@ -92,8 +91,7 @@ class NucleotideHead(nn.Module):
 class ValueHead(nn.Module):
     """Two layers from a sample embedding to outputs; optionally one, or one beside the two.
 
-    Embeddings of one study lie close together, so they are standardized first: in training by the
-    batch, so that a drift common to all samples has no effect.
+    Embeddings of one study lie close, and drift together: they are standardized first.
     """
 
     def __init__(
@@ -118,11 +116,7 @@ class ValueHead(nn.Module):
         return output_BC if self.linear is None else output_BC + self.linear(standard_BD).float()
 
 
-HEADS: dict[str, dict[str, bool]] = {
-    "linear": {"hidden": False},
-    "mlp": {},
-    "residual": {"linear": True},
-}
+HEADS = {"linear": {"hidden": False}, "mlp": {}, "residual": {"linear": True}}
 """Options of `ValueHead` by the names of `finetuning.head`."""
 
 
@@ -130,8 +124,7 @@ class Thresholds(nn.Module):
     """Logits of lying above each class but the highest: one score against ordered thresholds.
 
     The rank-consistent outputs of CORAL (Cao, Mirjalili & Raschka 2020, arXiv:1901.07884). A score
-    of 0 starts at the classes' fractions of the training samples, the lowest class first: steps are
-    too few to move thresholds far.
+    of 0 starts at the classes' fractions of the training samples: steps are too few to move far.
     """
 
     LEAST = 0.01

@@ -8,13 +8,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
-from torch.nn.functional import (
-    binary_cross_entropy_with_logits,
-    cross_entropy,
-    huber_loss,
-    l1_loss,
-    mse_loss,
-)
+from torch.nn import functional
 
 from aam.data.target import QUANTILES, Target
 
@@ -34,15 +28,10 @@ def pinball_error(predicted_BCQ: Tensor, true_BC: Tensor, levels: Sequence[float
 
 
 def class_error(logits_BK: Tensor, true_BK: Tensor, target: Target) -> Tensor:
-    """Return the mean cross-entropy against class probabilities.
-
-    Each class has a weight, if the target has any, and the mean is over samples, not over weights;
-    a part of every probability is spread over all classes alike.
-    """
+    """Return the mean cross-entropy against class probabilities, over samples, not over weights."""
     weight_K = logits_BK.new_tensor(target.class_weights) if target.class_weights else None
-    return cross_entropy(
-        logits_BK, true_BK, weight=weight_K, label_smoothing=target.label_smoothing
-    )
+    smoothing = target.label_smoothing
+    return functional.cross_entropy(logits_BK, true_BK, weight=weight_K, label_smoothing=smoothing)
 
 
 def ordinal_error(logits_BT: Tensor, true_BK: Tensor, target: Target) -> Tensor:
@@ -54,16 +43,16 @@ def ordinal_error(logits_BT: Tensor, true_BK: Tensor, target: Target) -> Tensor:
     smoothing = target.label_smoothing
     smooth_BK = true_BK * (1 - smoothing) + smoothing / true_BK.shape[1]
     above_BT = (1 - smooth_BK.cumsum(dim=1)[:, :-1]).clamp(0, 1)
-    error_BT = binary_cross_entropy_with_logits(logits_BT, above_BT, reduction="none")
+    error_BT = functional.binary_cross_entropy_with_logits(logits_BT, above_BT, reduction="none")
     if target.class_weights:
         error_BT = error_BT * (true_BK @ true_BK.new_tensor(target.class_weights))[:, None]
     return error_BT.mean()
 
 
 LOSSES: dict[str, Callable[[Tensor, Tensor, Target], Tensor]] = {
-    "mae": lambda output, true, target: l1_loss(output, true),
-    "huber": lambda output, true, target: huber_loss(output, true),
-    "mse": lambda output, true, target: mse_loss(output, true),
+    "mae": lambda output, true, target: functional.l1_loss(output, true),
+    "huber": lambda output, true, target: functional.huber_loss(output, true),
+    "mse": lambda output, true, target: functional.mse_loss(output, true),
     "quantile": lambda output, true, target: pinball_error(
         output.unflatten(1, (-1, len(QUANTILES))), true, QUANTILES
     ),
@@ -80,10 +69,10 @@ LOSSES: dict[str, Callable[[Tensor, Tensor, Target], Tensor]] = {
 def count_error(
     predicted_X: Tensor, log_reads_X: Tensor, masked_X: Tensor, present_X: Tensor
 ) -> Tensor:
-    """Return the mean squared error of standardized log(1 + reads) over ASVs with masked counts.
+    """Return the mean squared error of log(1 + reads) over ASVs with masked counts; 0 without any.
 
-    It is 0 where none is masked. What is predicted is standardized by mean and deviation of the
-    ASVs that are present, so that its gradient is from the start not that of a common mean.
+    What is predicted is standardized by mean and deviation of the ASVs that are present, so that
+    its gradient is from the start not that of a common mean.
     """
     masked_X = masked_X & present_X
     number = present_X.sum().clamp(min=1)

@@ -27,18 +27,9 @@ from aam.nn.attention import AttentionBackend
 class Predictor(nn.Module):
     """An encoder, from pretraining or from scratch, and a head for one target.
 
-    Parameters
-    ----------
-    encoder, target
-        What is trained, and what the outputs stand for.
-    head, fusion
-        Names in `HEADS` and, with a vocabulary, in `FUSIONS`.
-    vocabulary
-        Categories of the covariates; None: there are none.
-    count_weight
-        Weight of the loss of masked counts; 0: it is not computed.
-    seed
-        Of all weights but the encoder's.
+    `head` is a name in `HEADS` and `fusion`, which covariates with a `vocabulary` need, in
+    `FUSIONS`. `count_weight` is that of the loss of masked counts; 0: it is not computed. The
+    `seed` is of all weights but the encoder's.
     """
 
     def __init__(
@@ -64,13 +55,9 @@ class Predictor(nn.Module):
             initialize(self.head)
             self.fusion: Fusion | None = None
             if vocabulary is not None:
-                self.fusion = FUSIONS[str(fusion)](
-                    vocabulary,
-                    width=shape.width,
-                    outputs=outputs,
-                    heads=shape.heads,
-                    backend=encoder.backend,
-                )
+                sizes = {"width": shape.width, "outputs": outputs, "heads": shape.heads}
+                kind = FUSIONS[str(fusion)]
+                self.fusion = kind(vocabulary, **sizes, backend=encoder.backend)
             self.counts = CountHead(shape.width) if count_weight > 0 else None
             if self.counts is not None:
                 initialize(self.counts)
@@ -113,8 +100,8 @@ class Predictor(nn.Module):
     ) -> Tensor:
         """Return raw outputs [B, O] in fp32, for `Target.decode`, of sample embeddings.
 
-        Categories are numbers of the vocabulary, int64; None: all are unknown. Where `needs_asvs`,
-        `asvs` is what `Encoder.encode_samples` returns of the `batch`.
+        Without categories all are unknown. `asvs` are `Encoded.asvs` of the `batch`, where
+        `needs_asvs`.
         """
         standard_BD = self.head.standardize(sample_BD.float())
         if self.fusion is None:

@@ -35,8 +35,8 @@ def read_tensors(
 ) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """Return facts and tensors of a file; tensors are mapped, and must not be written to.
 
-    InputError when there is no such file, or its facts do not have this `version`; `what` the file
-    should hold, and a `hint` where it comes from, are for the message.
+    InputError, with `what` the file should hold and a `hint` where it comes from, when there is no
+    such file, or its facts do not have this `version`.
     """
     expected = f"{what}, version {version}"
     if not path.is_file():

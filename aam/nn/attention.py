@@ -29,10 +29,10 @@ def attend(
 ) -> Tensor:
     """Return softmax(query key^T / sqrt(K)) value, [B, H, S, K].
 
-    Keys exist where `present_BT` is True, one per row at least; None: all do. The back-end is
-    ``math``, PyTorch's reference, or ``flash`` or ``memory_efficient``, that kernel, or math where
-    the device has none, or ``auto``, what was measured fastest (docs/experiments.md): on a CPU
-    plain products for bf16 and for short sequences, else what PyTorch chooses.
+    Keys exist where `present_BT` is True, one per row at least; None: all do. A back-end is a
+    kernel, with PyTorch's reference ``math`` where the device has none, or ``auto``, what was
+    measured fastest (docs/experiments.md): on a CPU plain products for bf16 and for short
+    sequences, else what PyTorch chooses.
     """
     if (backend == "auto" and query_BHSK.device.type == "cpu") and (
         query_BHSK.dtype == torch.bfloat16 or query_BHSK.shape[-2] < 64

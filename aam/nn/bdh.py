@@ -13,8 +13,8 @@ from aam.nn.attention import rotary_tables, rotate
 from aam.nn.layer import Layer
 
 BdhAttention = Literal["linear", "softmax"]
+# Of the rotary angles, as in the authors' code.
 BASE = 2.0**16
-"""Base of the rotary angles, as in the authors' code."""
 
 
 class Bdh(Layer):
@@ -64,11 +64,9 @@ class Bdh(Layer):
     def mixing_flops(self, sequences: int, length: int) -> int:
         """Return the cost of scores and mixing in the cheaper order of the products."""
         width, neurons = self.out.out_features, self.out.in_features // self.heads
-        if compares_positions(length, neurons, width, self.attention):
-            per_head = length * length * (neurons + width)
-        else:
-            per_head = 2 * length * neurons * width
-        return 2 * sequences * self.heads * per_head
+        compares = compares_positions(length, neurons, width, self.attention)
+        per_position = length * (neurons + width) if compares else 2 * neurons * width
+        return 2 * sequences * self.heads * length * per_position
 
 
 def enter(v_BSD: Tensor) -> Tensor:
@@ -91,8 +89,7 @@ def mix(x_BSN: Tensor, v_BSD: Tensor, attention: BdhAttention) -> Tensor:
 def compares_positions(positions: int, neurons: int, width: int, attention: BdhAttention) -> bool:
     """Return whether every pair of positions is compared, or all are summed in a state [N, D].
 
-    Both give the same without a softmax, which needs the pairs; the state costs less where
-    sequences are long.
+    Both give the same without a softmax, which needs the pairs; the state is for long sequences.
     """
     return attention == "softmax" or positions * (neurons + width) <= 2 * neurons * width
 

@@ -11,10 +11,7 @@ from aam.nn.layer import Layer
 
 
 class Block(Layer):
-    """Self-attention and a feed-forward layer, each behind a norm and a residual.
-
-    The heads share the width; the feed-forward layer is `ffn_ratio` times as wide.
-    """
+    """Self-attention and a feed-forward layer `ffn_ratio` as wide, each with norm and residual."""
 
     def __init__(self, width: int, heads: int, ffn_ratio: float) -> None:
         super().__init__()

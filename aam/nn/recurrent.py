@@ -13,8 +13,7 @@ class BiLstm(Layer):
     """LSTM cells (Gers et al. 2000) in both directions, behind a norm and beside a residual.
 
     Each direction is half as wide as the positions; their width is even. All sequences have one
-    length: nothing is padded or packed. oneDNN computes it on a CPU, in fp32 or bf16, and cuDNN on
-    a GPU.
+    length: nothing is padded or packed.
     """
 
     is_compiled = False

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 import torch
+from torch.nn.functional import cross_entropy
 
 from aam.bench.batches import ASVS_PER_CHUNK, NaiveDataset, PooledDataset, each_copy, pad_samples
 from aam.tasks.pretrain.model import PretrainingModel
@@ -74,70 +75,38 @@ def test_made_up_samples_draw_from_a_pool(tiny):
 @pytest.mark.parametrize("name", ["naive", "padded", "copied"])
 @pytest.mark.parametrize("recompute", ["nothing", "pieces"])
 def test_distance_loss_and_gradients_are_the_same(name, recompute, model, batches):
-    losses, gradients, samples = [], [], []
+    results = []
     for batch, what in ((batches["optimized"], "nothing"), (batches[name], recompute)):
         model.zero_grad()
         model.encoder.recompute(what)
-        values = model(batch)
-        values["loss"].backward()
-        losses.append(float(values["unweighted_loss"].detach()))
-        gradients.append({n: p.grad.clone() for n, p in model.encoder.named_parameters()})
+        loss = model(batch)["unweighted_loss"]
+        loss.backward()
         with torch.no_grad():
-            samples.append(model.encoder(batch).sample_BD)
-    torch.testing.assert_close(*samples, atol=1e-5, rtol=0)
-    assert losses[0] == pytest.approx(losses[1], abs=1e-5)
-    largest = max(float(g.abs().max()) for g in gradients[0].values())
-    for parameter, gradient in gradients[0].items():
-        torch.testing.assert_close(
-            gradient, gradients[1][parameter], atol=1e-4 * largest, rtol=1e-3, msg=parameter
-        )
-    assert all(g.abs().max() > 0 for g in gradients[0].values())
+            sample_BD = model.encoder(batch).sample_BD
+        gradients = [p.grad.clone() for p in model.encoder.parameters()]
+        results.append([loss.detach(), sample_BD, *gradients])
+    largest = max(float(g.abs().max()) for g in results[0][2:])
+    assert all(g.any() for g in results[0][2:])
+    for place, (expected, found) in enumerate(zip(*results, strict=True)):
+        atol, rtol = (1e-5, 0) if place < 2 else (1e-4 * largest, 1e-3)
+        torch.testing.assert_close(found, expected, atol=atol, rtol=rtol)
 
 
-def nucleotide_logits(model, batch, asvs) -> dict[tuple[int, int], torch.Tensor]:
-    """Return the logits by ASV and position; `asvs` names the rows of all blocks."""
-    found, first = {}, 0
-    with torch.no_grad():
-        for block, hidden_MD in zip(batch.asvs, model.encoder(batch).nucleotides, strict=True):
-            logits = model.nucleotides(hidden_MD, block.masked)
-            assert logits.shape == (int((block.tokens_US == 6).sum()), 4)
-            places = zip(block.masked.asv_M.tolist(), block.masked.position_M.tolist(), strict=True)
-            for (row, position), x in zip(places, logits, strict=True):
-                found[asvs[row + first], position] = x
-            first += len(block.tokens_US)
-    return found
-
-
-def in_blocks(batch) -> list[int]:
-    """Return the rows in the order of the batch's blocks."""
-    return ROWS[torch.argsort(batch.order_B).numpy()].tolist()
-
-
-def test_nucleotides_have_the_same_logits_and_count_once_per_sample(tiny, model, batches):
+def test_masked_nucleotides_cost_the_same_and_copies_count_once_per_sample(tiny, model, batches):
+    (block,) = batches["optimized"].asvs
     distinct = sorted({asv for row in ROWS for asv in asvs_of(tiny, row)})
-    rows = in_blocks(batches["naive"])
-    copies = [asv for row in rows for asv in (asvs_of(tiny, row) + [-1] * PADDED_TO)[:PADDED_TO]]
-    once = nucleotide_logits(model, batches["optimized"], distinct)
-    often = nucleotide_logits(model, batches["naive"], copies)
-    assert set(once) == set(often)
-    for place, logits in once.items():
-        torch.testing.assert_close(logits, often[place], atol=1e-5, rtol=0)
-    samples_of = {asv: sum(asv in asvs_of(tiny, row) for row in ROWS) for asv in distinct}
-    costs = torch.nn.functional.cross_entropy(
-        torch.stack(list(once.values())),
-        batches["optimized"].asvs[0].masked.base_M,
-        reduction="none",
-    )
-    weight = torch.tensor([samples_of[asv] for asv, _ in once], dtype=torch.float32)
-    assert weight.max() > 1
+    samples_of = [sum(asv in asvs_of(tiny, row) for row in ROWS) for asv in distinct]
     with torch.no_grad():
+        (hidden_MD,) = model.encoder(batches["optimized"]).nucleotides
+        logits = model.nucleotides(hidden_MD, block.masked)
         losses = {n: model(batch)["nucleotide_loss"] for n, batch in batches.items()}
-    for names, expected in (
-        (("optimized", "padded"), costs.mean()),
-        (("naive", "copied"), (costs * weight).sum() / weight.sum()),
-    ):
-        for name in names:
-            torch.testing.assert_close(losses[name], expected)
+    cost_M = cross_entropy(logits, block.masked.base_M, reduction="none")
+    weight_M = torch.tensor(samples_of)[block.masked.asv_M]
+    assert weight_M.max() > 1
+    for name, loss in losses.items():
+        per_sample = name in ("naive", "copied")
+        weight = weight_M if per_sample else torch.ones_like(weight_M)
+        torch.testing.assert_close(loss, (cost_M * weight).sum() / weight.sum(), msg=name)
 
 
 def test_copies_of_several_lengths_are_padded_to_the_longest(mixed_lengths):
@@ -146,10 +115,8 @@ def test_copies_of_several_lengths_are_padded_to_the_longest(mixed_lengths):
     assert len(batch.asvs) == 3
     (block,) = each_copy(batch, padding=False).asvs
     longest = max(block.tokens_US.shape[1] for block in batch.asvs)
-    asvs = [asv for row in in_blocks(batch) for asv in asvs_of(data, row)]
-    length_U = torch.from_numpy(data.tokens.lengths[asvs].astype(np.int64))
-    assert block.tokens_US.shape == (len(asvs), longest)
-    torch.testing.assert_close((block.tokens_US > 0).sum(dim=1), length_U)
+    rows = ROWS[torch.argsort(batch.order_B).numpy()]
+    asvs = [asv for row in rows for asv in asvs_of(data, row)]
     unmasked, masked = block.tokens_US.clone(), block.masked
     unmasked[masked.asv_M, masked.position_M] = masked.base_M.to(torch.uint8) + 1
     whole = torch.from_numpy(np.array(data.tokens.tokens[asvs, :longest]))

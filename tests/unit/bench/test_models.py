@@ -9,6 +9,7 @@ from matplotlib.image import imread
 
 from aam.bench import models
 from aam.config import slices
+from aam.config.figures import PLOTS
 from aam.config.configuration import load
 from aam.evaluate.figures.models import draw_models
 from aam.evaluate.scores import MAIN
@@ -44,16 +45,16 @@ def measure(cfg, stand_in):
     """Return the function that stands in for a measurement, and notes what it was asked."""
     asked = []
 
+    def is_of(model, request) -> bool:
+        return model["model"] == request["model"] and (
+            model["optimization"]["level"] == request["optimization"]["level"]
+        )
+
     def answer(request) -> dict:
         asked.append(request)
         result = stand_in(request)
         if request["kind"] == "steps":
-            (name,) = (
-                name
-                for name, model in cfg["models"].items()
-                if model["model"] == request["cfg"]["model"]
-                and model["optimization"]["level"] == request["cfg"]["optimization"]["level"]
-            )
+            (name,) = (n for n, model in cfg["models"].items() if is_of(model, request["cfg"]))
             request["model"] = name
             result["step_s"] = [STEP_S[name]] * len(result["step_s"])
         return result
@@ -63,48 +64,40 @@ def measure(cfg, stand_in):
 
 
 def history(name: str) -> pd.DataFrame:
-    rows = [
-        (step, split, metric, value)
-        for step, pearson in PEARSON[name].items()
-        for split, metric, value in (
-            ("train", "loss", 3.0),
-            ("validation", "unweighted_mae", 0.3),
-            ("validation", "unweighted_pearson", pearson),
-        )
-    ]
-    table = pd.DataFrame(rows, columns=["step", "split", "name", "value"])
-    return table.sample(frac=1, random_state=1)
+    columns = ["step", "split", "name", "value"]
+    learned = [(k, "validation", "unweighted_pearson", r) for k, r in PEARSON[name].items()]
+    other = [(10, "train", "loss", 3.0), (10, "validation", "unweighted_mae", 0.3)]
+    return pd.DataFrame([*learned[::-1], *other], columns=columns)
 
 
 HISTORIES = {name: history(name) for name in MODELS}
 
 
 @pytest.mark.parametrize(
-    ("training", "metric", "differing"),
+    ("training", "problem"),
     [
-        ({"distances": {"faith_pd": 1}}, None, []),
-        ({"held_out": 0.3}, "unweighted", ["held_out"]),
-        ({"seed": 5}, "unweighted", ["seed"]),
-        ({"epochs": 5}, "unweighted", []),
+        ({"distances": {"faith_pd": 1}}, "different distances"),
+        ({"held_out": 0.3}, r"different samples, by pretraining\.held_out"),
+        ({"seed": 5}, r"different samples, by pretraining\.seed"),
+        ({"epochs": 5}, None),
     ],
 )
-def test_models_must_learn_one_distance_and_hold_out_the_same(
-    new_config, training, metric, differing
-):
+def test_models_must_learn_one_distance_and_hold_out_the_same(new_config, training, problem):
     both = {"b": {**MODEL, "pretraining": training}, "NA": MODELS["NA"]}
     config = load(new_config(models=both, unifrac={"metrics": ["faith_pd", "unweighted"]}))
-    found = slices.models(config, "d")
-    assert (found["metric"], found["differing"]) == (metric, differing)
-    assert slices.comparable(config, "d") == (metric is not None and not differing)
+    assert slices.comparable(config, "d") == (problem is None)
+    if problem is not None:
+        cfg = slices.models(config, "d")
+        with pytest.raises(InputError, match=rf"models: .*{problem}.*Hint"):
+            benchmark_models.run(cfg, inputs={}, outputs={}, runtime=RunOptions())
     assert not slices.comparable(load(new_config()), "d"), "one model is not compared"
 
 
 def test_models_are_timed_in_turns_as_they_are_configured(cfg, measure):
     costs, about = models.step_costs(measure, cfg, DATA, RunOptions())
     assert about == {"device": "none"}
-    assert {name: cost["step_ms_median"] for name, cost in costs.items()} == pytest.approx(
-        {name: 1e3 * step_s for name, step_s in STEP_S.items()}
-    )
+    step_ms = [cost["step_ms_median"] for cost in costs.values()]
+    assert step_ms == pytest.approx([1e3 * STEP_S[name] for name in costs])
     first, *steps = measure.asked
     assert first["kind"] == "device"
     assert [request["model"] for request in steps] == [*MODELS, *MODELS]
@@ -122,24 +115,23 @@ def test_models_are_compared_by_the_shortest_training(cfg):
     costs = {name: {"step_ms_median": 1e3 * step_s} for name, step_s in STEP_S.items()}
     table, curves = models.side_by_side(cfg, costs, HISTORIES)
     assert list(curves.columns) == ["model", "step", "seconds", "pearson"]
-    table = table.set_index("model")
-    assert table["pearson"].to_dict() == {"slow": 0.7, "NA": 0.6, "basic": 0.9}
-    assert set(table["equal_steps"]) == {20}
-    assert table["pearson_equal_steps"].to_dict() == {"slow": 0.7, "NA": 0.4, "basic": 0.1}
-    assert table["equal_s"].tolist() == pytest.approx([4.0] * 3)
-    assert table["train_s"].to_dict() == pytest.approx({"slow": 8.0, "NA": 4.0, "basic": 9.6})
-    # After 4 s `slow` is at its first validation, `basic` a quarter of the way to its second.
-    assert table["pearson_equal_s"].to_dict() == pytest.approx(
-        {"slow": 0.5, "NA": 0.6, "basic": 0.2}
-    )
-
-
-def test_nothing_is_said_before_the_first_validation(cfg):
+    assert table["model"].tolist() == ["slow", "NA", "basic"]
+    for column, expected in {
+        "pearson": [0.7, 0.6, 0.9],
+        "equal_steps": [20] * 3,
+        "pearson_equal_steps": [0.7, 0.4, 0.1],
+        "equal_s": [4.0] * 3,
+        "train_s": [8.0, 4.0, 9.6],
+        # `slow` is at its first validation, `basic` a quarter of the way to its second.
+        "pearson_equal_s": [0.5, 0.6, 0.2],
+    }.items():
+        assert table[column].tolist() == pytest.approx(expected), column
+    # Before the first validation there is nothing to be said, nor without times.
     short = history("NA").assign(step=5, value=0.3)
     found, _ = models.side_by_side(cfg, {}, {**HISTORIES, "NA": short, "basic": short})
     assert np.isnan(found.loc[0, "pearson_equal_steps"])
     assert found.loc[1, "pearson_equal_steps"] == 0.3
-    assert found["pearson_equal_s"].isna().all(), "nothing was timed"
+    assert found["pearson_equal_s"].isna().all()
 
 
 def test_a_model_that_cannot_run_has_no_costs(cfg, measure, figures, tmp_path):
@@ -148,68 +140,42 @@ def test_a_model_that_cannot_run_has_no_costs(cfg, measure, figures, tmp_path):
         return None if request.get("model") == "slow" else answer
 
     costs, _ = models.step_costs(failing, cfg, DATA, RunOptions())
-    assert [request.get("model") for request in measure.asked].count("slow") == 1
     table, curves = models.side_by_side(cfg, costs, HISTORIES)
     assert table["step_ms_median"].isna().tolist() == [True, False, False]
     assert table["equal_s"].tolist() == pytest.approx([4.0] * 3)
-    page = models.models_page(table, "unweighted", {})
     row = "| slow | transformer, 1 bp per token | advanced |  |  | not run |  | 20 | 0.700 |"
-    assert row in page
+    assert row in models.models_page(table, "unweighted", {})
     draw_models(table, curves, tmp_path / "models.png")
-    steps, seconds, step_ms, *_ = figures[0].axes
+    steps, _, step_ms, *_ = figures[0].axes
     assert [len(line.get_xdata()) for line in steps.lines[:3]] == [2, 3, 3]
-    assert np.isfinite(seconds.lines[0].get_xdata()).tolist() == [False, False]
     assert "not run" in [text.get_text() for text in step_ms.texts]
 
 
-@pytest.fixture
-def inputs(files, tmp_path) -> dict:
-    """Return inputs of the stage, with the scores of one task."""
-    histories, reports = [], []
-    for number, name in enumerate(MODELS):
-        histories.append(tmp_path / f"{name}.parquet")
-        history(name).to_parquet(histories[-1])
-        scores = dict.fromkeys(MAIN["regression"], 1.0) | {"mae_fold_mean": 7.0 + number}
-        report = {"task": "age", "model": name, "kind": "regression", "n": 9, "encoder": "frozen"}
-        report |= {"start": "pretrained", **scores}
-        report["baselines"] = {"median": {"n": 9, **scores, "mae_fold_mean": 99.0}}
-        reports.append(tmp_path / f"{name}.json")
-        reports[-1].write_text(json.dumps(report))
-    return {**files, "histories": histories, "metrics": reports}
-
-
 def test_the_stage_writes_scores_beside_costs_and_the_figure_shows_them(
-    cfg, inputs, measure, tmp_path, instead_of_processes
+    cfg, files, measure, tmp_path, instead_of_processes
 ):
     instead_of_processes(measure)
+    histories = [tmp_path / f"{name}.parquet" for name in MODELS]
+    reports = [tmp_path / f"{name}.json" for name in MODELS]
+    report = {"task": "age", "kind": "regression", "n": 9, "encoder": "frozen"}
+    report |= {"start": "pretrained", **dict.fromkeys(MAIN["regression"], 1.0)}
+    for number, name in enumerate(MODELS):
+        history(name).to_parquet(histories[number])
+        own = {**report, "model": name, "mae_fold_mean": 7.0 + number}
+        reports[number].write_text(json.dumps({**own, "baselines": {"median": report}}))
+    inputs = {**files, "histories": histories, "metrics": reports}
     made = {name: tmp_path / name for name in ("table", "curves", "text")}
     benchmark_models.run(cfg, inputs=inputs, outputs=made, runtime=RunOptions(threads=1))
     table = pd.read_csv(made["table"], sep="\t", keep_default_na=False, na_values=[""])
     assert table["model"].tolist() == list(MODELS)
-    assert " ".join(table.columns) == COLUMNS.replace("\n", " ")
+    assert list(table.columns) == COLUMNS.split()
     assert table["age:mae_fold_mean"].tolist() == [7.0, 8.0, 9.0]
     page = made["text"].read_text()
     assert "r after 20 steps | r after 4 s | age: MAE, mean of the folds |" in page
     assert "| NA | bilstm, 5 bp per token | advanced | 1,234 | 4 | 100 (0) |" in page
     assert "- task age: encoder frozen, pretrained" in page
     drawn = {"models": made["table"], "curves": made["curves"]}
-    picture = {"models": tmp_path / "models.png"}
-    plot.run(
-        {"draw": {"models": "models.draw_models"}},
-        inputs=drawn,
-        outputs=picture,
-        runtime=RunOptions(),
-    )
-    assert np.ptp(imread(picture["models"])) > 0.5
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"metric": None}, "different distances"),
-        ({"differing": ["seed"]}, r"different samples, by pretraining\.seed"),
-    ],
-)
-def test_models_that_cannot_be_compared_are_not(cfg, change, words):
-    with pytest.raises(InputError, match=rf"models: .*{words}.*Hint"):
-        benchmark_models.run({**cfg, **change}, inputs={}, outputs={}, runtime=RunOptions())
+    figure = tmp_path / "models.png"
+    outputs, draw = {"models": figure}, {"draw": PLOTS["models"].draw}
+    plot.run(draw, inputs=drawn, outputs=outputs, runtime=RunOptions())
+    assert np.ptp(imread(figure)) > 0.5

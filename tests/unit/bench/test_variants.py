@@ -39,11 +39,10 @@ def test_an_accelerator_gets_loader_and_compilation_and_what_the_configuration_s
     found = variants(speed_cfg(), GPU)
     order = {variant.name: variant.mode for variant in found if variant.group == ORDER}
     assert order["+ loader: 3 processes"].workers == 3
-    assert order["+ compile: default"].compile == "default"
-    assert order["+ patch stem of 5 bp"].compile == "default"
+    assert order["+ compile: default"].compile == "default" == order["+ patch stem of 5 bp"].compile
     configured = {v.batch_size: v.mode for v in found if v.name == "as configured"}
-    assert {size: mode.compile for size, mode in configured.items()} == {4: "off", 8: "off"}
-    assert {mode.workers for mode in configured.values()} == {3}
+    options = {size: (mode.compile, mode.workers) for size, mode in configured.items()}
+    assert options == {4: ("off", 3), 8: ("off", 3)}
 
 
 @pytest.mark.parametrize(
@@ -81,12 +80,10 @@ def test_what_the_configuration_asks_for_is_a_variant(speed_cfg, hardware, preci
 
 def test_where_the_configuration_is_plain_it_is_timed_beside_what_it_leaves(speed_cfg):
     cfg = speed_cfg(pretraining={"precision": "fp32"}, optimization={"level": "basic"})
-    found = variants(cfg, CPU)
-    order = [variant.mode for variant in found if variant.group == ORDER and variant.mode]
-    assert (order[-1].precision, order[-1].attention) == ("bf16", "auto")
-    configured = [variant for variant in found if variant.name == "as configured"]
-    assert [variant.batch_size for variant in configured] == [4, 8]
-    assert {(v.mode.attention, v.mode.precision) for v in configured} == {("math", "fp32")}
+    chosen = {(v.name, v.batch_size): v.mode for v in variants(cfg, CPU)}
+    options = {key: (mode.precision, mode.attention) for key, mode in chosen.items() if mode}
+    assert options["+ patch stem of 5 bp", 4] == ("bf16", "auto")
+    assert options["as configured", 4] == options["as configured", 8] == ("fp32", "math")
 
 
 def test_further_options_differ_in_one_thing_and_are_in_no_other_group(speed_cfg):
@@ -96,11 +93,9 @@ def test_further_options_differ_in_one_thing_and_are_in_no_other_group(speed_cfg
     assert {(variant.group, variant.batch_size) for variant in more} == {(OPTION, 8)}
     assert more[0] == Variant(OPTION, "naive", 8, found[0].mode)
     modes = [variant.mode for variant in more]
-    for mode in modes[1:]:
-        assert len(differing(replace(base, patch_bp=mode.patch_bp), mode)) <= 1
+    assert all(len(differing(replace(base, patch_bp=m.patch_bp), m)) <= 1 for m in modes[1:])
     assert len(set(modes)) == len(modes)
     assert not {variant.mode for variant in found if variant.batch_size == 8} & set(modes)
-    assert {"reduce-overhead", "max-autotune"} <= {mode.compile for mode in modes}
-    assert {"flash", "memory_efficient", "math"} <= {mode.attention for mode in modes}
-    assert "fp16" in {mode.precision for mode in modes}
+    said = {value for mode in modes for value in (mode.compile, mode.attention, mode.precision)}
+    assert said >= {"reduce-overhead", "max-autotune", "flash", "memory_efficient", "math", "fp16"}
     assert "fp16" not in {variant.mode.precision for variant in options(cfg, CPU)}

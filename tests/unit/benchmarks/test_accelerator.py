@@ -4,7 +4,6 @@ import pandas as pd
 import pytest
 import yaml
 
-from aam.bench import measurements
 from aam.util.errors import InputError
 from benchmarks import accelerator
 
@@ -23,7 +22,6 @@ def specify(files, new_config, tmp_path):
             "configuration": [str(tmp_path / "base.yaml"), str(tmp_path / "over.yaml")],
             "changes": {"pretraining": {"precision": "fp32"}},
             "models": {"narrow": {}, "wide": {"width": 32}},
-            "dataset": "d",
             "results": str(files["tokens"].parents[1]),
             "threads": 1,
             **keys,
@@ -36,37 +34,25 @@ def specify(files, new_config, tmp_path):
 
 
 def test_a_specification_is_timed_model_by_model(specify, stand_in, instead_of_processes, tmp_path):
-    # A process of its own for each is tested elsewhere.
-    instead_of_processes(lambda r: stand_in(r) if r["kind"] == "roofline" else measurements.run(r))
-    accelerator.main([specify(groups=["order"]), str(tmp_path / "out")])
-    parameters = {}
+    """The configuration is laid together, and all groups are timed."""
+    asked = []
+    instead_of_processes(lambda request: asked.append(request) or stand_in(request))
+    accelerator.main([specify(), str(tmp_path / "out")])
     for name in ("narrow", "wide"):
         folder = tmp_path / "out" / name
         table = pd.read_csv(folder / "speed.tsv", sep="\t")
-        assert set(table["group"]) == {"order"}
-        assert table["timed_steps"].dropna().tolist() == [2] * 7
-        assert "+ patch stem of 5 bp" in table["name"].tolist()
+        # The precision of the last file is not the naive one's, so that it is timed as configured.
+        assert set(table["group"]) == {"order", "alone", "batch", "option"}
         assert "# Speed" in (folder / "speed.md").read_text()
         assert json.loads((folder / "roofline.json").read_text())["fp32"]["median"] == 5e9
-        parameters[name] = table["parameters"][0]
-    assert parameters["wide"] > 2 * parameters["narrow"]
-
-
-def test_the_configuration_is_laid_together_and_all_groups_are_timed(
-    specify, files, stand_in, instead_of_processes, tmp_path
-):
-    asked = []
-    instead_of_processes(lambda request: asked.append(request) or stand_in(request))
-    accelerator.main([specify(models={"base": {"heads": 4}}), str(tmp_path)])
-    table = pd.read_csv(tmp_path / "base" / "speed.tsv", sep="\t")
-    # The precision of the last file is not the naive one's, so that it is timed as configured.
-    assert set(table["group"]) == {"order", "alone", "batch", "option"}
-    steps = [request for request in asked if request["kind"] == "steps"]
-    models = {(step["cfg"]["model"]["heads"], step["cfg"]["model"]["width"]) for step in steps}
-    assert models == {(4, 16)}
-    assert {step["cfg"]["pretraining"]["epochs"] for step in steps} == {1}
-    assert steps[0]["inputs"]["distances"] == files["distances"]
-    assert {step["cfg"]["pretraining"]["precision"] for step in steps} == {"fp32", "bf16", "tf32"}
+    steps = [request["cfg"] for request in asked if request["kind"] == "steps"]
+    models = {(step["model"]["heads"], step["model"]["width"]) for step in steps}
+    assert models == {(2, 16), (2, 32)}
+    assert {step["pretraining"]["epochs"] for step in steps} == {1}
+    assert {step["pretraining"]["precision"] for step in steps} == {"fp32", "bf16", "tf32"}
+    accelerator.main([specify(groups=["order"], models={"one": {}}), str(tmp_path / "out")])
+    table = pd.read_csv(tmp_path / "out" / "one" / "speed.tsv", sep="\t")
+    assert set(table["group"]) == {"order"}
 
 
 def test_an_unknown_key_of_the_configuration_is_the_users(specify, tmp_path):

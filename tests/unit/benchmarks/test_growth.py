@@ -17,27 +17,16 @@ SAMPLES = {"small": 1000, "middle": 4000, "large": 16_000}
 
 
 @settings(deadline=None)
-@given(
-    st.floats(0.1, 3.0),
-    st.floats(1e-3, 1e3),
-    st.floats(0.0, 500.0),
-    st.permutations([1000, 5000, 10_000, 20_000]),
-)
-def test_a_power_law_is_found_again(
-    exponent: float, factor: float, constant: float, sizes: list[int]
-) -> None:
-    values = [constant + factor * size**exponent for size in sizes]
-    fit = growth.fit_power(sizes, values, constant, least=1e-9)
-    assert fit.exponent == pytest.approx(exponent, rel=1e-6)
-    assert fit.last_exponent == pytest.approx(exponent, rel=1e-6)
-    assert fit.worst == pytest.approx(1.0, rel=1e-6)
-    assert fit.at(307_000) == pytest.approx(constant + factor * 307_000**exponent, rel=1e-5)
+@given(st.floats(0.1, 3.0), st.floats(0.0, 500.0), st.permutations([1000, 5000, 10_000, 20_000]))
+def test_a_power_law_is_found_again(exponent: float, constant: float, sizes: list[int]) -> None:
+    fit = growth.fit_power(sizes, [constant + 0.1 * s**exponent for s in sizes], constant, 1e-9)
+    assert (fit.exponent, fit.last_exponent, fit.worst) == pytest.approx((exponent, exponent, 1.0))
+    assert fit.at(307_000) == pytest.approx(constant + 0.1 * 307_000**exponent, rel=1e-4)
 
 
 def test_a_growth_that_is_no_power_shows() -> None:
     fit = growth.fit_power([1000, 10_000, 100_000], [1.0, 10.0, 1000.0])
-    assert fit.exponent == pytest.approx(1.5)
-    assert fit.last_exponent == pytest.approx(2.0)
+    assert (fit.exponent, fit.last_exponent) == pytest.approx((1.5, 2.0))
     assert fit.worst == pytest.approx(10 ** (1 / 3))
 
 
@@ -70,25 +59,23 @@ def test_tables_page_and_figure(studies: list[Path], tmp_path: Path) -> None:
     assert table.loc[("rarefy", "middle")].to_dict() == pytest.approx(
         {"samples": 4000, "jobs": 2, "work_s": 12, "cores_s": 9, "first_mb": 100, "peak_mb": 300}
     )
-    fits = pd.read_csv(out / "fits.tsv", sep="\t").set_index(["stage", "quantity"])
-    assert fits.loc[("unifrac", "seconds"), "exponent"] == pytest.approx(2.0, abs=1e-3)
-    assert fits.loc[("unifrac", "memory_mb"), "exponent"] == pytest.approx(1.0, abs=1e-3)
-    assert fits.loc[("tokenize", "seconds"), "exponent"] == pytest.approx(0.0, abs=1e-6)
+    fits = pd.read_csv(out / "fits.tsv", sep="\t").set_index(["stage", "quantity"])["exponent"]
+    for key, exponent in {("unifrac", "seconds"): 2, ("unifrac", "memory_mb"): 1}.items():
+        assert fits[key] == pytest.approx(exponent, abs=1e-3)
+    assert fits["tokenize", "seconds"] == pytest.approx(0.0, abs=1e-6)
     text = (out / "growth.md").read_text(encoding="utf-8")
     # 0.5 s * 100**2 and * 307**2, 100 + 10 * 307 MB, and 0.5 s * 25**2 beside 475 s.
     for words in ("83.3 min", "13.1 h", "3.1 GiB", "| 25,000 | 16 cores | 475 | 312 |"):
         assert words in text
-    pixels = imread(out / "figures" / "growth.png")
-    assert pixels.shape[1] == 1200
-    assert len(np.unique(pixels.reshape(-1, pixels.shape[2]), axis=0)) > 20
+    assert imread(out / "figures" / "growth.png").shape[1] == 1200
+    assert np.ptp(imread(out / "figures" / "growth.png")) > 0.5
 
 
-def test_one_size_has_no_growth(studies: list[Path], tmp_path: Path) -> None:
+def test_one_size_has_no_growth_and_an_unfinished_log_is_named_with_the_remedy(
+    studies: list[Path], tmp_path: Path
+) -> None:
     with pytest.raises(InputError, match="at least two sizes"):
         growth.main([str(studies[0]), "--output", str(tmp_path / "growth")])
-
-
-def test_the_log_of_a_job_that_did_not_finish_is_named_with_the_remedy(studies: list[Path]) -> None:
     (studies[0] / "logs" / "rarefy" / "view0.log").write_text("at work from 1.000 to 2.000\n")
     with pytest.raises(InputError, match=r"view0.log.*--forcerun rarefy"):
         growth.measured(studies)

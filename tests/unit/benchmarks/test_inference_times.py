@@ -1,5 +1,6 @@
 import json
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -8,23 +9,10 @@ import pytest
 from aam.data.samples import SampleStore, write_samples
 from aam.data.tokens import TokenStore, write_tokens
 from benchmarks import inference
-from benchmarks.inference import (
-    AnonymousMemory,
-    StudySettings,
-    draw_study,
-    embedding_times,
-    validation_memory,
-)
+from benchmarks.inference import AnonymousMemory, StudySettings, draw_study
 
-MODEL = {
-    "encoder": "transformer",
-    "width": 16,
-    "heads": 2,
-    "asv_layers": 1,
-    "sample_layers": 1,
-    "patch_bp": 5,
-    "ffn_ratio": 2,
-}
+MODEL = {"encoder": "transformer", "width": 16, "heads": 2, "patch_bp": 5, "ffn_ratio": 2}
+MODEL |= {"asv_layers": 1, "sample_layers": 1}
 
 
 @pytest.fixture(scope="module")
@@ -57,52 +45,42 @@ def sequences_of(tokens: TokenStore) -> list[bytes]:
 
 
 def samples_of(tokens: TokenStore, store: SampleStore) -> list[dict[bytes, int]]:
-    names, bounds = sequences_of(tokens), zip(store.offsets[:-1], store.offsets[1:], strict=True)
-    return [
-        {names[store.asvs[k]]: int(store.counts[k]) for k in range(start, end)}
-        for start, end in bounds
-    ]
+    names, counts = sequences_of(tokens), store.counts.tolist()
+    pairs = [(names[asv], count) for asv, count in zip(store.asvs, counts, strict=True)]
+    return [dict(pairs[start:end]) for start, end in pairwise(store.offsets)]
 
 
 def test_a_smaller_study_is_some_of_the_samples(mixed_lengths):
     tokens, store = draw_study(mixed_lengths.tokens, mixed_lengths.store, 7, seed=0)
     given = samples_of(mixed_lengths.tokens, mixed_lengths.store)
-    places = [given.index(sample) for sample in samples_of(tokens, store)]
-    assert len(set(places)) == 7
+    assert len({given.index(sample) for sample in samples_of(tokens, store)}) == 7
     assert set(range(len(tokens.lengths))) == set(store.asvs.tolist())
 
 
 def test_a_larger_study_has_variants_of_the_asvs_and_grows_slower_in_them(mixed_lengths):
     given = mixed_lengths.tokens
     tokens, store = draw_study(given, mixed_lengths.store, 640, seed=0)
-    assert len(store.sample_ids) == 640
     assert len(tokens.lengths) == round(30 * 32**0.6)
     assert len(set(sequences_of(tokens))) > 0.95 * len(tokens.lengths)
     for letters, length in zip(tokens.tokens, tokens.lengths, strict=True):
         alike = given.tokens[given.lengths == length]
         assert (alike != letters).sum(axis=1).min() <= inference.SUBSTITUTIONS
-    richness = set(np.diff(mixed_lengths.store.offsets).tolist())
-    assert set(np.diff(store.offsets).tolist()) <= richness
-    for row in range(640):
-        asvs = store.asvs[store.offsets[row] : store.offsets[row + 1]]
-        assert (np.diff(asvs) > 0).all()
+    richness = [len(sample) for sample in samples_of(tokens, store)]
+    assert richness == np.diff(store.offsets).tolist(), "no ASV is twice in a sample"
+    assert len(richness) == 640
+    assert set(richness) <= set(np.diff(mixed_lengths.store.offsets).tolist())
     for seed, same in ((0, True), (1, False)):
         again = draw_study(given, mixed_lengths.store, 640, seed)
-        assert np.array_equal(again[1].asvs, store.asvs) == same
-        assert (sequences_of(again[0]) == sequences_of(tokens)) == same
+        assert (samples_of(*again) == samples_of(tokens, store)) == same
 
 
 def test_embedding_is_timed_with_an_empty_and_a_filled_cache_in_turn(
     settings, in_this_process, caplog
 ):
     caplog.set_level("INFO")
-    table = embedding_times(settings, numbers=(8, 30), repeats=2)
-    assert list(zip(table["samples"], table["cache"], strict=True)) == [
-        (8, "empty"),
-        (8, "filled"),
-        (30, "empty"),
-        (30, "filled"),
-    ]
+    table = inference.embedding_times(settings, numbers=(8, 30), repeats=2)
+    assert table["samples"].tolist() == [8, 8, 30, 30]
+    assert table["cache"].tolist() == ["empty", "filled"] * 2
     whether = [(asked["cache"] is not None, asked["fill"] is not None) for asked in in_this_process]
     assert whether == ([(False, True)] + [(False, False), (True, False)] * 2) * 2
     assert "30 of 30 ASV embeddings read, 0 to compute" in caplog.text
@@ -119,10 +97,11 @@ def test_both_tables_are_one_page(files, in_this_process, monkeypatch, capsys):
     few = ["--samples", "8", "--held-out", "4", "25", "--repeats", "1"]
     inference.main([str(files["tokens"].parents[1]), *few])
     page = capsys.readouterr().out
-    for words in ("## Embedding\n\n| samples | asvs |", "| 8 |", "| empty |", "| filled |"):
-        assert words in page
-    for words in ("## Validation\n\n| held_out | asvs |", "| 4 |", "| 25 |", "- precision: bf16\n"):
-        assert words in page
+    for title, *words in (
+        ("## Embedding\n\n| samples | asvs |", "| 8 |", "| empty |", "| filled |"),
+        ("## Validation\n\n| held_out | asvs |", "| 4 |", "| 25 |", "- precision: bf16\n"),
+    ):
+        assert all(word in page[page.index(title) :] for word in words)
 
 
 def test_anonymous_memory_is_that_of_the_block(tmp_path):
@@ -138,6 +117,6 @@ def test_anonymous_memory_is_that_of_the_block(tmp_path):
 
 
 def test_a_measurement_runs_in_a_process_of_its_own(settings):
-    (found,) = validation_memory(settings, numbers=(6,)).to_dict("records")
+    (found,) = inference.validation_memory(settings, numbers=(6,)).to_dict("records")
     assert found["peak_mb"] >= found["start_mb"] > 10
     assert found["grown_mb"] == pytest.approx(found["peak_mb"] - found["start_mb"])

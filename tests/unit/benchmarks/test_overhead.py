@@ -1,6 +1,5 @@
 """The part of a run in which no stage was at work."""
 
-import logging
 import sys
 from pathlib import Path
 
@@ -29,31 +28,21 @@ def test_where_the_time_went() -> None:
     works = [Work(started, begun, ended, 1.0, 1, 1) for started, begun, ended in spans]
     found = overhead.wall_time(works, 10.0, 40.0)
     assert found == overhead.WallTime(30.0, 15.0, 4.0, before_s=1.0, between_s=5.0, after_s=5.0)
-    assert found.idle == 0.5
-    assert found.without_process == pytest.approx(11 / 30)
     text = overhead.report(works, found)
     for words in ("3 stages, 20.0 s in all", "6.0 s in all: imports", "50.0 % of the wall time"):
         assert words in text
+    assert text.endswith("not even starting: 36.7 %")
 
 
-def log_of(path: Path, error: bool = False) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handler = logging.FileHandler(path)
-    worklog.logger.addHandler(handler)
-    worklog.logger.setLevel(logging.INFO)
-    try:
-        with worklog.at_work():
-            assert not error
-    except AssertionError:
-        return
-    finally:
-        worklog.logger.removeHandler(handler)
-        handler.close()
-
-
-def test_a_log_tells_of_its_work_unless_it_failed(tmp_path: Path) -> None:
-    log_of(tmp_path / "good.log")
-    log_of(tmp_path / "bad.log", error=True)
+def test_a_log_tells_of_its_work_unless_it_failed(tmp_path: Path, caplog) -> None:
+    caplog.set_level("INFO")
+    with worklog.at_work():
+        pass
+    (tmp_path / "good.log").write_text(caplog.text)
+    caplog.clear()
+    with pytest.raises(AssertionError), worklog.at_work():
+        raise AssertionError
+    assert not caplog.text
     work = worklog.read_work(tmp_path / "good.log")
     assert work is not None
     assert 0.0 <= work.seconds < 60.0
@@ -61,19 +50,18 @@ def test_a_log_tells_of_its_work_unless_it_failed(tmp_path: Path) -> None:
     assert work.started_s == pytest.approx(psutil.Process().create_time(), abs=2)
     assert 0.0 <= work.cores_s < 60.0
     assert 10 < work.first_mb <= work.peak_mb < 10_000
-    assert worklog.read_work(tmp_path / "bad.log") is None
 
 
 def test_command_is_run_and_its_stages_are_found(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    log_of(tmp_path / "demo" / "logs" / "before.log")
+    logs = tmp_path / "demo" / "logs"
+    logs.mkdir(parents=True)
+    (logs / "before.log").write_text(worklog.WORDS % (1, 2, 3, 1.5, 3, 7))
     code = (
-        "import sys, time; from pathlib import Path; t = time.time();"
-        f"f = Path({str(tmp_path)!r}, 'demo', 'logs', 'sub', 'now.log');"
-        "f.parent.mkdir(); f.write_text(f'started at {t:.3f}, at work from {t:.3f} to '"
-        "f'{t + 0.01:.3f}, 1.50 s of cores, memory 3 MB at first, 7 MB at most\\n');"
-        "time.sleep(0.02); sys.exit(3)"
+        "import sys, time; from pathlib import Path; from aam.util.worklog import WORDS;"
+        f"now = time.time(); f = Path({str(logs)!r}, 'sub', 'now.log'); f.parent.mkdir();"
+        "f.write_text(WORDS % (now, now, now + 0.01, 1.5, 3, 7)); time.sleep(0.02); sys.exit(3)"
     )
     status = overhead.main(["--results", str(tmp_path), "--", sys.executable, "-c", code])
     assert status == 3

@@ -1,6 +1,7 @@
 """What every ASV encoder has to keep to, whatever its layers."""
 
 from dataclasses import replace
+from itertools import pairwise
 from typing import get_args
 from unittest.mock import patch
 
@@ -14,8 +15,7 @@ from aam.config.sections.model import ModelSettings
 from aam.data.tokens import TokenStore
 from aam.data.vocabulary import MASK, PAD
 from aam.model.asv_encoders import ENCODERS, Architecture
-from aam.model.build import architecture, build_encoder, plain, set_dropout
-from aam.model.store import load_config, load_weights, save_model
+from aam.model.build import architecture, set_dropout
 from aam.train.data import collate
 from aam.train.data.collate import assemble
 from aam.train.data.masking import Masker
@@ -56,21 +56,15 @@ def everything(encoder, batch) -> list[torch.Tensor]:
     torch.manual_seed(3)
     encoder.zero_grad()
     encoded = encoder(batch)
-    hidden = torch.cat(encoded.nucleotides)
-    loss = (encoded.sample_BD * torch.arange(16)).square().sum() + (hidden**3).sum()
+    sample_BD, hidden = encoded.sample_BD, torch.cat(encoded.nucleotides)
+    loss = (sample_BD * torch.arange(16)).square().sum() + (hidden**3).sum()
     loss.backward()
-    return [
-        encoded.sample_BD.detach(),
-        hidden.detach(),
-        *(p.grad.clone() for p in encoder.parameters()),
-    ]
+    return [sample_BD.detach(), hidden.detach(), *(p.grad.clone() for p in encoder.parameters())]
 
 
 @given(rows=ROWS, per_block=st.integers(1, 20))
 @properties
-def test_other_samples_their_order_and_padding_do_not_matter(
-    mixed_lengths, all_rows, rows, per_block
-):
+def test_other_samples_order_and_padding_do_not_matter(mixed_lengths, all_rows, rows, per_block):
     encoder, expected = all_rows
     found = embed(encoder, mixed_lengths.store, mixed_lengths.tokens, rows, per_block)
     np.testing.assert_allclose(found, expected[rows], atol=1e-5)
@@ -78,7 +72,7 @@ def test_other_samples_their_order_and_padding_do_not_matter(
 
 @given(seed=st.integers(0, 10**6), more=st.integers(0, 30))
 @properties
-def test_neither_the_order_of_the_asvs_nor_the_width_of_their_store_matters(
+def test_order_of_the_asvs_and_width_of_their_store_do_not_matter(
     mixed_lengths, all_rows, seed, more
 ):
     encoder, expected = all_rows
@@ -87,14 +81,12 @@ def test_neither_the_order_of_the_asvs_nor_the_width_of_their_store_matters(
     new_place = rng.permutation(len(tokens.lengths))
     old_place = np.argsort(new_place)
     padded = np.pad(tokens.tokens, ((0, 0), (0, more)), constant_values=PAD)
-    moved = TokenStore(
-        [tokens.feature_ids[i] for i in old_place], tokens.lengths[old_place], padded[old_place]
-    )
-    bounds = zip(store.offsets[:-1], store.offsets[1:], strict=True)
+    names = [tokens.feature_ids[i] for i in old_place]
+    moved = TokenStore(names, tokens.lengths[old_place], padded[old_place])
+    bounds = pairwise(store.offsets)
     within = np.concatenate([start + rng.permutation(end - start) for start, end in bounds])
-    shuffled = replace(
-        store, asvs=new_place[store.asvs[within]].astype(np.int32), counts=store.counts[within]
-    )
+    asvs = new_place[store.asvs[within]].astype(np.int32)
+    shuffled = replace(store, asvs=asvs, counts=store.counts[within])
     np.testing.assert_allclose(embed(encoder, shuffled, moved, range(20)), expected, atol=1e-5)
 
 
@@ -132,50 +124,29 @@ def test_what_is_masked_does_not_leak(kind, masking, tiny, new_encoder):
     assert torch.equal(first.nucleotides[0], second.nucleotides[0])
 
 
-def test_the_gradient_reaches_every_weight(kind, mixed_lengths, new_encoder):
-    batch = assemble(mixed_lengths.store, mixed_lengths.tokens, np.arange(9), masker=Masker(0.2, 0))
-    encoder = new_encoder(20, **kind)
-    everything(encoder, batch)
-    without = [name for name, p in encoder.named_parameters() if not p.grad.any()]
-    assert without == []
-
-
-@pytest.mark.parametrize("dropout", [0.0, 0.3])
 @pytest.mark.parametrize("what", ["layers", "pieces"])
-def test_computing_activations_again_changes_nothing(
-    kind, mixed_lengths, new_encoder, what, dropout
-):
+def test_computing_activations_again_changes_nothing(kind, mixed_lengths, new_encoder, what):
     batch = assemble(mixed_lengths.store, mixed_lengths.tokens, np.arange(6), masker=Masker(0.2, 0))
     results = []
     for recompute in ("nothing", what):
         encoder = new_encoder(20, **kind)
-        set_dropout(encoder, dropout)
+        set_dropout(encoder, 0.3)
         encoder.recompute(recompute)
         results.append(everything(encoder, batch))
     assert all(torch.equal(*pair) for pair in zip(*results, strict=True))
 
 
-def test_bf16_is_near_fp32(kind, mixed_lengths, new_encoder):
+def test_every_weight_has_a_gradient_and_bf16_is_near_fp32(kind, mixed_lengths, new_encoder):
     batch = assemble(mixed_lengths.store, mixed_lengths.tokens, np.arange(9), masker=Masker(0.2, 0))
     encoder = new_encoder(20, **kind)
     exact = everything(encoder, batch)
+    assert all(gradient.any() for gradient in exact[2:])
     with torch.autocast("cpu", dtype=torch.bfloat16):
         low = everything(encoder, batch)
     assert (low[0] - exact[0]).norm() < 0.03 * exact[0].norm()
     for found, wanted in zip(low[2:], exact[2:], strict=True):
         assert found.dtype == torch.float32
         assert (found - wanted).norm() < 0.25 * wanted.norm() + 1e-3
-
-
-def test_a_saved_encoder_comes_back(kind, tiny, new_encoder, tmp_path):
-    encoder = new_encoder(20, **kind)
-    save_model(tmp_path / "model", encoder, {"architecture": plain(encoder.shape)})
-    shape = Architecture(**load_config(tmp_path / "model")["architecture"])
-    again = build_encoder(shape, seed=99, backend="auto")
-    load_weights(tmp_path / "model", again)
-    np.testing.assert_array_equal(
-        *(embed(model, tiny.store, tiny.tokens, range(20)) for model in (encoder, again))
-    )
 
 
 def test_weights_follow_from_the_seed_alone_and_leave_the_global_generator_alone(kind, new_encoder):
@@ -191,8 +162,6 @@ def test_weights_follow_from_the_seed_alone_and_leave_the_global_generator_alone
 
 def test_bdh_has_the_weights_of_one_layer_however_often_it_is_gone_through(new_encoder):
     once, often = (new_encoder(20, encoder="bdh", asv_layers=layers).asv for layers in (1, 5))
-    count = [sum(p.numel() for p in asv.parameters()) for asv in (once, often)]
-    assert count[0] == count[1]
     often.load_state_dict(once.state_dict())
     tokens = torch.randint(1, 5, (4, 20), dtype=torch.uint8)
     with torch.no_grad():

@@ -1,6 +1,3 @@
-import json
-from dataclasses import asdict
-
 import numpy as np
 import pytest
 import torch
@@ -43,14 +40,12 @@ def test_categories_are_numbered_by_the_training_samples(rows, training):
     vocabulary = Vocabulary.fit(["a", "b"], rows, np.arange(len(rows)) < training)
     number_NF = vocabulary.encode(np.array(rows, object))
     assert number_NF.dtype == np.int64
-    for row, numbers in zip(rows, number_NF, strict=True):
-        for place, (word, number) in enumerate(zip(row, numbers, strict=True)):
-            is_known = word != "" and word in {r[place] for r in rows[:training]}
-            assert number < vocabulary.sizes[place]
-            assert (number > 0) == is_known
-            if is_known:
-                assert vocabulary.categories[place][number - 1] == word
-    assert Vocabulary.from_plain(json.loads(json.dumps(asdict(vocabulary)))) == vocabulary
+    assert (number_NF < vocabulary.sizes).all()
+    for column, words in enumerate(zip(*rows, strict=True)):
+        known = {*words[:training]} - {""}
+        names = ("", *vocabulary.categories[column])
+        found = [names[number] for number in number_NF[:, column]]
+        assert found == [word if word in known else "" for word in words]
 
 
 def test_training_now_and_then_takes_a_category_for_unknown():
@@ -60,32 +55,37 @@ def test_training_now_and_then_takes_a_category_for_unknown():
     fusion.train()
     torch.manual_seed(0)
     first_BFE = fusion.embed(category_BF)
-    share_F = (first_BFE == unknown_FE).all(-1).float().mean(0)
-    torch.testing.assert_close(share_F, torch.full((2,), UNKNOWN_RATE), atol=0.02, rtol=0)
+    fraction_F = (first_BFE == unknown_FE).all(-1).float().mean(0)
+    torch.testing.assert_close(fraction_F, torch.full((2,), UNKNOWN_RATE), atol=0.02, rtol=0)
     torch.manual_seed(0)
     assert torch.equal(fusion.embed(category_BF), first_BFE)
 
 
-def test_fusions_follow_their_formulas():
-    sample_BD, category_BF = draw()
-    for name in ("concat", "add", "gated"):
-        fusion = fusion_of(name)
-        category_BFE = fusion.embed(category_BF)
-        found = fusion.on_sample(sample_BD, category_BFE, [], None)
-        for b in range(len(sample_BD)):
-            x = sample_BD[b]
-            e = torch.cat([t.weight[category_BF[b, f]] for f, t in enumerate(fusion.tables)])
-            if name == "concat":
-                expected = fusion.project(torch.cat([x, e]))
-            elif name == "add":
-                expected = x + fusion.project(e)
-            else:
-                z = torch.sigmoid(fusion.gate(torch.cat([x, e])))
-                expected = z * torch.tanh(fusion.sample(x))
-                expected = expected + (1 - z) * torch.tanh(fusion.category(e))
-            torch.testing.assert_close(found[b], expected)
-        output_BO = torch.randn(5, OUTPUTS)
-        assert fusion.on_output(output_BO, category_BFE) is output_BO
+def project_both(fusion, x, e):
+    return fusion.project(torch.cat([x, e]))
+
+
+def add(fusion, x, e):
+    return x + fusion.project(e)
+
+
+def gate(fusion, x, e):
+    z = torch.sigmoid(fusion.gate(torch.cat([x, e])))
+    return z * torch.tanh(fusion.sample(x)) + (1 - z) * torch.tanh(fusion.category(e))
+
+
+@pytest.mark.parametrize(
+    ("name", "formula"), [("concat", project_both), ("add", add), ("gated", gate)]
+)
+def test_fusions_follow_their_formulas(name, formula):
+    (sample_BD, category_BF), fusion = draw(), fusion_of(name)
+    category_BFE = fusion.embed(category_BF)
+    embedded_BC = torch.cat([t(category_BF[:, f]) for f, t in enumerate(fusion.tables)], dim=1)
+    expected = [formula(fusion, *one) for one in zip(sample_BD, embedded_BC, strict=True)]
+    found = fusion.on_sample(sample_BD, category_BFE, [], None)
+    torch.testing.assert_close(found, torch.stack(expected))
+    output_BO = torch.randn(5, OUTPUTS)
+    assert fusion.on_output(output_BO, category_BFE) is output_BO
 
 
 def test_a_scale_and_a_shift_start_at_one_and_zero_and_differ_between_categories():
@@ -98,40 +98,31 @@ def test_a_scale_and_a_shift_start_at_one_and_zero_and_differ_between_categories
     zero, one = (fusion.on_output(torch.full((12, OUTPUTS), x), category_BFE) for x in (0.0, 1.0))
     found = fusion.on_output(output_BO, category_BFE)
     torch.testing.assert_close(found, output_BO * (one - zero) + zero)
-    assert len({tuple(row.tolist()) for row in zero}) == 12
+    assert len(zero.unique(dim=0)) == 12
 
 
 @pytest.mark.parametrize("sizes", [(5,), (2, 3)])
 def test_attention_asks_the_asvs_of_each_sample(sizes):
-    """Against one sample and head at a time, in any division into blocks."""
+    """Against one sample and torch's attention at a time, in any division into blocks."""
     fusion, (sample_BD, category_BF) = fusion_of("attention"), draw()
     rng = torch.Generator().manual_seed(2)
     order_B = torch.tensor([3, 0, 4, 1, 2])
-    states, blocks = [], []
-    for size in sizes:
-        # Two rows of padding stand behind the last block, as in inference.
-        rows = size + 2 * (len(blocks) == len(sizes) - 1)
-        present_BA = torch.rand(rows, 6, generator=rng) < 0.6
-        present_BA[:, 0] = True
-        states.append(torch.randn(rows, 6, WIDTH, generator=rng))
-        blocks.append(SampleBlock(present_BA.long(), present_BA, present_BA.float()))
-    batch = Batch([], blocks, order_B, {}, {})
+    # Two rows of padding stand behind the last block, as in inference.
+    state_RAD = torch.randn(7, 6, WIDTH, generator=rng)
+    present_RA = torch.rand(7, 6, generator=rng) < 0.6
+    present_RA[:, 0] = True
+    rows = [*sizes[:-1], sizes[-1] + 2]
+    blocks = [SampleBlock(part.long(), part, part.float()) for part in present_RA.split(rows)]
+    reference = torch.nn.MultiheadAttention(WIDTH, 2, bias=False, batch_first=True)
     with torch.no_grad():
+        reference.in_proj_weight.copy_(torch.eye(WIDTH).repeat(3, 1))
+        reference.out_proj.weight.copy_(torch.eye(WIDTH))
         category_BFE = fusion.embed(category_BF)
-        found = fusion.on_sample(sample_BD, category_BFE, states, batch)
-        everything = [
-            (state, block.present_BA[i])
-            for part, block in zip(states, blocks, strict=True)
-            for i, state in enumerate(part)
-        ]
+        batch = Batch([], blocks, order_B, {}, {})
+        found = fusion.on_sample(sample_BD, category_BFE, list(state_RAD.split(rows)), batch)
         for b, place in enumerate(order_B.tolist()):
-            state_AD, present_A = everything[place]
             query_FD = fusion.query(category_BFE[b])
-            key_AD, value_AD = fusion.key_value(fusion.norm(state_AD[present_A])).chunk(2, dim=-1)
-            answer_FD = torch.zeros_like(query_FD)
-            for h in range(2):
-                part = slice(h * WIDTH // 2, (h + 1) * WIDTH // 2)
-                score = query_FD[:, part] @ key_AD[:, part].T / (WIDTH // 2) ** 0.5
-                answer_FD[:, part] = score.softmax(-1) @ value_AD[:, part]
+            state_AD = fusion.norm(state_RAD[place, present_RA[place]])
+            answer_FD, _ = reference(query_FD, *fusion.key_value(state_AD).chunk(2, dim=-1))
             expected = sample_BD[b] + fusion.project((query_FD + answer_FD).mean(0))
             torch.testing.assert_close(found[b], expected)

@@ -1,4 +1,3 @@
-import numpy as np
 import pytest
 import torch
 
@@ -8,8 +7,8 @@ from aam.model.heads import HEADS, DistanceHead, NucleotideHead, Thresholds, Val
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-def embeddings(rows: int = 12, seed: int = 0) -> torch.Tensor:
-    return torch.randn(rows, 16, generator=torch.Generator().manual_seed(seed))
+def embeddings(rows: int = 12) -> torch.Tensor:
+    return torch.randn(rows, 16, generator=torch.Generator().manual_seed(0))
 
 
 def head_of(name: str) -> ValueHead:
@@ -17,43 +16,30 @@ def head_of(name: str) -> ValueHead:
     return ValueHead(16, 2, **HEADS[name])
 
 
-@pytest.mark.parametrize("bounded", [True, False])
-def test_distances_follow_the_formula_in_fp32_also_under_bf16(bounded):
+@pytest.mark.parametrize(("bounded", "mean"), [(True, 0.7), (False, 3.0)])
+def test_distances_follow_the_formula_in_fp32_and_start_at_their_mean(bounded, mean):
     torch.manual_seed(0)
-    head, x = DistanceHead(16, bounded=bounded).eval(), embeddings()
+    head, x = DistanceHead(16, bounded=bounded), embeddings(40)
+    others = ~torch.eye(40, dtype=torch.bool)
     with torch.no_grad():
-        head.log_scale.fill_(-1.0)
+        head.calibrate(x, mean)
+        assert float(head(x)[others].mean()) == pytest.approx(mean, abs=0.05)
+        head.eval()
         found = head(x)
-        euclidean = torch.cdist(head.projected(x), head.projected(x)) * np.exp(-1)
+        euclidean = torch.cdist(head.projected(x), head.projected(x)) * head.log_scale.exp()
         with torch.autocast("cpu", dtype=torch.bfloat16):
             assert torch.equal(head(x), found)
+        near, far = head.between(x, x[3:]), head.between(x + 1000, x[3:] + 1000)
     expected = 1 - torch.exp(-euclidean) if bounded else euclidean
-    others = ~torch.eye(12, dtype=torch.bool)
     torch.testing.assert_close(found[others], expected[others], atol=1e-5, rtol=0)
     torch.testing.assert_close(found, found.T, atol=1e-5, rtol=0)
-    assert found.diagonal().max() < 1e-3
-
-
-def test_distances_of_embeddings_far_from_the_origin():
-    head, x = DistanceHead(16, bounded=False), embeddings()
-    with torch.no_grad():
-        near, far = head.between(x, x[3:]), head.between(x + 1000, x[3:] + 1000)
+    assert found.diagonal().max() < 2e-3
     torch.testing.assert_close(far, near, atol=2e-2, rtol=0)
 
 
-@pytest.mark.parametrize(("bounded", "mean"), [(True, 0.7), (False, 3.0)])
-def test_calibration_starts_at_the_mean_distance(bounded, mean):
-    torch.manual_seed(0)
-    head, x = DistanceHead(16, bounded=bounded), embeddings(40)
-    head.calibrate(x, mean)
-    found = head(x).detach()[np.triu_indices(40, 1)].mean()
-    assert float(found) == pytest.approx(mean, abs=0.05)
-
-
 def test_equal_samples_give_finite_gradients():
-    head = DistanceHead(16, bounded=True)
     x = embeddings(1).repeat(3, 1).requires_grad_()
-    head(x).sum().backward()
+    DistanceHead(16, bounded=True)(x).sum().backward()
     assert torch.isfinite(x.grad).all()
 
 

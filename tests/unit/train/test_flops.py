@@ -11,19 +11,13 @@ from aam.train.data.masking import Masker
 from aam.train.flops import step_flops
 
 ROWS = np.array([4, 17, 0, 9, 12, 3])
-MASKER = Masker(0.2, 3)
 
 
-def model_and_batch(data, encoder, *metrics: str, masker=MASKER):
-    model = PretrainingModel(
-        encoder,
-        weights=dict.fromkeys(metrics, 1.0),
-        variances=dict.fromkeys(metrics, 0.05),
-        nucleotide_weight=1.0,
-        seed=1,
-    )
+def model_and_batch(data, encoder, metrics=("unweighted",), *, masked=True):
+    ones = dict.fromkeys(metrics, 1.0)
+    model = PretrainingModel(encoder, weights=ones, variances=ones, nucleotide_weight=1.0, seed=1)
     set_dropout(model, 0.1)
-    batch = assemble(data.store, data.tokens, ROWS, masker=masker)
+    batch = assemble(data.store, data.tokens, ROWS, masker=Masker(0.2, 3) if masked else None)
     for metric in metrics:
         if metric == "faith_pd":
             batch.values[metric] = torch.rand(len(ROWS), 1)
@@ -40,22 +34,20 @@ def counted(model, batch) -> int:
 
 
 @pytest.mark.parametrize(
-    ("changes", "metrics"),
+    ("changes", "metrics", "masked"),
     [
-        ({"patch_bp": 5}, ("unweighted",)),
-        ({"patch_bp": 1, "asv_layers": 3}, ("unweighted", "weighted_unnormalized")),
-        ({"sample_layers": 4, "heads": 4, "ffn_ratio": 2.5}, ("unweighted", "faith_pd")),
-        ({"encoder": "bdh", "bdh_neurons": 3, "asv_layers": 3}, ("unweighted",)),
-        ({"encoder": "bdh", "bdh_attention": "softmax", "patch_bp": 1}, ("unweighted",)),
+        ({"patch_bp": 5}, ["unweighted"], False),
+        ({"patch_bp": 1, "asv_layers": 3}, ["unweighted", "weighted_unnormalized"], True),
+        ({"sample_layers": 4, "heads": 4, "ffn_ratio": 2.5}, ["unweighted", "faith_pd"], True),
+        ({"encoder": "bdh", "bdh_neurons": 3, "asv_layers": 3}, ["unweighted"], True),
+        ({"encoder": "bdh", "bdh_attention": "softmax", "patch_bp": 1}, ["unweighted"], False),
         # So few neurons that the state is cheaper than the pairs.
-        ({"encoder": "bdh", "bdh_neurons": 1, "patch_bp": 1}, ("unweighted",)),
+        ({"encoder": "bdh", "bdh_neurons": 1, "patch_bp": 1}, ["unweighted"], True),
     ],
 )
-@pytest.mark.parametrize("masker", [MASKER, None])
-def test_a_step_costs_what_torch_counts(mixed_lengths, changes, metrics, masker, new_encoder):
-    model, batch = model_and_batch(
-        mixed_lengths, new_encoder(20, **changes), *metrics, masker=masker
-    )
+def test_a_step_costs_what_torch_counts(mixed_lengths, changes, metrics, masked, new_encoder):
+    encoder = new_encoder(20, **changes)
+    model, batch = model_and_batch(mixed_lengths, encoder, metrics, masked=masked)
     before = torch.random.get_rng_state()
     found = step_flops(model.encoder.shape, batch)
     assert torch.equal(before, torch.random.get_rng_state())
@@ -63,9 +55,7 @@ def test_a_step_costs_what_torch_counts(mixed_lengths, changes, metrics, masker,
 
 
 def test_an_lstm_costs_what_torch_counts_of_its_plain_form(tiny, new_encoder):
-    model, batch = model_and_batch(
-        tiny, new_encoder(20, encoder="bilstm", asv_layers=3), "unweighted"
-    )
+    model, batch = model_and_batch(tiny, new_encoder(20, encoder="bilstm", asv_layers=3))
     with torch.backends.mkldnn.flags(enabled=False):
         in_products = counted(model, batch)
     # Nothing is sent back to the first states, which are zero.
@@ -75,18 +65,12 @@ def test_an_lstm_costs_what_torch_counts_of_its_plain_form(tiny, new_encoder):
 
 
 def test_what_is_computed_twice_counts_once_and_what_was_made_before_not_at_all(tiny, new_encoder):
-    model, batch = model_and_batch(tiny, new_encoder(20), "unweighted")
+    model, batch = model_and_batch(tiny, new_encoder(20))
     once = counted(model, batch)
     model.encoder.recompute("pieces")
     assert counted(model, batch) > 1.2 * once
     assert step_flops(model.encoder.shape, batch) == once
-    dataset = EmbeddingDataset(
-        store=tiny.store,
-        tokens=tiny.tokens,
-        samples=np.arange(20),
-        batch_size=4,
-        epochs=1,
-        seed=0,
-        embedding_RD=torch.zeros(20, 16),
-    )
+    settings = {"samples": np.arange(20), "batch_size": 4, "epochs": 1, "seed": 0}
+    embedding_RD = torch.zeros(20, 16)
+    dataset = EmbeddingDataset(tiny.store, tiny.tokens, **settings, embedding_RD=embedding_RD)
     assert step_flops(model.encoder.shape, dataset[0]) == 0
