@@ -62,11 +62,11 @@ class MicroBatches:
 
         asvs = half(self.asvs, [len(block.tokens_US) for block in batch.asvs], FEWEST_ASVS)
         samples = half(self.samples, [len(block.asv_BA) for block in batch.samples], 1)
-        smaller = replace(self, asvs=asvs, samples=samples, recompute="pieces")
+        smaller = replace(self, asvs=asvs, samples=samples, recompute="micro-batches")
         return None if smaller == self else smaller
 
     def __str__(self) -> str:
-        if self.recompute != "pieces":
+        if self.recompute != "micro-batches":
             again = ", its layers computed again" if self.recompute == "layers" else ""
             return f"one micro-batch{again}"
         asvs = "all ASVs of a length" if self.asvs is None else f"at most {self.asvs} ASVs"

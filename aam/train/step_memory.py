@@ -246,7 +246,7 @@ def _block_sizes(batch: Batch) -> list[int]:
 
 def _fraction_alive(batch: Batch, micro_batches: MicroBatches) -> float:
     """Return the fraction of a batch's activations that are alive at a time."""
-    if micro_batches.recompute != "pieces":
+    if micro_batches.recompute != "micro-batches":
         return 1.0
     return max(_block_sizes(batch), default=0) / size(batch)
 

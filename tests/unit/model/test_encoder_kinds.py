@@ -141,7 +141,7 @@ def test_the_gradient_reaches_every_weight(kind, mixed_lengths, new_encoder):
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.3])
-@pytest.mark.parametrize("what", ["layers", "pieces"])
+@pytest.mark.parametrize("what", ["layers", "micro-batches"])
 def test_computing_activations_again_changes_nothing(
     kind, mixed_lengths, new_encoder, what, dropout
 ):

@@ -177,7 +177,7 @@ def test_micro_batches_are_found_that_fit(
     budget = 1.1 * HELD + fraction * machine.mb * size(dataset[0])
     with caplog.at_level(logging.INFO):
         fit = fit_to_memory(model, dataset, devices, budget / GB)
-    assert fit.recompute == "pieces"
+    assert fit.recompute == "micro-batches"
     assert not model.encoder.keeps_blocks
     assert HELD < fit.measured_mb <= budget
     whole = machine.batches.count(sizes(dataset[0]))
@@ -195,7 +195,7 @@ def test_a_step_that_runs_out_of_memory_is_tried_in_smaller_micro_batches(
     machine.most = HELD + 0.2 * machine.mb * size(dataset[0])
     fit = fit_to_memory(model, dataset, devices, 1.0)
     assert sizes(dataset[0]) in machine.batches
-    assert fit.recompute == "pieces"
+    assert fit.recompute == "micro-batches"
     assert fit.measured_mb <= machine.most + 1
     assert recovered
 
@@ -342,7 +342,7 @@ def test_micro_batches_survive_a_checkpoint_unless_the_limit_is_another(
     memory, model, dataset, optimizer, devices, monkeypatch, tmp_path
 ):
     machine = Machine(monkeypatch)
-    memory.micro_batches = MicroBatches(20, 3, "pieces", estimated_mb=1.5, measured_mb=2.0)
+    memory.micro_batches = MicroBatches(20, 3, "micro-batches", estimated_mb=1.5, measured_mb=2.0)
     torch.save(memory.state(), tmp_path / "state.pt")
     state = torch.load(tmp_path / "state.pt", weights_only=True)
     for limit_gb, searched in ((None, False), (1.0, True)):
