@@ -1,3 +1,8 @@
+"""The search for micro-batches and steps without memory, both on a machine that is made up.
+
+Where memory is really short: `test_low_memory.py`.
+"""
+
 import logging
 from dataclasses import replace
 
@@ -18,7 +23,7 @@ from aam.train.step_memory import StepMemory, fit_to_memory, heaviest_step, meas
 from aam.util.errors import InputError
 
 GB = 1024.0
-HELD = 100.0
+HELD, MB_PER_UNIT = 100.0, 0.1
 CUDA, CPU = (
     torch.OutOfMemoryError("CUDA out of memory."),
     RuntimeError(
@@ -62,9 +67,6 @@ def model(new_model, devices):
     built = new_model()
     set_dropout(built, 0.2)
     return devices.setup(built, torch.optim.SGD(built.parameters()))[0].train()
-
-
-# A step that is measured
 
 
 @pytest.mark.parametrize("fails", [False, True])
@@ -115,32 +117,31 @@ def test_the_heaviest_batch_has_the_most_to_encode(make):
     assert 0 <= heaviest_step(BatchDataset(**common, batch_size=2, epochs=3)) < 80
 
 
-# The search for micro-batches
-
-
 class Machine:
     """Stands for a machine on which a step takes so many MB per unit of its largest block."""
 
-    def __init__(self, monkeypatch, mb=0.1, most=float("inf"), part_factor=1.0):
-        self.mb, self.most, self.part_factor, self.batches = mb, most, part_factor, []
+    def __init__(self, monkeypatch):
+        self.most, self.part_factor, self.batches = float("inf"), 1.0, []
         monkeypatch.setattr(step_memory, "measure_step", self.measure)
         monkeypatch.setattr(step_memory.memory, "held_mb", lambda device: HELD)
 
     def measure(self, model, batch, devices):
         self.batches.append(sizes(batch))
-        taken = self.mb * (
-            size(batch)
-            if model.encoder.keeps_blocks
-            else max(step_memory._block_sizes(batch), default=0)
-        )
-        if batch.size < 20:
-            taken *= self.part_factor
+        keeps = model.encoder.keeps_blocks
+        units = size(batch) if keeps else max(step_memory._block_sizes(batch))
+        taken = MB_PER_UNIT * units * (self.part_factor if batch.size < 20 else 1.0)
         if HELD + taken > self.most:
             raise CUDA
         return 0.5, HELD + taken
 
 
+@pytest.fixture
+def machine(monkeypatch) -> Machine:
+    return Machine(monkeypatch)
+
+
 def test_a_batch_that_fits_is_left_as_it_is(model, dataset, devices, caplog):
+    """By real steps, of which one line tells."""
     with caplog.at_level(logging.INFO):
         fit = fit_to_memory(model, dataset, devices)
     assert str(fit) == "one micro-batch"
@@ -150,49 +151,45 @@ def test_a_batch_that_fits_is_left_as_it_is(model, dataset, devices, caplog):
     assert f"estimated {fit.estimated_mb:.0f} MB, measured {fit.measured_mb:.0f} MB" in line
 
 
-def test_what_is_computed_again_without_need_is_kept(model, dataset, devices, monkeypatch):
-    Machine(monkeypatch)
+def test_what_is_computed_again_without_need_is_kept(machine, model, dataset, devices):
     for recompute in ("layers", "nothing"):
         fit = fit_to_memory(model, dataset, devices, recompute=recompute)
         assert fit.recompute == recompute
         assert model.encoder.asv.keeps_layers == (recompute == "nothing")
 
 
-def test_room_for_a_larger_batch_is_said(monkeypatch, model, new_feed, devices, caplog):
-    Machine(monkeypatch)
-    with caplog.at_level(logging.INFO):
-        fit_to_memory(model, new_feed(), devices, 1.0)
-        assert "batches of 20 samples would fit" in caplog.text
-        caplog.clear()
-        fit_to_memory(model, replace(new_feed(), batch_size=20), devices, 1.0)
-        assert "would fit" not in caplog.text
-
-
-@pytest.mark.parametrize("part_factor", [0.3, 1.0, 2.0])
-@pytest.mark.parametrize("fraction", [0.2, 0.35, 0.7])
-def test_micro_batches_are_found_that_fit(
-    monkeypatch, model, dataset, devices, caplog, part_factor, fraction
+@pytest.mark.parametrize(("batch_size", "fits"), [(4, True), (20, False)])
+def test_room_for_a_larger_batch_is_said(
+    machine, model, new_feed, devices, caplog, batch_size, fits
 ):
-    machine = Machine(monkeypatch, part_factor=part_factor)
-    budget = 1.1 * HELD + fraction * machine.mb * size(dataset[0])
     with caplog.at_level(logging.INFO):
-        fit = fit_to_memory(model, dataset, devices, budget / GB)
+        fit_to_memory(model, replace(new_feed(), batch_size=batch_size), devices, 1.0)
+    assert ("batches of 20 samples would fit" in caplog.text) == fits
+
+
+@pytest.mark.parametrize(("part_factor", "fraction"), [(0.3, 0.2), (0.3, 0.35), (1, 0.7), (2, 0.2)])
+def test_micro_batches_are_found_that_fit(
+    machine, model, dataset, devices, caplog, part_factor, fraction
+):
+    """And where the part tells so, the whole batch is not tried."""
+    machine.part_factor, batch = part_factor, dataset[0]
+    room = 0.1 * HELD + fraction * MB_PER_UNIT * size(batch)
+    with caplog.at_level(logging.INFO):
+        fit = fit_to_memory(model, dataset, devices, (HELD + room) / GB)
     assert fit.recompute == "micro-batches"
     assert not model.encoder.keeps_blocks
-    assert HELD < fit.measured_mb <= budget
-    whole = machine.batches.count(sizes(dataset[0]))
-    assert whole == (part_factor == 0.3 and 0.3 * size(dataset[0]) * machine.mb < budget - HELD)
-    # The batch is divided and never made smaller.
-    divided = fit.split(dataset[0])
-    assert divided.size == sum(len(block.asv_BA) for block in divided.samples) == 20
-    assert sum("memory of a step" in record.getMessage() for record in caplog.records) == 1
+    assert HELD < fit.measured_mb <= HELD + room
+    is_tried = part_factor * MB_PER_UNIT * size(batch) < room
+    assert machine.batches.count(sizes(batch)) == is_tried
+    assert fit.split(batch).size == 20, "the batch is never made smaller"
+    assert caplog.text.count("memory of a step") == 1
 
 
 def test_a_step_that_runs_out_of_memory_is_tried_in_smaller_micro_batches(
-    monkeypatch, model, dataset, devices, recovered
+    machine, model, dataset, devices, recovered
 ):
-    machine = Machine(monkeypatch, part_factor=0.01)
-    machine.most = HELD + 0.2 * machine.mb * size(dataset[0])
+    machine.part_factor = 0.01
+    machine.most = HELD + 0.2 * MB_PER_UNIT * size(dataset[0])
     fit = fit_to_memory(model, dataset, devices, 1.0)
     assert sizes(dataset[0]) in machine.batches
     assert fit.recompute == "micro-batches"
@@ -200,8 +197,7 @@ def test_a_step_that_runs_out_of_memory_is_tried_in_smaller_micro_batches(
     assert recovered
 
 
-def test_where_the_smallest_do_not_fit_the_user_is_told(monkeypatch, model, dataset, devices):
-    machine = Machine(monkeypatch)
+def test_where_the_smallest_do_not_fit_the_user_is_told(machine, model, dataset, devices):
     with pytest.raises(InputError, match="100 MB of them held.*at most 90 MB.*max_memory_gb"):
         fit_to_memory(model, dataset, devices, 90 / GB)
     assert machine.batches[-1] == (15, 1)
@@ -209,15 +205,6 @@ def test_where_the_smallest_do_not_fit_the_user_is_told(monkeypatch, model, data
     machine.most = 50.0
     with pytest.raises(InputError, match="more than there is"):
         fit_to_memory(model, dataset, devices, 1.0)
-
-
-def test_another_error_is_not_taken_for_want_of_memory(monkeypatch, model, dataset, devices):
-    def broken(*_):
-        raise RuntimeError("shapes cannot be multiplied")
-
-    monkeypatch.setattr(step_memory, "measure_step", broken)
-    with pytest.raises(RuntimeError, match="cannot be multiplied"):
-        fit_to_memory(model, dataset, devices)
 
 
 def test_a_head_on_a_frozen_encoder_needs_no_micro_batches(tiny, new_encoder, devices):
@@ -243,10 +230,10 @@ def test_a_head_on_a_frozen_encoder_needs_no_micro_batches(tiny, new_encoder, de
 # A step in the course of a run
 
 
-@pytest.fixture(params=["adamw", "muon"])
-def optimizer(request, model, devices):
+@pytest.fixture
+def optimizer(model, devices):
     """Return an optimizer as the loop has it."""
-    bare = make_optimizer(model, request.param, learning_rate=1e-3, weight_decay=0.1, fused=True)
+    bare = make_optimizer(model, "muon", learning_rate=1e-3, weight_decay=0.1, fused=True)
     return devices.setup(nn.Linear(1, 1), bare)[1]
 
 
@@ -285,32 +272,38 @@ def test_a_step_without_memory_is_tried_in_half_the_size(
     assert tried == [(60, 16), (30, 8), (15, 4)]
     assert not model.encoder.keeps_blocks
     assert memory.micro_batches.seconds_per_step == 1.0
-    assert len(recovered) == 2
+    assert len(recovered) == caplog.text.count("out of memory: from now on") == 2
+    assert "at most 16 ASVs and of at most 4 samples" in caplog.records[-1].getMessage()
     assert not optimizer._optimizer_step_pre_hooks
-    warnings = [record for record in caplog.records if record.levelno == logging.WARNING]
-    assert len(warnings) == 2
-    assert "at most 16 ASVs and of at most 4 samples" in warnings[-1].getMessage()
     # What is left are the gradients of the step that succeeded, not of those that did not.
     found = [p.grad.clone() for p in model.parameters()]
     model.zero_grad(set_to_none=True)
     torch.manual_seed(9)
     model(memory.micro_batches.split(batch))["loss"].backward()
-    assert all(
-        torch.equal(p.grad, gradient) for p, gradient in zip(model.parameters(), found, strict=True)
-    )
+    assert all(map(torch.equal, [p.grad for p in model.parameters()], found))
     # The next step begins where this one ended.
     step, tried = failing_above(20, error)
     assert memory.run(step, batch) == "done"
     assert tried == [(15, 4)]
 
 
-def test_steps_end_at_the_smallest_micro_batches(memory, dataset):
-    step, tried = failing_above(0, CUDA)
-    with pytest.raises(
-        InputError, match=f"at most {FEWEST_ASVS} ASVs and of at most 1 samples.*gb"
-    ):
+@pytest.mark.parametrize(
+    ("processes", "error", "told", "tries"),
+    [
+        (1, CUDA, f"at most {FEWEST_ASVS} ASVs and of at most 1 samples.*gb", 5),
+        (2, CUDA, r"one process's shard of a batch \(CUDA out of memory", 1),
+        (1, RuntimeError("loss is not finite"), "not finite", 1),
+    ],
+    ids=["smallest", "one of several processes", "another error"],
+)
+def test_a_step_that_cannot_be_done_ends_the_run(
+    memory, dataset, monkeypatch, processes, error, told, tries
+):
+    monkeypatch.setattr(type(memory._devices), "processes", processes)
+    step, tried = failing_above(0, error)
+    with pytest.raises(InputError if error is CUDA else RuntimeError, match=told):
         memory.run(step, dataset[0])
-    assert tried[-1] == (15, 1)
+    assert len(tried) == tries
 
 
 def test_an_update_that_was_begun_is_not_repeated(model, memory, optimizer, dataset):
@@ -323,25 +316,9 @@ def test_an_update_that_was_begun_is_not_repeated(model, memory, optimizer, data
         memory.run(step, dataset[0])
 
 
-def test_another_error_of_a_step_is_raised(memory, dataset):
-    step, tried = failing_above(0, RuntimeError("loss is not finite"))
-    with pytest.raises(RuntimeError, match="not finite"):
-        memory.run(step, dataset[0])
-    assert len(tried) == 1
-
-
-def test_one_of_several_processes_cannot_try_again(memory, dataset, monkeypatch):
-    monkeypatch.setattr(type(memory._devices), "processes", 2)
-    step, tried = failing_above(0, CUDA)
-    with pytest.raises(InputError, match=r"one process's shard of a batch \(CUDA out of memory"):
-        memory.run(step, dataset[0])
-    assert len(tried) == 1
-
-
 def test_micro_batches_survive_a_checkpoint_unless_the_limit_is_another(
-    memory, model, dataset, optimizer, devices, monkeypatch, tmp_path
+    memory, model, dataset, optimizer, devices, machine, tmp_path
 ):
-    machine = Machine(monkeypatch)
     memory.micro_batches = MicroBatches(20, 3, "micro-batches", estimated_mb=1.5, measured_mb=2.0)
     torch.save(memory.state(), tmp_path / "state.pt")
     state = torch.load(tmp_path / "state.pt", weights_only=True)
