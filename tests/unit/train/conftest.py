@@ -33,7 +33,6 @@ def train(devices, quick, new_model, new_feed, monkeypatch) -> Callable:
         options=None,
         devices=devices,
         runtime=None,
-        fingerprint="a",
         background=True,
         **settings,
     ):
@@ -47,7 +46,7 @@ def train(devices, quick, new_model, new_feed, monkeypatch) -> Callable:
             quick.model_copy(update={"optimizer": "adamw", **settings}),
             devices=devices,
             options=step_options(options or Optimization()),
-            checkpoints=Checkpoints(folder, fingerprint, background=background),
+            checkpoints=Checkpoints(folder, "a", background=background),
             name="test",
             runtime=RunOptions(**{"checkpoint_every_s": 0.0, **(runtime or {})}),
             validation=validation,
@@ -55,6 +54,19 @@ def train(devices, quick, new_model, new_feed, monkeypatch) -> Callable:
         return safetensors.torch.save(model.state_dict()), progress
 
     return run
+
+
+@pytest.fixture(scope="session")
+def cache() -> dict:
+    return {}
+
+
+@pytest.fixture
+def whole(train, cache) -> bytes:
+    """Return the weights of a run in which nothing happens."""
+    if not cache:
+        cache["weights"] = train()[0]
+    return cache["weights"]
 
 
 @pytest.fixture
@@ -79,10 +91,6 @@ def feed_with(new_feed) -> Callable[..., BatchDataset]:
     return build
 
 
-class Interrupted(Exception):
-    """Stands for whatever ends a process."""
-
-
 @pytest.fixture
 def interrupted(train, feed_with) -> Callable[..., None]:
     """Return the function that trains up to a step, which never begins."""
@@ -91,9 +99,9 @@ def interrupted(train, feed_with) -> Callable[..., None]:
         def stop(step):
             before(step)
             if step == last:
-                raise Interrupted
+                raise InterruptedError
 
-        with pytest.raises(Interrupted):
+        with pytest.raises(InterruptedError):
             train(folder, feed_with(stop), **changes)
 
     return run
