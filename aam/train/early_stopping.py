@@ -12,8 +12,7 @@ class EarlyStopping:
     """Follows a score of which higher is better; without settings nothing is best or stops.
 
     Patience counts from the last value that beat the one patience counted from before by more
-    than `min_delta`: many small steps add up to an improvement. The best value is simply the
-    highest, so that the weights kept with it may be newer.
+    than `min_delta`: many small steps add up to an improvement. The best value is the highest.
     """
 
     def __init__(self, settings: Settings | None) -> None:
@@ -23,10 +22,7 @@ class EarlyStopping:
         self._waited = 0
 
     def update(self, value: float) -> bool:
-        """Take the score of the next validation and return whether it is the best so far.
-
-        The first value is always the best. NaN counts as the worst possible value.
-        """
+        """Take the next score and return whether it is the best so far; NaN is the worst."""
         if self._settings is None:
             return False
         value = -math.inf if math.isnan(value) else float(value)

@@ -32,14 +32,8 @@ PART = 8
 class StepMemory:
     """Keeps the steps of one run within the memory.
 
-    Parameters
-    ----------
-    model, optimizer, devices
-        As `devices` set them up; the `module` of the model has an `encoder`.
-    limit_gb
-        Memory that a step of this process may take, in GB; None: most of what is free.
-    recompute
-        What the backward pass computes again where nothing has to be divided.
+    The wrapped model's `module` has an `encoder`. A step of this process may take `limit_gb`, or
+    most of what is free; where a batch is one micro-batch the encoder computes `recompute` again.
     """
 
     def __init__(
@@ -67,10 +61,7 @@ class StepMemory:
         return found
 
     def run(self, step: Callable[[Batch], T], batch: Batch) -> T:
-        """Do a step; one that runs out of memory is done again in smaller micro-batches.
-
-        `step` is called with the batch divided, again with smaller blocks, so that it has to set
-        the random state itself.
+        """Do a step, which sets the random state itself, again in smaller micro-batches if it must.
 
         Raises
         ------
@@ -122,8 +113,7 @@ def fit_to_memory(
 
     A small part of the batch is run first: its memory, in proportion to its size, tells what need
     not be tried, since on a CPU the system ends a process that takes too much. What should fit is
-    run and measured, and divided in halves until it does. Processes that work together all have to
-    call this; they choose alike. The parameters are those of `StepMemory`.
+    run and measured, and halved until it does. All processes call this, and choose alike.
 
     Raises
     ------
@@ -141,18 +131,21 @@ def fit_to_memory(
     memory.release()
     held = memory.held_mb(devices.device)
     budget = _budget_mb(limit_gb, held, devices)
-    activations = _activations_mb(model, part, devices, weights) * size(batch) / size(part)
+    activations = None
     while True:
-        divided, smaller = found.split(batch), found.halved(batch)
+        micro, smaller = found.split(batch), found.halved(batch)
+        if activations is None:
+            activations = _activations_mb(model, part, devices, weights) * size(batch) / size(part)
+        alive = max(_block_sizes(micro), default=0) / size(batch) if found.is_split else 1.0
         # With the gradients, and with AdamW's two moments, which come with the first update.
-        estimated = held + 3 * weights + activations * _fraction_alive(divided, found)
+        estimated = held + 3 * weights + activations * alive
         measured = None
         if smaller is None or devices.all_reduce_min(int(estimated <= budget)):
             found.apply(model.module)
             memory.release()
             # Steps before leave what libraries keep, such as kernels of other shapes.
             left = memory.held_mb(devices.device) - held
-            if (taken := _try_step(model, divided, devices)) is not None:
+            if (taken := _try_step(model, micro, devices)) is not None:
                 measured = taken[1] - left + 2 * weights
                 if devices.all_reduce_min(int(measured <= budget)):
                     break
@@ -165,10 +158,10 @@ def fit_to_memory(
         if found.recompute == "layers":
             # A block that is computed again as a whole keeps the inside of its layers meanwhile.
             MicroBatches().apply(model.module)
-            activations = _activations_mb(model, part, devices, weights) * size(batch) / size(part)
+            activations = None
         found = smaller
     # The second step makes no kernels any more.
-    seconds = (_try_step(model, divided, devices) or taken)[0]
+    seconds = (_try_step(model, micro, devices) or taken)[0]
     estimated, measured = _largest(estimated, devices), _largest(measured, devices)
     larger = int(batch.size * (budget - held) / (max(measured, estimated) - held))
     larger = min(larger, len(dataset.samples)) if found.recompute == recompute else 0
@@ -187,10 +180,9 @@ def fit_to_memory(
 
 
 def measure_step(model: nn.Module, batch: Batch, devices: Devices) -> tuple[float, float]:
-    """Return seconds and peak memory in MB of one forward and backward pass.
+    """Return seconds and peak memory in MB of a forward and a backward pass, which leave no trace.
 
-    Everything is left as it was. Weights are not touched; gradients, buffers, the mode of every
-    module and torch's random states are restored, whether the step succeeds or not.
+    Gradients, buffers, the mode of every module and torch's random states are restored.
     """
     device = devices.device
     modes = {module: module.training for module in model.modules()}
@@ -244,13 +236,6 @@ def _block_sizes(batch: Batch) -> list[int]:
     return asvs + [block.asv_BA.numel() for block in batch.samples]
 
 
-def _fraction_alive(batch: Batch, micro_batches: MicroBatches) -> float:
-    """Return the fraction of a batch's activations that are alive at a time."""
-    if micro_batches.recompute != "micro-batches":
-        return 1.0
-    return max(_block_sizes(batch), default=0) / size(batch)
-
-
 def _activations_mb(model: nn.Module, part: Batch, devices: Devices, gradients: float) -> float:
     """Return what a step of a part of a batch takes beside the gradients; 0 if it cannot be run."""
     # In their first step libraries take memory that they keep.
@@ -281,7 +266,7 @@ def _out_of_memory(error: RuntimeError, devices: Devices) -> str:
         "memory of a training step",
         f"too little for one process's shard of a batch ({first_line(error)})",
         "enough: a step of several processes is not tried again",
-        "set runtime.max_memory_gb below what each process has, so that batches are divided; raise "
+        "set runtime.max_memory_gb below what each process has, for micro-batches; raise "
         "runtime.devices or runtime.nodes, or choose runtime.strategy fsdp",
     ) from error
 
@@ -295,7 +280,6 @@ def _budget_mb(limit_gb: float | None, held: float, devices: Devices) -> float:
 
 
 def _largest(mb: float, devices: Devices) -> float:
-    """Return the largest number of MB that any process has."""
     return mb if devices.processes == 1 else -devices.all_reduce_min(-round(mb * MB)) / MB
 
 
