@@ -63,19 +63,10 @@ class BestNotSaved(InputError, OSError):
 class Checkpoints:
     """The checkpoints of one run, in `<folder>/<start of the fingerprint>/`.
 
-    Settings that are changed and changed back find their checkpoints again: of runs with other
-    fingerprints the newest is kept.
-
-    Parameters
-    ----------
-    folder
-        Where the runs lie; None: nothing is written and nothing is found.
-    fingerprint
-        Digest of settings, code and inputs.
-    background
-        Write in a thread; False: a save returns when its file is complete.
-    writes
-        Whether this process writes and deletes: of several that work together, one does.
+    Without a folder nothing is written and nothing is found. The fingerprint is a digest of
+    settings, code and inputs; settings that are changed and changed back find their checkpoints
+    again: of runs with other fingerprints the newest is kept. In the `background` a thread writes;
+    else a save returns when its file is complete. Of several processes one `writes` and deletes.
     """
 
     def __init__(
@@ -98,14 +89,13 @@ class Checkpoints:
         """Keep the state after `step` steps and delete all but the newest two.
 
         The state holds tensors of any device, and values of the types `aam.train.host_copy.PLAIN`,
-        in dictionaries, lists and tuples; their values at the moment of the call are written.
+        in dictionaries, lists and tuples; their values at the moment of the call are written. In
+        the background anything else is a TypeError.
 
         Raises
         ------
         NotSaved, BestNotSaved
             When this file or, in the background, the one before could not be written.
-        TypeError
-            In the background, when the state holds anything else.
         """
         self._put(f"step-{step:09d}.pt", step, state)
 
@@ -135,7 +125,7 @@ class Checkpoints:
         devices.barrier()
 
     def load(self, like: nn.Module | None = None) -> dict[str, Any] | None:
-        """Return the newest state that can be read, a sharded one for a model like this, or None."""
+        """Return the newest state that can be read, if any; `like`: the model of a sharded one."""
         if self._folder is None:
             return None
         self.set_damaged_aside()

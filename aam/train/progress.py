@@ -25,12 +25,12 @@ class NoCheckpointToRestore(InputError):
     """A run was to go on from a checkpoint, and there is none."""
 
 
+@dataclass
 class Sums:
     """Sums of device values, read when logging only."""
 
-    def __init__(self) -> None:
-        self.values: dict[str, Tensor] = {}
-        self.steps = 0
+    values: dict[str, Tensor] = field(default_factory=dict)
+    steps: int = 0
 
     def add(self, values: dict[str, Tensor]) -> None:
         """Take in the values of one step."""

@@ -3,7 +3,7 @@
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -29,6 +29,7 @@ PART = 8
 """A batch's samples in units of those of the part that is run before it."""
 
 
+@dataclass
 class StepMemory:
     """Keeps the steps of one run within the memory.
 
@@ -36,28 +37,23 @@ class StepMemory:
     most of what is free; where a batch is one micro-batch the encoder computes `recompute` again.
     """
 
-    def __init__(
-        self,
-        model: Any,
-        optimizer: Any,
-        devices: Devices,
-        limit_gb: float | None,
-        recompute: Recompute,
-    ) -> None:
-        self._model, self._optimizer, self._devices = model, optimizer, devices
-        self._limit_gb, self._recompute = limit_gb, recompute
-        self.micro_batches: MicroBatches | None = None
+    model: Any
+    optimizer: Any
+    devices: Devices
+    limit_gb: float | None
+    recompute: Recompute
+    micro_batches: MicroBatches | None = None
 
     def prepare(self, dataset: BatchDataset) -> MicroBatches:
         """Choose the micro-batches, unless a checkpoint has those of the same limit."""
         found = self.micro_batches
-        now = (self._limit_gb, self._devices.processes)
+        now = (self.limit_gb, self.devices.processes)
         if found is None or (found.limit_gb, found.processes) != now:
             found = fit_to_memory(
-                self._model, dataset, self._devices, self._limit_gb, recompute=self._recompute
+                self.model, dataset, self.devices, self.limit_gb, recompute=self.recompute
             )
         self.micro_batches = found
-        found.apply(self._model.module)
+        found.apply(self.model.module)
         return found
 
     def run(self, step: Callable[[Batch], T], batch: Batch) -> T:
@@ -70,33 +66,33 @@ class StepMemory:
             weights, or for one of several processes: the others wait in the midst of the step.
         """
         begun: list[bool] = []
-        hook = self._optimizer.register_step_pre_hook(lambda *_: begun.append(True))
+        hook = self.optimizer.register_step_pre_hook(lambda *_: begun.append(True))
         try:
             while True:
                 assert self.micro_batches is not None
                 try:
                     return step(self.micro_batches.split(batch))
                 except RuntimeError as error:
-                    reason = _out_of_memory(error, self._devices)
+                    reason = _out_of_memory(error, self.devices)
                 if begun:
                     raise _too_little(f"too little for the update of the weights ({reason})")
-                self._optimizer.zero_grad(set_to_none=True)
+                self.optimizer.zero_grad(set_to_none=True)
                 memory.recover()
                 smaller = self.micro_batches.halved(batch)
                 if smaller is None:
                     raise _too_little(f"too little for {self.micro_batches} ({reason})")
                 logger.warning("out of memory: from now on %s", smaller)
                 self.micro_batches = smaller
-                smaller.apply(self._model.module)
+                smaller.apply(self.model.module)
         finally:
             hook.remove()
 
     def state(self) -> dict[str, Any]:
-        """Return all that `restore` needs, as plain types."""
+        """Return the micro-batches in plain types."""
         return {} if self.micro_batches is None else asdict(self.micro_batches)
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on from what `state` returned; what this process has found since is kept."""
+        """Go on from a state; what this process has found since is kept."""
         if state and self.micro_batches is None:
             self.micro_batches = MicroBatches(**state)
 

@@ -1,6 +1,6 @@
 """Faults are provoked: what a run does about each, and that nothing of it is lost.
 
-What is not finite is in `test_stability.py`, too little memory in `test_low_memory.py`.
+What is not finite is in `test_stability.py`, too little memory in `test_step_memory.py`.
 """
 
 import gc

@@ -3,6 +3,7 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
 
 from aam.config.sections.training import EarlyStoppingSettings
 from aam.train.early_stopping import EarlyStopping
@@ -89,6 +90,26 @@ def test_training_lowers_the_losses(train, new_feed):
     for name, part in (("unweighted_loss", 0.9), ("nucleotide_loss", 0.98)):
         values = values_of(progress, name)
         assert sum(values[-20:]) < part * sum(values[:20]), name
+
+
+def test_running_out_of_memory_makes_smaller_micro_batches_and_the_same_losses(
+    train, new_model, monkeypatch, caplog
+):
+    _, expected = train()
+    kind, largest = type(new_model().encoder.asv), 16
+    forward = kind.forward
+
+    def short_of_memory(self, tokens_US, masked, backend):
+        # 64 PB: a real failure, as of an allocation that is too large.
+        torch.empty(2**56 if len(tokens_US) > largest else 0)
+        return forward(self, tokens_US, masked, backend)
+
+    monkeypatch.setattr(kind, "forward", short_of_memory)
+    _, progress = train()
+    assert progress.step == STEPS
+    assert "out of memory: from now on micro-batches of at most" in caplog.text
+    assert progress.parts["memory"].micro_batches.asvs <= largest
+    assert values_of(progress, "loss") == pytest.approx(values_of(expected, "loss"), rel=1e-3)
 
 
 def test_early_stopping_ends_the_run_with_its_best_weights(train, interrupted, tmp_path):

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from aam.model.batch import Batch
 from aam.model.build import set_dropout
-from aam.model.encoder import Encoded
 from aam.tasks.pretrain.model import PretrainingModel
 from aam.train.data.collate import bucket
 from aam.train.data.dataset import BatchDataset
@@ -47,37 +46,6 @@ def gradients(model, batch, recompute="nothing", seed=0):
     loss = model(batch)["loss"]
     loss.backward()
     return loss.item(), {name: p.grad.clone() for name, p in model.named_parameters()}
-
-
-def by_hand(model, batch):
-    """Return the gradients of each block by itself, added up from the last block to the first."""
-    encoder = model.encoder
-    model.zero_grad(set_to_none=True)
-
-    def asvs_of(block):
-        return encoder.asv(block.tokens_US, block.masked, encoder.backend)
-
-    def as_leaf(tensor):
-        return tensor.detach().requires_grad_()
-
-    with torch.no_grad():
-        outputs = [asvs_of(block) for block in batch.asvs]
-    parts = [as_leaf(asv_UD) for asv_UD, _ in outputs]
-    nucleotides = [as_leaf(x_MD) for _, x_MD in outputs]
-    asv_UD = as_leaf(torch.cat(parts))
-    with torch.no_grad():
-        embedded = [encoder.sample(asv_UD, block, encoder.backend) for block in batch.samples]
-    samples = [as_leaf(part) for part in embedded]
-    encoded = Encoded(torch.cat(samples)[batch.order_B].float(), nucleotides, [])
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(encoder, "forward", lambda _: encoded)
-        model(batch)["loss"].backward()
-    for block, leaf in reversed(list(zip(batch.samples, samples, strict=True))):
-        encoder.sample(asv_UD, block, encoder.backend).backward(leaf.grad)
-    grads = asv_UD.grad.split([len(part) for part in parts])
-    for block, leaf, grad_UD in reversed(list(zip(batch.asvs, nucleotides, grads, strict=True))):
-        torch.autograd.backward(asvs_of(block), (grad_UD, leaf.grad))
-    return {name: p.grad.clone() for name, p in model.named_parameters()}
 
 
 def content(batch):
@@ -162,19 +130,6 @@ def test_micro_batches_give_the_same_embeddings_and_gradients(batch, model, asvs
         assert (found[name] - gradient).norm() <= 1e-5 * gradient.norm(), name
 
 
-@pytest.mark.parametrize(
-    ("recompute", "limits"),
-    [("nothing", (4, 5)), ("layers", (None, None)), ("micro-batches", (7, 1))],
-)
-def test_the_gradient_is_the_sum_of_the_blocks_to_the_bit(batch, model, limits, recompute):
-    parts = split(batch, *limits)
-    expected = by_hand(model, parts)
-    loss, found = gradients(model, parts, recompute)
-    assert all(torch.equal(found[name], gradient) for name, gradient in expected.items())
-    # The loss is that of all pairs.
-    assert loss == pytest.approx(gradients(model, batch)[0], rel=1e-5)
-
-
 def test_what_is_computed_again_draws_the_same_dropout(batch, model):
     parts = split(batch, 4, 5)
     set_dropout(model, 0.3)
@@ -185,7 +140,9 @@ def test_what_is_computed_again_draws_the_same_dropout(batch, model):
             assert again == loss
             assert all(torch.equal(computed_again[name], kept[name]) for name in kept)
         # The masks are drawn block by block: those of other blocks are others, of the same rate.
-        assert gradients(model, batch, "nothing", seed=3)[0] != loss
+        whole = gradients(model, batch, "nothing", seed=3)[0]
+        assert whole != loss
+        assert whole == pytest.approx(loss, rel=0.1)
         assert gradients(model, parts, "nothing", seed=4)[0] != loss
     finally:
         set_dropout(model, 0.0)

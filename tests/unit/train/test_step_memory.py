@@ -1,22 +1,20 @@
-"""The search for micro-batches and steps without memory, both on a machine that is made up.
+"""The search for micro-batches, and steps without memory; in two processes by `low_memory.py`."""
 
-Where memory is really short: `test_low_memory.py`.
-"""
-
+import json
 import logging
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from torch import nn
 
-from aam.data.target import Target
-from aam.model.batch import TARGET
 from aam.model.build import set_dropout
-from aam.model.predictor import Predictor
 from aam.train import step_memory
-from aam.train.data.dataset import BatchDataset, EmbeddingDataset
+from aam.train.data.dataset import BatchDataset
 from aam.train.micro_batches import FEWEST_ASVS, MicroBatches
 from aam.train.optimizer import make_optimizer
 from aam.train.step_memory import StepMemory, fit_to_memory, heaviest_step, measure_step, size
@@ -140,22 +138,18 @@ def machine(monkeypatch) -> Machine:
     return Machine(monkeypatch)
 
 
-def test_a_batch_that_fits_is_left_as_it_is(model, dataset, devices, caplog):
+@pytest.mark.parametrize("recompute", ["nothing", "layers"])
+def test_a_batch_that_fits_is_left_as_it_is(model, dataset, devices, caplog, recompute):
     """By real steps, of which one line tells."""
-    with caplog.at_level(logging.INFO):
-        fit = fit_to_memory(model, dataset, devices)
-    assert str(fit) == "one micro-batch"
-    assert min(fit.estimated_mb, fit.measured_mb, fit.seconds_per_step) > 0
+    caplog.set_level(logging.INFO)
+    fit = fit_to_memory(model, dataset, devices, recompute=recompute)
+    assert str(fit).startswith("one micro-batch")
+    assert fit.recompute == recompute
+    assert model.encoder.asv.keeps_layers == (recompute == "nothing")
     (line,) = [record.getMessage() for record in caplog.records]
     assert "step of 20 samples, in one micro-batch" in line
     assert f"estimated {fit.estimated_mb:.0f} MB, measured {fit.measured_mb:.0f} MB" in line
-
-
-def test_what_is_computed_again_without_need_is_kept(machine, model, dataset, devices):
-    for recompute in ("layers", "nothing"):
-        fit = fit_to_memory(model, dataset, devices, recompute=recompute)
-        assert fit.recompute == recompute
-        assert model.encoder.asv.keeps_layers == (recompute == "nothing")
+    assert min(fit.estimated_mb, fit.measured_mb, fit.seconds_per_step) > 0
 
 
 @pytest.mark.parametrize(("batch_size", "fits"), [(4, True), (20, False)])
@@ -207,24 +201,22 @@ def test_where_the_smallest_do_not_fit_the_user_is_told(machine, model, dataset,
         fit_to_memory(model, dataset, devices, 1.0)
 
 
-def test_a_head_on_a_frozen_encoder_needs_no_micro_batches(tiny, new_encoder, devices):
-    target = Target.fit("regression", ("age",), [["-1"], ["1"]], np.ones(2, bool))
-    predictor = Predictor(new_encoder(20), target, seed=0)
-    predictor.encoder.requires_grad_(False)
-    embeddings = EmbeddingDataset(
-        store=tiny.store,
-        tokens=tiny.tokens,
-        samples=np.arange(20),
-        batch_size=4,
-        epochs=1,
-        seed=0,
-        values={TARGET: np.zeros((20, 1), np.float32)},
-        embedding_RD=torch.randn(len(tiny.store.row_view), 16),
-    )
-    fit = fit_to_memory(devices.setup_model(predictor), embeddings, devices)
-    assert str(fit) == "one micro-batch"
-    batch = embeddings[0]
-    assert fit.split(batch) is batch
+def test_processes_choose_the_same_micro_batches_and_learn_as_one(tmp_path):
+    """And one that runs out of memory ends the others with one message."""
+    script = Path(__file__).with_name("low_memory.py")
+    done = subprocess.run([sys.executable, script, tmp_path], capture_output=True, text=True)
+    assert (tmp_path / "fails-1.json").exists(), done.stderr[-4000:]
+    found = {path.stem: json.loads(path.read_text()) for path in tmp_path.iterdir()}
+    assert found["alone-0"]["micro_batches"] == "one micro-batch"
+    losses = pytest.approx(found["alone-0"]["losses"], rel=1e-5)
+    for strategy in ("ddp", "fsdp"):
+        first, second = (found[f"{strategy}-{rank}"] for rank in (0, 1))
+        assert first.pop("losses") == second.pop("losses") == losses
+        assert first == second
+        assert "of at most 5 samples, each computed again" in first["micro_batches"]
+        assert 100 < first["measured_mb"] <= 145, "the largest of both counts"
+    assert "one process's shard of a batch (CUDA out of memory.)" in found["fails-1"]["ended"]
+    assert "fails-0" not in found
 
 
 # A step in the course of a run
@@ -299,7 +291,7 @@ def test_a_step_without_memory_is_tried_in_half_the_size(
 def test_a_step_that_cannot_be_done_ends_the_run(
     memory, dataset, monkeypatch, processes, error, told, tries
 ):
-    monkeypatch.setattr(type(memory._devices), "processes", processes)
+    monkeypatch.setattr(type(memory.devices), "processes", processes)
     step, tried = failing_above(0, error)
     with pytest.raises(InputError if error is CUDA else RuntimeError, match=told):
         memory.run(step, dataset[0])
