@@ -8,11 +8,13 @@ import safetensors.torch
 import torch
 
 from aam.config.sections.execution import Optimization
+from aam.config.sections.training import EarlyStoppingSettings
 from aam.model.build import set_dropout
 from aam.runtime.run_options import RunOptions
 from aam.train import step_memory
 from aam.train.checkpoint import Checkpoints
 from aam.train.data.dataset import BatchDataset
+from aam.train.early_stopping import EarlyStopping, Validation
 from aam.train.loop import fit
 from aam.train.micro_batches import MicroBatches
 from aam.train.options import step_options
@@ -67,6 +69,18 @@ def whole(train, cache) -> bytes:
     if not cache:
         cache["weights"] = train()[0]
     return cache["weights"]
+
+
+@pytest.fixture(scope="session")
+def scored() -> Callable[..., Validation]:
+    """Return the function that gives a validation of known scores, followed by early stopping."""
+
+    def build(values: list[float], patience: int = 2) -> Validation:
+        given = iter(values)
+        stopping = EarlyStopping(EarlyStoppingSettings(patience=patience, min_delta=0.01))
+        return Validation(lambda: {"score": next(given)}, 10, "score", stopping)
+
+    return build
 
 
 @pytest.fixture

@@ -74,15 +74,12 @@ def test_what_is_written_are_the_values_at_the_moment_of_the_call(tmp_path, monk
     opened, save = threading.Event(), torch.save
     monkeypatch.setattr(torch, "save", lambda *args: opened.wait(30) and save(*args))
     checkpoints = Checkpoints(tmp_path, "a")
-    state = {
-        "weights": torch.arange(100_000.0, device=device),
-        "nested": [{"moment": torch.ones(3, 4, device=device)[:, 1:3]}],
-        "history": [{"step": 1}],
-    }
+    weights, ones = torch.arange(100_000.0, device=device), torch.ones(3, 4, device=device)
+    state = {"weights": weights, "nested": [{"moment": ones[:, 1:3]}], "history": [{"step": 1}]}
     checkpoints.save(1, state)
     assert files(tmp_path) == []
-    state["weights"].mul_(-1)
-    state["nested"][0]["moment"].zero_()
+    weights.mul_(-1)
+    ones.zero_()
     state["nested"].append(2)
     state["history"][0]["step"] = 9
     state["history"].append({"step": 2})
@@ -165,37 +162,30 @@ def test_a_process_that_ends_completes_its_write(tmp_path, monkeypatch):
 
 
 def test_settings_that_are_changed_back_find_their_run(tmp_path, caplog):
+    """And of runs with other settings the one written last is kept."""
     caplog.set_level(logging.INFO)
-    first, second = "1" * 64, "2" * 64
-    assert Checkpoints(tmp_path / "new", first).load() is None
-    assert caplog.text == ""
-    Checkpoints(tmp_path, first, background=False).save(5, {"x": torch.ones(3)})
-    assert Checkpoints(tmp_path, second).load() is None
-    assert f"the checkpoints in {tmp_path} are of other settings" in caplog.text
-    assert "starting anew" in caplog.text
-    Checkpoints(tmp_path, second, background=False).save(2, {})
-    caplog.clear()
-    state = Checkpoints(tmp_path, first).load()
-    assert (state["step"], state["fingerprint"]) == (5, first)
-    assert "resuming after step 5" in caplog.text
-    assert "starting anew" not in caplog.text
-    assert files(tmp_path) == [f"{'1' * 12}/step-000000005.pt", f"{'2' * 12}/step-000000002.pt"]
-
-
-def test_of_other_runs_the_one_written_last_is_kept(tmp_path):
     (tmp_path / "finished").mkdir()
     (tmp_path / "finished" / "model.safetensors").touch()
-    runs = {name: Checkpoints(tmp_path, name, background=False) for name in "abc"}
-    for step, name in enumerate("abac"):
-        runs[name].save(step, {})
+    runs = [Checkpoints(tmp_path, 64 * digit, background=False) for digit in "123"]
+    assert runs[0].load() is None
+    assert caplog.text == ""
+    runs[0].save(0, {})
+    assert runs[1].load() is None
+    assert f"the checkpoints in {tmp_path} are of other settings" in caplog.text
+    assert "starting anew" in caplog.text
+    caplog.clear()
+    time.sleep(0.01)
+    runs[1].save(1, {})
+    state = runs[0].load()
+    assert (state["step"], state["fingerprint"]) == (0, 64 * "1")
+    assert "resuming after step 0" in caplog.text
+    assert "starting anew" not in caplog.text
+    for step, run in ((2, 0), (3, 2)):
         time.sleep(0.01)
-    assert files(tmp_path) == [
-        "a/step-000000000.pt",
-        "a/step-000000002.pt",
-        "c/step-000000003.pt",
-        "finished/model.safetensors",
-    ]
-    runs["c"].clear()
+        runs[run].save(step, {})
+    left = [f"{12 * '1'}/step-000000000.pt", f"{12 * '1'}/step-000000002.pt"]
+    assert files(tmp_path) == [*left, f"{12 * '3'}/step-000000003.pt", "finished/model.safetensors"]
+    runs[2].clear()
     assert not tmp_path.exists()
 
 
@@ -212,13 +202,3 @@ def test_the_best_is_kept_beside_the_newest(tmp_path):
     assert len(files(tmp_path)) == KEPT + 1
     assert f"a/{BEST}" in files(tmp_path)
     assert Checkpoints(tmp_path, "b").load_best() is None
-
-
-def test_without_a_folder_nothing_is_written_or_found(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    checkpoints = Checkpoints(None, "a")
-    checkpoints.save(1, {})
-    checkpoints.save_best(1, {})
-    assert checkpoints.load() is checkpoints.load_best() is None
-    checkpoints.clear()
-    assert list(tmp_path.iterdir()) == []

@@ -18,12 +18,10 @@ import pytest
 import torch
 from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter
 
-from aam.config.sections.training import EarlyStoppingSettings
 from aam.train import loop
 from aam.train.checkpoint import BEST, BestNotSaved, Checkpoints, NotSaved
 from aam.train.data.distances import load_matrices
-from aam.train.early_stopping import EarlyStopping
-from aam.train.loop import WORKERS_LOST, TimeIsUp, Validation, WorkerDied
+from aam.train.loop import WORKERS_LOST, TimeIsUp, WorkerDied
 from aam.train.monitoring import monitor
 from aam.unifrac import store
 from aam.util.errors import InputError
@@ -112,24 +110,17 @@ def test_the_room_of_a_file_that_could_not_be_written_is_free_at_once(tmp_path, 
 
 
 def test_best_weights_that_cannot_be_written_end_the_run_and_not_silently_with_others(
-    train, feed_with, tmp_path, disk
+    train, feed_with, tmp_path, disk, scored
 ):
-    def scored(values):
-        given = iter(values)
-        stopping = EarlyStopping(EarlyStoppingSettings(patience=9, min_delta=0.0))
-        return Validation(
-            score=lambda: {"score": next(given)}, times=STEPS, watched="score", stopping=stopping
-        )
-
     scores = [0.1, 0.2, 0.3, 0.9, 0.4, 0.3, 0.2, 0.1, 0.0, 0.0]
-    expected, _ = train(tmp_path / "whole", validation=scored(scores))
-    full, settings = feed_with(disk.between(3)), {"validation": scored(scores), "background": False}
+    expected, _ = train(tmp_path / "whole", validation=scored(scores, patience=9))
+    full, settings = feed_with(disk.between(3)), {"validation": scored(scores, patience=9)}
     with pytest.raises(BestNotSaved, match="make room on that disk") as raised:
-        train(tmp_path / "a", full, **settings)
+        train(tmp_path / "a", full, background=False, **settings)
     disk.free()
     assert isinstance(raised.value, InputError)
     assert steps_in(tmp_path / "a")[-1] == 3
-    assert train(tmp_path / "a", validation=scored(scores[3:]))[0] == expected
+    assert train(tmp_path / "a", validation=scored(scores[3:], patience=9))[0] == expected
 
 
 DAMAGE = {
