@@ -4,6 +4,7 @@ import json
 import logging
 import subprocess
 import sys
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,8 +21,9 @@ from aam.train.optimizer import make_optimizer
 from aam.train.step_memory import StepMemory, fit_to_memory, heaviest_step, measure_step, size
 from aam.util.errors import InputError
 
-GB = 1024.0
-HELD, MB_PER_UNIT = 100.0, 0.1
+GB, HELD, INF = 1024.0, 100.0, float("inf")
+MB = 0.1
+"""Of a step, per unit of its largest block, on a machine that is made up."""
 CUDA, CPU = (
     torch.OutOfMemoryError("CUDA out of memory."),
     RuntimeError(
@@ -72,33 +74,29 @@ def test_a_measured_step_is_a_real_one_and_leaves_no_trace(
     monkeypatch, model, dataset, devices, fails
 ):
     model.encoder.sample.eval()
-    first = next(model.parameters())
-    first.grad = torch.full_like(first, 7.0)
-    torch.manual_seed(5)
-    before = {name: value.clone() for name, value in model.state_dict().items()}
-    modes = [module.training for module in model.modules()]
-    state, backward, norms = torch.get_rng_state(), devices.backward, []
+    parameters = list(model.parameters())
+    parameters[0].grad = torch.full_like(parameters[0], 7.0)
+    backward, norms = devices.backward, []
 
     def observed(loss):
         backward(loss)
-        norms.extend(float(p.grad.norm()) for p in model.parameters() if p.grad is not None)
+        norms.extend(float(p.grad.norm()) for p in parameters if p.grad is not None)
         if fails:
             raise CUDA
 
+    def traces():
+        tensors = [*model.state_dict().values(), parameters[0].grad, torch.get_rng_state()]
+        modes = [module.training for module in model.modules()]
+        return [tensor.tolist() for tensor in tensors], modes, [p.grad for p in parameters[1:]]
+
+    before = traces()
     monkeypatch.setattr(devices, "backward", observed)
-    if fails:
-        with pytest.raises(torch.OutOfMemoryError):
-            measure_step(model, dataset[0], devices)
-    else:
+    with pytest.raises(torch.OutOfMemoryError) if fails else nullcontext():
         seconds, peak_mb = measure_step(model, dataset[0], devices)
         assert seconds > 0
         assert peak_mb > 10
-    assert 0 < sum(norms) < float("inf")
-    assert all(torch.equal(model.state_dict()[name], value) for name, value in before.items())
-    assert [module.training for module in model.modules()] == modes
-    assert torch.equal(torch.get_rng_state(), state)
-    assert torch.equal(first.grad, torch.full_like(first, 7.0))
-    assert all(p.grad is None for p in list(model.parameters())[1:])
+    assert 0 < sum(norms) < INF
+    assert traces() == before
 
 
 def test_the_heaviest_batch_has_the_most_to_encode(make):
@@ -116,18 +114,15 @@ def test_the_heaviest_batch_has_the_most_to_encode(make):
 
 
 class Machine:
-    """Stands for a machine on which a step takes so many MB per unit of its largest block."""
+    """A step takes `MB`, of a small batch `part_factor` times as much, but fails beyond `most`."""
 
-    def __init__(self, monkeypatch):
-        self.most, self.part_factor, self.batches = float("inf"), 1.0, []
-        monkeypatch.setattr(step_memory, "measure_step", self.measure)
-        monkeypatch.setattr(step_memory.memory, "held_mb", lambda device: HELD)
+    most, part_factor = INF, 1.0
 
     def measure(self, model, batch, devices):
         self.batches.append(sizes(batch))
         keeps = model.encoder.keeps_blocks
         units = size(batch) if keeps else max(step_memory._block_sizes(batch))
-        taken = MB_PER_UNIT * units * (self.part_factor if batch.size < 20 else 1.0)
+        taken = MB * units * (self.part_factor if batch.size < 20 else 1.0)
         if HELD + taken > self.most:
             raise CUDA
         return 0.5, HELD + taken
@@ -135,7 +130,11 @@ class Machine:
 
 @pytest.fixture
 def machine(monkeypatch) -> Machine:
-    return Machine(monkeypatch)
+    found = Machine()
+    found.batches = []
+    monkeypatch.setattr(step_memory, "measure_step", found.measure)
+    monkeypatch.setattr(step_memory.memory, "held_mb", lambda device: HELD)
+    return found
 
 
 @pytest.mark.parametrize("recompute", ["nothing", "layers"])
@@ -161,34 +160,25 @@ def test_room_for_a_larger_batch_is_said(
     assert ("batches of 20 samples would fit" in caplog.text) == fits
 
 
-@pytest.mark.parametrize(("part_factor", "fraction"), [(0.3, 0.2), (0.3, 0.35), (1, 0.7), (2, 0.2)])
+@pytest.mark.parametrize(
+    ("part_factor", "fraction", "most"),
+    [(0.3, 0.2, INF), (0.3, 0.35, INF), (1, 0.7, INF), (2, 0.2, INF), (0.01, 2, 0.2)],
+)
 def test_micro_batches_are_found_that_fit(
-    machine, model, dataset, devices, caplog, part_factor, fraction
+    machine, model, dataset, devices, caplog, recovered, part_factor, fraction, most
 ):
-    """And where the part tells so, the whole batch is not tried."""
-    machine.part_factor, batch = part_factor, dataset[0]
-    room = 0.1 * HELD + fraction * MB_PER_UNIT * size(batch)
-    with caplog.at_level(logging.INFO):
-        fit = fit_to_memory(model, dataset, devices, (HELD + room) / GB)
+    """Where the part tells so, the whole batch is not tried; the last case runs out of memory."""
+    batch, machine.part_factor = dataset[0], part_factor
+    room, machine.most = 0.1 * HELD + fraction * MB * size(batch), HELD + most * MB * size(batch)
+    caplog.set_level(logging.INFO)
+    fit = fit_to_memory(model, dataset, devices, (HELD + room) / GB)
     assert fit.recompute == "micro-batches"
     assert not model.encoder.keeps_blocks
-    assert HELD < fit.measured_mb <= HELD + room
-    is_tried = part_factor * MB_PER_UNIT * size(batch) < room
-    assert machine.batches.count(sizes(batch)) == is_tried
+    assert HELD < fit.measured_mb <= min(HELD + room, machine.most)
+    assert machine.batches.count(sizes(batch)) == (part_factor * MB * size(batch) < room)
     assert fit.split(batch).size == 20, "the batch is never made smaller"
     assert caplog.text.count("memory of a step") == 1
-
-
-def test_a_step_that_runs_out_of_memory_is_tried_in_smaller_micro_batches(
-    machine, model, dataset, devices, recovered
-):
-    machine.part_factor = 0.01
-    machine.most = HELD + 0.2 * MB_PER_UNIT * size(dataset[0])
-    fit = fit_to_memory(model, dataset, devices, 1.0)
-    assert sizes(dataset[0]) in machine.batches
-    assert fit.recompute == "micro-batches"
-    assert fit.measured_mb <= machine.most + 1
-    assert recovered
+    assert bool(recovered) == (most < INF)
 
 
 def test_where_the_smallest_do_not_fit_the_user_is_told(machine, model, dataset, devices):
@@ -223,18 +213,11 @@ def test_processes_choose_the_same_micro_batches_and_learn_as_one(tmp_path):
 
 
 @pytest.fixture
-def optimizer(model, devices):
-    """Return an optimizer as the loop has it."""
-    bare = make_optimizer(model, "muon", learning_rate=1e-3, weight_decay=0.1, fused=True)
-    return devices.setup(nn.Linear(1, 1), bare)[1]
-
-
-@pytest.fixture
-def memory(model, optimizer, devices):
+def memory(model, devices):
     """Return what keeps a run in its memory, after its search."""
-    found = StepMemory(model, optimizer, devices, None, "nothing")
-    found.micro_batches = MicroBatches(seconds_per_step=1.0)
-    return found
+    bare = make_optimizer(model, "muon", learning_rate=1e-3, weight_decay=0.1, fused=True)
+    optimizer = devices.setup(nn.Linear(1, 1), bare)[1]
+    return StepMemory(model, optimizer, devices, None, "nothing", MicroBatches(measured_mb=1.0))
 
 
 def failing_above(largest, error, model=None):
@@ -255,7 +238,7 @@ def failing_above(largest, error, model=None):
 
 @pytest.mark.parametrize("error", [CUDA, CPU], ids=["cuda", "cpu"])
 def test_a_step_without_memory_is_tried_in_half_the_size(
-    model, memory, optimizer, dataset, error, caplog, recovered
+    model, memory, dataset, error, caplog, recovered
 ):
     batch = dataset[0]
     step, tried = failing_above(20, error, model)
@@ -263,10 +246,10 @@ def test_a_step_without_memory_is_tried_in_half_the_size(
     assert memory.run(step, batch) == "done"
     assert tried == [(60, 16), (30, 8), (15, 4)]
     assert not model.encoder.keeps_blocks
-    assert memory.micro_batches.seconds_per_step == 1.0
+    assert memory.micro_batches.measured_mb == 1.0
     assert len(recovered) == caplog.text.count("out of memory: from now on") == 2
     assert "at most 16 ASVs and of at most 4 samples" in caplog.records[-1].getMessage()
-    assert not optimizer._optimizer_step_pre_hooks
+    assert not memory.optimizer._optimizer_step_pre_hooks
     # What is left are the gradients of the step that succeeded, not of those that did not.
     found = [p.grad.clone() for p in model.parameters()]
     model.zero_grad(set_to_none=True)
@@ -298,10 +281,10 @@ def test_a_step_that_cannot_be_done_ends_the_run(
     assert len(tried) == tries
 
 
-def test_an_update_that_was_begun_is_not_repeated(model, memory, optimizer, dataset):
+def test_an_update_that_was_begun_is_not_repeated(model, memory, dataset):
     def step(batch):
         model(batch)["loss"].backward()
-        optimizer.step()
+        memory.optimizer.step()
         raise CUDA
 
     with pytest.raises(InputError, match="update of the weights"):
@@ -309,18 +292,17 @@ def test_an_update_that_was_begun_is_not_repeated(model, memory, optimizer, data
 
 
 def test_micro_batches_survive_a_checkpoint_unless_the_limit_is_another(
-    memory, model, dataset, optimizer, devices, machine, tmp_path
+    memory, model, dataset, machine
 ):
-    memory.micro_batches = MicroBatches(20, 3, "micro-batches", estimated_mb=1.5, measured_mb=2.0)
-    torch.save(memory.state(), tmp_path / "state.pt")
-    state = torch.load(tmp_path / "state.pt", weights_only=True)
+    kept = memory.micro_batches = MicroBatches(20, 3, "micro-batches", measured_mb=2.0)
+    state = json.loads(json.dumps(memory.state()))
     for limit_gb, searched in ((None, False), (1.0, True)):
-        resumed = StepMemory(model, optimizer, devices, limit_gb, "nothing")
+        resumed = replace(memory, limit_gb=limit_gb, micro_batches=None)
         resumed.restore(state)
-        assert resumed.micro_batches == memory.micro_batches
+        assert resumed.micro_batches == kept
         resumed.prepare(dataset)
         assert bool(machine.batches) == searched
-        assert (resumed.micro_batches == memory.micro_batches) == (not searched)
+        assert (resumed.micro_batches == kept) == (not searched)
         assert model.encoder.keeps_blocks == searched
     # What was found since is kept where a run goes back to an earlier checkpoint.
     found = resumed.micro_batches
