@@ -5,11 +5,11 @@ A save copies the state and returns; a thread writes the copy while training goe
 
 import errno
 import logging
-import pickle
 import shutil
 from collections.abc import Callable
 from concurrent import futures
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 import torch
@@ -33,23 +33,14 @@ SHARDED = ".sharded"
 """Suffix of a folder with the shards of several processes."""
 DAMAGED = "damaged-"
 """Begins the name of a checkpoint that could not be read."""
-UNREADABLE = (
-    OSError,
-    EOFError,
-    RuntimeError,
-    KeyError,
-    ValueError,
-    pickle.UnpicklingError,
-    SafetensorError,
-    CheckpointException,
-)
+UNWRITTEN = (OSError, RuntimeError, CheckpointException)
+"""What writing to a full disk raises: torch's own writers know no OSError."""
+UNREADABLE = (*UNWRITTEN, EOFError, KeyError, ValueError, UnpicklingError, SafetensorError)
 """What reading a damaged checkpoint raises, by what is damaged."""
 _OF_THE_MACHINE = frozenset(
     {errno.EACCES, errno.EPERM, errno.EIO, errno.ESTALE, errno.ENOMEM, errno.EMFILE}
 )
 """Errors of reading that say nothing of the file."""
-UNWRITTEN = (OSError, RuntimeError, CheckpointException)
-"""What writing to a full disk raises: torch's own writers know no OSError."""
 
 
 class NotSaved(OSError):
@@ -70,12 +61,7 @@ class Checkpoints:
     """
 
     def __init__(
-        self,
-        folder: Path | None,
-        fingerprint: str,
-        *,
-        background: bool = True,
-        writes: bool = True,
+        self, folder: Path | None, fingerprint: str, *, background: bool = True, writes: bool = True
     ) -> None:
         self.fingerprint = fingerprint
         self._writes = writes
@@ -90,12 +76,8 @@ class Checkpoints:
 
         The state holds tensors of any device, and values of the types `aam.train.host_copy.PLAIN`,
         in dictionaries, lists and tuples; their values at the moment of the call are written. In
-        the background anything else is a TypeError.
-
-        Raises
-        ------
-        NotSaved, BestNotSaved
-            When this file or, in the background, the one before could not be written.
+        the background anything else is a TypeError. It is a `NotSaved` or `BestNotSaved` where this
+        file or, in the background, the one before could not be written.
         """
         self._put(f"step-{step:09d}.pt", step, state)
 

@@ -30,10 +30,10 @@ class EarlyStopping:
             self.reference, self.waited = value, 0
         else:
             self.waited += 1
-        is_best = self.best is None or value > self.best
-        if is_best:
-            self.best = value
-        return is_best
+        if self.best is not None and value <= self.best:
+            return False
+        self.best = value
+        return True
 
     @property
     def should_stop(self) -> bool:

@@ -52,13 +52,11 @@ def fit(
 
     Raises
     ------
-    NotFinite
-        When a loss or a gradient is not finite and `settings.nonfinite` allows no more of them.
-    TimeIsUp
-        When the deadline comes before the last step; a checkpoint was written.
     InputError
-        When the smallest micro-batches do not fit into the memory, the best weights cannot be
-        written or read, or there is no checkpoint to go back to.
+        Of which `NotFinite` where `settings.nonfinite` allows no more bad losses or gradients, and
+        `TimeIsUp` where the deadline comes before the last step, after a checkpoint. Others where
+        the smallest micro-batches do not fit into the memory, the best weights cannot be written
+        or read, or there is no checkpoint to go back to.
     """
     wrapped, optimizer, optimization = set_up(model, settings, options, devices, layer_decay)
     stopping = validation.stopping if validation is not None else None

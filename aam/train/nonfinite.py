@@ -117,7 +117,7 @@ class NonFiniteGuard:
         return {"clipping": kind, "gradient_clip": limit, "nonfinite": self.policy, **self.counts()}
 
     def state(self) -> dict[str, Any]:
-        """Return the counts."""
+        """Return the counts for `restore`."""
         return {name: getattr(self, name) for name in KEPT}
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -128,7 +128,7 @@ class NonFiniteGuard:
         self._first, self._overflows = NEVER, 0
 
     def error(self, step: int | None, names: list[str], reason: str = "") -> NotFinite:
-        """Return the error for a step, counted from 0, in which some values were not finite."""
+        """Return the error for a step, from 0, in which some values were not finite."""
         got = f"{', '.join(names)} not finite" + (f" ({reason})" if reason else "")
         if step is not None:
             got += f", in a batch of samples {self._samples(step)}"
@@ -139,7 +139,7 @@ class NonFiniteGuard:
             got,
             "finite losses and gradients",
             "try precision fp32 or a lower learning_rate; optimization.anomaly names the operation "
-            "that made the first NaN; see docs/stability.md",
+            "that made the first NaN; see docs/explanation/stability.md",
         )
         return NotFinite(str(error))
 
@@ -147,12 +147,8 @@ class NonFiniteGuard:
         what = f"step {step + 1}: {', '.join(names)} not finite"
         if self.policy == "skip" and self.in_row < self.limit:
             if not self.skipped:
-                logger.warning(
-                    "%s, in a batch of samples %s: the update is left out, as further ones will be;"
-                    " the history counts them",
-                    what,
-                    self._samples(step),
-                )
+                told = "the update is left out, as further ones will be; the history counts them"
+                logger.warning("%s, in a batch of samples %s: %s", what, self._samples(step), told)
             self.in_row += 1
             self.skipped += 1
         elif self.policy == "restore" and self.restored < self.limit:

@@ -52,11 +52,7 @@ def step_options(section: Optimization) -> StepOptions:
 
 
 def set_up(
-    model: nn.Module,
-    settings: Training,
-    options: StepOptions,
-    devices: Devices,
-    layer_decay: float,
+    model: nn.Module, settings: Training, options: StepOptions, devices: Devices, layer_decay: float
 ) -> tuple[Any, Any, dict[str, Any]]:
     """Make a model ready for training; return it and its optimizer as `devices` wrap them.
 

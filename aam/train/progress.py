@@ -178,12 +178,8 @@ class Saver:
             save()
         except NotSaved as error:
             if not self._warned:
-                logger.warning(
-                    "%s: %s; training goes on, the checkpoints before stay, and each later one is "
-                    "tried",
-                    self.name,
-                    error,
-                )
+                goes_on = "training goes on, the checkpoints before stay, each later one is tried"
+                logger.warning("%s: %s; %s", self.name, error, goes_on)
             self._warned = True
             return False
         return True

@@ -59,11 +59,8 @@ class StepMemory:
     def run(self, step: Callable[[Batch], T], batch: Batch) -> T:
         """Do a step, which sets the random state itself, again in smaller micro-batches if it must.
 
-        Raises
-        ------
-        InputError
-            When the memory does not suffice for the smallest micro-batches, for the update of the
-            weights, or for one of several processes: the others wait in the midst of the step.
+        It is an InputError where the memory does not suffice for the smallest micro-batches, for
+        the update of the weights, or for one of several processes, the others of which wait.
         """
         begun: list[bool] = []
         hook = self.optimizer.register_step_pre_hook(lambda *_: begun.append(True))
@@ -109,12 +106,8 @@ def fit_to_memory(
 
     A small part of the batch is run first: its memory, in proportion to its size, tells what need
     not be tried, since on a CPU the system ends a process that takes too much. What should fit is
-    run and measured, and halved until it does. All processes call this, and choose alike.
-
-    Raises
-    ------
-    InputError
-        When the smallest micro-batches do not fit.
+    run and measured, and halved until it does. All processes call this, and choose alike. It is an
+    InputError where the smallest micro-batches do not fit.
     """
     found = MicroBatches(recompute=recompute, limit_gb=limit_gb, processes=devices.processes)
     found.apply(model.module)
@@ -126,7 +119,10 @@ def fit_to_memory(
     weights /= devices.processes if devices.is_sharded else 1
     memory.release()
     held = memory.held_mb(devices.device)
-    budget = _budget_mb(limit_gb, held, devices)
+    budget = memory.budget_mb(limit_gb, devices.device)
+    if limit_gb is None and devices.device.type == "cpu":
+        # The processes of a machine share what is free.
+        budget = held + (budget - held) / devices.world.devices
     activations = None
     while True:
         micro, smaller = found.split(batch), found.halved(batch)
@@ -158,19 +154,16 @@ def fit_to_memory(
         found = smaller
     # The second step makes no kernels any more.
     seconds = (_try_step(model, micro, devices) or taken)[0]
-    estimated, measured = _largest(estimated, devices), _largest(measured, devices)
+    if devices.processes > 1:
+        estimated, measured = (
+            -devices.all_reduce_min(-round(mb * MB)) / MB for mb in (estimated, measured)
+        )
     larger = int(batch.size * (budget - held) / (max(measured, estimated) - held))
     larger = min(larger, len(dataset.samples)) if found.recompute == recompute else 0
+    room = f"; batches of {larger} samples would fit" if larger > batch.size else ""
     logger.info(
-        "memory of a step of %d samples, in %s: estimated %.0f MB, measured %.0f MB of %.0f MB;"
-        " %.3g s%s",
-        batch.size,
-        found,
-        estimated,
-        measured,
-        budget,
-        seconds,
-        f"; batches of {larger} samples would fit" if larger > batch.size else "",
+        f"memory of a step of {batch.size} samples, in {found}: estimated {estimated:.0f} MB, "
+        f"measured {measured:.0f} MB of {budget:.0f} MB; {seconds:.3g} s{room}"
     )
     return replace(found, estimated_mb=estimated, measured_mb=measured, seconds_per_step=seconds)
 
@@ -265,18 +258,6 @@ def _out_of_memory(error: RuntimeError, devices: Devices) -> str:
         "set runtime.max_memory_gb below what each process has, for micro-batches; raise "
         "runtime.devices or runtime.nodes, or choose runtime.strategy fsdp",
     ) from error
-
-
-def _budget_mb(limit_gb: float | None, held: float, devices: Devices) -> float:
-    budget = memory.budget_mb(limit_gb, devices.device)
-    if limit_gb is None and devices.device.type == "cpu":
-        # The processes of a machine share what is free.
-        return held + (budget - held) / devices.world.devices
-    return budget
-
-
-def _largest(mb: float, devices: Devices) -> float:
-    return mb if devices.processes == 1 else -devices.all_reduce_min(-round(mb * MB)) / MB
 
 
 def _too_little(got: str, expected: str = "enough") -> InputError:
