@@ -1,7 +1,6 @@
 """Short trainings whose batches can be watched or broken."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
 
 import pytest
 import safetensors.torch
@@ -59,7 +58,7 @@ def train(devices, quick, new_model, new_feed, monkeypatch) -> Callable:
 
 
 @pytest.fixture(scope="session")
-def cache() -> dict:
+def cache() -> dict[str, bytes]:
     return {}
 
 
@@ -85,13 +84,9 @@ def scored() -> Callable[..., Validation]:
 
 @pytest.fixture
 def feed_with(new_feed) -> Callable[..., BatchDataset]:
-    """Return the function that gives the dataset with something done to each batch.
-
-    `before` is called with the step, `after` with step and batch.
-    """
+    """Return the function that gives a dataset that calls functions before and after a batch."""
 
     def build(before=lambda step: None, after=lambda step, batch: None) -> BatchDataset:
-        @dataclass(frozen=True, eq=False)
         class Changed(BatchDataset):
             def __getitem__(self, step):
                 before(step)
@@ -99,8 +94,7 @@ def feed_with(new_feed) -> Callable[..., BatchDataset]:
                 after(step, batch)
                 return batch
 
-        plain = new_feed()
-        return Changed(**{f.name: getattr(plain, f.name) for f in fields(plain)})
+        return new_feed(Changed)
 
     return build
 

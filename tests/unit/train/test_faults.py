@@ -29,29 +29,20 @@ from aam.util.errors import InputError
 STEPS = 10
 
 
-class Disk:
-    """Full is a disk where no file of this process may grow beyond a thousand bytes."""
-
-    def __init__(self) -> None:
-        self.before = resource.getrlimit(resource.RLIMIT_FSIZE)
-
-    def fill(self) -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, self.before[1]))
-
-    def free(self) -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, self.before)
-
-    def between(self, first: int, last: int = STEPS):
-        """Return what fills it before one step and frees it before another."""
-        return lambda step: self.fill() if step == first else step == last and self.free()
-
-
 @pytest.fixture
-def disk():
-    """Return the disk; Python lets the signal that would end the process pass."""
-    disk, handler = Disk(), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    yield disk
-    disk.free()
+def fill():
+    """Return the function that fills the disk: no file of this process may grow beyond 1000 bytes.
+
+    `fill(False)` frees it. Python lets the signal that would end the process pass.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+
+    def change(is_full: bool = True) -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000 if is_full else soft, hard))
+
+    yield change
+    change(False)
     signal.signal(signal.SIGXFSZ, handler)
 
 
@@ -61,15 +52,15 @@ def steps_in(folder: Path) -> list[int]:
 
 @pytest.mark.parametrize("background", [True, False])
 def test_a_full_disk_stops_no_training_and_costs_no_checkpoint(
-    train, whole, feed_with, tmp_path, caplog, disk, background
+    train, whole, feed_with, tmp_path, caplog, fill, background
 ):
-    seen, changes = {}, disk.between(4, 7)
+    seen = {}
 
     def call(step):
         if step in (4, 7):
             # The write of the step before is over, well or not.
             time.sleep(0.2)
-        changes(step)
+            fill(step == 4)
         seen[step] = steps_in(tmp_path)
 
     weights, _ = train(tmp_path, feed_with(call), background=background)
@@ -82,42 +73,44 @@ def test_a_full_disk_stops_no_training_and_costs_no_checkpoint(
 
 
 def test_a_run_that_ends_while_the_disk_is_full_goes_on_from_before(
-    train, whole, interrupted, tmp_path, disk
+    train, whole, interrupted, tmp_path, fill
 ):
-    interrupted(tmp_path, 8, disk.between(4), background=False)
+    interrupted(tmp_path, 8, lambda step: step == 4 and fill(), background=False)
     late = {"deadline": time.time() - 1, "checkpoint_every_s": 1e9}
     with pytest.raises(TimeIsUp, match="no checkpoint could be written"):
         train(tmp_path, runtime=late)
-    disk.free()
+    fill(False)
     with pytest.raises(TimeIsUp, match="step 5 of 10; the checkpoint is written"):
         train(tmp_path, runtime=late)
     assert train(tmp_path)[0] == whole
 
 
-def test_the_room_of_a_file_that_could_not_be_written_is_free_at_once(tmp_path, disk):
+def test_the_room_of_a_file_that_could_not_be_written_is_free_at_once(tmp_path, fill):
     """A traceback that is kept would keep the file open, which counts until it is closed."""
     checkpoints = Checkpoints(tmp_path, "a")
-    disk.fill()
+    fill()
     gc.disable()
     try:
         checkpoints.save(1, {"x": torch.ones(10_000)})
         with pytest.raises(NotSaved):
             checkpoints.wait()
-        held = [file.path for file in psutil.Process().open_files()]
+        links = [path for path in Path("/proc/self/fd").iterdir() if path.is_symlink()]
+        held = [str(path.readlink()) for path in links]
     finally:
         gc.enable()
     assert not [path for path in held if "partial" in path]
 
 
 def test_best_weights_that_cannot_be_written_end_the_run_and_not_silently_with_others(
-    train, feed_with, tmp_path, disk, scored
+    train, feed_with, tmp_path, fill, scored
 ):
     scores = [0.1, 0.2, 0.3, 0.9, 0.4, 0.3, 0.2, 0.1, 0.0, 0.0]
     expected, _ = train(tmp_path / "whole", validation=scored(scores, patience=9))
-    full, settings = feed_with(disk.between(3)), {"validation": scored(scores, patience=9)}
+    dataset = feed_with(lambda step: step == 3 and fill())
+    validation = scored(scores, patience=9)
     with pytest.raises(BestNotSaved, match="make room on that disk") as raised:
-        train(tmp_path / "a", full, background=False, **settings)
-    disk.free()
+        train(tmp_path / "a", dataset, validation=validation, background=False)
+    fill(False)
     assert isinstance(raised.value, InputError)
     assert steps_in(tmp_path / "a")[-1] == 3
     assert train(tmp_path / "a", validation=scored(scores[3:], patience=9))[0] == expected
