@@ -74,7 +74,7 @@ def _run_steps(request: Mapping[str, Any]) -> dict[str, Any]:
         own = {field.name: getattr(dataset, field.name) for field in fields(dataset)}
         dataset = kind(**own, **batches_asked)
     if batches_asked.get("copies", False):
-        model.encoder.recompute("pieces")
+        model.encoder.recompute("micro-batches")
     elif options.checkpointing:
         model.encoder.recompute("layers")
     is_compiled = compile_blocks(model, options.compile, devices.device)

@@ -19,7 +19,7 @@ from aam.nn.block import Block
 from aam.nn.layer import LayerStack
 from aam.nn.pooling import AttentionPooling
 
-Recompute = Literal["nothing", "layers", "pieces"]
+Recompute = Literal["nothing", "layers", "micro-batches"]
 """What the backward pass computes a second time instead of keeping its activations: nothing, the
 inside of every layer, or every block of ASVs and of samples as a whole."""
 
@@ -82,7 +82,7 @@ class Encoder(nn.Module):
 
     def recompute(self, what: Recompute) -> None:
         """Choose what the backward pass computes again; results differ by rounding only."""
-        self.keeps_blocks = what != "pieces"
+        self.keeps_blocks = what != "micro-batches"
         self.asv.keeps_layers = self.sample.keeps_layers = what != "layers"
 
     def forward(self, batch: Batch, *, asvs: bool = False) -> Encoded:

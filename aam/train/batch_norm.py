@@ -1,4 +1,4 @@
-"""The statistics that heads standardize embeddings [N, D] by, after training."""
+"""The statistics that heads standardize embeddings by, after training."""
 
 import numpy as np
 import torch

@@ -5,13 +5,11 @@ A save copies the state and returns; a thread writes the copy while training goe
 
 import errno
 import logging
-import pickle
 import shutil
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent import futures
-from contextlib import contextmanager
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 import torch
@@ -35,25 +33,14 @@ SHARDED = ".sharded"
 """Suffix of a folder with the shards of several processes."""
 DAMAGED = "damaged-"
 """Begins the name of a checkpoint that could not be read."""
-FOLDER_CHARACTERS = 12
-"""Characters of the fingerprint that name a run's folder."""
-UNREADABLE = (
-    OSError,
-    EOFError,
-    RuntimeError,
-    KeyError,
-    ValueError,
-    pickle.UnpicklingError,
-    SafetensorError,
-    CheckpointException,
-)
+UNWRITTEN = (OSError, RuntimeError, CheckpointException)
+"""What writing to a full disk raises: torch's own writers know no OSError."""
+UNREADABLE = (*UNWRITTEN, EOFError, KeyError, ValueError, UnpicklingError, SafetensorError)
 """What reading a damaged checkpoint raises, by what is damaged."""
 _OF_THE_MACHINE = frozenset(
     {errno.EACCES, errno.EPERM, errno.EIO, errno.ESTALE, errno.ENOMEM, errno.EMFILE}
 )
 """Errors of reading that say nothing of the file."""
-UNWRITTEN = (OSError, RuntimeError, CheckpointException)
-"""What writing to a full disk raises: torch's own writers know no OSError."""
 
 
 class NotSaved(OSError):
@@ -67,35 +54,19 @@ class BestNotSaved(InputError, OSError):
 class Checkpoints:
     """The checkpoints of one run, in `<folder>/<start of the fingerprint>/`.
 
-    A run with other settings has another folder, so that settings that are changed and changed
-    back find their checkpoints again; of such other runs only the newest is kept.
-
-    Parameters
-    ----------
-    folder
-        Where the runs lie; None: nothing is written and nothing is found.
-    fingerprint
-        Digest of settings, code and inputs; a checkpoint with another one is never resumed.
-    background
-        Write in a thread; False: a save returns when its file is complete.
-    writes
-        Whether this process writes and deletes: of several that work together, one does.
+    Without a folder nothing is written and nothing is found. The fingerprint is a digest of
+    settings, code and inputs; settings that are changed and changed back find their checkpoints
+    again: of runs with other fingerprints the newest is kept. In the `background` a thread writes;
+    else a save returns when its file is complete. Of several processes one `writes` and deletes.
     """
 
     def __init__(
-        self,
-        folder: Path | None,
-        fingerprint: str,
-        *,
-        background: bool = True,
-        writes: bool = True,
+        self, folder: Path | None, fingerprint: str, *, background: bool = True, writes: bool = True
     ) -> None:
         self.fingerprint = fingerprint
-        self.blocked_s = 0.0
-        """Seconds that callers spent in `save`, `save_best` and `wait`."""
         self._writes = writes
         self._folder = folder
-        self._run = Path() if folder is None else folder / fingerprint[:FOLDER_CHARACTERS]
+        self._run = Path() if folder is None else folder / fingerprint[:12]
         self._copy = HostCopy() if background else None
         self._thread: futures.ThreadPoolExecutor | None = None
         self._writing: futures.Future[None] | None = None
@@ -104,15 +75,9 @@ class Checkpoints:
         """Keep the state after `step` steps and delete all but the newest two.
 
         The state holds tensors of any device, and values of the types `aam.train.host_copy.PLAIN`,
-        in dictionaries, lists and tuples. What is written are their values at the moment of the
-        call.
-
-        Raises
-        ------
-        NotSaved, BestNotSaved
-            When this file or, in the background, the one before could not be written.
-        TypeError
-            In the background, when the state holds anything else.
+        in dictionaries, lists and tuples; their values at the moment of the call are written. In
+        the background anything else is a TypeError. It is a `NotSaved` or `BestNotSaved` where this
+        file or, in the background, the one before could not be written.
         """
         self._put(f"step-{step:09d}.pt", step, state)
 
@@ -127,26 +92,22 @@ class Checkpoints:
         content = {"fingerprint": self.fingerprint, "step": step, **state}
         final = self._run / f"step-{step:09d}{SHARDED}"
         partial = final.with_name(f".partial-{final.name}")
-        with self._blocking():
-            self._join()
-            # All processes raise, or none: one alone would leave the others waiting for it.
-            error = _tried_by_all(devices, lambda: _new_folder(partial) if self._writes else None)
-            error = error or _tried_by_all(devices, lambda: sharded.write(partial, content))
-            if error is not None:
-                if self._writes:
-                    shutil.rmtree(partial, ignore_errors=True)
-                raise _not_saved(final, error)
+        self.join()
+        # All processes raise, or none: one alone would leave the others waiting for it.
+        error = _tried_by_all(devices, lambda: _new_folder(partial) if self._writes else None)
+        error = error or _tried_by_all(devices, lambda: sharded.write(partial, content))
+        if error is not None:
             if self._writes:
-                _remove(final)
-                partial.replace(final)
-                self._prune()
-            devices.barrier()
+                shutil.rmtree(partial, ignore_errors=True)
+            raise _not_saved(final, error)
+        if self._writes:
+            _remove(final)
+            partial.replace(final)
+            self._prune()
+        devices.barrier()
 
     def load(self, like: nn.Module | None = None) -> dict[str, Any] | None:
-        """Return the newest state of this run that can be read, or None.
-
-        `like` is the model that a sharded state is for.
-        """
+        """Return the newest state that can be read, if any; `like`: the model of a sharded one."""
         if self._folder is None:
             return None
         self.set_damaged_aside()
@@ -179,11 +140,7 @@ class Checkpoints:
             ) from error
 
     def set_damaged_aside(self) -> None:
-        """Rename the newest checkpoints that cannot be read, up to the first that can.
-
-        A damaged one would count as the newest. Of processes that work together the one that
-        writes does this before any reads.
-        """
+        """Rename the newest checkpoints that cannot be read, in the process that writes."""
         self.wait()
         for path in reversed(self._steps() if self._writes else []):
             try:
@@ -205,17 +162,18 @@ class Checkpoints:
                 return
 
     def join(self) -> None:
-        """Return when no write is in flight; else like `wait`."""
-        with self._blocking():
-            self._join()
+        """Return when no write is in flight; raise once if it failed."""
+        if self._writing is not None:
+            futures.wait([self._writing])
+            done, self._writing = self._writing, None
+            done.result()
 
     def wait(self) -> None:
-        """Return when no write is in flight and no thread is left; raise once if it failed."""
-        with self._blocking():
-            if self._thread is not None:
-                self._thread.shutdown()
-                self._thread = None
-            self._join()
+        """Do as `join`, and leave no thread."""
+        if self._thread is not None:
+            self._thread.shutdown()
+            self._thread = None
+        self.join()
 
     def clear(self) -> None:
         """Delete the folder of a finished run, as far as no open file on NFS is in the way."""
@@ -227,20 +185,13 @@ class Checkpoints:
         if self._folder is None or not self._writes:
             return
         content = {"fingerprint": self.fingerprint, "step": step, **state}
-        with self._blocking():
-            self._join()
-            if self._copy is None:
-                self._write(name, content)
-                return
-            # A thread that starts takes Python's lock for milliseconds: one serves all saves.
-            self._thread = self._thread or futures.ThreadPoolExecutor(1, "checkpoint")
-            self._writing = self._thread.submit(self._write, name, self._copy.of(content))
-
-    def _join(self) -> None:
-        if self._writing is not None:
-            futures.wait([self._writing])
-            done, self._writing = self._writing, None
-            done.result()
+        self.join()
+        if self._copy is None:
+            self._write(name, content)
+            return
+        # A thread that starts takes Python's lock for milliseconds: one serves all saves.
+        self._thread = self._thread or futures.ThreadPoolExecutor(1, "checkpoint")
+        self._writing = self._thread.submit(self._write, name, self._copy.of(content))
 
     def _write(self, name: str, content: dict[str, Any]) -> None:
         failed: OSError | None = None
@@ -269,25 +220,14 @@ class Checkpoints:
         """Return the folders of other runs, the most recently written last."""
         if self._folder is None or not self._folder.is_dir():
             return []
-        runs = [
-            p
-            for p in self._folder.iterdir()
-            if p != self._run and (any(p.glob("*.pt")) or any(p.glob(f"*{SHARDED}")))
-        ]
+        files = [path for end in (".pt", SHARDED) for path in self._folder.glob(f"*/*{end}")]
+        runs = {path.parent for path in files} - {self._run}
         return sorted(runs, key=lambda run: (run.stat().st_mtime_ns, run.name))
-
-    @contextmanager
-    def _blocking(self) -> Iterator[None]:
-        t0 = time.perf_counter()
-        try:
-            yield
-        finally:
-            self.blocked_s += time.perf_counter() - t0
 
 
 def _tried_by_all(devices: Devices, write: Callable[[], None]) -> BaseException | None:
     """Call a function in all processes, and return what kept any of them from writing."""
-    failed: BaseException | None = None
+    failed = None
     try:
         write()
     except UNWRITTEN as error:
@@ -297,23 +237,22 @@ def _tried_by_all(devices: Devices, write: Callable[[], None]) -> BaseException 
 
 
 def _not_saved(path: Path, error: BaseException) -> OSError:
-    """Return the error for a file that could not be written."""
     folder = next(parent for parent in path.absolute().parents if parent.exists())
     reason = f"{first_line(error)}; {shutil.disk_usage(folder).free / MB:.0f} MB free"
     if path.name != BEST:
         return NotSaved(f"the checkpoint {path} could not be written ({reason})")
-    hint = (
-        "make room on that disk and run the same command again: it goes on from the last checkpoint"
+    error = problem(
+        path,
+        f"no room or no right to write the best weights ({reason})",
+        "a file",
+        "make room on that disk and run the same command again: it goes on from the last "
+        "checkpoint",
     )
-    got = f"no room or no right to write the best weights ({reason})"
-    return BestNotSaved(str(problem(path, got, "a file", hint)))
+    return BestNotSaved(str(error))
 
 
 def _check(path: Path) -> None:
-    """Read a checkpoint; of a sharded one the plain part, and what the shards hold.
-
-    Raises one of `UNREADABLE` where it is damaged.
-    """
+    """Read a checkpoint, of a sharded one parts; raise one of `UNREADABLE` where it is damaged."""
     if path.is_file():
         _read(path)
         return

@@ -8,50 +8,45 @@ from typing import Any
 from aam.config.sections.training import EarlyStoppingSettings as Settings
 
 
+@dataclass
 class EarlyStopping:
     """Follows a score of which higher is better; without settings nothing is best or stops.
 
     Patience counts from the last value that beat the one patience counted from before by more
-    than `min_delta`: many small steps add up to an improvement. The best value is simply the
-    highest, so that the weights kept with it may be newer.
+    than `min_delta`: many small steps add up to an improvement. The best value is the highest.
     """
 
-    def __init__(self, settings: Settings | None) -> None:
-        self._settings = settings
-        self._best: float | None = None
-        self._reference: float | None = None
-        self._waited = 0
+    settings: Settings | None
+    best: float | None = None
+    reference: float | None = None
+    waited: int = 0
 
     def update(self, value: float) -> bool:
-        """Take the score of the next validation and return whether it is the best so far.
-
-        The first value is always the best. NaN counts as the worst possible value.
-        """
-        if self._settings is None:
+        """Take the next score and return whether it is the best so far; NaN is the worst."""
+        if self.settings is None:
             return False
         value = -math.inf if math.isnan(value) else float(value)
-        if self._reference is None or value > self._reference + self._settings.min_delta:
-            self._reference, self._waited = value, 0
+        if self.reference is None or value > self.reference + self.settings.min_delta:
+            self.reference, self.waited = value, 0
         else:
-            self._waited += 1
-        is_best = self._best is None or value > self._best
-        if is_best:
-            self._best = value
-        return is_best
+            self.waited += 1
+        if self.best is not None and value <= self.best:
+            return False
+        self.best = value
+        return True
 
     @property
     def should_stop(self) -> bool:
         """Whether `patience` validations in a row brought no improvement."""
-        return self._settings is not None and self._waited >= self._settings.patience
+        return self.settings is not None and self.waited >= self.settings.patience
 
     def state(self) -> dict[str, Any]:
         """Return all that `restore` needs, as plain types."""
-        return {"best": self._best, "reference": self._reference, "waited": self._waited}
+        return {"best": self.best, "reference": self.reference, "waited": self.waited}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Go on from what `state` returned, in a run of the same settings."""
-        self._best, self._reference = state["best"], state["reference"]
-        self._waited = state["waited"]
+        vars(self).update(state)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 PLAIN = frozenset((str, int, float, bool, type(None)))
-"""Types of values beside tensors that a state may hold, in dictionaries, lists and tuples."""
+"""Types of values that a state may hold in dictionaries, lists and tuples, beside tensors."""
 
 
 class HostCopy:
@@ -22,14 +22,7 @@ class HostCopy:
         self._buffers: dict[tuple[object, ...], Tensor] = {}
 
     def of(self, state: dict[str, Any]) -> dict[str, Any]:
-        """Return a copy of `state`, which is valid until the next call.
-
-        Raises
-        ------
-        TypeError
-            When the state holds anything but tensors, `PLAIN` values, dictionaries, lists and
-            tuples.
-        """
+        """Return a copy, valid until the next call; a TypeError names what it cannot hold."""
         with torch.no_grad():
             copied = self._nested(state, ())
         if torch.cuda.is_initialized():

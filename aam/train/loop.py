@@ -51,13 +51,11 @@ def fit(
 
     Raises
     ------
-    NotFinite
-        When a loss or a gradient is not finite and `settings.nonfinite` allows no more of them.
-    TimeIsUp
-        When the deadline comes before the last step; a checkpoint was written.
     InputError
-        When the smallest micro-batches do not fit into the memory, the best weights cannot be
-        written or read, or there is no checkpoint to go back to.
+        Of which `NotFinite` where `settings.nonfinite` allows no more bad losses or gradients, and
+        `TimeIsUp` where the deadline comes before the last step, after a checkpoint. Others where
+        the smallest micro-batches do not fit into the memory, the best weights cannot be written
+        or read, or there is no checkpoint to go back to.
     """
     wrapped, optimizer, optimization = set_up(model, settings, options, devices)
     stopping = validation.stopping if validation is not None else None
@@ -107,14 +105,8 @@ class _Run:
         name, progress, total = self.saver.name, self.saver.progress, len(self.dataset)
         workers_lost = 0
         left = sum(step > progress.step for step in self._validated(total))
-        with watching(
-            name,
-            self.runtime,
-            self.saver.devices.device,
-            done=progress.step,
-            total=total,
-            validations=left,
-        ) as watch:
+        counts = {"done": progress.step, "total": total, "validations": left}
+        with watching(name, self.runtime, self.saver.devices.device, **counts) as watch:
             found = self.memory.micro_batches
             if progress.step < total and found is not None and found.seconds_per_step is not None:
                 watch.expect(found.seconds_per_step)
@@ -126,8 +118,7 @@ class _Run:
                 except Rollback as reason:
                     self.saver.roll_back(reason)
                     logger.warning(
-                        "%s: %s: going back to step %d, the learning rate %g times the configured "
-                        "one",
+                        "%s: %s: going back to step %d, with %g of the configured learning rate",
                         name,
                         reason,
                         progress.step,
@@ -142,7 +133,7 @@ class _Run:
             progress.summary = watch.summary()
 
     def _train(self, watch: Watch) -> None:
-        """Do steps to the end of the run, or until early stopping."""
+        """Do steps to the end of the run, to early stopping, or to the time limit."""
         progress, devices, optimizer = self.saver.progress, self.saver.devices, self.saver.optimizer
         guard, total = self.guard, len(self.dataset)
         on_cpu = devices.device.type == "cpu"
@@ -223,5 +214,4 @@ class _Run:
         watch.values(progress.step, "validation", values)
 
     def _validated(self, total: int) -> set[int]:
-        """Return the steps after which the model is scored."""
         return self.validation.steps(total) if self.validation is not None else set()

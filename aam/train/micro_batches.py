@@ -14,34 +14,30 @@ from aam.model.encoder import Encoder, Recompute
 from aam.train.data.collate import bucket
 
 FEWEST_ASVS = 16
-"""ASVs below which a block is not divided: it would save nothing that counts."""
+"""ASVs below which a block is not split: it would save nothing that counts."""
 
 
 @dataclass(frozen=True)
 class MicroBatches:
-    """How the batches of a run are divided; the samples whose pairs enter the loss stay the same.
-
-    Attributes
-    ----------
-    asvs, samples
-        Largest number of ASVs and of samples in a block; None: as the batch has them.
-    recompute
-        What the backward pass computes again.
-    estimated_mb, measured_mb, seconds_per_step
-        Peak memory of the process, or on an accelerator of its tensors, and time of a step of the
-        heaviest batch (`aam.train.step_memory`). Of several processes the largest memory.
-    limit_gb, processes
-        What they were chosen for: a limit, None for what is free, and how many processes.
-    """
+    """How the batches of a run are split; the samples whose pairs enter the loss stay the same."""
 
     asvs: int | None = None
+    """Largest number of ASVs in a block; None: as the batch has them."""
     samples: int | None = None
     recompute: Recompute = "nothing"
+    """What the backward pass computes again."""
     estimated_mb: float | None = None
+    """Peak memory of a step of the heaviest batch, of several processes the largest."""
     measured_mb: float | None = None
     seconds_per_step: float | None = None
     limit_gb: float | None = None
+    """The limit that they were chosen for; None: what was free."""
     processes: int = 1
+
+    @property
+    def is_split(self) -> bool:
+        """Whether a batch may be more than one micro-batch."""
+        return self.recompute == "micro-batches"
 
     def split(self, batch: Batch) -> Batch:
         """Return the batch in these micro-batches."""
@@ -62,34 +58,26 @@ class MicroBatches:
 
         asvs = half(self.asvs, [len(block.tokens_US) for block in batch.asvs], FEWEST_ASVS)
         samples = half(self.samples, [len(block.asv_BA) for block in batch.samples], 1)
-        smaller = replace(self, asvs=asvs, samples=samples, recompute="pieces")
+        smaller = replace(self, asvs=asvs, samples=samples, recompute="micro-batches")
         return None if smaller == self else smaller
 
     def __str__(self) -> str:
-        if self.recompute != "pieces":
+        if not self.is_split:
             again = ", its layers computed again" if self.recompute == "layers" else ""
             return f"one micro-batch{again}"
         asvs = "all ASVs of a length" if self.asvs is None else f"at most {self.asvs} ASVs"
-        samples = (
-            "all samples of a block" if self.samples is None else f"at most {self.samples} samples"
-        )
+        most = f"at most {self.samples} samples"
+        samples = "all samples of a block" if self.samples is None else most
         return f"micro-batches of {asvs} and of {samples}, each computed again"
 
 
 def split(batch: Batch, asvs: int | None, samples: int | None) -> Batch:
-    """Return the same batch with its larger blocks divided into blocks of nearly equal sizes.
+    """Return the same batch, or shard, in blocks of at most so many ASVs and so many samples.
 
-    The ASVs and the samples keep their order and their numbers, so that every embedding, every
-    pair and every loss is that of the whole batch, but for dropout, whose masks are drawn block by
-    block. The new blocks share the memory of the old one; only the numbers of masked ASVs are
-    written anew. Where no block is larger the batch itself is returned.
-
-    Parameters
-    ----------
-    batch
-        Or the shard of one; best on the host: the bounds of the blocks are read from its tensors.
-    asvs, samples
-        Largest number of ASVs and of samples in a block, at least 1; None: as it is.
+    Nearly equal blocks, in the same order, so that every embedding, every pair and every loss is
+    that of the whole batch, but for dropout, whose masks are drawn block by block. They share the
+    memory of the old ones. Where no block is larger the batch itself is returned. Best on the host:
+    the bounds of the blocks are read from its tensors.
     """
     asv_blocks = [part for block in batch.asvs for part in _split_asvs(block, asvs)]
     sample_blocks = [part for block in batch.samples for part in _split_samples(block, samples)]
@@ -127,7 +115,7 @@ def _split_asvs(block: AsvBlock, limit: int | None) -> list[AsvBlock]:
 
 
 def _split_samples(block: SampleBlock, limit: int | None) -> list[SampleBlock]:
-    """Divide a block of samples; each part is as wide as its own richest sample needs."""
+    """Split a block of samples; each part is as wide as its own richest sample needs."""
     bounds = _bounds(len(block.asv_BA), limit)
     if len(bounds) == 2:
         return [block]

@@ -20,7 +20,7 @@ NAMED = 64
 NEVER = 2**62
 """Stands for a step that was not bad."""
 KEPT = ("skipped", "in_row", "restored", "overflowed")
-"""Counts that are part of checkpoints."""
+"""Counts of updates left out, the latest of them in a row, rollbacks, and fp16's overflows."""
 LEAST_SCALE = 2.0**-14
 """Scale of fp16's gradients below which it is not the scale that makes them overflow."""
 
@@ -34,24 +34,15 @@ class Rollback(Exception):
 
 
 class NonFiniteGuard:
-    """Looks at every step, and decides by a policy; alike in all processes that work together.
+    """Looks at every step, and decides by a policy; alike in all processes of a run.
 
-    A CPU is asked at once. An accelerator is not waited for: it notes the first bad step, which is
-    read when the losses are, and before a checkpoint; but ``skip`` has to know before the update,
-    and waits once a step, as fp16 does in any case.
-
-    The policies, `settings.nonfinite`:
+    A CPU is asked at once. An accelerator notes the first bad step, which is read when the losses
+    are, and before a checkpoint; but ``skip`` has to know, and waits, before each update. The
+    policies, `settings.nonfinite`:
 
     - ``raise``: stop, and name the batch's samples
     - ``skip``: leave the update out; stop when more than `nonfinite_limit` in a row were
     - ``restore``: raise `Rollback`; stop when that was done `nonfinite_limit` times
-
-    Attributes
-    ----------
-    skipped, in_row, restored
-        Updates left out, those of them that were the latest ones, and returns to a checkpoint.
-    overflowed
-        Updates that fp16's scaler left out, as far as they were read.
     """
 
     def __init__(self, settings: Training, dataset: BatchDataset, devices: Devices) -> None:
@@ -102,10 +93,7 @@ class NonFiniteGuard:
         self._devices.leave_out()
 
     def look(self, sums: Mapping[str, Tensor]) -> None:
-        """Read what was noted, where the device has been waited for, in all processes.
-
-        Sums of named losses since the last look tell which were not finite.
-        """
+        """Read what was noted; sums of losses since the last look tell which were not finite."""
         first, self._first = self._first, NEVER
         if not self._at_once and (step := self._devices.all_reduce_min(int(first))) != NEVER:
             self._act(step, _bad_names(sums))
@@ -115,7 +103,7 @@ class NonFiniteGuard:
                 raise self.error(None, ["gradient_norm, at any scale in fp16,"])
 
     def counts(self) -> dict[str, float | None]:
-        """Return what has happened so far, by the names of the history and the metrics."""
+        """Return what has happened so far."""
         return {
             "skipped_steps": self.skipped,
             "restores": self.restored,
@@ -124,12 +112,12 @@ class NonFiniteGuard:
         }
 
     def report(self) -> dict[str, Any]:
-        """Return policies and counts, for the metrics of a run."""
+        """Return policies and counts."""
         kind, limit = clipping_of(self._settings)
         return {"clipping": kind, "gradient_clip": limit, "nonfinite": self.policy, **self.counts()}
 
     def state(self) -> dict[str, Any]:
-        """Return all that `restore` needs, as plain types."""
+        """Return the counts for `restore`."""
         return {name: getattr(self, name) for name in KEPT}
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -140,10 +128,8 @@ class NonFiniteGuard:
         self._first, self._overflows = NEVER, 0
 
     def error(self, step: int | None, names: list[str], reason: str = "") -> NotFinite:
-        """Return the error for a step, counted from 0, in which some values were not finite."""
-        got = f"{', '.join(names)} not finite"
-        if reason:
-            got += f" ({reason})"
+        """Return the error for a step, from 0, in which some values were not finite."""
+        got = f"{', '.join(names)} not finite" + (f" ({reason})" if reason else "")
         if step is not None:
             got += f", in a batch of samples {self._samples(step)}"
         if self.skipped or self.restored:
@@ -153,7 +139,7 @@ class NonFiniteGuard:
             got,
             "finite losses and gradients",
             "try precision fp32 or a lower learning_rate; optimization.anomaly names the operation "
-            "that made the first NaN; see docs/stability.md",
+            "that made the first NaN; see docs/explanation/stability.md",
         )
         return NotFinite(str(error))
 
@@ -161,12 +147,8 @@ class NonFiniteGuard:
         what = f"step {step + 1}: {', '.join(names)} not finite"
         if self.policy == "skip" and self.in_row < self.limit:
             if not self.skipped:
-                logger.warning(
-                    "%s, in a batch of samples %s: the update is left out, as further ones will be;"
-                    " the history counts them",
-                    what,
-                    self._samples(step),
-                )
+                told = "the update is left out, as further ones will be; the history counts them"
+                logger.warning("%s, in a batch of samples %s: %s", what, self._samples(step), told)
             self.in_row += 1
             self.skipped += 1
         elif self.policy == "restore" and self.restored < self.limit:

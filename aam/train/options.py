@@ -17,10 +17,7 @@ from aam.train.optimizer import make_optimizer
 
 @dataclass(frozen=True)
 class StepOptions:
-    """The named options of a training step, by `aam.config.sections.execution.Optimization`.
-
-    `level` is what the others were chosen by, for records.
-    """
+    """The options of a training step, by `aam.config.sections.execution.Optimization`."""
 
     attention: AttentionBackend
     fused_optimizer: bool
@@ -32,7 +29,7 @@ class StepOptions:
 
     @property
     def recompute(self) -> Recompute:
-        """What the backward pass computes again where a batch is not divided."""
+        """What the backward pass computes again where a batch is one micro-batch."""
         return "layers" if self.checkpointing else "nothing"
 
 
@@ -60,15 +57,10 @@ def set_up(
     options: StepOptions,
     devices: Devices,
 ) -> tuple[Any, Any, dict[str, Any]]:
-    """Make a model ready for training.
+    """Make a model ready for training; return it and its optimizer as `devices` wrap them.
 
-    Returns
-    -------
-    wrapped, optimizer
-        By `devices`; the blocks of the model are compiled where it is asked for.
-    report
-        The options as this machine carries them out, `precision`, and `lacking`: what was asked
-        for and cannot be had here. That there is none was said when it was found out.
+    The report has the options as this machine carries them out, `precision`, and `lacking`: what
+    was asked for and cannot be had here, of which a warning was given.
     """
     wrapped = devices.setup_model(model)
     is_compiled = compile_blocks(wrapped.module, options.compile, devices.device)
@@ -84,12 +76,10 @@ def set_up(
     if options.compile != "off" and not is_compiled:
         report["compile"] = "off"
         lacking.append(f"compile: {options.compile}")
-    if settings.precision == "tf32" and not _has_tf32(devices.device):
+    device = devices.device
+    has_tf32 = device.type == "cuda" and torch.cuda.get_device_capability(device) >= (8, 0)
+    if settings.precision == "tf32" and not has_tf32:
         report["precision"] = "fp32"
     if report["precision"] != settings.precision:
         lacking.append(f"precision: {settings.precision}")
     return wrapped, devices.setup_optimizer(optimizer), {**report, "lacking": lacking}
-
-
-def _has_tf32(device: torch.device) -> bool:
-    return device.type == "cuda" and torch.cuda.get_device_capability(device) >= (8, 0)

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from torch import Tensor, nn
 
@@ -25,12 +25,12 @@ class NoCheckpointToRestore(InputError):
     """A run was to go on from a checkpoint, and there is none."""
 
 
+@dataclass
 class Sums:
     """Sums of device values, read when logging only."""
 
-    def __init__(self) -> None:
-        self.values: dict[str, Tensor] = {}
-        self.steps = 0
+    values: dict[str, Tensor] = field(default_factory=dict)
+    steps: int = 0
 
     def add(self, values: dict[str, Tensor]) -> None:
         """Take in the values of one step."""
@@ -39,20 +39,10 @@ class Sums:
         self.steps += 1
 
     def mean_and_reset(self) -> dict[str, float]:
-        """Return the means since the last call; nothing where no step was taken in."""
+        """Return the means since the last call."""
         means = {name: float(value) / self.steps for name, value in self.values.items()}
         self.values, self.steps = {}, 0
         return means
-
-
-class Stateful(Protocol):
-    """What is kept with a run, as tensors and plain values."""
-
-    def state(self) -> dict[str, Any]:
-        """Return all that `restore` needs."""
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Go on from what `state` returned."""
 
 
 @dataclass
@@ -60,12 +50,12 @@ class Progress:
     """State of the loop.
 
     `step` and `elapsed_s` are over all starts of the run; `history` has one record per value,
-    `sums` what was not logged yet; `parts` are kept too. `summary`, means and peaks, is of this
-    start alone; `report` is what is written about the run beside its history.
+    `sums` what was not logged yet; `parts` have `state` and `restore` too. `summary`, means and
+    peaks, is of this start alone; `report` is written about the run beside its history.
     """
 
     stopping: EarlyStopping
-    parts: Mapping[str, Stateful] = field(default_factory=dict)
+    parts: Mapping[str, Any] = field(default_factory=dict)
     step: int = 0
     elapsed_s: float = 0.0
     history: list[Record] = field(default_factory=list)
@@ -75,10 +65,8 @@ class Progress:
 
     def record(self, epoch: float, split: str, values: dict[str, float]) -> None:
         """Add values to the history."""
-        for name, value in values.items():
-            self.history.append(
-                {"step": self.step, "epoch": epoch, "split": split, "name": name, "value": value}
-            )
+        common = {"step": self.step, "epoch": epoch, "split": split}
+        self.history += [{**common, "name": name, "value": value} for name, value in values.items()]
 
     def state(self) -> dict[str, Any]:
         """Return all that `restore` needs."""
@@ -177,9 +165,8 @@ class Saver:
         is_saved = self.tried(self.checkpoints.wait) and is_saved
         # The first process that ends takes the others with it.
         self.devices.barrier()
-        how = "the checkpoint is written"
-        if not is_saved:
-            how = "no checkpoint could be written, so that the steps since the last one are lost"
+        lost = "no checkpoint could be written, so that the steps since the last one are lost"
+        how = "the checkpoint is written" if is_saved else lost
         return (
             f"{self.name}: the time limit came at step {self.progress.step} of {total}; {how}. "
             "Hint: run the same command again"
@@ -191,12 +178,8 @@ class Saver:
             save()
         except NotSaved as error:
             if not self._warned:
-                logger.warning(
-                    "%s: %s; training goes on, the checkpoints before stay, and each later one is "
-                    "tried",
-                    self.name,
-                    error,
-                )
+                goes_on = "training goes on, the checkpoints before stay, each later one is tried"
+                logger.warning("%s: %s; %s", self.name, error, goes_on)
             self._warned = True
             return False
         return True

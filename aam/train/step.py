@@ -26,7 +26,7 @@ PREFETCHED = 4
 
 
 class WorkerDied(RuntimeError):
-    """A process that assembles batches is gone, and the model is as it was after the last step."""
+    """A process that assembles batches is gone; the model is as it was after the last step."""
 
 
 def train_step(
@@ -42,19 +42,7 @@ def train_step(
     """Do one update, unless a guard says otherwise; return the losses and the gradient's norm.
 
     Nothing here waits for the device, but in fp16 the check of the scale, and a guard that skips.
-
-    Parameters
-    ----------
-    model, optimizer, devices
-        As `devices` set them up.
-    batch, rate
-        The batch, on the device, and the learning rate.
-    settings
-        Those of the run.
-    step
-        Number of the step, from 0: dropout is a function of it.
-    guard
-        What looks at loss and gradient; None: the update is always made.
+    Dropout is a function of the step, counted from 0.
     """
     set_rate(optimizer, rate)
     torch.manual_seed(seed_of("dropout", settings.seed, step))
@@ -88,10 +76,7 @@ def learning_rate(settings: Training, step: int, total: int) -> float:
 def batches(
     dataset: BatchDataset, first: int, *, workers: int, pin: bool, devices: Devices | None = None
 ) -> Iterator[Batch]:
-    """Yield the batches of a dataset from a step on, assembled ahead by so many processes.
-
-    Where several processes train together, each gets its shards of the batches.
-    """
+    """Yield the batches of a dataset from a step on, or this process's shards of them."""
     loader = DataLoader(
         dataset if devices is None else own_shards(dataset, devices),
         batch_size=None,

@@ -3,7 +3,7 @@
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -29,83 +29,67 @@ PART = 8
 """A batch's samples in units of those of the part that is run before it."""
 
 
+@dataclass
 class StepMemory:
     """Keeps the steps of one run within the memory.
 
-    Parameters
-    ----------
-    model, optimizer, devices
-        As `devices` set them up; the `module` of the model has an `encoder`.
-    limit_gb
-        Memory that a step of this process may take, in GB; None: most of what is free.
-    recompute
-        What the backward pass computes again where nothing has to be divided.
+    The wrapped model's `module` has an `encoder`. A step of this process may take `limit_gb`, or
+    most of what is free; where a batch is one micro-batch the encoder computes `recompute` again.
     """
 
-    def __init__(
-        self,
-        model: Any,
-        optimizer: Any,
-        devices: Devices,
-        limit_gb: float | None,
-        recompute: Recompute,
-    ) -> None:
-        self._model, self._optimizer, self._devices = model, optimizer, devices
-        self._limit_gb, self._recompute = limit_gb, recompute
-        self.micro_batches: MicroBatches | None = None
+    model: Any
+    optimizer: Any
+    devices: Devices
+    limit_gb: float | None
+    recompute: Recompute
+    micro_batches: MicroBatches | None = None
 
     def prepare(self, dataset: BatchDataset) -> MicroBatches:
         """Choose the micro-batches, unless a checkpoint has those of the same limit."""
         found = self.micro_batches
-        now = (self._limit_gb, self._devices.processes)
+        now = (self.limit_gb, self.devices.processes)
         if found is None or (found.limit_gb, found.processes) != now:
             found = fit_to_memory(
-                self._model, dataset, self._devices, self._limit_gb, recompute=self._recompute
+                self.model, dataset, self.devices, self.limit_gb, recompute=self.recompute
             )
         self.micro_batches = found
-        found.apply(self._model.module)
+        found.apply(self.model.module)
         return found
 
     def run(self, step: Callable[[Batch], T], batch: Batch) -> T:
-        """Do a step; one that runs out of memory is done again in smaller micro-batches.
+        """Do a step, which sets the random state itself, again in smaller micro-batches if it must.
 
-        `step` is called with the batch divided, again with smaller blocks, so that it has to set
-        the random state itself.
-
-        Raises
-        ------
-        InputError
-            When the memory does not suffice for the smallest micro-batches, for the update of the
-            weights, or for one of several processes: the others wait in the midst of the step.
+        It is an InputError where the memory does not suffice for the smallest micro-batches, for
+        the update of the weights, or for one of several processes, the others of which wait.
         """
         begun: list[bool] = []
-        hook = self._optimizer.register_step_pre_hook(lambda *_: begun.append(True))
+        hook = self.optimizer.register_step_pre_hook(lambda *_: begun.append(True))
         try:
             while True:
                 assert self.micro_batches is not None
                 try:
                     return step(self.micro_batches.split(batch))
                 except RuntimeError as error:
-                    reason = _out_of_memory(error, self._devices)
+                    reason = _out_of_memory(error, self.devices)
                 if begun:
                     raise _too_little(f"too little for the update of the weights ({reason})")
-                self._optimizer.zero_grad(set_to_none=True)
+                self.optimizer.zero_grad(set_to_none=True)
                 memory.recover()
                 smaller = self.micro_batches.halved(batch)
                 if smaller is None:
                     raise _too_little(f"too little for {self.micro_batches} ({reason})")
                 logger.warning("out of memory: from now on %s", smaller)
                 self.micro_batches = smaller
-                smaller.apply(self._model.module)
+                smaller.apply(self.model.module)
         finally:
             hook.remove()
 
     def state(self) -> dict[str, Any]:
-        """Return all that `restore` needs, as plain types."""
+        """Return the micro-batches in plain types."""
         return {} if self.micro_batches is None else asdict(self.micro_batches)
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on from what `state` returned; what this process has found since is kept."""
+        """Go on from a state; what this process has found since is kept."""
         if state and self.micro_batches is None:
             self.micro_batches = MicroBatches(**state)
 
@@ -122,13 +106,8 @@ def fit_to_memory(
 
     A small part of the batch is run first: its memory, in proportion to its size, tells what need
     not be tried, since on a CPU the system ends a process that takes too much. What should fit is
-    run and measured, and divided in halves until it does. Processes that work together all have to
-    call this; they choose alike. The parameters are those of `StepMemory`.
-
-    Raises
-    ------
-    InputError
-        When the smallest micro-batches do not fit.
+    run and measured, and halved until it does. All processes call this, and choose alike. It is an
+    InputError where the smallest micro-batches do not fit.
     """
     found = MicroBatches(recompute=recompute, limit_gb=limit_gb, processes=devices.processes)
     found.apply(model.module)
@@ -140,19 +119,25 @@ def fit_to_memory(
     weights /= devices.processes if devices.is_sharded else 1
     memory.release()
     held = memory.held_mb(devices.device)
-    budget = _budget_mb(limit_gb, held, devices)
-    activations = _activations_mb(model, part, devices, weights) * size(batch) / size(part)
+    budget = memory.budget_mb(limit_gb, devices.device)
+    if limit_gb is None and devices.device.type == "cpu":
+        # The processes of a machine share what is free.
+        budget = held + (budget - held) / devices.world.devices
+    activations = None
     while True:
-        divided, smaller = found.split(batch), found.halved(batch)
+        micro, smaller = found.split(batch), found.halved(batch)
+        if activations is None:
+            activations = _activations_mb(model, part, devices, weights) * size(batch) / size(part)
+        alive = max(_block_sizes(micro), default=0) / size(batch) if found.is_split else 1.0
         # With the gradients, and with AdamW's two moments, which come with the first update.
-        estimated = held + 3 * weights + activations * _fraction_alive(divided, found)
+        estimated = held + 3 * weights + activations * alive
         measured = None
         if smaller is None or devices.all_reduce_min(int(estimated <= budget)):
             found.apply(model.module)
             memory.release()
             # Steps before leave what libraries keep, such as kernels of other shapes.
             left = memory.held_mb(devices.device) - held
-            if (taken := _try_step(model, divided, devices)) is not None:
+            if (taken := _try_step(model, micro, devices)) is not None:
                 measured = taken[1] - left + 2 * weights
                 if devices.all_reduce_min(int(measured <= budget)):
                     break
@@ -165,32 +150,28 @@ def fit_to_memory(
         if found.recompute == "layers":
             # A block that is computed again as a whole keeps the inside of its layers meanwhile.
             MicroBatches().apply(model.module)
-            activations = _activations_mb(model, part, devices, weights) * size(batch) / size(part)
+            activations = None
         found = smaller
     # The second step makes no kernels any more.
-    seconds = (_try_step(model, divided, devices) or taken)[0]
-    estimated, measured = _largest(estimated, devices), _largest(measured, devices)
+    seconds = (_try_step(model, micro, devices) or taken)[0]
+    if devices.processes > 1:
+        estimated, measured = (
+            -devices.all_reduce_min(-round(mb * MB)) / MB for mb in (estimated, measured)
+        )
     larger = int(batch.size * (budget - held) / (max(measured, estimated) - held))
     larger = min(larger, len(dataset.samples)) if found.recompute == recompute else 0
+    room = f"; batches of {larger} samples would fit" if larger > batch.size else ""
     logger.info(
-        "memory of a step of %d samples, in %s: estimated %.0f MB, measured %.0f MB of %.0f MB;"
-        " %.3g s%s",
-        batch.size,
-        found,
-        estimated,
-        measured,
-        budget,
-        seconds,
-        f"; batches of {larger} samples would fit" if larger > batch.size else "",
+        f"memory of a step of {batch.size} samples, in {found}: estimated {estimated:.0f} MB, "
+        f"measured {measured:.0f} MB of {budget:.0f} MB; {seconds:.3g} s{room}"
     )
     return replace(found, estimated_mb=estimated, measured_mb=measured, seconds_per_step=seconds)
 
 
 def measure_step(model: nn.Module, batch: Batch, devices: Devices) -> tuple[float, float]:
-    """Return seconds and peak memory in MB of one forward and backward pass.
+    """Return seconds and peak memory in MB of a forward and a backward pass, which leave no trace.
 
-    Everything is left as it was. Weights are not touched; gradients, buffers, the mode of every
-    module and torch's random states are restored, whether the step succeeds or not.
+    Gradients, buffers, the mode of every module and torch's random states are restored.
     """
     device = devices.device
     modes = {module: module.training for module in model.modules()}
@@ -244,13 +225,6 @@ def _block_sizes(batch: Batch) -> list[int]:
     return asvs + [block.asv_BA.numel() for block in batch.samples]
 
 
-def _fraction_alive(batch: Batch, micro_batches: MicroBatches) -> float:
-    """Return the fraction of a batch's activations that are alive at a time."""
-    if micro_batches.recompute != "pieces":
-        return 1.0
-    return max(_block_sizes(batch), default=0) / size(batch)
-
-
 def _activations_mb(model: nn.Module, part: Batch, devices: Devices, gradients: float) -> float:
     """Return what a step of a part of a batch takes beside the gradients; 0 if it cannot be run."""
     # In their first step libraries take memory that they keep.
@@ -281,22 +255,9 @@ def _out_of_memory(error: RuntimeError, devices: Devices) -> str:
         "memory of a training step",
         f"too little for one process's shard of a batch ({first_line(error)})",
         "enough: a step of several processes is not tried again",
-        "set runtime.max_memory_gb below what each process has, so that batches are divided; raise "
+        "set runtime.max_memory_gb below what each process has, for micro-batches; raise "
         "runtime.devices or runtime.nodes, or choose runtime.strategy fsdp",
     ) from error
-
-
-def _budget_mb(limit_gb: float | None, held: float, devices: Devices) -> float:
-    budget = memory.budget_mb(limit_gb, devices.device)
-    if limit_gb is None and devices.device.type == "cpu":
-        # The processes of a machine share what is free.
-        return held + (budget - held) / devices.world.devices
-    return budget
-
-
-def _largest(mb: float, devices: Devices) -> float:
-    """Return the largest number of MB that any process has."""
-    return mb if devices.processes == 1 else -devices.all_reduce_min(-round(mb * MB)) / MB
 
 
 def _too_little(got: str, expected: str = "enough") -> InputError:

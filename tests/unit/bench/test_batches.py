@@ -73,7 +73,7 @@ def test_made_up_samples_draw_from_a_pool(tiny):
 
 
 @pytest.mark.parametrize("name", ["naive", "padded", "copied"])
-@pytest.mark.parametrize("recompute", ["nothing", "pieces"])
+@pytest.mark.parametrize("recompute", ["nothing", "micro-batches"])
 def test_distance_loss_and_gradients_are_the_same(name, recompute, model, batches):
     results = []
     for batch, what in ((batches["optimized"], "nothing"), (batches[name], recompute)):

@@ -50,7 +50,7 @@ def test_gradients_are_the_same_bits_at_every_run_on_several_threads(new_encoder
     assert all(torch.equal(grad, found[0]) for grad in found)
 
 
-@pytest.mark.parametrize("recompute", ["nothing", "layers", "pieces"])
+@pytest.mark.parametrize("recompute", ["nothing", "layers", "micro-batches"])
 def test_states_of_the_asvs_come_on_request_and_change_nothing(
     mixed_lengths, new_encoder, recompute
 ):

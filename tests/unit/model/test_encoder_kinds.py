@@ -124,7 +124,7 @@ def test_what_is_masked_does_not_leak(kind, masking, tiny, new_encoder):
     assert torch.equal(first.nucleotides[0], second.nucleotides[0])
 
 
-@pytest.mark.parametrize("what", ["layers", "pieces"])
+@pytest.mark.parametrize("what", ["layers", "micro-batches"])
 def test_computing_activations_again_changes_nothing(kind, mixed_lengths, new_encoder, what):
     batch = assemble(mixed_lengths.store, mixed_lengths.tokens, np.arange(6), masker=Masker(0.2, 0))
     results = []

@@ -1,18 +1,19 @@
 """Short trainings whose batches can be watched or broken."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
 
 import pytest
 import safetensors.torch
 import torch
 
 from aam.config.sections.execution import Optimization
+from aam.config.sections.training import EarlyStoppingSettings
 from aam.model.build import set_dropout
 from aam.runtime.run_options import RunOptions
 from aam.train import step_memory
 from aam.train.checkpoint import Checkpoints
 from aam.train.data.dataset import BatchDataset
+from aam.train.early_stopping import EarlyStopping, Validation
 from aam.train.loop import fit
 from aam.train.micro_batches import MicroBatches
 from aam.train.options import step_options
@@ -33,7 +34,6 @@ def train(devices, quick, new_model, new_feed, monkeypatch) -> Callable:
         options=None,
         devices=devices,
         runtime=None,
-        fingerprint="a",
         background=True,
         **settings,
     ):
@@ -47,7 +47,7 @@ def train(devices, quick, new_model, new_feed, monkeypatch) -> Callable:
             quick.model_copy(update={"optimizer": "adamw", **settings}),
             devices=devices,
             options=step_options(options or Optimization()),
-            checkpoints=Checkpoints(folder, fingerprint, background=background),
+            checkpoints=Checkpoints(folder, "a", background=background),
             name="test",
             runtime=RunOptions(**{"checkpoint_every_s": 0.0, **(runtime or {})}),
             validation=validation,
@@ -57,15 +57,36 @@ def train(devices, quick, new_model, new_feed, monkeypatch) -> Callable:
     return run
 
 
+@pytest.fixture(scope="session")
+def cache() -> dict[str, bytes]:
+    return {}
+
+
+@pytest.fixture
+def whole(train, cache) -> bytes:
+    """Return the weights of a run in which nothing happens."""
+    if not cache:
+        cache["weights"] = train()[0]
+    return cache["weights"]
+
+
+@pytest.fixture(scope="session")
+def scored() -> Callable[..., Validation]:
+    """Return the function that gives a validation of known scores, followed by early stopping."""
+
+    def build(values: list[float], patience: int = 2) -> Validation:
+        given = iter(values)
+        stopping = EarlyStopping(EarlyStoppingSettings(patience=patience, min_delta=0.01))
+        return Validation(lambda: {"score": next(given)}, 10, "score", stopping)
+
+    return build
+
+
 @pytest.fixture
 def feed_with(new_feed) -> Callable[..., BatchDataset]:
-    """Return the function that gives the dataset with something done to each batch.
-
-    `before` is called with the step, `after` with step and batch.
-    """
+    """Return the function that gives a dataset that calls functions before and after a batch."""
 
     def build(before=lambda step: None, after=lambda step, batch: None) -> BatchDataset:
-        @dataclass(frozen=True, eq=False)
         class Changed(BatchDataset):
             def __getitem__(self, step):
                 before(step)
@@ -73,14 +94,9 @@ def feed_with(new_feed) -> Callable[..., BatchDataset]:
                 after(step, batch)
                 return batch
 
-        plain = new_feed()
-        return Changed(**{f.name: getattr(plain, f.name) for f in fields(plain)})
+        return new_feed(Changed)
 
     return build
-
-
-class Interrupted(Exception):
-    """Stands for whatever ends a process."""
 
 
 @pytest.fixture
@@ -91,9 +107,9 @@ def interrupted(train, feed_with) -> Callable[..., None]:
         def stop(step):
             before(step)
             if step == last:
-                raise Interrupted
+                raise InterruptedError
 
-        with pytest.raises(Interrupted):
+        with pytest.raises(InterruptedError):
             train(folder, feed_with(stop), **changes)
 
     return run

@@ -67,7 +67,7 @@ def test_an_lstm_costs_what_torch_counts_of_its_plain_form(tiny, new_encoder):
 def test_what_is_computed_twice_counts_once_and_what_was_made_before_not_at_all(tiny, new_encoder):
     model, batch = model_and_batch(tiny, new_encoder(20))
     once = counted(model, batch)
-    model.encoder.recompute("pieces")
+    model.encoder.recompute("micro-batches")
     assert counted(model, batch) > 1.2 * once
     assert step_flops(model.encoder.shape, batch) == once
     settings = {"samples": np.arange(20), "batch_size": 4, "epochs": 1, "seed": 0}

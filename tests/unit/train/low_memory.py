@@ -1,0 +1,117 @@
+"""Micro-batches in one process and in two: `low_memory.py <folder>`.
+
+Real steps are measured, but their memory is made up: so many MB per unit of the largest block, of
+which the second process takes twice as many. Every process writes `<case>-<rank>.json`; in the case
+`fails` the second one runs out of memory in the third step.
+"""
+
+import json
+import os
+import runpy
+import socket
+import sys
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch.multiprocessing import ProcessExitedException, start_processes
+
+from aam.config.sections.execution import Optimization
+from aam.config.sections.training import Pretraining
+from aam.model.build import architecture, build_encoder
+from aam.runtime.run_options import RunOptions
+from aam.tasks.pretrain.model import PretrainingModel
+from aam.train import loop, step_memory
+from aam.train.checkpoint import Checkpoints
+from aam.train.data.dataset import BatchDataset
+from aam.train.data.masking import Masker
+from aam.train.distributed.devices import Devices
+from aam.train.distributed.world import World
+from aam.train.options import step_options
+from aam.util.errors import InputError
+
+HELD, BUDGET, STEPS, SAMPLES = 100.0, 145.0, 4, 19
+TINY = runpy.run_path(str(Path(__file__).parents[1] / "conftest.py"))
+DATA = TINY["make_tiny"](SAMPLES, 41, lengths=(20, 17, 9), views=2, cutmix=0.5)
+SHAPE = architecture({**TINY["SMALL"], "asv_layers": 1, "sample_layers": 1}, 20)
+
+
+def train(world, max_memory_gb):
+    model = PretrainingModel(
+        build_encoder(SHAPE, seed=0, backend="auto"),
+        weights={"unweighted": 1.0},
+        variances={"unweighted": 0.05},
+        nucleotide_weight=1.0,
+        seed=1,
+    )
+    dataset = BatchDataset(
+        store=DATA.store,
+        tokens=DATA.tokens,
+        samples=np.arange(SAMPLES),
+        batch_size=SAMPLES,
+        epochs=STEPS,
+        seed=0,
+        masker=Masker(0.2, 0),
+        distances={"unweighted": DATA.distances},
+    )
+    settings = {"epochs": STEPS, "batch_size": SAMPLES, "learning_rate": 1e-3}
+    try:
+        progress = loop.fit(
+            model,
+            dataset,
+            Pretraining(**settings, precision="fp32", optimizer="adamw"),
+            devices=Devices("fp32", 1, world=world),
+            options=step_options(Optimization()),
+            checkpoints=Checkpoints(None, ""),
+            name="test",
+            runtime=RunOptions(max_memory_gb=max_memory_gb),
+        )
+    except InputError as error:
+        return {"ended": str(error)}
+    found = progress.parts["memory"].micro_batches
+    losses = [r["value"] for r in progress.history if (r["split"], r["name"]) == ("train", "loss")]
+    return {
+        "losses": losses,
+        "micro_batches": str(found),
+        "measured_mb": found.measured_mb,
+        "estimated_mb": found.estimated_mb,
+    }
+
+
+def process(rank, number, port, folder):
+    torchrun = {"RANK": rank, "LOCAL_RANK": rank, "GROUP_RANK": 0, "WORLD_SIZE": number}
+    torchrun |= {"LOCAL_WORLD_SIZE": number, "MASTER_ADDR": "localhost", "MASTER_PORT": port}
+    os.environ.update({name: str(value) for name, value in torchrun.items()})
+    measure, step = step_memory.measure_step, loop.train_step
+
+    def made_up(model, batch, devices):
+        seconds, _ = measure(model, batch, devices)
+        keeps = model.module.encoder.keeps_blocks
+        taken = step_memory.size(batch) if keeps else max(step_memory._block_sizes(batch))
+        return seconds, HELD + 0.1 * (1 + rank) * taken
+
+    def failing(*inputs):
+        if rank == 1 and inputs[5] == 2:
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+        return step(*inputs)
+
+    step_memory.memory.held_mb = lambda device: HELD
+    step_memory.measure_step = made_up
+    for name in ("ddp", "fsdp", "fails") if number > 1 else ("alone",):
+        loop.train_step = failing if name == "fails" else step
+        world = World(number, 1, "fsdp" if name == "fsdp" else "ddp")
+        result = train(world, None if number == 1 else BUDGET / 1024)
+        (folder / f"{name}-{rank}.json").write_text(json.dumps(result))
+    sys.exit(number - 1)
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    for number in (1, 2):
+        with socket.socket() as free:
+            free.bind(("localhost", 0))
+            port = free.getsockname()[1]
+        try:
+            start_processes(process, (number, port, Path(sys.argv[1])), number, start_method="fork")
+        except ProcessExitedException as error:
+            print(error)
