@@ -35,10 +35,7 @@ def peak_memory_mb() -> float:
 def end_with(parent: int) -> None:
     """End this process at once when the one that started it is gone.
 
-    Parameters
-    ----------
-    parent
-        Process ID of that one, by its own word: it may be gone before this process can ask.
+    The process ID `parent` is that one's own word: it may be gone before this process can ask.
     """
 
     def watch() -> None:

@@ -53,8 +53,6 @@ class Devices:
     precision
         ``fp32``; ``tf32``: fp32 with products of 10-bit mantissas where the accelerator has them;
         ``bf16``; ``fp16`` with scaled gradients. Weights stay fp32 in all of them.
-    threads
-        Cores granted to this process.
     deterministic
         Only algorithms with bit-identical reruns on an accelerator; a CPU has no others.
     world
@@ -142,7 +140,7 @@ class Devices:
         return own
 
     def setup(self, model: nn.Module, optimizer: optim.Optimizer) -> tuple[nn.Module, Any]:
-        """Return the model and the optimizer, moved to the device and wrapped for training."""
+        """Call `setup_model` and `setup_optimizer`."""
         return self.setup_model(model), self.setup_optimizer(optimizer)
 
     def setup_model(self, model: nn.Module) -> Any:
@@ -256,11 +254,16 @@ class Devices:
 
     def all_reduce_sum(self, own: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the sum of an array of counts over all processes."""
-        if self.processes == 1:
-            return own
-        sums = torch.from_numpy(own.copy())
-        dist.all_reduce(sums, group=self._host)
-        return sums.numpy()
+        return self._all_reduce(torch.from_numpy(own.copy()), dist.ReduceOp.SUM).numpy()
+
+    def all_reduce_min(self, own: int) -> int:
+        """Return the smallest number that any process says."""
+        return int(self._all_reduce(torch.tensor(own), dist.ReduceOp.MIN))
+
+    def _all_reduce(self, own: Tensor, operation: Any) -> Tensor:
+        if self.processes > 1:
+            dist.all_reduce(own, operation, group=self._host)
+        return own
 
     def broadcast(self, value: T) -> T:
         """Return what the first process says: plain values, the same in all processes."""
@@ -272,19 +275,7 @@ class Devices:
 
     def broadcast_flags(self, *decisions: bool) -> tuple[bool, ...]:
         """Return what the first process decides; no accelerator is waited for."""
-        if self.processes == 1:
-            return decisions
-        said = torch.tensor(decisions, dtype=torch.uint8)
-        dist.broadcast(said, 0, group=self._host)
-        return tuple(bool(each) for each in said.tolist())
-
-    def all_reduce_min(self, own: int) -> int:
-        """Return the smallest number that any process says."""
-        if self.processes == 1:
-            return own
-        said = torch.tensor(own)
-        dist.all_reduce(said, dist.ReduceOp.MIN, group=self._host)
-        return int(said)
+        return self.broadcast(decisions)
 
     def barrier(self) -> None:
         """Wait for all processes."""

@@ -39,8 +39,7 @@ from aam.util.machine import end_with
 logger = logging.getLogger(__name__)
 JOB, ADDRESS, KILLED = "job.pickle", "address", "killed"
 """Files of a start: what is run, where the first node is, and which process a signal has ended."""
-SECONDS_BETWEEN_LOOKS = 0.1
-ADDRESS_AWAITED_S = 300.0
+ADDRESS_AWAITED_S = 300
 """Seconds in which the first node must say where it is."""
 
 
@@ -63,18 +62,10 @@ def is_needed(runtime: RunOptions) -> bool:
 def together(
     stage: str, cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOptions
 ) -> None:
-    """Run a stage in all processes that `runtime` asks for; return when all have ended well.
+    """Call the `run` of the module `stage` in all processes that `runtime` asks for.
 
-    In each of them the `run` of the module `stage` is called with the rest; the processes of a node
-    share the threads.
-
-    Raises
-    ------
-    InputError
-        When fewer devices were granted, several nodes are asked for outside of SLURM, or a process
-        raised one.
-    RuntimeError
-        When a process ended in another way. All others are ended then.
+    The processes of a node share the threads. One that ends badly ends all: with the InputError
+    that it raised, else a RuntimeError.
     """
     assert runtime.work is not None, "processes that work together need a work folder"
     world = World(runtime.devices, runtime.nodes, runtime.strategy)
@@ -87,7 +78,11 @@ def together(
         (folder / JOB).write_bytes(pickle.dumps(job))
         logger.info("starting %d processes (%s)", world.processes, world.strategy)
         command += [str(folder), str(os.getpid())]
-        with subprocess.Popen(command, env=_environment(threads)) as agents:
+        # The same package before any other.
+        path = [str(PACKAGE_ROOT.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+        own = {"PYTHONPATH": os.pathsep.join(path), "PYTHONSAFEPATH": "1"}
+        own["OMP_NUM_THREADS"] = str(threads)
+        with subprocess.Popen(command, env=os.environ | own) as agents:
             try:
                 code = agents.wait()
             except BaseException:
@@ -117,17 +112,6 @@ def _command(world: World) -> list[str]:
         *("srun", "--nodes", nodes, "--ntasks", nodes, *placement, "--kill-on-bad-exit", "1"),
         *own,
     ]
-
-
-def _environment(threads: int) -> dict[str, str]:
-    """Return this process's, with the same package before any other, and its share of cores."""
-    path = [str(PACKAGE_ROOT.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
-    return {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(path),
-        "PYTHONSAFEPATH": "1",
-        "OMP_NUM_THREADS": str(threads),
-    }
 
 
 def _error(folder: Path, world: World, code: int) -> Exception:
@@ -188,11 +172,11 @@ def _rendezvous(folder: Path, nodes: int) -> dict[str, Any]:
             free.bind(("", 0))
             port = free.getsockname()[1]
         write_text(address, f"{os.environ.get('SLURMD_NODENAME') or socket.gethostname()}:{port}")
-    waited = time.monotonic()
+    until = time.monotonic() + ADDRESS_AWAITED_S
     while not address.exists():
-        if time.monotonic() - waited > ADDRESS_AWAITED_S:
-            sys.exit(f"{folder}: the first node said nothing in {ADDRESS_AWAITED_S:.0f} s")
-        time.sleep(SECONDS_BETWEEN_LOOKS)
+        if time.monotonic() > until:
+            sys.exit(f"{folder}: the first node said nothing in {ADDRESS_AWAITED_S} s")
+        time.sleep(0.1)
     endpoint = address.read_text(encoding="utf-8")
     return {"rdzv_backend": "static", "rdzv_endpoint": endpoint, "rdzv_configs": {"rank": node}}
 

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.distributed.nn.functional import all_reduce
 from torch.nn.functional import pad
 from torch.utils.data import Dataset
 
@@ -79,7 +80,7 @@ def shard_of(batch: Batch, rank: int, processes: int) -> BatchShard:
     asvs = [_asv_shard(block, rank, processes) for block in batch.asvs]
     asv_U = _places([len(block.tokens_US) for block in batch.asvs], processes)
     groups = [
-        joined(batch.samples[first : first + processes])
+        _joined(batch.samples[first : first + processes])
         for first in range(0, len(batch.samples), processes)
     ]
     samples = [_sample_shard(group, rank, processes) for group in groups]
@@ -115,15 +116,12 @@ def _places(numbers: Iterable[int], processes: int) -> Tensor:
 
 
 def _asv_shard(block: AsvBlock, rank: int, processes: int) -> AsvBlock:
-    number, masked = len(block.tokens_US), None
-    if block.masked is not None:
-        is_own_M = block.masked.asv_M % processes == rank
-        masked = Masked(
-            asv_M=block.masked.asv_M[is_own_M] // processes,
-            position_M=block.masked.position_M[is_own_M],
-            base_M=block.masked.base_M[is_own_M],
-        )
-    return AsvBlock(block.tokens_US[_rows(number, rank, processes)], masked)
+    masked = block.masked
+    if masked is not None:
+        own_M = masked.asv_M % processes == rank
+        asv_M = masked.asv_M[own_M] // processes
+        masked = Masked(asv_M, masked.position_M[own_M], masked.base_M[own_M])
+    return AsvBlock(block.tokens_US[_rows(len(block.tokens_US), rank, processes)], masked)
 
 
 def _sample_shard(block: SampleBlock, rank: int, processes: int) -> SampleBlock:
@@ -137,7 +135,7 @@ def _sample_shard(block: SampleBlock, rank: int, processes: int) -> SampleBlock:
     )
 
 
-def joined(blocks: list[SampleBlock]) -> SampleBlock:
+def _joined(blocks: list[SampleBlock]) -> SampleBlock:
     """Return blocks of samples as one, padded to the richest sample of all."""
     width = max(block.asv_BA.shape[1] for block in blocks)
 
@@ -154,11 +152,16 @@ def joined(blocks: list[SampleBlock]) -> SampleBlock:
 
 
 class _Gathered(torch.autograd.Function):
-    """The rows of all processes, one process after the other; backward their summed gradients."""
+    """The rows of all processes, one after the other; backward their summed gradients.
+
+    The one of `torch.distributed.nn` has no backward pass on CPUs.
+    """
 
     @staticmethod
     def forward(ctx: Any, own_ND: Tensor) -> Tensor:
-        return gathered(own_ND)
+        all_ND = own_ND.new_empty(dist.get_world_size() * len(own_ND), *own_ND.shape[1:])
+        dist.all_gather_single(all_ND, own_ND.contiguous())
+        return all_ND
 
     @staticmethod
     def backward(ctx: Any, gradient_ND: Tensor) -> Tensor:
@@ -166,13 +169,6 @@ class _Gathered(torch.autograd.Function):
         own_ND = gradient_ND.new_empty(number, *gradient_ND.shape[1:])
         dist.reduce_scatter_single(own_ND, gradient_ND.contiguous())
         return own_ND
-
-
-def gathered(own_N: Tensor) -> Tensor:
-    """Return the rows of all processes, which have equally many, one process after the other."""
-    all_N = own_N.new_empty(dist.get_world_size() * len(own_N), *own_N.shape[1:])
-    dist.all_gather_single(all_N, own_N.contiguous())
-    return all_N
 
 
 def encode_sharded(encoder: Encoder, shard: BatchShard) -> Encoded:
@@ -197,22 +193,6 @@ def encode_sharded(encoder: Encoder, shard: BatchShard) -> Encoded:
     return Encoded(sample_BD, nucleotides, [])
 
 
-class _Summed(torch.autograd.Function):
-    """The sum over all processes; backward that of their gradients."""
-
-    @staticmethod
-    def forward(ctx: Any, own: Tensor) -> Tensor:
-        total = own.clone()
-        dist.all_reduce(total)
-        return total
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> Tensor:
-        total = gradient.clone()
-        dist.all_reduce(total)
-        return total
-
-
 def summed(own: Tensor) -> Tensor:
     """Return the sum of a value over all processes, with gradients."""
-    return _Summed.apply(own)
+    return all_reduce(own)

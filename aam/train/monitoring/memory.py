@@ -19,14 +19,9 @@ _OUT_OF_MEMORY = ("out of memory", "not enough memory", "can't allocate memory",
 
 
 class PeakMemory:
-    """Peak memory while a block runs; a context manager.
+    """Peak memory while a block runs, `peak_mb`, complete when the block is left.
 
     On CUDA that of all tensors, elsewhere the resident memory of the process, sampled.
-
-    Attributes
-    ----------
-    peak_mb
-        The peak, complete when the block is left.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -73,6 +68,12 @@ def peak_mb(device: torch.device) -> float:
     return peak_memory_mb()
 
 
+def gpu_memory_mb(device: torch.device) -> float:
+    """Return what all processes hold of an accelerator, in MB."""
+    free, total = torch.cuda.mem_get_info(device)
+    return (total - free) / MB
+
+
 def taken_fraction(device: torch.device, total_mb: float) -> float:
     """Return the fraction that this process has of a memory; on CUDA, its cache included."""
     if device.type == "cuda":
@@ -90,13 +91,8 @@ def total_mb(device: torch.device) -> float | None:
 def budget_mb(max_memory_gb: float | None, device: torch.device) -> float:
     """Return the memory that a step may take, in MB, with all that its process holds already.
 
-    Parameters
-    ----------
-    max_memory_gb
-        A limit in GB of 2^30 bytes; None: `FREE_FRACTION` of what the process holds and what is
-        free beside it. On a CPU that is at most the limit of the control group.
-    device
-        Where the step is computed.
+    Without a limit in GB of 2^30 bytes that is `FREE_FRACTION` of what the process holds and what
+    is free beside it, on a CPU at most the limit of the control group.
     """
     if max_memory_gb is not None:
         return max_memory_gb * 1024

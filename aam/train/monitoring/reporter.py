@@ -27,9 +27,8 @@ class Reporter:
     def __init__(
         self, name: str, done: int, total: int, every_s: float, validations: int = 0
     ) -> None:
-        self.name = name
+        self.name, self.every_s = name, every_s
         self.first, self.done, self.total = done, done, total
-        self.every_s = every_s
         self.validations_left = validations
         self.t_last = self.t_line = time.monotonic()
         self._latest: deque[tuple[float, int]] = deque(maxlen=WINDOW_STEPS)
@@ -48,9 +47,7 @@ class Reporter:
         """
         self._said_estimate = True
         count, validations = self.total - self.first, self.validations_left
-        text = f"{self.name}: {count} steps"
-        if self.first:
-            text = f"{self.name}: {count} of {self.total} steps"
+        text = f"{count} of {self.total} steps" if self.first else f"{count} steps"
         text += f", about {duration(step_s * count)}"
         if validations:
             text += f", and {validations} validation{'s' if validations > 1 else ''}"
@@ -83,7 +80,7 @@ class Reporter:
         self._validation_s, self.t_last = now - self.t_last, now
         self.validations_left = max(0, self.validations_left - 1)
         text = ", ".join(f"{name} {value:.4g}" for name, value in values.items())
-        self._say(f"{self.name}: step {done} of {self.total}: {text}")
+        self._say(f"step {done} of {self.total}: {text}")
 
     def close(self) -> None:
         """End the bar."""
@@ -107,7 +104,7 @@ class Reporter:
         # A line written while the bar stands would end up beside it.
         if self.bar is not None:
             self.bar.stop()
-        logger.info("%s", text)
+        logger.info("%s: %s", self.name, text)
         if self.bar is not None:
             self.bar.start()
 
