@@ -16,7 +16,7 @@ from aam.util.errors import InputError
 from aam.util.worklog import at_work
 
 Files = Mapping[str, Any]
-"""Paths by name; a name with several files maps to a list of paths."""
+"""Paths by name, or lists of them."""
 MARGIN_S = 180.0
 """Seconds kept before a time limit for the checkpoint and the scheduler."""
 

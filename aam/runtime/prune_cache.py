@@ -41,12 +41,14 @@ def entries(folder: Path) -> list[Entry]:
         name = NAME.fullmatch(path.name)
         if name and path.is_file() and not path.is_symlink():
             found[name["hash"]].append(path)
-    result = []
-    for files in found.values():
-        stats = [path.stat() for path in files]
-        used_s = max(max(stat.st_atime, stat.st_mtime) for stat in stats)
-        result.append(Entry(tuple(files), sum(stat.st_size for stat in stats), used_s))
-    return result
+    return [
+        Entry(
+            tuple(files),
+            sum(path.stat().st_size for path in files),
+            max(max(path.stat().st_atime, path.stat().st_mtime) for path in files),
+        )
+        for files in found.values()
+    ]
 
 
 def linked(folder: Path, results: Iterable[Path]) -> set[str]:
@@ -64,12 +66,9 @@ def linked(folder: Path, results: Iterable[Path]) -> set[str]:
 
 
 def _unreadable(error: OSError) -> None:
-    raise problem(
-        error.filename,
-        "a folder that cannot be read",
-        "one whose links into the cache can be seen",
-        "run this as somebody who may read it, or leave it out of --keep-linked",
-    ) from error
+    expected = "one whose links into the cache can be seen"
+    hint = "run this as somebody who may read it, or leave it out of --keep-linked"
+    raise problem(error.filename, "a folder that cannot be read", expected, hint) from error
 
 
 def expired(
@@ -109,7 +108,7 @@ def _amount(text: str | None, units: dict[str, int], what: str) -> int | None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Prune a cache as the command line says, and print what was removed."""
+    """Prune a cache, and print what was removed."""
     parser = argparse.ArgumentParser(prog="python -m aam.runtime.prune_cache", description=__doc__)
     parser.add_argument("folder", type=Path, help="what SNAKEMAKE_OUTPUT_CACHE names")
     parser.add_argument("--max-size", help="50GB for instance: the least recently used go")
@@ -122,14 +121,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for folder in (given.folder, *given.keep_linked):
         if not folder.is_dir():
             raise problem(folder, "no folder", "a folder that exists", "check its name")
-    found = entries(given.folder)
-    going = expired(
-        found,
-        now_s=time.time(),
-        max_age_s=_amount(given.max_age, SECONDS, "--max-age"),
-        max_bytes=_amount(given.max_size, BYTES, "--max-size"),
-        kept=linked(given.folder, given.keep_linked),
-    )
+    found, kept = entries(given.folder), linked(given.folder, given.keep_linked)
+    most = _amount(given.max_size, BYTES, "--max-size")
+    age_s = _amount(given.max_age, SECONDS, "--max-age")
+    going = expired(found, now_s=time.time(), max_age_s=age_s, max_bytes=most, kept=kept)
     for path in (path for entry in going for path in entry.files):
         print(path)
         if not given.dry_run:

@@ -15,10 +15,8 @@ import psutil
 from aam.util.machine import RSS_UNITS_PER_MB, peak_memory_mb
 
 logger = logging.getLogger(__name__)
-WORDS = (
-    "started at %.3f, at work from %.3f to %.3f, "
-    "%.2f s of cores, memory %d MB at first, %d MB at most"
-)
+WORDS = "started at %.3f, at work from %.3f to %.3f, %.2f s of cores, memory %d MB at first, "
+WORDS += "%d MB at most"
 LINE = re.compile(re.sub(r"%\S*?[df]", r"([\\d.]+)", WORDS) + "$", re.MULTILINE)
 
 

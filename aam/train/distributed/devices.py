@@ -146,8 +146,8 @@ class Devices:
     def setup_model(self, model: nn.Module) -> Any:
         """Return the model, on the device and wrapped for training; its `module` is what learns.
 
-        That is `model` itself, but where the weights are sharded: then it is a copy that shares the
-        buffers, and `model` has weights in `whole` alone.
+        Where the weights are sharded that is a copy that shares the buffers, and `model` has
+        weights in `whole` alone.
         """
         self.restore_scaling(self._first_scaling)
         if not self.is_sharded:
@@ -166,14 +166,12 @@ class Devices:
     @contextmanager
     def whole(self, model: nn.Module, wrapped: Any) -> Iterator[None]:
         """Run the block with all weights in `model`, in every process."""
-        if not self.is_sharded:
-            yield
-            return
-        gather_module(model, wrapped.module)
+        self.finish(model, wrapped)
         try:
             yield
         finally:
-            free(model)
+            if self.is_sharded:
+                free(model)
 
     def finish(self, model: nn.Module, wrapped: Any) -> None:
         """Leave all weights in `model` when training is over, in every process."""
@@ -188,10 +186,9 @@ class Devices:
         """Scale the gradients down to a largest norm; return the norm before, unread."""
         if self.is_sharded:
             self._average_unsharded(model)
-        norm = self._fabric.clip_gradients(
+        norm: Any = self._fabric.clip_gradients(
             model, optimizer, max_norm=largest_norm, error_if_nonfinite=False
         )
-        assert norm is not None
         return norm.full_tensor() if isinstance(norm, DTensor) else norm
 
     def unscale(self, model: nn.Module, optimizer: Any) -> None:
@@ -318,12 +315,8 @@ def _strategy(world: World, precision: str) -> Any:
         # The buffers are statistics of the whole batch, which every process computes.
         return DDPStrategy(forward_sync_buffers=False, gradient_as_bucket_view=True, **waiting)
     if precision == "fp16":
-        raise problem(
-            "runtime.strategy",
-            "fsdp with precision fp16",
-            "bf16, tf32 or fp32",
-            "choose precision bf16, or runtime.strategy ddp",
-        )
+        hint = "choose precision bf16, or runtime.strategy ddp"
+        raise problem("runtime.strategy", "fsdp with precision fp16", "bf16, tf32 or fp32", hint)
     return ModelParallelStrategy(
         _shard_layers, data_parallel_size=world.processes, tensor_parallel_size=1, **waiting
     )

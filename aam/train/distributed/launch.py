@@ -93,29 +93,21 @@ def together(
 
 
 def _command(world: World) -> list[str]:
-    """Return what starts the agents, without arguments; InputError where it cannot be."""
+    """Return what starts the agents, without arguments."""
     own = [sys.executable, "-m", __name__]
     if world.nodes == 1:
         check_granted(world)
         return own
     if "SLURM_JOB_ID" not in os.environ or shutil.which("srun") is None:
-        raise problem(
-            "runtime.nodes",
-            f"{world.nodes} outside of a SLURM job",
-            "1, or a job of as many nodes",
-            "run through profiles/slurm or in an allocation (salloc), see docs/clusters.md",
-        )
-    nodes = str(world.nodes)
+        got, expected = f"{world.nodes} outside of a SLURM job", "1, or a job of as many nodes"
+        hint = "run through profiles/slurm or in an allocation (salloc), see docs/how-to/cluster.md"
+        raise problem("runtime.nodes", got, expected, hint)
     # Within a step of the same job, which has all its resources, the new one has to share them.
-    placement = ["--ntasks-per-node", "1", "--overlap", "--cpu-bind", "none"]
-    return [
-        *("srun", "--nodes", nodes, "--ntasks", nodes, *placement, "--kill-on-bad-exit", "1"),
-        *own,
-    ]
+    options = "--ntasks-per-node 1 --overlap --cpu-bind none --kill-on-bad-exit 1"
+    return [*f"srun --nodes {world.nodes} --ntasks {world.nodes} {options}".split(), *own]
 
 
 def _error(folder: Path, world: World, code: int) -> Exception:
-    """Return what went wrong, by what torch has recorded of the processes."""
     paths = sorted(folder.rglob("error.json"), key=lambda path: path.stat().st_mtime_ns)
     raised = [json.loads(path.read_text(encoding="utf-8"))["message"] for path in paths]
     for each in raised:
@@ -136,9 +128,9 @@ def _error(folder: Path, world: World, code: int) -> Exception:
 def agent(folder: Path, stage: int) -> None:
     """Start the processes of this node, and end with them; `stage` is the stage's process ID."""
     if not (folder / JOB).is_file():
-        where = f"nothing on {socket.gethostname()}"
         hint = "put results_dir on a file system that all nodes share"
-        sys.exit(str(problem(folder, where, "a folder that all nodes see", hint)))
+        found = f"nothing on {socket.gethostname()}"
+        sys.exit(str(problem(folder, found, "a folder that all nodes see", hint)))
     job: Job = pickle.loads((folder / JOB).read_bytes())
     if job.runtime.nodes == 1:
         end_with(stage)
@@ -163,7 +155,7 @@ def agent(folder: Path, stage: int) -> None:
 
 
 def _rendezvous(folder: Path, nodes: int) -> dict[str, Any]:
-    """Return the settings by which the agents of several nodes find each other."""
+    """Return how the agents of several nodes find each other."""
     if nodes == 1:
         return {"rdzv_backend": "c10d", "rdzv_endpoint": "localhost:0"}
     node, address = int(os.environ["SLURM_PROCID"]), folder / ADDRESS

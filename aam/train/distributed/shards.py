@@ -16,7 +16,6 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor
-from torch.distributed.nn.functional import all_reduce
 from torch.nn.functional import pad
 from torch.utils.data import Dataset
 
@@ -77,24 +76,20 @@ def shard_of(batch: Batch, rank: int, processes: int) -> BatchShard:
 
     Of each block of ASVs it takes every W-th row; of the samples too, in blocks as large as before.
     """
-    asvs = [_asv_shard(block, rank, processes) for block in batch.asvs]
-    asv_U = _places([len(block.tokens_US) for block in batch.asvs], processes)
     groups = [
         _joined(batch.samples[first : first + processes])
         for first in range(0, len(batch.samples), processes)
     ]
     samples = [_sample_shard(group, rank, processes) for group in groups]
-    sample_B = _places([len(group.asv_BA) for group in groups], processes)[batch.order_B]
-    masked = (0 if block.masked is None else len(block.masked.asv_M) for block in batch.asvs)
     return BatchShard(
-        asvs=asvs,
+        asvs=[_asv_shard(block, rank, processes) for block in batch.asvs],
         samples=samples,
         order_B=torch.arange(sum(len(block.asv_BA) for block in samples)),
         distances=batch.distances,
         values=batch.values,
-        asv_U=asv_U,
-        sample_B=sample_B,
-        masked_nucleotides=sum(masked),
+        asv_U=_places([len(block.tokens_US) for block in batch.asvs], processes),
+        sample_B=_places([len(group.asv_BA) for group in groups], processes)[batch.order_B],
+        masked_nucleotides=sum(len(block.masked.asv_M) for block in batch.asvs if block.masked),
     )
 
 
@@ -126,13 +121,8 @@ def _asv_shard(block: AsvBlock, rank: int, processes: int) -> AsvBlock:
 
 def _sample_shard(block: SampleBlock, rank: int, processes: int) -> SampleBlock:
     own = _rows(len(block.asv_BA), rank, processes)
-    masks = block.count_mask_BA
-    return SampleBlock(
-        block.asv_BA[own],
-        block.present_BA[own],
-        block.counts_BA[own],
-        None if masks is None else masks[own],
-    )
+    mask = None if block.count_mask_BA is None else block.count_mask_BA[own]
+    return SampleBlock(block.asv_BA[own], block.present_BA[own], block.counts_BA[own], mask)
 
 
 def _joined(blocks: list[SampleBlock]) -> SampleBlock:
@@ -193,6 +183,20 @@ def encode_sharded(encoder: Encoder, shard: BatchShard) -> Encoded:
     return Encoded(sample_BD, nucleotides, [])
 
 
+class _Summed(torch.autograd.Function):
+    """The sum over all processes, and of their gradients: that of torch is deprecated."""
+
+    @staticmethod
+    def forward(ctx: Any, own: Tensor) -> Tensor:
+        total = own.clone()
+        dist.all_reduce(total)
+        return total
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        return _Summed.apply(gradient)
+
+
 def summed(own: Tensor) -> Tensor:
     """Return the sum of a value over all processes, with gradients."""
-    return all_reduce(own)
+    return _Summed.apply(own)

@@ -23,7 +23,6 @@ from aam.train.monitoring.memory import (
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
 SAMPLE_EVERY_S = 1.0
-"""Seconds between two samples."""
 FULL = 0.8
 """Fraction of the memory above which what can be freed is freed."""
 RELIEF_EVERY_S = 60.0
@@ -35,11 +34,10 @@ _HOST = torch.device("cpu")
 
 
 class Monitor:
-    """Measure a training on `device` from beside it; a context manager around the loop.
+    """Measure a training on `device` from beside it, by a thread that takes a sample every second.
 
-    Inside the block a thread takes a sample every second. What the loop calls at each step only
-    reads the clock. All quantities are summed up from the start; what belongs to an interval is the
-    difference between two readings of the sums. `most_mb` is the memory that there is.
+    What the loop calls at each step only reads the clock. All quantities are summed up from the
+    start; an interval is the difference of two readings. `most_mb` is the memory that there is.
     """
 
     def __init__(self, device: torch.device, most_mb: float | None = None) -> None:
@@ -67,10 +65,9 @@ class Monitor:
         waiting = iter(batches)
         while True:
             with self._adding_time("loading_s"):
-                try:
-                    batch = next(waiting)
-                except StopIteration:
-                    return
+                batch = next(waiting, None)
+            if batch is None:
+                return
             yield batch
 
     def pause(self) -> AbstractContextManager[None]:
@@ -87,17 +84,10 @@ class Monitor:
         """Return what was measured since the last call; None: could not be measured.
 
         Call it where the device has just been waited for: steps on an accelerator end later than
-        the call that starts them.
-
-        Returns
-        -------
-        dict
-            `samples_per_s` and `step_s`, pauses left out; `loading_share`, the fraction of that
-            time spent waiting for data; `memory_mb` of the process; `peak_memory_mb`, of tensors on
-            the accelerator or of the process on a CPU; `memory_share`, the fraction of the memory
-            that is taken; `memory_reliefs`, where there were any; `cpu_cores`, those kept busy;
-            `gpu_utilisation` (percent of the time), `gpu_memory_mb` (of all processes) and
-            `gpu_power_w`. MB are 2**20 bytes.
+        the call that starts them. Pauses are left out of `samples_per_s` and `step_s`;
+        `loading_share` is the fraction of that time spent waiting for data, `memory_share` that of
+        the memory that is taken; `memory_mb` is of the process, `gpu_memory_mb` of all processes,
+        `peak_memory_mb` of tensors on an accelerator. MB are 2**20 bytes.
         """
         since, self._last = self._last, self._totals()
         if since[f"{_COUNT}memory_mb"] == self._last[f"{_COUNT}memory_mb"]:
@@ -141,7 +131,6 @@ class Monitor:
         }
 
     def _totals(self) -> dict[str, float]:
-        """Return all sums and the clocks; 0 of what was never added."""
         with self._lock:
             clocks = {"wall_s": time.perf_counter(), "cpu_s": time.process_time()}
             return defaultdict(float, self._sums | clocks)

@@ -14,14 +14,13 @@ WINDOW_STEPS = 50
 PROBED_STEPS = 5
 """Steps after which a run says how long it will take."""
 REDRAWN_EVERY_S = 0.1
-"""Least time between two changes of the bar."""
 
 
 class Reporter:
-    """Progress of the run `name` of `total` steps, `done` before this start.
+    """Progress of the run `name` of `total` steps, `done` before; `validations` are still to come.
 
-    Where there is no terminal a line comes `every_s` seconds. `validations`, those still to come,
-    are for the estimate. Close it (`contextlib.closing`): a bar left standing hides the cursor.
+    Where there is no terminal a line comes every `every_s`. A bar that is not closed hides the
+    cursor.
     """
 
     def __init__(
@@ -41,10 +40,7 @@ class Reporter:
         self.bar = _bar(name, done, total)
 
     def estimate(self, step_s: float) -> None:
-        """Say how long the run will take, by the seconds of a step.
-
-        It is said after the first steps if this was not called.
-        """
+        """Say how long the run will take; said after the first steps if this was not called."""
         self._said_estimate = True
         count, validations = self.total - self.first, self.validations_left
         text = f"{count} of {self.total} steps" if self.first else f"{count} steps"
@@ -72,7 +68,7 @@ class Reporter:
             self.t_line = now
             left = f"about {duration(self.remaining_s())} left"
             parts = [f"step {done} of {self.total}", self._rate(), left]
-            logger.info("%s: %s", self.name, ", ".join(part for part in parts if part))
+            self._say(", ".join(filter(None, parts)))
 
     def values(self, done: int, values: dict[str, float]) -> None:
         """Print what a validation measured; the time since the last step was the validation's."""
@@ -127,16 +123,10 @@ def _bar(name: str, done: int, total: int) -> Progress | None:
     console = Console(stderr=True)
     if not (sys.stderr.isatty() and console.is_interactive):
         return None
-    bar = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[rate]}", style="progress.data.speed"),
-        TimeElapsedColumn(),
-        TextColumn("{task.fields[left]}", style="progress.remaining"),
-        console=console,
-        transient=True,
-    )
+    rate = TextColumn("{task.fields[rate]}", style="progress.data.speed")
+    left = TextColumn("{task.fields[left]}", style="progress.remaining")
+    steps = "{task.description}", BarColumn(), MofNCompleteColumn()
+    bar = Progress(*steps, rate, TimeElapsedColumn(), left, console=console, transient=True)
     bar.add_task(name, total=total, completed=done, rate="", left="")
     bar.start()
     return bar

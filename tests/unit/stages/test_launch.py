@@ -1,7 +1,7 @@
 """Pretraining in several processes, started and ended by the stage."""
 
-import importlib.util
 import os
+import runpy
 import subprocess
 import sys
 import threading
@@ -22,17 +22,11 @@ from aam.util.errors import InputError
 
 PRETRAINING = ("model", "metrics", "history", "embeddings", "asvs", "pairs")
 SMALL_STAGE = Path(__file__).with_name("launched.py")
-FAKE_SRUN = """#!{python}
-import os, subprocess, sys
-nodes = int(sys.argv[sys.argv.index("--nodes") + 1])
-command = sys.argv[sys.argv.index({python!r}):]
-with open({said!r}, "w") as said:
-    print(*sys.argv[1:], file=said)
-tasks = [
-    subprocess.Popen(command, env={{**os.environ, "SLURM_PROCID": str(node)}})
-    for node in range(nodes)
-]
-sys.exit(max(abs(task.wait()) for task in tasks))
+FAKE_SRUN = """#!/bin/sh
+echo "$@" > {said}
+while [ "$1" != {python} ]; do shift; done
+SLURM_PROCID=1 "$@" &
+SLURM_PROCID=0 "$@" && wait $!
 """
 
 
@@ -68,10 +62,7 @@ def two_nodes(tmp_path_factory, monkeypatch) -> Path:
 def start(monkeypatch):
     """Return the function that starts the small stage in two processes."""
     monkeypatch.setenv("PYTHONPATH", str(SMALL_STAGE.parent), prepend=os.pathsep)
-    spec = importlib.util.spec_from_file_location("launched", SMALL_STAGE)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.start
+    return runpy.run_path(str(SMALL_STAGE))["start"]
 
 
 def curves(history: Path) -> pd.Series:

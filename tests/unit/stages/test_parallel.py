@@ -40,19 +40,17 @@ def run(study, pretrained):
     return finetuning
 
 
-def test_the_number_of_cores_changes_no_byte(run, tmp_path):
-    for threads in (1, 2):
-        run(tmp_path / str(threads), threads=threads)
-    paths = [path.relative_to(tmp_path / "1") for path in (tmp_path / "1").rglob("*.*")]
+def test_neither_the_number_of_cores_nor_a_time_limit_changes_a_byte(run, tmp_path):
+    one, two = tmp_path / "1", tmp_path / "2"
+    with pytest.raises(TimeIsUp, match="run the same command again"):
+        run(two, threads=2, deadline=time.time())
+    assert [path.name for path in two.iterdir()] == ["work"]
+    run(two, threads=2)
+    run(one, threads=1)
+    paths = [path.relative_to(one) for path in one.rglob("*.*")]
     assert "model.safetensors" in {path.name for path in paths}
     for path in (*paths, "digests", "predictions"):
-        assert (tmp_path / "1" / path).read_bytes() == (tmp_path / "2" / path).read_bytes(), path
-
-
-def test_the_time_limit_ends_all_processes_with_nothing_declared_written(run, tmp_path):
-    with pytest.raises(TimeIsUp, match="run the same command again"):
-        run(tmp_path, threads=2, deadline=time.time())
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["work"]
+        assert (one / path).read_bytes() == (two / path).read_bytes(), path
 
 
 def test_a_model_has_one_core_and_a_frozen_encoder_one_process(run, tmp_path, monkeypatch):
