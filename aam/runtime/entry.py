@@ -16,7 +16,7 @@ from aam.util.errors import InputError
 from aam.util.worklog import at_work
 
 Files = Mapping[str, Any]
-"""Paths by name; a name with several files maps to a list of paths."""
+"""Paths by name, or lists of them."""
 MARGIN_S = 180.0
 """Seconds kept before a time limit for the checkpoint and the scheduler."""
 
@@ -52,13 +52,13 @@ def _run_options(snakemake: Any, log_file: Path | None) -> RunOptions:
     deadline = None
     if isinstance(minutes, int | float):
         deadline = time.time() + 60.0 * minutes - MARGIN_S
-    of_job = {
-        "threads": snakemake.threads,
-        "work": Path(work) if work else None,
-        "deadline": deadline,
-        "log_dir": log_file.with_suffix("") if log_file is not None else None,
-    }
-    return RunOptions(**{name: settings[name] for name in names & settings.keys()} | of_job)
+    return RunOptions(
+        **{name: settings[name] for name in names & settings.keys() - {"threads"}},
+        threads=snakemake.threads,
+        work=Path(work) if work else None,
+        deadline=deadline,
+        log_dir=log_file.with_suffix("") if log_file is not None else None,
+    )
 
 
 def _paths(names: Any) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import re
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,11 +27,7 @@ LEAST_AGE_S = 3600
 
 @dataclass(frozen=True)
 class Entry:
-    """What one job made: its files, their size, and when one of them was last read or written.
-
-    Where a file system does not note when files are read: when they were written. Times are in
-    seconds since 1970.
-    """
+    """What one job made, and when one of its files was last read or written (since 1970)."""
 
     files: tuple[Path, ...]
     size_bytes: int
@@ -45,38 +41,34 @@ def entries(folder: Path) -> list[Entry]:
         name = NAME.fullmatch(path.name)
         if name and path.is_file() and not path.is_symlink():
             found[name["hash"]].append(path)
-    result = []
-    for files in found.values():
-        stats = [path.stat() for path in files]
-        used_s = max(max(stat.st_atime, stat.st_mtime) for stat in stats)
-        result.append(Entry(tuple(files), sum(stat.st_size for stat in stats), used_s))
-    return result
+    return [
+        Entry(
+            tuple(files),
+            sum(path.stat().st_size for path in files),
+            max(max(path.stat().st_atime, path.stat().st_mtime) for path in files),
+        )
+        for files in found.values()
+    ]
 
 
 def linked(folder: Path, results: Iterable[Path]) -> set[str]:
     """Return the names of the files of a cache that links below some folders of results lead to."""
     targets: set[Path] = set()
-    waiting, seen = [root.resolve() for root in results], set[Path]()
+    waiting, seen = {root.resolve() for root in results}, set[Path]()
     while waiting:
-        root = waiting.pop()
-        if root in seen:
-            continue
-        seen.add(root)
+        seen.add(root := waiting.pop())
         for place, folders, files in os.walk(root, onerror=_unreadable):
             paths = [Path(place, name) for name in (*folders, *files)]
             found = {path.resolve() for path in paths if path.is_symlink()}
             targets |= found
-            waiting += [path for path in found if path.is_dir()]
+            waiting |= {path for path in found if path.is_dir()} - seen
     return {path.name for path in targets if path.parent == folder.resolve()}
 
 
 def _unreadable(error: OSError) -> None:
-    raise problem(
-        error.filename,
-        "a folder that cannot be read",
-        "one whose links into the cache can be seen",
-        "run this as somebody who may read it, or leave it out of --keep-linked",
-    ) from error
+    expected = "one whose links into the cache can be seen"
+    hint = "run this as somebody who may read it, or leave it out of --keep-linked"
+    raise problem(error.filename, "a folder that cannot be read", expected, hint) from error
 
 
 def expired(
@@ -85,21 +77,20 @@ def expired(
     now_s: float,
     max_age_s: float | None = None,
     max_bytes: int | None = None,
-    kept: Iterable[str] = (),
+    kept: Collection[str] = (),
 ) -> list[Entry]:
     """Return the entries that should go, the one that was not used for the longest time first.
 
     Those go that were not used for `max_age_s`, and others until the rest takes `max_bytes`; None
     is no limit. Entries stay that were just used, or have a file that is named in `kept`.
     """
-    names = set(kept)
     size_bytes = sum(entry.size_bytes for entry in found)
     going = []
     for entry in sorted(found, key=lambda entry: entry.used_s):
         age_s = now_s - entry.used_s
         old = max_age_s is not None and age_s > max_age_s
         large = max_bytes is not None and size_bytes > max_bytes
-        used = age_s < LEAST_AGE_S or any(path.name in names for path in entry.files)
+        used = age_s < LEAST_AGE_S or any(path.name in kept for path in entry.files)
         if (old or large) and not used:
             going.append(entry)
             size_bytes -= entry.size_bytes
@@ -117,7 +108,7 @@ def _amount(text: str | None, units: dict[str, int], what: str) -> int | None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Prune a cache as the command line says, and print what was removed."""
+    """Prune a cache, and print what was removed."""
     parser = argparse.ArgumentParser(prog="python -m aam.runtime.prune_cache", description=__doc__)
     parser.add_argument("folder", type=Path, help="what SNAKEMAKE_OUTPUT_CACHE names")
     parser.add_argument("--max-size", help="50GB for instance: the least recently used go")
@@ -130,25 +121,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for folder in (given.folder, *given.keep_linked):
         if not folder.is_dir():
             raise problem(folder, "no folder", "a folder that exists", "check its name")
-    found = entries(given.folder)
-    going = expired(
-        found,
-        now_s=time.time(),
-        max_age_s=_amount(given.max_age, SECONDS, "--max-age"),
-        max_bytes=_amount(given.max_size, BYTES, "--max-size"),
-        kept=linked(given.folder, given.keep_linked),
-    )
+    found, kept = entries(given.folder), linked(given.folder, given.keep_linked)
+    most = _amount(given.max_size, BYTES, "--max-size")
+    age_s = _amount(given.max_age, SECONDS, "--max-age")
+    going = expired(found, now_s=time.time(), max_age_s=age_s, max_bytes=most, kept=kept)
     for path in (path for entry in going for path in entry.files):
         print(path)
         if not given.dry_run:
             path.unlink(missing_ok=True)
-    removed, all_of_them = (
-        f"{sum(entry.size_bytes for entry in some) / 10**9:.3f}" for some in (going, found)
-    )
-    print(
-        f"{'would remove' if given.dry_run else 'removed'} {len(going)} of {len(found)} entries, "
-        f"{removed} of {all_of_them} GB"
-    )
+    removed, total = (sum(entry.size_bytes for entry in some) / 10**9 for some in (going, found))
+    did = "would remove" if given.dry_run else "removed"
+    print(f"{did} {len(going)} of {len(found)} entries, {removed:.3f} of {total:.3f} GB")
 
 
 if __name__ == "__main__":

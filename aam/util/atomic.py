@@ -14,8 +14,7 @@ from typing import Any
 def atomic_path(final: Path) -> Iterator[Path]:
     """Yield a path beside `final` that is renamed to it on success and removed on failure.
 
-    The path may be written as a file or made a directory; it keeps the suffixes of
-    `final`, because some writers choose their format by it.
+    It may become a file or a directory; some writers choose their format by its suffixes.
     """
     final.parent.mkdir(parents=True, exist_ok=True)
     partial = final.with_name(f".partial-{os.getpid()}-{final.name}")
@@ -37,7 +36,7 @@ def remove_partial(outputs: Iterable[Path | list[Path]]) -> None:
     for output in outputs:
         for final in output if isinstance(output, list) else [output]:
             name = re.compile(rf"\.partial-\d+-{re.escape(final.name)}")
-            for path in list(final.parent.iterdir()) if final.parent.is_dir() else ():
+            for path in list(final.parent.glob(".partial-*")):
                 if name.fullmatch(path.name):
                     _remove(path)
 

@@ -8,16 +8,9 @@ class InputError(ValueError):
 
 
 def problem(where: object, got: str, expected: str, hint: str) -> InputError:
-    """Build the error for one problem of a file or a configuration key.
+    """Build the error for one problem: `where` is a file or a key, as the user wrote it.
 
-    Parameters
-    ----------
-    where
-        The file or the key, as the user wrote it.
-    got, expected
-        What was found and what would have been right.
-    hint
-        What the user can do about it, as an imperative.
+    `got` was found, `expected` would have been right; `hint` tells what to do, as an imperative.
     """
     return InputError(f"{where}: got {got}; expected {expected}. Hint: {hint}")
 
@@ -28,13 +21,7 @@ def problems(errors: Iterable[InputError]) -> InputError:
 
 
 def first_names(names: Iterable[object], limit: int = 5) -> str:
-    """Return the count and the first few of some names, for messages.
-
-    Examples
-    --------
-    >>> first_names(["a", "b", "c"], limit=2)
-    '3 (a, b, …)'
-    """
+    """Return the count and the first few of some names, for messages: ``3 (a, b, …)``."""
     all_names = [str(name) for name in names]
     shown = ", ".join(name if len(name) <= 40 else name[:37] + "…" for name in all_names[:limit])
     return f"{len(all_names)} ({shown}{', …' if len(all_names) > limit else ''})"

@@ -26,8 +26,7 @@ def peak_memory_mb() -> float:
     """Return the most resident memory that this process has had, in MB of 2^20 bytes."""
     status = Path("/proc/self/status")
     # The kernel's `ru_maxrss` of a process begins with that of the process that started it.
-    found = re.search(r"VmHWM:\s+(\d+)", status.read_text("ascii")) if status.is_file() else None
-    if found is not None:
+    if status.is_file() and (found := re.search(r"VmHWM:\s+(\d+)", status.read_text("ascii"))):
         return int(found[1]) / 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / RSS_UNITS_PER_MB
 
@@ -35,10 +34,7 @@ def peak_memory_mb() -> float:
 def end_with(parent: int) -> None:
     """End this process at once when the one that started it is gone.
 
-    Parameters
-    ----------
-    parent
-        Process ID of that one, by its own word: it may be gone before this process can ask.
+    The process ID `parent` is that one's own word: it may be gone before this process can ask.
     """
 
     def watch() -> None:

@@ -19,11 +19,8 @@ def settings_digest(cfg: Mapping[str, Any]) -> str:
 def file_digest(path: Path) -> str:
     """Return the SHA-256 of a file's content; of a directory, of its files in name order."""
     if path.is_dir():
-        parts = [
-            f"{p.relative_to(path)}:{file_digest(p)}"
-            for p in sorted(path.rglob("*"))
-            if p.is_file()
-        ]
+        files = (file for file in sorted(path.rglob("*")) if file.is_file())
+        parts = [f"{file.relative_to(path)}:{file_digest(file)}" for file in files]
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()
     with path.open("rb") as handle:
         return hashlib.file_digest(handle, "sha256").hexdigest()
@@ -32,18 +29,8 @@ def file_digest(path: Path) -> str:
 def provenance(cfg: Mapping[str, Any], inputs: Mapping[str, Path | list[Path]]) -> dict[str, str]:
     """Return the metadata of an artifact as strings.
 
-    Parameters
-    ----------
-    cfg
-        The slice of the resolved configuration that made it.
-    inputs
-        The files it was made from, by name.
-
-    Returns
-    -------
-    dict
-        `aam.schema`, `aam.version`, `aam.settings` (a digest) and `aam.inputs` (JSON: a digest
-        per input name).
+    From the slice of the configuration that made it, and the files it was made from:
+    `aam.schema`, `aam.version`, `aam.settings` (a digest), `aam.inputs` (JSON: a digest per name).
     """
     digests = {}
     for name, value in sorted(inputs.items()):

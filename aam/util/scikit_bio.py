@@ -9,10 +9,7 @@ from importlib.abc import MetaPathFinder
 
 
 class _NoTorch(MetaPathFinder):
-    """Finds no PyTorch, whatever is installed.
-
-    None in its place in `sys.modules` would not do: SciPy takes that for the module.
-    """
+    """Finds no PyTorch. None in its place in `sys.modules` would be the module to SciPy."""
 
     def find_spec(self, fullname: str, path: object, target: object = None) -> None:
         if fullname == "torch":

@@ -6,11 +6,7 @@ import numpy as np
 
 
 def seed_of(*parts: object) -> int:
-    """Return a 63-bit seed made of the text of `parts`.
-
-    The seed is the same on every machine and in every process, so a draw that is named
-    (seed, epoch, sample) does not depend on what was drawn before it.
-    """
+    """Return a 63-bit seed made of the text of `parts`, the same on every machine."""
     text = "\x1f".join(str(part) for part in parts)
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little") >> 1
 

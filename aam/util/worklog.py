@@ -15,37 +15,25 @@ import psutil
 from aam.util.machine import RSS_UNITS_PER_MB, peak_memory_mb
 
 logger = logging.getLogger(__name__)
-WORDS = (
-    "started at %.3f, at work from %.3f to %.3f, "
-    "%.2f s of cores, memory %d MB at first, %d MB at most"
-)
+WORDS = "started at %.3f, at work from %.3f to %.3f, %.2f s of cores, memory %d MB at first, "
+WORDS += "%d MB at most"
 LINE = re.compile(re.sub(r"%\S*?[df]", r"([\\d.]+)", WORDS) + "$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class Work:
-    """What a stage did between the start of its process and its end.
-
-    Attributes
-    ----------
-    started_s
-        Start of its process, seconds since 1970; then Python starts and imports.
-    begun_s, ended_s
-        Start and end of the work, seconds since 1970.
-    cores_s
-        Seconds that processor cores worked for it, in processes that it waited for too.
-    first_mb
-        Resident memory before the work: Python and what was imported.
-    peak_mb
-        The most resident memory that the process, or the largest of those it started, has had.
-    """
+    """What a stage did between the start of its process and its end; times since 1970."""
 
     started_s: float
+    """Start of its process; then Python starts and imports."""
     begun_s: float
     ended_s: float
     cores_s: float
+    """Seconds that processor cores worked for it, in processes that it waited for too."""
     first_mb: int
+    """Resident memory before the work: Python and what was imported."""
     peak_mb: int
+    """The most that the process, or the largest of those it started, has had."""
 
     @property
     def seconds(self) -> float:

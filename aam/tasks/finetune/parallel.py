@@ -41,23 +41,10 @@ def processes(settings: Finetuning, models: int, threads: int) -> int:
 def in_processes(
     train: Callable[[Models, RunOptions], None], models: Models, number: int, runtime: RunOptions
 ) -> None:
-    """Train models in `number` processes, in turns; one that fails leaves the others at work.
+    """Call `train`, a function of a module, in `number` processes, each with some of the models.
 
-    Parameters
-    ----------
-    train
-        Trains some models; the same function in every process, so it must be of a module.
-    models
-        All of them.
-    number
-        Of processes.
-    runtime
-        Run options; the processes share the memory: its limit or, without one, what is free.
-
-    Raises
-    ------
-    InputError
-        As `train` raises it, of the first process that did.
+    The processes share the memory: its limit or, without one, what is free. One that fails leaves
+    the others at work; its error is raised then.
     """
     own = replace(runtime, threads=1, max_memory_gb=_memory_gb(runtime, number))
     turns = [models[first::number] for first in range(number)]

@@ -53,8 +53,6 @@ class Devices:
     precision
         ``fp32``; ``tf32``: fp32 with products of 10-bit mantissas where the accelerator has them;
         ``bf16``; ``fp16`` with scaled gradients. Weights stay fp32 in all of them.
-    threads
-        Cores granted to this process.
     deterministic
         Only algorithms with bit-identical reruns on an accelerator; a CPU has no others.
     world
@@ -142,14 +140,14 @@ class Devices:
         return own
 
     def setup(self, model: nn.Module, optimizer: optim.Optimizer) -> tuple[nn.Module, Any]:
-        """Return the model and the optimizer, moved to the device and wrapped for training."""
+        """Call `setup_model` and `setup_optimizer`."""
         return self.setup_model(model), self.setup_optimizer(optimizer)
 
     def setup_model(self, model: nn.Module) -> Any:
         """Return the model, on the device and wrapped for training; its `module` is what learns.
 
-        That is `model` itself, but where the weights are sharded: then it is a copy that shares the
-        buffers, and `model` has weights in `whole` alone.
+        Where the weights are sharded that is a copy that shares the buffers, and `model` has
+        weights in `whole` alone.
         """
         self.restore_scaling(self._first_scaling)
         if not self.is_sharded:
@@ -168,14 +166,12 @@ class Devices:
     @contextmanager
     def whole(self, model: nn.Module, wrapped: Any) -> Iterator[None]:
         """Run the block with all weights in `model`, in every process."""
-        if not self.is_sharded:
-            yield
-            return
-        gather_module(model, wrapped.module)
+        self.finish(model, wrapped)
         try:
             yield
         finally:
-            free(model)
+            if self.is_sharded:
+                free(model)
 
     def finish(self, model: nn.Module, wrapped: Any) -> None:
         """Leave all weights in `model` when training is over, in every process."""
@@ -190,10 +186,9 @@ class Devices:
         """Scale the gradients down to a largest norm; return the norm before, unread."""
         if self.is_sharded:
             self._average_unsharded(model)
-        norm = self._fabric.clip_gradients(
+        norm: Any = self._fabric.clip_gradients(
             model, optimizer, max_norm=largest_norm, error_if_nonfinite=False
         )
-        assert norm is not None
         return norm.full_tensor() if isinstance(norm, DTensor) else norm
 
     def unscale(self, model: nn.Module, optimizer: Any) -> None:
@@ -256,11 +251,16 @@ class Devices:
 
     def all_reduce_sum(self, own: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the sum of an array of counts over all processes."""
-        if self.processes == 1:
-            return own
-        sums = torch.from_numpy(own.copy())
-        dist.all_reduce(sums, group=self._host)
-        return sums.numpy()
+        return self._all_reduce(torch.from_numpy(own.copy()), dist.ReduceOp.SUM).numpy()
+
+    def all_reduce_min(self, own: int) -> int:
+        """Return the smallest number that any process says."""
+        return int(self._all_reduce(torch.tensor(own), dist.ReduceOp.MIN))
+
+    def _all_reduce(self, own: Tensor, operation: Any) -> Tensor:
+        if self.processes > 1:
+            dist.all_reduce(own, operation, group=self._host)
+        return own
 
     def broadcast(self, value: T) -> T:
         """Return what the first process says: plain values, the same in all processes."""
@@ -272,19 +272,7 @@ class Devices:
 
     def broadcast_flags(self, *decisions: bool) -> tuple[bool, ...]:
         """Return what the first process decides; no accelerator is waited for."""
-        if self.processes == 1:
-            return decisions
-        said = torch.tensor(decisions, dtype=torch.uint8)
-        dist.broadcast(said, 0, group=self._host)
-        return tuple(bool(each) for each in said.tolist())
-
-    def all_reduce_min(self, own: int) -> int:
-        """Return the smallest number that any process says."""
-        if self.processes == 1:
-            return own
-        said = torch.tensor(own)
-        dist.all_reduce(said, dist.ReduceOp.MIN, group=self._host)
-        return int(said)
+        return self.broadcast(decisions)
 
     def barrier(self) -> None:
         """Wait for all processes."""
@@ -327,12 +315,8 @@ def _strategy(world: World, precision: str) -> Any:
         # The buffers are statistics of the whole batch, which every process computes.
         return DDPStrategy(forward_sync_buffers=False, gradient_as_bucket_view=True, **waiting)
     if precision == "fp16":
-        raise problem(
-            "runtime.strategy",
-            "fsdp with precision fp16",
-            "bf16, tf32 or fp32",
-            "choose precision bf16, or runtime.strategy ddp",
-        )
+        hint = "choose precision bf16, or runtime.strategy ddp"
+        raise problem("runtime.strategy", "fsdp with precision fp16", "bf16, tf32 or fp32", hint)
     return ModelParallelStrategy(
         _shard_layers, data_parallel_size=world.processes, tensor_parallel_size=1, **waiting
     )

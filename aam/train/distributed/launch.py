@@ -39,8 +39,7 @@ from aam.util.machine import end_with
 logger = logging.getLogger(__name__)
 JOB, ADDRESS, KILLED = "job.pickle", "address", "killed"
 """Files of a start: what is run, where the first node is, and which process a signal has ended."""
-SECONDS_BETWEEN_LOOKS = 0.1
-ADDRESS_AWAITED_S = 300.0
+ADDRESS_AWAITED_S = 300
 """Seconds in which the first node must say where it is."""
 
 
@@ -63,18 +62,10 @@ def is_needed(runtime: RunOptions) -> bool:
 def together(
     stage: str, cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOptions
 ) -> None:
-    """Run a stage in all processes that `runtime` asks for; return when all have ended well.
+    """Call the `run` of the module `stage` in all processes that `runtime` asks for.
 
-    In each of them the `run` of the module `stage` is called with the rest; the processes of a node
-    share the threads.
-
-    Raises
-    ------
-    InputError
-        When fewer devices were granted, several nodes are asked for outside of SLURM, or a process
-        raised one.
-    RuntimeError
-        When a process ended in another way. All others are ended then.
+    The processes of a node share the threads. One that ends badly ends all: with the InputError
+    that it raised, else a RuntimeError.
     """
     assert runtime.work is not None, "processes that work together need a work folder"
     world = World(runtime.devices, runtime.nodes, runtime.strategy)
@@ -87,7 +78,11 @@ def together(
         (folder / JOB).write_bytes(pickle.dumps(job))
         logger.info("starting %d processes (%s)", world.processes, world.strategy)
         command += [str(folder), str(os.getpid())]
-        with subprocess.Popen(command, env=_environment(threads)) as agents:
+        # The same package before any other.
+        path = [str(PACKAGE_ROOT.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+        own = {"PYTHONPATH": os.pathsep.join(path), "PYTHONSAFEPATH": "1"}
+        own["OMP_NUM_THREADS"] = str(threads)
+        with subprocess.Popen(command, env=os.environ | own) as agents:
             try:
                 code = agents.wait()
             except BaseException:
@@ -98,40 +93,21 @@ def together(
 
 
 def _command(world: World) -> list[str]:
-    """Return what starts the agents, without arguments; InputError where it cannot be."""
+    """Return what starts the agents, without arguments."""
     own = [sys.executable, "-m", __name__]
     if world.nodes == 1:
         check_granted(world)
         return own
     if "SLURM_JOB_ID" not in os.environ or shutil.which("srun") is None:
-        raise problem(
-            "runtime.nodes",
-            f"{world.nodes} outside of a SLURM job",
-            "1, or a job of as many nodes",
-            "run through profiles/slurm or in an allocation (salloc), see docs/clusters.md",
-        )
-    nodes = str(world.nodes)
+        got, expected = f"{world.nodes} outside of a SLURM job", "1, or a job of as many nodes"
+        hint = "run through profiles/slurm or in an allocation (salloc), see docs/how-to/cluster.md"
+        raise problem("runtime.nodes", got, expected, hint)
     # Within a step of the same job, which has all its resources, the new one has to share them.
-    placement = ["--ntasks-per-node", "1", "--overlap", "--cpu-bind", "none"]
-    return [
-        *("srun", "--nodes", nodes, "--ntasks", nodes, *placement, "--kill-on-bad-exit", "1"),
-        *own,
-    ]
-
-
-def _environment(threads: int) -> dict[str, str]:
-    """Return this process's, with the same package before any other, and its share of cores."""
-    path = [str(PACKAGE_ROOT.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
-    return {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(path),
-        "PYTHONSAFEPATH": "1",
-        "OMP_NUM_THREADS": str(threads),
-    }
+    options = "--ntasks-per-node 1 --overlap --cpu-bind none --kill-on-bad-exit 1"
+    return [*f"srun --nodes {world.nodes} --ntasks {world.nodes} {options}".split(), *own]
 
 
 def _error(folder: Path, world: World, code: int) -> Exception:
-    """Return what went wrong, by what torch has recorded of the processes."""
     paths = sorted(folder.rglob("error.json"), key=lambda path: path.stat().st_mtime_ns)
     raised = [json.loads(path.read_text(encoding="utf-8"))["message"] for path in paths]
     for each in raised:
@@ -152,9 +128,9 @@ def _error(folder: Path, world: World, code: int) -> Exception:
 def agent(folder: Path, stage: int) -> None:
     """Start the processes of this node, and end with them; `stage` is the stage's process ID."""
     if not (folder / JOB).is_file():
-        where = f"nothing on {socket.gethostname()}"
         hint = "put results_dir on a file system that all nodes share"
-        sys.exit(str(problem(folder, where, "a folder that all nodes see", hint)))
+        found = f"nothing on {socket.gethostname()}"
+        sys.exit(str(problem(folder, found, "a folder that all nodes see", hint)))
     job: Job = pickle.loads((folder / JOB).read_bytes())
     if job.runtime.nodes == 1:
         end_with(stage)
@@ -179,7 +155,7 @@ def agent(folder: Path, stage: int) -> None:
 
 
 def _rendezvous(folder: Path, nodes: int) -> dict[str, Any]:
-    """Return the settings by which the agents of several nodes find each other."""
+    """Return how the agents of several nodes find each other."""
     if nodes == 1:
         return {"rdzv_backend": "c10d", "rdzv_endpoint": "localhost:0"}
     node, address = int(os.environ["SLURM_PROCID"]), folder / ADDRESS
@@ -188,11 +164,11 @@ def _rendezvous(folder: Path, nodes: int) -> dict[str, Any]:
             free.bind(("", 0))
             port = free.getsockname()[1]
         write_text(address, f"{os.environ.get('SLURMD_NODENAME') or socket.gethostname()}:{port}")
-    waited = time.monotonic()
+    until = time.monotonic() + ADDRESS_AWAITED_S
     while not address.exists():
-        if time.monotonic() - waited > ADDRESS_AWAITED_S:
-            sys.exit(f"{folder}: the first node said nothing in {ADDRESS_AWAITED_S:.0f} s")
-        time.sleep(SECONDS_BETWEEN_LOOKS)
+        if time.monotonic() > until:
+            sys.exit(f"{folder}: the first node said nothing in {ADDRESS_AWAITED_S} s")
+        time.sleep(0.1)
     endpoint = address.read_text(encoding="utf-8")
     return {"rdzv_backend": "static", "rdzv_endpoint": endpoint, "rdzv_configs": {"rank": node}}
 

@@ -38,11 +38,7 @@ def gather_module(model: nn.Module, sharded: nn.Module) -> None:
 
 
 def write(folder: Path, state: Mapping[str, Any]) -> None:
-    """Write a state into a folder that exists; all processes have to call it, with the same folder.
-
-    A state has tensors, sharded or the same in all processes, and plain values in dictionaries,
-    lists and tuples.
-    """
+    """Write nested tensors and plain values into a folder that exists; all processes call it."""
     tensors: dict[str, Tensor] = {}
 
     def described(value: Any, path: str) -> Any:
@@ -67,8 +63,8 @@ def read_plain(folder: Path) -> dict[str, Any]:
 def read(folder: Path, like: nn.Module) -> dict[str, Any]:
     """Return a state that `write` wrote.
 
-    Where the weights of the model `like` are sharded all processes have to call this, and the
-    tensors are sharded as they are; else they are whole, on the host.
+    Where the weights of the model `like` are sharded all processes call this, and the tensors are
+    sharded as they are; else they are whole, on the host.
     """
     twin = next((p for p in like.parameters() if isinstance(p, DTensor)), None)
     tensors: dict[str, Tensor] = {}
@@ -87,7 +83,6 @@ def read(folder: Path, like: nn.Module) -> dict[str, Any]:
 
     state = _replaced(read_plain(folder), made)
     with warnings.catch_warnings():
-        # That there are no other processes is what is meant.
         warnings.filterwarnings("ignore", "torch.distributed is disabled", UserWarning)
         reader = HuggingFaceStorageReader(str(folder))
         dcp.load(tensors, storage_reader=reader, no_dist=twin is None)

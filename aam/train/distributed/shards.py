@@ -76,24 +76,20 @@ def shard_of(batch: Batch, rank: int, processes: int) -> BatchShard:
 
     Of each block of ASVs it takes every W-th row; of the samples too, in blocks as large as before.
     """
-    asvs = [_asv_shard(block, rank, processes) for block in batch.asvs]
-    asv_U = _places([len(block.tokens_US) for block in batch.asvs], processes)
     groups = [
-        joined(batch.samples[first : first + processes])
+        _joined(batch.samples[first : first + processes])
         for first in range(0, len(batch.samples), processes)
     ]
     samples = [_sample_shard(group, rank, processes) for group in groups]
-    sample_B = _places([len(group.asv_BA) for group in groups], processes)[batch.order_B]
-    masked = (0 if block.masked is None else len(block.masked.asv_M) for block in batch.asvs)
     return BatchShard(
-        asvs=asvs,
+        asvs=[_asv_shard(block, rank, processes) for block in batch.asvs],
         samples=samples,
         order_B=torch.arange(sum(len(block.asv_BA) for block in samples)),
         distances=batch.distances,
         values=batch.values,
-        asv_U=asv_U,
-        sample_B=sample_B,
-        masked_nucleotides=sum(masked),
+        asv_U=_places([len(block.tokens_US) for block in batch.asvs], processes),
+        sample_B=_places([len(group.asv_BA) for group in groups], processes)[batch.order_B],
+        masked_nucleotides=sum(len(block.masked.asv_M) for block in batch.asvs if block.masked),
     )
 
 
@@ -115,29 +111,21 @@ def _places(numbers: Iterable[int], processes: int) -> Tensor:
 
 
 def _asv_shard(block: AsvBlock, rank: int, processes: int) -> AsvBlock:
-    number, masked = len(block.tokens_US), None
-    if block.masked is not None:
-        is_own_M = block.masked.asv_M % processes == rank
-        masked = Masked(
-            asv_M=block.masked.asv_M[is_own_M] // processes,
-            position_M=block.masked.position_M[is_own_M],
-            base_M=block.masked.base_M[is_own_M],
-        )
-    return AsvBlock(block.tokens_US[_rows(number, rank, processes)], masked)
+    masked = block.masked
+    if masked is not None:
+        own_M = masked.asv_M % processes == rank
+        asv_M = masked.asv_M[own_M] // processes
+        masked = Masked(asv_M, masked.position_M[own_M], masked.base_M[own_M])
+    return AsvBlock(block.tokens_US[_rows(len(block.tokens_US), rank, processes)], masked)
 
 
 def _sample_shard(block: SampleBlock, rank: int, processes: int) -> SampleBlock:
     own = _rows(len(block.asv_BA), rank, processes)
-    masks = block.count_mask_BA
-    return SampleBlock(
-        block.asv_BA[own],
-        block.present_BA[own],
-        block.counts_BA[own],
-        None if masks is None else masks[own],
-    )
+    mask = None if block.count_mask_BA is None else block.count_mask_BA[own]
+    return SampleBlock(block.asv_BA[own], block.present_BA[own], block.counts_BA[own], mask)
 
 
-def joined(blocks: list[SampleBlock]) -> SampleBlock:
+def _joined(blocks: list[SampleBlock]) -> SampleBlock:
     """Return blocks of samples as one, padded to the richest sample of all."""
     width = max(block.asv_BA.shape[1] for block in blocks)
 
@@ -154,11 +142,16 @@ def joined(blocks: list[SampleBlock]) -> SampleBlock:
 
 
 class _Gathered(torch.autograd.Function):
-    """The rows of all processes, one process after the other; backward their summed gradients."""
+    """The rows of all processes, one after the other; backward their summed gradients.
+
+    The one of `torch.distributed.nn` has no backward pass on CPUs.
+    """
 
     @staticmethod
     def forward(ctx: Any, own_ND: Tensor) -> Tensor:
-        return gathered(own_ND)
+        all_ND = own_ND.new_empty(dist.get_world_size() * len(own_ND), *own_ND.shape[1:])
+        dist.all_gather_single(all_ND, own_ND.contiguous())
+        return all_ND
 
     @staticmethod
     def backward(ctx: Any, gradient_ND: Tensor) -> Tensor:
@@ -166,13 +159,6 @@ class _Gathered(torch.autograd.Function):
         own_ND = gradient_ND.new_empty(number, *gradient_ND.shape[1:])
         dist.reduce_scatter_single(own_ND, gradient_ND.contiguous())
         return own_ND
-
-
-def gathered(own_N: Tensor) -> Tensor:
-    """Return the rows of all processes, which have equally many, one process after the other."""
-    all_N = own_N.new_empty(dist.get_world_size() * len(own_N), *own_N.shape[1:])
-    dist.all_gather_single(all_N, own_N.contiguous())
-    return all_N
 
 
 def encode_sharded(encoder: Encoder, shard: BatchShard) -> Encoded:
@@ -198,7 +184,7 @@ def encode_sharded(encoder: Encoder, shard: BatchShard) -> Encoded:
 
 
 class _Summed(torch.autograd.Function):
-    """The sum over all processes; backward that of their gradients."""
+    """The sum over all processes, and of their gradients: that of torch is deprecated."""
 
     @staticmethod
     def forward(ctx: Any, own: Tensor) -> Tensor:
@@ -208,9 +194,7 @@ class _Summed(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
-        total = gradient.clone()
-        dist.all_reduce(total)
-        return total
+        return _Summed.apply(gradient)
 
 
 def summed(own: Tensor) -> Tensor:

@@ -17,8 +17,7 @@ class World:
     nodes: int = 1
     """Machines."""
     strategy: Literal["ddp", "fsdp"] = "ddp"
-    """ddp: every process holds the whole model and its optimizer; fsdp: weights, gradients and
-    moments are sharded among the processes."""
+    """Whether every process holds the whole model and its optimizer, or a shard of them."""
 
     @property
     def processes(self) -> int:
@@ -30,10 +29,7 @@ def check_granted(world: World) -> None:
     """Raise InputError where there are accelerators, but fewer than processes."""
     granted = torch.cuda.device_count()
     if torch.cuda.is_available() and granted < world.devices:
-        raise problem(
-            "runtime.devices",
-            f"{world.devices}, but this job was granted {granted} of the accelerators",
-            f"at most {granted}",
-            "grant the job as many (under Snakemake `--resources gpu=N` must not be lower; on "
-            "SLURM the node must have them), or set runtime.devices to what there is",
-        )
+        got = f"{world.devices}, but this job was granted {granted} of the accelerators"
+        hint = "grant the job as many (under Snakemake `--resources gpu=N` must not be lower; on "
+        hint += "SLURM the node must have them), or set runtime.devices to what there is"
+        raise problem("runtime.devices", got, f"at most {granted}", hint)

@@ -12,21 +12,15 @@ from aam.util.machine import peak_memory_mb
 
 MB = 2**20
 SAMPLED_EVERY_S = 0.005
-"""Seconds between two looks at the memory of a process on a CPU."""
 FREE_FRACTION = 0.9
 """Fraction of the free memory that a step may take where no limit is given."""
 _OUT_OF_MEMORY = ("out of memory", "not enough memory", "can't allocate memory", "ALLOC_FAILED")
 
 
 class PeakMemory:
-    """Peak memory while a block runs; a context manager.
+    """Peak memory while a block runs, `peak_mb`, complete when the block is left.
 
     On CUDA that of all tensors, elsewhere the resident memory of the process, sampled.
-
-    Attributes
-    ----------
-    peak_mb
-        The peak, complete when the block is left.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -73,11 +67,16 @@ def peak_mb(device: torch.device) -> float:
     return peak_memory_mb()
 
 
+def gpu_memory_mb(device: torch.device) -> float:
+    """Return what all processes hold of an accelerator, in MB."""
+    free, total = torch.cuda.mem_get_info(device)
+    return (total - free) / MB
+
+
 def taken_fraction(device: torch.device, total_mb: float) -> float:
     """Return the fraction that this process has of a memory; on CUDA, its cache included."""
-    if device.type == "cuda":
-        return torch.cuda.memory_reserved(device) / MB / total_mb
-    return held_mb(device) / total_mb
+    is_cuda = device.type == "cuda"
+    return (torch.cuda.memory_reserved(device) / MB if is_cuda else held_mb(device)) / total_mb
 
 
 def total_mb(device: torch.device) -> float | None:
@@ -90,13 +89,8 @@ def total_mb(device: torch.device) -> float | None:
 def budget_mb(max_memory_gb: float | None, device: torch.device) -> float:
     """Return the memory that a step may take, in MB, with all that its process holds already.
 
-    Parameters
-    ----------
-    max_memory_gb
-        A limit in GB of 2^30 bytes; None: `FREE_FRACTION` of what the process holds and what is
-        free beside it. On a CPU that is at most the limit of the control group.
-    device
-        Where the step is computed.
+    Without a limit in GB of 2^30 bytes that is `FREE_FRACTION` of what the process holds and what
+    is free beside it, on a CPU at most the limit of the control group.
     """
     if max_memory_gb is not None:
         return max_memory_gb * 1024
@@ -109,8 +103,7 @@ def budget_mb(max_memory_gb: float | None, device: torch.device) -> float:
 
 def cgroup_limits(root: Path = Path("/")) -> list[int]:
     """Return the memory limits in bytes of this process's control groups, of version 1 and 2."""
-    groups = root / "proc/self/cgroup"
-    limits = []
+    groups, limits = root / "proc/self/cgroup", []
     for line in groups.read_text(encoding="utf-8").splitlines() if groups.is_file() else ():
         _, controllers, path = line.split(":", 2)
         if controllers and "memory" not in controllers.split(","):
@@ -120,13 +113,10 @@ def cgroup_limits(root: Path = Path("/")) -> list[int]:
         # A container may show its group at the top and still give the path that the host sees.
         inner = top / path.lstrip("/")
         for folder in [inner, *inner.parents]:
-            if not folder.is_relative_to(top):
-                break
             file = folder / name
-            text = file.read_text(encoding="utf-8").strip() if file.is_file() else ""
-            if text.isdecimal():
-                limits.append(int(text))
-    return limits
+            if folder.is_relative_to(top) and file.is_file():
+                limits.append(file.read_text(encoding="utf-8").strip())
+    return [int(text) for text in limits if text.isdecimal()]
 
 
 def release() -> None:
@@ -147,6 +137,5 @@ def recover() -> None:
 
 def is_out_of_memory(error: RuntimeError) -> bool:
     """Return whether an error says that an allocation failed, on an accelerator or a CPU."""
-    return isinstance(error, torch.OutOfMemoryError) or any(
-        words in str(error) for words in _OUT_OF_MEMORY
-    )
+    said = any(words in str(error) for words in _OUT_OF_MEMORY)
+    return said or isinstance(error, torch.OutOfMemoryError)

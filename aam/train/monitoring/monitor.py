@@ -6,16 +6,23 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import torch
+from pynvml import NVMLError
 
-from aam.train.monitoring.memory import MB, held_mb, peak_mb, recover, taken_fraction, total_mb
+from aam.train.monitoring.memory import (
+    gpu_memory_mb,
+    held_mb,
+    peak_mb,
+    recover,
+    taken_fraction,
+    total_mb,
+)
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
 SAMPLE_EVERY_S = 1.0
-"""Seconds between two samples."""
 FULL = 0.8
 """Fraction of the memory above which what can be freed is freed."""
 RELIEF_EVERY_S = 60.0
@@ -27,18 +34,10 @@ _HOST = torch.device("cpu")
 
 
 class Monitor:
-    """Measure a training from beside it; a context manager around the loop.
+    """Measure a training on `device` from beside it, by a thread that takes a sample every second.
 
-    Inside the block a thread takes a sample every second. What the loop calls at each step only
-    reads the clock. All quantities are summed up from the start; what belongs to an interval is the
-    difference between two readings of the sums.
-
-    Parameters
-    ----------
-    device
-        Where the model is trained.
-    most_mb
-        Memory that there is, of the accelerator or for this process; None: it is asked for.
+    What the loop calls at each step only reads the clock. All quantities are summed up from the
+    start; an interval is the difference of two readings. `most_mb` is the memory that there is.
     """
 
     def __init__(self, device: torch.device, most_mb: float | None = None) -> None:
@@ -47,7 +46,6 @@ class Monitor:
         self._is_full = threading.Event()
         self._reliefs, self._relieved_at = 0, -RELIEF_EVERY_S
         self._sampled_peak_mb = 0.0
-        self._gpu = _Gpu(device)
         self._sums: dict[str, float] = defaultdict(float)
         self._lock = threading.Lock()
         self._leave = threading.Event()
@@ -61,17 +59,15 @@ class Monitor:
     def __exit__(self, *error: object) -> None:
         self._leave.set()
         self._thread.join()
-        self._gpu.close()
 
     def timed(self, batches: Iterable[T]) -> Iterator[T]:
         """Yield the batches; the time until each one comes counts as waiting for data."""
         waiting = iter(batches)
         while True:
             with self._adding_time("loading_s"):
-                try:
-                    batch = next(waiting)
-                except StopIteration:
-                    return
+                batch = next(waiting, None)
+            if batch is None:
+                return
             yield batch
 
     def pause(self) -> AbstractContextManager[None]:
@@ -88,18 +84,10 @@ class Monitor:
         """Return what was measured since the last call; None: could not be measured.
 
         Call it where the device has just been waited for: steps on an accelerator end later than
-        the call that starts them.
-
-        Returns
-        -------
-        dict
-            `samples_per_s` and `step_s` (seconds of a step), pauses left out; `loading_share`, the
-            fraction of that time spent waiting for data; `memory_mb`, the resident memory of the
-            process; `peak_memory_mb`, the highest so far, of tensors on the accelerator or of the
-            process on a CPU; `memory_share`, the fraction of the memory that is taken;
-            `memory_reliefs`, where there were any; `cpu_cores`, the cores that the process kept
-            busy; `gpu_utilisation` (percent of the time), `gpu_memory_mb` (of all processes) and
-            `gpu_power_w`. MB are 2**20 bytes.
+        the call that starts them. Pauses are left out of `samples_per_s` and `step_s`;
+        `loading_share` is the fraction of that time spent waiting for data, `memory_share` that of
+        the memory that is taken; `memory_mb` is of the process, `gpu_memory_mb` of all processes,
+        `peak_memory_mb` of tensors on an accelerator. MB are 2**20 bytes.
         """
         since, self._last = self._last, self._totals()
         if since[f"{_COUNT}memory_mb"] == self._last[f"{_COUNT}memory_mb"]:
@@ -143,7 +131,6 @@ class Monitor:
         }
 
     def _totals(self) -> dict[str, float]:
-        """Return all sums and the clocks; 0 of what was never added."""
         with self._lock:
             clocks = {"wall_s": time.perf_counter(), "cpu_s": time.process_time()}
             return defaultdict(float, self._sums | clocks)
@@ -167,7 +154,7 @@ class Monitor:
 
     def _sample(self) -> None:
         """Measure memory and accelerator; a nearly full memory is reported to the loop."""
-        readings = {"memory_mb": held_mb(_HOST), **self._gpu.read()}
+        readings = {"memory_mb": held_mb(_HOST), **_gpu_readings(self._device)}
         self._sampled_peak_mb = max(self._sampled_peak_mb, readings["memory_mb"])
         if self._most_mb is not None:
             readings[MEMORY_SHARE] = taken_fraction(self._device, self._most_mb)
@@ -186,64 +173,21 @@ class Monitor:
         self._relieved_at, self._reliefs = now, self._reliefs + 1
         if self._reliefs == 1:
             logger.warning(
-                "more than %.0f %% of %.0f MB of memory are taken: what can be freed is, now and "
-                "at most every %.0f s; the history has `%s`",
-                100 * FULL,
-                self._most_mb,
-                RELIEF_EVERY_S,
-                MEMORY_SHARE,
+                f"more than {FULL:.0%} of {self._most_mb:.0f} MB of memory are taken: what can be "
+                f"freed is, now and at most every {RELIEF_EVERY_S:.0f} s; the history has "
+                f"`{MEMORY_SHARE}`"
             )
 
 
-class _Gpu:
-    """What the driver says about one accelerator; nothing where there is no driver to ask."""
-
-    def __init__(self, device: torch.device) -> None:
-        self._nvml: Any = None
-        if device.type != "cuda":
-            return
-        try:
-            import pynvml
-        except ImportError as error:
-            logger.debug("no readings of the accelerator: %s", error)
-            return
-        try:
-            pynvml.nvmlInit()
-            self._handle = _handle(pynvml, device)
-        except pynvml.NVMLError as error:
-            logger.debug("no readings of the accelerator: %s", error)
-            return
-        self._nvml = pynvml
-
-    def read(self) -> dict[str, float]:
-        """Return the readings that the device supports."""
-        if self._nvml is None:
-            return {}
-        nvml, handle = self._nvml, self._handle
-        readings: dict[str, Callable[[], float]] = {
-            "gpu_utilisation": lambda: nvml.nvmlDeviceGetUtilizationRates(handle).gpu,
-            "gpu_memory_mb": lambda: nvml.nvmlDeviceGetMemoryInfo(handle).used / MB,
-            "gpu_power_w": lambda: nvml.nvmlDeviceGetPowerUsage(handle) / 1000,
-        }
-        values = {}
-        for name, reading in readings.items():
-            # A part of a GPU, for instance, has no utilisation of its own.
-            with suppress(nvml.NVMLError):
-                values[name] = float(reading())
-        return values
-
-    def close(self) -> None:
-        """Let go of the driver."""
-        if self._nvml is not None:
-            with suppress(self._nvml.NVMLError):
-                self._nvml.nvmlShutdown()
-            self._nvml = None
-
-
-def _handle(nvml: Any, device: torch.device) -> Any:
-    """Return the driver's handle; by UUID, for the driver numbers more than torch sees."""
-    uuid = torch.cuda.get_device_properties(device).uuid
-    try:
-        return nvml.nvmlDeviceGetHandleByUUID(f"GPU-{uuid}")
-    except nvml.NVMLError:
-        return nvml.nvmlDeviceGetHandleByUUID(f"MIG-{uuid}")
+def _gpu_readings(device: torch.device) -> dict[str, float]:
+    """Return what the driver says about an accelerator; a part of one has no utilisation."""
+    readings: dict[str, Callable[[], float]] = {
+        "gpu_utilisation": lambda: torch.cuda.utilization(device),
+        "gpu_memory_mb": lambda: gpu_memory_mb(device),
+        "gpu_power_w": lambda: torch.cuda.power_draw(device) / 1000,
+    }
+    values = {}
+    for name, reading in readings.items() if device.type == "cuda" else ():
+        with suppress(NVMLError, RuntimeError, ModuleNotFoundError):
+            values[name] = float(reading())
+    return values

@@ -23,17 +23,8 @@ def profiled(
     """Record `steps` steps of the loop inside the block, after two of waiting and two of warm-up.
 
     Call what is yielded after each step. What happens between steps, a validation for instance, is
-    recorded with them. Nothing is recorded without a folder or steps.
-
-    Parameters
-    ----------
-    folder
-        Where `summary.txt` (the 30 operations with the most time of their own on the device in
-        use, and the same by the shapes of their inputs) and `trace.json` (Chrome trace) go.
-    steps
-        Steps to record.
-    first_step
-        Steps done before this start, for the heading of the summary.
+    recorded with them. `summary.txt` gets the operations with the most time of their own on the
+    device in use, `trace.json` a Chrome trace. `first_step` is the number of steps done before.
     """
     if folder is None or not steps:
         yield lambda: None
@@ -54,11 +45,8 @@ def profiled(
     ) as profiler:
         yield profiler.step
     if profiler.step_num <= before:
-        logger.warning(
-            "nothing profiled: the run ended after %d steps, the first %d are not recorded",
-            profiler.step_num,
-            before,
-        )
+        text = "nothing profiled: the run ended after %d steps, the first %d are not recorded"
+        logger.warning(text, profiler.step_num, before)
 
 
 def _write(folder: Path, ended: profile, first: int, steps: int) -> None:
@@ -66,13 +54,13 @@ def _write(folder: Path, ended: profile, first: int, steps: int) -> None:
     on_gpu = torch.cuda.is_available()
     device = torch.cuda.get_device_name() if on_gpu else "CPU"
     by_self_time = f"self_{'cuda' if on_gpu else 'cpu'}_time_total"
-    by_shape = ended.key_averages(group_by_input_shape=True)
+    by_name, by_shape = ended.key_averages(), ended.key_averages(group_by_input_shape=True)
     parts = [
         f"Steps {first} to {first + steps - 1}, {device}, torch {torch.__version__}."
         " Times and memory are sums over these steps. trace.json opens in a browser:"
         " chrome://tracing or https://ui.perfetto.dev",
         "By operation",
-        ended.key_averages().table(sort_by=by_self_time, row_limit=ROWS),
+        by_name.table(sort_by=by_self_time, row_limit=ROWS),
         "By operation and shapes of its inputs",
         by_shape.table(sort_by=by_self_time, row_limit=ROWS),
     ]

@@ -14,22 +14,20 @@ WINDOW_STEPS = 50
 PROBED_STEPS = 5
 """Steps after which a run says how long it will take."""
 REDRAWN_EVERY_S = 0.1
-"""Least time between two changes of the bar."""
 
 
 class Reporter:
-    """Progress of the run `name` of `total` steps, `done` before this start.
+    """Progress of the run `name` of `total` steps, `done` before; `validations` are still to come.
 
-    Where there is no terminal a line comes `every_s` seconds. `validations`, those still to come,
-    are for the estimate. Close it (`contextlib.closing`): a bar left standing hides the cursor.
+    Where there is no terminal a line comes every `every_s`. A bar that is not closed hides the
+    cursor.
     """
 
     def __init__(
         self, name: str, done: int, total: int, every_s: float, validations: int = 0
     ) -> None:
-        self.name = name
+        self.name, self.every_s = name, every_s
         self.first, self.done, self.total = done, done, total
-        self.every_s = every_s
         self.validations_left = validations
         self.t_last = self.t_line = time.monotonic()
         self._latest: deque[tuple[float, int]] = deque(maxlen=WINDOW_STEPS)
@@ -42,15 +40,10 @@ class Reporter:
         self.bar = _bar(name, done, total)
 
     def estimate(self, step_s: float) -> None:
-        """Say how long the run will take, by the seconds of a step.
-
-        It is said after the first steps if this was not called.
-        """
+        """Say how long the run will take; said after the first steps if this was not called."""
         self._said_estimate = True
         count, validations = self.total - self.first, self.validations_left
-        text = f"{self.name}: {count} steps"
-        if self.first:
-            text = f"{self.name}: {count} of {self.total} steps"
+        text = f"{count} of {self.total} steps" if self.first else f"{count} steps"
         text += f", about {duration(step_s * count)}"
         if validations:
             text += f", and {validations} validation{'s' if validations > 1 else ''}"
@@ -75,7 +68,7 @@ class Reporter:
             self.t_line = now
             left = f"about {duration(self.remaining_s())} left"
             parts = [f"step {done} of {self.total}", self._rate(), left]
-            logger.info("%s: %s", self.name, ", ".join(part for part in parts if part))
+            self._say(", ".join(filter(None, parts)))
 
     def values(self, done: int, values: dict[str, float]) -> None:
         """Print what a validation measured; the time since the last step was the validation's."""
@@ -83,7 +76,7 @@ class Reporter:
         self._validation_s, self.t_last = now - self.t_last, now
         self.validations_left = max(0, self.validations_left - 1)
         text = ", ".join(f"{name} {value:.4g}" for name, value in values.items())
-        self._say(f"{self.name}: step {done} of {self.total}: {text}")
+        self._say(f"step {done} of {self.total}: {text}")
 
     def close(self) -> None:
         """End the bar."""
@@ -107,7 +100,7 @@ class Reporter:
         # A line written while the bar stands would end up beside it.
         if self.bar is not None:
             self.bar.stop()
-        logger.info("%s", text)
+        logger.info("%s: %s", self.name, text)
         if self.bar is not None:
             self.bar.start()
 
@@ -130,16 +123,10 @@ def _bar(name: str, done: int, total: int) -> Progress | None:
     console = Console(stderr=True)
     if not (sys.stderr.isatty() and console.is_interactive):
         return None
-    bar = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[rate]}", style="progress.data.speed"),
-        TimeElapsedColumn(),
-        TextColumn("{task.fields[left]}", style="progress.remaining"),
-        console=console,
-        transient=True,
-    )
+    rate = TextColumn("{task.fields[rate]}", style="progress.data.speed")
+    left = TextColumn("{task.fields[left]}", style="progress.remaining")
+    steps = "{task.description}", BarColumn(), MofNCompleteColumn()
+    bar = Progress(*steps, rate, TimeElapsedColumn(), left, console=console, transient=True)
     bar.add_task(name, total=total, completed=done, rate="", left="")
     bar.start()
     return bar

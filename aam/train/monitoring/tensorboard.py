@@ -6,22 +6,15 @@ from typing import Any
 
 logger = logging.getLogger(__name__)
 FLUSHED_EVERY_S = 10
-"""Seconds after which a point is on disk, for a TensorBoard that looks on."""
+"""For a TensorBoard that looks on."""
 
 
 class CurveWriter:
-    """Write scalars to `folder`, until `close`.
+    """Write scalars to `folder`, until `close`; None: nothing is written.
 
-    A folder that cannot be written, or a missing package `tensorboard`, costs the curves and one
-    warning, never the run.
-
-    Parameters
-    ----------
-    folder
-        Folder of this run alone, made when it is missing; None: nothing is written.
-    first_step
-        Steps done before this start. TensorBoard hides what an earlier start wrote behind it, so
-        that a resumed run has one curve; 0: the curves of an earlier run are removed.
+    What cannot be written costs the curves and one warning, never the run. TensorBoard hides what
+    an earlier start wrote behind `first_step`, so that a resumed run has one curve; where it is 0
+    the curves of an earlier run are removed.
     """
 
     def __init__(self, folder: Path | None, first_step: int) -> None:
@@ -42,7 +35,7 @@ class CurveWriter:
             logger.warning("no curves for TensorBoard: %s", error)
 
     def add(self, step: int, name: str, value: float | None) -> None:
-        """Add one point to a curve, `train/loss` for instance; None: nothing is added."""
+        """Add one point to a curve; None: nothing is added."""
         if self._writer is not None and value is not None:
             self._try(self._writer.add_scalar, name, value, step)
 

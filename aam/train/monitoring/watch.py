@@ -65,11 +65,7 @@ class Watch:
 def watching(
     name: str, runtime: RunOptions, device: torch.device, *, done: int, total: int, validations: int
 ) -> Iterator[Watch]:
-    """Yield progress lines, curves, measurements and the profile of the run `name`.
-
-    `done` and `total` are the steps done before this start and those of the whole run,
-    `validations` those still to come.
-    """
+    """Watch the run `name`: `done` of `total` steps, `validations` still to come."""
 
     def folder(kind: str) -> Path | None:
         return None if runtime.log_dir is None else runtime.log_dir / kind

@@ -11,17 +11,17 @@ from aam.runtime import entry
 from aam.runtime.run_options import RunOptions
 
 
-@pytest.fixture(autouse=True)
-def _logging_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "settings", [None, {}, {"workers": 0, "log_every_s": "2e0", "strategy": "fsdp", "nodes": 2}]
+)
+def test_settings_reach_the_stage_as_the_configuration_reads_them(
+    monkeypatch: pytest.MonkeyPatch, settings: Any
+) -> None:
     monkeypatch.setattr(entry.log, "start", lambda file: logging.getLogger(__name__))
-
-
-def options_of(**config: Any) -> RunOptions:
-    """Return what a stage gets when Snakemake has this configuration."""
     given: list[RunOptions] = []
     snakemake = SimpleNamespace(
         log=[],
-        config=config,
+        config={} if settings is None else {"runtime": settings},
         params=SimpleNamespace(cfg={}, get=lambda name: None),
         resources={},
         threads=3,
@@ -29,15 +29,7 @@ def options_of(**config: Any) -> RunOptions:
         output={},
     )
     entry.main(lambda cfg, *, inputs, outputs, runtime: given.append(runtime), snakemake)
-    return given[0]
-
-
-@pytest.mark.parametrize(
-    "settings", [None, {}, {"workers": 0, "log_every_s": "2e0", "strategy": "fsdp", "nodes": 2}]
-)
-def test_settings_reach_the_stage_as_the_configuration_reads_them(settings: Any) -> None:
-    options, expected = options_of(runtime=settings), Runtime.model_validate(settings or {})
+    (options,), expected = given, Runtime.model_validate(settings or {})
     assert options.threads == 3, "those that Snakemake grants, whatever the most of a job is"
     for key in Runtime.model_fields.keys() - {"threads"}:
         assert getattr(options, key) == getattr(expected, key)
-    assert options_of() == options_of(runtime={})

@@ -1,10 +1,11 @@
-"""A small stage; `launched.py <folder> <stage|models>` starts it, or models of a task, to sleep.
+"""A small stage; `launched.py <folder>` starts it, and models of a task, only to sleep.
 
-Each of two processes leaves a file in the folder, whose name is its process ID.
+Each process leaves a file in the folder, whose name is its process ID.
 """
 
 import os
 import sys
+import threading
 import time
 from functools import partial
 from pathlib import Path
@@ -22,16 +23,14 @@ class Special(InputError):
 
 
 def run(cfg, *, inputs, outputs, runtime):
-    rank = os.environ["RANK"]
     if cfg["does"] == "sleep":
         sleep(inputs["folder"])
     dist.init_process_group("gloo")
     dist.barrier()
-    if cfg["does"] == "raise" and rank == "1":
+    if os.environ["RANK"] == "1":
         assert runtime.launched
-        raise Special("table.biom: got this\nand that")
-    if cfg["does"] == "break" and rank == "1":
-        raise KeyError("odd")
+        error = KeyError("odd") if cfg["does"] == "break" else Special("a.biom: got this\nand that")
+        raise error
     dist.barrier()
 
 
@@ -40,14 +39,18 @@ def sleep(folder, *_):
     time.sleep(600)
 
 
-def start(folder: Path, does: str) -> None:
-    means = RunOptions(work=folder / "work", devices=2, threads=2)
+def start(folder: Path, does: str, **options) -> None:
+    options = {"devices": 2, "threads": 2} | options
     launch.together(
-        "launched", {"does": does}, inputs={"folder": folder}, outputs={}, runtime=means
+        "launched",
+        {"does": does},
+        inputs={"folder": folder},
+        outputs={},
+        runtime=RunOptions(work=folder / "work", **options),
     )
 
 
 if __name__ == "__main__":
-    if sys.argv[2] == "stage":
-        start(Path(sys.argv[1]), "sleep")
-    in_processes(partial(sleep, Path(sys.argv[1])), [(0, 0), (1, 0)], 2, RunOptions())
+    stage = Path(sys.argv[1])
+    threading.Thread(target=start, args=(stage, "sleep")).start()
+    in_processes(partial(sleep, stage), [(0, 0), (1, 0)], 2, RunOptions())

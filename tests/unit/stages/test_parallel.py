@@ -11,7 +11,6 @@ from aam.config.sections.finetuning import Finetuning
 from aam.runtime.run_options import RunOptions
 from aam.stages import finetune
 from aam.tasks.finetune import parallel
-from aam.tasks.finetune.parallel import processes, threads_of_a_model
 from aam.train.loop import TimeIsUp
 from aam.util.errors import InputError
 
@@ -26,55 +25,46 @@ def on_a_cpu(monkeypatch) -> None:
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
 
 
-def run(study, pretrained, folder: Path, encoder: str = "full", **runtime) -> dict[str, Path]:
-    outputs = {name: folder / name for name in OUTPUTS}
-    inputs = {**study.task_inputs("age"), "model": pretrained["model"]}
-    cfg = study.finetune_slice("age")
-    cfg["finetuning"]["encoder"] = encoder
-    context = RunOptions(work=folder / "work", **runtime)
-    finetune.run(cfg, inputs=inputs, outputs=outputs, runtime=context)
-    return outputs
+@pytest.fixture
+def run(study, pretrained):
+    """Return the function that trains the models of a task in a folder."""
+
+    def finetuning(folder: Path, encoder: str = "full", **options) -> None:
+        cfg = study.finetune_slice("age")
+        cfg["finetuning"]["encoder"] = encoder
+        inputs = {**study.task_inputs("age"), "model": pretrained["model"]}
+        outputs = {name: folder / name for name in OUTPUTS}
+        runtime = RunOptions(work=folder / "work", **options)
+        finetune.run(cfg, inputs=inputs, outputs=outputs, runtime=runtime)
+
+    return finetuning
 
 
-@pytest.mark.parametrize("encoder", ["full", "partial", "frozen"])
-def test_the_number_of_cores_changes_no_byte(study, pretrained, tmp_path, encoder):
-    one, two = (
-        run(study, pretrained, tmp_path / str(threads), encoder, threads=threads)
-        for threads in (1, 2)
-    )
-    assert one["digests"].read_bytes() == two["digests"].read_bytes()
-    assert one["predictions"].read_bytes() == two["predictions"].read_bytes()
-    files = sorted(path.relative_to(one["model"]) for path in one["model"].rglob("*.*"))
-    assert any(path.name == "model.safetensors" for path in files)
-    for path in files:
-        assert (one["model"] / path).read_bytes() == (two["model"] / path).read_bytes(), path
-
-
-def test_the_time_limit_ends_all_processes_with_nothing_declared_written(
-    study, pretrained, tmp_path
-):
+def test_neither_the_number_of_cores_nor_a_time_limit_changes_a_byte(run, tmp_path):
+    one, two = tmp_path / "1", tmp_path / "2"
     with pytest.raises(TimeIsUp, match="run the same command again"):
-        run(study, pretrained, tmp_path, threads=2, deadline=time.time())
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["work"]
+        run(two, threads=2, deadline=time.time())
+    assert [path.name for path in two.iterdir()] == ["work"]
+    run(two, threads=2)
+    run(one, threads=1)
+    paths = [path.relative_to(one) for path in one.rglob("*.*")]
+    assert "model.safetensors" in {path.name for path in paths}
+    for path in (*paths, "digests", "predictions"):
+        assert (one / path).read_bytes() == (two / path).read_bytes(), path
 
 
-@pytest.mark.parametrize("encoder", ["full", "partial", "frozen"])
-def test_a_model_has_one_core_and_a_frozen_encoder_one_process(encoder, monkeypatch):
-    settings = Finetuning(encoder=encoder)
-    assert threads_of_a_model(threads=4) == 1
-    assert processes(settings, models=10, threads=4) == (1 if encoder == "frozen" else 4)
-    assert processes(settings, models=3, threads=8) == (1 if encoder == "frozen" else 3)
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    assert threads_of_a_model(threads=4) == 4, "an accelerator has one process with all cores"
-    assert processes(settings, models=10, threads=4) == 1
-
-
-def test_a_frozen_encoder_is_run_in_one_thread(study, pretrained, tmp_path, monkeypatch):
-    """Sums in other threads have other last bits, which a small table need not show."""
+def test_a_model_has_one_core_and_a_frozen_encoder_one_process(run, tmp_path, monkeypatch):
+    assert parallel.processes(Finetuning(), models=10, threads=4) == 4
+    assert parallel.processes(Finetuning(encoder="partial"), models=3, threads=8) == 3
+    assert parallel.processes(Finetuning(encoder="frozen"), models=3, threads=8) == 1
+    # Sums in other threads have other last bits, which a small table need not show.
     numbers = []
     monkeypatch.setattr(torch, "set_num_threads", numbers.append)
-    run(study, pretrained, tmp_path, "frozen", threads=4)
+    run(tmp_path, "frozen", threads=4)
     assert set(numbers) == {1}
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert parallel.threads_of_a_model(threads=4) == 4, "an accelerator has one process"
+    assert parallel.processes(Finetuning(), models=10, threads=4) == 1
 
 
 @pytest.mark.parametrize(

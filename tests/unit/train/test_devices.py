@@ -1,8 +1,3 @@
-import logging
-import os
-import subprocess
-import sys
-
 import pytest
 import torch
 from torch import nn
@@ -32,11 +27,25 @@ def a_batch() -> Batch:
     return Batch([], [], torch.arange(2), {"unweighted": true_BB}, values)
 
 
+HAS_GPU = torch.cuda.is_available()
+
+
 @pytest.mark.parametrize(
-    ("precision", "product"), [("fp32", torch.float32), ("bf16", torch.bfloat16)]
+    ("precision", "deterministic", "product", "matmul", "warnings"),
+    [
+        ("fp32", True, torch.float32, "highest", 0),
+        ("tf32", False, torch.float32, "high", 0),
+        ("bf16", False, torch.bfloat16, "highest", 0),
+        ("fp16", False, torch.float16 if HAS_GPU else torch.bfloat16, "highest", not HAS_GPU),
+    ],
 )
-def test_layers_compute_in_the_precision_and_batches_are_not_rounded(precision, product):
-    devices, spy = Devices(precision, 1), Spy()
+def test_layers_compute_in_the_precision_and_batches_are_not_rounded(
+    caplog, precision, deterministic, product, matmul, warnings
+):
+    devices, spy = Devices(precision, 1, deterministic=deterministic), Spy()
+    assert caplog.text.count("precision fp16 needs an accelerator") == warnings
+    assert torch.get_float32_matmul_precision() == matmul
+    assert torch.are_deterministic_algorithms_enabled() == deterministic
     wrapped, _ = devices.setup(spy, torch.optim.SGD(spy.parameters(), lr=0.1))
     batch = a_batch()
     wrapped(batch)
@@ -46,21 +55,6 @@ def test_layers_compute_in_the_precision_and_batches_are_not_rounded(precision, 
     assert next(spy.parameters()).dtype == torch.float32
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="an accelerator has fp16")
-def test_fp16_without_an_accelerator_is_bf16_and_said_so(caplog):
-    with caplog.at_level(logging.WARNING):
-        assert Devices("fp16", 1).precision == "bf16"
-    assert caplog.text.count("precision fp16 needs an accelerator") == 1
-
-
-@pytest.mark.parametrize("deterministic", [True, False])
-@pytest.mark.parametrize("name", ["tf32", "fp32", "bf16"])
-def test_switches_of_torch_follow_the_settings(name, deterministic):
-    Devices(name, 1, deterministic=deterministic)
-    assert torch.get_float32_matmul_precision() == ("high" if name == "tf32" else "highest")
-    assert torch.are_deterministic_algorithms_enabled() == deterministic
-
-
 @pytest.mark.parametrize("precision", ["bf16", "tf32"])
 def test_exact_inference_is_in_fp32_and_training_goes_on_as_before(precision):
     devices, spy = Devices(precision, 1), Spy()
@@ -68,31 +62,22 @@ def test_exact_inference_is_in_fp32_and_training_goes_on_as_before(precision):
     batch, found = a_batch(), {}
     for name, used in (("trained", devices), ("exact", devices.exact()), ("again", devices)):
         with used.inference(spy):
-            if name == "exact":
-                assert torch.get_float32_matmul_precision() == "highest"
             spy(batch.to(used.device))
+            during = torch.get_float32_matmul_precision()
+            assert during == ("highest" if name == "exact" else before)
         found[name] = spy.product.cpu()
     values = batch.values[TARGET] @ spy.layer.weight.cpu().T + spy.layer.bias.cpu()
     torch.testing.assert_close(found["exact"], values)
-    assert found["exact"].dtype == torch.float32
     assert torch.equal(found["trained"], found["again"])
     assert (found["trained"].dtype == torch.bfloat16) == (precision == "bf16")
-    assert devices.exact().precision == "fp32"
-    assert devices.precision == precision
+    assert (devices.exact().precision, devices.precision) == ("fp32", precision)
     assert torch.get_float32_matmul_precision() == before
     assert spy.training
 
 
-def test_an_allocation_of_several_tasks_is_left_alone():
+def test_an_allocation_of_several_tasks_is_left_alone(monkeypatch):
     found = {"SLURM_NTASKS": "4", "SLURM_JOB_ID": "1", "SLURM_JOB_NAME": "x", "SLURM_PROCID": "0"}
-    devices = (
-        "from aam.train.distributed.devices import Devices; print(Devices('fp32', 1).processes)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", devices],
-        env={**os.environ, **found},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (done.returncode, done.stdout.strip()) == (0, "1"), done.stderr
+    for name, value in found.items():
+        monkeypatch.setenv(name, value)
+    devices = Devices("fp32", 1)
+    assert (devices.processes, devices._fabric.world_size) == (1, 1)

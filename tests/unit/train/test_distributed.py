@@ -1,10 +1,8 @@
 """Training in several processes: what one process would do with the same batches."""
 
-import importlib.util
 import json
 import subprocess
 import sys
-from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -21,20 +19,14 @@ from aam.util.errors import InputError
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 SCRIPT = Path(__file__).with_name("together.py")
-STRATEGIES = ("ddp", "fsdp")
 # Muon's iteration is in bf16, where the last bit of a gradient is a jump: a high rate shows it.
-RATES = {"adamw": 1e-3, "muon": 2e-6}
+ADAMW = {"settings": {"optimizer": "adamw", "learning_rate": 1e-3}}
+MUON = {"settings": {"optimizer": "muon", "learning_rate": 2e-6}}
 EQUAL = {
-    f"{strategy}-{optimizer}": {
-        "strategy": strategy,
-        "steps": 20,
-        "validations": 2,
-        "settings": {"optimizer": optimizer, "learning_rate": rate},
-    }
-    for strategy in STRATEGIES
-    for optimizer, rate in RATES.items()
+    "ddp-adamw": ADAMW | {"strategy": "ddp", "steps": 10, "validations": 2},
+    "fsdp-adamw": ADAMW | {"strategy": "fsdp", "steps": 10, "validations": 2},
+    "fsdp-muon": MUON | {"strategy": "fsdp", "steps": 10, "validations": 2},
 }
-SPLIT = {"steps": 5, "validations": 5}
 CLIPPED = {
     f"{strategy}-{kind}": {
         "strategy": strategy,
@@ -42,85 +34,56 @@ CLIPPED = {
         "settings": {"clipping": kind, "gradient_clip": limit, "nonfinite": "skip"},
         "bad": [2],
     }
-    for strategy in STRATEGIES
-    for kind, limit in (("norm", 0.5), ("value", 0.01), ("adaptive", 0.01))
-}
-RAISED = {"strategy": "ddp", "steps": 6, "bad": [3]}
-RESTORED = {
-    "strategy": "fsdp",
-    "steps": 6,
-    "settings": {"nonfinite": "restore", "nonfinite_limit": 2},
-    "bad": [3],
-}
-FULL_DISK = {"strategy": "fsdp", "steps": 6, "full": True}
-
-
-@pytest.fixture(scope="module")
-def alone(one_thread):
-    """Return the function that trains a case in this process."""
-    spec = importlib.util.spec_from_file_location("together", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return lambda case: module.train(case, World())
-
-
-@pytest.fixture(scope="module")
-def expected(alone):
-    """Return the function that gives the curves of a case of `EQUAL` in one process."""
-    by_optimizer = cache(lambda optimizer: alone(EQUAL[f"ddp-{optimizer}"])["curves"])
-    return lambda name: by_optimizer(name.partition("-")[2])
-
-
-def in_processes(number: int, folder: Path, cases: dict[str, dict]) -> dict[str, list[dict]]:
-    """Train some cases in so many processes; return what each process tells of each case."""
-    folder.mkdir()
-    (folder / "cases.json").write_text(json.dumps(cases))
-    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(number)]
-    done = subprocess.run(
-        [*command, str(SCRIPT), str(folder / "cases.json")],
-        capture_output=True,
-        text=True,
-        check=False,
+    for strategy, kind, limit in (
+        ("ddp", "value", 0.01),
+        ("fsdp", "norm", 0.5),
+        ("fsdp", "adaptive", 0.01),
     )
-    assert done.returncode == 0, done.stderr[-4000:]
-    return {
-        name: [json.loads((folder / f"{name}-{rank}.json").read_text()) for rank in range(number)]
-        for name in cases
-    }
+}
+STOPPED = {
+    "raised": {"strategy": "ddp", "steps": 6, "bad": [3]},
+    "restored": {
+        "strategy": "fsdp",
+        "steps": 6,
+        "settings": {"nonfinite": "restore", "nonfinite_limit": 2},
+        "bad": [3],
+        "folder": "restored",
+    },
+}
+FULL = {"full": {"strategy": "fsdp", "steps": 6, "full": True, "folder": "full"}}
+PARTS = {"steps": 5, "validations": 5}
+LEFT = {
+    f"left-{strategy}": {**PARTS, "strategy": strategy, "leaves": True, "folder": strategy}
+    for strategy in ("ddp", "fsdp")
+}
+ENDED = {name.replace("left", "ended"): case | {"leaves": False} for name, case in LEFT.items()}
+ALONE = {"full": FULL["full"] | {"folder": None}, "raised": STOPPED["raised"]}
+STARTS = [
+    (1, {**EQUAL, **CLIPPED, **ALONE, **LEFT, "undisturbed": PARTS}),
+    (2, {**EQUAL, **CLIPPED, **STOPPED, **FULL, **LEFT}),
+    (4, {**LEFT, "ddp-adamw": EQUAL["ddp-adamw"]}),
+    (1, ENDED),
+]
 
 
 @pytest.fixture(scope="module")
 def work(tmp_path_factory) -> Path:
-    """Return the folder of all checkpoints."""
-    return tmp_path_factory.mktemp("together")
+    """Run all cases, in one process and in several; return the folder of results."""
+    folder = tmp_path_factory.mktemp("together")
+    (folder / "starts.json").write_text(json.dumps(STARTS))
+    done = subprocess.run(
+        [sys.executable, SCRIPT, folder], cwd=folder, capture_output=True, text=True, timeout=600
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    return folder
 
 
-@pytest.fixture(scope="module")
-def turns(work, alone) -> dict[str, dict]:
-    """Return a run of each strategy, which one process has begun and left after a step."""
-    cases = {
-        f"turn-{strategy}": {**SPLIT, "strategy": strategy, "folder": str(work / strategy)}
-        for strategy in STRATEGIES
-    }
-    for case in cases.values():
-        assert alone({**case, "leaves": True})["ended"] == "late"
-    return {name: {**case, "leaves": True} for name, case in cases.items()}
-
-
-@pytest.fixture(scope="module")
-def two(work, turns) -> dict[str, list[dict]]:
-    """Train all cases in two processes."""
-    kept = {
-        "restored": {**RESTORED, "folder": str(work / "restored")},
-        "full": {**FULL_DISK, "folder": str(work / "full")},
-    }
-    return in_processes(2, work / "2", {**EQUAL, **turns, **CLIPPED, "raised": RAISED, **kept})
-
-
-@pytest.fixture(scope="module")
-def four(work, turns, two) -> dict[str, list[dict]]:
-    """Train some of them in four processes, which go on from two."""
-    return in_processes(4, work / "4", {"ddp-adamw": EQUAL["ddp-adamw"], **turns})
+@pytest.fixture
+def results(work):
+    """Return the function that gives what each of so many processes tells of a case."""
+    return lambda number, name: [
+        json.loads((work / f"{number}-{name}-{rank}.json").read_text()) for rank in range(number)
+    ]
 
 
 def assert_close(found: dict[str, list], expected: dict[str, list]) -> None:
@@ -131,37 +94,34 @@ def assert_close(found: dict[str, list], expected: dict[str, list]) -> None:
 
 
 def kept(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.rglob("step-*"))
+    return sorted(path.name.partition(".")[0] for path in folder.rglob("step-*"))
 
 
-@pytest.mark.parametrize("name", EQUAL)
-def test_two_processes_have_the_losses_of_one(two, expected, name):
-    assert len(expected(name)["train/loss"]) == EQUAL[name]["steps"]
-    assert_close(two[name][0]["curves"], expected(name))
+@pytest.mark.parametrize(("number", "name"), [*((2, name) for name in EQUAL), (4, "ddp-adamw")])
+def test_several_processes_have_the_losses_of_one(results, number, name):
+    expected = results(1, name)[0]["curves"]
+    assert len(expected["train/loss"]) == EQUAL[name]["steps"]
+    assert_close(results(number, name)[0]["curves"], expected)
 
 
-def test_four_processes_have_the_losses_of_one(four, expected):
-    assert_close(four["ddp-adamw"][0]["curves"], expected("ddp-adamw"))
+def test_sharded_weights_and_moments_take_their_part_of_the_memory(results):
+    whole, sharded = (results(2, f"{strategy}-adamw")[0] for strategy in ("ddp", "fsdp"))
+    assert sharded["bytes"] < 0.52 * whole["bytes"]
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
-def test_a_run_goes_on_in_another_number_of_processes(work, turns, two, four, alone, strategy):
-    name = f"turn-{strategy}"
-    assert {run["ended"] for run in (*two[name], *four[name])} == {"late"}
-    is_sharded = any(path.is_dir() for path in (work / strategy).rglob("step-*"))
-    assert is_sharded == (strategy == "fsdp"), "sharded weights are kept in parts"
-    undisturbed = alone({**SPLIT, "strategy": "ddp"})["curves"]
-    assert_close(alone({**turns[name], "leaves": False})["curves"], undisturbed)
-
-
-def test_sharded_weights_and_moments_take_their_part_of_the_memory(two):
-    assert two["fsdp-adamw"][0]["bytes"] < 0.52 * two["ddp-adamw"][0]["bytes"]
+@pytest.mark.parametrize("strategy", ["ddp", "fsdp"])
+def test_a_run_goes_on_in_another_number_of_processes(results, strategy):
+    left = {number: results(number, f"left-{strategy}") for number in (1, 2, 4)}
+    assert {run["ended"] for runs in left.values() for run in runs} == {"late"}
+    assert left[2][0]["is_sharded"] == (strategy == "fsdp"), "each process writes its part"
+    undisturbed = results(1, "undisturbed")[0]["curves"]
+    assert_close(results(1, f"ended-{strategy}")[0]["curves"], undisturbed)
 
 
 @pytest.mark.parametrize("name", CLIPPED)
-def test_a_step_is_left_out_by_both_and_gradients_are_clipped_as_by_one(two, alone, name):
-    one, (first, second) = alone(CLIPPED[name]), two[name]
-    assert first["ended"] == second["ended"] == "well"
+def test_a_step_is_left_out_by_both_and_gradients_are_clipped_as_by_one(results, name):
+    first, second = results(2, name)
+    one = results(1, name)[0]
     for run in (one, first, second):
         assert run["stability"]["skipped_steps"] == 1
         assert len(run["curves"]["train/loss"]) == 5
@@ -170,54 +130,50 @@ def test_a_step_is_left_out_by_both_and_gradients_are_clipped_as_by_one(two, alo
         assert first["curves"][curve] == pytest.approx(one["curves"][curve], rel=tolerance)
 
 
-def test_both_stop_at_the_same_step_with_the_same_words(two, alone):
-    first, second = two["raised"]
-    assert first["ended"] == second["ended"] == alone(RAISED)["ended"]
-    assert first["ended"].startswith("training step 4: got unweighted_loss, loss, gradient_norm")
+def test_both_stop_at_the_same_step_with_the_same_words(work, results):
+    for name, words in (
+        ("raised", "training step 4: got unweighted_loss, loss, gradient_norm"),
+        ("restored", "after 0 steps left out and 2 returns"),
+    ):
+        first, second = results(2, name)
+        assert words in first["ended"]
+        assert first["ended"] == second["ended"]
+    assert results(1, "raised")[0] == results(2, "raised")[0]
+    assert kept(work / "restored") == ["step-000000002", "step-000000003"]
 
 
-def test_both_go_back_as_often_and_stop(two, work):
-    first, second = two["restored"]
-    assert first["ended"] == second["ended"]
-    assert "after 0 steps left out and 2 returns" in first["ended"]
-    assert [name.partition(".")[0] for name in kept(work / "restored")] == [
-        "step-000000002",
-        "step-000000003",
-    ]
-
-
-def test_a_full_disk_holds_up_neither(two, alone, work):
-    first, second = two["full"]
+def test_a_full_disk_holds_up_neither(work, results):
+    first, second = results(2, "full")
     assert first["ended"] == second["ended"] == "well"
-    one = alone(FULL_DISK)["curves"]["train/loss"]
+    one = results(1, "full")[0]["curves"]["train/loss"]
     assert first["curves"]["train/loss"] == pytest.approx(one, rel=1e-5)
-    assert [name.partition(".")[0] for name in kept(work / "full")] == [
-        "step-000000001",
-        "step-000000002",
-    ]
+    assert kept(work / "full") == ["step-000000001", "step-000000002"]
 
 
 def test_every_row_of_a_batch_is_in_one_shard_and_where_it_is_said_to_be(mixed_lengths):
     store, tokens = mixed_lengths.store, mixed_lengths.tokens
     batch = assemble(store, tokens, np.arange(19, -1, -1), masker=Masker(0.2, 0))
     shards = [shard_of(batch, rank, 3) for rank in range(3)]
-    expected = [row.tolist() for block in batch.asvs for row in block.tokens_US]
-    found = [row.tolist() for shard in shards for block in shard.asvs for row in block.tokens_US]
-    assert [found[place] for place in shards[0].asv_U.tolist()] == expected
-    counts = [row[row > 0].tolist() for block in batch.samples for row in block.counts_BA]
-    found = [
-        row[row > 0].tolist() for s in shards for block in s.samples for row in block.counts_BA
-    ]
-    assert [found[place] for place in shards[1].sample_B] == [counts[i] for i in batch.order_B]
-    masked = [block for shard in shards for block in shard.asvs]
-    assert sum(len(block.masked.asv_M) for block in masked) == shards[2].masked_nucleotides
-    for block in masked:
+
+    def sequences(*batches):
+        return [row.tolist() for each in batches for block in each.asvs for row in block.tokens_US]
+
+    def counts(*batches):
+        rows = (row for each in batches for block in each.samples for row in block.counts_BA)
+        return [row[row > 0].tolist() for row in rows]
+
+    found = sequences(*shards)
+    assert [found[place] for place in shards[0].asv_U] == sequences(batch)
+    found, expected = counts(*shards), counts(batch)
+    assert [found[place] for place in shards[1].sample_B] == [expected[i] for i in batch.order_B]
+    blocks = [block for shard in shards for block in shard.asvs]
+    assert sum(len(block.masked.asv_M) for block in blocks) == shards[2].masked_nucleotides
+    for block in blocks:
         at = block.tokens_US[block.masked.asv_M, block.masked.position_M]
         assert (at == MASK).all(), "masked nucleotides stay with their ASV"
     shapes = {tuple(block.tokens_US.shape for block in shard.asvs) for shard in shards}
     assert len(shapes) == 1, "layers that gather their weights are called alike"
     assert {shard.size for shard in shards} == {batch.size}
-    assert {len(shard.order_B) for shard in shards} == {-(-batch.size // 3)}
 
 
 def test_sharded_weights_are_refused_in_fp16():

@@ -9,53 +9,17 @@ from types import SimpleNamespace
 
 import pytest
 
-from aam.train.monitoring.reporter import PROBED_STEPS, WINDOW_STEPS, Reporter, duration
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
+from aam.train.monitoring.reporter import WINDOW_STEPS, Reporter, duration
 
 
 @pytest.fixture
-def clock(monkeypatch) -> SimpleNamespace:
+def clock(monkeypatch, caplog) -> SimpleNamespace:
     """Return a clock whose `now` only the test moves."""
+    caplog.set_level(logging.INFO)
     clock = SimpleNamespace(now=0.0)
     times = SimpleNamespace(monotonic=lambda: clock.now)
     monkeypatch.setattr("aam.train.monitoring.reporter.time", times)
     return clock
-
-
-@pytest.fixture
-def said(caplog):
-    """Return the function that gives the lines since it was last called."""
-    caplog.set_level(logging.INFO)
-
-    def lines() -> list[str]:
-        messages = list(caplog.messages)
-        caplog.clear()
-        return messages
-
-    return lines
-
-
-@pytest.fixture
-def open_terminal(monkeypatch):
-    """Return the function that puts a terminal in the place of standard error.
-
-    Pytest puts its own there between the fixtures and the test.
-    """
-
-    def put() -> Terminal:
-        terminal = Terminal()
-        monkeypatch.setattr(sys, "stderr", terminal)
-        for name in ("NO_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
-            monkeypatch.delenv(name, raising=False)
-        monkeypatch.setenv("TERM", "xterm")
-        monkeypatch.setenv("COLUMNS", "120")
-        return terminal
-
-    return put
 
 
 def steps(reporter: Reporter, clock, number: int, seconds: float, samples: int = 0) -> None:
@@ -64,10 +28,22 @@ def steps(reporter: Reporter, clock, number: int, seconds: float, samples: int =
         reporter.step(reporter.done + 1, samples)
 
 
+def open_stderr(monkeypatch, *, terminal: bool) -> io.StringIO:
+    """Put a terminal or a file in the place of standard error, after pytest has put its own."""
+    stream = io.StringIO()
+    stream.isatty = lambda: terminal
+    monkeypatch.setattr(sys, "stderr", stream)
+    for name in ("NO_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in {"TERM": "xterm", "COLUMNS": "120", "FORCE_COLOR": "1"}.items():
+        monkeypatch.setenv(name, value)
+    return stream
+
+
 @pytest.mark.parametrize(
     ("seconds", "text"),
     [
-        (0, "0 s"),
+        (-3, "0 s"),
         (41.6, "42 s"),
         (59.7, "1 min"),
         (200, "3 min 20 s"),
@@ -75,77 +51,76 @@ def steps(reporter: Reporter, clock, number: int, seconds: float, samples: int =
         (7529, "2 h 5 min"),
         (86399, "1 d"),
         (100_000, "1 d 4 h"),
-        (-3, "0 s"),
     ],
 )
 def test_durations_are_in_human_units(seconds, text):
     assert duration(seconds) == text
 
 
-def test_the_whole_run_is_estimated_once_after_the_first_steps(clock, said):
-    reporter = Reporter("pretraining", 0, 640, every_s=1e9, validations=8)
-    clock.now += 100
-    reporter.step(1)
-    steps(reporter, clock, PROBED_STEPS - 2, 0.5)
-    assert said() == []
-    steps(reporter, clock, 100, 0.5)
-    assert said() == ["pretraining: 640 steps, about 5 min 20 s, and 8 validations"]
+ESTIMATED = "run: 640 steps, about 5 min 20 s, and 8 validations"
 
 
-def test_lines_come_every_few_seconds_with_pace_and_time_left(clock, said):
-    reporter = Reporter("pretraining", 0, 100, every_s=10)
+@pytest.mark.parametrize(
+    ("done", "total", "passed", "options", "lines"),
+    [
+        (0, 640, [(1, 100), (3, 0.5)], {"validations": 8}, []),
+        (0, 640, [(1, 100), (103, 0.5)], {"validations": 8}, [ESTIMATED]),
+        (600, 640, [(5, 3)], {}, ["going on from step 600 of 640", "40 of 640 steps, about 2 min"]),
+        (
+            0,
+            30,
+            [(4, 1), (11, 1, 64)],
+            {"every_s": 10},
+            ["30 steps, about 30 s", "step 10 of 30, "],
+        ),
+    ],
+    ids=["too early", "once", "resumed", "every few seconds"],
+)
+def test_a_run_is_estimated_by_its_first_steps_but_one(
+    clock, caplog, done, total, passed, options, lines
+):
+    reporter = Reporter("run", done, total, **{"every_s": 1e9} | options)
+    for some in passed:
+        steps(reporter, clock, *some)
+    assert len(caplog.messages) == len(lines)
+    for message, line in zip(caplog.messages, lines, strict=True):
+        assert line in message
+
+
+def test_the_estimate_follows_the_latest_steps_and_the_last_validation(clock, caplog):
+    reporter = Reporter("run", 0, 1000, every_s=1990, validations=2)
     reporter.estimate(1)
-    assert said() == ["pretraining: 100 steps, about 1 min 40 s"]
-    steps(reporter, clock, 19, 1, samples=64)
-    assert said() == ["pretraining: step 10 of 100, 64 samples/s, about 1 min 30 s left"]
-
-
-def test_a_resumed_run_says_from_where_and_estimates_what_is_left(clock, said):
-    reporter = Reporter("site, fold 2", 600, 640, every_s=1e9)
-    assert said() == ["site, fold 2: going on from step 600 of 640"]
-    steps(reporter, clock, PROBED_STEPS, 3)
-    assert said() == ["site, fold 2: 40 of 640 steps, about 2 min"]
-
-
-def test_the_estimate_follows_the_latest_steps_and_the_last_validation(clock, said):
-    reporter = Reporter("pretraining", 0, 1000, every_s=1e9, validations=2)
-    steps(reporter, clock, 200, 10)
-    assert reporter.remaining_s() == pytest.approx(8000)
+    steps(reporter, clock, 200, 10, samples=64)
+    assert caplog.messages[0].startswith("run: 1000 steps, about 16 min 40 s, and 2")
+    line = "run: step 199 of 1000, 6.4 samples/s, about 2 h 14 min left"
+    assert caplog.messages[1:] == [line]
     clock.now += 30
     reporter.values(200, {"unweighted_pearson": 0.91234})
-    assert said()[-1] == "pretraining: step 200 of 1000: unweighted_pearson 0.9123"
+    assert caplog.messages[-1] == "run: step 200 of 1000: unweighted_pearson 0.9123"
     steps(reporter, clock, WINDOW_STEPS, 1)
     assert reporter.remaining_s() == pytest.approx(750 + 30)
 
 
-def test_a_terminal_shows_a_bar_with_pace_and_time_left(clock, said, open_terminal):
-    terminal = open_terminal()
-    with closing(Reporter("pretraining", 0, 100, every_s=0)) as reporter:
-        steps(reporter, clock, 40, 2, samples=64)
-    screen = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", terminal.getvalue())
-    last = [line for line in re.split(r"[\r\n]+", screen) if "pretraining" in line][-1]
-    for part in ("40/100", "32 samples/s", "2 min"):
-        assert part in last
-    assert said() == ["pretraining: 100 steps, about 3 min 20 s"]
-
-
-def test_a_run_that_breaks_gives_the_terminal_back(clock, open_terminal):
-    terminal = open_terminal()
-
+def test_a_terminal_shows_a_bar_and_is_given_back_by_a_run_that_breaks(clock, monkeypatch, caplog):
     def broken() -> None:
-        with closing(Reporter("pretraining", 0, 10, every_s=1)):
-            assert "\x1b[?25l" in terminal.getvalue()
+        with closing(Reporter("run", 0, 100, every_s=0)) as reporter:
+            steps(reporter, clock, 40, 2, samples=64)
             raise KeyError
 
+    terminal = open_stderr(monkeypatch, terminal=True)
     with pytest.raises(KeyError):
         broken()
-    assert terminal.getvalue().rfind("\x1b[?25h") > terminal.getvalue().rfind("\x1b[?25l")
-    assert sys.stderr is terminal
+    hidden, shown = (terminal.getvalue().rfind(f"\x1b[?25{end}") for end in "lh")
+    assert 0 <= hidden < shown, "the cursor"
+    screen = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", terminal.getvalue())
+    last = [line for line in re.split(r"[\r\n]+", screen) if "run" in line][-1]
+    for part in ("40/100", "32 samples/s", "2 min"):
+        assert part in last
+    assert caplog.messages == ["run: 100 steps, about 3 min 20 s"]
 
 
 def test_no_bar_is_drawn_into_a_file(clock, monkeypatch):
-    monkeypatch.setattr(sys, "stderr", io.StringIO())
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    with closing(Reporter("pretraining", 0, 10, every_s=1)) as reporter:
+    file = open_stderr(monkeypatch, terminal=False)
+    with closing(Reporter("run", 0, 10, every_s=1)) as reporter:
         steps(reporter, clock, 10, 1)
-        assert sys.stderr.getvalue() == ""
+    assert file.getvalue() == ""

@@ -1,23 +1,18 @@
+"""How much memory there is, and how much is taken."""
+
 import psutil
 import pytest
 import torch
 
 from aam.train.monitoring import memory
-from aam.train.monitoring.memory import (
-    MB,
-    PeakMemory,
-    budget_mb,
-    cgroup_limits,
-    held_mb,
-    is_out_of_memory,
-    recover,
-)
+from aam.train.monitoring.memory import MB, PeakMemory, budget_mb, held_mb, is_out_of_memory
+
+CPU = torch.device("cpu")
 
 
 def test_the_peak_of_a_step_is_seen_and_not_what_is_left_of_it():
-    process = psutil.Process()
-    with PeakMemory(torch.device("cpu")) as measured:
-        start_mb = process.memory_info().rss / 2**20
+    start_mb = held_mb(CPU)
+    with PeakMemory(CPU) as measured:
         large = torch.ones(64 * 2**18)
         for _ in range(8):
             large.add_(1.0)
@@ -40,23 +35,18 @@ def test_what_a_failed_step_has_left_is_let_go_of():
         def __init__(self):
             self.held, self.self = torch.ones(64 * 2**18), self
 
-    device = torch.device("cpu")
-    before_mb = held_mb(device)
+    before_mb = held_mb(CPU)
     Knot()
-    recover()
-    assert held_mb(device) < before_mb + 32
+    memory.recover()
+    assert held_mb(CPU) < before_mb + 32
 
 
-def test_a_given_limit_is_the_budget():
-    assert budget_mb(1.5, torch.device("cpu")) == 1536
-
-
-def test_without_a_limit_a_cpu_has_most_of_what_is_free(monkeypatch):
+def test_the_budget_is_the_limit_or_most_of_what_is_free(monkeypatch):
+    assert budget_mb(1.5, CPU) == 1536
     monkeypatch.setattr(memory, "cgroup_limits", list)
-    total_mb = psutil.virtual_memory().total / MB
-    assert 0 < budget_mb(None, torch.device("cpu")) < total_mb
+    assert 0 < budget_mb(None, CPU) < psutil.virtual_memory().total / MB
     monkeypatch.setattr(memory, "cgroup_limits", lambda: [10**18, 200 * MB])
-    assert budget_mb(None, torch.device("cpu")) == pytest.approx(180)
+    assert budget_mb(None, CPU) == pytest.approx(180)
 
 
 @pytest.mark.parametrize(
@@ -64,11 +54,7 @@ def test_without_a_limit_a_cpu_has_most_of_what_is_free(monkeypatch):
     [
         (
             "0::/job/step\n",
-            {
-                "job/memory.max": "4096\n",
-                "job/step/memory.max": "max\n",
-                "memory.max": "9999",
-            },
+            {"job/memory.max": "4096\n", "job/step/memory.max": "max\n", "memory.max": "9999"},
             {4096, 9999},
         ),
         ("0::/only/on/the/host\n", {"memory.max": "5000\n"}, {5000}),
@@ -82,17 +68,13 @@ def test_without_a_limit_a_cpu_has_most_of_what_is_free(monkeypatch):
             {1000, 9223372036854771712},
         ),
         ("0::/\n", {}, set()),
+        (None, {}, set()),
     ],
 )
 def test_limits_of_control_groups_are_found(tmp_path, groups, files, limits):
-    (tmp_path / "proc/self").mkdir(parents=True)
-    (tmp_path / "proc/self/cgroup").write_text(groups)
-    for name, text in files.items():
-        path = tmp_path / "sys/fs/cgroup" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    assert set(cgroup_limits(tmp_path)) == limits
-
-
-def test_a_system_without_control_groups_has_no_limits(tmp_path):
-    assert cgroup_limits(tmp_path) == []
+    named = {f"sys/fs/cgroup/{name}": text for name, text in files.items()}
+    for name, text in {"proc/self/cgroup": groups, **named}.items():
+        if text is not None:
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / name).write_text(text)
+    assert set(memory.cgroup_limits(tmp_path)) == limits

@@ -1,16 +1,18 @@
-"""Trainings of one process among several: `together.py <cases.json>`, started by torchrun.
+"""Trainings in one process or several: `together.py <folder>`, in which `starts.json` lies.
 
-A case is a dictionary: `strategy`, `steps` and `settings` of the training; and may have
-`validations`, `folder` (of checkpoints), `leaves` (the time limit comes after one step), `bad`
-(steps with a distance that is not a number) and `full` (the disk, from the third step on). Every
-process writes `<name>-<rank>.json` beside the file: how the run `ended`, the values of all `curves`
-by name, the sums of the `weights`, the `bytes` of weights and moments that it holds, `stability`.
+That is a list of starts: a number of processes, and cases by name. A case has `steps`; and may have
+a `strategy`, `settings` of the training, `validations`, `folder` (of checkpoints), `leaves` (the
+time limit comes after one step), `bad` (steps with a distance that is not a number) and `full` (the
+disk, from the third step on). Processes are forked, so that torch is imported once. Each one writes
+`<number>-<name>-<rank>.json`: how the run `ended`, all `curves` by name, sums of the `weights`,
+`bytes` of weights and moments that it holds, `stability`.
 """
 
-import importlib.util
 import json
 import os
 import resource
+import runpy
+import socket
 import sys
 import time
 from dataclasses import dataclass
@@ -18,6 +20,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from torch.multiprocessing import start_processes
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from aam.config.sections.execution import Optimization
@@ -37,6 +40,10 @@ from aam.train.options import step_options
 from aam.util.errors import InputError
 
 SAMPLES, HELD_OUT = 19, 5
+TINY = runpy.run_path(str(Path(__file__).parents[1] / "conftest.py"))
+DATA = TINY["make_tiny"](SAMPLES + HELD_OUT, 41, lengths=(20, 17, 9), views=2, cutmix=0.5)
+SHAPE = architecture({**TINY["SMALL"], "asv_layers": 1, "sample_layers": 1}, 20)
+VALUES = {"faith_pd": np.linspace(-1, 1, SAMPLES + HELD_OUT, dtype=np.float32)[:, None]}
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,70 +62,37 @@ class Faulty(BatchDataset):
         return batch
 
 
-def tiny_data():
-    """Return the data of the other tests: sequences of three lengths, two views, mixed rows."""
-    path = Path(__file__).parents[1] / "conftest.py"
-    spec = importlib.util.spec_from_file_location("tiny_data", path)
-    module = sys.modules["tiny_data"] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    data = module.make_tiny(
-        samples=SAMPLES + HELD_OUT, features=41, lengths=(20, 17, 9), views=2, cutmix=0.5
-    )
-    return data, architecture({**module.SMALL, "asv_layers": 1, "sample_layers": 1}, 20)
-
-
 def nbytes(tensors):
     """Return the bytes of some tensors that lie in this process."""
     local = [t.to_local() if hasattr(t, "to_local") else t for t in tensors]
     return sum(t.numel() * t.element_size() for t in local)
 
 
-def new_dataset(case, data, values):
-    return Faulty(
-        store=data.store,
-        tokens=data.tokens,
+def train(case, world):
+    dataset = Faulty(
+        store=DATA.store,
+        tokens=DATA.tokens,
         samples=np.arange(SAMPLES),
         batch_size=SAMPLES,
         epochs=case["steps"],
         seed=0,
         masker=Masker(0.2, 0),
-        distances={"unweighted": data.distances},
-        values=values,
+        distances={"unweighted": DATA.distances},
+        values=VALUES,
         bad=tuple(case.get("bad", ())),
         full=case.get("full", False),
     )
-
-
-def new_model(shape):
-    return PretrainingModel(
-        build_encoder(shape, seed=0, backend="auto"),
+    model = PretrainingModel(
+        build_encoder(SHAPE, seed=0, backend="auto"),
         weights={"unweighted": 1.0, "faith_pd": 0.5},
         variances={"unweighted": 0.05},
         nucleotide_weight=1.0,
         seed=1,
     )
-
-
-def train(case, world):
-    data, shape = tiny_data()
-    values = {"faith_pd": np.linspace(-1, 1, SAMPLES + HELD_OUT, dtype=np.float32)[:, None]}
-    dataset, model = new_dataset(case, data, values), new_model(shape)
     devices = Devices("fp32", 1, world=world)
-    held = {}
-
-    def weigh(optimizer, *_):
-        moments = [value for state in optimizer.state.values() for value in state.values()]
-        weights = [weight for group in optimizer.param_groups for weight in group["params"]]
-        held[id(optimizer)] = nbytes(weights) + nbytes(moments)
-
     held_out = HeldOut(
-        data.store,
-        data.tokens,
-        SAMPLES + np.arange(HELD_OUT),
-        dataset.samples,
-        dataset.distances,
-        values,
-        Masker(0.2, 1),
+        *(DATA.store, DATA.tokens, SAMPLES + np.arange(HELD_OUT), dataset.samples),
+        *(dataset.distances, VALUES, Masker(0.2, 1)),
     )
     validation = Validation(
         score=lambda: held_out.score(model, devices),
@@ -126,17 +100,23 @@ def train(case, world):
         watched="unweighted_pearson",
         stopping=EarlyStopping(EarlyStoppingSettings(patience=99, min_delta=0.0)),
     )
+    held = {}
+
+    def weigh(optimizer, *_):
+        moments = [value for state in optimizer.state.values() for value in state.values()]
+        weights = [weight for group in optimizer.param_groups for weight in group["params"]]
+        held[id(optimizer)] = nbytes(weights + moments)
+
     folder = Path(case["folder"]) if case.get("folder") else None
     settings = {"learning_rate": 1e-3, "precision": "fp32", "optimizer": "adamw"}
+    settings |= {"epochs": case["steps"], "batch_size": SAMPLES} | case.get("settings", {})
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     hook = register_optimizer_step_post_hook(weigh)
     try:
         progress = fit(
             model,
             dataset,
-            Pretraining(
-                epochs=case["steps"], batch_size=SAMPLES, **settings | case.get("settings", {})
-            ),
+            Pretraining(**settings),
             devices=devices,
             options=step_options(Optimization()),
             checkpoints=Checkpoints(folder, "same", writes=devices.rank == 0),
@@ -147,8 +127,9 @@ def train(case, world):
             validation=validation if "validations" in case else None,
         )
     except InputError as error:
+        is_sharded = folder is not None and any(path.is_dir() for path in folder.rglob("step-*"))
         ended = "late" if isinstance(error, TimeIsUp) else str(error)
-        return {"rank": devices.rank, "ended": ended}
+        return {"ended": ended, "is_sharded": is_sharded}
     finally:
         hook.remove()
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
@@ -158,7 +139,6 @@ def train(case, world):
             name = f"{record['split']}/{record['name']}"
             curves.setdefault(name, []).append(record["value"])
     return {
-        "rank": devices.rank,
         "ended": "well",
         "curves": curves,
         "weights": {k: float(v.double().abs().sum()) for k, v in model.state_dict().items()},
@@ -167,10 +147,23 @@ def train(case, world):
     }
 
 
+def process(rank, number, port, folder, cases):
+    """Train all cases as one of so many processes, with what torchrun would tell it."""
+    torchrun = {"RANK": rank, "LOCAL_RANK": rank, "GROUP_RANK": 0, "WORLD_SIZE": number}
+    torchrun |= {"LOCAL_WORLD_SIZE": number, "MASTER_ADDR": "localhost", "MASTER_PORT": port}
+    os.environ.update({name: str(value) for name, value in torchrun.items()})
+    for name, case in cases.items():
+        result = train(case, World(number, 1, case.get("strategy", "ddp")))
+        (folder / f"{number}-{name}-{rank}.json").write_text(json.dumps(result))
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
+
+
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    file = Path(sys.argv[1])
-    for name, case in json.loads(file.read_text()).items():
-        result = train(case, World(int(os.environ["WORLD_SIZE"]), 1, case["strategy"]))
-        (file.parent / f"{name}-{result['rank']}.json").write_text(json.dumps(result))
-    torch.distributed.destroy_process_group()
+    work = Path(sys.argv[1])
+    for number, cases in json.loads((work / "starts.json").read_text()):
+        with socket.socket() as free:
+            free.bind(("localhost", 0))
+            port = free.getsockname()[1]
+        start_processes(process, (number, port, work, cases), number, start_method="fork")

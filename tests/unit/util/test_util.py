@@ -1,0 +1,57 @@
+"""Halves of outputs, the machine, and scikit-bio without PyTorch."""
+
+import platform
+import subprocess
+import sys
+
+import pytest
+
+from aam.util.atomic import atomic_path, remove_partial
+from aam.util.machine import accelerated
+
+STAGES = "simulate, import_tree, unifrac, unifrac_part, baselines, plot_importance"
+
+
+@pytest.mark.parametrize("directory", [False, True])
+def test_halves_of_outputs_go_and_nothing_else(tmp_path, directory):
+    """A job that was killed in the middle of a write begins again."""
+    final = tmp_path / "view0.biom"
+    writing = atomic_path(final)
+    half = writing.__enter__()
+    if directory:
+        half.mkdir()
+    (half / "config.json" if directory else half).write_text("ha")
+    others = [tmp_path / name for name in ("view0.biom", "view1.biom", ".partial-1-x-view0.biom")]
+    for path in others:
+        path.write_text("whole")
+    remove_partial([[final], tmp_path / "nowhere" / "view0.biom"])
+    assert sorted(tmp_path.iterdir()) == sorted(others)
+
+
+@pytest.mark.parametrize(
+    ("system", "machine", "file", "has_gpu"),
+    [
+        *(("Linux", "x86_64", name, True) for name in ("nvidia0", "nvgpu", "kfd", "dxg")),
+        ("Linux", "arm64", "nvidiactl", False),
+        ("Darwin", "arm64", "null", True),
+        ("Darwin", "x86_64", "null", False),
+    ],
+)
+def test_a_gpu_is_known_by_its_device_file(tmp_path, monkeypatch, system, machine, file, has_gpu):
+    monkeypatch.setattr(platform, "system", lambda: system)
+    monkeypatch.setattr(platform, "machine", lambda: machine)
+    (tmp_path / file).touch()
+    assert accelerated(tmp_path) == has_gpu
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        f"import sys; from aam.stages import {STAGES}; assert 'torch' not in sys.modules; "
+        "import torch; assert torch.tensor(3).item() == 3",
+        "import torch; from aam.util.scikit_bio import TreeNode; assert TreeNode('a').name == 'a'",
+    ],
+    ids=["stages that read trees do not load PyTorch", "PyTorch may be there before"],
+)
+def test_scikit_bio_is_imported_without_torch(code):
+    subprocess.run([sys.executable, "-c", code], check=True)
