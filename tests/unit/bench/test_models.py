@@ -9,8 +9,8 @@ from matplotlib.image import imread
 
 from aam.bench import models
 from aam.config import slices
-from aam.config.figures import PLOTS
 from aam.config.configuration import load
+from aam.config.figures import PLOTS
 from aam.evaluate.figures.models import draw_models
 from aam.evaluate.scores import MAIN
 from aam.runtime.run_options import RunOptions
