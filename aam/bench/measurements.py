@@ -6,52 +6,26 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-import torch
-from torch import nn
+from torch.utils.data import Dataset
 
-from aam.bench import roofline
+from aam.bench import hardware
 from aam.bench.batches import NaiveDataset, PooledDataset
 from aam.bench.timing import StepTimes
 from aam.config.sections.execution import Optimization
 from aam.config.sections.training import Pretraining
-from aam.model.batch import Batch
+from aam.model.flops import step_flops
 from aam.tasks.pretrain.preparation import prepare
-from aam.train.compilation import compile_blocks
-from aam.train.data.dataset import BatchDataset
 from aam.train.distributed.devices import Devices
-from aam.train.flops import step_flops
 from aam.train.monitoring.memory import peak_mb
-from aam.train.optimizer import make_optimizer, warmup_cosine
-from aam.train.options import step_options
-from aam.train.step import batches, train_step
+from aam.train.options import set_up, step_options
+from aam.train.step import batches, learning_rate, train_step
 from aam.util.errors import problem
 
 
 def run(request: Mapping[str, Any]) -> dict[str, Any]:
     """Do what the key `kind` of a request says: `device`, `roofline` or `steps`."""
-    kinds = {"device": _run_device, "roofline": _run_roofline, "steps": _run_steps}
+    kinds = {"device": hardware.device, "roofline": hardware.rates, "steps": _run_steps}
     return kinds[request["kind"]](request)
-
-
-def _run_device(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Return whether there is an `accelerator` that models run on, and more `about` the device.
-
-    Whether it `compiles` is tried on a CPU only where the key `compile` asks for it.
-    """
-    devices = Devices("fp32", request["threads"])
-    on_accelerator = devices.device.type != "cpu"
-    try_it = request["compile"] or on_accelerator
-    compiles = try_it and compile_blocks(nn.Module(), "default", devices.device)
-    about = {"device": devices.name, "torch": torch.__version__}
-    if devices.device.type == "cuda":
-        about |= {"cuda": str(torch.version.cuda), "driver": _driver()}
-    return {"accelerator": on_accelerator, "compiles": compiles, "about": about}
-
-
-def _run_roofline(request: Mapping[str, Any]) -> dict[str, roofline.Rates]:
-    device = Devices("fp32", request["threads"]).device
-    shape = {key: request[key] for key in ("width", "ffn_ratio")}
-    return roofline.measure(request["precisions"], device, **shape)
 
 
 def _run_steps(request: Mapping[str, Any]) -> dict[str, Any]:
@@ -77,18 +51,10 @@ def _run_steps(request: Mapping[str, Any]) -> dict[str, Any]:
         model.encoder.recompute("micro-batches")
     elif options.checkpointing:
         model.encoder.recompute("layers")
-    is_compiled = compile_blocks(model, options.compile, devices.device)
-    if options.compile != "off" and not is_compiled:
+    wrapped, optimizer, report = set_up(model, settings, options, devices)
+    if options.compile != report["compile"]:
         key, wanted = "configuration key optimization.compile", "a working compiler"
         raise problem(key, options.compile, wanted, "see the warning above")
-    optimizer = make_optimizer(
-        model,
-        settings.optimizer,
-        learning_rate=settings.learning_rate,
-        weight_decay=settings.weight_decay,
-        fused=options.fused_optimizer,
-    )
-    wrapped, optimizer = devices.setup(model, optimizer)
     wrapped.train()
     times = StepTimes(devices.device, request, eager=options.compile == "off")
     coming = _batches(dataset, devices, request["workers"])
@@ -97,7 +63,7 @@ def _run_steps(request: Mapping[str, Any]) -> dict[str, Any]:
         batch = next(coming).to(devices.device)
         loading_s = time.perf_counter() - t0
         step = times.step
-        rate = settings.learning_rate * warmup_cosine(step, len(dataset), settings.warmup)
+        rate = learning_rate(settings, step, len(dataset))
         values, _ = train_step(wrapped, optimizer, batch, rate, settings, step, devices)
         times.add(batch, values["loss"], loading_s, step_flops(model.encoder.shape, batch))
     return {
@@ -108,22 +74,10 @@ def _run_steps(request: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _batches(dataset: BatchDataset, devices: Devices, workers: int) -> Iterator[Batch]:
+def _batches(dataset: Dataset[Any], devices: Devices, workers: int) -> Iterator[Any]:
     """Yield the batches of the run, over and over."""
     while True:
         if workers and devices.device.type != "cpu":
             yield from batches(dataset, 0, workers=workers, pin=True)
         else:
             yield from (dataset[step] for step in range(len(dataset)))
-
-
-def _driver() -> str:
-    try:
-        import pynvml
-
-        pynvml.nvmlInit()
-        return str(pynvml.nvmlSystemGetDriverVersion())
-    except ImportError:
-        return "unknown, for want of the package nvidia-ml-py"
-    except pynvml.NVMLError as error:
-        return f"unknown: {error}"

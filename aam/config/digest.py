@@ -11,7 +11,7 @@ NEUTRAL = frozenset(
         "aam",
         "aam.bench.roofline",
         "aam.util.log",
-        "aam.train.flops",
+        "aam.model.flops",
         "aam.train.monitoring.monitor",
         "aam.train.monitoring.profiling",
         "aam.train.monitoring.reporter",

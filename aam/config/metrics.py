@@ -35,6 +35,8 @@ class MetricFacts:
         return self.phylogenetic and not self.per_sample
 
 
+FAITH_PD = "faith_pd"
+"""A value of every sample: its phylogenetic diversity."""
 METRICS = {
     "unweighted": MetricFacts(is_ratio=True),
     "weighted_normalized": MetricFacts(is_ratio=True),
@@ -42,7 +44,7 @@ METRICS = {
     "generalized": MetricFacts(is_ratio=True, parameters=("alpha",)),
     "bray_curtis": MetricFacts(phylogenetic=False),
     "robust_aitchison": MetricFacts(phylogenetic=False, bounded=False),
-    "faith_pd": MetricFacts(per_sample=True, bounded=False),
+    FAITH_PD: MetricFacts(per_sample=True, bounded=False),
 }
 """Every metric by its name in the configuration and in the names of files."""
 

@@ -11,8 +11,7 @@ from aam.data.trees import branches
 from aam.runtime.entry import Files
 from aam.runtime.run_options import RunOptions
 from aam.unifrac import check, parts, store
-from aam.unifrac.engines import Engine, ScikitBio, Sparse, choose
-from aam.unifrac.ssu import Ssu
+from aam.unifrac.engines import Engine, ScikitBio, Sparse, Ssu, choose
 from aam.unifrac.stripes import Joined, StripeMatrix
 from aam.util.provenance import provenance
 from aam.util.scikit_bio import TreeNode

@@ -9,14 +9,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from aam.config.metrics import METRICS
+from aam.config.metrics import FAITH_PD, METRICS
 from aam.config.sections.execution import Optimization
 from aam.config.sections.training import Pretraining
 from aam.model.batch import Batch
 from aam.model.build import architecture, build_encoder, initialize, set_dropout
 from aam.model.encoder import Encoder
 from aam.model.heads import DistanceHead, NucleotideHead, ValueHead, pairwise_error
-from aam.train.data.distances import FAITH_PD
 from aam.train.distributed.shards import BatchShard, encode_sharded, summed
 from aam.train.micro_batches import split
 from aam.train.options import step_options

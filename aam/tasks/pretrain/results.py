@@ -14,12 +14,12 @@ import torch
 from aam.inference.asv_cache import AsvEmbeddings, embed_asvs_cached, encoder_digest
 from aam.inference.embed import embed_samples
 from aam.model.build import plain
+from aam.model.flops import step_flops
 from aam.model.store import save_model
 from aam.tasks.pretrain.model import PretrainingModel
 from aam.tasks.pretrain.preparation import Prepared
 from aam.train.compilation import graphs_compiled
 from aam.train.distributed.devices import Devices
-from aam.train.flops import step_flops
 from aam.train.history import write_table
 from aam.train.monitoring.memory import peak_mb
 from aam.train.progress import Progress

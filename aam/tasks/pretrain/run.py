@@ -4,12 +4,12 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
+from aam.config.metrics import FAITH_PD
 from aam.config.sections.execution import Optimization
 from aam.config.sections.training import Pretraining
 from aam.runtime.run_options import RunOptions
 from aam.tasks.pretrain.preparation import Prepared
 from aam.train.checkpoint import Checkpoints
-from aam.train.data.distances import FAITH_PD
 from aam.train.distributed.devices import Devices
 from aam.train.distributed.world import World
 from aam.train.early_stopping import EarlyStopping

@@ -11,13 +11,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from aam.config.metrics import FAITH_PD
 from aam.data.samples import SampleStore
 from aam.data.tokens import TokenStore
 from aam.inference.embed import asv_batches, asvs_of, embed_samples
 from aam.tasks.pretrain.model import PretrainingModel
 from aam.train.batch_norm import recalibrate_batch_norm, some_of
 from aam.train.data.collate import asv_blocks
-from aam.train.data.distances import FAITH_PD
 from aam.train.data.masking import Masker
 from aam.train.distributed.devices import Devices
 from aam.util.seeds import generator

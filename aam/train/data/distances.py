@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from aam.config.metrics import FAITH_PD
 from aam.train.data.mapped_distances import GB, ITEM_BYTES, MappedMatrix, checked_rows, map_matrices
 from aam.train.data.sampler import Blocks
 from aam.unifrac.store import read_faith_pd
 
 logger = logging.getLogger(__name__)
-FAITH_PD = "faith_pd"
 DISTANCES_AT_ONCE = 1 << 20
 """Distances that are read at a time where all pairs are summed up."""
 Matrix = NDArray[np.float32] | MappedMatrix

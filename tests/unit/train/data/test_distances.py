@@ -15,9 +15,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from aam.config.metrics import FAITH_PD
 from aam.train.data import distances, mapped_distances
 from aam.train.data.dataset import BatchDataset
-from aam.train.data.distances import FAITH_PD, Maps, load_matrices, pair_variances
+from aam.train.data.distances import Maps, load_matrices, pair_variances
 from aam.train.data.mapped_distances import MappedMatrix, convert
 from aam.train.data.sampler import Blocks
 from aam.unifrac import store

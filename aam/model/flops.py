@@ -4,11 +4,11 @@ from functools import cache
 
 import torch
 
+from aam.config.metrics import FAITH_PD
 from aam.model.asv_encoders import Architecture
 from aam.model.batch import Batch
 from aam.model.encoder import Encoder
 from aam.nn.layer import LayerStack
-from aam.train.data.distances import FAITH_PD
 
 WITH_BACKWARD = 3
 """A product's own cost and two of the same size backward: for its input and for its weights."""
