@@ -6,8 +6,6 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from torch.utils.data import Dataset
-
 from aam.bench import hardware
 from aam.bench.batches import NaiveDataset, PooledDataset
 from aam.bench.timing import StepTimes
@@ -74,7 +72,7 @@ def _run_steps(request: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _batches(dataset: Dataset[Any], devices: Devices, workers: int) -> Iterator[Any]:
+def _batches(dataset: Any, devices: Devices, workers: int) -> Iterator[Any]:
     """Yield the batches of the run, over and over."""
     while True:
         if workers and devices.device.type != "cpu":

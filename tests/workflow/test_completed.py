@@ -155,7 +155,7 @@ LOGIC: dict[str, Counter[str]] = {
     "stages/explain.py": times(4, EXPLAINED) + Counter(summary=1),
     "nn/block.py": PRETRAINED + times(2, TRAINED) + SPEED,
     "tasks/finetune/fold_model.py": FINETUNED,
-    "bench/naive.py": SPEED + Counter(summary=1),
+    "bench/batches.py": SPEED + Counter(summary=1),
     # A prediction for another table has intervals too.
     "evaluate/metrics.py": times(4, SCORED) + TABLES + Counter(predict=2),
 }
