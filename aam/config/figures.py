@@ -93,7 +93,7 @@ PLOTS: dict[str, Plot] = {
         "Pretraining",
         {name: f"{PRE}/{name}.parquet" for name in ("history", "pairs", "embeddings")},
         [
-            Figure("training.draw", f"{PRE}/history", "training curves", "pretraining"),
+            Figure("history.draw", f"{PRE}/history", "training curves", "pretraining"),
             Figure("distances.draw_pairs", f"{PRE}/pairs", "predicted distances", "pairs"),
             Figure("distances.draw_ordination", f"{PRE}/embeddings", "ordination", "embeddings"),
         ],
@@ -106,7 +106,7 @@ PLOTS: dict[str, Plot] = {
             "history": f"{TASK}/history.parquet",
         },
         [
-            Figure("training.draw", f"{TASK}/history", "training curves", "finetuning"),
+            Figure("history.draw", f"{TASK}/history", "training curves", "finetuning"),
             Figure("task.draw", f"{TASK}/predictions", "predictions", "predictions"),
         ],
     ),

@@ -1,4 +1,4 @@
-"""A model against a baseline on the same samples and folds, by paired tests."""
+"""A model against a baseline by paired tests on the same folds, and together with a forest."""
 
 import numpy as np
 import pandas as pd
@@ -6,7 +6,16 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from aam.evaluate.metrics import fold_scores
-from aam.evaluate.predictions import numbers
+from aam.evaluate.predictions import (
+    PROBABILITY,
+    QUANTILE,
+    class_names,
+    class_probabilities,
+    numbers,
+)
+
+PARTNERS = ("random_forest_median", "random_forest")
+"""Baselines that a model is averaged with; the first that the task has."""
 
 
 def compare(kind: str, own: pd.DataFrame, other: pd.DataFrame) -> dict[str, float | int | None]:
@@ -53,6 +62,24 @@ def compare(kind: str, own: pd.DataFrame, other: pd.DataFrame) -> dict[str, floa
         return {**result, "wilcoxon_samples_p": _signed_rank(errors - others)}
     right, others_right = (truth == guess for truth, guess in pairs)
     return {**result, "mcnemar_p": _mcnemar(right, others_right)}
+
+
+def stacked(own: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:
+    """Return the mean of two tables of cross-validated predictions, both with the same weight.
+
+    Nothing is fitted, so that no label of a held-out sample has a part in it. The result has the
+    rows of `own` without predicted quantiles; numbers and probabilities are means.
+    """
+    others = other.set_index("sample-id").loc[own["sample-id"]]
+    assert (others["fold"].to_numpy() == own["fold"].to_numpy()).all(), "other folds"
+    result = own.drop(columns=[name for name in own if str(name).startswith(QUANTILE)])
+    classes = class_names(own)
+    if not classes:
+        both = [numbers(part["predicted"]) for part in (own, others)]
+        return result.assign(predicted=np.mean(both, axis=0))
+    mean_NC = (class_probabilities(own, classes) + class_probabilities(others, classes)) / 2
+    result[[PROBABILITY + name for name in classes]] = mean_NC
+    return result.assign(predicted=np.array(classes)[mean_NC.argmax(axis=1)])
 
 
 def corrected_resampled_t(difference: ArrayLike, sizes: ArrayLike) -> float | None:

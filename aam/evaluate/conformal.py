@@ -79,20 +79,9 @@ class Calibration:
     ) -> pd.DataFrame:
         """Return a table of predictions with `lower` and `upper`, or with `prediction_set`.
 
-        Parameters
-        ----------
-        frame
-            Columns `predicted`, [`target`], [`probability:<class>`], [`quantile:<q>`].
-        target
-            Target of all rows, where a task has several and `frame` no column of that name.
-        bounds
-            Least and largest possible number, which intervals are cut at; None: no bound.
-
-        Returns
-        -------
-        pandas.DataFrame
-            `lower` and `upper` are missing where the calibration had too few samples;
-            `prediction_set` joins classes by "|".
+        `frame` has the columns `predicted`, [`target`], [`probability:<class>`], [`quantile:<q>`];
+        without `target` all rows are of the one given. Intervals are cut at the `bounds`, and
+        missing where the calibration had too few samples; a set joins classes by "|".
         """
         targets = frame[TARGET] if TARGET in frame else [target] * len(frame)
         threshold_N = np.array([self.thresholds[name] for name in targets], dtype=np.float64)
@@ -212,7 +201,7 @@ def _quantile_columns(level: float) -> tuple[str, str]:
 
 
 def _scores(frame: pd.DataFrame, method: str, level: float) -> NDArray[np.float64]:
-    """Return how strange what was observed is, given its prediction, [N]."""
+    """Return the nonconformity of each sample, [N]."""
     if method == "set":
         classes = class_names(frame)
         shares_NC = class_probabilities(frame, classes)
@@ -229,11 +218,7 @@ def _centre(frame: pd.DataFrame, method: str, level: float) -> list[NDArray[np.f
 
 
 def _with_intervals(
-    frame: pd.DataFrame,
-    method: str,
-    threshold_N: NDArray[np.float64],
-    level: float,
-    bounds: Bounds,
+    frame: pd.DataFrame, method: str, threshold_N: NDArray[np.float64], level: float, bounds: Bounds
 ) -> pd.DataFrame:
     if method == "set":
         classes = np.array(class_names(frame))
@@ -246,11 +231,9 @@ def _with_intervals(
     lower, upper = low - threshold_N, high + threshold_N
     # Quantiles that are moved past each other leave one point.
     middle, crossed = (lower + upper) / 2, lower > upper
-    least = -math.inf if bounds[0] is None else bounds[0]
-    most = math.inf if bounds[1] is None else bounds[1]
     return frame.assign(
-        lower=np.where(crossed, middle, lower).clip(least, most),
-        upper=np.where(crossed, middle, upper).clip(least, most),
+        lower=np.clip(np.where(crossed, middle, lower), *bounds),
+        upper=np.clip(np.where(crossed, middle, upper), *bounds),
     )
 
 

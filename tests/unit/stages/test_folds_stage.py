@@ -10,7 +10,7 @@ from aam.config import slices
 from aam.config.configuration import load
 from aam.data.folds import TEST, read_folds, read_members
 from aam.data.samples import SampleStore, write_samples
-from aam.evaluate.baselines import gradient_boosting, random_forest
+from aam.evaluate.baselines import on_reads
 from aam.runtime.run_options import RunOptions
 from aam.stages import baselines, folds
 from aam.unifrac.store import write_distances
@@ -297,8 +297,8 @@ def test_members_without_groups_are_the_labelled_samples_and_no_conditions_matte
     ],
 )
 def test_baselines_read_what_the_folds_say(files, divide, tmp_path, monkeypatch, task):
-    monkeypatch.setattr(random_forest, "TREES", 5)
-    monkeypatch.setattr(gradient_boosting, "ITERATIONS", 40)
+    monkeypatch.setattr(on_reads, "TREES", 5)
+    monkeypatch.setattr(on_reads, "ITERATIONS", 40)
     made = divide(**task, folds={"k": 2, "test": 0.2})
     output = tmp_path / "predictions.tsv"
     baselines.run(
