@@ -241,16 +241,6 @@ def test_a_watched_run_shows_what_it_took_in_plain_units(figures, tmp_path):
     assert waiting.get_ylim() == (0, 10)
 
 
-def test_the_running_median_hides_no_value(figures, tmp_path):
-    values = np.ones(60)
-    values[30] = 50.0
-    table = pd.DataFrame({"epoch": np.arange(60.0), "value": values})
-    training.draw(table.assign(split="train", name="gradient_norm"), tmp_path / "history.png")
-    raw, median = panels(figures[0])["Gradient, running median"].lines
-    assert raw.get_ydata().max() == 50.0
-    assert median.get_ydata().max() == 1.0
-
-
 def ends_of_intervals(figure: Figure) -> np.ndarray:
     """Return the vertical places [P] of a band's edges, or of the ends of lines."""
     (shape,) = [
