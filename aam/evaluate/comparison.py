@@ -19,13 +19,10 @@ PARTNERS = ("random_forest_median", "random_forest")
 
 
 def compare(kind: str, own: pd.DataFrame, other: pd.DataFrame) -> dict[str, float | int | None]:
-    """Compare two tables of cross-validated predictions of the same target.
+    """Compare two tables of predictions of the same samples and folds, in any order.
 
-    The score of a fold is the mean absolute error of a regression, else the balanced accuracy
-    (`aam.evaluate.metrics.fold_scores`). All tests are two-sided; those over samples treat the
-    samples as independent, which those of one group are not.
-
-    Both have the same samples and folds, in any order.
+    The score of a fold is that of `fold_scores`. All tests are two-sided; those over samples treat
+    the samples as independent, which those of one group are not.
 
     Returns
     -------

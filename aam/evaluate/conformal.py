@@ -43,24 +43,16 @@ Bounds = tuple[float | None, float | None]
 
 @dataclass(frozen=True)
 class Calibration:
-    """What turns predictions into intervals, learned from cross-validated predictions.
-
-    Attributes
-    ----------
-    level
-        Fraction of the samples to cover.
-    method
-        residual: the same width on both sides of each prediction; quantile: predicted quantiles,
-        moved (Romano et al. 2019, arXiv:1905.03222); set: the classes of enough probability
-        (Sadinle et al. 2019, doi:10.1080/01621459.2017.1395341), the likeliest always.
-    thresholds
-        By target ("" where there is one): the half-width, what the quantiles are moved by, or the
-        largest 1 - probability; inf where there are too few samples for the level.
-    """
+    """What turns predictions into intervals, learned from cross-validated predictions."""
 
     level: float
     method: str
+    """residual: the same width on both sides of each prediction; quantile: predicted quantiles,
+    moved (Romano et al. 2019, arXiv:1905.03222); set: the classes of enough probability
+    (Sadinle et al. 2019, doi:10.1080/01621459.2017.1395341), the likeliest always."""
     thresholds: Mapping[str, float]
+    """By target ("" where there is one): the half-width, what the quantiles are moved by, or the
+    largest 1 - probability; inf where there are too few samples for the level."""
 
     @classmethod
     def fit(cls, predictions: pd.DataFrame, level: float = LEVEL) -> "Calibration":
@@ -112,12 +104,8 @@ def cross_intervals(
 def interval_report(intervals: pd.DataFrame, level: float = LEVEL) -> dict[str, Any]:
     """Say how often the intervals or sets of `cross_intervals` cover what was observed.
 
-    Returns
-    -------
-    dict
-        `level`; `coverage` and the mean `width`, or `set_size` in classes, over the rows of fold
-        0 and above; `coverage_by_fold`; `test`, the same three for the rows of fold -1, where
-        there are any, with `n`. None for the width of intervals without bounds.
+    `coverage` and the mean `width`, or `set_size` in classes, are over the rows of fold 0 and
+    above, those in `test` over the rows of fold -1. The width is None without bounds.
     """
     table = pd.DataFrame({"fold": intervals["fold"]})
     if "prediction_set" in intervals:

@@ -211,7 +211,7 @@ def _test_sentence(report: Mapping[str, Any]) -> str:
         for baseline, scores in report["baselines"].items()
         if "test" in scores
     )
-    label = {"mae_fold_mean": "MAE"}.get(name, SCORES[name])
+    label = "MAE" if name == "mae_fold_mean" else SCORES[name]
     return (
         f"**{report['model']}** on {test['n']} held-out test samples: {label} "
         f"{score(test[name])}" + (f" ({others})." if others else ".")

@@ -39,13 +39,9 @@ def baselines_of(task: Problem) -> dict[str, Predictor]:
 def predict_baselines(task: Problem, threads: int) -> pd.DataFrame:
     """Predict every sample from the other folds, with every baseline.
 
-    The samples of fold -1 are predicted from all folds, and no fold from them.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Columns `row` (of `task`), `fold`, `baseline`, `observed`, `predicted` and
-        `probability:<class>`; sorted by baseline, then row. The same for any number of threads.
+    The samples of fold -1 are predicted from all folds, and no fold from them. The table has the
+    columns `row` (of `task`), `fold`, `baseline`, `observed`, `predicted`, `probability:<class>`,
+    is sorted by baseline, then row, and is the same for any number of threads.
     """
     # On several threads BLAS adds up in another order, and OpenMP costs boosting more than it
     # gives: its loops are short, and threads that wait for a busy core spin.

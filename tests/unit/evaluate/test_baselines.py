@@ -156,18 +156,6 @@ def test_each_baseline_finds_the_signal_in_what_it_looks_at_and_no_other(where, 
     assert (errors[misses] > 0.8 * errors["median"]).all()
 
 
-def test_a_class_of_one_fold_has_no_probability_where_it_was_not_seen():
-    task = problem("classification")
-    target = np.where(task.fold == 2, "only here", task.target)
-    task = dataclasses.replace(task, target=target, classes=[*task.classes, "only here"])
-    table = predict_baselines(task, threads=1)
-    held_out = table[table["fold"] == 2]
-    assert (held_out["probability:only here"] == 0).all()
-    assert (held_out["predicted"] != "only here").all()
-    shares = table.filter(like="probability:").sum(axis=1)
-    assert shares.tolist() == pytest.approx([1.0] * len(table))
-
-
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("group", ["", "one"])
 def test_one_class_in_the_training_folds_is_what_all_predict(kind, group):

@@ -86,20 +86,6 @@ def test_intervals_cover_what_they_promise(make):
     assert interval_report(full)["coverage"] == pytest.approx(0.9, abs=0.02)
 
 
-def test_quantiles_keep_their_shape_and_gain_the_missing_width():
-    table = numbers(3000)
-    found = cross_intervals(table)
-    width = (found["upper"] - found["lower"]).to_numpy()
-    assert width[-1] > width[0] + 4
-    moved = found["upper"] - table["quantile:0.95"]
-    assert (moved > 0).all()
-    assert moved.round(9).groupby(table["fold"]).nunique().max() == 1
-    plain = cross_intervals(residual(3000))
-    assert (plain["upper"] - plain["lower"]).round(9).nunique() == 6
-    scaled = interval_report(found)["width"]
-    assert scaled < interval_report(plain)["width"]
-
-
 def test_a_set_has_the_likeliest_class_and_those_of_enough_probability():
     table = classes()
     calibration = Calibration.fit(table)

@@ -69,13 +69,9 @@ def watched_history(path: Path) -> None:
 
 
 def history_of_folds(path: Path) -> None:
-    rows = [
-        (fold, step / 4, "train", name, fold + step)
-        for fold in range(3)
-        for name in ("loss", "learning_rate")
-        for step in range(5)
-    ]
-    training.draw(pd.DataFrame(rows, columns=["fold", "epoch", "split", "name", "value"]), path)
+    epochs = pd.DataFrame({"epoch": np.arange(5) / 4, "split": "train", "value": range(1, 6)})
+    runs = [epochs.assign(fold=f, name=n) for f in range(3) for n in ("loss", "learning_rate")]
+    training.draw(pd.concat(runs), path)
 
 
 def pairs(path: Path) -> None:
