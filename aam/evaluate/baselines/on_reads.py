@@ -49,14 +49,8 @@ def elastic_net(task: Problem) -> Prediction:
     if task.regression:
         # Where all are of one group, nothing but samples is left to choose by.
         cv: Any = leave_parts_out(task, parts=3) or min(3, len(task.train))
-        model = ElasticNetCV(
-            l1_ratio=(0.1, 0.5, 0.9),
-            alphas=30,
-            eps=0.01,
-            cv=cv,
-            max_iter=1000,
-            tol=1e-3,
-        )
+        ratios = (0.1, 0.5, 0.9)
+        model = ElasticNetCV(l1_ratio=ratios, alphas=30, eps=0.01, cv=cv, max_iter=1000, tol=1e-3)
     else:
         logistic = LogisticRegression(
             C=LOGISTIC_COSTS[0],
