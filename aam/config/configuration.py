@@ -76,13 +76,7 @@ class Config(Section):
 
 
 def load(raw: Mapping[str, Any]) -> Config:
-    """Validate a configuration as Snakemake hands it over, overrides included.
-
-    Raises
-    ------
-    InputError
-        Naming every key that is unknown, of a wrong type, or out of range.
-    """
+    """Validate a configuration, overrides included; an error names every key that is wrong."""
     try:
         config = Config.model_validate(dict(raw))
     except ValidationError as error:
@@ -98,8 +92,7 @@ def load(raw: Mapping[str, Any]) -> Config:
             _require_metrics(training.distances or {}, metrics, f"model {model} on {dataset}")
     for name, task in config.tasks.items():
         training = resolved(config, "finetuning", task=name)
-        _require_fitting(name, task, training)
-        _require_layers(name, training, config.models)
+        _require_fitting(name, task, training, config.models)
     return config
 
 
@@ -139,7 +132,9 @@ def _require_metrics(weights: Mapping[str, float], metrics: list[str], where: st
         )
 
 
-def _require_fitting(name: str, task: Task, training: Finetuning) -> None:
+def _require_fitting(
+    name: str, task: Task, training: Finetuning, models: Mapping[str, ModelSettings]
+) -> None:
     losses = LOSSES[task.kind]
     if training.loss is not None and training.loss not in losses:
         # The loss that a kind is the name of is the one that null stands for.
@@ -160,13 +155,8 @@ def _require_fitting(name: str, task: Task, training: Finetuning) -> None:
             "made once",
             f"set it to 0, or tasks.{name}.finetuning.encoder to full or partial",
         )
-
-
-def _require_layers(name: str, training: Finetuning, models: Mapping[str, ModelSettings]) -> None:
-    if training.encoder != "partial":
-        return
     for model, section in models.items():
-        if training.trained_layers > section.sample_layers:
+        if training.encoder == "partial" and training.trained_layers > section.sample_layers:
             raise problem(
                 f"configuration key finetuning.trained_layers (task {name})",
                 f"{training.trained_layers}",

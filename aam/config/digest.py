@@ -26,14 +26,9 @@ NEUTRAL = frozenset(
 
 
 def code_digest(*modules: str) -> str:
-    """Return the SHA-256 of modules and of everything of `aam` that they import.
+    """Return the SHA-256 of modules, by dotted name, and of everything of `aam` they import.
 
     Comments, docstrings, formatting and file times do not change it; any other edit does.
-
-    Parameters
-    ----------
-    *modules
-        Dotted names, `aam.stages.rarefy` for instance.
     """
     digest = hashlib.sha256()
     for name in sorted(set().union(*map(imported_modules, modules))):
@@ -96,8 +91,5 @@ def _source(name: str) -> Path | None:
 
 
 def _is_bare_string(node: ast.AST) -> bool:
-    return (
-        isinstance(node, ast.Expr)
-        and isinstance(node.value, ast.Constant)
-        and isinstance(node.value.value, str)
-    )
+    value = node.value if isinstance(node, ast.Expr) else None
+    return isinstance(value, ast.Constant) and isinstance(value.value, str)

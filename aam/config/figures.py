@@ -11,23 +11,15 @@ from aam.config.configuration import Config
 
 @dataclass(frozen=True)
 class Figure:
-    """One PNG.
-
-    Attributes
-    ----------
-    draw
-        A module of `aam.evaluate.figures` and a function, whose parameters are inputs, settings
-        and the `path` to write.
-    place
-        The path below `figures/`, without its ending.
-    title, caption
-        What a report calls the figure, and its file in `workflow/report`.
-    """
+    """One PNG."""
 
     draw: str
+    """A module of `aam.evaluate.figures` and a function of inputs, settings and the `path`."""
     place: str
+    """The path below `figures/`, without its ending."""
     title: str
     caption: str
+    """Its file in `workflow/report`."""
 
     @property
     def name(self) -> str:
@@ -37,27 +29,16 @@ class Figure:
 
 @dataclass(frozen=True)
 class Plot:
-    """The figures that one rule draws from the same files.
-
-    Attributes
-    ----------
-    category
-        Part of the report.
-    inputs
-        Files below the folder of a dataset, by the parameter of a function that gets them.
-    figures
-        They have the wildcards of the inputs in their paths.
-    settings
-        Further settings of a dataset.
-    shown
-        always: made and shown with the summary; tasks: where a dataset has tasks; on_demand.
-    """
+    """The figures that one rule draws from the same files."""
 
     category: str
     inputs: Mapping[str, str]
+    """Files below the folder of a dataset, by the parameter of a function that gets them."""
     figures: Sequence[Figure]
+    """With the wildcards of the inputs in their paths."""
     settings: Callable[[Config, str], Mapping[str, Any]] | None = None
     shown: str = "always"
+    """always: with the summary; tasks: where a dataset has tasks; on_demand."""
 
     @property
     def draw(self) -> dict[str, str]:
@@ -93,7 +74,7 @@ PLOTS: dict[str, Plot] = {
         "Pretraining",
         {name: f"{PRE}/{name}.parquet" for name in ("history", "pairs", "embeddings")},
         [
-            Figure("training.draw", f"{PRE}/history", "training curves", "pretraining"),
+            Figure("history.draw", f"{PRE}/history", "training curves", "pretraining"),
             Figure("distances.draw_pairs", f"{PRE}/pairs", "predicted distances", "pairs"),
             Figure("distances.draw_ordination", f"{PRE}/embeddings", "ordination", "embeddings"),
         ],
@@ -106,7 +87,7 @@ PLOTS: dict[str, Plot] = {
             "history": f"{TASK}/history.parquet",
         },
         [
-            Figure("training.draw", f"{TASK}/history", "training curves", "finetuning"),
+            Figure("history.draw", f"{TASK}/history", "training curves", "finetuning"),
             Figure("task.draw", f"{TASK}/predictions", "predictions", "predictions"),
         ],
     ),

@@ -209,9 +209,8 @@ def scaling(config: Config, dataset: str, model: str) -> Slice:
 def models(config: Config, dataset: str) -> Slice:
     """Return the settings of all models that are compared, and how their steps are timed.
 
-    `metrics` are those that any of them learns, in the order of their files; `metric` is the first
-    distance that all of them learn, or None; `differing` are the keys of `pretraining` that choose
-    the held-out samples and are not alike.
+    `metrics` are those of any model, in the order of their files; `metric` is the first distance of
+    all, or None; `differing` are the keys that choose the held-out samples and are not alike.
     """
     each = {model: pretrain(config, dataset, model) for model in config.models}
     training = [model["pretraining"] for model in each.values()]
@@ -223,9 +222,7 @@ def models(config: Config, dataset: str) -> Slice:
         "metrics": metrics,
         "metric": next((name for name in common if not METRICS[name].per_sample), None),
         "differing": [
-            key
-            for key in ("held_out", "seed")
-            if any(own[key] != training[0][key] for own in training)
+            key for key in ("held_out", "seed") if len({own[key] for own in training}) > 1
         ],
         **{key: getattr(config.benchmark, key) for key in ("steps", "seconds", "repeats")},
     }

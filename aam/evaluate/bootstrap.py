@@ -34,22 +34,8 @@ def bootstrap_intervals(
     """Return percentile intervals of the headline scores of one target.
 
     The models are not trained again: the intervals tell what another draw of samples would
-    change, not what another training would.
-
-    Parameters
-    ----------
-    kind
-        regression, classification or ordinal.
-    predictions
-        What `read_predictions` returned, N rows.
-    groups
-        Group of each row, [N]; a group is drawn as a whole, a row with "" by itself.
-    seed
-        Of the draws.
-    classes
-        Classes in their order; None: in that of the columns.
-    resamples
-        Their number.
+    change, not what another training would. A group of rows, [N], is drawn as a whole, a row with
+    "" by itself. `classes` are in their order; None: in that of the columns.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""A model against a baseline on the same samples and folds, by paired tests."""
+"""A model against a baseline by paired tests on the same folds, and together with a forest."""
 
 import numpy as np
 import pandas as pd
@@ -6,17 +6,23 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from aam.evaluate.metrics import fold_scores
-from aam.evaluate.predictions import numbers
+from aam.evaluate.predictions import (
+    PROBABILITY,
+    QUANTILE,
+    class_names,
+    class_probabilities,
+    numbers,
+)
+
+PARTNERS = ("random_forest_median", "random_forest")
+"""Baselines that a model is averaged with; the first that the task has."""
 
 
 def compare(kind: str, own: pd.DataFrame, other: pd.DataFrame) -> dict[str, float | int | None]:
-    """Compare two tables of cross-validated predictions of the same target.
+    """Compare two tables of predictions of the same samples and folds, in any order.
 
-    The score of a fold is the mean absolute error of a regression, else the balanced accuracy
-    (`aam.evaluate.metrics.fold_scores`). All tests are two-sided; those over samples treat the
-    samples as independent, which those of one group are not.
-
-    Both have the same samples and folds, in any order.
+    The score of a fold is that of `fold_scores`. All tests are two-sided; those over samples treat
+    the samples as independent, which those of one group are not.
 
     Returns
     -------
@@ -53,6 +59,24 @@ def compare(kind: str, own: pd.DataFrame, other: pd.DataFrame) -> dict[str, floa
         return {**result, "wilcoxon_samples_p": _signed_rank(errors - others)}
     right, others_right = (truth == guess for truth, guess in pairs)
     return {**result, "mcnemar_p": _mcnemar(right, others_right)}
+
+
+def stacked(own: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:
+    """Return the mean of two tables of cross-validated predictions, both with the same weight.
+
+    Nothing is fitted, so that no label of a held-out sample has a part in it. The result has the
+    rows of `own` without predicted quantiles; numbers and probabilities are means.
+    """
+    others = other.set_index("sample-id").loc[own["sample-id"]]
+    assert (others["fold"].to_numpy() == own["fold"].to_numpy()).all(), "other folds"
+    result = own.drop(columns=[name for name in own if str(name).startswith(QUANTILE)])
+    classes = class_names(own)
+    if not classes:
+        both = [numbers(part["predicted"]) for part in (own, others)]
+        return result.assign(predicted=np.mean(both, axis=0))
+    mean_NC = (class_probabilities(own, classes) + class_probabilities(others, classes)) / 2
+    result[[PROBABILITY + name for name in classes]] = mean_NC
+    return result.assign(predicted=np.array(classes)[mean_NC.argmax(axis=1)])
 
 
 def corrected_resampled_t(difference: ArrayLike, sizes: ArrayLike) -> float | None:

@@ -43,24 +43,16 @@ Bounds = tuple[float | None, float | None]
 
 @dataclass(frozen=True)
 class Calibration:
-    """What turns predictions into intervals, learned from cross-validated predictions.
-
-    Attributes
-    ----------
-    level
-        Fraction of the samples to cover.
-    method
-        residual: the same width on both sides of each prediction; quantile: predicted quantiles,
-        moved (Romano et al. 2019, arXiv:1905.03222); set: the classes of enough probability
-        (Sadinle et al. 2019, doi:10.1080/01621459.2017.1395341), the likeliest always.
-    thresholds
-        By target ("" where there is one): the half-width, what the quantiles are moved by, or the
-        largest 1 - probability; inf where there are too few samples for the level.
-    """
+    """What turns predictions into intervals, learned from cross-validated predictions."""
 
     level: float
     method: str
+    """residual: the same width on both sides of each prediction; quantile: predicted quantiles,
+    moved (Romano et al. 2019, arXiv:1905.03222); set: the classes of enough probability
+    (Sadinle et al. 2019, doi:10.1080/01621459.2017.1395341), the likeliest always."""
     thresholds: Mapping[str, float]
+    """By target ("" where there is one): the half-width, what the quantiles are moved by, or the
+    largest 1 - probability; inf where there are too few samples for the level."""
 
     @classmethod
     def fit(cls, predictions: pd.DataFrame, level: float = LEVEL) -> "Calibration":
@@ -79,20 +71,9 @@ class Calibration:
     ) -> pd.DataFrame:
         """Return a table of predictions with `lower` and `upper`, or with `prediction_set`.
 
-        Parameters
-        ----------
-        frame
-            Columns `predicted`, [`target`], [`probability:<class>`], [`quantile:<q>`].
-        target
-            Target of all rows, where a task has several and `frame` no column of that name.
-        bounds
-            Least and largest possible number, which intervals are cut at; None: no bound.
-
-        Returns
-        -------
-        pandas.DataFrame
-            `lower` and `upper` are missing where the calibration had too few samples;
-            `prediction_set` joins classes by "|".
+        `frame` has the columns `predicted`, [`target`], [`probability:<class>`], [`quantile:<q>`];
+        without `target` all rows are of the one given. Intervals are cut at the `bounds`, and
+        missing where the calibration had too few samples; a set joins classes by "|".
         """
         targets = frame[TARGET] if TARGET in frame else [target] * len(frame)
         threshold_N = np.array([self.thresholds[name] for name in targets], dtype=np.float64)
@@ -123,12 +104,8 @@ def cross_intervals(
 def interval_report(intervals: pd.DataFrame, level: float = LEVEL) -> dict[str, Any]:
     """Say how often the intervals or sets of `cross_intervals` cover what was observed.
 
-    Returns
-    -------
-    dict
-        `level`; `coverage` and the mean `width`, or `set_size` in classes, over the rows of fold
-        0 and above; `coverage_by_fold`; `test`, the same three for the rows of fold -1, where
-        there are any, with `n`. None for the width of intervals without bounds.
+    `coverage` and the mean `width`, or `set_size` in classes, are over the rows of fold 0 and
+    above, those in `test` over the rows of fold -1. The width is None without bounds.
     """
     table = pd.DataFrame({"fold": intervals["fold"]})
     if "prediction_set" in intervals:
@@ -212,7 +189,7 @@ def _quantile_columns(level: float) -> tuple[str, str]:
 
 
 def _scores(frame: pd.DataFrame, method: str, level: float) -> NDArray[np.float64]:
-    """Return how strange what was observed is, given its prediction, [N]."""
+    """Return the nonconformity of each sample, [N]."""
     if method == "set":
         classes = class_names(frame)
         shares_NC = class_probabilities(frame, classes)
@@ -229,11 +206,7 @@ def _centre(frame: pd.DataFrame, method: str, level: float) -> list[NDArray[np.f
 
 
 def _with_intervals(
-    frame: pd.DataFrame,
-    method: str,
-    threshold_N: NDArray[np.float64],
-    level: float,
-    bounds: Bounds,
+    frame: pd.DataFrame, method: str, threshold_N: NDArray[np.float64], level: float, bounds: Bounds
 ) -> pd.DataFrame:
     if method == "set":
         classes = np.array(class_names(frame))
@@ -246,11 +219,9 @@ def _with_intervals(
     lower, upper = low - threshold_N, high + threshold_N
     # Quantiles that are moved past each other leave one point.
     middle, crossed = (lower + upper) / 2, lower > upper
-    least = -math.inf if bounds[0] is None else bounds[0]
-    most = math.inf if bounds[1] is None else bounds[1]
     return frame.assign(
-        lower=np.where(crossed, middle, lower).clip(least, most),
-        upper=np.where(crossed, middle, upper).clip(least, most),
+        lower=np.clip(np.where(crossed, middle, lower), *bounds),
+        upper=np.clip(np.where(crossed, middle, upper), *bounds),
     )
 
 

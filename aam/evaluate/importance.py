@@ -66,13 +66,10 @@ class Importance:
     def table(self, feature_ids: Sequence[str], sequences: Sequence[str]) -> pd.DataFrame:
         """Return one row per ASV of the explained samples, the most important first.
 
-        Returns
-        -------
-        pandas.DataFrame
-            `feature-id`; `sequence`; `importance`, the mean size of the attributions over all
-            explained samples, 0 where the ASV is absent; `direction`, their signed mean where it
-            is present, or `direction:<name>` per output; `attention`, the mean weight where it is
-            present; `prevalence`, the fraction of samples that have it; `samples`, their number.
+        `importance` is the mean size of the attributions over all explained samples, 0 where the
+        ASV is absent; `direction` their signed mean where it is present, or `direction:<name>` per
+        output; `attention` the mean weight where it is present; `prevalence` the fraction of
+        samples that have it, `samples` their number.
         """
         rows = np.flatnonzero(self.samples_U).tolist()
         samples = self.samples_U[rows]
@@ -100,13 +97,10 @@ class Importance:
     def check(self) -> dict[str, Any]:
         """Return how far the attributions can be trusted.
 
-        Returns
-        -------
-        dict
-            `samples` explained and `checked` by removal; `completeness`: over samples and outputs
-            the median size of the output's change along the path, and the median and largest
-            difference of it from the sum of the gradients; `gradients`, `attention`: mean rank
-            correlation, within a sample, with the change at removal (of attention: with its size).
+        `completeness`: over samples and outputs the median change of the output along the path,
+        and the median and largest difference of it from the sum of the gradients; `gradients`,
+        `attention`: mean rank correlation, within a sample, with the change at removal (of
+        attention: with its size).
         """
         return {
             "outputs": list(self.names),

@@ -119,14 +119,10 @@ def probability_metrics(
 def reliability(
     observed: ArrayLike, probabilities: ArrayLike, classes: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """Bin samples by the probability of their likeliest class.
+    """Bin samples by the probability of their likeliest class, the least sure first.
 
-    Returns
-    -------
-    list of dict
-        `n`, `confidence` (mean probability) and `accuracy` (fraction of samples whose likeliest
-        class is the observed one) of at most `BINS` bins, the least sure first; samples of the
-        same probability share one.
+    Each bin has `n`, `confidence` (mean probability) and `accuracy` (fraction whose likeliest class
+    is the observed one); samples of the same probability share one.
     """
     shares_NC = _numbers(probabilities)
     is_right = shares_NC.argmax(axis=1) == class_codes(observed, classes)
@@ -135,24 +131,17 @@ def reliability(
     edges = np.unique(np.quantile(confidence, inner, method="inverted_cdf"))
     code = np.searchsorted(edges, confidence)
     bins = [code == number for number in np.unique(code)]
+    means = [(float(confidence[rows].mean()), float(is_right[rows].mean())) for rows in bins]
     return [
-        {
-            "n": int(rows.sum()),
-            "confidence": float(confidence[rows].mean()),
-            "accuracy": float(is_right[rows].mean()),
-        }
-        for rows in bins
+        {"n": int(rows.sum()), "confidence": sure, "accuracy": right}
+        for rows, (sure, right) in zip(bins, means, strict=True)
     ]
 
 
 def fold_scores(
     kind: str, observed: ArrayLike, predicted: ArrayLike, fold: ArrayLike
 ) -> NDArray[np.float64]:
-    """Return the headline score within each fold, folds ascending.
-
-    The mean absolute error of a regression; else the mean recall of the classes that occur in
-    the fold.
-    """
+    """Return each fold's mean absolute error, or mean recall of its classes; folds ascending."""
     folds = np.asarray(fold)
     rows = [folds == name for name in np.unique(folds)]
     if kind == "regression":
@@ -234,9 +223,9 @@ def _over_folds(values: NDArray[Any], fold: ArrayLike) -> tuple[float | None, fl
 
 def _mean_recall(truth: NDArray[np.str_], guess: NDArray[np.str_]) -> float:
     """Return the mean recall of the classes that occur."""
-    present = np.unique(truth)
+    labels = np.unique(truth)
     return float(
-        metrics.recall_score(truth, guess, labels=present, average="macro", zero_division=0)
+        metrics.recall_score(truth, guess, labels=labels, average="macro", zero_division=0)
     )
 
 

@@ -1,14 +1,21 @@
 """The scores of one task."""
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
 from aam.data.targets import metadata_column
 from aam.evaluate import metrics
+from aam.evaluate.bootstrap import bootstrap_intervals
+from aam.evaluate.comparison import PARTNERS, compare, stacked
 from aam.evaluate.conformal import scaled_probabilities, temperature
 from aam.evaluate.predictions import class_names, class_probabilities
+from aam.evaluate.scores import HEADLINE
+from aam.util.seeds import seed_of
+
+logger = logging.getLogger(__name__)
 
 
 def task_metrics(
@@ -20,19 +27,8 @@ def task_metrics(
 ) -> dict[str, Any]:
     """Score predictions of one target, whatever their fold.
 
-    Parameters
-    ----------
-    kind
-        regression, classification or ordinal.
-    predictions
-        Columns `sample-id`, `fold`, `observed`, `predicted`, and `probability:<class>` of every
-        class; one row per sample.
-    metadata
-        Sample metadata, index sample IDs; needed where `report_by` names columns.
-    report_by
-        Metadata columns whose values get a score of their own.
-    classes
-        Classes in their order, the lowest first; None: in that of the columns.
+    Columns of `metadata` in `report_by` have their values scored too. `classes` are in their
+    order, the lowest first; None: in that of the columns of probabilities.
 
     Returns
     -------
@@ -111,3 +107,59 @@ def target_report(
                 shares_NC = class_probabilities(part, names)
                 reports[name]["temperature"] = temperature(part["observed"], shares_NC, names)
     return {**reports.pop(""), **reports}
+
+
+def model_report(
+    cfg: Mapping[str, Any],
+    own: pd.DataFrame,
+    others: Mapping[str, pd.DataFrame],
+    metadata: pd.DataFrame | None,
+    group: pd.Series,
+) -> dict[str, Any]:
+    """Score one target of a model and of the baselines, and compare them.
+
+    Parameters
+    ----------
+    cfg
+        The slice `score` of the configuration.
+    own, others
+        Predictions of the model, and of each baseline.
+    group
+        Group of each sample, by its ID.
+
+    Returns
+    -------
+    dict
+        What `target_report` returns, with `bootstrap` intervals; `baselines`, the same of each
+        without intervals; `comparisons`, the paired tests against each; and `stacked`, the same of
+        the mean of model and forest, where both learned from all labels.
+    """
+    kind, classes, model = cfg["kind"], cfg["classes"], cfg["names"]["model"]
+    groups = group.loc[own.loc[own["fold"] >= 0, "sample-id"]].to_numpy()
+    # The seed names no model: all models of a task are resampled alike.
+    seed = seed_of("bootstrap", cfg["names"]["dataset"], cfg["names"]["task"])
+
+    def scores(name: str, table: pd.DataFrame) -> dict[str, Any]:
+        values = target_report(kind, table, metadata, cfg["report_by"], classes)
+        logger.info("%s: %s %.4g", name, HEADLINE[kind], values[HEADLINE[kind]])
+        return values
+
+    def compared(name: str, table: pd.DataFrame) -> dict[str, Any]:
+        rows = table[table["fold"] >= 0]
+        return {
+            **scores(name, table),
+            "bootstrap": bootstrap_intervals(kind, rows, groups, seed, classes=classes),
+            "comparisons": {
+                other: compare(kind, rows, part[part["fold"] >= 0])
+                for other, part in others.items()
+            },
+        }
+
+    report = compared(model, own)
+    report["baselines"] = {name: scores(name, table) for name, table in others.items()}
+    partner = next((name for name in PARTNERS if name in others), None)
+    # A forest that knows all labels would hide what the model does with few.
+    if partner is not None and cfg["labels"] == 1:
+        together = compared(f"{model} with {partner}", stacked(own, others[partner]))
+        report["stacked"] = {"with": partner, **together}
+    return report

@@ -21,23 +21,7 @@ from aam.evaluate.scores import HEADLINE, MAIN, SCORES, accuracy_table, of_each_
 
 @dataclass(frozen=True)
 class Results:
-    """What was recorded of one dataset.
-
-    Attributes
-    ----------
-    pretraining
-        Content of `metrics.json` by model.
-    tasks
-        Contents of the fine-tunings' `metrics.json`.
-    speed
-        The table of the speed benchmark.
-    dropped
-        Sentences on what is not in the results.
-    figures
-        Links to figures.
-    tables
-        What a table holds, and the link to it.
-    """
+    """What was recorded of one dataset: contents of `metrics.json`, sentences, and links."""
 
     dataset: str
     pretraining: Mapping[str, Mapping[str, Any]]
@@ -46,6 +30,7 @@ class Results:
     dropped: Sequence[str] = ()
     figures: Sequence[str] = ()
     tables: Sequence[tuple[str, str]] = ()
+    """What a table holds, and the link to it."""
 
 
 def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -226,7 +211,7 @@ def _test_sentence(report: Mapping[str, Any]) -> str:
         for baseline, scores in report["baselines"].items()
         if "test" in scores
     )
-    label = {"mae_fold_mean": "MAE"}.get(name, SCORES[name])
+    label = "MAE" if name == "mae_fold_mean" else SCORES[name]
     return (
         f"**{report['model']}** on {test['n']} held-out test samples: {label} "
         f"{score(test[name])}" + (f" ({others})." if others else ".")

@@ -118,19 +118,6 @@ def test_figures_are_drawn_by_functions_of_their_inputs(plot: Plot) -> None:
         assert re.findall(r"\{(\w+)\}", figure.place) == plot.wildcards
 
 
-def test_the_rule_of_figures_runs_what_its_digest_covers() -> None:
-    text = (WORKFLOW / "rules" / "figures.smk").read_text(encoding="utf-8")
-    assert "code=code_digest(*plot.modules)" in text
-    assert "cfg=partial(figure_settings, name)" in text
-
-
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
-def test_functions_live_in_common(path: Path) -> None:
-    text = path.read_text(encoding="utf-8")
-    assert text.startswith('"""')
-    assert path.name == "common.smk" or not re.search(r"^\s*def ", text, re.MULTILINE)
-
-
 def test_captions_exist_and_are_used() -> None:
     text = "".join(path.read_text(encoding="utf-8") for path in FILES)
     captions = set(re.findall(r'"[\w./]*report/(\w+\.rst)"', text))

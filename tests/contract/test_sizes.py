@@ -5,96 +5,81 @@ import subprocess
 from collections import Counter
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-PACKAGE = REPOSITORY / "aam"
 LONGEST_FILE, LONGEST_FUNCTION = 400, 80
 MOST_FILES, MOST_LINES = 15, 3000
 """Of a folder. `stages` has a file per stage."""
 MOST_IMPORTS = 12
 """Of the package's own modules, in one module."""
 
-SOURCES = [
-    path
-    for folder in ("aam", "benchmarks", "workflow", "tests")
-    for suffix in ("*.py", "*.smk")
-    for path in sorted((REPOSITORY / folder).rglob(suffix))
-]
-MODULES = [path for path in SOURCES if path.is_relative_to(PACKAGE)]
+TRACKED = subprocess.run(
+    ["git", "ls-files", "-z"], cwd=REPOSITORY, capture_output=True, text=True, check=True
+).stdout.split("\0")
+LINES = {
+    name: len((REPOSITORY / name).read_text(encoding="utf-8").splitlines())
+    for name in TRACKED
+    if name.endswith((".py", ".smk")) and (REPOSITORY / name).is_file()
+}
+MODULES = [name for name in LINES if name.startswith("aam/") and name.endswith(".py")]
 
 
-def name_of(path: Path) -> str:
-    return str(path.relative_to(REPOSITORY))
+class Names(NamedTuple):
+    """What one file defines and imports; the tree of it is not kept: they would fill the memory."""
 
-
-def lines(path: Path) -> int:
-    return len(path.read_text(encoding="utf-8").splitlines())
+    long: list[str]
+    classes: list[str]
+    imports: set[str]
 
 
 @cache
-def parsed(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
+def names_in(name: str) -> Names:
+    found = Names([], [], set())
+    for node in ast.walk(ast.parse((REPOSITORY / name).read_text(encoding="utf-8"))):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            if (node.end_lineno or 0) - node.lineno + 1 >= LONGEST_FUNCTION:
+                found.long.append(f"{name}: {node.name}")
+        elif isinstance(node, ast.ClassDef):
+            found.classes.append(node.name)
+        elif isinstance(node, ast.Import):
+            found.imports.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            folder = REPOSITORY.joinpath(*node.module.split("."))
+            inner = {alias.name for alias in node.names if (folder / f"{alias.name}.py").is_file()}
+            found.imports.update({f"{node.module}.{own}" for own in inner} or {node.module})
+    return found
 
 
-def test_files() -> None:
-    assert [name_of(path) for path in SOURCES if lines(path) >= LONGEST_FILE] == []
-
-
-def test_functions() -> None:
-    long = [
-        f"{name_of(path)}: {node.name}"
-        for path in SOURCES
-        if path.suffix == ".py"
-        for node in ast.walk(parsed(path))
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        and (node.end_lineno or node.lineno) - node.lineno + 1 >= LONGEST_FUNCTION
-    ]
-    assert long == []
+def test_files_and_functions() -> None:
+    assert {name: count for name, count in LINES.items() if count >= LONGEST_FILE} == {}
+    able = [n for n, count in LINES.items() if n.endswith(".py") and count > LONGEST_FUNCTION]
+    assert [function for name in able for function in names_in(name).long] == []
 
 
 def test_folders() -> None:
     files, length = Counter[str](), Counter[str]()
-    for path in MODULES:
-        files[name_of(path.parent)] += path.name != "__init__.py"
-        length[name_of(path.parent)] += lines(path)
-    full = {folder for folder, count in files.items() if count > MOST_FILES}
-    assert full <= {"aam/stages"}
+    for name in MODULES:
+        folder, _, file = name.rpartition("/")
+        files[folder] += file != "__init__.py"
+        length[folder] += LINES[name]
+    assert {folder for folder, count in files.items() if count > MOST_FILES} <= {"aam/stages"}
     assert {folder: count for folder, count in length.items() if count > MOST_LINES} == {}
 
 
-def own_imports(path: Path) -> set[str]:
-    """Return the modules of the package that a module imports."""
-    found = set()
-    for node in ast.walk(parsed(path)):
-        if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            folder = REPOSITORY.joinpath(*node.module.split("."))
-            inner = {alias.name for alias in node.names if (folder / f"{alias.name}.py").is_file()}
-            found |= {f"{node.module}.{name}" for name in inner} or {node.module}
-    return {name for name in found if name.split(".")[0] == "aam"}
-
-
 def test_imports() -> None:
-    many = {name_of(path): len(own_imports(path)) for path in MODULES}
-    assert {name: count for name, count in many.items() if count > MOST_IMPORTS} == {}
+    own = {name: [m for m in names_in(name).imports if m.startswith("aam.")] for name in MODULES}
+    assert {name: len(found) for name, found in own.items() if len(found) > MOST_IMPORTS} == {}
 
 
 def test_names() -> None:
-    classes = Counter(
-        node.name
-        for path in MODULES
-        for node in ast.walk(parsed(path))
-        if isinstance(node, ast.ClassDef)
-    )
+    classes = Counter(own for name in MODULES for own in names_in(name).classes)
     assert [name for name, count in classes.items() if count > 1] == []
-    files = Counter(path.name for path in MODULES if path.name != "__init__.py")
+    files = Counter(Path(name).name for name in MODULES)
+    del files["__init__.py"]
     assert [name for name, count in files.items() if count > 2] == []
 
 
 def test_nothing_large_or_generated_is_tracked() -> None:
-    listed = subprocess.run(
-        ["git", "ls-files", "-z"], cwd=REPOSITORY, capture_output=True, text=True, check=True
-    ).stdout
-    tracked = [REPOSITORY / name for name in listed.split("\0") if name]
+    tracked = [REPOSITORY / name for name in TRACKED if name]
     assert [str(p) for p in tracked if p.is_file() and p.stat().st_size > 500_000] == []

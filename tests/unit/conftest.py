@@ -144,7 +144,7 @@ def figures(monkeypatch) -> list[Figure]:
 @pytest.fixture
 def few_trees(monkeypatch: pytest.MonkeyPatch) -> None:
     """Baselines of few trees, which are quick."""
-    from aam.evaluate.baselines import gradient_boosting, random_forest
+    from aam.evaluate.baselines import on_reads
 
-    monkeypatch.setattr(random_forest, "TREES", 8)
-    monkeypatch.setattr(gradient_boosting, "ITERATIONS", 20)
+    monkeypatch.setattr(on_reads, "TREES", 8)
+    monkeypatch.setattr(on_reads, "ITERATIONS", 20)

@@ -78,14 +78,11 @@ class Pretraining(Training):
     sampler: Sampler = "uniform"
     """uniform: any samples meet in a batch; blocks: those of a few blocks of 256 random samples,
     others in every epoch. Blocks are for distances larger than the memory, on a slow disk."""
-
     validations: int = Field(8, ge=1)
     """Validations of a run, the last after its last step."""
     early_stopping: EarlyStoppingSettings | None = None
     """Stop when the held-out correlation stands still, and keep the weights for which it was best:
     what is reported is then what was selected by. Null: never."""
-    plotted_pairs: int = Field(20_000, ge=100)
-    """Pairs of held-out samples that are kept for the figure of predicted distances."""
 
     @field_validator("distances")
     @classmethod

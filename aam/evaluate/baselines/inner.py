@@ -17,12 +17,7 @@ Split = tuple[NDArray[np.intp], NDArray[np.intp]]
 def leave_parts_out(task: Problem, parts: int = 5) -> list[Split]:
     """Leave out parts of about the same size, each made of whole training folds.
 
-    Where there is one training fold only, the parts are made of groups.
-
-    Returns
-    -------
-    list
-        At most `parts` splits; none where all training samples are of one group.
+    Of one training fold the parts are made of groups: none where all samples are of one.
     """
     train = task.train
     unit = task.fold[train].astype(str)

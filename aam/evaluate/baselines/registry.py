@@ -13,26 +13,19 @@ from joblib import parallel_config  # type: ignore[import-untyped]
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-from aam.evaluate.baselines import (
-    constant,
-    elastic_net,
-    gradient_boosting,
-    knn_unifrac,
-    random_forest,
-    svm_unifrac,
-)
+from aam.evaluate.baselines import on_distances, on_reads
 from aam.evaluate.baselines.problem import Predictor, Problem
 from aam.evaluate.predictions import PROBABILITY
 
 BASELINES: dict[str, tuple[Predictor, str]] = {
-    "median": (constant.predict, "numbers"),
-    "majority": (constant.predict, "classes"),
-    "random_forest": (random_forest.predict, "both"),
-    "random_forest_median": (random_forest.predict_median, "numbers"),
-    "gradient_boosting": (gradient_boosting.predict, "both"),
-    "elastic_net": (elastic_net.predict, "both"),
-    "knn_unifrac": (knn_unifrac.predict, "both"),
-    "svm_unifrac": (svm_unifrac.predict, "both"),
+    "median": (on_reads.constant, "numbers"),
+    "majority": (on_reads.constant, "classes"),
+    "random_forest": (on_reads.random_forest, "both"),
+    "random_forest_median": (on_reads.random_forest_median, "numbers"),
+    "gradient_boosting": (on_reads.gradient_boosting, "both"),
+    "elastic_net": (on_reads.elastic_net, "both"),
+    "knn_unifrac": (on_distances.knn_unifrac, "both"),
+    "svm_unifrac": (on_distances.svm_unifrac, "both"),
 }
 """By name: what predicts, and which targets it is for."""
 
@@ -46,13 +39,9 @@ def baselines_of(task: Problem) -> dict[str, Predictor]:
 def predict_baselines(task: Problem, threads: int) -> pd.DataFrame:
     """Predict every sample from the other folds, with every baseline.
 
-    The samples of fold -1 are predicted from all folds, and no fold from them.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Columns `row` (of `task`), `fold`, `baseline`, `observed`, `predicted` and
-        `probability:<class>`; sorted by baseline, then row. The same for any number of threads.
+    The samples of fold -1 are predicted from all folds, and no fold from them. The table has the
+    columns `row` (of `task`), `fold`, `baseline`, `observed`, `predicted`, `probability:<class>`,
+    is sorted by baseline, then row, and is the same for any number of threads.
     """
     # On several threads BLAS adds up in another order, and OpenMP costs boosting more than it
     # gives: its loops are short, and threads that wait for a busy core spin.
@@ -78,7 +67,7 @@ def _cross_validated(task: Problem, name: str, predict: Predictor) -> pd.DataFra
         part = dataclasses.replace(task, held_out=int(fold))
         # Training samples that are all alike teach every method the same; some refuse them.
         alike = len(np.unique(task.target[part.train])) == 1
-        values, probabilities_TC = (constant.predict if alike else predict)(part)
+        values, probabilities_TC = (on_reads.constant if alike else predict)(part)
         columns = [PROBABILITY + class_name for class_name in task.classes]
         table = pd.DataFrame(probabilities_TC, index=part.test, columns=columns)
         table.insert(0, "predicted", values)

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 from matplotlib.axes import Axes
 
-from aam.evaluate.figures.style import BLUE, GREY, bars, saved_figure, share_axis
+from aam.evaluate.figures.style import BLUE, GREY, bars, saved_panels, share_axis
 from aam.evaluate.labels import plain, row_label, score, short
 from aam.evaluate.scores import HEADLINE
 
@@ -15,16 +15,12 @@ from aam.evaluate.scores import HEADLINE
 def draw(accuracy: pd.DataFrame, path: Path) -> None:
     """Draw the headline scores of an `accuracy_table`, one panel per task."""
     tasks = list(dict.fromkeys(accuracy["task"]))
-    columns = min(2, len(tasks))
-    rows = -(-len(tasks) // columns)
-    height_in = rows * (1.1 + 0.3 * int(accuracy["task"].value_counts().max()))
-    with saved_figure(path, height_in, rows=rows, columns=columns) as (_, all_axes):
-        for axes, task in zip(all_axes, tasks, strict=False):
+    row_in = 1.1 + 0.3 * int(accuracy["task"].value_counts().max())
+    with saved_panels(path, len(tasks), row_in) as (_, all_axes):
+        for axes, task in zip(all_axes, tasks, strict=True):
             part = accuracy[accuracy["task"] == task]
             headline_bars(axes, part["kind"].iloc[0], part.to_dict("records"))
             axes.set_title(f"{short(plain(task), 30)} (n={part['n'].iloc[0]})")
-        for axes in all_axes[len(tasks) :]:
-            axes.set_visible(False)
 
 
 def headline_bars(axes: Axes, kind: str, rows: Iterable[Mapping[Any, Any]]) -> None:

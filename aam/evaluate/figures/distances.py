@@ -11,7 +11,7 @@ from matplotlib.ticker import FuncFormatter, NullFormatter
 from numpy.typing import NDArray
 from sklearn.decomposition import PCA
 
-from aam.evaluate.figures.style import BLACK, BLUE, VERMILION, WIDTH_IN, saved_figure
+from aam.evaluate.figures.style import BLACK, BLUE, VERMILION, WIDTH_IN, saved_figure, saved_panels
 from aam.evaluate.labels import plain
 
 BINS = 45
@@ -25,16 +25,12 @@ def _count(value: float, _: int) -> str:
 def draw_pairs(pairs: pd.DataFrame, path: Path) -> None:
     """Draw predicted against true distances of held-out pairs, one panel per metric."""
     metrics = list(dict.fromkeys(pairs["metric"])) or [""]
-    columns = min(2, len(metrics))
-    rows = -(-len(metrics) // columns)
-    width_in, height_in = (6.2, 5.4) if columns == 1 else (WIDTH_IN, 3.7 * rows)
-    with saved_figure(path, height_in, rows, columns, width_in) as (figure, all_axes):
-        for axes, metric in zip(all_axes, metrics, strict=False):
+    width_in, row_in = (6.2, 5.4) if len(metrics) == 1 else (WIDTH_IN, 3.7)
+    with saved_panels(path, len(metrics), row_in, width_in=width_in) as (figure, all_axes):
+        for axes, metric in zip(all_axes, metrics, strict=True):
             part = pairs[pairs["metric"] == metric]
             observed, predicted = part["observed"].to_numpy(), part["predicted"].to_numpy()
             _draw_metric(figure, axes, observed, predicted, metric)
-        for axes in all_axes[len(metrics) :]:
-            axes.set_visible(False)
 
 
 def _draw_metric(

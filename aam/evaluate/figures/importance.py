@@ -3,8 +3,8 @@
 Shape suffixes: A ASVs in the order of the tree, C explained outputs.
 """
 
+import itertools
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,42 +25,6 @@ SHOWN_OUTPUTS = 12
 """Most outputs whose directions are shown: those with the largest."""
 
 
-@dataclass(frozen=True)
-class Branch:
-    """One branch of a drawn tree: its start and end, in branch length, and its place."""
-
-    start: float
-    end: float
-    place: float
-    children: tuple[float, ...]
-    """Places of the branches that it divides into."""
-
-
-def layout(tree: TreeNode) -> tuple[list[str], list[Branch]]:
-    """Return the tips from top to bottom, at places 0, 1, …, and the branches of a tree.
-
-    A branch stands in the middle of those that it divides into; negative lengths count as 0.
-    """
-    end: dict[int, float] = {}
-    for node in tree.preorder():
-        above = 0.0 if node.parent is None else end[id(node.parent)]
-        length = 0.0 if node.parent is None else max(node.length or 0.0, 0.0)
-        end[id(node)] = above + length
-    names: list[str] = []
-    place: dict[int, float] = {}
-    branches = []
-    for node in tree.postorder():
-        children = tuple(place[id(child)] for child in node.children)
-        if node.is_tip():
-            place[id(node)] = float(len(names))
-            names.append(node.name)
-        else:
-            place[id(node)] = (children[0] + children[-1]) / 2
-        start = end[id(node)] if node.parent is None else end[id(node.parent)]
-        branches.append(Branch(start, end[id(node)], place[id(node)], children))
-    return names, branches
-
-
 def draw(importance: pd.DataFrame, tree: Path, check: Mapping[str, Any], path: Path) -> None:
     """Draw the tree, the direction per output where there are several, and the importance.
 
@@ -69,7 +33,7 @@ def draw(importance: pd.DataFrame, tree: Path, check: Mapping[str, Any], path: P
     importance = importance.head(SHOWN)
     pruned = read_tree(tree, importance["feature-id"].tolist())
     pruned.prune()
-    names, branches = layout(pruned)
+    names = [node.name for node in pruned.postorder() if node.is_tip()]
     table = importance.set_index("feature-id").loc[names]
     columns = direction_columns(importance)
     several = len(columns) > 1
@@ -79,7 +43,7 @@ def draw(importance: pd.DataFrame, tree: Path, check: Mapping[str, Any], path: P
         _,
         panels,
     ):
-        _draw_tree(panels[0], branches)
+        _draw_tree(panels[0], pruned)
         if several:
             _draw_directions(panels[1], table[columns])
         _draw_bars(panels[-1], table, check)
@@ -91,15 +55,29 @@ def draw(importance: pd.DataFrame, tree: Path, check: Mapping[str, Any], path: P
         panels[0].set_ylim(len(names) - 0.4, -0.6)
 
 
-def _draw_tree(axes: Axes, branches: list[Branch]) -> None:
-    right = max(branch.end for branch in branches)
-    for branch in branches:
-        axes.plot([branch.start, branch.end], [branch.place] * 2, color=BLACK, linewidth=0.9)
-        if branch.children:
-            span = [branch.children[0], branch.children[-1]]
-            axes.plot([branch.end] * 2, span, color=BLACK, linewidth=0.9)
+def _draw_tree(axes: Axes, tree: TreeNode) -> None:
+    """Draw tips at places 0, 1, … and a branch in the middle of those that it divides into.
+
+    Negative lengths count as 0.
+    """
+    end: dict[int, float] = {}
+    for node in tree.preorder():
+        above, length = (0.0, 0.0) if node.parent is None else (end[id(node.parent)], node.length)
+        end[id(node)] = above + max(length or 0.0, 0.0)
+    right = max(end.values())
+    place: dict[int, float] = {}
+    tips = itertools.count()
+    for node in tree.postorder():
+        below = [place[id(child)] for child in (node.children or [])]
+        own = (below[0] + below[-1]) / 2 if below else float(next(tips))
+        place[id(node)] = own
+        stop = end[id(node)]
+        start = stop if node.parent is None else end[id(node.parent)]
+        axes.plot([start, stop], [own, own], color=BLACK, linewidth=0.9)
+        if below:
+            axes.plot([stop, stop], [below[0], below[-1]], color=BLACK, linewidth=0.9)
         else:
-            axes.plot([branch.end, right], [branch.place] * 2, color=GREY, lw=0.6, ls=":")
+            axes.plot([stop, right], [own, own], color=GREY, lw=0.6, ls=":")
     axes.set_xlim(-0.02 * right, 1.02 * right if right > 0 else 1)
     axes.grid(visible=False)
     axes.spines["left"].set_visible(False)

@@ -49,17 +49,15 @@ def draw(scaling: pd.DataFrame, path: Path) -> None:
 
 @dataclass(frozen=True)
 class Quantity:
-    """What one row of panels shows: columns of the table, and the label and scale of the axis.
-
-    `factor` leads from the column's unit to the label's; an axis that is not logarithmic begins
-    at zero.
-    """
+    """What one row of panels shows: columns of the table, and the label and scale of the axis."""
 
     column: str
     spread: str | None
     label: str
     factor: float
+    """From the column's unit to the label's."""
     logarithmic: bool
+    """Else the axis begins at zero."""
 
 
 QUANTITIES = (

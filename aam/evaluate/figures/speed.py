@@ -67,11 +67,8 @@ def _draw_modes(throughput: Axes, memory: Axes, part: pd.DataFrame, low: float) 
 
 
 def _with_speedup(rate: NDArray[np.float64], speedup: NDArray[np.float64]) -> list[str]:
-    texts = []
-    for value, factor in zip(rate, speedup, strict=True):
-        if not np.isfinite(value):
-            texts.append("not run")
-        else:
-            times = f" ({quantity(factor)}×)" if np.isfinite(factor) else ""
-            texts.append(f"{quantity(value)}{times}")
-    return texts
+    times = [f" ({quantity(factor)}×)" if np.isfinite(factor) else "" for factor in speedup]
+    return [
+        f"{quantity(value)}{text}" if np.isfinite(value) else "not run"
+        for value, text in zip(rate, times, strict=True)
+    ]

@@ -70,6 +70,19 @@ def saved_figure(
             figure.savefig(partial, format="png", metadata={"Software": None})
 
 
+@contextmanager
+def saved_panels(
+    path: Path, number: int, row_in: float, extra_in: float = 0.0, **size: Any
+) -> Iterator[tuple[Figure, list[Axes]]]:
+    """Yield a figure of so many panels in two columns, or in `columns`, `row_in` inches a row."""
+    columns = min(size.pop("columns", 2), number)
+    rows = -(-number // columns)
+    with saved_figure(path, row_in * rows + extra_in, rows, columns, **size) as (figure, all_axes):
+        yield figure, all_axes[:number]
+        for axes in all_axes[number:]:
+            axes.set_visible(False)
+
+
 def colors(number: int) -> list[Any]:
     """Return so many distinguishable colours; beyond seven, steps of one colour map."""
     if number <= len(CYCLE):

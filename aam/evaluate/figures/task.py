@@ -206,14 +206,10 @@ def _draw_confusion(axes: Axes, report: Mapping[str, Any]) -> None:
     ticks, size = np.arange(len(classes)), _label_size(len(classes))
     axes.set_yticks(ticks, classes, fontsize=size)
     turned = max(map(len, classes)) * len(classes) > 24
-    axes.set_xticks(
-        ticks,
-        classes,
-        fontsize=size,
-        rotation=45 if turned else 0,
-        ha="right" if turned else "center",
-        rotation_mode="anchor" if turned else "default",
+    turn: dict[str, Any] = (
+        {"rotation": 45, "ha": "right", "rotation_mode": "anchor"} if turned else {}
     )
+    axes.set_xticks(ticks, classes, fontsize=size, **turn)
     axes.tick_params(length=0)
     axes.grid(visible=False)
     axes.set_xlabel("predicted")

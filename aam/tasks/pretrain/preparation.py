@@ -108,7 +108,6 @@ def prepare(
         cast("Mapping[str, NDArray[np.float32]]", distances),
         values,
         masker=replace(masker, seed=seed_of("validation", settings.seed)),
-        plotted_pairs=settings.plotted_pairs,
     )
     return Prepared(store, tokens, is_held_out, dataset, scored, model)
 

@@ -1,5 +1,6 @@
 """The configuration: what is refused, in which words, and how overrides resolve."""
 
+from copy import deepcopy
 from typing import Any
 
 import pytest
@@ -7,60 +8,64 @@ import pytest
 from aam.config.configuration import load, resolved
 from aam.util.errors import InputError
 
-DEMO: dict[str, Any] = {"datasets": {"demo": {"simulate": {}}}}
 TASK = {"dataset": "demo", "column": "age", "kind": "regression", "folds": {"k": 5}}
-ORDINAL = {"kind": "ordinal", "classes": ["a", "b"]}
+CLASSES = {"kind": "classification"}
 
 
-def task(**changes: Any) -> dict[str, Any]:
-    return {"tasks": {"age": TASK | changes}}
+def with_key(key: str, value: Any) -> dict[str, Any]:
+    """Return a configuration in which a dotted key has some value."""
+    raw: dict[str, Any] = {
+        "datasets": {"demo": {"simulate": {}}},
+        "tasks": {"age": deepcopy(TASK)},
+        "predictions": {"new": {"simulated": "demo", "tasks": ["age"]}},
+    }
+    node = raw
+    *folders, last = key.split(".")
+    for part in folders:
+        node = node.setdefault(part, {})
+    node[last] = value
+    return raw
 
 
-def tuned(**training: Any) -> dict[str, Any]:
-    return task(finetuning=training)
-
-
-def prediction(**changes: Any) -> dict[str, Any]:
-    return {**task(), "predictions": {"new": {"simulated": "demo", "tasks": ["age"]} | changes}}
-
-
-def message(**sections: Any) -> str:
+def message(raw: dict[str, Any]) -> str:
     with pytest.raises(InputError) as caught:
-        load({**DEMO, **sections})
+        load(raw)
     return str(caught.value)
 
 
+def assert_one_line(raw: dict[str, Any], *parts: str) -> None:
+    text = message(raw)
+    assert all(part in text for part in (*parts, "Hint:")), text
+    assert len(text.splitlines()) == 1
+
+
 @pytest.mark.parametrize(
-    ("sections", "where", "near"),
+    ("key", "near"),
     [
-        ({"pretraning": {}}, "pretraning", "pretraining"),
-        ({"rarefaction": {"deph": 10}}, "rarefaction.deph", "depth"),
-        ({"models": {"a": {"widht": 8}}}, "models.a.widht", "width"),
-        (task(folds={"k": 5, "group": "host"}), "tasks.age.folds.group", "groups"),
-        ({"datasets": {"d": {"simulate": {"sample": 3}}}}, "datasets.d.simulate.sample", "samples"),
-        (
-            {"models": {"a": {"optimization": {"levels": "basic"}}}},
-            "models.a.optimization.levels",
-            "level",
-        ),
+        ("pretraning", "pretraining"),
+        ("rarefaction.deph", "depth"),
+        ("models.a.widht", "width"),
+        ("tasks.age.folds.group", "groups"),
+        ("datasets.demo.simulate.sample", "samples"),
+        ("models.a.optimization.levels", "level"),
     ],
 )
-def test_a_typo_gets_the_nearest_key(sections: dict[str, Any], where: str, near: str) -> None:
-    text = message(**sections)
-    assert f"configuration key {where}: got an unknown key" in text
+def test_a_typo_gets_the_nearest_key(key: str, near: str) -> None:
+    text = message(with_key(key, 3))
+    assert f"configuration key {key}: got an unknown key" in text
     assert f"did you mean '{near}'?" in text
 
 
 def test_all_mistakes_are_told_at_once() -> None:
-    text = message(rarefaction={"depth": 0}, pretraining={"epochs": "many"}, unifrac={"x": 1})
-    lines = text.splitlines()
+    raw = with_key("rarefaction.depth", 0) | {"pretraining": {"epochs": "many"}}
+    lines = message(raw | {"unifrac": {"x": 1}}).splitlines()
     assert len(lines) == 3
     for key in ("rarefaction.depth", "unifrac.x", "pretraining.epochs"):
         assert sum(key in line for line in lines) == 1
 
 
 def test_numbers_written_as_yaml_reads_them() -> None:
-    config = load({**DEMO, "pretraining": {"learning_rate": "1e-4"}})
+    config = load(with_key("pretraining.learning_rate", "1e-4"))
     assert config.pretraining.learning_rate == pytest.approx(1e-4)
 
 
@@ -78,147 +83,122 @@ def test_overrides_resolve_dataset_then_model() -> None:
     assert config.pretraining.epochs == 2
 
 
-@pytest.mark.parametrize("name", ["a b", "../up", "-x", "a.b", "", "a/b", "x\n"])
-@pytest.mark.parametrize(
-    ("key", "section"),
-    [
-        ("datasets", {"simulate": {}}),
-        ("models", {}),
-        ("tasks", TASK),
-        ("predictions", {"simulated": "demo", "tasks": ["age"]}),
-    ],
-)
-def test_names_that_cannot_be_folders_are_refused(key: str, section: Any, name: str) -> None:
-    sections: dict[str, Any] = {**DEMO, **task()}
-    text = message(**{**sections, key: {**sections.get(key, {}), name: section}})
-    assert f"configuration key {key}: got the name {name!r}; expected letters" in text
-    assert len(text.splitlines()) == 1
+@pytest.mark.parametrize("name", ["a b", "../up", "-x", "", "a/b", "x\n"])
+@pytest.mark.parametrize("key", ["datasets", "models", "tasks", "predictions"])
+def test_names_that_cannot_be_folders_are_refused(key: str, name: str) -> None:
+    raw = with_key("models.base", {})
+    raw[key][name] = next(iter(raw[key].values()))
+    assert_one_line(raw, f"configuration key {key}: got the name {name!r}; expected letters")
 
 
 @pytest.mark.parametrize("name", ["a", "2024", "gut_v4-150bp", "Age"])
 def test_plain_names_are_accepted(name: str) -> None:
-    assert list(load({**DEMO, "models": {name: {}}}).models) == [name]
+    assert list(load(with_key(f"models.{name}", {})).models) == [name]
+
+
+FROZEN = {"encoder": "frozen"}
 
 
 @pytest.mark.parametrize(
-    ("sections", "where", "got"),
+    ("key", "value", "got"),
     [
-        ({"rarefaction": None}, "rarefaction", "got None"),
-        ({"models": {}}, "models", "at least 1"),
-        ({"datasets": {"d": {}}}, "datasets.d", "`simulate` or `table`"),
+        ("rarefaction", None, "got None"),
+        ("models", {}, "at least 1"),
+        ("datasets.d", {}, "`simulate` or `table`"),
+        ("datasets.d", {"simulate": {}, "table": "t"}, "`simulate` or `table`"),
+        ("datasets.d", {"simulate": {}, "tree": "t"}, "got `tree` beside `simulate`"),
+        ("benchmark.batch_sizes", [], "at least 1"),
+        ("benchmark.batch_sizes", [8, 1], "got 1"),
+        ("benchmark.seconds", float("nan"), "got nan"),
+        ("unifrac.partitions", 0, "got 0"),
+        ("unifrac.partitions", "many", "got 'many'"),
+        ("pretraining.learning_rate", float("inf"), "got inf"),
         (
-            {"datasets": {"d": {"simulate": {}, "table": "t"}}},
-            "datasets.d",
-            "`simulate` or `table`",
-        ),
-        (
-            {"datasets": {"d": {"simulate": {}, "tree": "t.nwk", "metadata": "m.tsv"}}},
-            "datasets.d",
-            "got `tree`, `metadata` beside `simulate`",
-        ),
-        ({"benchmark": {"batch_sizes": []}}, "benchmark.batch_sizes", "at least 1"),
-        ({"benchmark": {"batch_sizes": [8, 1]}}, "benchmark.batch_sizes.1", "got 1"),
-        ({"unifrac": {"partitions": 0}}, "unifrac.partitions", "got 0"),
-        ({"unifrac": {"partitions": "many"}}, "unifrac.partitions", "got 'many'"),
-        ({"pretraining": {"learning_rate": float("inf")}}, "pretraining.learning_rate", "got inf"),
-        ({"benchmark": {"seconds": float("nan")}}, "benchmark.seconds", "got nan"),
-        (
-            {"pretraining": {"distances": {"generalized": 1.0}}},
-            "pretraining.distances",
+            *("pretraining.distances", {"generalized": 1.0}),
             "'generalized'; expected one of unweighted. Hint: add the metric to unifrac.metrics",
         ),
-        ({"pretraining": {"distances": {"unweighted": 0}}}, "pretraining.distances", "above 0"),
-        ({"pretraining": {"distances": {}}}, "pretraining.distances", "got {}"),
+        ("pretraining.distances", {"unweighted": 0}, "above 0"),
+        ("pretraining.distances", {}, "got {}"),
+        ("models.a.pretraining.distances", {"unweighted": -1}, "got -1"),
+        ("tasks.age.folds", {}, "either `column` or `k`"),
+        ("tasks.age.folds", {"k": 5, "column": "fold"}, "either `column` or `k`"),
         (
-            {"models": {"a": {"pretraining": {"distances": {"unweighted": -1}}}}},
-            "models.a.pretraining.distances.unweighted",
-            "got -1",
+            *("tasks.age.folds", {"column": "fold", "groups": "host"}),
+            "`groups` and `stratified` go with `k`",
         ),
-        (task(dataset="oral"), "(root)", "'oral' is not one of demo"),
+        ("tasks.age.folds", {"k": 2, "test": 1}, "got 1"),
         *(
-            (task(folds=folds), "tasks.age.folds", got)
-            for folds, got in (
-                ({}, "either `column` or `k`"),
-                ({"k": 5, "column": "fold"}, "either `column` or `k`"),
-                ({"column": "fold", "groups": "host"}, "`groups` and `stratified` go with `k`"),
-                ({"k": 2, "test": 1}, "got 1"),
-            )
-        ),
-        *(
-            (task(**changes), "tasks.age", got)
+            ("tasks.age", TASK | changes, got)
             for changes, got in (
                 ({"folds": {"k": 5, "stratified": True}}, "folds.stratified with kind regression"),
-                (
-                    {"kind": "classification", "column": ["a", "b"]},
-                    "several columns with kind classification",
-                ),
-                ({"kind": "classification", "bounds": [0, 9]}, "`bounds` with kind classification"),
+                (CLASSES | {"column": ["a", "b"]}, "several columns with kind classification"),
+                (CLASSES | {"bounds": [0, 9]}, "`bounds` with kind classification"),
                 ({"classes": ["a", "b"]}, "`classes`"),
                 ({"kind": "ordinal"}, "`classes`"),
                 ({"transform": "log", "transform_by": "sex"}, "`transform_by` goes with transform"),
                 ({"bounds": [9, 0]}, "got bounds 9.0, 0.0"),
                 ({"column": ["a", "a"]}, "a name twice"),
                 ({"condition": ["sex", "age"]}, "got the target 'age' in `condition`"),
-                (
-                    {"column": ["bmi", "age"], "transform_by": "age"},
-                    "got the target 'age' in `transform_by`",
-                ),
+                ({"transform_by": "age"}, "got the target 'age' in `transform_by`"),
             )
         ),
-        (tuned(loss="hinge"), "tasks.age.finetuning.loss", "got 'hinge'"),
+        ("tasks.age.finetuning", FROZEN | {"start": "scratch"}, "start scratch with encoder froz"),
+        ("finetuning", {"start": "scratch", "inductive": True}, "start scratch"),
+        ("finetuning.labels", 0, "got 0"),
+        ("predictions.new.metadata", "m.tsv", "`metadata` goes with `table`"),
+    ],
+)
+def test_values_that_no_stage_can_use(key: str, value: Any, got: str) -> None:
+    where = "predictions.new" if key.startswith("predictions") else key
+    assert_one_line(with_key(key, value), f"configuration key {where}", got)
+
+
+@pytest.mark.parametrize(
+    ("tuning", "key", "got"),
+    [
+        ({"loss": "hinge"}, "loss", "got 'hinge'"),
+        (FROZEN | {"asv_dropout": 0.1}, "asv_dropout (task age)", "got 0.1 with encoder frozen"),
+        # Without a condition nothing looks at the ASVs.
         (
-            tuned(start="scratch", encoder="frozen"),
-            "tasks.age.finetuning",
-            "got start scratch with encoder frozen",
-        ),
-        ({"finetuning": {"start": "scratch", "inductive": True}}, "finetuning", "start scratch"),
-        (
-            {**task(), "finetuning": {"encoder": "frozen", "asv_dropout": 0.1}},
-            "finetuning.asv_dropout (task age)",
-            "got 0.1 with encoder frozen",
-        ),
-        (
-            tuned(encoder="frozen", count_weight=2, fusion="attention"),
-            "finetuning.count_weight (task age)",
+            *(FROZEN | {"count_weight": 2, "fusion": "attention"}, "count_weight (task age)"),
             "got 2 with encoder frozen",
         ),
         (
-            tuned(loss="cross_entropy"),
-            "finetuning.loss (task age)",
+            *({"loss": "cross_entropy"}, "loss (task age)"),
             "got cross_entropy with kind regression; expected null or one of mae, huber",
         ),
         (
-            {**task(**ORDINAL), "finetuning": {"loss": "mae"}},
-            "finetuning.loss (task age)",
-            "got mae with kind ordinal; expected null or one of cross_entropy",
-        ),
-        (
-            tuned(encoder="partial", trained_layers=5),
-            "finetuning.trained_layers (task age)",
+            *({"encoder": "partial", "trained_layers": 5}, "trained_layers (task age)"),
             "got 5; expected at most 4, the sample_layers of model base",
-        ),
-        ({"finetuning": {"labels": 0}}, "finetuning.labels", "got 0"),
-        (prediction(metadata="m.tsv"), "predictions.new", "`metadata` goes with `table`"),
-        (prediction(tasks=["bmi"]), "(root)", "predictions.new.tasks: 'bmi' is not one of age"),
-        (
-            {
-                **prediction(simulated="real"),
-                "datasets": {**DEMO["datasets"], "real": {"table": "t"}},
-            },
-            "(root)",
-            "predictions.new.simulated: 'real' is not one of demo",
         ),
     ],
 )
-def test_values_that_no_stage_can_use(sections: dict[str, Any], where: str, got: str) -> None:
-    text = message(**sections)
-    assert f"configuration key {where}" in text
-    assert got in text
-    assert "Hint:" in text
-    assert len(text.splitlines()) == 1
+def test_a_training_that_does_not_fit(tuning: dict[str, Any], key: str, got: str) -> None:
+    raw = with_key("tasks.age.finetuning", tuning)
+    assert_one_line(raw, "configuration key ", f"finetuning.{key}", got)
+
+
+def test_the_losses_of_a_kind_are_named() -> None:
+    ordinal = TASK | {"kind": "ordinal", "classes": ["a", "b"], "finetuning": {"loss": "mae"}}
+    got = "got mae with kind ordinal; expected null or one of cross_entropy"
+    assert_one_line(with_key("tasks.age", ordinal), got)
+
+
+@pytest.mark.parametrize(
+    ("key", "name", "got"),
+    [
+        ("tasks.age.dataset", "oral", "tasks.age.dataset: 'oral' is not one of demo"),
+        ("predictions.new.tasks", ["bmi"], "predictions.new.tasks: 'bmi' is not one of age"),
+        ("predictions.new.simulated", "real", "new.simulated: 'real' is not one of demo"),
+    ],
+)
+def test_names_that_lead_nowhere(key: str, name: Any, got: str) -> None:
+    raw = with_key(key, name)
+    raw["datasets"]["real"] = {"table": "t"}
+    assert_one_line(raw, "configuration key (root)", got)
 
 
 def test_a_frozen_encoder_may_hide_asvs_where_the_head_looks_at_them() -> None:
-    training = {"encoder": "frozen", "asv_dropout": 0.1, "fusion": "attention"}
-    config = load({**DEMO, **task(condition=["sex"], finetuning=training)})
-    assert resolved(config, "finetuning", task="age").asv_dropout == 0.1
+    training = FROZEN | {"asv_dropout": 0.1, "fusion": "attention"}
+    raw = with_key("tasks.age", TASK | {"condition": ["sex"], "finetuning": training})
+    assert resolved(load(raw), "finetuning", task="age").asv_dropout == 0.1

@@ -6,9 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse
-from scipy.stats import gmean
 
-from aam.evaluate.baselines import elastic_net, inner, random_forest, svm_unifrac
+from aam.evaluate.baselines import on_distances, on_reads
 from aam.evaluate.baselines.problem import Problem, prevalent_reads
 from aam.evaluate.baselines.registry import baselines_of, predict_baselines
 
@@ -157,18 +156,6 @@ def test_each_baseline_finds_the_signal_in_what_it_looks_at_and_no_other(where, 
     assert (errors[misses] > 0.8 * errors["median"]).all()
 
 
-def test_a_class_of_one_fold_has_no_probability_where_it_was_not_seen():
-    task = problem("classification")
-    target = np.where(task.fold == 2, "only here", task.target)
-    task = dataclasses.replace(task, target=target, classes=[*task.classes, "only here"])
-    table = predict_baselines(task, threads=1)
-    held_out = table[table["fold"] == 2]
-    assert (held_out["probability:only here"] == 0).all()
-    assert (held_out["predicted"] != "only here").all()
-    shares = table.filter(like="probability:").sum(axis=1)
-    assert shares.tolist() == pytest.approx([1.0] * len(table))
-
-
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("group", ["", "one"])
 def test_one_class_in_the_training_folds_is_what_all_predict(kind, group):
@@ -209,17 +196,6 @@ def test_neighbours_are_chosen_without_looking_within_a_group():
     assert not np.isin(table["predicted"].round(6), task.target.round(6)).any()
 
 
-@pytest.mark.parametrize("folds", [2, 7])
-def test_inner_splits_leave_out_whole_folds_or_groups(folds):
-    task = dataclasses.replace(twins(np.arange(28) % folds), held_out=0)
-    splits = inner.leave_parts_out(task, parts=3)
-    assert len(splits) == 3
-    unit = task.group if folds == 2 else task.fold.astype(str)
-    for kept, left in splits:
-        assert not set(unit[task.train[kept]]) & set(unit[task.train[left]])
-        assert sorted([*kept, *left]) == list(range(len(task.train)))
-
-
 def test_rare_features_are_told_by_the_training_samples_alone():
     counts = np.zeros((300, 4), dtype=np.int64)
     counts[:, 0] = 5
@@ -236,41 +212,20 @@ def test_rare_features_are_told_by_the_training_samples_alone():
     assert prevalent_reads(rare).shape == (300, 1)
 
 
-def test_log_ratios_are_to_the_geometric_mean():
-    reads = np.random.default_rng(0).poisson(3, (5, 7)).astype(float)
-    expected = [np.log((row + 0.5) / gmean(row + 0.5)) for row in reads]
-    assert elastic_net.centred_log_ratios(reads) == pytest.approx(np.array(expected))
-
-
 def test_the_kernel_is_scaled_by_the_training_pairs():
     distances = problem("regression").distances[:12, :12]
     pairs = [distances[i, j] for i in range(9) for j in range(i)]
-    found = svm_unifrac.kernel(distances, np.arange(9))
+    found = on_distances.kernel(distances, np.arange(9))
     assert found[2, 11] == pytest.approx(np.exp(-float(distances[2, 11]) / np.median(pairs)))
-    assert (svm_unifrac.kernel(np.zeros((3, 3), np.float32), np.arange(3)) == 1).all()
-
-
-def test_probabilities_of_noise_are_near_to_even():
-    rng = np.random.default_rng(8)
-    place = rng.random(120)
-    task = dataclasses.replace(
-        problem("classification"),
-        target=rng.choice(["a", "b", "c"], 120),
-        fold=np.arange(120) % 3,
-        group=np.full(120, ""),
-        counts=scipy.sparse.csr_array(rng.poisson(3, (120, 5))),
-        distances=np.abs(place[:, None] - place).astype(np.float32),
-    )
-    table = of(predict_baselines(task, threads=1), "svm_unifrac")
-    assert table.filter(like="probability:").max(axis=1).mean() < 0.5
+    assert (on_distances.kernel(np.zeros((3, 3), np.float32), np.arange(3)) == 1).all()
 
 
 def test_the_median_of_a_forest_is_that_of_the_samples_in_its_leaves():
     rng = np.random.default_rng(11)
     train, rows, target = rng.random((40, 5)), rng.random((7, 5)), rng.normal(size=40)
-    forest = random_forest.RandomForestRegressor(8, min_samples_leaf=2, random_state=1)
+    forest = on_reads.RandomForestRegressor(8, min_samples_leaf=2, random_state=1)
     forest.fit(train, target)
-    found = random_forest.leaf_medians(forest, train, target, rows)
+    found = on_reads.leaf_medians(forest, train, target, rows)
     for row, value in zip(rows, found, strict=True):
         weight = np.zeros(40)
         for tree in forest.estimators_:

@@ -34,38 +34,23 @@ def drawn(rng: np.random.Generator, samples: int = 40, resamples: int = 6) -> np
     return np.stack([np.bincount(draw, minlength=samples) for draw in draws]).astype(float)
 
 
-def test_numbers_that_count_twice_score_as_rows_that_stand_twice():
+@pytest.mark.parametrize("kind", ["regression", "ordinal"])
+def test_rows_that_count_twice_score_as_rows_that_stand_twice(kind):
     rng = np.random.default_rng(0)
-    table, weights = numbers(rng), drawn(rng)
-    found = resampled_scores("regression", table, weights)
+    table = (numbers if kind == "regression" else names)(rng)
+    weights = np.concatenate([np.ones((1, len(table))), drawn(rng)])
+    found = resampled_scores(kind, table, weights, CLASSES)
     sizes = table["fold"].map(table["fold"].value_counts()).to_numpy()
     for number, weight in enumerate(weights.astype(int)):
         rows = table.loc[np.repeat(table.index, weight)]
-        plain = metrics.regression_metrics(rows["observed"], rows["predicted"], rows["fold"])
-        error = np.abs(table["observed"] - table["predicted"])
-        plain["mae_fold_mean"] = np.average(error, weights=weight / sizes)
-        for name, values in found.items():
-            assert values[number] == pytest.approx(plain[name]), name
-
-
-def test_every_sample_once_gives_the_scores_themselves():
-    table = numbers(np.random.default_rng(1))
-    found = resampled_scores("regression", table, np.ones((1, len(table))))
-    plain = metrics.regression_metrics(table["observed"], table["predicted"], table["fold"])
-    for name, values in found.items():
-        assert values[0] == pytest.approx(plain[name]), name
-
-
-def test_classes_that_count_twice_score_as_rows_that_stand_twice():
-    rng = np.random.default_rng(2)
-    table, weights = names(rng), drawn(rng)
-    found = resampled_scores("ordinal", table, weights, CLASSES)
-    for number, weight in enumerate(weights.astype(int)):
-        rows = table.loc[np.repeat(table.index, weight)]
-        shares = rows[[f"probability:{name}" for name in CLASSES]].to_numpy()
-        plain = metrics.ordinal_metrics(
-            rows["observed"], rows["predicted"], shares, CLASSES, rows["fold"]
-        )
+        pair, fold = (rows["observed"], rows["predicted"]), rows["fold"]
+        if kind == "regression":
+            plain = metrics.regression_metrics(*pair, fold)
+            error = np.abs(table["observed"] - table["predicted"])
+            plain["mae_fold_mean"] = np.average(error, weights=weight / sizes)
+        else:
+            shares = rows.filter(like="probability:").to_numpy()
+            plain = metrics.ordinal_metrics(*pair, shares, CLASSES, fold)
         for name, values in found.items():
             assert values[number] == pytest.approx(plain[name]), name
 

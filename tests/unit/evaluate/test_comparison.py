@@ -60,13 +60,3 @@ def test_a_table_against_itself_has_no_test():
     assert found["difference"] == found["folds_won"] == 0
     assert {found[name] for name in found if name.endswith("_p")} == {None}
     assert compare("classification", own, own)["mcnemar_p"] is None
-
-
-def test_a_single_fold_has_no_corrected_test():
-    assert corrected_resampled_t([1.0], [5]) is None
-
-
-def test_other_samples_are_refused():
-    own = table([1, 2, 3, 4])
-    with pytest.raises(AssertionError, match="other samples"):
-        compare("regression", own, own.head(3))

@@ -86,29 +86,6 @@ def test_intervals_cover_what_they_promise(make):
     assert interval_report(full)["coverage"] == pytest.approx(0.9, abs=0.02)
 
 
-def test_quantiles_keep_their_shape_and_gain_the_missing_width():
-    table = numbers(3000)
-    found = cross_intervals(table)
-    width = (found["upper"] - found["lower"]).to_numpy()
-    assert width[-1] > width[0] + 4
-    moved = found["upper"] - table["quantile:0.95"]
-    assert (moved > 0).all()
-    assert moved.round(9).groupby(table["fold"]).nunique().max() == 1
-    plain = cross_intervals(residual(3000))
-    assert (plain["upper"] - plain["lower"]).round(9).nunique() == 6
-    scaled = interval_report(found)["width"]
-    assert scaled < interval_report(plain)["width"]
-
-
-def test_quantiles_that_are_moved_past_each_other_leave_a_point():
-    table = numbers(60).assign(observed=lambda rows: rows["predicted"])
-    found = cross_intervals(table)
-    assert (found["lower"] <= found["upper"]).all()
-    points = found[found["lower"] == found["upper"]]
-    assert 0 < len(points) < len(found)
-    assert points["lower"].to_numpy() == pytest.approx(points["predicted"].to_numpy())
-
-
 def test_a_set_has_the_likeliest_class_and_those_of_enough_probability():
     table = classes()
     calibration = Calibration.fit(table)
@@ -169,13 +146,3 @@ def test_temperatures_come_from_the_other_folds():
     assert np.array_equal(before[own], after[own])
     assert not np.allclose(before[~own], after[~own])
     assert before.sum(axis=1) == pytest.approx(1)
-
-
-def test_small_probabilities_are_scaled_like_the_others():
-    rows = classes(60)
-    small = [1e-8, 0.4, 0.6 - 1e-8]
-    rows.loc[0, [f"probability:{name}" for name in CLASSES]] = small
-    scaled = scaled_probabilities(rows, CLASSES)[0]
-    # Dividing logits by a temperature keeps the ratio of their differences.
-    power = np.log(scaled[1] / scaled[2]) / np.log(small[1] / small[2])
-    assert np.log(scaled[0] / scaled[2]) == pytest.approx(power * np.log(small[0] / small[2]))

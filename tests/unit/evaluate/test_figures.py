@@ -1,7 +1,6 @@
 """Figures: reproducible, of bounded size, nothing cut off."""
 
 from collections.abc import Callable
-from io import StringIO
 from pathlib import Path
 
 import matplotlib as mpl
@@ -12,11 +11,11 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.figure import Figure
 from matplotlib.image import imread
-from skbio import TreeNode
 
 from aam.evaluate.conformal import cross_intervals, interval_report
 from aam.evaluate.figures import accuracy as accuracy_figure
-from aam.evaluate.figures import distances, importance, rarefaction, task, training
+from aam.evaluate.figures import distances, importance, rarefaction, task
+from aam.evaluate.figures import history as training
 from aam.evaluate.figures import speed as speed_figure
 from aam.evaluate.importance import Importance
 from aam.evaluate.report import target_report
@@ -70,13 +69,9 @@ def watched_history(path: Path) -> None:
 
 
 def history_of_folds(path: Path) -> None:
-    rows = [
-        (fold, step / 4, "train", name, fold + step)
-        for fold in range(3)
-        for name in ("loss", "learning_rate")
-        for step in range(5)
-    ]
-    training.draw(pd.DataFrame(rows, columns=["fold", "epoch", "split", "name", "value"]), path)
+    epochs = pd.DataFrame({"epoch": np.arange(5) / 4, "split": "train", "value": range(1, 6)})
+    runs = [epochs.assign(fold=f, name=n) for f in range(3) for n in ("loss", "learning_rate")]
+    training.draw(pd.concat(runs), path)
 
 
 def pairs(path: Path) -> None:
@@ -122,7 +117,7 @@ def several_targets() -> tuple[pd.DataFrame, dict]:
     return pd.concat(parts), {**report, "targets": {"age": report, "bmi": report}}
 
 
-def class_report(classes: int, kind: str = "classification") -> tuple[pd.DataFrame, dict]:
+def class_report(classes: int) -> tuple[pd.DataFrame, dict]:
     rng = np.random.default_rng(1)
     names = np.array([f"{LONG}_{i}" for i in range(classes)])
     shares = rng.dirichlet(np.ones(classes), 4 * classes)
@@ -135,8 +130,8 @@ def class_report(classes: int, kind: str = "classification") -> tuple[pd.DataFra
             **{f"probability:{name}": shares[:, i] for i, name in enumerate(names)},
         }
     )
-    scores = target_report(kind, table)
-    report = {"kind": kind, "model": LONG, "task": "site", "bootstrap": BOOTSTRAP}
+    scores = target_report("classification", table)
+    report = {"kind": "classification", "model": LONG, "task": "site", "bootstrap": BOOTSTRAP}
     return table, {**scores, **report, "baselines": dict.fromkeys(BASELINES, scores)}
 
 
@@ -184,9 +179,7 @@ FIGURES: dict[str, Callable[[Path], None]] = {
     "pairs": pairs,
     "ordination": ordination,
     "regression": lambda path: task.draw(*regression_report(), path),
-    "regression_42_folds": lambda path: task.draw(*regression_report(42), path),
     "several_targets": lambda path: task.draw(*several_targets(), path),
-    "ordered_classes": lambda path: task.draw(*class_report(3, "ordinal"), path),
     "two_classes": lambda path: task.draw(*class_report(2), path),
     "thirty_classes": lambda path: task.draw(*class_report(30), path),
     "speed": speed,
@@ -211,7 +204,7 @@ def test_figure_is_whole_and_bounded(name, tmp_path, figures):
     assert drawn.y1 <= size[1]
 
 
-@pytest.mark.parametrize("name", ["curves", "pairs", "regression", "two_classes", "importance"])
+@pytest.mark.parametrize("name", ["pairs", "two_classes"])
 def test_figure_is_the_same_for_everyone(name, tmp_path):
     first, second = tmp_path / "first.png", tmp_path / "second.png"
     FIGURES[name](first)
@@ -244,32 +237,6 @@ def test_a_watched_run_shows_what_it_took_in_plain_units(figures, tmp_path):
     assert waiting.get_ylim() == (0, 10)
 
 
-def test_a_run_that_nobody_watched_has_no_empty_panels(figures, tmp_path):
-    history(tmp_path / "history.png")
-    assert len(panels(figures[0])) == 5
-    history(tmp_path / "short.png", 1, train={"loss": 1.0}, system={"memory_mb": np.nan})
-    assert list(panels(figures[1])) == ["Loss"]
-
-
-def test_the_running_median_hides_no_value(figures, tmp_path):
-    values = np.ones(60)
-    values[30] = 50.0
-    table = pd.DataFrame({"epoch": np.arange(60.0), "value": values})
-    training.draw(table.assign(split="train", name="gradient_norm"), tmp_path / "history.png")
-    raw, median = panels(figures[0])["Gradient, running median"].lines
-    assert raw.get_ydata().max() == 50.0
-    assert median.get_ydata().max() == 1.0
-
-
-def test_each_target_is_drawn_from_its_own_rows(figures, tmp_path):
-    table, report = several_targets()
-    task.draw(table, {**report, "task": "t"}, tmp_path / "predictions.png")
-    shown = {
-        title.split(", ")[1]: axes for title, axes in panels(figures[0]).items() if "," in title
-    }
-    assert shown["age"].get_xlim()[1] < 100 < 500 < shown["bmi"].get_xlim()[1]
-
-
 def ends_of_intervals(figure: Figure) -> np.ndarray:
     """Return the vertical places [P] of a band's edges, or of the ends of lines."""
     (shape,) = [
@@ -294,19 +261,6 @@ def test_intervals_are_cut_at_the_bounds_as_those_of_the_table_are(figures, tmp_
     assert (cut.min(), cut.max()) == (0, 55.5)
     inside = (free > 0) & (free < 55.5)
     assert np.isin(free[inside], cut).all()
-
-
-def test_the_layout_of_a_tree_by_hand():
-    names, branches = importance.layout(TreeNode.read(StringIO("((A:1,B:2):0.5,C:4);")))
-    assert names == ["A", "B", "C"]
-    drawn = {(branch.start, branch.end, branch.place, branch.children) for branch in branches}
-    assert drawn == {
-        (0.5, 1.5, 0.0, ()),
-        (0.5, 2.5, 1.0, ()),
-        (0.0, 0.5, 0.5, (0.0, 1.0)),
-        (0.0, 4.0, 2.0, ()),
-        (0.0, 0.0, 1.25, (0.5, 2.0)),
-    }
 
 
 def test_bars_stand_beside_their_tips(figures, tmp_path):

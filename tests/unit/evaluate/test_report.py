@@ -8,7 +8,7 @@ import pytest
 
 from aam.evaluate.predictions import read_predictions, write_predictions
 from aam.evaluate.report import target_report, task_metrics
-from aam.evaluate.scores import accuracy_table, of_each_target
+from aam.evaluate.scores import accuracy_table
 
 
 def regression(errors: list[float]) -> pd.DataFrame:
@@ -66,27 +66,19 @@ def test_accuracy_table_ranks_within_a_task_and_keeps_a_baseline_once():
     about = {"kind": "regression", "bootstrap": {"mae_fold_mean": [0.5, 1.5]}}
     about["baselines"] = {"median": scored(9), "random_forest": scored(2)}
     reports = [
-        {**scored(error), **about, "task": task, "model": model}
-        for task in ("weight", "age")
+        {
+            **scored(error),
+            **about,
+            "task": "body",
+            "model": model,
+            "targets": {"bmi": {}, "age": {}},
+        }
         for model, error in (("small", 5), ("base", 1))
     ]
-    site = {"kind": "classification", "task": "site", "model": "base", "baselines": {}}
-    site["bootstrap"] = {"balanced_accuracy": None}
-    reports.append({**task_metrics("classification", classification()), **site})
     table = accuracy_table(reports)
-    ranked = ["base", "random_forest", "small", "median"]
-    assert table["name"].tolist() == [*ranked, "base", *ranked]
-    assert table["task"].tolist() == ["age"] * 4 + ["site"] + ["weight"] * 4
-    assert table.loc[table["task"] == "site", "mae_pooled"].isna().all()
-    assert table.loc[0, "mae_fold_mean"] == 1.0
+    assert table["name"].tolist() == ["base", "random_forest", "small", "median"] * 2
+    assert table["task"].tolist() == ["body, age"] * 4 + ["body, bmi"] * 4
     assert table.loc[:1, "headline_high"].tolist() == pytest.approx([1.5, np.nan], nan_ok=True)
-
-
-def test_several_targets_are_tasks_of_their_own():
-    own = {name: {"n": number} for number, name in enumerate(("bmi", "age"))}
-    report = {"task": "body", "model": "base", "n": 0, "targets": own}
-    each = [(part["task"], part["n"]) for part in of_each_target([report, {"task": "s", "n": 5}])]
-    assert each == [("body, bmi", 0), ("body, age", 1), ("s", 5)]
 
 
 def test_held_out_test_samples_are_scored_apart():

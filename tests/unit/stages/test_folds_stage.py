@@ -13,7 +13,7 @@ from aam.config.configuration import load
 from aam.data.folds import TEST, read_folds, read_members
 from aam.data.samples import write_samples
 from aam.data.table import FeatureTable
-from aam.evaluate.baselines import gradient_boosting, random_forest
+from aam.evaluate.baselines import on_reads
 from aam.runtime.run_options import RunOptions
 from aam.stages import baselines, folds
 from aam.unifrac.store import write_distances
@@ -232,8 +232,8 @@ def test_members_without_groups_are_the_labelled_samples_and_no_conditions_matte
 
 
 def test_baselines_read_what_the_folds_say(files, divide, tmp_path, monkeypatch):
-    monkeypatch.setattr(random_forest, "TREES", 5)
-    monkeypatch.setattr(gradient_boosting, "ITERATIONS", 5)
+    monkeypatch.setattr(on_reads, "TREES", 5)
+    monkeypatch.setattr(on_reads, "ITERATIONS", 5)
     task = {"column": ["age", "weight"], "kind": "regression"}
     made = divide(**task, folds={"k": 2, "test": 0.2})
     baselines.run(

@@ -6,12 +6,15 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from aam.evaluate.bootstrap import bootstrap_intervals
 from aam.evaluate.predictions import read_predictions, write_predictions
 from aam.runtime.run_options import RunOptions
 from aam.stages import score
+from aam.util.errors import InputError
 from aam.util.seeds import seed_of
 
 CLASSES = ["low", "mid", "high"]
@@ -47,7 +50,9 @@ def scored(tmp_path: Path, folds: pd.DataFrame) -> Callable[..., dict]:
         write_predictions(files["predictions"], own)
         write_predictions(files["baselines"], baselines)
         folds.to_csv(files["folds"], sep="\t", index=False)
-        files["metadata"].touch()
+        study = ["ab"[i % 2] for i in range(len(folds))]
+        table = pa.table({"sample_id": folds["sample-id"].to_numpy(object), "study": study})
+        pq.write_table(table, files["metadata"])
         score.run({**SETTINGS, **cfg}, inputs=files, outputs=outputs, runtime=RunOptions())
         return json.loads(outputs["metrics"].read_text())
 
@@ -65,9 +70,10 @@ def test_a_model_is_compared_with_every_baseline_and_stacked_with_a_forest(folds
     forest = own.sample(frac=1, random_state=0).assign(baseline="random_forest")
     forest["predicted"] = 2 * forest["observed"] - forest["predicted"]
     baselines = pd.concat([other.assign(baseline="median"), forest])
-    report = scored(own, baselines)
+    report = scored(own, baselines, report_by=["study"])
+    assert report["mae_by"]["study"].keys() == {"a", "b"}
+    assert (report["model"], report["task"], report["start"]) == ("m", "t", "pretrained")
     assert (report["evaluation"], report["labels"]) == ("transductive", 1.0)
-    assert report["bounds"] == [None, None]
     names = {"median", "random_forest"}
     assert report["baselines"].keys() == report["comparisons"].keys() == names
     against = report["comparisons"]["median"]
@@ -83,6 +89,13 @@ def test_a_model_is_compared_with_every_baseline_and_stacked_with_a_forest(folds
     assert (few["labels"], few["bounds"]) == (0.1, [0, None])
     assert "stacked" not in few
     assert few["comparisons"] == report["comparisons"]
+
+
+def test_a_column_that_is_not_there_writes_nothing(folds, scored, tmp_path):
+    own = predicted(folds, 1.0)
+    with pytest.raises(InputError, match="'studdy'.*study"):
+        scored(own, own.assign(baseline="median"), report_by=["studdy"])
+    assert not (tmp_path / "metrics").exists()
 
 
 def test_bootstrap_draws_the_groups_of_the_folds(folds, scored, tmp_path):

@@ -1,4 +1,4 @@
-"""Support vectors on a kernel of unweighted UniFrac.
+"""Baselines that look at unweighted UniFrac.
 
 Shape suffixes: N samples, T training samples.
 """
@@ -7,17 +7,34 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import TransformedTargetRegressor
+from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR
 
 from aam.evaluate.baselines.inner import Split, leave_one_part_out, leave_parts_out, search
 from aam.evaluate.baselines.problem import Prediction, Problem, fit_predict
 
+NEIGHBOURS = (1, 3, 5, 10, 20, 40)
+"""Candidate numbers of neighbours; the smallest of equals is taken."""
 COSTS = {"C": (0.1, 0.3, 1.0, 3.0, 10.0)}
 """Candidate weights of the data against the penalty; the strongest penalty first."""
 
 
-def predict(task: Problem) -> Prediction:
+def knn_unifrac(task: Problem) -> Prediction:
+    """Predict from the nearest training samples, weighted by the inverse of their distance."""
+    kind = KNeighborsRegressor if task.regression else KNeighborsClassifier
+    splits = leave_parts_out(task, parts=10)
+    smallest = min((len(inner) for inner, _ in splits), default=1)
+    model = search(
+        task,
+        kind(n_neighbors=1, weights="distance", metric="precomputed"),
+        {"n_neighbors": [k for k in NEIGHBOURS if k <= smallest]},
+        splits,
+    )
+    return fit_predict(task, model, task.distances, pairwise=True)
+
+
+def svm_unifrac(task: Problem) -> Prediction:
     """Predict with exp(-gamma d); gamma is one over the median distance of the training pairs.
 
     With the square of the distance, the kernel would not be positive semidefinite. The cost is

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter
 from numpy.typing import NDArray
 
-from aam.evaluate.figures.style import BLACK, GREY, colors, saved_figure
+from aam.evaluate.figures.style import BLACK, GREY, colors, saved_panels
 from aam.evaluate.labels import plain
 
 
@@ -87,14 +87,11 @@ def draw(history: pd.DataFrame, path: Path) -> None:
     names = history["name"].unique()
     panels = [panel for panel in PANELS if any(map(panel.holds, names))]
     assert panels, "nothing recorded"
-    columns = 3 if len(panels) == 3 else min(2, len(panels))
-    rows = -(-len(panels) // columns)
-    with saved_figure(path, 2.7 * rows + 0.2, rows=rows, columns=columns) as (_, all_axes):
-        for axes, panel in zip(all_axes, panels, strict=False):
+    columns = 3 if len(panels) == 3 else 2
+    with saved_panels(path, len(panels), 2.7, 0.2, columns=columns) as (_, all_axes):
+        for axes, panel in zip(all_axes, panels, strict=True):
             part = history[history["name"].map(panel.holds)]
             _draw_panel(axes, panel, part.assign(value=part["value"] * panel.scale))
-        for axes in all_axes[len(panels) :]:
-            axes.set_visible(False)
 
 
 def _draw_panel(axes: Axes, panel: Panel, part: pd.DataFrame) -> None:
