@@ -99,7 +99,7 @@ def run_ablation(
 ) -> Ablation:
     """Time every variant of the slice `slices.benchmark`, and what the machine can do at best.
 
-    The repeats are interleaved, so that the machine's moods meet all alike. In the table
+    The repeats are interleaved, so that changes of the machine's load meet all. In the table
     `loss_after_steps` stands at `loss_step`, the last step that all variants of the group and the
     batch size reached. A variant that could not run, for want of memory for instance, has no
     figures. RuntimeError when not even the device could be used.

@@ -1,4 +1,4 @@
-"""Put the headline figures of a dataset on one page, with links to its tables and pictures.
+"""Put the headline figures of a dataset on one page, with links to its tables and figures.
 
 Inputs: `metrics.json` of all models and tasks, `predict/`, the lists of what was dropped, `benchmark/*.tsv`, `figures/`.
 Outputs: `summary.md`.
