@@ -164,7 +164,7 @@ def test_the_stage_writes_scores_beside_costs_and_the_figure_shows_them(
         own = {**report, "model": name, "mae_fold_mean": 7.0 + number}
         reports[number].write_text(json.dumps({**own, "baselines": {"median": report}}))
     inputs = {**files, "histories": histories, "metrics": reports}
-    made = {name: tmp_path / name for name in ("table", "curves", "text")}
+    made = {name: tmp_path / f"{name}.tsv" for name in ("table", "curves", "text")}
     benchmark_models.run(cfg, inputs=inputs, outputs=made, runtime=RunOptions(threads=1))
     table = pd.read_csv(made["table"], sep="\t", keep_default_na=False, na_values=[""])
     assert table["model"].tolist() == list(MODELS)

@@ -12,7 +12,8 @@ from aam.runtime.run_options import RunOptions
 
 
 @pytest.mark.parametrize(
-    "settings", [None, {}, {"workers": 0, "log_every_s": "2e0", "strategy": "fsdp", "nodes": 2}]
+    "settings",
+    [None, {}, {"workers": 0, "checkpoint_every_s": "2e0", "strategy": "fsdp", "nodes": 2}],
 )
 def test_settings_reach_the_stage_as_the_configuration_reads_them(
     monkeypatch: pytest.MonkeyPatch, settings: Any

@@ -74,34 +74,20 @@ def test_muon_moves_the_matrices_of_the_blocks_by_orthogonal_steps(new_model):
         ("bdh", 1, "muon"),
     ],
 )
-def test_layers_further_from_the_output_learn_more_slowly(
-    new_model, new_encoder, encoder, layers, name
-):
+def test_muon_takes_the_matrices_of_the_layers(new_model, new_encoder, encoder, layers, name):
     """An LSTM's matrices of four gates are taken whole; all iterations of BDH are one layer."""
     model = new_model()
     model.encoder = new_encoder(20, encoder=encoder, asv_layers=3, sample_layers=2)
     assert len(model.encoder.asv.blocks) == layers
-    optimizer = optimizer_of(model, name, layer_decay=0.5)
+    optimizer = optimizer_of(model, name)
     set_rate(optimizer, 1e-2)
     groups = groups_by_name(model, optimizer)
     assert set(groups) == {name for name, _ in model.named_parameters()}
-    depths = {
-        "nucleotides.": 0,
-        "distances.": 0,
-        "encoder.sample.pooling.": 0,
-        "encoder.sample.blocks.1.": 1,
-        "encoder.sample.blocks.0.": 2,
-        "encoder.sample.abundance.": 3,
-        "encoder.asv.pooling.": 3,
-        **{f"encoder.asv.blocks.{number}.": 3 + layers - number for number in range(layers)},
-        "encoder.asv.": 4 + layers,
-    }
     for parameter, value in model.named_parameters():
-        depth = next(d for start, d in depths.items() if parameter.startswith(start))
         is_muons = name == "muon" and ".blocks." in parameter and value.ndim == 2
         group = groups[parameter]
         assert ("ns_steps" in group) == is_muons, parameter
-        rate = 1e-2 * 0.5**depth * (MUON_RATE if is_muons else 1)
+        rate = 1e-2 * (MUON_RATE if is_muons else 1)
         assert group["lr"] == pytest.approx(rate), parameter
 
 
