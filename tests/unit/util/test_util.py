@@ -9,7 +9,10 @@ import pytest
 from aam.util.atomic import atomic_path, remove_partial
 from aam.util.machine import accelerated
 
-STAGES = "simulate, import_tree, unifrac, unifrac_part, baselines, plot; import aam.evaluate.figures.importance"
+STAGES = (
+    "simulate, import_tree, unifrac, unifrac_part, baselines, plot; "
+    "import aam.evaluate.figures.importance"
+)
 
 
 @pytest.mark.parametrize("directory", [False, True])
