@@ -2,6 +2,7 @@
 
 import logging
 import sys
+import time
 from contextlib import closing
 from pathlib import Path
 
@@ -20,10 +21,15 @@ def write(folder: Path, first_step: int, last_step: int, value: float) -> None:
 
 
 @pytest.mark.parametrize("first_step", [0, 1, 4, 6])
-def test_a_resumed_run_has_one_curve_and_a_new_one_takes_its_place(tmp_path, first_step):
+def test_a_resumed_run_has_one_curve_and_a_new_one_takes_its_place(
+    tmp_path, monkeypatch, first_step
+):
     folder = tmp_path / "new" / "folder"
     write(folder, 0, 6, 1.0)
     (folder / "mine.txt").write_text("")
+    # Files of the same second are read in the order of a counter, as text: "10" before "9".
+    later = time.time() + 1
+    monkeypatch.setattr(time, "time", lambda: later)
     write(folder, first_step, 9, 2.0)
     events = EventAccumulator(str(folder)).Reload()
     assert events.Tags()["scalars"] == ["train/loss"], "what was not measured is left out"
