@@ -41,7 +41,7 @@ lint: env ## check style, types, imports, the workflow and the documents
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses $(CORES) --dist loadfile --no-loadscope-reorder
 QUICK := $(addprefix tests/unit/,augment config data evaluate model nn runtime simulate util)
 
-quick: env ## check style, and run the contracts and the fast tests, in two minutes
+quick: env ## check style, and run the contracts and the fast tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(PYTEST) tests/contract $(QUICK)

@@ -24,7 +24,7 @@ class ModelSettings(Section):
     patch_bp: int = Field(10, ge=1)
     """Nucleotides per token of the ASV encoder; 1: one token each."""
     ffn_ratio: float = Field(4, gt=0)
-    """Hidden width of the feed-forward layers, in widths."""
+    """Hidden width of the feed-forward layers, as a multiple of `width`."""
     bdh_attention: Literal["linear", "softmax"] = "linear"
     """Attention of the encoder bdh; linear: the scores as they are, softmax: normalized."""
     pretraining: Override = {}

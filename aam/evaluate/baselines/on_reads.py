@@ -37,7 +37,7 @@ PSEUDOCOUNT = 0.5
 
 
 def constant(task: Problem) -> Prediction:
-    """Predict the median of the training folds, or their commonest class."""
+    """Predict the median of the training folds, or their most frequent class."""
     median, majority = DummyRegressor(strategy="median"), DummyClassifier(strategy="prior")
     return fit_predict(
         task, median if task.regression else majority, np.zeros((len(task.target), 1))

@@ -70,7 +70,7 @@ Predictor = Callable[[Problem], Prediction]
 def prevalent_reads(task: Problem) -> NDArray[np.float64]:
     """Return the reads of the features that are in enough training samples, [N, P].
 
-    Where no feature is in as many, the commonest ones are taken.
+    Where no feature is in as many, the most frequent ones are taken.
     """
     prevalence_F = (task.counts[task.train] > 0).mean(axis=0)
     chosen = np.flatnonzero(prevalence_F >= min(PREVALENCE, prevalence_F.max()))

@@ -1,1 +1,1 @@
-"""Pictures of recorded results; nothing here is imported but by the `plot_*` stages."""
+"""Figures of recorded results; nothing here is imported but by the stage `plot`."""

@@ -171,7 +171,7 @@ class HeldOut:
             yield true[above], predicted[above]
 
     def _nucleotides(self, model: PretrainingModel, devices: Devices) -> dict[str, float]:
-        """Score masked nucleotides of the held-out samples' ASVs, beside the commonest base's."""
+        """Score masked nucleotides of the held-out samples' ASVs, beside the most frequent base's."""
         training_U = asvs_of(self.store, self.training_samples, len(self.tokens.lengths))
         asvs_U = asvs_of(self.store, self.samples, len(self.tokens.lengths))
         if len(asvs_U) > ASVS_SCORED:
@@ -179,7 +179,7 @@ class HeldOut:
             asvs_U = asvs_U[np.sort(drawn)]
         asvs_U = devices.shard(asvs_U)
         is_new_U = ~np.isin(asvs_U, training_U)
-        common_S = commonest_bases(self.tokens, training_U)
+        common_S = most_frequent_bases(self.tokens, training_U)
         right, base_right, new = ([np.empty(0, bool)] for _ in range(3))
         encoder = model.encoder
         with devices.inference(model):
@@ -212,8 +212,8 @@ class HeldOut:
         return values
 
 
-def commonest_bases(tokens: TokenStore, asvs_U: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the commonest base (0 to 3) at each position of some ASVs, [S]."""
+def most_frequent_bases(tokens: TokenStore, asvs_U: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the most frequent base (0 to 3) at each position of some ASVs, [S]."""
     counts_4S = np.zeros((4, tokens.tokens.shape[1]), np.int64)
     for first in range(0, len(asvs_U), ASVS_COUNTED_AT_ONCE):
         letters_US = tokens.tokens[asvs_U[first : first + ASVS_COUNTED_AT_ONCE]]
