@@ -171,7 +171,7 @@ class HeldOut:
             yield true[above], predicted[above]
 
     def _nucleotides(self, model: PretrainingModel, devices: Devices) -> dict[str, float]:
-        """Score masked nucleotides of the held-out samples' ASVs, beside the most frequent base's."""
+        """Score masked nucleotides of held-out samples, beside the most frequent base's."""
         training_U = asvs_of(self.store, self.training_samples, len(self.tokens.lengths))
         asvs_U = asvs_of(self.store, self.samples, len(self.tokens.lengths))
         if len(asvs_U) > ASVS_SCORED:
