@@ -28,7 +28,7 @@ def files(tiny, tmp_path_factory) -> dict:
 def configuration(**sections) -> dict:
     """Return a configuration for those files, its sections added to or replaced."""
     model = {"width": 16, "heads": 2, "asv_layers": 1, "sample_layers": 1, "patch_bp": 5}
-    training = {"batch_size": 4, "optimizer": "adamw", "precision": "bf16"}
+    training = {"batch_size": 4, "optimizer": "adamw"}
     timed = {"batch_sizes": [4, 8], "steps": 3, "repeats": 2, "naive_asvs": 40}
     return {
         "datasets": {"d": {"table": "t.biom"}},
@@ -72,7 +72,7 @@ def measured(asked) -> dict:
         "recompilations": 0,
         "peak_memory_mb": 100.0 * size,
         "parameters": 1234,
-        "precision": asked["cfg"]["pretraining"]["precision"],
+        "precision": asked["cfg"]["optimization"]["precision"],
     }
 
 

@@ -34,8 +34,9 @@ TINY: dict[str, Any] = {
     "rarefaction": {"depth": 200, "views": 2},
     "tokens": {"max_length_bp": 40},
     "models": {"base": MODEL, "other": {**MODEL, "patch_bp": 8}},
-    "pretraining": {"epochs": 1, "batch_size": 16, "precision": "fp32"},
-    "finetuning": {"epochs": 1, "batch_size": 16, "precision": "fp32"},
+    "pretraining": {"epochs": 1, "batch_size": 16},
+    "finetuning": {"epochs": 1, "batch_size": 16},
+    "optimization": {"precision": "fp32"},
     "tasks": {
         "environment": {**TASK, "column": "environment", "kind": "regression"},
         "site": {

@@ -74,7 +74,7 @@ def devices(one_thread: None) -> Devices:
 @pytest.fixture(scope="session")
 def quick() -> Pretraining:
     """Return settings of a run of ten steps."""
-    return Pretraining(epochs=2, batch_size=4, learning_rate=3e-3, precision="fp32")
+    return Pretraining(epochs=2, batch_size=4, learning_rate=3e-3)
 
 
 @pytest.fixture
@@ -106,7 +106,7 @@ def new_task(augmented, new_encoder, devices, tmp_path) -> Callable[..., CrossVa
             "runtime": RunOptions(),
         }
         setup |= {name: changes.pop(name) for name in setup if name in changes}
-        settings = {"epochs": 2, "batch_size": 4, "precision": "fp32", **changes}
+        settings = {"epochs": 2, "batch_size": 4, **changes}
         return CrossValidation(
             FinetuneSetup(
                 store=augmented.store,
@@ -121,7 +121,7 @@ def new_task(augmented, new_encoder, devices, tmp_path) -> Callable[..., CrossVa
                 task=TargetColumns(kind, **{"columns": (COLUMN[kind],), **(target or {})}),
                 settings=Finetuning(**settings),
                 devices=devices,
-                options=step_options(Optimization()),
+                options=step_options(Optimization(precision="fp32")),
                 about={"remark": "from the test"},
                 **setup,
             )

@@ -23,9 +23,8 @@ COLUMNS = """name batch_size step_ms_median step_ms_iqr samples_per_s peak_memor
 loss_after_steps group gflop_per_step gflop_per_s roofline_share loading_share recompilations
 loss_step timed_steps parameters""".split()
 OF_BATCH = ("copies", "asvs_per_sample")
-OF_TRAINING = ("precision", "optimizer")
-OF_OPTIMIZATION = ("attention", "fused_optimizer", "compile", "checkpointing")
-"""What a mode sets of the batches and in the sections `pretraining` and `optimization`."""
+OF_OPTIMIZATION = ("precision", "attention", "fused_optimizer", "compile", "checkpointing")
+"""What a mode sets of the batches and in the section `optimization`."""
 OF_VARIANT = ("group", "name", "batch_size")
 NAMES: Cells = {
     "group": lambda row: str(row["group"]),
@@ -179,15 +178,16 @@ def steps_request(
     `pool` and `richness` of `aam.bench.batches.PooledDataset`.
     """
     plain = asdict(mode)
-    batch, training, optimization = (
-        {key: plain[key] for key in keys} for keys in (OF_BATCH, OF_TRAINING, OF_OPTIMIZATION)
+    batch, optimization = (
+        {key: plain[key] for key in keys} for keys in (OF_BATCH, OF_OPTIMIZATION)
     )
+    training = {"optimizer": mode.optimizer, "batch_size": batch_size}
     is_naive = mode.copies or mode.asvs_per_sample is not None
     return {
         "kind": "steps",
         "cfg": {
             "model": {**cfg["model"], "patch_bp": mode.patch_bp},
-            "pretraining": {**cfg["pretraining"], **training, "batch_size": batch_size},
+            "pretraining": {**cfg["pretraining"], **training},
             "optimization": {**cfg["optimization"], **optimization},
         },
         "inputs": inputs,

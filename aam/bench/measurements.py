@@ -34,7 +34,7 @@ def _run_steps(request: Mapping[str, Any]) -> dict[str, Any]:
     """
     cfg, settings = request["cfg"], Pretraining.model_validate(request["cfg"]["pretraining"])
     options = step_options(Optimization.model_validate(cfg["optimization"]))
-    devices = Devices(settings.precision, request["threads"], deterministic=options.deterministic)
+    devices = Devices(options.precision, request["threads"], deterministic=options.deterministic)
     inputs = {
         name: list(map(Path, value)) if isinstance(value, list) else Path(value)
         for name, value in request["inputs"].items()
@@ -62,7 +62,16 @@ def _run_steps(request: Mapping[str, Any]) -> dict[str, Any]:
         loading_s = time.perf_counter() - t0
         step = times.step
         rate = learning_rate(settings, step, len(dataset))
-        values, _ = train_step(wrapped, optimizer, batch, rate, settings, step, devices)
+        values, _ = train_step(
+            wrapped,
+            optimizer,
+            batch,
+            step=step,
+            rate=rate,
+            seed=settings.seed,
+            options=options,
+            devices=devices,
+        )
         times.add(batch, values["loss"], loading_s, step_flops(model.encoder.shape, batch))
     return {
         **times.result(),

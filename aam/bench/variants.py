@@ -107,7 +107,7 @@ def usual(cfg: Mapping[str, Any], hardware: Hardware) -> Mode:
 def configured(cfg: Mapping[str, Any], mode: Mode, hardware: Hardware) -> Mode:
     """Return `mode` with the configuration's options, or what training does where it lacks them."""
     options = step_options(Optimization.model_validate(cfg["optimization"]))
-    precision = cfg["pretraining"]["precision"]
+    precision = options.precision
     return replace(
         mode,
         patch_bp=cfg["model"]["patch_bp"],

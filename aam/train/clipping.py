@@ -7,21 +7,13 @@ from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 from torch.nn.utils import get_total_norm
 
-from aam.config.sections.training import Clipping, Training
+from aam.config.sections.execution import Clipping
 from aam.train.distributed.devices import Devices
 
-LIMITS: dict[Clipping, float] = {"norm": 1.0, "value": 1.0, "adaptive": 0.01}
-"""What is taken where no limit is given."""
 LEAST_WEIGHTS = 1e-3
 """Norm that a unit's weights are taken to have at least: those that start at 0 could not learn."""
 TINY = 1e-6
 """Norm that a gradient is taken to have at least."""
-
-
-def clipping_of(settings: Training) -> tuple[Clipping, float]:
-    """Return the kind of clipping that the settings ask for, and its limit."""
-    limit = settings.gradient_clip
-    return settings.clipping, LIMITS[settings.clipping] if limit is None else limit
 
 
 def clip_gradients(

@@ -52,21 +52,23 @@ def fit(
     Raises
     ------
     InputError
-        Of which `NotFinite` where `settings.nonfinite` allows no more bad losses or gradients, and
+        Of which `NotFinite` where `options.nonfinite` allows no more bad losses or gradients, and
         `TimeIsUp` where the deadline comes before the last step, after a checkpoint. Others where
         the smallest micro-batches do not fit into the memory, the best weights cannot be written
         or read, or there is no checkpoint to go back to.
     """
     wrapped, optimizer, optimization = set_up(model, settings, options, devices)
     stopping = validation.stopping if validation is not None else None
-    guard = NonFiniteGuard(settings, dataset, devices)
+    guard = NonFiniteGuard(options, dataset, devices)
     memory = StepMemory(wrapped, optimizer, devices, runtime.max_memory_gb, options.recompute)
     progress = Progress(stopping or EarlyStopping(None), {"guard": guard, "memory": memory})
     saver = Saver(name, checkpoints, progress, wrapped.module, optimizer, devices)
     saver.resume()
     wrapped.train()
     micro_batches = memory.prepare(dataset)
-    run = _Run(saver, memory, guard, model, wrapped, dataset, settings, runtime, validation)
+    run = _Run(
+        saver, memory, guard, model, wrapped, dataset, settings, options, runtime, validation
+    )
     try:
         with torch.autograd.detect_anomaly() if options.anomaly else nullcontext():
             run.to_its_end()
@@ -97,6 +99,7 @@ class _Run:
     wrapped: Any
     dataset: BatchDataset
     settings: Training
+    options: StepOptions
     runtime: RunOptions
     validation: Validation | None
 
@@ -153,11 +156,12 @@ class _Run:
                     self.wrapped,
                     optimizer,
                     part.to(devices.device),
-                    rate,  # noqa: B023 (it is called before the next batch)
-                    self.settings,
-                    progress.step,
-                    devices,
-                    guard,
+                    step=progress.step,
+                    rate=rate,  # noqa: B023 (it is called before the next batch)
+                    seed=self.settings.seed,
+                    options=self.options,
+                    devices=devices,
+                    guard=guard,
                 ),
                 batch,
             )

@@ -8,10 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from aam.config.sections.training import Training
-from aam.train.clipping import clipping_of
 from aam.train.data.dataset import BatchDataset, parent_shares
 from aam.train.distributed.devices import Devices
+from aam.train.options import StepOptions
 from aam.util.errors import InputError, first_names, problem
 
 logger = logging.getLogger(__name__)
@@ -38,16 +37,16 @@ class NonFiniteGuard:
 
     A CPU is asked at once. An accelerator notes the first bad step, which is read when the losses
     are, and before a checkpoint; but ``skip`` has to know, and waits, before each update. The
-    policies, `settings.nonfinite`:
+    policies, `options.nonfinite`:
 
     - ``raise``: stop, and name the batch's samples
     - ``skip``: leave the update out; stop when more than `nonfinite_limit` in a row were
     - ``restore``: raise `Rollback`; stop when that was done `nonfinite_limit` times
     """
 
-    def __init__(self, settings: Training, dataset: BatchDataset, devices: Devices) -> None:
-        self._settings = settings
-        self.policy, self.limit = settings.nonfinite, settings.nonfinite_limit
+    def __init__(self, options: StepOptions, dataset: BatchDataset, devices: Devices) -> None:
+        self._options = options
+        self.policy, self.limit = options.nonfinite, options.nonfinite_limit
         self.skipped = self.in_row = self.restored = self.overflowed = 0
         self._dataset, self._devices = dataset, devices
         self._is_scaled = devices.precision == "fp16"
@@ -113,8 +112,11 @@ class NonFiniteGuard:
 
     def report(self) -> dict[str, Any]:
         """Return policies and counts."""
-        kind, limit = clipping_of(self._settings)
-        return {"clipping": kind, "gradient_clip": limit, "nonfinite": self.policy, **self.counts()}
+        clipping = {
+            "clipping": self._options.clipping,
+            "gradient_clip": self._options.clipping_limit,
+        }
+        return {**clipping, "nonfinite": self.policy, **self.counts()}
 
     def state(self) -> dict[str, Any]:
         """Return the counts for `restore`."""

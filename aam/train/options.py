@@ -1,12 +1,19 @@
 """What an optimization level stands for, and a model that is set up by it."""
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import nn
 
-from aam.config.sections.execution import BY_LEVEL, Compile, Optimization
+from aam.config.sections.execution import (
+    BY_LEVEL,
+    Clipping,
+    Compile,
+    Nonfinite,
+    Optimization,
+    Precision,
+)
 from aam.config.sections.training import Training
 from aam.model.encoder import Recompute
 from aam.nn.attention import AttentionBackend
@@ -26,13 +33,25 @@ class StepOptions:
     deterministic: bool
     anomaly: bool = False
     level: str = "custom"
+    precision: Precision = "bf16"
+    clipping: Clipping = "norm"
+    gradient_clip: float | None = None
+    nonfinite: Nonfinite = "raise"
+    nonfinite_limit: int = 5
 
     @property
     def recompute(self) -> Recompute:
         """What the backward pass computes again where a batch is one micro-batch."""
         return "layers" if self.checkpointing else "nothing"
 
+    @property
+    def clipping_limit(self) -> float:
+        """The limit of `aam.train.clipping.clip_gradients`."""
+        return LIMITS[self.clipping] if self.gradient_clip is None else self.gradient_clip
 
+
+LIMITS: dict[Clipping, float] = {"norm": 1.0, "value": 1.0, "adaptive": 0.01}
+"""What bounds a gradient where no limit is given."""
 _ADVANCED = StepOptions("auto", True, "off", False, False)
 LEVELS = {
     "basic": StepOptions("math", False, "off", False, False),
@@ -44,8 +63,7 @@ LEVELS = {
 
 def step_options(section: Optimization) -> StepOptions:
     """Return the options of the section's level with its own overrides."""
-    own = {name: getattr(section, name) for name in (*BY_LEVEL, "anomaly", "level")}
-    chosen = {name: value for name, value in own.items() if value is not None}
+    chosen = {name: value for name, value in section if value is not None}
     if section.level == "custom":
         return StepOptions(**chosen)
     return replace(LEVELS[section.level], **chosen)
@@ -71,15 +89,16 @@ def set_up(
         weight_decay=settings.weight_decay,
         fused=options.fused_optimizer,
     )
-    report = {**asdict(options), "precision": devices.precision}
+    told = {name: getattr(options, name) for name in (*BY_LEVEL, "anomaly", "level")}
+    report = {**told, "precision": devices.precision}
     lacking = []
     if options.compile != "off" and not is_compiled:
         report["compile"] = "off"
         lacking.append(f"compile: {options.compile}")
     device = devices.device
     has_tf32 = device.type == "cuda" and torch.cuda.get_device_capability(device) >= (8, 0)
-    if settings.precision == "tf32" and not has_tf32:
+    if options.precision == "tf32" and not has_tf32:
         report["precision"] = "fp32"
-    if report["precision"] != settings.precision:
-        lacking.append(f"precision: {settings.precision}")
+    if report["precision"] != options.precision:
+        lacking.append(f"precision: {options.precision}")
     return wrapped, devices.setup_optimizer(optimizer), {**report, "lacking": lacking}

@@ -11,12 +11,13 @@ from torch.utils.data import DataLoader
 
 from aam.config.sections.training import Training
 from aam.model.batch import Batch
-from aam.train.clipping import clip_gradients, clipping_of
+from aam.train.clipping import clip_gradients
 from aam.train.data.dataset import BatchDataset
 from aam.train.distributed.devices import Devices
 from aam.train.distributed.shards import own_shards
 from aam.train.nonfinite import NonFiniteGuard
 from aam.train.optimizer import set_rate, warmup_cosine
+from aam.train.options import StepOptions
 from aam.util.errors import first_line
 from aam.util.seeds import seed_of
 
@@ -33,19 +34,21 @@ def train_step(
     model: nn.Module,
     optimizer: Any,
     batch: Batch,
-    rate: float,
-    settings: Training,
+    *,
     step: int,
+    rate: float,
+    seed: int,
+    options: StepOptions,
     devices: Devices,
     guard: NonFiniteGuard | None = None,
 ) -> tuple[dict[str, Tensor], Tensor]:
     """Do one update, unless a guard says otherwise; return the losses and the gradient's norm.
 
     Nothing here waits for the device, but in fp16 the check of the scale, and a guard that skips.
-    Dropout is a function of the step, counted from 0.
+    Dropout is a function of the seed and the step, counted from 0.
     """
     set_rate(optimizer, rate)
-    torch.manual_seed(seed_of("dropout", settings.seed, step))
+    torch.manual_seed(seed_of("dropout", seed, step))
     if guard is not None:
         guard.keep(model)
     losses = model(batch)
@@ -56,7 +59,7 @@ def train_step(
         if guard is None or "returned nan values" not in str(error):
             raise
         raise guard.error(step, ["gradient_norm"], first_line(error)) from error
-    norm = clip_gradients(model, optimizer, devices, *clipping_of(settings))
+    norm = clip_gradients(model, optimizer, devices, options.clipping, options.clipping_limit)
     if guard is None or guard.passes(losses, norm, step):
         optimizer.step()
     else:

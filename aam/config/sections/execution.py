@@ -6,6 +6,9 @@ from pydantic import Field, model_validator
 
 from aam.config.sections.base import Section
 
+Precision = Literal["fp32", "tf32", "bf16", "fp16"]
+Clipping = Literal["norm", "value", "adaptive"]
+Nonfinite = Literal["raise", "skip", "restore"]
 Attention = Literal["auto", "flash", "memory_efficient", "math"]
 Compile = Literal["off", "default", "reduce-overhead", "max-autotune"]
 BY_LEVEL = ("attention", "fused_optimizer", "compile", "checkpointing", "deterministic")
@@ -17,7 +20,7 @@ class Optimization(Section):
 
     level: Literal["basic", "advanced", "ultra", "custom"] = "advanced"
     """basic: math attention, plain AdamW; advanced: the fastest attention, fused AdamW; ultra: that
-    and compiled blocks; custom: every option below is given, but `anomaly`."""
+    and compiled blocks; custom: each of the next five options is given."""
     attention: Attention | None = None
     """Back-end of scaled dot product attention; null: as the level says."""
     fused_optimizer: bool | None = None
@@ -28,6 +31,19 @@ class Optimization(Section):
     """Compute each block's activations again in the backward pass: less memory, more time."""
     deterministic: bool | None = None
     """Only algorithms whose reruns on an accelerator are bit-identical; a CPU's always are."""
+    precision: Precision = "bf16"
+    """Arithmetic of the layers; weights and their updates are always fp32. tf32 and fp16 (with
+    scaled gradients) are for accelerators."""
+    clipping: Clipping = "norm"
+    """norm: the gradient's norm; value: each of its values; adaptive: each unit's norm, in units of
+    its weights' norm."""
+    gradient_clip: float | None = Field(None, gt=0)
+    """The limit: a norm, a value or a ratio; null: 1, 1 or 0.01."""
+    nonfinite: Nonfinite = "raise"
+    """On a loss or a gradient that is not finite. raise: stop, and name the batch's samples; skip:
+    leave the update out; restore: go back to the last checkpoint with half the learning rate."""
+    nonfinite_limit: int = Field(5, ge=1)
+    """Updates in a row that are left out, or returns to a checkpoint, before the run stops."""
     anomaly: bool = False
     """Name the operation whose gradient became NaN, by torch's anomaly mode: to look for a fault,
     at about half the speed."""

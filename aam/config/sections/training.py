@@ -6,10 +6,7 @@ from pydantic import Field, field_validator
 
 from aam.config.sections.base import Section
 
-Precision = Literal["fp32", "tf32", "bf16", "fp16"]
 Optimizer = Literal["adamw", "muon"]
-Clipping = Literal["norm", "value", "adaptive"]
-Nonfinite = Literal["raise", "skip", "restore"]
 Sampler = Literal["uniform", "blocks"]
 Masking = Literal["random", "block", "patch"]
 
@@ -29,19 +26,6 @@ class Training(Section):
     """Decay of the matrices, in units of their learning rate; biases and norms are not decayed."""
     warmup: ClassVar[float] = 0.1
     """Fraction of the steps that the learning rate rises in, before it falls on a cosine."""
-    clipping: Clipping = "norm"
-    """norm: the gradient's norm; value: each of its values; adaptive: each unit's norm, in units of
-    its weights' norm."""
-    gradient_clip: float | None = Field(None, gt=0)
-    """The limit: a norm, a value or a ratio; null: 1, 1 or 0.01."""
-    nonfinite: Nonfinite = "raise"
-    """On a loss or a gradient that is not finite. raise: stop, and name the batch's samples; skip:
-    leave the update out; restore: go back to the last checkpoint with half the learning rate."""
-    nonfinite_limit: int = Field(5, ge=1)
-    """Updates in a row that are left out, or returns to a checkpoint, before the run stops."""
-    precision: Precision = "bf16"
-    """Arithmetic of the layers; weights and their updates are always fp32. tf32 and fp16 (with
-    scaled gradients) are for accelerators."""
     dropout: float = Field(0.0, ge=0, lt=1)
     """Dropout in every block."""
     seed: int = 0

@@ -131,7 +131,7 @@ class FinetuneSetup:
             task=TargetColumns.of(cfg),
             settings=settings,
             make_encoder=encoder_maker(cfg, settings, inputs, length_bp, options.attention),
-            devices=Devices(settings.precision, threads, deterministic=options.deterministic),
+            devices=Devices(options.precision, threads, deterministic=options.deterministic),
             options=options,
             runtime=runtime,
             work=runtime.work,

@@ -23,9 +23,10 @@ logger = logging.getLogger(__name__)
 def devices_of(cfg: Mapping[str, Any], runtime: RunOptions) -> Devices:
     """Return where pretraining computes: in one process unless it was launched with others."""
     options = step_options(Optimization.model_validate(cfg["optimization"]))
-    precision = Pretraining.model_validate(cfg["pretraining"]).precision
     world = World(runtime.devices, runtime.nodes, runtime.strategy) if runtime.launched else World()
-    return Devices(precision, runtime.threads, deterministic=options.deterministic, world=world)
+    return Devices(
+        options.precision, runtime.threads, deterministic=options.deterministic, world=world
+    )
 
 
 def train(

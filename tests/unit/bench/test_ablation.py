@@ -26,7 +26,7 @@ def run_mode(mode: Mode, cfg, files, batch_size=4) -> dict:
 
 
 def test_every_kind_of_batch_learns_the_same(files, speed_cfg):
-    cfg = speed_cfg(pretraining={"precision": "fp32", "nucleotide_weight": 0})
+    cfg = speed_cfg(pretraining={"nucleotide_weight": 0}, optimization={"precision": "fp32"})
     modes = {
         "naive": Mode(asvs_per_sample=40),
         "copied": Mode(),
@@ -53,7 +53,7 @@ def test_every_kind_of_batch_learns_the_same(files, speed_cfg):
 
 def test_a_mode_is_what_the_step_gets(files, speed_cfg, monkeypatch):
     seen, real = [], measurements.train_step
-    monkeypatch.setattr(measurements, "train_step", lambda *a: seen.append(a) or real(*a))
+    monkeypatch.setattr(measurements, "train_step", lambda *a, **k: seen.append(a) or real(*a, **k))
     options = {"precision": "bf16", "optimizer": "muon", "attention": "flash"}
     mode = replace(OPTIMIZED, **options, checkpointing=True, fused_optimizer=True)
     result = run_mode(mode, speed_cfg(), files, batch_size=8)

@@ -67,8 +67,8 @@ def test_a_compiler_that_is_missing_is_a_variant_that_is_not_run(
 @pytest.mark.parametrize(("hardware", "precision"), [(CPU, "bf16"), (GPU, "fp16")])
 def test_what_the_configuration_asks_for_is_a_variant(speed_cfg, hardware, precision):
     cfg = speed_cfg(
-        pretraining={"precision": "fp16", "optimizer": "muon"},
-        optimization={"checkpointing": True, "attention": "memory_efficient"},
+        pretraining={"optimizer": "muon"},
+        optimization={"precision": "fp16", "checkpointing": True, "attention": "memory_efficient"},
         benchmark={"alone_batch_size": None},
     )
     found = variants(cfg, hardware)
@@ -79,7 +79,7 @@ def test_what_the_configuration_asks_for_is_a_variant(speed_cfg, hardware, preci
 
 
 def test_where_the_configuration_is_plain_it_is_timed_beside_what_it_leaves(speed_cfg):
-    cfg = speed_cfg(pretraining={"precision": "fp32"}, optimization={"level": "basic"})
+    cfg = speed_cfg(optimization={"precision": "fp32", "level": "basic"})
     chosen = {(v.name, v.batch_size): v.mode for v in variants(cfg, CPU)}
     options = {key: (mode.precision, mode.attention) for key, mode in chosen.items() if mode}
     assert options["+ patch stem of 5 bp", 4] == ("bf16", "auto")

@@ -20,7 +20,7 @@ def specify(files, new_config, tmp_path):
             (tmp_path / name).write_text(yaml.safe_dump(content))
         specification = {
             "configuration": [str(tmp_path / "base.yaml"), str(tmp_path / "over.yaml")],
-            "changes": {"pretraining": {"precision": "fp32"}},
+            "changes": {"optimization": {"precision": "fp32"}},
             "models": {"narrow": {}, "wide": {"width": 32}},
             "results": str(files["tokens"].parents[1]),
             "threads": 1,
@@ -49,7 +49,7 @@ def test_a_specification_is_timed_model_by_model(specify, stand_in, instead_of_p
     models = {(step["model"]["heads"], step["model"]["width"]) for step in steps}
     assert models == {(2, 16), (2, 32)}
     assert {step["pretraining"]["epochs"] for step in steps} == {1}
-    assert {step["pretraining"]["precision"] for step in steps} == {"fp32", "bf16", "tf32"}
+    assert {step["optimization"]["precision"] for step in steps} == {"fp32", "bf16", "tf32"}
     accelerator.main([specify(groups=["order"], models={"one": {}}), str(tmp_path / "out")])
     table = pd.read_csv(tmp_path / "out" / "one" / "speed.tsv", sep="\t")
     assert set(table["group"]) == {"order"}

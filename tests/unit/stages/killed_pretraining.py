@@ -32,9 +32,9 @@ def before_each_step(call) -> None:
     """Have `call` called with the number of steps done."""
     train_step = aam.train.loop.train_step
 
-    def step(*args):
-        call(args[5])
-        return train_step(*args)
+    def step(*args, **more):
+        call(more["step"])
+        return train_step(*args, **more)
 
     aam.train.loop.train_step = step
 

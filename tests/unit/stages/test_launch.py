@@ -36,7 +36,8 @@ def run(study, tmp_path):
 
     def pretraining(folder: Path = tmp_path, **options) -> dict[str, Path]:
         cfg = study.pretrain_slice()
-        cfg["pretraining"] |= {"precision": "fp32", "epochs": 6, "validations": 2}
+        cfg["pretraining"] |= {"epochs": 6, "validations": 2}
+        cfg["optimization"] |= {"precision": "fp32"}
         outputs = {name: folder / name for name in PRETRAINING}
         runtime = RunOptions(work=folder / "work", **options)
         pretrain.run(cfg, inputs=study.pretraining_inputs, outputs=outputs, runtime=runtime)

@@ -7,7 +7,7 @@ import safetensors.torch
 import torch
 
 from aam.config.sections.execution import Optimization
-from aam.config.sections.training import EarlyStoppingSettings
+from aam.config.sections.training import EarlyStoppingSettings, Pretraining
 from aam.model.build import set_dropout
 from aam.runtime.run_options import RunOptions
 from aam.train import step_memory
@@ -31,12 +31,12 @@ def train(devices, quick, new_model, new_feed, monkeypatch) -> Callable:
         *,
         validation=None,
         dropout=0.0,
-        options=None,
         devices=devices,
         runtime=None,
         background=True,
-        **settings,
+        **changes,
     ):
+        settings = {name: changes.pop(name) for name in Pretraining.model_fields if name in changes}
         model = new_model()
         set_dropout(model, dropout)
         # A run depends on no random state that it finds.
@@ -46,7 +46,7 @@ def train(devices, quick, new_model, new_feed, monkeypatch) -> Callable:
             dataset or new_feed(),
             quick.model_copy(update={"optimizer": "adamw", **settings}),
             devices=devices,
-            options=step_options(options or Optimization()),
+            options=step_options(Optimization(**{"precision": "fp32", **changes})),
             checkpoints=Checkpoints(folder, "a", background=background),
             name="test",
             runtime=RunOptions(**{"checkpoint_every_s": 0.0, **(runtime or {})}),

@@ -59,9 +59,9 @@ def train(world, max_memory_gb):
         progress = loop.fit(
             model,
             dataset,
-            Pretraining(**settings, precision="fp32", optimizer="adamw"),
+            Pretraining(**settings, optimizer="adamw"),
             devices=Devices("fp32", 1, world=world),
-            options=step_options(Optimization()),
+            options=step_options(Optimization(precision="fp32")),
             checkpoints=Checkpoints(None, ""),
             name="test",
             runtime=RunOptions(max_memory_gb=max_memory_gb),
@@ -90,10 +90,10 @@ def process(rank, number, port, folder):
         taken = step_memory.size(batch) if keeps else max(step_memory._block_sizes(batch))
         return seconds, HELD + 0.1 * (1 + rank) * taken
 
-    def failing(*inputs):
-        if rank == 1 and inputs[5] == 2:
+    def failing(*inputs, **more):
+        if rank == 1 and more["step"] == 2:
             raise torch.OutOfMemoryError("CUDA out of memory.")
-        return step(*inputs)
+        return step(*inputs, **more)
 
     step_memory.memory.held_mb = lambda device: HELD
     step_memory.measure_step = made_up

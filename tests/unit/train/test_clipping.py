@@ -7,8 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from aam.config.sections.training import Pretraining
-from aam.train.clipping import LEAST_WEIGHTS, clip_gradients, clipping_of
+from aam.config.sections.execution import Optimization
+from aam.train.clipping import LEAST_WEIGHTS, clip_gradients
+from aam.train.options import step_options
 
 
 def norm_of(arrays) -> float:
@@ -67,8 +68,8 @@ def test_every_way_is_the_plain_one(devices, kind, limit, seed, size):
 
 @pytest.mark.parametrize(("kind", "usual"), [("norm", 1.0), ("value", 1.0), ("adaptive", 0.01)])
 def test_what_is_not_given_is_the_usual_limit(kind, usual):
-    assert clipping_of(Pretraining(clipping=kind)) == (kind, usual)
-    assert clipping_of(Pretraining(clipping=kind, gradient_clip=0.3)) == (kind, 0.3)
+    assert step_options(Optimization(clipping=kind)).clipping_limit == usual
+    assert step_options(Optimization(clipping=kind, gradient_clip=0.3)).clipping_limit == 0.3
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ CLIPPED = {
     f"{strategy}-{kind}": {
         "strategy": strategy,
         "steps": 6,
-        "settings": {"clipping": kind, "gradient_clip": limit, "nonfinite": "skip"},
+        "options": {"clipping": kind, "gradient_clip": limit, "nonfinite": "skip"},
         "bad": [2],
     }
     for strategy, kind, limit in (
@@ -45,7 +45,7 @@ STOPPED = {
     "restored": {
         "strategy": "fsdp",
         "steps": 6,
-        "settings": {"nonfinite": "restore", "nonfinite_limit": 2},
+        "options": {"nonfinite": "restore", "nonfinite_limit": 2},
         "bad": [3],
         "folder": "restored",
     },

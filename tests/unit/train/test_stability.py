@@ -1,13 +1,12 @@
 """Policies for what is not finite, on runs whose inputs are broken on purpose."""
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import pytest
 import safetensors.torch
 import torch
 
-from aam.config.sections.execution import Optimization
-from aam.config.sections.training import Pretraining
+from aam.config.sections.execution import BY_LEVEL, Optimization
 from aam.model.heads import pairwise_error
 from aam.train import loop, nonfinite
 from aam.train.checkpoint import Checkpoints
@@ -92,10 +91,10 @@ def test_a_skipped_update_leaves_weights_and_moments_as_they_were(
     assert "in a batch of samples 4 (" in caplog.text
     real = loop.train_step
 
-    def without_update(model, optimizer, batch, rate, settings, step, *rest):
+    def without_update(*args, step, **more):
         if step in bad:
             return {"loss": torch.tensor(0.0)}, torch.tensor(0.0)
-        return real(model, optimizer, batch, rate, settings, step, *rest)
+        return real(*args, step=step, **more)
 
     monkeypatch.setattr(loop, "train_step", without_update)
     assert weights == train()[0]
@@ -144,7 +143,7 @@ def test_a_step_waits_for_no_accelerator_unless_it_has_to(new_feed, devices, mon
         monkeypatch.setattr(
             torch.Tensor, name, lambda x, *a, _r=real, _n=name: (reads.append(_n), _r(x, *a))[1]
         )
-    guard = NonFiniteGuard(Pretraining(nonfinite_limit=1), new_feed(), devices)
+    guard = NonFiniteGuard(step_options(Optimization(nonfinite_limit=1)), new_feed(), devices)
     guard._at_once = False
     for step, loss in enumerate((1.0, NAN, 1.0)):
         assert guard.passes({"loss": torch.tensor(loss)}, torch.tensor(1.0), step)
@@ -207,7 +206,7 @@ def test_anomaly_mode_names_the_operation_and_the_samples(train, monkeypatch):
         pytest.warns(UserWarning, match="SqrtBackward0"),
         pytest.raises(NotFinite, match="SqrtBackward0.*in a batch of samples 4"),
     ):
-        train(options=Optimization(anomaly=True))
+        train(anomaly=True)
     assert not torch.is_anomaly_enabled()
 
 
@@ -246,7 +245,8 @@ def test_levels_set_what_the_table_says():
 
 def test_what_the_machine_lacks_is_recorded_and_said_once(train, monkeypatch, caplog):
     monkeypatch.setattr("aam.train.compilation._why_not", lambda device: "no compiler")
-    _, progress = train(options=Optimization(level="ultra"))
-    expected = {**asdict(LEVELS["advanced"]), "level": "ultra", "precision": "fp32"}
+    _, progress = train(level="ultra")
+    expected = {name: getattr(LEVELS["advanced"], name) for name in (*BY_LEVEL, "anomaly")}
+    expected |= {"level": "ultra", "precision": "fp32"}
     assert progress.report["optimization"] == {**expected, "lacking": ["compile: default"]}
     assert caplog.text.count("is not available") == 1

@@ -108,7 +108,7 @@ def train(case, world):
         held[id(optimizer)] = nbytes(weights + moments)
 
     folder = Path(case["folder"]) if case.get("folder") else None
-    settings = {"learning_rate": 1e-3, "precision": "fp32", "optimizer": "adamw"}
+    settings = {"learning_rate": 1e-3, "optimizer": "adamw"}
     settings |= {"epochs": case["steps"], "batch_size": SAMPLES} | case.get("settings", {})
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     hook = register_optimizer_step_post_hook(weigh)
@@ -118,7 +118,7 @@ def train(case, world):
             dataset,
             Pretraining(**settings),
             devices=devices,
-            options=step_options(Optimization()),
+            options=step_options(Optimization(precision="fp32", **case.get("options", {}))),
             checkpoints=Checkpoints(folder, "same", writes=devices.rank == 0),
             name="test",
             runtime=RunOptions(
