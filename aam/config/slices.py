@@ -86,7 +86,11 @@ def pretrain(config: Config, dataset: str, model: str) -> Slice:
     """Return architecture, training and optimization settings of one encoder."""
     training = resolved(config, "pretraining", dataset=dataset, model=model).plain()
     training["distances"] = distances(config, dataset, model)
+    alpha = {}
+    if training["targets"] == "batch":
+        alpha = {"alpha": resolved(config, "unifrac", dataset=dataset).alpha}
     return {
+        **alpha,
         "model": config.models[model].architecture,
         "pretraining": training,
         "optimization": resolved(config, "optimization", model=model).plain(),

@@ -76,12 +76,13 @@ class SampleStore:
         """Return the counts of one view, int64 [N, features]."""
         assert 0 <= view < self.views, f"view {view} of {self.views}"
         samples = len(self.sample_ids)
-        offsets = self.offsets[view * samples : (view + 1) * samples + 1]
-        held = slice(offsets[0], offsets[-1])
-        return scipy.sparse.csr_array(
-            (self.counts[held].astype(np.int64), self.asvs[held], offsets - offsets[0]),
-            shape=(samples, features),
-        )
+        return self.counts_of(np.arange(view * samples, (view + 1) * samples), features)
+
+    def counts_of(self, rows_B: NDArray[np.int64], features: int) -> scipy.sparse.csr_array:
+        """Return the counts of some rows, int64 [B, features]."""
+        places, number_B = places_of(self.offsets, rows_B)
+        parts = self.counts[places].astype(np.int64), self.asvs[places], np.cumsum([0, *number_B])
+        return scipy.sparse.csr_array(parts, shape=(len(rows_B), features))
 
 
 def write_samples(path: Path, store: SampleStore, provenance: Mapping[str, str]) -> None:

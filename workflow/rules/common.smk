@@ -149,14 +149,19 @@ def distance_files(wildcards):
     return files
 
 
-def distances_of(dataset, model):
-    """Return what a model learns to predict: metric by metric, within a metric view by view."""
-    return distance_views(dataset, slices.distances(CONFIG, dataset, model))
+def target_files(wildcards):
+    """Return what a model, or all models of a dataset, learn to predict, or the tree it is made from.
 
-
-def distances_of_all(dataset):
-    """Return what the models of a dataset learn to predict, in the same order."""
-    return distance_views(dataset, slices.models(CONFIG, dataset)["metrics"])
+    Distances come metric by metric, within a metric view by view.
+    """
+    dataset, files = wildcards.dataset, {}
+    models = [wildcards.model] if "model" in wildcards.keys() else [*CONFIG.models]
+    stored = slices.stored_metrics(CONFIG, dataset, models)
+    if stored:
+        files["distances"] = distance_views(dataset, stored)
+    if any(slices.targets_in_batch(CONFIG, dataset, model) for model in models):
+        files["tree"] = result("inputs/tree.nwk", dataset=dataset)
+    return files
 
 
 def distance_views(dataset, metrics):

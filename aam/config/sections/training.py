@@ -8,6 +8,7 @@ from aam.config.sections.base import Section
 
 Optimizer = Literal["adamw", "muon"]
 Sampler = Literal["uniform", "blocks"]
+Targets = Literal["stored", "batch"]
 Masking = Literal["random", "block", "patch"]
 
 
@@ -50,6 +51,9 @@ class Pretraining(Training):
     """Peak learning rate of AdamW; Muon's is 20 times that. Small studies and batches want less."""
     held_out: float = Field(0.2, gt=0, lt=1)
     """Fraction of the samples kept for validation."""
+    targets: Targets = "stored"
+    """stored: distances of all samples, which the stage of UniFrac made; batch: those of the samples
+    of a batch, computed as they meet, exact for augmented rows too, without a matrix of all."""
     distances: dict[str, Annotated[float, Field(ge=0)]] | None = None
     """Weight per metric of `unifrac.metrics`; null: each of them with weight 1."""
     nucleotide_weight: float = Field(1.0, ge=0)

@@ -8,18 +8,22 @@ from typing import Any, cast
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
+from aam.config.metrics import FAITH_PD
 from aam.config.sections.training import Pretraining
 from aam.data.holdout import held_out
 from aam.data.samples import SampleStore
 from aam.data.tokens import TokenStore
 from aam.tasks.pretrain.model import PretrainingModel
 from aam.tasks.pretrain.validation import HeldOut
+from aam.train.batch_norm import some_of
 from aam.train.data.dataset import BatchDataset
 from aam.train.data.distances import Maps, load_matrices, mapped_mb, pair_variances
 from aam.train.data.masking import Masker
 from aam.train.data.sampler import Blocks
 from aam.train.monitoring.memory import MB, budget_mb, held_mb
+from aam.unifrac.in_batch import BatchDistances
 from aam.util.seeds import seed_of
 
 FOLDER = "distances"
@@ -79,11 +83,17 @@ def prepare(
         blocks = Blocks.of(training, len(is_in), settings.seed)
     if work is not None:
         maps = Maps(work / FOLDER, _room(max_memory_gb, processes), blocks)
-    distances, values = load_matrices(
-        inputs["distances"], list(weights), store.views, store.sample_ids, is_in, maps
-    )
-    # In the order of the file: a block's rows lie together there.
-    variances = pair_variances(distances, training if blocks is None else blocks.training_line)
+    exact = None
+    if settings.targets == "batch":
+        exact = BatchDistances.of(list(weights), inputs["tree"], tokens.feature_ids, cfg["alpha"])
+        exact, variances = _scaled(exact, store.counts_of(some_of(training), len(tokens.lengths)))
+        distances, values = {}, {}
+    else:
+        distances, values = load_matrices(
+            inputs["distances"], list(weights), store.views, store.sample_ids, is_in, maps
+        )
+        # In the order of the file: a block's rows lie together there.
+        variances = pair_variances(distances, training if blocks is None else blocks.training_line)
     model = PretrainingModel.of(cfg, tokens.tokens.shape[1], variances)
     patch_bp = model.encoder.shape.patch_bp
     masker = Masker(settings.mask, settings.seed, settings.masking, patch_bp)
@@ -97,6 +107,7 @@ def prepare(
         masker=masker,
         distances=distances,
         values=values,
+        exact=exact,
         blocks=blocks,
     )
     model.start(dataset[0], settings.dropout)
@@ -108,8 +119,20 @@ def prepare(
         cast("Mapping[str, NDArray[np.float32]]", distances),
         values,
         masker=replace(masker, seed=seed_of("validation", settings.seed)),
+        exact=exact,
     )
     return Prepared(store, tokens, is_held_out, dataset, scored, model)
+
+
+def _scaled(
+    exact: BatchDistances, counts: csr_array
+) -> tuple[BatchDistances, dict[str, float]]:
+    """Return what standardizes Faith's PD by some samples, and each distance's variance there."""
+    found, above = exact(counts), np.triu_indices(counts.shape[0], 1)
+    if FAITH_PD in found:
+        values_N1 = found.pop(FAITH_PD)
+        exact = replace(exact, faith_pd_scale=(float(values_N1.mean()), float(values_N1.std())))
+    return exact, {name: max(float(one[above].var()), 1e-6) for name, one in found.items()}
 
 
 def _room(max_memory_gb: float | None, processes: int) -> float:

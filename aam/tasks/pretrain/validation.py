@@ -20,6 +20,7 @@ from aam.train.batch_norm import recalibrate_batch_norm, some_of
 from aam.train.data.collate import asv_blocks
 from aam.train.data.masking import Masker
 from aam.train.distributed.devices import Devices
+from aam.unifrac.in_batch import BatchDistances
 from aam.util.seeds import generator
 
 SAMPLES_PER_BLOCK = 1024
@@ -69,6 +70,9 @@ class HeldOut:
     """Per name the standardized values [N, 1] of all samples."""
     masker: Masker
     """Masks with a fixed seed, which also draws the blocks of samples."""
+    exact: BatchDistances | None = None
+    """Computes the distances of a block once, in place of `distances`."""
+    _known: dict[int, dict[str, NDArray[np.float32]]] = field(default_factory=dict)
     plotted_pairs: int = 20_000
     """Most pairs that `recorded_pairs` returns."""
 
@@ -98,7 +102,7 @@ class HeldOut:
             if model.faith_pd is not None:
                 with devices.inference(model):
                     predicted_B = model.faith_pd(sample_BD.to(devices.device)).squeeze(-1).cpu()
-                faith_pd.add(self.values[FAITH_PD][block_B, 0], predicted_B.numpy())
+                faith_pd.add(self._true(FAITH_PD, block_B)[:, 0], predicted_B.numpy())
         values = {}
         for metric, merged in moments.items():
             values[f"{metric}_pearson"] = merged.pearson
@@ -158,7 +162,7 @@ class HeldOut:
         devices: Devices,
     ) -> Iterator[tuple[NDArray[np.float32], NDArray[np.float32]]]:
         """Yield true and predicted distances of all pairs of a block, row after row, in parts."""
-        matrix_NN = self.distances[metric][0]
+        true_BB = self._true(metric, block_B)
         head = model.head(metric)
         with devices.inference(model):
             z_BD = head.projected(sample_BD.to(devices.device))
@@ -167,8 +171,18 @@ class HeldOut:
             with torch.inference_mode():
                 predicted = head.between(z_BD[rows], z_BD).cpu().numpy()
             above = np.triu(np.ones(predicted.shape, bool), first + 1)
-            true = np.asarray(matrix_NN[np.ix_(block_B[rows], block_B)])
-            yield true[above], predicted[above]
+            yield true_BB[rows][above], predicted[above]
+
+    def _true(self, metric: str, block_B: NDArray[np.int64]) -> NDArray[np.float32]:
+        if self.exact is None and metric == FAITH_PD:
+            return self.values[FAITH_PD][block_B]
+        if self.exact is None:
+            return np.asarray(self.distances[metric][0][np.ix_(block_B, block_B)])
+        known = self._known.setdefault(int(block_B[0]), {})
+        if not known:
+            counts = self.store.counts_of(block_B, len(self.tokens.lengths))
+            known |= {name: one.astype(np.float32) for name, one in self.exact(counts).items()}
+        return known[metric]
 
     def _nucleotides(self, model: PretrainingModel, devices: Devices) -> dict[str, float]:
         """Score masked nucleotides of held-out samples, beside the most frequent base's."""

@@ -10,8 +10,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 from torch.utils.data import Dataset
 
+from aam.config.metrics import FAITH_PD
 from aam.data.samples import SampleStore, places_of
 from aam.data.tokens import TokenStore
 from aam.model.batch import CATEGORIES, EMBEDDING, Batch
@@ -20,6 +22,7 @@ from aam.train.data.collate import assemble, entries_of, sample_blocks
 from aam.train.data.distances import Views
 from aam.train.data.masking import Masker
 from aam.train.data.sampler import Blocks
+from aam.unifrac.in_batch import BatchDistances
 from aam.util.seeds import generator, seed_of
 
 
@@ -37,6 +40,8 @@ class BatchDataset(Dataset[Batch]):
     masker: Masker | None = None
     distances: Mapping[str, Views] = field(default_factory=dict)
     """Per metric the matrices [N, N] of all V views, in memory or mapped."""
+    exact: BatchDistances | None = None
+    """Computes the distances of a batch from the reads in it, in place of `distances`."""
     values: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
     """Per name the targets [N, C] of all samples."""
     asv_dropout: AsvDropout | None = None
@@ -61,14 +66,28 @@ class BatchDataset(Dataset[Batch]):
         """Return the batch of one step."""
         rows_B, view = self.rows(step)
         batch = self.assemble(rows_B, step)
+        batch.values.update(self.targets(rows_B))
+        if self.exact is not None:
+            self._add_exact(self.exact, batch, rows_B, step)
+            return batch
         parents, weight_BK = parent_shares(self.store, rows_B)
         for name, matrices in self.distances.items():
             # Those of a mixed row are the weighted means of its parents'.
             mixed_BB = weight_BK @ matrices[view][np.ix_(parents, parents)] @ weight_BK.T
             np.fill_diagonal(mixed_BB, 0.0)
             batch.distances[name] = torch.from_numpy(mixed_BB.astype(np.float32))
-        batch.values.update(self.targets(rows_B))
         return batch
+
+    def _add_exact(
+        self, exact: BatchDistances, batch: Batch, rows_B: NDArray[np.int64], step: int
+    ) -> None:
+        """Add the distances of what the batch holds, ASVs that were left out of it aside."""
+        entries, distinct_U, place = entries_of(self.store, rows_B, self.asv_dropout, step)
+        offsets, shape = np.cumsum([0, *entries.richness_B]), (len(rows_B), len(self.tokens.lengths))
+        found = exact(csr_array((entries.counts, distinct_U[place], offsets), shape))
+        for name, values in found.items():
+            of = batch.values if name == FAITH_PD else batch.distances
+            of[name] = torch.from_numpy(values.astype(np.float32))
 
     def assemble(self, rows_B: NDArray[np.int64], step: int) -> Batch:
         """Return the batch of some rows, without targets."""

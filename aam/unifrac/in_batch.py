@@ -1,0 +1,80 @@
+"""Exact distances between the few rows of a batch, without a matrix of all samples.
+
+Shape suffixes: B rows, F features, E branches of the tree, K branches above the rows' features.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from aam.config.metrics import FAITH_PD, METRICS
+from aam.data.trees.branches import branches, read_tree
+from aam.unifrac.formulas import FORMULAS, Floats, all_generalized
+
+
+@dataclass(frozen=True, eq=False)
+class BatchDistances:
+    """What computes some metrics of rows of reads, by the formulas of `aam.unifrac.formulas`."""
+
+    metrics: Sequence[str]
+    alpha: float
+    """Exponent of generalized UniFrac."""
+    above_FE: csr_array | None = None
+    """1 where a branch lies above a feature; None: no metric needs the tree."""
+    length_E: Floats | None = None
+    faith_pd_scale: tuple[float, float] = (0.0, 1.0)
+    """Mean and standard deviation that Faith's PD is standardized by."""
+
+    @classmethod
+    def of(
+        cls, metrics: Sequence[str], tree: Path, feature_ids: Sequence[str], alpha: float
+    ) -> "BatchDistances":
+        """Read the tree of a dataset, where a metric needs it."""
+        if not any(METRICS[metric].phylogenetic for metric in metrics):
+            return cls(metrics, alpha)
+        above_FE, length_E = branches(read_tree(tree, feature_ids), feature_ids)
+        return cls(metrics, alpha, above_FE.astype(np.float64), length_E)
+
+    def __call__(self, counts_BF: csr_array) -> dict[str, NDArray[np.float64]]:
+        """Return per metric the distances [B, B] of some rows; of Faith's PD values [B, 1].
+
+        The columns of the reads are the features of `of`, in their order.
+        """
+        found: dict[str, NDArray[np.float64]] = {}
+        if self.above_FE is not None:
+            reads_BE = csr_array(counts_BF.astype(np.float64) @ self.above_FE)
+            present, place = np.unique(reads_BE.indices, return_inverse=True)
+            total_B = np.asarray(counts_BF.sum(axis=1)).ravel()
+            fractions = reads_BE.data / np.repeat(total_B, np.diff(reads_BE.indptr))
+            shape = (counts_BF.shape[0], len(present))
+            p_BK = csr_array((fractions, place, reads_BE.indptr), shape)
+            found = self._on_tree(p_BK, self.length_E[present])
+        for metric in self.metrics:
+            rows = FORMULAS[metric].rows
+            if rows is not None:
+                found[metric] = np.asarray(rows(counts_BF)[:])
+        if FAITH_PD in self.metrics:
+            mean, deviation = self.faith_pd_scale
+            found[FAITH_PD] = (found[FAITH_PD] - mean) / deviation
+        return {metric: found[metric] for metric in self.metrics}
+
+    def _on_tree(self, p_BK: csr_array, length_K: Floats) -> dict[str, NDArray[np.float64]]:
+        found = {}
+        if {"unweighted", FAITH_PD} & {*self.metrics}:
+            has_BK = (p_BK > 0).toarray().astype(np.float64)
+            shared_BB = (has_BK * length_K) @ has_BK.T
+            own_B = np.diag(shared_BB)
+            found[FAITH_PD] = own_B[:, None]
+            found["unweighted"] = 1.0 - shared_BB / (own_B[:, None] + own_B - shared_BB)
+        if {"weighted_unnormalized", "weighted_normalized"} & {*self.metrics}:
+            found["weighted_normalized"] = all_generalized(p_BK, length_K, 1.0)
+            height_B = p_BK @ length_K
+            both_BB = height_B[:, None] + height_B
+            found["weighted_unnormalized"] = found["weighted_normalized"] * both_BB
+        if "generalized" in self.metrics:
+            found["generalized"] = all_generalized(p_BK, length_K, self.alpha)
+        return found
