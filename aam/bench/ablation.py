@@ -47,8 +47,6 @@ NOTES = """\
   over what matrix products alone reached in the same precision in the same run.
 - Loading: share of the step spent waiting for its batch.
 - Each repeat of a mode ran in a process of its own, whose peak memory this is."""
-OPTIMIZED = {"copies": False, "asvs_per_sample": None}
-"""Batches as training has them."""
 K = TypeVar("K")
 
 
@@ -177,7 +175,6 @@ def steps_request(
     """Return the request that times a mode; `cfg` is a slice of pretraining, and `seconds`."""
     training = {"precision": mode.precision, "optimizer": mode.optimizer, "batch_size": batch_size}
     optimization = {key: getattr(mode, key) for key in OF_OPTIMIZATION}
-    naive = {"copies": mode.copies, "asvs_per_sample": mode.asvs_per_sample}
     return {
         "kind": "steps",
         "cfg": {
@@ -186,7 +183,7 @@ def steps_request(
             "optimization": {**cfg["optimization"], **optimization},
         },
         "inputs": inputs,
-        "batch": {} if naive == OPTIMIZED else naive,
+        "batch": {"copies": mode.copies, "asvs_per_sample": mode.asvs_per_sample},
         "workers": mode.workers,
         "seconds": cfg["seconds"],
         "threads": runtime.threads,

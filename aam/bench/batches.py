@@ -23,14 +23,14 @@ ASVS_PER_CHUNK = 256
 
 @dataclass(frozen=True, eq=False)
 class NaiveDataset(BatchDataset):
-    """A dataset of batches that lack one of the savings, or both.
+    """A dataset of batches that lack one of the savings, both or none.
 
     With `copies` every sample has its ASVs for itself, in blocks of `ASVS_PER_CHUNK`; without
     `asvs_per_sample` samples are padded as in the optimized batch.
     """
 
     copies: bool = True
-    asvs_per_sample: int | None = 1024
+    asvs_per_sample: int | None = None
 
     def assemble(self, rows_B: NDArray[np.int64], step: int) -> Batch:
         """Return the batch of some rows."""

@@ -41,11 +41,10 @@ def _run_steps(request: Mapping[str, Any]) -> dict[str, Any]:
         for name, value in request["inputs"].items()
     }
     prepared = prepare(cfg, inputs)
-    model, dataset, batches_asked = prepared.model, prepared.dataset, request["batch"]
-    if batches_asked:
-        own = {field.name: getattr(dataset, field.name) for field in fields(dataset)}
-        dataset = NaiveDataset(**own, **batches_asked)
-    if batches_asked.get("copies", False):
+    model, dataset = prepared.model, prepared.dataset
+    own = {field.name: getattr(dataset, field.name) for field in fields(dataset)}
+    dataset = NaiveDataset(**own, **request["batch"])
+    if dataset.copies:
         model.encoder.recompute("micro-batches")
     elif options.checkpointing:
         model.encoder.recompute("layers")
