@@ -88,22 +88,27 @@ def run(specification: Specification, folder: Path) -> None:
     for model in config.models:
         logger.info("model %s", model)
         cfg = slices.benchmark(config, dataset, model)
-        views = range(resolved(config, "rarefaction", dataset=dataset).views)
-        inputs = {
-            "tokens": results / "tokens" / "asvs.arrow",
-            "samples": results / "views" / "samples.arrow",
-            # Metric by metric, as training reads them.
-            "distances": [
-                results / "unifrac" / metric / f"view{view}.parquet"
-                for metric in slices.distances(config, dataset, model)
-                for view in views
-            ],
-        }
+        inputs = inputs_of(config, dataset, model, results)
         with SubprocessRunner() as measure:
             found = run_ablation(measure, cfg, inputs, runtime, choose)
         names = {"table": "speed.tsv", "text": "speed.md", "roofline": "roofline.json"}
         outputs = {name: folder / model / file for name, file in names.items()}
         found.write(outputs, about_run(cfg, inputs, found.device, threads))
+
+
+def inputs_of(config: Config, dataset: str, model: str, results: Path) -> dict[str, Any]:
+    """Return the files that a model is trained with, in a dataset's folder of results."""
+    views = range(resolved(config, "rarefaction", dataset=dataset).views)
+    return {
+        "tokens": results / "tokens" / "asvs.arrow",
+        "samples": results / "views" / "samples.arrow",
+        # Metric by metric, as training reads them.
+        "distances": [
+            results / "unifrac" / metric / f"view{view}.parquet"
+            for metric in slices.distances(config, dataset, model)
+            for view in views
+        ],
+    }
 
 
 def options(cfg: Mapping[str, Any], hardware: Hardware) -> list[Variant]:
@@ -129,13 +134,18 @@ def options(cfg: Mapping[str, Any], hardware: Hardware) -> list[Variant]:
 
 
 def _configuration(specification: Specification) -> Config:
-    raw: dict[str, Any] = {}
-    for path in specification.configuration:
-        raw = _laid_over(raw, yaml.safe_load(path.read_text(encoding="utf-8")))
-    raw = _laid_over(raw, specification.changes)
+    raw = _laid_over(laid_together(specification.configuration), specification.changes)
     first: dict[str, Any] = next(iter(raw.get("models", {}).values()), {})
     models = {name: _laid_over(first, change) for name, change in specification.models.items()}
     return load({**raw, "models": models})
+
+
+def laid_together(paths: Sequence[Path]) -> dict[str, Any]:
+    """Return the content of YAML files, the later ones laid over the earlier ones."""
+    raw: dict[str, Any] = {}
+    for path in paths:
+        raw = _laid_over(raw, yaml.safe_load(path.read_text(encoding="utf-8")))
+    return raw
 
 
 def _laid_over(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:

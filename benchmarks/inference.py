@@ -23,9 +23,9 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 import psutil
+from numpy.typing import NDArray
 from torch import nn
 
-from aam.bench.batches import one_view
 from aam.bench.tables import machine, markdown_table, page
 from aam.bench.timing import median_iqr
 from aam.config.sections.model import ModelSettings
@@ -159,6 +159,24 @@ def draw_study(
         letters_US[variants, rng.integers(0, length_U[variants])] = bases
     names = [f"asv{i}" for i in range(len(kept))]
     return TokenStore(names, length_U, letters_US), one_view(offsets, asvs, store.counts[flat])
+
+
+def one_view(
+    offsets: NDArray[np.int64], asvs: NDArray[np.integer], counts: NDArray[np.int32]
+) -> SampleStore:
+    """Return a store of made-up samples, in CSR form, that are in one view and not augmented."""
+    size = len(offsets) - 1
+    return SampleStore(
+        sample_ids=[f"sample{i}" for i in range(size)],
+        views=1,
+        row_view=np.zeros(size, np.int32),
+        offsets=offsets,
+        asvs=asvs.astype(np.int32),
+        counts=counts,
+        parent_offsets=np.arange(size + 1),
+        parents=np.arange(size, dtype=np.int32),
+        weights=np.ones(size, np.float32),
+    )
 
 
 def run_in_subprocess(what: str, request: Mapping[str, Any]) -> dict[str, float]:

@@ -152,7 +152,7 @@ RULES: tuple[tuple[str, Callable[[Path], bytes]], ...] = (
     ("history.png", _presence),
     *(
         (pattern.format(name), _presence)
-        for name in ("speed", "scaling", "models")
+        for name in ("speed", "models")
         for pattern in ("figures/{}.png", "benchmark/{}.*")
     ),
     ("benchmark/models_curves.tsv", _presence),

@@ -29,7 +29,7 @@ def configuration(**sections) -> dict:
     """Return a configuration for those files, its sections added to or replaced."""
     model = {"width": 16, "heads": 2, "asv_layers": 1, "sample_layers": 1, "patch_bp": 5}
     training = {"batch_size": 4, "optimizer": "adamw"}
-    timed = {"batch_sizes": [4, 8], "steps": 3, "repeats": 2, "naive_asvs": 40}
+    timed = {"batch_sizes": [4, 8], "repeats": 2, "naive_asvs": 40}
     return {
         "datasets": {"d": {"table": "t.biom"}},
         "unifrac": {"metrics": ["unweighted", "faith_pd"]},

@@ -50,7 +50,6 @@ TINY: dict[str, Any] = {
     "benchmark": {
         "batch_sizes": [4],
         "alone_batch_size": None,
-        "steps": 2,
         "seconds": 0.1,
         "repeats": 1,
         "naive_asvs": 64,

@@ -1,7 +1,7 @@
 """The speed table: from the naive step to the optimized one, one change at a time."""
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -11,7 +11,7 @@ import pandas as pd
 
 from aam.bench import roofline
 from aam.bench.subprocess_runner import Measure
-from aam.bench.tables import Cells, measured_table, page, spread, write_tsv
+from aam.bench.tables import markdown_table, page, spread, write_tsv
 from aam.bench.timing import medians
 from aam.bench.variants import NAIVE, ORDER, Hardware, Mode, Variant, asks_for_compilation, variants
 from aam.evaluate.labels import quantity
@@ -22,16 +22,9 @@ logger = logging.getLogger(__name__)
 COLUMNS = """name batch_size step_ms_median step_ms_iqr samples_per_s peak_memory_mb speedup
 loss_after_steps group gflop_per_step gflop_per_s roofline_share loading_share recompilations
 loss_step timed_steps parameters""".split()
-OF_BATCH = ("copies", "asvs_per_sample")
-OF_OPTIMIZATION = ("precision", "attention", "fused_optimizer", "compile", "checkpointing")
-"""What a mode sets of the batches and in the section `optimization`."""
 OF_VARIANT = ("group", "name", "batch_size")
-NAMES: Cells = {
-    "group": lambda row: str(row["group"]),
-    "mode": lambda row: str(row["name"]),
-    "batch": lambda row: str(row["batch_size"]),
-}
-FIGURES: Cells = {
+OF_OPTIMIZATION = ("precision", "attention", "fused_optimizer", "compile", "checkpointing")
+FIGURES: dict[str, Callable[[Mapping[Hashable, Any]], str]] = {
     "step, ms (IQR)": lambda row: spread(row["step_ms_median"], row["step_ms_iqr"]),
     "samples/s": lambda row: quantity(row["samples_per_s"]),
     "peak memory, MB": lambda row: f"{row['peak_memory_mb']:.0f}",
@@ -75,8 +68,16 @@ class Ablation:
     def page(self, about: Mapping[str, str]) -> str:
         """Return the Markdown page."""
         rates = "\n".join(_rate_line(name, rate) for name, rate in self.rates.items())
-        parts = [NOTES, measured_table(self.table, NAMES, FIGURES), "## The machine at its best"]
-        return page("Speed of a training step", *parts, rates, about=about)
+        cells = [_cells(row) for row in self.table.to_dict("records")]
+        table = markdown_table(["group", "mode", "batch", *FIGURES], cells)
+        parts = [NOTES, table, "## The machine at its best", rates]
+        return page("Speed of a training step", *parts, about=about)
+
+
+def _cells(row: Mapping[Hashable, Any]) -> list[str]:
+    ran = not pd.isna(row["peak_memory_mb"])
+    figures = [figure(row) for figure in FIGURES.values()] if ran else ["not run"]
+    return [*(str(row[key]) for key in OF_VARIANT), *figures]
 
 
 def _rate_line(name: str, rate: roofline.Rate) -> str:
@@ -170,19 +171,10 @@ def steps_request(
     mode: Mode,
     batch_size: int,
     runtime: RunOptions,
-    **pool: int,
 ) -> dict[str, Any]:
-    """Return the request that times a mode.
-
-    `cfg` is a slice of pretraining, and `steps` and `seconds` of the benchmark; `pool` is empty, or
-    `pool` and `richness` of `aam.bench.batches.PooledDataset`.
-    """
-    plain = asdict(mode)
-    batch, optimization = (
-        {key: plain[key] for key in keys} for keys in (OF_BATCH, OF_OPTIMIZATION)
-    )
+    """Return the request that times a mode; `cfg` is a slice of pretraining, and `seconds`."""
     training = {"optimizer": mode.optimizer, "batch_size": batch_size}
-    is_naive = mode.copies or mode.asvs_per_sample is not None
+    optimization = {key: getattr(mode, key) for key in OF_OPTIMIZATION}
     return {
         "kind": "steps",
         "cfg": {
@@ -191,9 +183,8 @@ def steps_request(
             "optimization": {**cfg["optimization"], **optimization},
         },
         "inputs": inputs,
-        "batch": pool or (batch if is_naive else {}),
+        "batch": {"copies": mode.copies, "asvs_per_sample": mode.asvs_per_sample},
         "workers": mode.workers,
-        "steps": cfg["steps"],
         "seconds": cfg["seconds"],
         "threads": runtime.threads,
     }

@@ -1,4 +1,4 @@
-"""Batches that optimized ones are measured and tested against: without savings, and made-up ones.
+"""Batches without savings, which optimized ones are measured and tested against.
 
 Shape suffixes: U distinct ASVs, S positions, C copies of ASVs, B samples, A ASVs that a sample has
 or is padded to, M masked nucleotides.
@@ -12,28 +12,25 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import pad
 
-from aam.data.samples import SampleStore
 from aam.data.vocabulary import PAD
 from aam.model.batch import AsvBlock, Batch, Masked, SampleBlock
-from aam.train.data.collate import assemble
 from aam.train.data.dataset import BatchDataset
 from aam.train.micro_batches import split
 from aam.util.errors import problem
-from aam.util.seeds import generator
 
 ASVS_PER_CHUNK = 256
 
 
 @dataclass(frozen=True, eq=False)
 class NaiveDataset(BatchDataset):
-    """A dataset of batches that lack one of the savings, or both.
+    """A dataset of batches that lack one of the savings, both or none.
 
     With `copies` every sample has its ASVs for itself, in blocks of `ASVS_PER_CHUNK`; without
     `asvs_per_sample` samples are padded as in the optimized batch.
     """
 
     copies: bool = True
-    asvs_per_sample: int | None = 1024
+    asvs_per_sample: int | None = None
 
     def assemble(self, rows_B: NDArray[np.int64], step: int) -> Batch:
         """Return the batch of some rows."""
@@ -44,44 +41,6 @@ class NaiveDataset(BatchDataset):
             return batch
         copied = each_copy(batch, padding=self.asvs_per_sample is not None)
         return split(copied, ASVS_PER_CHUNK, None)
-
-
-@dataclass(frozen=True, eq=False)
-class PooledDataset(BatchDataset):
-    """Made-up samples of `richness` ASVs each, drawn from the first `pool` of the token store."""
-
-    pool: int = 1024
-    richness: int = 64
-
-    def assemble(self, rows_B: NDArray[np.int64], epoch: int) -> Batch:
-        """Return a batch of made-up samples; nothing of the rows but their number matters."""
-        size = len(rows_B)
-        draws = [generator("pool", self.seed, epoch, row) for row in rows_B.tolist()]
-        chosen_BA = [np.sort(d.choice(self.pool, self.richness, replace=False)) for d in draws]
-        store = one_view(
-            offsets=np.arange(size + 1) * self.richness,
-            asvs=np.concatenate(chosen_BA),
-            counts=np.ones(size * self.richness, np.int32),
-        )
-        return assemble(store, self.tokens, np.arange(size), masker=self.masker, epoch=epoch)
-
-
-def one_view(
-    offsets: NDArray[np.int64], asvs: NDArray[np.integer], counts: NDArray[np.int32]
-) -> SampleStore:
-    """Return a store of made-up samples, in CSR form, that are in one view and not augmented."""
-    size = len(offsets) - 1
-    return SampleStore(
-        sample_ids=[f"sample{i}" for i in range(size)],
-        views=1,
-        row_view=np.zeros(size, np.int32),
-        offsets=offsets,
-        asvs=asvs.astype(np.int32),
-        counts=counts,
-        parent_offsets=np.arange(size + 1),
-        parents=np.arange(size, dtype=np.int32),
-        weights=np.ones(size, np.float32),
-    )
 
 
 def pad_samples(batch: Batch, asvs_per_sample: int) -> Batch:

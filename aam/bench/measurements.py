@@ -1,13 +1,14 @@
 """One measurement, meant for a process of its own (see `aam.bench.subprocess_runner`)."""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import fields
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
 from aam.bench import hardware
-from aam.bench.batches import NaiveDataset, PooledDataset
+from aam.bench.batches import NaiveDataset
 from aam.bench.timing import StepTimes
 from aam.config.sections.execution import Optimization
 from aam.config.sections.training import Pretraining
@@ -40,12 +41,10 @@ def _run_steps(request: Mapping[str, Any]) -> dict[str, Any]:
         for name, value in request["inputs"].items()
     }
     prepared = prepare(cfg, inputs)
-    model, dataset, batches_asked = prepared.model, prepared.dataset, request["batch"]
-    if batches_asked:
-        kind = PooledDataset if "pool" in batches_asked else NaiveDataset
-        own = {field.name: getattr(dataset, field.name) for field in fields(dataset)}
-        dataset = kind(**own, **batches_asked)
-    if batches_asked.get("copies", False):
+    model, dataset = prepared.model, prepared.dataset
+    own = {field.name: getattr(dataset, field.name) for field in fields(dataset)}
+    dataset = NaiveDataset(**own, **request["batch"])
+    if dataset.copies:
         model.encoder.recompute("micro-batches")
     elif options.checkpointing:
         model.encoder.recompute("layers")
@@ -54,8 +53,10 @@ def _run_steps(request: Mapping[str, Any]) -> dict[str, Any]:
         key, wanted = "configuration key optimization.compile", "a working compiler"
         raise problem(key, options.compile, wanted, "see the warning above")
     wrapped.train()
-    times = StepTimes(devices.device, request, eager=options.compile == "off")
-    coming = _batches(dataset, devices, request["workers"])
+    times = StepTimes(devices.device, request["seconds"], eager=options.compile == "off")
+    workers = request["workers"]
+    epochs = (batches(dataset, 0, workers=workers, pin=workers > 0) for _ in count())
+    coming = chain.from_iterable(epochs)
     while times.go_on():
         t0 = time.perf_counter()
         batch = next(coming).to(devices.device)
@@ -79,12 +80,3 @@ def _run_steps(request: Mapping[str, Any]) -> dict[str, Any]:
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "precision": devices.precision,
     }
-
-
-def _batches(dataset: Any, devices: Devices, workers: int) -> Iterator[Any]:
-    """Yield the batches of the run, over and over."""
-    while True:
-        if workers and devices.device.type != "cpu":
-            yield from batches(dataset, 0, workers=workers, pin=True)
-        else:
-            yield from (dataset[step] for step in range(len(dataset)))

@@ -41,7 +41,7 @@ def step_costs(
     hardware, about = probe_hardware(measure, models.values(), runtime)
     requests = {
         name: steps_request(
-            {**model, "steps": cfg["steps"], "seconds": cfg["seconds"]},
+            {**model, "seconds": cfg["seconds"]},
             {**inputs, "distances": _learned(model, cfg["metrics"], inputs["distances"])},
             usual(model, hardware),
             model["pretraining"]["batch_size"],

@@ -3,7 +3,6 @@
 A matrix product is named by rows, inner dimension and columns.
 """
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -85,11 +84,10 @@ def copy_rates(device: torch.device) -> Rates:
 
 def merge(parts: Sequence[Mapping[str, Rates]]) -> dict[str, Rate]:
     """Return the best of what several calls of `measure` found, over all their measurements."""
-    merged: dict[str, Rates] = defaultdict(lambda: defaultdict(list))
-    for name, rates in (item for part in parts for item in part.items()):
-        for candidate, values in rates.items():
-            merged[name][candidate] += values
-    return {name: best(rates) for name, rates in merged.items()}
+    return {
+        name: best({what: [rate for part in parts for rate in part[name][what]] for what in rates})
+        for name, rates in parts[0].items()
+    }
 
 
 def peak_flops(precision: str, device: torch.device) -> float:

@@ -2,7 +2,7 @@
 
 import platform
 import subprocess
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +12,6 @@ import psutil
 from aam.evaluate.labels import quantity
 from aam.util.atomic import atomic_path
 from aam.util.provenance import provenance
-
-Cells = Mapping[str, Callable[[Mapping[Hashable, Any]], str]]
-"""By heading what makes a cell of a row."""
 
 
 def write_tsv(path: Path, table: pd.DataFrame) -> None:
@@ -34,16 +31,6 @@ def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     filled = [[*row, *[""] * (len(head) - len(row))] for row in rows]
     first, *others = [f"| {' | '.join(cells)} |" for cells in (head, *filled)]
     return "\n".join([first, "|---" * len(head) + "|", *others])
-
-
-def measured_table(table: pd.DataFrame, names: Cells, figures: Cells) -> str:
-    """Return a Markdown table of the cells by their headings; a row may have no figures."""
-    rows = []
-    for row in table.to_dict("records"):
-        cells = [cell(row) for cell in names.values()]
-        could_run = not pd.isna(row["peak_memory_mb"])
-        rows.append(cells + ([f(row) for f in figures.values()] if could_run else ["not run"]))
-    return markdown_table([*names, *figures], rows)
 
 
 def spread(median: float, iqr: float) -> str:

@@ -13,22 +13,22 @@ from aam.train.compilation import graphs_compiled
 QUICK_WARM_UP, WARM_UP = 1, 5
 """Steps before the timed ones, uncompiled on a CPU and elsewhere: kernels are chosen, compiled and
 their shapes seen."""
-LEAST_STEPS = 2
-"""Steps that are timed however slow they are, but for those slower than all the time there is."""
+LEAST_STEPS, MOST_STEPS = 2, 10
+"""Timed steps: however slow they are, but for those slower than all the time there is; and however
+fast."""
 
 
 class StepTimes:
     """What is kept of the steps, read from the device at the end only.
 
-    The request has `steps` to time, and `seconds`: no further step is begun after them once
-    `LEAST_STEPS` are timed, or one where a step takes longer than that. `eager` is whether nothing
-    is compiled.
+    No further step is begun after some `seconds` once `LEAST_STEPS` are timed, or one where a step
+    takes longer than that. `eager` is whether nothing is compiled.
     """
 
-    def __init__(self, device: torch.device, request: Mapping[str, Any], *, eager: bool) -> None:
+    def __init__(self, device: torch.device, seconds: float, *, eager: bool) -> None:
         self.clock = DeviceClock(device)
         self.warm_up = QUICK_WARM_UP if eager and device.type == "cpu" else WARM_UP
-        self.steps, self.seconds = request["steps"], request["seconds"]
+        self.seconds = seconds
         self.step = self.graphs = 0
         self.t_start = time.perf_counter()
         self.timed: list[dict[str, Any]] = []
@@ -45,8 +45,8 @@ class StepTimes:
             self.clock.mark()
         if timed <= 0:
             return True
-        least = 1 if elapsed_s / timed > self.seconds else min(LEAST_STEPS, self.steps)
-        return timed < least or (timed < self.steps and elapsed_s < self.seconds)
+        least = 1 if elapsed_s / timed > self.seconds else LEAST_STEPS
+        return timed < least or (timed < MOST_STEPS and elapsed_s < self.seconds)
 
     def add(self, batch: Batch, loss: torch.Tensor, loading_s: float, flops: int) -> None:
         """Take in a step."""
@@ -115,19 +115,17 @@ def medians(results: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     `loading_share` is over the sum of all steps; `peak_memory_mb` and `recompilations` are the most
     of a repeat.
     """
-    step_s, sizes, flops, distinct = (
+    step_s, sizes, flops = (
         np.concatenate([result[name] for result in results])
-        for name in ("step_s", "sizes", "flops", "distinct_asvs")
+        for name in ("step_s", "sizes", "flops")
     )
     median, iqr = median_iqr(step_s)
     return {
         "step_ms_median": 1e3 * median,
         "step_ms_iqr": 1e3 * iqr,
-        "samples_per_step": np.median(sizes),
         "samples_per_s": np.median(sizes) / median,
         "gflop_per_step": np.median(flops) / 1e9,
         "gflop_per_s": np.median(flops) / median / 1e9,
-        "distinct_asvs": np.median(distinct),
         "loading_share": sum(sum(result["loading_s"]) for result in results) / step_s.sum(),
         "peak_memory_mb": max(result["peak_memory_mb"] for result in results),
         "recompilations": max(result["recompilations"] for result in results),

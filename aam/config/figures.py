@@ -106,12 +106,6 @@ PLOTS: dict[str, Plot] = {
         [Figure("accuracy.draw", "accuracy", "accuracy, figure", "accuracy_figure")],
         shown="tasks",
     ),
-    "scaling": Plot(
-        "Benchmark",
-        {"scaling": "benchmark/scaling.tsv"},
-        [Figure("scaling.draw", "scaling", "scaling, figure", "scaling_figure")],
-        shown="on_demand",
-    ),
     "models": Plot(
         "Benchmark",
         {"models": "benchmark/models.tsv", "curves": "benchmark/models_curves.tsv"},

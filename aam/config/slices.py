@@ -198,16 +198,7 @@ def plot_rarefaction(config: Config, dataset: str) -> Slice:
 
 def benchmark(config: Config, dataset: str, model: str) -> Slice:
     """Return the settings of the speed table and of the model it times."""
-    section = config.benchmark.plain()
-    del section["scaling"]
-    return {**section, **pretrain(config, dataset, model)}
-
-
-def scaling(config: Config, dataset: str, model: str) -> Slice:
-    """Return the points of the scaling table, and the settings of the model it times."""
-    section = config.benchmark.plain()
-    kept = {key: section[key] for key in ("scaling", "steps", "seconds", "repeats")}
-    return {**kept, **pretrain(config, dataset, model)}
+    return {**config.benchmark.plain(), **pretrain(config, dataset, model)}
 
 
 def models(config: Config, dataset: str) -> Slice:
@@ -228,7 +219,7 @@ def models(config: Config, dataset: str) -> Slice:
         "differing": [
             key for key in ("held_out", "seed") if len({own[key] for own in training}) > 1
         ],
-        **{key: getattr(config.benchmark, key) for key in ("steps", "seconds", "repeats")},
+        **{key: getattr(config.benchmark, key) for key in ("seconds", "repeats")},
     }
 
 

@@ -20,7 +20,7 @@ DIRECTIVE = re.compile(r"^    (\w+):(.*)\n((?:        .*\n|\n)*)", re.MULTILINE)
 TARGETS = {"all", "bench", "data", "pretraining", "finetuning"}
 COMPUTING = {
     *("pretrain", "pretrain_inductive", "finetune", "predict", "explain"),
-    *("benchmark_speed", "benchmark_scaling", "benchmark_models"),
+    *("benchmark_speed", "benchmark_models"),
 }
 """Rules that ask for a GPU."""
 

@@ -1,8 +1,8 @@
 """Time the modes of training and the models, and gather the accuracy of every model and task.
 
 Inputs: `tokens/asvs.arrow`, `views/samples.arrow`, `unifrac/<metric>/view<v>.parquet`, the pretrainings' `history.parquet`, the tasks' `metrics.json`.
-Outputs: `benchmark/speed.tsv`, `speed.md`, `roofline.json`, `accuracy.tsv`, `accuracy.md`; when asked for by name `scaling.tsv`, `scaling.md`,
-and where there are several models `models.tsv`, `models_curves.tsv`, `models.md`.
+Outputs: `benchmark/speed.tsv`, `speed.md`, `roofline.json`, `accuracy.tsv`, `accuracy.md`; when asked for by name and where there are
+several models `models.tsv`, `models_curves.tsv`, `models.md`.
 """
 
 
@@ -37,40 +37,6 @@ rule benchmark_speed:
         code=code_digest("aam.stages.benchmark_speed"),
     message:
         "Timing {wildcards.dataset}"
-    script:
-        "../scripts/run_stage.py"
-
-
-rule benchmark_scaling:
-    input:
-        tokens=result("tokens/asvs.arrow"),
-        samples=result("views/samples.arrow"),
-        distances=lambda wildcards: distances_of(wildcards.dataset, first_model()),
-    output:
-        table=report(
-            result("benchmark/scaling.tsv"),
-            caption="../report/scaling.rst",
-            category="Benchmark",
-            labels={"dataset": "{dataset}", "content": "scaling, table"},
-        ),
-        text=result("benchmark/scaling.md"),
-    log:
-        result("logs/benchmark_scaling.log"),
-    benchmark:
-        result("benchmarks/benchmark_scaling.tsv")
-    priority: -10
-    conda:
-        ENVIRONMENT
-    threads: all_cores
-    resources:
-        mem_mb=64000,
-        runtime=480,
-        gpu=gpus,
-    params:
-        cfg=lambda wildcards: slices.scaling(CONFIG, wildcards.dataset, first_model()),
-        code=code_digest("aam.stages.benchmark_scaling"),
-    message:
-        "Measuring how {wildcards.dataset} scales"
     script:
         "../scripts/run_stage.py"
 

@@ -321,9 +321,9 @@ def figure_settings(name, wildcards):
 
 
 def bench_of(dataset):
-    """Return the tables and figures of speed, scaling, and models, where some can be compared."""
+    """Return the tables and figures of speed, and of models where some can be compared."""
     compared = ["models"] if slices.comparable(CONFIG, dataset) else []
-    names = ["speed", "scaling", *compared]
+    names = ["speed", *compared]
     paths = ("benchmark/{}.md", "figures/{}.png")
     return [
         result(path.format(name), dataset=dataset) for name in names for path in paths

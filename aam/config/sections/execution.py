@@ -59,36 +59,21 @@ class Optimization(Section):
         return self
 
 
-class Scaling(Section):
-    """Points of the table `benchmark/scaling.tsv`, which is made when asked for by name only."""
-
-    batch_sizes: list[Annotated[int, Field(ge=2)]] = [8, 16, 32, 64, 128, 256]
-    """Samples per step, at the configured depth."""
-    layers: list[Annotated[int, Field(ge=1)]] = [2, 4, 8]
-    """Layers of the ASV encoder and as many of the sample encoder, at the pretraining's batch."""
-    asvs: list[Annotated[int, Field(ge=2)]] = [256, 512, 1024, 2048, 4096]
-    """ASVs that made-up samples draw theirs from, at the pretraining's batch; a number above that
-    of the table's ASVs is left out."""
-
-
 class Benchmark(Section):
-    """How the tables of speed, scaling and models are measured."""
+    """How the tables of speed and models are measured."""
 
     batch_sizes: list[Annotated[int, Field(ge=2)]] = Field([8, 64], min_length=1)
     """Samples per step: at the first the options are added up, at the others the last ones run."""
     alone_batch_size: int | None = Field(2, ge=2)
     """Samples per step where each option is put alone into the naive step; null: not measured."""
-    steps: int = Field(10, ge=2)
-    """Timed steps per repeat, after one step of warm-up, five where something is compiled or on
-    an accelerator."""
     seconds: float = Field(20, gt=0)
     """No further step of a repeat is begun after so many seconds, once two are timed; where a
-    step takes longer, once one is."""
+    step takes longer, once one is. A repeat times ten steps at most, after one step of warm-up,
+    five where something is compiled or on an accelerator."""
     repeats: int = Field(3, ge=1)
     """Repeats of each mode, interleaved; the median and the spread are reported."""
     naive_asvs: int = Field(1024, ge=1)
     """ASVs that the naive mode pads every sample to."""
-    scaling: Scaling = Scaling()
 
 
 class Runtime(Section):

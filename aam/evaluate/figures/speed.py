@@ -9,14 +9,13 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter
 from numpy.typing import NDArray
 
-from aam.evaluate.figures.style import BLUE, GREEN, bars, in_thousands, saved_figure
+from aam.evaluate.figures.style import BLUE, GREEN, bars, saved_figure
 from aam.evaluate.labels import plain, quantity, short
 
 GROUPS = {
     "order": "Changes added up",
     "alone": "Each change alone in the naive step",
     "batch": "The last modes",
-    "option": "Other options",
 }
 
 
@@ -42,10 +41,10 @@ def draw(speed: pd.DataFrame, path: Path) -> None:
             _draw_modes(throughput, memory, part, low)
             throughput.set_xscale("log")
             throughput.set_xlim(low, high * (high / low) ** 0.4)
-            throughput.xaxis.set_major_formatter(FuncFormatter(in_thousands))
+            throughput.xaxis.set_major_formatter(FuncFormatter(_in_thousands))
             sizes = sorted(set(part["batch_size"]))
             batch = f" (batch {sizes[0]})" if len(sizes) == 1 else " (samples per step)"
-            throughput.set_title(GROUPS.get(name, plain(name)) + batch)
+            throughput.set_title(GROUPS[name] + batch)
             memory.set_xlim(0, 1.3 * memory_gb or 1.0)
             memory.set_title("Memory" if number == 0 else "")
         throughput.set_xlabel("samples per second, and times the naive step's")
@@ -72,3 +71,7 @@ def _with_speedup(rate: NDArray[np.float64], speedup: NDArray[np.float64]) -> li
         f"{quantity(value)}{text}" if np.isfinite(value) else "not run"
         for value, text in zip(rate, times, strict=True)
     ]
+
+
+def _in_thousands(value: float, _: int) -> str:
+    return f"{value / 1000:.3g}k" if value >= 1000 else f"{value:.3g}"

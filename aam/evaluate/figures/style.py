@@ -124,11 +124,6 @@ def bars(
     axes.set_xlim(left, 1.28 * right if right > left else left + 1)
 
 
-def in_thousands(value: float, _position: int | None = None) -> str:
-    """Return the label of a tick: `2.5k` for 2500."""
-    return f"{value / 1000:.3g}k" if value >= 1000 else f"{value:.3g}"
-
-
 def share_axis(axes: Axes, label: str) -> None:
     """Label the axis of bars that end between 0 and 1, with room for their texts."""
     axes.set_xlabel(label)

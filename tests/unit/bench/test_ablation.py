@@ -25,7 +25,8 @@ def run_mode(mode: Mode, cfg, files, batch_size=4) -> dict:
     return measurements.run(json.loads(json.dumps(request, default=str)))
 
 
-def test_every_kind_of_batch_learns_the_same(files, speed_cfg):
+def test_every_kind_of_batch_learns_the_same(files, speed_cfg, monkeypatch):
+    monkeypatch.setattr(timing, "MOST_STEPS", 3)
     cfg = speed_cfg(pretraining={"nucleotide_weight": 0}, optimization={"precision": "fp32"})
     modes = {
         "naive": Mode(asvs_per_sample=40),
@@ -53,6 +54,7 @@ def test_every_kind_of_batch_learns_the_same(files, speed_cfg):
 
 def test_a_mode_is_what_the_step_gets(files, speed_cfg, monkeypatch):
     seen, real = [], measurements.train_step
+    monkeypatch.setattr(timing, "MOST_STEPS", 2)
     monkeypatch.setattr(measurements, "train_step", lambda *a, **k: seen.append(a) or real(*a, **k))
     options = {"precision": "bf16", "optimizer": "muon", "attention": "flash"}
     mode = replace(OPTIMIZED, **options, checkpointing=True, fused_optimizer=True)
@@ -68,20 +70,19 @@ def test_a_mode_is_what_the_step_gets(files, speed_cfg, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("step_s", "steps", "seconds", "timed", "eager"),
+    ("step_s", "seconds", "timed", "eager"),
     [
-        (0.1, 5, 60.0, 5, True),
-        (0.1, 50, 0.35, 4, False),
-        (0.3, 50, 0.35, 2, False),
-        (0.3, 1, 0.35, 1, True),
-        (2.0, 50, 1.0, 1, False),
+        (0.1, 60.0, timing.MOST_STEPS, True),
+        (0.1, 0.35, 4, False),
+        (0.3, 0.35, 2, False),
+        (2.0, 1.0, 1, False),
     ],
 )
-def test_when_steps_end(step_s, steps, seconds, timed, eager, monkeypatch):
+def test_when_steps_end(step_s, seconds, timed, eager, monkeypatch):
     now = [100.0]
     monkeypatch.setattr(timing.time, "perf_counter", lambda: now[0])
     batch = Batch([], [], torch.arange(4), {}, {})
-    seen = StepTimes(torch.device("cpu"), {"steps": steps, "seconds": seconds}, eager=eager)
+    seen = StepTimes(torch.device("cpu"), seconds, eager=eager)
     while seen.go_on():
         # The first step of a compiled model takes long, however fast the model is.
         now[0] += step_s if eager or seen.step else 100.0
@@ -181,7 +182,7 @@ def test_the_stage_interleaves_repeats_and_writes_table_page_and_roofline(
 
 
 def test_requests_run_in_processes_of_their_own(files, speed_cfg):
-    cfg = {**speed_cfg(), "steps": 2}
+    cfg = speed_cfg(benchmark={"seconds": 1e-9})
     good = steps_request(cfg, files, OPTIMIZED, 4, RunOptions())
     bad = steps_request(cfg, files, Mode(asvs_per_sample=1), 4, RunOptions())
     with SubprocessRunner() as measure:
@@ -193,4 +194,4 @@ def test_requests_run_in_processes_of_their_own(files, speed_cfg):
     assert device["about"]["torch"] == torch.__version__
     assert failed is None
     assert first["losses"] == last["losses"]
-    assert len(first["losses"]) == 3
+    assert len(first["losses"]) == 2

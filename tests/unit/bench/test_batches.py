@@ -3,7 +3,7 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
-from aam.bench.batches import ASVS_PER_CHUNK, NaiveDataset, PooledDataset, each_copy, pad_samples
+from aam.bench.batches import ASVS_PER_CHUNK, NaiveDataset, each_copy, pad_samples
 from aam.tasks.pretrain.model import PretrainingModel
 from aam.train.data.collate import assemble
 from aam.train.data.dataset import BatchDataset
@@ -63,13 +63,6 @@ def test_the_naive_batch_pads_every_sample_and_repeats_asvs(tiny, batches):
         assert [b.present_BA.shape for b in batches[name].samples] == [(len(ROWS), PADDED_TO)]
     many = dataset_of(tiny, NaiveDataset, asvs_per_sample=4 * ASVS_PER_CHUNK).assemble(ROWS, 0)
     assert [len(block.tokens_US) for block in many.asvs] == [ASVS_PER_CHUNK] * 4 * len(ROWS)
-
-
-def test_made_up_samples_draw_from_a_pool(tiny):
-    batch = dataset_of(tiny, PooledDataset, pool=12, richness=6).assemble(ROWS, 0)
-    assert 6 < sum(len(block.tokens_US) for block in batch.asvs) <= 12
-    assert batch.size == len(ROWS)
-    assert all((block.present_BA.sum(dim=1) == 6).all() for block in batch.samples)
 
 
 @pytest.mark.parametrize("name", ["naive", "padded", "copied"])

@@ -1,6 +1,4 @@
 import numpy as np
-import pandas as pd
-import pytest
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 
@@ -44,27 +42,3 @@ def test_every_mode_has_a_bar_in_the_panel_of_its_group(speed_cfg, stand_in, fig
     figures.clear()
     figure = draw("speed", empty[empty["group"] == "batch"], figures, tmp_path)
     assert {text.get_text() for text in figure.axes[0].texts} == {"not run"}
-
-
-def test_scaling_has_a_column_of_panels_per_experiment(figures, tmp_path):
-    sizes = {"batch size": (8, 16, 256), "depth": (4,), "distinct ASVs": (255, 990, 1000)}
-    table = pd.DataFrame(
-        [(experiment, x) for experiment, xs in sizes.items() for x in xs],
-        columns=["experiment", "x"],
-    )
-    x = table["x"]
-    table = table.assign(mode="training step", samples_per_s=1000 / x, peak_memory_mb=500.0 + x)
-    table = table.assign(time_ms_median=3.0 * x, time_ms_iqr=9.0 * x)
-    table.loc[2, "time_ms_median"] = np.nan
-    figure = draw("scaling", table, figures, tmp_path)
-    shown = [axes for axes in figure.axes if axes.get_visible()]
-    titles = {axes.get_title(loc="left"): axes for axes in shown}
-    names = {"Samples per step", "Layers of each encoder", "Distinct ASVs per step"}
-    assert set(titles) - {""} == names
-    assert len(shown) == 3 * 3
-    line = titles["Samples per step"].lines[0]
-    np.testing.assert_allclose(line.get_xydata(), [(8, 0.024), (16, 0.048)])
-    labels = [label.get_text() for label in titles["Distinct ASVs per step"].get_xticklabels()]
-    assert labels == ["255", "990"]
-    (bar,) = titles["Layers of each encoder"].patches
-    assert bar.get_width() == pytest.approx(0.012)

@@ -107,7 +107,7 @@ def test_models_are_timed_in_turns_as_they_are_configured(cfg, measure):
     attention = {name: by_name[name]["cfg"]["optimization"]["attention"] for name in by_name}
     assert attention == {"slow": "auto", "NA": "auto", "basic": "math"}
     assert {request["cfg"]["pretraining"]["batch_size"] for request in steps} == {4}
-    assert not any(request["batch"] for request in steps)
+    assert not any(any(request["batch"].values()) for request in steps)
 
 
 def test_models_are_compared_by_the_shortest_training(cfg):

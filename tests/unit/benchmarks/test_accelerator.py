@@ -13,7 +13,7 @@ def specify(files, new_config, tmp_path):
     """Return the function that writes a specification with some changes."""
 
     def write(**keys) -> str:
-        plain = new_config(benchmark={"batch_sizes": [4], "steps": 2, "repeats": 1})
+        plain = new_config(benchmark={"batch_sizes": [4], "repeats": 1})
         base = {key: value for key, value in plain.items() if key != "models"}
         over = {"models": plain["models"], "pretraining": {"epochs": 1}}
         for name, content in (("base.yaml", base), ("over.yaml", over)):
@@ -56,6 +56,6 @@ def test_a_specification_is_timed_model_by_model(specify, stand_in, instead_of_p
 
 
 def test_an_unknown_key_of_the_configuration_is_the_users(specify, tmp_path):
-    asked = specify(changes={"benchmark": {"stepps": 2}})
-    with pytest.raises(InputError, match="stepps"):
+    asked = specify(changes={"benchmark": {"repeets": 2}})
+    with pytest.raises(InputError, match="repeets"):
         accelerator.main([asked, str(tmp_path / "out")])

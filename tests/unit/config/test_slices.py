@@ -22,7 +22,7 @@ RAREFIED = {"rarefy:0", "rarefy:1"}
 TUNED = {"finetune:a:age", "finetune:b:age"}
 SCORED = {"score:a:age", "score:b:age"}
 ALL_TUNED = TUNED | {"finetune:a:raw", "finetune:b:raw"}
-PRETRAINED = {"pretrain:a", "pretrain:b", "benchmark", "scaling", "models"}
+PRETRAINED = {"pretrain:a", "pretrain:b", "benchmark", "models"}
 
 
 def all_slices(config: Config) -> dict[str, Any]:
@@ -43,7 +43,6 @@ def all_slices(config: Config) -> dict[str, Any]:
         **{f"score:{m}:{task}": slices.score(config, "demo", m, task) for m, task in trained},
         "plot_rarefaction": slices.plot_rarefaction(config, "demo"),
         "benchmark": slices.benchmark(config, "demo", "a"),
-        "scaling": slices.scaling(config, "demo", "a"),
         "models": slices.models(config, "demo"),
     }
 
@@ -87,9 +86,8 @@ def all_slices(config: Config) -> dict[str, Any]:
             {"models": {"b": {"optimization": {"level": "basic"}}}},
             {"pretrain:b", "finetune:b:age", "finetune:b:raw", "models"},
         ),
-        ({"benchmark": {"steps": 9}}, {"benchmark", "scaling", "models"}),
+        ({"benchmark": {"seconds": 9}}, {"benchmark", "models"}),
         ({"benchmark": {"batch_sizes": [4]}}, {"benchmark"}),
-        ({"benchmark": {"scaling": {"layers": [1]}}}, {"scaling"}),
         (
             {
                 "runtime": {"workers": 0, "checkpoint_every_s": 5},
