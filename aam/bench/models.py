@@ -42,7 +42,7 @@ def step_costs(
     requests = {
         name: steps_request(
             {**model, "seconds": cfg["seconds"]},
-            {**inputs, "distances": _learned(model, cfg["metrics"], inputs["distances"])},
+            {**inputs, "distances": _learned(model, cfg["metrics"], inputs.get("distances", ()))},
             usual(model, hardware),
             model["pretraining"]["batch_size"],
             runtime,
@@ -57,6 +57,8 @@ def step_costs(
 
 def _learned(model: Mapping[str, Any], metrics: Sequence[str], files: Sequence[Any]) -> list[Any]:
     """Return the files of the metrics that a model learns."""
+    if model["pretraining"]["targets"] == "batch":
+        return []
     views = len(files) // len(metrics)
     chosen = [metrics.index(metric) for metric in model["pretraining"]["distances"]]
     return [files[views * number + view] for number in chosen for view in range(views)]

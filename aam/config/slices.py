@@ -3,6 +3,7 @@
 A key that is absent from a slice cannot make its stage stale.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 from aam.config.configuration import Config, resolved
@@ -80,6 +81,22 @@ def distances(config: Config, dataset: str, model: str) -> dict[str, float]:
     if weights is None:
         return dict.fromkeys(metrics, 1.0)
     return {metric: weights[metric] for metric in metrics if weights.get(metric, 0) > 0}
+
+
+def stored_metrics(config: Config, dataset: str, models: Iterable[str]) -> list[str]:
+    """Return the metrics whose matrices some models read, in the order of `unifrac.metrics`."""
+    read = {
+        metric
+        for model in models
+        if not computes_targets(config, dataset, model)
+        for metric in distances(config, dataset, model)
+    }
+    return [m for m in resolved(config, "unifrac", dataset=dataset).metrics if m in read]
+
+
+def computes_targets(config: Config, dataset: str, model: str) -> bool:
+    """Return whether a model learns distances that are computed in the batch."""
+    return resolved(config, "pretraining", dataset=dataset, model=model).targets == "batch"
 
 
 def pretrain(config: Config, dataset: str, model: str) -> Slice:
@@ -204,17 +221,16 @@ def benchmark(config: Config, dataset: str, model: str) -> Slice:
 def models(config: Config, dataset: str) -> Slice:
     """Return the settings of all models that are compared, and how their steps are timed.
 
-    `metrics` are those of any model, in the order of their files; `metric` is the first distance of
+    `metrics` are those that any model reads, in the order of their files; `metric` is the first distance of
     all, or None; `differing` are the keys that choose the held-out samples and are not alike.
     """
     each = {model: pretrain(config, dataset, model) for model in config.models}
     training = [model["pretraining"] for model in each.values()]
     metrics = resolved(config, "unifrac", dataset=dataset).metrics
-    metrics = [name for name in metrics if any(name in own["distances"] for own in training)]
     common = [name for name in metrics if all(name in own["distances"] for own in training)]
     return {
         "models": each,
-        "metrics": metrics,
+        "metrics": stored_metrics(config, dataset, config.models),
         "metric": next((name for name in common if not METRICS[name].per_sample), None),
         "differing": [
             key for key in ("held_out", "seed") if len({own[key] for own in training}) > 1

@@ -23,7 +23,9 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOp
         If there is no distance that all models learn, or they hold out different samples.
     """
     _require_comparable(cfg)
-    data = {name: inputs[name] for name in ("tokens", "samples", "distances")}
+    data = {
+        name: inputs[name] for name in ("tokens", "samples", "distances", "tree") if name in inputs
+    }
     reports = [read_json(path) for path in inputs["metrics"]]
     histories = map(pd.read_parquet, inputs["histories"])
     with SubprocessRunner() as measure:

@@ -8,9 +8,9 @@ several models `models.tsv`, `models_curves.tsv`, `models.md`.
 
 rule benchmark_speed:
     input:
+        unpack(partial(target_files, models=[first_model()])),
         tokens=result("tokens/asvs.arrow"),
         samples=result("views/samples.arrow"),
-        distances=lambda wildcards: distances_of(wildcards.dataset, first_model()),
     output:
         table=report(
             result("benchmark/speed.tsv"),
@@ -43,9 +43,9 @@ rule benchmark_speed:
 
 rule benchmark_models:
     input:
+        unpack(partial(target_files, models=CONFIG.models)),
         tokens=result("tokens/asvs.arrow"),
         samples=result("views/samples.arrow"),
-        distances=lambda wildcards: distances_of_all(wildcards.dataset),
         histories=lambda wildcards: of_models(wildcards.dataset, "history.parquet"),
         metrics=lambda wildcards: finetuning_of(wildcards.dataset),
     output:

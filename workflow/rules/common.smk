@@ -149,17 +149,17 @@ def distance_files(wildcards):
     return files
 
 
-def target_files(wildcards):
-    """Return what a model, or all models of a dataset, learn to predict, or the tree it is made from.
+def target_files(wildcards, models=()):
+    """Return the distances that models learn, metric by metric, or the tree to compute them from.
 
-    Distances come metric by metric, within a metric view by view.
+    Within a metric they come view by view; without `models` they are those of the wildcard.
     """
     dataset, files = wildcards.dataset, {}
-    models = [wildcards.model] if "model" in wildcards.keys() else [*CONFIG.models]
+    models = models or [wildcards.model]
     stored = slices.stored_metrics(CONFIG, dataset, models)
     if stored:
         files["distances"] = distance_views(dataset, stored)
-    if any(slices.targets_in_batch(CONFIG, dataset, model) for model in models):
+    if any(slices.computes_targets(CONFIG, dataset, model) for model in models):
         files["tree"] = result("inputs/tree.nwk", dataset=dataset)
     return files
 

@@ -1,6 +1,6 @@
 """Pretrain one encoder on one dataset, or one per fold of a task without the samples of the fold.
 
-Inputs: `tokens/asvs.arrow`, `views/samples.arrow`, `unifrac/<metric>/view<v>.parquet`.
+Inputs: `tokens/asvs.arrow`, `views/samples.arrow`, `unifrac/<metric>/view<v>.parquet`, or `inputs/tree.nwk` where the targets are computed in the batch.
 Outputs: `pretrain/<model>/`: `model/`, `metrics.json`, `history.parquet`, `embeddings.parquet`, `asvs.safetensors`, `pairs.parquet`;
 `pretrain/<model>/inductive/<task>/`: `encoders/fold<k>/`, `digests.json`, `metrics.json`.
 Checkpoints lie in the undeclared `pretrain/<model>/work/`, so that they survive a failure.
@@ -9,9 +9,9 @@ Checkpoints lie in the undeclared `pretrain/<model>/work/`, so that they survive
 
 rule pretrain:
     input:
+        unpack(target_files),
         tokens=result("tokens/asvs.arrow"),
         samples=result("views/samples.arrow"),
-        distances=lambda wildcards: distances_of(wildcards.dataset, wildcards.model),
     output:
         model=directory(result("pretrain/{model}/model")),
         metrics=result("pretrain/{model}/metrics.json"),
@@ -46,9 +46,9 @@ rule pretrain:
 
 rule pretrain_inductive:
     input:
+        unpack(target_files),
         tokens=result("tokens/asvs.arrow"),
         samples=result("views/samples.arrow"),
-        distances=lambda wildcards: distances_of(wildcards.dataset, wildcards.model),
         members=result("folds/{task}.members.tsv"),
     output:
         encoders=directory(result("pretrain/{model}/inductive/{task}/encoders")),

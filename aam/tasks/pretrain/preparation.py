@@ -124,9 +124,7 @@ def prepare(
     return Prepared(store, tokens, is_held_out, dataset, scored, model)
 
 
-def _scaled(
-    exact: BatchDistances, counts: csr_array
-) -> tuple[BatchDistances, dict[str, float]]:
+def _scaled(exact: BatchDistances, counts: csr_array) -> tuple[BatchDistances, dict[str, float]]:
     """Return what standardizes Faith's PD by some samples, and each distance's variance there."""
     found, above = exact(counts), np.triu_indices(counts.shape[0], 1)
     if FAITH_PD in found:
