@@ -48,8 +48,6 @@ class Target:
     """Fraction of each class among the training samples; empty for numbers."""
     class_weights: tuple[float, ...] = ()
     """Weight of each class in the loss; empty: all alike."""
-    label_smoothing: float = 0.0
-    """Part of every label that is spread over all classes."""
     asymmetry: float = 0.5
     """Weight of predictions that are too low in the asymmetric loss."""
 
@@ -67,7 +65,6 @@ class Target:
         bounds: Bounds = (None, None),
         classes: Sequence[str] | None = None,
         class_weights: bool = False,
-        label_smoothing: float = 0.0,
         asymmetry: float = 0.5,
     ) -> "Target":
         """Learn scales and class weights from the training samples, True in `is_training` [L].
@@ -89,7 +86,6 @@ class Target:
             "kind": kind,
             "columns": tuple(columns),
             "loss": loss or LOSSES[kind][0],
-            "label_smoothing": label_smoothing,
             "asymmetry": asymmetry,
         }
         if kind == "regression":

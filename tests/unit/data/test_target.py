@@ -182,6 +182,6 @@ def test_a_target_survives_json():
     for target in (
         fitted([1.0, 2.0, 7.0], "zscore", by=["a", "a", "b"], bounds=(0.0, None)),
         fitted([1.0, 2.0, 7.0], "quantile", loss="asymmetric", asymmetry=0.7),
-        fit("ordinal", ["low"], classes=ORDER, class_weights=True, label_smoothing=0.1),
+        fit("ordinal", ["low"], classes=ORDER, class_weights=True),
     ):
         assert Target.from_plain(json.loads(json.dumps(asdict(target)))) == target

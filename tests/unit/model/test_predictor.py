@@ -23,14 +23,14 @@ STAGE = Target.fit("ordinal", ["stage"], WORDS, ALL, classes=["skin", "gut", "to
 VOCABULARY = Vocabulary.fit(["sex", "site"], [["f", "gut"], ["m", "skin"]], np.ones(2, bool))
 FUSIONS = ["concat", "add", "gated", "attention", "scale"]
 CASES = {
-    "classes": (SITE, {"head": "linear"}),
+    "classes": (SITE, {}),
     "ordinal": (STAGE, {"fusion": "scale", "vocabulary": VOCABULARY}),
-    "quantiles": (QUANTILES, {"head": "residual", "count_weight": 0.5}),
+    "quantiles": (QUANTILES, {"count_weight": 0.5}),
     **{name: (AGE, {"fusion": name, "vocabulary": VOCABULARY}) for name in FUSIONS},
 }
 ENCODERS = {
     "classes": {"encoder": "bilstm"},
-    "ordinal": {"encoder": "bdh", "bdh_attention": "softmax", "bdh_neurons": 3},
+    "ordinal": {"encoder": "bdh"},
 }
 """What is saved need not be a transformer."""
 
