@@ -16,9 +16,9 @@ from torch import Tensor
 from aam.bench.batches import ASVS_PER_CHUNK, each_copy, pad_samples
 from aam.data.samples import SampleStore
 from aam.data.tokens import TokenStore
-from aam.model.asv_encoders import AsvEncoder
+from aam.model.asv_encoders import Architecture, AsvEncoder
 from aam.model.batch import Batch
-from aam.model.build import architecture, build_encoder
+from aam.model.build import build_encoder
 from aam.train.data.collate import assemble
 from aam.util.seeds import generator
 from benchmarks.reference_encoders import reference_asvs
@@ -43,7 +43,7 @@ def compare(batch: Batch, length: int, *, repeats: int, chunks: int) -> list[dic
     (copies,) = each_copy(pad_samples(batch, richest), padding=True).asvs
     rows = []
     for name in KINDS:
-        shape = architecture({**MODEL, "ffn_ratio": 4, "encoder": name}, length)
+        shape = Architecture(**MODEL, ffn_ratio=4, encoder=name, max_length_bp=length)
         encoder = build_encoder(shape, seed=0, backend="auto").asv
         best_plain = best = float("inf")
         for _ in range(repeats):

@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from pydantic import TypeAdapter
 from torch import Tensor, nn
 
 from aam.data.target import Target
 from aam.model.asv_encoders import Architecture
 from aam.model.batch import CATEGORIES, EMBEDDING, TARGET, Batch
-from aam.model.build import build_encoder, initialize, plain
+from aam.model.build import build_encoder, initialize
 from aam.model.encoder import Encoder
 from aam.model.fusion import FUSIONS, UNKNOWN, Fusion, Vocabulary
 from aam.model.heads import CountHead, Thresholds, ValueHead
@@ -133,7 +134,7 @@ class Predictor(nn.Module):
         config = {
             "format": FORMAT,
             "kind": "predictor",
-            "architecture": plain(self.encoder.shape),
+            "architecture": asdict(self.encoder.shape),
             "target": asdict(self.target),
             "fusion": self.fusion_name,
             "vocabulary": None if self.vocabulary is None else asdict(self.vocabulary),
@@ -148,11 +149,10 @@ def load_predictor(
 ) -> tuple[Predictor, dict[str, Any]]:
     """Rebuild a predictor from its directory alone, or raise InputError; also its `config.json`."""
     config = load_config(directory)
-    known = config["vocabulary"]
     predictor = Predictor(
         build_encoder(Architecture(**config["architecture"]), seed=0, backend=backend),
-        Target.from_plain(config["target"]),
-        vocabulary=None if known is None else Vocabulary.from_plain(known),
+        TypeAdapter(Target).validate_python(config["target"]),
+        vocabulary=TypeAdapter(Vocabulary | None).validate_python(config["vocabulary"]),
         fusion=config["fusion"],
         count_weight=config["count_weight"],
         seed=0,

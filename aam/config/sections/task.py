@@ -125,7 +125,7 @@ class Prediction(Section):
     """A table that trained models are applied to."""
 
     table: str | None = None
-    """Feature table, relative to `data_dir`; null: the newcomers of the tasks' simulated dataset."""
+    """Feature table, relative to `data_dir`; null: newcomers of the tasks' simulated dataset."""
     sequences: str | None = None
     """FASTA or .qza, where the feature IDs are not sequences."""
     metadata: str | None = None

@@ -9,7 +9,7 @@ from aam.data.target import Target
 from aam.model.batch import CATEGORIES, Batch
 from aam.model.fusion import Vocabulary
 from aam.model.predictor import EMBEDDING, TARGET, Predictor, load_predictor
-from aam.model.store import load_part
+from aam.model.store import load_weights
 from aam.train.data import collate
 from aam.train.data.collate import assemble
 
@@ -81,7 +81,7 @@ def test_equal_models_are_saved_as_equal_bytes_and_lend_their_encoder(new_encode
     for file in ("model.safetensors", "config.json"):
         assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes()
     encoder = new_encoder(20, seed=6)
-    load_part(tmp_path / "a", encoder, "encoder")
+    load_weights(tmp_path / "a", encoder, "encoder.")
     expected = new_encoder(20, seed=5).state_dict()
     assert all(torch.equal(v, expected[k]) for k, v in encoder.state_dict().items())
 
