@@ -34,7 +34,8 @@ from aam.data.tokens import TokenStore, write_tokens
 from aam.evaluate.labels import quantity
 from aam.inference.asv_cache import AsvEmbeddings, embed_asvs_cached, encoder_digest
 from aam.inference.embed import embedded_blocks, load_encoder
-from aam.model.build import architecture, build_encoder, plain
+from aam.model.asv_encoders import Architecture
+from aam.model.build import build_encoder
 from aam.model.store import save_model
 from aam.tasks.pretrain.model import PretrainingModel
 from aam.tasks.pretrain.validation import HeldOut
@@ -80,9 +81,9 @@ def embedding_times(settings: StudySettings, numbers: Sequence[int], repeats: in
         folder = Path(name)
         model, cache = folder / "model", folder / "asvs.safetensors"
         length_bp = TokenStore.open(settings.tokens).tokens.shape[1]
-        shape = architecture(settings.model, length_bp)
+        shape = Architecture(**settings.model, max_length_bp=length_bp)
         encoder = build_encoder(shape, seed=settings.seed, backend="auto")
-        save_model(model, nn.ModuleDict({"encoder": encoder}), {"architecture": plain(shape)})
+        save_model(model, nn.ModuleDict({"encoder": encoder}), {"architecture": asdict(shape)})
         for number in numbers:
             asvs = write_study(settings, number, folder)
             request = {**asdict(settings), "model": model, "folder": folder}
@@ -220,7 +221,7 @@ def validate(request: Mapping[str, Any]) -> dict[str, float]:
     devices, folder = Devices(request["precision"], request["threads"]), Path(request["folder"])
     tokens, store = TokenStore.open(folder / "tokens"), SampleStore.open(folder / "samples")
     seed, number = request["seed"], len(store.sample_ids)
-    shape = architecture(request["model"], tokens.tokens.shape[1])
+    shape = Architecture(**request["model"], max_length_bp=tokens.tokens.shape[1])
     model = PretrainingModel(
         build_encoder(shape, seed=seed, backend="auto"),
         weights={"unweighted": 1.0},

@@ -46,8 +46,6 @@ def plain_bdh(layer: Bdh, v_BSD: Tensor) -> Tensor:
     x_BHSN = torch.relu(v_BSD[:, None] @ into_HND.transpose(1, 2))
     query_BHSN, key_BHSN = turned(x_BHSN), turned(x_BHSN)
     score_BHSS = query_BHSN @ key_BHSN.transpose(2, 3) / x_BHSN.shape[-1] ** 0.5
-    if layer.attention == "softmax":
-        score_BHSS = torch.softmax(score_BHSS, dim=-1)
     mixed_BHSD = score_BHSS @ v_BSD[:, None]
     gate_BHSN = torch.relu(normal(mixed_BHSD) @ ask_HND.transpose(1, 2))
     z_BSE = (x_BHSN * gate_BHSN).transpose(1, 2).flatten(2)

@@ -26,8 +26,6 @@ TINY: dict[str, Any] = {
                 "samples": 36,
                 "features": 60,
                 "length_bp": 40,
-                "hosts": 12,
-                "newcomers": 6,
             }
         }
     },
@@ -46,7 +44,7 @@ TINY: dict[str, Any] = {
             "finetuning": {"start": "scratch"},
         },
     },
-    "predictions": {"newcomers": {"simulated": "demo", "tasks": ["environment"]}},
+    "predictions": {"newcomers": {"tasks": ["environment"]}},
     "benchmark": {
         "batch_sizes": [4],
         "alone_batch_size": None,

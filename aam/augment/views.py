@@ -90,9 +90,7 @@ class _Columns:
 
 
 def build_store(
-    feature_ids: Sequence[str],
-    views: Sequence[FeatureTable],
-    settings: Augmentation,
+    feature_ids: Sequence[str], views: Sequence[FeatureTable], settings: Augmentation
 ) -> SampleStore:
     """Put V views of the same N samples, in the same order, and augmented rows into one store.
 

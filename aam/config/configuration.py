@@ -69,9 +69,13 @@ class Config(Section):
         for name, prediction in self.predictions.items():
             for task_name in prediction.tasks:
                 _require(task_name, self.tasks, f"predictions.{name}.tasks")
-            if prediction.simulated is not None:
-                simulated = [key for key, section in self.datasets.items() if section.simulate]
-                _require(prediction.simulated, simulated, f"predictions.{name}.simulated")
+            datasets = {self.tasks[task_name].dataset for task_name in prediction.tasks}
+            simulated = len(datasets) == 1 and self.datasets[min(datasets)].simulate is not None
+            if prediction.table is None and not simulated:
+                raise ValueError(
+                    f"predictions.{name}: got no `table`; expected one, unless its tasks are of "
+                    "one simulated dataset, whose newcomers are predicted then"
+                )
         return self
 
 

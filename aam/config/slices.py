@@ -14,6 +14,8 @@ Slice = dict[str, Any]
 CHECKED_PAIRS = 50
 """Pairs of every matrix that another engine computes again."""
 AUGMENTATION_SEED = 7
+NEWCOMERS = 24
+"""Samples of the second study of a simulated dataset, with ASVs that its table lacks."""
 EXPLAINED = {"samples": 64, "checked": 16}
 """Held-out samples of a fold that are explained, and those whose ASVs are also removed singly."""
 
@@ -24,10 +26,11 @@ def no_settings() -> Slice:
 
 
 def simulate(config: Config, dataset: str) -> Slice:
-    """Return the settings of the embedded data set."""
+    """Return the settings of the embedded data set, and the numbers that follow from them."""
     simulation = config.datasets[dataset].simulate
     assert simulation is not None
-    return simulation.plain()
+    hosts = max(6, simulation.samples // 5)
+    return {**simulation.plain(), "hosts": hosts, "newcomers": NEWCOMERS}
 
 
 def rarefy(config: Config, dataset: str, view: int) -> Slice:

@@ -16,7 +16,7 @@ CATEGORY = "category:"
 
 
 def read_folds(path: Path) -> pd.DataFrame:
-    """Read the folds of a task.
+    """Read the folds of a task; of their members there is the fold alone.
 
     Returns
     -------
@@ -27,11 +27,6 @@ def read_folds(path: Path) -> pd.DataFrame:
     """
     frame = pd.read_csv(path, sep="\t", dtype=str, na_filter=False).set_index("sample-id")
     return frame.astype({"fold": np.int64})
-
-
-def read_members(path: Path) -> pd.Series:
-    """Read the fold (-1: held out for testing) of each sample of a task, labelled or not."""
-    return read_folds(path)["fold"]
 
 
 def write_folds(path: Path, frame: pd.DataFrame | pd.Series) -> None:

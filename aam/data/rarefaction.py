@@ -36,18 +36,12 @@ def rarefy(table: FeatureTable, depth: int, *seed_parts: object) -> FeatureTable
         span = slice(kept.indptr[position], kept.indptr[position + 1])
         order = np.argsort(rank[kept.indices[span]])
         rng = generator("rarefaction", *seed_parts, table.sample_ids[row])
-        drawn[span][order] = draw_reads(kept.data[span][order], depth, rng)
+        reads_F = kept.data[span][order]
+        drawn[span][order] = rng.multivariate_hypergeometric(reads_F, depth, method="marginals")
     counts = csr_array((drawn, kept.indices, kept.indptr), shape=kept.shape)
     counts.eliminate_zeros()
     sample_ids = [table.sample_ids[row] for row in rows]
     return FeatureTable(sample_ids, table.feature_ids, counts).of_samples(np.arange(len(rows)))
-
-
-def draw_reads(
-    counts: NDArray[np.int64], depth: int, rng: np.random.Generator
-) -> NDArray[np.int64]:
-    """Draw `depth` of one sample's reads [F], without replacement."""
-    return rng.multivariate_hypergeometric(counts, depth, method="marginals")
 
 
 def expected_richness(counts: NDArray[np.int64], depths: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -78,10 +78,3 @@ def write_biom(path: Path, table: FeatureTable, provenance: Mapping[str, str]) -
         content.to_hdf5(
             handle, json.dumps(dict(provenance), sort_keys=True), creation_date=_CREATION_DATE
         )
-
-
-def read_provenance(path: Path) -> dict[str, str]:
-    """Return the provenance that `write_biom` put into a file."""
-    with h5py.File(path, "r") as handle:
-        content: dict[str, str] = json.loads(handle.attrs["generated-by"])
-    return content

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import TypeAdapter
 from scipy.special import expit, softmax
 
 from aam.config.losses import LOSSES
@@ -48,8 +47,6 @@ class Target:
     """Fraction of each class among the training samples; empty for numbers."""
     class_weights: tuple[float, ...] = ()
     """Weight of each class in the loss; empty: all alike."""
-    label_smoothing: float = 0.0
-    """Part of every label that is spread over all classes."""
     asymmetry: float = 0.5
     """Weight of predictions that are too low in the asymmetric loss."""
 
@@ -67,7 +64,6 @@ class Target:
         bounds: Bounds = (None, None),
         classes: Sequence[str] | None = None,
         class_weights: bool = False,
-        label_smoothing: float = 0.0,
         asymmetry: float = 0.5,
     ) -> "Target":
         """Learn scales and class weights from the training samples, True in `is_training` [L].
@@ -84,20 +80,16 @@ class Target:
             Weight each class by n / (K n_k) over the training samples; one without any has weight 0
             and does not count in K.
         """
-        low, high = bounds
         common: dict[str, Any] = {
             "kind": kind,
             "columns": tuple(columns),
             "loss": loss or LOSSES[kind][0],
-            "label_smoothing": label_smoothing,
             "asymmetry": asymmetry,
         }
         if kind == "regression":
             number_LC = _numbers(columns, observed_LC, transform)
             scales, categories = _fitted(transform, number_LC, is_training, by)
-            return cls(
-                **common, classes=(), scales=scales, categories=categories, bounds=(low, high)
-            )
+            return cls(**common, classes=(), scales=scales, categories=categories, bounds=bounds)
         words = _words(observed_LC)
         names = tuple(sorted(set(words)) if classes is None else classes)
         number_L = np.array([names.index(word) for word in words])[is_training]
@@ -109,11 +101,6 @@ class Target:
             shares=tuple((count_K / len(number_L)).tolist()),
             class_weights=tuple((weights * (count_K > 0)).tolist()) if class_weights else (),
         )
-
-    @classmethod
-    def from_plain(cls, plain: dict[str, Any]) -> "Target":
-        """Rebuild what `config.json` holds, lists in place of tuples."""
-        return TypeAdapter(cls).validate_python(plain)
 
     @property
     def outputs(self) -> int:

@@ -10,7 +10,7 @@ import hashlib
 import json
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +21,6 @@ from torch import nn
 from aam.config.digest import code_digest
 from aam.data.tokens import TokenStore
 from aam.inference.embed import embed_asvs
-from aam.model.build import plain
 from aam.model.encoder import Encoder
 from aam.model.tensors import read_tensors, write_tensors
 from aam.train.distributed.devices import Devices
@@ -66,12 +65,8 @@ class AsvEmbeddings:
     @classmethod
     def open(cls, path: Path) -> "AsvEmbeddings":
         """Map a file of `write` into memory; an `InputError` says what it is instead."""
-        about, tensors = read_tensors(
-            path,
-            version=VERSION,
-            what="ASV embeddings",
-            hint="give the asvs.safetensors that pretraining wrote",
-        )
+        hint = "give the asvs.safetensors that pretraining wrote"
+        about, tensors = read_tensors(path, version=VERSION, what="ASV embeddings", hint=hint)
         key_U = tensors["key"].numpy().reshape(-1).view(_KEY)
         return cls(about["digest"], key_U, tensors["row"].numpy(), tensors["embedding"])
 
@@ -105,7 +100,7 @@ def encoder_digest(encoder: Encoder, precision: str) -> str:
 
     That is the shape, the code and the weights of the ASV encoder, and the precision of `Devices`.
     """
-    shape = json.dumps(plain(encoder.shape), sort_keys=True)
+    shape = json.dumps(asdict(encoder.shape), sort_keys=True)
     return module_digest(encoder.asv, shape, precision, code_digest(Encoder.__module__))
 
 

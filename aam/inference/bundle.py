@@ -21,14 +21,12 @@ from aam.data.tokens import TokenStore
 from aam.data.vocabulary import untokenize
 from aam.evaluate.predictions import write_predictions
 from aam.inference.reference import Reference, write_reference
-from aam.model.predictor import Predictor, load_predictor
+from aam.model.predictor import FORMAT, Predictor, load_predictor
 from aam.model.store import CONFIG, CROSS_VALIDATION, REFERENCE, SEEN_ASVS, load_config
 from aam.util.atomic import atomic_path, write_text
 from aam.util.errors import InputError, problem
 
 logger = logging.getLogger(__name__)
-FORMAT = 1
-"""Of the model directories that are read here."""
 EXPECTED = f"a fine-tuned model, format {FORMAT}"
 NEEDED = ("rarefaction", "architecture", "settings", "target")
 """Keys of `config.json` that predicting another table takes."""

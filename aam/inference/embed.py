@@ -14,10 +14,11 @@ from torch.nn.functional import pad
 
 from aam.data.samples import SampleStore, places_of
 from aam.data.tokens import TokenStore
-from aam.model.batch import AsvBlock, Batch, SampleBlock
-from aam.model.build import architecture, build_encoder
+from aam.model.asv_encoders import Architecture
+from aam.model.batch import Batch, SampleBlock
+from aam.model.build import build_encoder
 from aam.model.encoder import Encoder
-from aam.model.store import load_config, load_part
+from aam.model.store import load_config, load_weights
 from aam.nn.attention import AttentionBackend
 from aam.train.data.collate import asv_blocks, bucket
 from aam.train.distributed.devices import Devices
@@ -35,10 +36,9 @@ ROWS_PER_BLOCK = 4096
 
 def load_encoder(directory: Path, backend: AttentionBackend = "auto") -> Encoder:
     """Rebuild the encoder of a pretrained or fine-tuned model from its directory alone."""
-    config = dict(load_config(directory)["architecture"])
-    shape = architecture(config, config.pop("max_length_bp"))
+    shape = Architecture(**load_config(directory)["architecture"])
     encoder = build_encoder(shape, seed=0, backend=backend)
-    load_part(directory, encoder, "encoder")
+    load_weights(directory, encoder, "encoder.")
     return encoder.eval()
 
 
@@ -117,8 +117,7 @@ def embed_asvs(
 def _encoded(encoder: Encoder, tokens_US: torch.Tensor, devices: Devices) -> torch.Tensor:
     """Return embeddings [U, D] of sequences of one length, padded to a rounded number of them."""
     padded_US = pad(tokens_US, (0, 0, 0, bucket(len(tokens_US), BITS) - len(tokens_US)))
-    block = AsvBlock(padded_US, None).to(devices.device)
-    return encoder.encode_asvs(block)[: len(tokens_US)]
+    return encoder.asv(padded_US.to(devices.device), None, encoder.backend)[0][: len(tokens_US)]
 
 
 def asvs_of(store: SampleStore, rows_R: NDArray[np.int64], number: int) -> NDArray[np.int64]:

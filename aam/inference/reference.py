@@ -47,12 +47,8 @@ class Reference:
     @classmethod
     def open(cls, path: Path) -> "Reference":
         """Read a file of `write_reference`; an `InputError` says what it is instead."""
-        _, tensors = read_tensors(
-            path,
-            version=VERSION,
-            what="reference samples",
-            hint="give the model directory that fine-tuning wrote, with all of its files",
-        )
+        hint = "give the model directory that fine-tuning wrote, with all of its files"
+        _, tensors = read_tensors(path, version=VERSION, what="reference samples", hint=hint)
         return cls(tensors["embedding"].numpy(), tensors["distance"].numpy())
 
     def novelty(self, embedding_MD: NDArray[np.floating]) -> NDArray[np.float64]:

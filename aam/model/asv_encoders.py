@@ -14,11 +14,14 @@ from torch.nn.functional import embedding, pad
 from aam.data.vocabulary import VOCABULARY_SIZE
 from aam.model.batch import Masked
 from aam.nn.attention import AttentionBackend, rotary_tables
-from aam.nn.bdh import Bdh, BdhAttention, enter, neuron_tables
+from aam.nn.bdh import Bdh, enter, neuron_tables
 from aam.nn.block import Block
 from aam.nn.layer import Layer, LayerStack
 from aam.nn.pooling import AttentionPooling
 from aam.nn.recurrent import BiLstm
+
+BDH_NEURONS = 4
+"""Neurons of all heads of a BDH layer, as a multiple of the width."""
 
 
 @dataclass(frozen=True)
@@ -33,13 +36,6 @@ class Architecture:
     patch_bp: int
     ffn_ratio: float
     max_length_bp: int
-    bdh_neurons: int = 4
-    bdh_attention: BdhAttention = "linear"
-
-    @property
-    def neurons(self) -> int:
-        """Neurons of all heads of a BDH layer."""
-        return self.bdh_neurons * self.width
 
 
 class AsvEncoder(LayerStack):
@@ -135,11 +131,11 @@ class AsvBdh(AsvEncoder):
 
     @staticmethod
     def _layers(shape: Architecture) -> Sequence[Layer]:
-        return [Bdh(shape.width, shape.heads, shape.neurons, shape.bdh_attention)]
+        return [Bdh(shape.width, shape.heads, BDH_NEURONS * shape.width)]
 
     @staticmethod
     def _tables(shape: Architecture, patches: int) -> tuple[Tensor, ...]:
-        return neuron_tables(patches, shape.neurons // shape.heads)
+        return neuron_tables(patches, BDH_NEURONS * shape.width // shape.heads)
 
     def _encode(self, x_UTD: Tensor, backend: AttentionBackend) -> Tensor:
         x_UTD, rotary = enter(x_UTD), self._rotary(x_UTD)

@@ -1,9 +1,5 @@
 """Models from plain settings."""
 
-from collections.abc import Mapping
-from dataclasses import asdict
-from typing import Any
-
 import torch
 from torch import nn
 
@@ -11,11 +7,6 @@ from aam.model.asv_encoders import Architecture
 from aam.model.encoder import Encoder
 from aam.nn.attention import AttentionBackend
 from aam.nn.layer import Layer
-
-
-def architecture(model: Mapping[str, Any], max_length_bp: int) -> Architecture:
-    """Return the architecture of the section `models.<name>` for sequences of some length."""
-    return Architecture(**model, max_length_bp=max_length_bp)
 
 
 def build_encoder(shape: Architecture, *, seed: int, backend: AttentionBackend) -> Encoder:
@@ -44,8 +35,3 @@ def set_dropout(model: nn.Module, rate: float) -> None:
     for layer in model.modules():
         if isinstance(layer, nn.Dropout):
             layer.p = rate
-
-
-def plain(shape: Architecture) -> dict[str, Any]:
-    """Return an architecture as plain types, for `config.json`."""
-    return asdict(shape)

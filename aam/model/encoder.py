@@ -13,7 +13,7 @@ from torch.nn.functional import embedding
 from torch.utils.checkpoint import checkpoint
 
 from aam.model.asv_encoders import ENCODERS, Architecture
-from aam.model.batch import AsvBlock, Batch, SampleBlock
+from aam.model.batch import Batch, SampleBlock
 from aam.nn.attention import AttentionBackend
 from aam.nn.block import Block
 from aam.nn.layer import LayerStack
@@ -97,10 +97,6 @@ class Encoder(nn.Module):
         nucleotides = [hidden for _, hidden in encoded if hidden is not None]
         sample_BD, states = self.encode_samples(asv_UD, batch, asvs=asvs)
         return Encoded(sample_BD, nucleotides, states)
-
-    def encode_asvs(self, block: AsvBlock) -> Tensor:
-        """Return the embeddings [U, D] of the ASVs of one block."""
-        return self.asv(block.tokens_US, None, self.backend)[0]
 
     def encode_samples(
         self, asv_UD: Tensor, batch: Batch, *, asvs: bool = False

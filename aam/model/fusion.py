@@ -6,13 +6,11 @@ a category's embedding, D width, A ASVs in a sample, O outputs.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import NDArray
-from pydantic import TypeAdapter
 from torch import Tensor, nn
 
 from aam.model.batch import Batch
@@ -46,11 +44,6 @@ class Vocabulary:
         known = [row for row, use in zip(value_LF, is_training, strict=True) if use]
         categories = (sorted({row[place] for row in known} - {""}) for place in range(len(columns)))
         return cls(tuple(columns), tuple(map(tuple, categories)))
-
-    @classmethod
-    def from_plain(cls, plain: dict[str, Any]) -> "Vocabulary":
-        """Rebuild what `config.json` holds, lists in place of tuples."""
-        return TypeAdapter(cls).validate_python(plain)
 
     @property
     def sizes(self) -> tuple[int, ...]:

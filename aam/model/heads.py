@@ -89,20 +89,17 @@ class NucleotideHead(nn.Module):
 
 
 class ValueHead(nn.Module):
-    """Two layers from a sample embedding to outputs; optionally one, or one beside the two.
+    """Two layers from a sample embedding to outputs.
 
     Embeddings of one study lie close, and drift together: they are standardized first.
     """
 
-    def __init__(
-        self, width: int, outputs: int, *, hidden: bool = True, linear: bool = False
-    ) -> None:
+    def __init__(self, width: int, outputs: int) -> None:
         super().__init__()
         self.standardize = standardization(width)
-        self.hidden = nn.Linear(width, width) if hidden else None
+        self.hidden = nn.Linear(width, width)
         self.dropout = nn.Dropout(0.0)
         self.out = nn.Linear(width, outputs)
-        self.linear = nn.Linear(width, outputs, bias=False) if linear else None
 
     def forward(self, sample_BD: Tensor) -> Tensor:
         """Return [B, C] in fp32."""
@@ -110,14 +107,7 @@ class ValueHead(nn.Module):
 
     def from_standard(self, standard_BD: Tensor) -> Tensor:
         """Return [B, C] in fp32 from standardized embeddings."""
-        if self.hidden is None:
-            return self.out(standard_BD).float()
-        output_BC = self.out(self.dropout(gelu(self.hidden(standard_BD)))).float()
-        return output_BC if self.linear is None else output_BC + self.linear(standard_BD).float()
-
-
-HEADS = {"linear": {"hidden": False}, "mlp": {}, "residual": {"linear": True}}
-"""Options of `ValueHead` by the names of `finetuning.head`."""
+        return self.out(self.dropout(gelu(self.hidden(standard_BD)))).float()
 
 
 class Thresholds(nn.Module):

@@ -30,8 +30,7 @@ def pinball_error(predicted_BCQ: Tensor, true_BC: Tensor, levels: Sequence[float
 def class_error(logits_BK: Tensor, true_BK: Tensor, target: Target) -> Tensor:
     """Return the mean cross-entropy against class probabilities, over samples, not over weights."""
     weight_K = logits_BK.new_tensor(target.class_weights) if target.class_weights else None
-    smoothing = target.label_smoothing
-    return functional.cross_entropy(logits_BK, true_BK, weight=weight_K, label_smoothing=smoothing)
+    return functional.cross_entropy(logits_BK, true_BK, weight=weight_K)
 
 
 def ordinal_error(logits_BT: Tensor, true_BK: Tensor, target: Target) -> Tensor:
@@ -40,9 +39,7 @@ def ordinal_error(logits_BT: Tensor, true_BK: Tensor, target: Target) -> Tensor:
     Loss of CORAL (Cao, Mirjalili & Raschka 2020, arXiv:1901.07884), against probabilities of the
     classes, the lowest first; a sample has the mean weight of its classes.
     """
-    smoothing = target.label_smoothing
-    smooth_BK = true_BK * (1 - smoothing) + smoothing / true_BK.shape[1]
-    above_BT = (1 - smooth_BK.cumsum(dim=1)[:, :-1]).clamp(0, 1)
+    above_BT = (1 - true_BK.cumsum(dim=1)[:, :-1]).clamp(0, 1)
     error_BT = functional.binary_cross_entropy_with_logits(logits_BT, above_BT, reduction="none")
     if target.class_weights:
         error_BT = error_BT * (true_BK @ true_BK.new_tensor(target.class_weights))[:, None]

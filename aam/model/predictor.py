@@ -10,26 +10,29 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from pydantic import TypeAdapter
 from torch import Tensor, nn
 
 from aam.data.target import Target
 from aam.model.asv_encoders import Architecture
 from aam.model.batch import CATEGORIES, EMBEDDING, TARGET, Batch
-from aam.model.build import build_encoder, initialize, plain
+from aam.model.build import build_encoder, initialize
 from aam.model.encoder import Encoder
 from aam.model.fusion import FUSIONS, UNKNOWN, Fusion, Vocabulary
-from aam.model.heads import HEADS, CountHead, Thresholds, ValueHead
+from aam.model.heads import CountHead, Thresholds, ValueHead
 from aam.model.losses import LOSSES, count_error
 from aam.model.store import load_config, load_weights, save_model
 from aam.nn.attention import AttentionBackend
+
+FORMAT = 2
+"""Of the model directories that are written and read."""
 
 
 class Predictor(nn.Module):
     """An encoder, from pretraining or from scratch, and a head for one target.
 
-    `head` is a name in `HEADS` and `fusion`, which covariates with a `vocabulary` need, in
-    `FUSIONS`. `count_weight` is that of the loss of masked counts; 0: it is not computed. The
-    `seed` is of all weights but the encoder's.
+    Covariates with a `vocabulary` need a `fusion`, a name in `FUSIONS`. `count_weight` is that of
+    the loss of masked counts; 0: it is not computed. `seed` is of all weights but the encoder's.
     """
 
     def __init__(
@@ -37,7 +40,6 @@ class Predictor(nn.Module):
         encoder: Encoder,
         target: Target,
         *,
-        head: str = "mlp",
         fusion: str | None = None,
         vocabulary: Vocabulary | None = None,
         count_weight: float = 0.0,
@@ -46,12 +48,12 @@ class Predictor(nn.Module):
         super().__init__()
         self.encoder, self.target, self.vocabulary = encoder, target, vocabulary
         self.count_weight = count_weight
-        self.parts = {"head": head, "fusion": None if vocabulary is None else fusion}
+        self.fusion_name = None if vocabulary is None else fusion
         shape, is_ordinal = encoder.shape, target.loss == "ordinal"
         outputs = 1 if is_ordinal else target.outputs
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            self.head = ValueHead(shape.width, outputs, **HEADS[head])
+            self.head = ValueHead(shape.width, outputs)
             initialize(self.head)
             self.fusion: Fusion | None = None
             if vocabulary is not None:
@@ -130,11 +132,11 @@ class Predictor(nn.Module):
     def save(self, directory: Path, about: Mapping[str, Any]) -> None:
         """Write a directory that rebuilds the model by itself, with facts `about` it."""
         config = {
-            "format": 1,
+            "format": FORMAT,
             "kind": "predictor",
-            "architecture": plain(self.encoder.shape),
+            "architecture": asdict(self.encoder.shape),
             "target": asdict(self.target),
-            **self.parts,
+            "fusion": self.fusion_name,
             "vocabulary": None if self.vocabulary is None else asdict(self.vocabulary),
             "count_weight": self.count_weight,
             **about,
@@ -147,12 +149,12 @@ def load_predictor(
 ) -> tuple[Predictor, dict[str, Any]]:
     """Rebuild a predictor from its directory alone, or raise InputError; also its `config.json`."""
     config = load_config(directory)
-    known = config["vocabulary"]
     predictor = Predictor(
         build_encoder(Architecture(**config["architecture"]), seed=0, backend=backend),
-        Target.from_plain(config["target"]),
-        vocabulary=None if known is None else Vocabulary.from_plain(known),
-        **{name: config[name] for name in ("head", "fusion", "count_weight")},
+        TypeAdapter(Target).validate_python(config["target"]),
+        vocabulary=TypeAdapter(Vocabulary | None).validate_python(config["vocabulary"]),
+        fusion=config["fusion"],
+        count_weight=config["count_weight"],
         seed=0,
     )
     load_weights(directory, predictor)

@@ -43,15 +43,9 @@ def load_config(directory: Path) -> dict[str, Any]:
     return read_json(path)
 
 
-def load_weights(directory: Path, model: nn.Module) -> None:
-    """Fill `model`, built from the directory's configuration, with the saved weights."""
-    model.load_state_dict(load_file(directory / WEIGHTS))
-
-
-def load_part(directory: Path, part: nn.Module, prefix: str) -> None:
-    """Fill `part` with the saved weights whose names begin with `prefix` and a dot."""
-    start = f"{prefix}."
+def load_weights(directory: Path, model: nn.Module, prefix: str = "") -> None:
+    """Fill a model, or the part whose weights have names with `prefix`, with the saved weights."""
     state = load_file(directory / WEIGHTS)
-    part.load_state_dict(
-        {name.removeprefix(start): value for name, value in state.items() if name.startswith(start)}
+    model.load_state_dict(
+        {name.removeprefix(prefix): x for name, x in state.items() if name.startswith(prefix)}
     )

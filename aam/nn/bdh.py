@@ -3,8 +3,6 @@
 Shape suffixes: B batch, S positions, D width, H heads, N neurons of a head, E neurons of all heads.
 """
 
-from typing import Literal
-
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import layer_norm, linear, relu
@@ -12,7 +10,6 @@ from torch.nn.functional import layer_norm, linear, relu
 from aam.nn.attention import rotary_tables, rotate
 from aam.nn.layer import Layer
 
-BdhAttention = Literal["linear", "softmax"]
 # Of the rotary angles, as in the authors' code.
 BASE = 2.0**16
 
@@ -27,15 +24,12 @@ class Bdh(Layer):
         z = x * relu(W_y a)             a neuron passes on what it is asked for
 
     and over all heads v = LN(v + LN(W_z z)). The same weights serve every iteration. All heads
-    together have `neurons`, a multiple of twice the heads. Scores are used as they are, as in the
-    paper (`linear`), or normalized over the positions (`softmax`).
+    together have `neurons`, a multiple of twice the heads.
     """
 
-    def __init__(
-        self, width: int, heads: int, neurons: int, attention: BdhAttention = "linear"
-    ) -> None:
+    def __init__(self, width: int, heads: int, neurons: int) -> None:
         super().__init__()
-        self.heads, self.attention = heads, attention
+        self.heads = heads
         self.neurons = nn.Linear(width, neurons, bias=False)
         self.gates = nn.Linear(width, neurons, bias=False)
         self.out = nn.Linear(neurons, width, bias=False)
@@ -55,7 +49,7 @@ class Bdh(Layer):
         passed = []
         for into_ND, ask_ND in zip(into_HND.unbind(), ask_HND.unbind(), strict=True):
             x_BSN = relu(linear(low_BSD, into_ND))
-            mixed_BSD = mix(rotate(x_BSN, cos_SN, sin_SN), low_BSD, self.attention)
+            mixed_BSD = mix(rotate(x_BSN, cos_SN, sin_SN), low_BSD)
             y_BSN = relu(linear(layer_norm(mixed_BSD, (width,)), ask_ND))
             passed.append(x_BSN * y_BSN)
         z_BSE = self.dropout(torch.cat(passed, dim=-1))
@@ -64,7 +58,7 @@ class Bdh(Layer):
     def mixing_flops(self, sequences: int, length: int) -> int:
         """Return the cost of scores and mixing in the cheaper order of the products."""
         width, neurons = self.out.out_features, self.out.in_features // self.heads
-        compares = compares_positions(length, neurons, width, self.attention)
+        compares = compares_positions(length, neurons, width)
         per_position = length * (neurons + width) if compares else 2 * neurons * width
         return 2 * sequences * self.heads * length * per_position
 
@@ -74,24 +68,19 @@ def enter(v_BSD: Tensor) -> Tensor:
     return layer_norm(v_BSD.float(), v_BSD.shape[-1:])
 
 
-def mix(x_BSN: Tensor, v_BSD: Tensor, attention: BdhAttention) -> Tensor:
-    """Return the sum over all positions t of <x_s, x_t> v_t, [B, S, D].
-
-    With softmax the weights of v_t are the softmax of these products over t.
-    """
-    if attention == "softmax":
-        return torch.softmax(x_BSN @ x_BSN.transpose(-1, -2), dim=-1) @ v_BSD
-    if compares_positions(x_BSN.shape[-2], x_BSN.shape[-1], v_BSD.shape[-1], attention):
+def mix(x_BSN: Tensor, v_BSD: Tensor) -> Tensor:
+    """Return the sum over all positions t of <x_s, x_t> v_t, [B, S, D]."""
+    if compares_positions(x_BSN.shape[-2], x_BSN.shape[-1], v_BSD.shape[-1]):
         return (x_BSN @ x_BSN.transpose(-1, -2)) @ v_BSD
     return x_BSN @ (x_BSN.transpose(-1, -2) @ v_BSD)
 
 
-def compares_positions(positions: int, neurons: int, width: int, attention: BdhAttention) -> bool:
+def compares_positions(positions: int, neurons: int, width: int) -> bool:
     """Return whether every pair of positions is compared, or all are summed in a state [N, D].
 
-    Both give the same without a softmax, which needs the pairs; the state is for long sequences.
+    Both give the same; the state is for long sequences.
     """
-    return attention == "softmax" or positions * (neurons + width) <= 2 * neurons * width
+    return positions * (neurons + width) <= 2 * neurons * width
 
 
 def neuron_tables(positions: int, neurons: int) -> tuple[Tensor, Tensor]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from aam.bench.roofline import peak_flops
 from aam.config.digest import code_digest
-from aam.data.folds import TEST, read_members
+from aam.data.folds import TEST, read_folds
 from aam.runtime.entry import Files
 from aam.runtime.run_options import RunOptions
 from aam.tasks.pretrain.inductive import fold_encoder
@@ -26,7 +26,7 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOp
     assert runtime.work is not None, "a work folder is needed"
     origin = provenance(cfg, inputs)
     fingerprint = settings_digest({**origin, "code": code_digest(__name__)})
-    members = read_members(inputs["members"])
+    members = read_folds(inputs["members"])["fold"]
     facts, finished = {}, runtime.work / "finished"
     for fold in np.unique(members[members != TEST]).tolist():
         name = f"fold{fold}"

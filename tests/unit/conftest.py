@@ -118,10 +118,11 @@ SMALL = {
 @pytest.fixture(scope="session")
 def new_encoder(one_thread: None) -> Callable[..., object]:
     """Return the function that builds an encoder for sequences of some length."""
-    from aam.model.build import architecture, build_encoder
+    from aam.model.asv_encoders import Architecture
+    from aam.model.build import build_encoder
 
     def build(max_length_bp: int, seed: int = 0, **changes: object):
-        shape = architecture({**SMALL, **changes}, max_length_bp)
+        shape = Architecture(**{**SMALL, **changes}, max_length_bp=max_length_bp)
         return build_encoder(shape, seed=seed, backend="auto")
 
     return build

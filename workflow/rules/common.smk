@@ -233,8 +233,8 @@ def tasks_of(dataset):
 def prediction_files(wildcards):
     """Return the table, and what else is given, that a prediction is made for."""
     section = CONFIG.predictions[wildcards.table]
-    if section.simulated is not None:
-        return {"table": result("simulated/new_table.biom", dataset=section.simulated)}
+    if section.table is None:
+        return {"table": result("simulated/new_table.biom", dataset=wildcards.dataset)}
     return user_files(section, "table", "sequences", "metadata")
 
 

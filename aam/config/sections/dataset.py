@@ -11,15 +11,11 @@ class Simulation(Section):
     """Settings of the embedded data set."""
 
     samples: int = Field(160, ge=20)
-    """Samples in the table."""
+    """Samples in the table, about five of each host."""
     features: int = Field(800, ge=50)
     """ASVs at the tips of the simulated tree."""
     length_bp: int = Field(100, ge=40)
     """Length of every ASV in base pairs."""
-    hosts: int = Field(32, ge=6)
-    """Hosts that the samples were taken from, several samples each."""
-    newcomers: int = Field(24, ge=4)
-    """Samples of a second study, with ASVs that the table lacks, for prediction."""
     seed: int = 1
     """Seed of everything random in the simulation."""
 

@@ -25,8 +25,6 @@ class ModelSettings(Section):
     """Nucleotides per token of the ASV encoder; 1: one token each."""
     ffn_ratio: float = Field(4, gt=0)
     """Hidden width of the feed-forward layers, as a multiple of `width`."""
-    bdh_attention: Literal["linear", "softmax"] = "linear"
-    """Attention of the encoder bdh; linear: the scores as they are, softmax: normalized."""
     pretraining: Override = {}
     """Keys of `pretraining` for this model alone."""
     optimization: Override = {}

@@ -124,10 +124,8 @@ class Task(Section):
 class Prediction(Section):
     """A table that trained models are applied to."""
 
-    simulated: str | None = None
-    """Dataset whose simulated newcomers are predicted."""
     table: str | None = None
-    """Feature table, relative to `data_dir`."""
+    """Feature table, relative to `data_dir`; null: newcomers of the tasks' simulated dataset."""
     sequences: str | None = None
     """FASTA or .qza, where the feature IDs are not sequences."""
     metadata: str | None = None
@@ -136,10 +134,8 @@ class Prediction(Section):
     """Tasks whose models are applied."""
 
     @model_validator(mode="after")
-    def _one_source(self) -> Self:
-        if (self.simulated is None) == (self.table is None):
-            raise ValueError("give either `simulated` or `table`, not both and not neither")
+    def _belongs_to_a_table(self) -> Self:
         for key in ("sequences", "metadata"):
-            if self.simulated is not None and getattr(self, key) is not None:
+            if self.table is None and getattr(self, key) is not None:
                 raise ValueError(f"`{key}` goes with `table`: simulated newcomers need none")
         return self

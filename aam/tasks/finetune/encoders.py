@@ -5,7 +5,8 @@ from typing import Any
 
 from aam.config.sections.finetuning import Finetuning
 from aam.inference.embed import load_encoder
-from aam.model.build import architecture, build_encoder
+from aam.model.asv_encoders import Architecture
+from aam.model.build import build_encoder
 from aam.model.encoder import Encoder
 from aam.nn.attention import AttentionBackend
 from aam.util.seeds import seed_of
@@ -25,7 +26,8 @@ def encoder_maker(
 
     def from_scratch(fold: int, number: int) -> Encoder:
         seed = seed_of("scratch", settings.seed, *((number,) if number else ()))
-        return build_encoder(architecture(cfg["model"], max_length_bp), seed=seed, backend=backend)
+        shape = Architecture(**cfg["model"], max_length_bp=max_length_bp)
+        return build_encoder(shape, seed=seed, backend=backend)
 
     def pretrained(fold: int, number: int) -> Encoder:
         directory = inputs["model"] / f"fold{fold}" if settings.inductive else inputs["model"]

@@ -12,8 +12,9 @@ from torch import Tensor, nn
 from aam.config.metrics import FAITH_PD, METRICS
 from aam.config.sections.execution import Optimization
 from aam.config.sections.training import Pretraining
+from aam.model.asv_encoders import Architecture
 from aam.model.batch import Batch
-from aam.model.build import architecture, build_encoder, initialize, set_dropout
+from aam.model.build import build_encoder, initialize, set_dropout
 from aam.model.encoder import Encoder
 from aam.model.heads import DistanceHead, NucleotideHead, ValueHead, pairwise_error
 from aam.train.distributed.shards import BatchShard, encode_sharded, summed
@@ -67,7 +68,7 @@ class PretrainingModel(nn.Module):
         """Return a new model by the slice `aam.config.slices.pretrain`."""
         settings = Pretraining.model_validate(cfg["pretraining"])
         options = step_options(Optimization.model_validate(cfg["optimization"]))
-        shape = architecture(cfg["model"], max_length_bp)
+        shape = Architecture(**cfg["model"], max_length_bp=max_length_bp)
         return cls(
             build_encoder(shape, seed=settings.seed, backend=options.attention),
             weights=settings.distances or {},

@@ -4,6 +4,7 @@ Shape suffixes: N samples, U ASVs, D width.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,6 @@ import torch
 
 from aam.inference.asv_cache import AsvEmbeddings, embed_asvs_cached, encoder_digest
 from aam.inference.embed import embed_samples
-from aam.model.build import plain
 from aam.model.flops import step_flops
 from aam.model.store import save_model
 from aam.tasks.pretrain.model import PretrainingModel
@@ -95,7 +95,7 @@ def save(
     config = {
         "format": 1,
         "kind": "pretrained",
-        "architecture": plain(model.encoder.shape),
+        "architecture": asdict(model.encoder.shape),
         "distances": list(model.weights),
         "settings": dict(cfg),
         "optimization": progress.report["optimization"],

@@ -17,7 +17,7 @@ def with_key(key: str, value: Any) -> dict[str, Any]:
     raw: dict[str, Any] = {
         "datasets": {"demo": {"simulate": {}}},
         "tasks": {"age": deepcopy(TASK)},
-        "predictions": {"new": {"simulated": "demo", "tasks": ["age"]}},
+        "predictions": {"new": {"tasks": ["age"]}},
     }
     node = raw
     *folders, last = key.split(".")
@@ -188,13 +188,15 @@ def test_the_losses_of_a_kind_are_named() -> None:
     ("key", "name", "got"),
     [
         ("tasks.age.dataset", "oral", "tasks.age.dataset: 'oral' is not one of demo"),
-        ("predictions.new.tasks", ["bmi"], "predictions.new.tasks: 'bmi' is not one of age"),
-        ("predictions.new.simulated", "real", "new.simulated: 'real' is not one of demo"),
+        ("predictions.new.tasks", ["sex"], "predictions.new.tasks: 'sex' is not one of age"),
+        ("tasks.age.dataset", "real", "predictions.new: got no `table`; expected one, unless"),
+        ("predictions.new.tasks", ["age", "bmi"], "one simulated dataset, whose newcomers"),
     ],
 )
 def test_names_that_lead_nowhere(key: str, name: Any, got: str) -> None:
     raw = with_key(key, name)
-    raw["datasets"]["real"] = {"table": "t"}
+    raw["datasets"] |= {"real": {"table": "t"}, "other": {"simulate": {}}}
+    raw["tasks"]["bmi"] = TASK | {"dataset": "other"}
     assert_one_line(raw, "configuration key (root)", got)
 
 

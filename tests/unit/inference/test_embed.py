@@ -44,13 +44,13 @@ def test_every_asv_of_the_rows_is_encoded_once(mixed_lengths, new_encoder, devic
     encoder, store, tokens = new_encoder(20), mixed_lengths.store, mixed_lengths.tokens
     monkeypatch.setattr(embed, "TOKENS_ON_CPU", 30)
     monkeypatch.setattr(embed, "ROWS_PER_BLOCK", 2)
-    encoded, encode = [], encoder.encode_asvs
+    encoded, encode = [], encoder.asv.forward
 
-    def spy(block):
-        encoded.extend(row.numpy().tobytes() for row in block.tokens_US)
-        return encode(block)
+    def spy(tokens_US, *options):
+        encoded.extend(row.numpy().tobytes() for row in tokens_US)
+        return encode(tokens_US, *options)
 
-    monkeypatch.setattr(encoder, "encode_asvs", spy)
+    monkeypatch.setattr(encoder.asv, "forward", spy)
     rows = np.array([1, 0, 1])
     embed_samples(encoder, store, tokens, rows, devices)
     held = {int(a) for row in rows for a in store.asvs[slice(*store.offsets[row : row + 2])]}

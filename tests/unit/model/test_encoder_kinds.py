@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from aam.config.sections.model import ModelSettings
 from aam.data.tokens import TokenStore
 from aam.data.vocabulary import MASK, PAD
-from aam.model.asv_encoders import ENCODERS, Architecture
-from aam.model.build import architecture, set_dropout
+from aam.model.asv_encoders import ENCODERS
+from aam.model.build import set_dropout
 from aam.train.data import collate
 from aam.train.data.collate import assemble
 from aam.train.data.masking import Masker
@@ -26,9 +26,8 @@ KINDS = {
     "transformer": {"encoder": "transformer"},
     "bilstm": {"encoder": "bilstm"},
     "bdh": {"encoder": "bdh", "asv_layers": 3},
-    # One token per nucleotide and few neurons: the attention goes through the state.
-    "bdh state": {"encoder": "bdh", "bdh_neurons": 3, "patch_bp": 1},
-    "bdh softmax": {"encoder": "bdh", "bdh_attention": "softmax"},
+    # One token per nucleotide and few neurons per head: the attention goes through the state.
+    "bdh state": {"encoder": "bdh", "heads": 8, "patch_bp": 1},
 }
 
 
@@ -168,8 +167,5 @@ def test_bdh_has_the_weights_of_one_layer_however_often_it_is_gone_through(new_e
         assert not torch.allclose(*(asv(tokens, None, "auto")[0] for asv in (once, often)))
 
 
-def test_the_configuration_offers_every_encoder_with_the_same_defaults():
+def test_the_configuration_offers_every_encoder():
     assert set(get_args(ModelSettings.model_fields["encoder"].annotation)) == ENCODERS.keys()
-    shape = architecture(ModelSettings().architecture, 100)
-    for name in ("bdh_neurons", "bdh_attention"):
-        assert getattr(shape, name) == Architecture.__dataclass_fields__[name].default

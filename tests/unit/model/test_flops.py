@@ -39,10 +39,9 @@ def counted(model, batch) -> int:
         ({"patch_bp": 5}, ["unweighted"], False),
         ({"patch_bp": 1, "asv_layers": 3}, ["unweighted", "weighted_unnormalized"], True),
         ({"sample_layers": 4, "heads": 4, "ffn_ratio": 2.5}, ["unweighted", "faith_pd"], True),
-        ({"encoder": "bdh", "bdh_neurons": 3, "asv_layers": 3}, ["unweighted"], True),
-        ({"encoder": "bdh", "bdh_attention": "softmax", "patch_bp": 1}, ["unweighted"], False),
-        # So few neurons that the state is cheaper than the pairs.
-        ({"encoder": "bdh", "bdh_neurons": 1, "patch_bp": 1}, ["unweighted"], True),
+        ({"encoder": "bdh", "asv_layers": 3}, ["unweighted"], True),
+        # So few neurons per head that the state is cheaper than the pairs.
+        ({"encoder": "bdh", "heads": 8, "patch_bp": 1}, ["unweighted"], True),
     ],
 )
 def test_a_step_costs_what_torch_counts(mixed_lengths, changes, metrics, masked, new_encoder):

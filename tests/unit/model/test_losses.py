@@ -58,23 +58,22 @@ def test_the_pinball_error_is_the_libraries_and_least_at_the_quantiles_in_any_or
             assert LOSSES["quantile"](other, drawn, NUMBER) > least
 
 
-@given(seed=st.integers(0, 99), smoothing=st.sampled_from([0.0, 0.2]), weighted=st.booleans())
+@given(seed=st.integers(0, 99), weighted=st.booleans())
 @few
-def test_weights_and_smoothing_of_classes_with_and_without_an_order(seed, smoothing, weighted):
+def test_weights_of_classes_with_and_without_an_order(seed, weighted):
     rng = np.random.default_rng(seed)
     logits, fraction = rng.normal(size=(5, 4)), rng.dirichlet(np.full(4, 0.5), 5)
     weights = tuple(rng.uniform(0, 3, 4)) if weighted else ()
-    target = replace(CLASSES, class_weights=weights, label_smoothing=smoothing)
-    smooth, weight_K = fraction * (1 - smoothing) + smoothing / 4, np.array(weights or np.ones(4))
+    target, weight_K = replace(CLASSES, class_weights=weights), np.array(weights or np.ones(4))
     log_p = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
     true = torch.from_numpy(fraction)
     found = LOSSES["cross_entropy"](torch.from_numpy(logits), true, target)
-    assert float(found) == pytest.approx(-(weight_K * smooth * log_p).sum() / 5)
+    assert float(found) == pytest.approx(-(weight_K * fraction * log_p).sum() / 5)
     # One question per threshold: does the sample lie above the class?
     total = 0.0
     for b in range(5):
         for k in range(3):
-            above, p = smooth[b, k + 1 :].sum(), 1 / (1 + np.exp(-logits[b, k]))
+            above, p = fraction[b, k + 1 :].sum(), 1 / (1 + np.exp(-logits[b, k]))
             total -= fraction[b] @ weight_K * (above * np.log(p) + (1 - above) * np.log(1 - p))
     found = LOSSES["ordinal"](torch.from_numpy(logits[:, :3]), true, target)
     assert float(found) == pytest.approx(total / 15)
@@ -84,7 +83,7 @@ def test_weights_and_smoothing_of_classes_with_and_without_an_order(seed, smooth
 def test_extreme_outputs_give_finite_losses_and_gradients(loss):
     outputs, values = {"cross_entropy": (4, 4), "ordinal": (3, 4), "quantile": (5, 1)}[loss]
     far = torch.tensor([[1e4, -1e4, 0.0, 1e4, -1e4]])[:, :outputs].requires_grad_()
-    target = replace(CLASSES, class_weights=(1.0, 0.0, 1.0, 2.0), label_smoothing=0.1)
+    target = replace(CLASSES, class_weights=(1.0, 0.0, 1.0, 2.0))
     error = LOSSES[loss](far, torch.eye(values)[-1:], target)
     (gradient,) = torch.autograd.grad(error, far)
     assert torch.isfinite(error)

@@ -9,7 +9,7 @@ from aam.data.target import Target
 from aam.model.batch import CATEGORIES, Batch
 from aam.model.fusion import Vocabulary
 from aam.model.predictor import EMBEDDING, TARGET, Predictor, load_predictor
-from aam.model.store import load_part
+from aam.model.store import load_weights
 from aam.train.data import collate
 from aam.train.data.collate import assemble
 
@@ -23,14 +23,14 @@ STAGE = Target.fit("ordinal", ["stage"], WORDS, ALL, classes=["skin", "gut", "to
 VOCABULARY = Vocabulary.fit(["sex", "site"], [["f", "gut"], ["m", "skin"]], np.ones(2, bool))
 FUSIONS = ["concat", "add", "gated", "attention", "scale"]
 CASES = {
-    "classes": (SITE, {"head": "linear"}),
+    "classes": (SITE, {}),
     "ordinal": (STAGE, {"fusion": "scale", "vocabulary": VOCABULARY}),
-    "quantiles": (QUANTILES, {"head": "residual", "count_weight": 0.5}),
+    "quantiles": (QUANTILES, {"count_weight": 0.5}),
     **{name: (AGE, {"fusion": name, "vocabulary": VOCABULARY}) for name in FUSIONS},
 }
 ENCODERS = {
     "classes": {"encoder": "bilstm"},
-    "ordinal": {"encoder": "bdh", "bdh_attention": "softmax", "bdh_neurons": 3},
+    "ordinal": {"encoder": "bdh"},
 }
 """What is saved need not be a transformer."""
 
@@ -81,7 +81,7 @@ def test_equal_models_are_saved_as_equal_bytes_and_lend_their_encoder(new_encode
     for file in ("model.safetensors", "config.json"):
         assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes()
     encoder = new_encoder(20, seed=6)
-    load_part(tmp_path / "a", encoder, "encoder")
+    load_weights(tmp_path / "a", encoder, "encoder.")
     expected = new_encoder(20, seed=5).state_dict()
     assert all(torch.equal(v, expected[k]) for k, v in encoder.state_dict().items())
 

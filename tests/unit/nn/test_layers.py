@@ -38,16 +38,15 @@ def test_bdh_takes_the_cheaper_of_two_orders_that_give_the_same(number, neurons,
     for pairs in (True, False):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(bdh, "compares_positions", lambda *_, pairs=pairs: pairs)
-            results.append(mix(x, v, "linear"))
+            results.append(mix(x, v))
     torch.testing.assert_close(*results, atol=1e-9, rtol=1e-9)
     cost_of_pairs, cost_of_state = number * (neurons + width), 2 * neurons * width
-    assert compares_positions(number, neurons, width, "linear") == (cost_of_pairs <= cost_of_state)
+    assert compares_positions(number, neurons, width) == (cost_of_pairs <= cost_of_state)
 
 
-@pytest.mark.parametrize("attention", ["linear", "softmax"])
-def test_what_leaves_bdh_is_normal_again_so_that_it_can_be_repeated(attention):
+def test_what_leaves_bdh_is_normal_again_so_that_it_can_be_repeated():
     torch.manual_seed(0)
-    layer, tables = Bdh(8, 2, 12, attention), neuron_tables(9, 6)
+    layer, tables = Bdh(8, 2, 12), neuron_tables(9, 6)
     v_BSD = enter(torch.randn(2, 9, 8))
     for _ in range(20):
         v_BSD = layer(v_BSD, rotary=tables)

@@ -4,6 +4,7 @@ import json
 import shutil
 from pathlib import Path
 
+import h5py
 import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
@@ -15,7 +16,7 @@ from aam.config.configuration import load
 from aam.data.metadata import read_metadata
 from aam.data.samples import SampleStore
 from aam.data.sequences import read_fasta, write_fasta
-from aam.data.table import FeatureTable, read_biom, read_provenance, write_biom
+from aam.data.table import FeatureTable, read_biom, write_biom
 from aam.data.tokens import TokenStore
 from aam.data.trees.newick import read_newick
 from aam.runtime.run_options import RunOptions
@@ -80,7 +81,8 @@ def test_a_table_with_hashes_is_imported(run):
     assert out["dropped"].read_text() == (
         "what\tid\twhy\nsample\tblank\tno reads\nfeature\tunseen\tno reads\n"
     )
-    inputs = json.loads(read_provenance(out["table"])["aam.inputs"])
+    with h5py.File(out["table"]) as handle:
+        inputs = json.loads(json.loads(handle.attrs["generated-by"])["aam.inputs"])
     assert inputs.keys() == {"table", "sequences"}
     again = run(import_table, folder="again", table=TSV, sequences=FASTA)
     assert all(again[name].read_bytes() == path.read_bytes() for name, path in out.items())

@@ -10,7 +10,7 @@ from scipy.sparse import csr_array
 from aam.augment.views import Augmentation, build_store
 from aam.config import slices
 from aam.config.configuration import load
-from aam.data.folds import TEST, read_folds, read_members
+from aam.data.folds import TEST, read_folds
 from aam.data.samples import write_samples
 from aam.data.table import FeatureTable
 from aam.evaluate.baselines import on_reads
@@ -211,7 +211,7 @@ def test_all_samples_of_a_held_out_group_belong_to_its_fold(
     divide, tmp_path, column, settings, other
 ):
     made = divide("early", folds=settings, where={"study": ["study0", "study1", "study3"]})
-    members = read_members(tmp_path / "members.tsv")
+    members = read_folds(tmp_path / "members.tsv")["fold"]
     value = pd.Series(METADATA[column], index=IDS)
     # Sample by sample: the fold of any labelled one of the same value.
     fold = {value[name]: made.loc[name, "fold"] for name in made.index}
@@ -225,10 +225,10 @@ def test_all_samples_of_a_held_out_group_belong_to_its_fold(
 def test_members_without_groups_are_the_labelled_samples_and_no_conditions_matter(divide, tmp_path):
     task = {"folds": {"k": 3, "test": 0.2}, "where": {"study": ["study1", "study4"]}}
     made = divide("weight", **task)
-    members = read_members(tmp_path / "members.tsv")
+    members = read_folds(tmp_path / "members.tsv")["fold"]
     assert members.to_dict() == made["fold"].to_dict()
     divide("weight", **task, condition=["country"])
-    assert read_members(tmp_path / "members.tsv").equals(members)
+    assert read_folds(tmp_path / "members.tsv")["fold"].equals(members)
 
 
 def test_baselines_read_what_the_folds_say(files, divide, tmp_path, monkeypatch):

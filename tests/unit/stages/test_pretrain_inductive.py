@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from aam.data.folds import TEST, read_folds, read_members
+from aam.data.folds import TEST, read_folds
 from aam.data.samples import places_of, write_samples
 from aam.inference.asv_cache import module_digest
 from aam.inference.embed import load_encoder
@@ -53,7 +53,7 @@ def encoders(study, inputs, tmp_path_factory) -> dict[str, Path]:
 
 def rows_in(study, inputs, *folds: int) -> np.ndarray:
     """Return which samples of the store are in some folds, [N]."""
-    members = read_members(inputs["members"])
+    members = read_folds(inputs["members"])["fold"]
     return np.isin(study.tiny.store.sample_ids, members.index[members.isin(folds)])
 
 

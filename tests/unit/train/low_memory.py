@@ -18,7 +18,8 @@ from torch.multiprocessing import ProcessExitedException, start_processes
 
 from aam.config.sections.execution import Optimization
 from aam.config.sections.training import Pretraining
-from aam.model.build import architecture, build_encoder
+from aam.model.asv_encoders import Architecture
+from aam.model.build import build_encoder
 from aam.runtime.run_options import RunOptions
 from aam.tasks.pretrain.model import PretrainingModel
 from aam.train import loop, step_memory
@@ -33,7 +34,7 @@ from aam.util.errors import InputError
 HELD, BUDGET, STEPS, SAMPLES = 100.0, 145.0, 4, 19
 TINY = runpy.run_path(str(Path(__file__).parents[1] / "conftest.py"))
 DATA = TINY["make_tiny"](SAMPLES, 41, lengths=(20, 17, 9), views=2, cutmix=0.5)
-SHAPE = architecture({**TINY["SMALL"], "asv_layers": 1, "sample_layers": 1}, 20)
+SHAPE = Architecture(**{**TINY["SMALL"], "asv_layers": 1, "sample_layers": 1}, max_length_bp=20)
 
 
 def train(world, max_memory_gb):

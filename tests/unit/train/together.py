@@ -25,7 +25,8 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from aam.config.sections.execution import Optimization
 from aam.config.sections.training import EarlyStoppingSettings, Pretraining
-from aam.model.build import architecture, build_encoder
+from aam.model.asv_encoders import Architecture
+from aam.model.build import build_encoder
 from aam.runtime.run_options import RunOptions
 from aam.tasks.pretrain.model import PretrainingModel
 from aam.tasks.pretrain.validation import HeldOut
@@ -42,7 +43,7 @@ from aam.util.errors import InputError
 SAMPLES, HELD_OUT = 19, 5
 TINY = runpy.run_path(str(Path(__file__).parents[1] / "conftest.py"))
 DATA = TINY["make_tiny"](SAMPLES + HELD_OUT, 41, lengths=(20, 17, 9), views=2, cutmix=0.5)
-SHAPE = architecture({**TINY["SMALL"], "asv_layers": 1, "sample_layers": 1}, 20)
+SHAPE = Architecture(**{**TINY["SMALL"], "asv_layers": 1, "sample_layers": 1}, max_length_bp=20)
 VALUES = {"faith_pd": np.linspace(-1, 1, SAMPLES + HELD_OUT, dtype=np.float32)[:, None]}
 
 
