@@ -224,8 +224,9 @@ def benchmark(config: Config, dataset: str, model: str) -> Slice:
 def models(config: Config, dataset: str) -> Slice:
     """Return the settings of all models that are compared, and how their steps are timed.
 
-    `metrics` are those that any model reads, in the order of their files; `metric` is the first distance of
-    all, or None; `differing` are the keys that choose the held-out samples and are not alike.
+    `metrics` are those that any model reads, in the order of their files; `metric` is the first
+    distance of all, or None; `differing` are the keys that choose the held-out samples and are not
+    alike.
     """
     each = {model: pretrain(config, dataset, model) for model in config.models}
     training = [model["pretraining"] for model in each.values()]

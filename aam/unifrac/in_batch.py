@@ -45,7 +45,7 @@ class BatchDistances:
         The columns of the reads are the features of `of`, in their order.
         """
         found: dict[str, NDArray[np.float64]] = {}
-        if self.above_FE is not None:
+        if self.above_FE is not None and self.length_E is not None:
             reads_BE = csr_array(counts_BF.astype(np.float64) @ self.above_FE)
             present, place = np.unique(reads_BE.indices, return_inverse=True)
             total_B = np.asarray(counts_BF.sum(axis=1)).ravel()

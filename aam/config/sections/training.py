@@ -52,8 +52,8 @@ class Pretraining(Training):
     held_out: float = Field(0.2, gt=0, lt=1)
     """Fraction of the samples kept for validation."""
     targets: Targets = "stored"
-    """stored: distances of all samples, which the stage of UniFrac made; batch: those of the samples
-    of a batch, computed as they meet, exact for augmented rows too, without a matrix of all."""
+    """stored: distances between all samples, which the stage of UniFrac made; batch: those of the
+    samples of a batch, computed as they meet: exact for augmented rows too, no matrix of all."""
     distances: dict[str, Annotated[float, Field(ge=0)]] | None = None
     """Weight per metric of `unifrac.metrics`; null: each of them with weight 1."""
     nucleotide_weight: float = Field(1.0, ge=0)

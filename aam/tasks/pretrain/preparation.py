@@ -19,7 +19,7 @@ from aam.tasks.pretrain.model import PretrainingModel
 from aam.tasks.pretrain.validation import HeldOut
 from aam.train.batch_norm import some_of
 from aam.train.data.dataset import BatchDataset
-from aam.train.data.distances import Maps, load_matrices, mapped_mb, pair_variances
+from aam.train.data.distances import Maps, Views, load_matrices, mapped_mb, pair_variances
 from aam.train.data.masking import Masker
 from aam.train.data.sampler import Blocks
 from aam.train.monitoring.memory import MB, budget_mb, held_mb
@@ -83,11 +83,12 @@ def prepare(
         blocks = Blocks.of(training, len(is_in), settings.seed)
     if work is not None:
         maps = Maps(work / FOLDER, _room(max_memory_gb, processes), blocks)
-    exact = None
+    exact: BatchDistances | None = None
+    distances: dict[str, Views] = {}
+    values: dict[str, NDArray[np.float32]] = {}
     if settings.targets == "batch":
         exact = BatchDistances.of(list(weights), inputs["tree"], tokens.feature_ids, cfg["alpha"])
         exact, variances = _scaled(exact, store.counts_of(some_of(training), len(tokens.lengths)))
-        distances, values = {}, {}
     else:
         distances, values = load_matrices(
             inputs["distances"], list(weights), store.views, store.sample_ids, is_in, maps
