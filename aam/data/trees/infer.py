@@ -1,4 +1,4 @@
-"""A tree made from the sequences themselves: MAFFT, FastTree, midpoint rooting."""
+"""A tree made from the sequences themselves: MAFFT, FastTree, minimum variance rooting."""
 
 import logging
 import os
@@ -8,7 +8,8 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from aam.data.trees.newick import parse_newick, split_root
+from aam.data.trees.newick import parse_newick
+from aam.data.trees.rooting import root_by_variance
 from aam.util.errors import problem
 from aam.util.scikit_bio import TreeNode
 
@@ -25,28 +26,17 @@ def build_tree(sequences: Mapping[str, str], threads: int, scratch: Path | None)
     out as tips of length zero.
 
     The sequences are upper-case, by feature ID. Temporary files go to the folder `scratch`; None:
-    the system's. The tree has its root at the midpoint, with two children, and feature IDs at the
-    tips; it does not depend on the threads. A program that is missing is an InputError.
+    the system's. The root, with two children, lies where its distances to the tips vary least.
+    Feature IDs are at the tips; the tree does not depend on the threads. A program that is missing
+    is an InputError.
     """
     distinct = sorted(set(sequences.values()))
     log.info("building a tree of %d features, %d sequences", len(sequences), len(distinct))
     if len(distinct) > 1:
-        tree = root_at_midpoint(_infer(distinct, threads, scratch))
+        tree = root_by_variance(_infer(distinct, threads, scratch))
     else:
         tree = TreeNode(children=[TreeNode("0", length=0.0)])
     return _with_features(tree, distinct, sequences)
-
-
-def root_at_midpoint(tree: TreeNode) -> TreeNode:
-    """Root a tree midway between the two tips farthest apart, with two children at the root."""
-    tips = list(tree.tips())
-    if len(tips) == 2:
-        return TreeNode(
-            children=[TreeNode(tip.name, tips[0].distance(tips[1]) / 2) for tip in tips]
-        )
-    rooted = tree.root_at_midpoint(inplace=True)
-    rooted.length = None
-    return split_root(rooted)
 
 
 def _infer(distinct: Sequence[str], threads: int, scratch: Path | None) -> TreeNode:

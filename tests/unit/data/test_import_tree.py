@@ -11,7 +11,7 @@ from skbio import TreeNode
 from skbio.diversity import beta_diversity
 
 from aam.data.importing.tree import cut_to, load_tree
-from aam.data.trees.infer import build_tree, root_at_midpoint
+from aam.data.trees.infer import build_tree
 from aam.data.trees.newick import parse_newick, read_newick, write_newick
 from aam.util.errors import InputError
 
@@ -164,12 +164,6 @@ def test_a_handful_of_sequences_is_enough(distinct, copies):
     assert len(tree.children) <= 2
     assert all(node.length is not None for node in tree.traverse(include_self=False))
     assert tree.find("0-0").distance(tree.find(f"0-{copies - 1}")) == 0
-
-
-def test_midpoint_at_a_node_still_gives_two_children():
-    tree = root_at_midpoint(parse_newick("(a:1,b:1,c:1);"))
-    assert len(tree.children) == 2
-    assert tree.find("a").distance(tree.find("c")) == 2
 
 
 def test_a_program_that_is_missing_or_fails_is_named(monkeypatch):

@@ -1,0 +1,47 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from unifrac_cases import SPARSE_METRICS, compute, needs_ssu, random_case
+
+from aam.config.metrics import FAITH_PD, METRICS
+from aam.data.trees.newick import write_newick
+from aam.unifrac.engines import ScikitBio, Sparse
+from aam.unifrac.in_batch import BatchDistances
+from aam.unifrac.ssu import Ssu
+
+
+@pytest.fixture(scope="module")
+def tree_file(tmp_path_factory):
+    return tmp_path_factory.mktemp("tree") / "tree.nwk"
+
+
+def of_case(seed, alpha, path, metrics):
+    table, tree = random_case(seed)
+    write_newick(path, tree)
+    return BatchDistances.of(metrics, path, table.feature_ids, alpha), table, tree
+
+
+@pytest.mark.parametrize("engine", [pytest.param(Ssu(), marks=needs_ssu), ScikitBio()])
+@settings(max_examples=15, deadline=None)
+@given(seed=st.integers(0, 10**6), alpha=st.sampled_from([0.0, 0.3, 1.0]))
+def test_the_distances_of_a_batch_are_those_of_the_stage(tree_file, engine, seed, alpha):
+    exact, table, tree = of_case(seed, alpha, tree_file, list(METRICS))
+    found = exact(table.counts)
+    assert list(found) == list(METRICS)
+    for metric, values in found.items():
+        own = Sparse() if metric in SPARSE_METRICS else engine
+        expected = compute(own, table, tree, metric, alpha)
+        tolerance = 1e-6 * max(1.0, np.abs(expected).max())
+        np.testing.assert_allclose(values.squeeze(), expected.squeeze(), atol=tolerance)
+
+
+@settings(max_examples=15, deadline=None)
+@given(seed=st.integers(0, 10**6), metric=st.sampled_from(list(METRICS)))
+def test_neither_other_rows_nor_other_metrics_nor_the_order_matter(tree_file, seed, metric):
+    exact, table, _ = of_case(seed, 0.5, tree_file, list(METRICS))
+    whole = exact(table.counts)[metric]
+    rows = np.random.default_rng(seed).permutation(len(table.sample_ids))[:3]
+    alone = BatchDistances.of([metric], tree_file, table.feature_ids, 0.5)(table.counts[rows])
+    expected = whole[rows] if metric == FAITH_PD else whole[np.ix_(rows, rows)]
+    np.testing.assert_allclose(alone[metric], expected, atol=1e-9)
