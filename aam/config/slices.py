@@ -107,7 +107,7 @@ def pretrain(config: Config, dataset: str, model: str) -> Slice:
     training = resolved(config, "pretraining", dataset=dataset, model=model).plain()
     training["distances"] = distances(config, dataset, model)
     alpha = {}
-    if training["targets"] == "batch":
+    if training["targets"] == "batch" and "generalized" in training["distances"]:
         alpha = {"alpha": resolved(config, "unifrac", dataset=dataset).alpha}
     return {
         **alpha,

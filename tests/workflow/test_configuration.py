@@ -67,6 +67,15 @@ def test_metrics_that_need_no_tree_do_not_wait_for_one(fresh: Any) -> None:
         assert ("import_tree" in output) == waits
 
 
+def test_targets_of_the_batch_wait_for_the_tree_and_for_no_distances(fresh: Any) -> None:
+    target = "results/demo/pretrain/base/metrics.json"
+    for targets, waits in (("stored", "unifrac"), ("batch", "import_tree")):
+        change = fresh.configured(pretraining={"targets": targets})
+        output = fresh.dry_run(*change, "--", target)
+        assert f"rule {waits}:" in output or f"\n{waits} " in output
+        assert ("unifrac" in output) == (targets == "stored")
+
+
 def test_a_mistake_is_one_message_and_nothing_else(fresh: Any) -> None:
     keys = ("rarefaction={deph: 10}", "pretraining={epochs: many}")
     done = fresh.snakemake("--cores", "1", "--config", *keys)

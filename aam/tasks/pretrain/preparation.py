@@ -87,7 +87,9 @@ def prepare(
     distances: dict[str, Views] = {}
     values: dict[str, NDArray[np.float32]] = {}
     if settings.targets == "batch":
-        exact = BatchDistances.of(list(weights), inputs["tree"], tokens.feature_ids, cfg["alpha"])
+        exact = BatchDistances.of(
+            list(weights), inputs["tree"], tokens.feature_ids, cfg.get("alpha", 1)
+        )
         exact, variances = _scaled(exact, store.counts_of(some_of(training), len(tokens.lengths)))
     else:
         distances, values = load_matrices(

@@ -86,6 +86,7 @@ def all_slices(config: Config) -> dict[str, Any]:
             {"models": {"b": {"optimization": {"level": "basic"}}}},
             {"pretrain:b", "finetune:b:age", "finetune:b:raw", "models"},
         ),
+        ({"pretraining": {"targets": "batch"}}, PRETRAINED),
         ({"benchmark": {"seconds": 9}}, {"benchmark", "models"}),
         ({"benchmark": {"batch_sizes": [4]}}, {"benchmark"}),
         (

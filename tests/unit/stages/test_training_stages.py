@@ -14,10 +14,17 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 import torch
+from study_fixtures import PRETRAINING
+from unifrac_cases import random_tree
 
+from aam.data.trees.newick import write_newick
 from aam.model.store import load_config
+from aam.runtime.run_options import RunOptions
+from aam.stages import pretrain
 from aam.tasks.pretrain import preparation
 from aam.train.loop import TimeIsUp
+from aam.unifrac.in_batch import BatchDistances
+from aam.unifrac.store import write_distances, write_faith_pd
 from aam.util.atomic import read_json
 
 BYTES = ("pairs", "embeddings", "asvs", "model/model.safetensors", "model/config.json")
@@ -120,6 +127,34 @@ def test_a_run_killed_again_and_again_ends_with_the_same_bytes(study, pretrained
     learned = [curve[curve["split"] != "system"].reset_index(drop=True) for curve in curves]
     pd.testing.assert_frame_equal(*learned)
     assert not (tmp_path / "work").exists()
+
+
+def test_targets_of_the_batch_teach_what_stored_ones_do(study, tmp_path):
+    """The stored distances of all samples are computed from the same tree here."""
+    store, tokens = study.tiny.store, study.tiny.tokens
+    names, ids = tokens.feature_ids, store.sample_ids
+    tree = random_tree(len(names), np.random.default_rng(0))
+    for tip, name in zip(tree.tips(), names, strict=True):
+        tip.name = name
+    write_newick(tmp_path / "tree.nwk", tree)
+    exact = BatchDistances.of(["unweighted", "faith_pd"], tmp_path / "tree.nwk", names, 0.5)
+    whole = exact(store.counts_of(np.arange(len(ids)), len(names)))
+    files = [tmp_path / "unweighted.parquet", tmp_path / "faith_pd.parquet"]
+    write_distances(files[0], ids, whole["unweighted"], {})
+    write_faith_pd(files[1], ids, whole["faith_pd"][:, 0], {})
+    found = {}
+    for targets, given in (
+        ("stored", {"distances": files}),
+        ("batch", {"tree": tmp_path / "tree.nwk"}),
+    ):
+        cfg = study.pretrain_slice(targets=targets)
+        inputs = {name: study.files[name] for name in ("tokens", "samples")} | given
+        outputs = {name: tmp_path / targets / name for name in PRETRAINING}
+        runtime = RunOptions(work=tmp_path / targets / "work")
+        pretrain.run(cfg, inputs=inputs, outputs=outputs, runtime=runtime)
+        found[targets] = read_json(outputs["metrics"])
+    for name in ("unweighted_pearson", "unweighted_mae", "faith_pd_pearson"):
+        assert found["batch"][name] == pytest.approx(found["stored"][name], abs=2e-3)
 
 
 def test_the_model_does_not_depend_on_where_the_distances_lie(study, tmp_path, monkeypatch, caplog):

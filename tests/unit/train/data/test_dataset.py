@@ -11,13 +11,17 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.sparse import csr_array
+from unifrac_cases import random_tree
 
+from aam.data.trees.newick import write_newick
 from aam.model.predictor import EMBEDDING
 from aam.train.data.asv_dropout import MASKED, AsvDropout
 from aam.train.data.collate import entries_of
 from aam.train.data.dataset import BatchDataset, EmbeddingDataset
 from aam.train.data.masking import Masker
 from aam.train.data.sampler import Blocks
+from aam.unifrac.in_batch import BatchDistances
 
 TRAINING = np.array([0, 2, 3, 5, 6, 7, 9, 11, 12, 15, 18])
 
@@ -123,6 +127,34 @@ def test_distances_and_targets_are_those_of_the_parents_in_the_view(dataset_of):
         assert embedded[step].values[EMBEDDING][:, 0].tolist() == rows.tolist()
         assert torch.equal(embedded[step].values["age"], batch.values["age"])
     assert mixed > 5
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.4])
+def test_exact_distances_are_of_the_reads_in_the_batch(dataset_of, tmp_path, rate):
+    """Of mixed rows, and of those with ASVs left out, too: rows are compared one by one."""
+    names = dataset_of().tokens.feature_ids
+    tree = random_tree(len(names), np.random.default_rng(0))
+    for tip, name in zip(tree.tips(), names, strict=True):
+        tip.name = name
+    write_newick(tmp_path / "tree.nwk", tree)
+    metrics = ["weighted_normalized", "bray_curtis", "faith_pd"]
+    exact = BatchDistances.of(metrics, tmp_path / "tree.nwk", names, 0.5)
+    dropout = AsvDropout(rate, False, 3) if rate else None
+    dataset = dataset_of(distances={}, exact=exact, asv_dropout=dropout, epochs=4)
+    mixed = 0
+    for step in range(len(dataset)):
+        rows, batch = dataset.rows(step)[0], dataset[step]
+        mixed += sum(len(parents_of(dataset.store, row)) == 2 for row in rows)
+        entries, distinct, place = entries_of(dataset.store, rows, dropout, step)
+        reads = np.zeros((len(rows), len(names)), np.int64)
+        sample = np.repeat(np.arange(len(rows)), entries.richness_B)
+        reads[sample, distinct[place]] = entries.counts
+        expected = exact(csr_array(reads))
+        for name in metrics[:2]:
+            np.testing.assert_allclose(batch.distances[name], expected[name], atol=1e-6)
+        np.testing.assert_allclose(batch.values["faith_pd"], expected["faith_pd"], rtol=1e-6)
+        assert list(batch.distances) == metrics[:2]
+    assert mixed > 3
 
 
 @given(
