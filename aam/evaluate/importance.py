@@ -5,14 +5,11 @@ Shape suffixes: U ASVs, A ASVs of one sample, C explained outputs.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-
-from aam.util.atomic import atomic_path
 
 DIRECTION = "direction"
 """Column of the signed attributions; with several outputs `direction:<name>` each."""
@@ -120,12 +117,6 @@ def direction_columns(importance: pd.DataFrame) -> list[str]:
     """Return the columns of the signed attributions."""
     names = map(str, importance.columns)
     return [name for name in names if name == DIRECTION or name.startswith(f"{DIRECTION}:")]
-
-
-def write_importance(path: Path, importance: pd.DataFrame) -> None:
-    """Write an `importance.tsv` atomically; numbers have six digits."""
-    with atomic_path(path) as partial:
-        importance.to_csv(partial, sep="\t", index=False, float_format="%.6g", lineterminator="\n")
 
 
 def _spearman(found_A: NDArray[np.float64], true_A: NDArray[np.float64]) -> float:
