@@ -60,9 +60,7 @@ def write_tsv(
 ) -> None:
     """Write a table atomically, with the `index` as its first column where that says something."""
     with atomic_path(final) as partial:
-        table.to_csv(
-            partial, sep="\t", index=index, float_format=float_format, lineterminator="\n"
-        )
+        table.to_csv(partial, sep="\t", index=index, float_format=float_format, lineterminator="\n")
 
 
 def read_json(path: Path) -> dict[str, Any]:
