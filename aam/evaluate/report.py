@@ -37,7 +37,7 @@ def task_metrics(
     if kind == "regression":
         observed, predicted = pd.to_numeric(observed), pd.to_numeric(predicted)
         score, values = "mae", (observed - predicted).abs()
-        scores = metrics.regression_metrics(observed, predicted, fold)
+        scores: dict[str, Any] = metrics.regression_metrics(observed, predicted, fold)
     else:
         score, values = "accuracy", observed.astype(str) == predicted.astype(str)
         names = class_names(predictions)
