@@ -49,8 +49,7 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOp
         )
         for target, own in by_target(predictions).items()
     }
-    low, high = cfg["bounds"]
-    intervals = cross_intervals(predictions, bounds=(low, high))
+    intervals = cross_intervals(predictions, cfg["bounds"])
     for target, part in by_target(intervals).items():
         reports[target]["intervals"] = interval_report(part)
     shown = [name for name in INTERVALS if name in intervals]

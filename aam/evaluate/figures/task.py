@@ -49,9 +49,8 @@ def _draw_comparison(axes: Axes, report: Mapping[str, Any]) -> None:
     """Draw the headline score of the model and of its baselines as bars, the best on top."""
     headline = HEADLINE[report["kind"]]
     sign = 1 if report["kind"] == "regression" else -1
-    rows = [{**report, "role": "model", "name": report["model"]}]
-    for name, scores in report["baselines"].items():
-        rows.append({**scores, "role": "baseline", "name": name})
+    rows = [{**own, "role": "baseline", "name": name} for name, own in report["baselines"].items()]
+    rows.insert(0, {**report, "role": "model", "name": report["model"]})
     headline_bars(axes, report["kind"], sorted(rows, key=lambda row: sign * row[headline]))
     interval = report["bootstrap"][headline]
     title = "Beside the baselines"
