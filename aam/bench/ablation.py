@@ -11,12 +11,12 @@ import pandas as pd
 
 from aam.bench import roofline
 from aam.bench.subprocess_runner import Measure
-from aam.bench.tables import markdown_table, page, spread, write_tsv
+from aam.bench.tables import markdown_table, page, spread
 from aam.bench.timing import medians
 from aam.bench.variants import NAIVE, ORDER, Hardware, Mode, Variant, asks_for_compilation, variants
 from aam.evaluate.labels import quantity
 from aam.runtime.run_options import RunOptions
-from aam.util.atomic import write_json, write_text
+from aam.util.atomic import write_json, write_text, write_tsv
 
 logger = logging.getLogger(__name__)
 COLUMNS = """name batch_size step_ms_median step_ms_iqr samples_per_s peak_memory_mb speedup
