@@ -27,7 +27,6 @@ def make_optimizer(model: nn.Module, settings: Training, *, fused: bool) -> "Com
     hidden = _layer_matrices(model) if settings.optimizer == "muon" else []
     taken = {id(p) for p in hidden}
     others = [p for p in trainable if id(p) not in taken]
-
     matrices = {"params": [p for p in others if p.ndim >= 2], "weight_decay": settings.weight_decay}
     rest = {"params": [p for p in others if p.ndim < 2], "weight_decay": 0.0}
     adamw = optim.AdamW([matrices, rest], betas=(0.9, 0.98), fused=fused, foreach=False)
