@@ -37,8 +37,8 @@ lint: env ## check style, types, imports, the workflow and the documents
 	$(BIN)/snakemake --lint
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
-# Several processes: a file of tests stays in one, which makes its data once.
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses $(CORES) --dist loadfile --no-loadscope-reorder
+# A file of tests stays in one process, which makes its data once; one more than cores, as SLURM waits.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses $$(( $(CORES) + 1 )) --dist loadfile --no-loadscope-reorder
 QUICK := $(addprefix tests/unit/,augment config data evaluate model nn runtime simulate util)
 
 quick: env ## check style, and run the contracts and the fast tests

@@ -15,12 +15,12 @@ import pyarrow.parquet as pq
 from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator
 
-from aam.bench.tables import machine, markdown_table, page, write_tsv
+from aam.bench.tables import machine, markdown_table, page
 from aam.evaluate.figures.style import GREY, colors, saved_figure
 from aam.evaluate.labels import plain, quantity
-from aam.util.atomic import write_text
+from aam.util.atomic import write_text, write_tsv
 from aam.util.errors import problem
-from aam.util.worklog import read_work
+from benchmarks.worklog import read_work
 
 TARGETS = (100_000, 307_000)
 """Samples that the fitted growth is worked out for."""

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from aam.util.worklog import Work, read_work
+from benchmarks.worklog import Work, read_work
 
 
 @dataclass(frozen=True)

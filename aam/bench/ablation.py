@@ -11,19 +11,27 @@ import pandas as pd
 
 from aam.bench import roofline
 from aam.bench.subprocess_runner import Measure
-from aam.bench.tables import markdown_table, page, spread, write_tsv
+from aam.bench.tables import markdown_table, page, spread
 from aam.bench.timing import medians
-from aam.bench.variants import NAIVE, ORDER, Hardware, Mode, Variant, asks_for_compilation, variants
+from aam.bench.variants import (
+    NAIVE,
+    OF_OPTIMIZATION,
+    ORDER,
+    Hardware,
+    Mode,
+    Variant,
+    asks_for_compilation,
+    variants,
+)
 from aam.evaluate.labels import quantity
 from aam.runtime.run_options import RunOptions
-from aam.util.atomic import write_json, write_text
+from aam.util.atomic import write_json, write_text, write_tsv
 
 logger = logging.getLogger(__name__)
 COLUMNS = """name batch_size step_ms_median step_ms_iqr samples_per_s peak_memory_mb speedup
 loss_after_steps group gflop_per_step gflop_per_s roofline_share loading_share recompilations
 loss_step timed_steps parameters""".split()
 OF_VARIANT = ("group", "name", "batch_size")
-OF_OPTIMIZATION = ("precision", "attention", "fused_optimizer", "compile", "checkpointing")
 FIGURES: dict[str, Callable[[Mapping[Hashable, Any]], str]] = {
     "step, ms (IQR)": lambda row: spread(row["step_ms_median"], row["step_ms_iqr"]),
     "samples/s": lambda row: quantity(row["samples_per_s"]),

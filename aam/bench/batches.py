@@ -13,9 +13,10 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from aam.data.vocabulary import PAD
-from aam.model.batch import AsvBlock, Batch, Masked, SampleBlock
+from aam.model.batch import AsvBlock, Batch, Masked
 from aam.train.data.dataset import BatchDataset
-from aam.train.micro_batches import split
+from aam.train.distributed.shards import joined
+from aam.train.micro_batches import MicroBatches
 from aam.util.errors import problem
 
 ASVS_PER_CHUNK = 256
@@ -40,7 +41,7 @@ class NaiveDataset(BatchDataset):
         if not self.copies:
             return batch
         copied = each_copy(batch, padding=self.asvs_per_sample is not None)
-        return split(copied, ASVS_PER_CHUNK, None)
+        return MicroBatches(asvs=ASVS_PER_CHUNK).split(copied)
 
 
 def pad_samples(batch: Batch, asvs_per_sample: int) -> Batch:
@@ -53,11 +54,7 @@ def pad_samples(batch: Batch, asvs_per_sample: int) -> Batch:
             f"at least {richness}, the ASVs of the richest sample in the batch",
             "raise it: the naive mode pads every sample to it",
         )
-    parts = [
-        [pad(part, (0, asvs_per_sample - part.shape[1])) for part in parts]
-        for parts in ((b.asv_BA, b.present_BA, b.counts_BA) for b in batch.samples)
-    ]
-    return replace(batch, samples=[SampleBlock(*map(torch.cat, zip(*parts, strict=True)))])
+    return replace(batch, samples=[joined(batch.samples, asvs_per_sample)])
 
 
 def each_copy(batch: Batch, *, padding: bool) -> Batch:

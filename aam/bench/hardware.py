@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+import pynvml
 import torch
 from torch import nn
 
@@ -35,11 +36,7 @@ def rates(request: Mapping[str, Any]) -> dict[str, roofline.Rates]:
 
 def _driver() -> str:
     try:
-        import pynvml
-
         pynvml.nvmlInit()
         return str(pynvml.nvmlSystemGetDriverVersion())
-    except ImportError:
-        return "unknown, for want of the package nvidia-ml-py"
     except pynvml.NVMLError as error:
         return f"unknown: {error}"

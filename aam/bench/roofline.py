@@ -12,6 +12,8 @@ import numpy as np
 import torch
 from torch.utils.benchmark import Timer
 
+from aam.bench.timing import median_iqr
+
 Product = tuple[int, int, int]
 Rates = dict[str, list[float]]
 """Measured rates, by product or size of the copy."""
@@ -99,8 +101,7 @@ def peak_flops(precision: str, device: torch.device) -> float:
 def best(rates: Rates) -> Rate:
     """Return the candidate of the highest median."""
     what = max(rates, key=lambda candidate: float(np.median(rates[candidate])))
-    low, median, high = np.percentile(rates[what], [25, 50, 75])
-    return Rate(float(median), float(high - low), len(rates[what]), what)
+    return Rate(*median_iqr(rates[what]), len(rates[what]), what)
 
 
 def _seconds(work: Callable[..., object], *args: Any, **kwargs: Any) -> list[float]:

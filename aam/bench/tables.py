@@ -1,4 +1,4 @@
-"""Tables as TSV, and as Markdown pages that say what they were measured on."""
+"""Tables as Markdown pages that say what they were measured on."""
 
 import platform
 import subprocess
@@ -10,14 +10,7 @@ import pandas as pd
 import psutil
 
 from aam.evaluate.labels import quantity
-from aam.util.atomic import atomic_path
 from aam.util.provenance import provenance
-
-
-def write_tsv(path: Path, table: pd.DataFrame) -> None:
-    """Write a table with six significant digits."""
-    with atomic_path(path) as partial:
-        table.to_csv(partial, sep="\t", index=False, float_format="%.6g")
 
 
 def page(title: str, *parts: str, about: Mapping[str, str]) -> str:

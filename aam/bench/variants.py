@@ -10,6 +10,8 @@ from aam.train.options import step_options
 ORDER, ALONE, BATCH = "order", "alone", "batch"
 """Groups: each mode adds to the one before it; each adds to the naive one; larger batches."""
 NAIVE = "naive"
+OF_OPTIMIZATION = ("precision", "attention", "fused_optimizer", "compile", "checkpointing")
+"""Options of a mode that the section `optimization` has."""
 DEFAULTS = {"precision": "bf16", "attention": "auto", "compile": "default"}
 """What is timed where the configuration has the naive value."""
 
@@ -107,17 +109,13 @@ def usual(cfg: Mapping[str, Any], hardware: Hardware) -> Mode:
 def configured(cfg: Mapping[str, Any], mode: Mode, hardware: Hardware) -> Mode:
     """Return `mode` with the configuration's options, or what training does where it lacks them."""
     options = step_options(Optimization.model_validate(cfg["optimization"]))
-    precision = options.precision
-    return replace(
-        mode,
-        patch_bp=cfg["model"]["patch_bp"],
-        precision="bf16" if precision == "fp16" and not hardware.accelerator else precision,
-        optimizer=cfg["pretraining"]["optimizer"],
-        attention=options.attention,
-        fused_optimizer=options.fused_optimizer,
-        compile=options.compile if hardware.compiles else "off",
-        checkpointing=options.checkpointing,
-    )
+    own = {key: getattr(options, key) for key in OF_OPTIMIZATION}
+    if own["precision"] == "fp16" and not hardware.accelerator:
+        own["precision"] = "bf16"
+    if not hardware.compiles:
+        own["compile"] = "off"
+    patch_bp, optimizer = cfg["model"]["patch_bp"], cfg["pretraining"]["optimizer"]
+    return replace(mode, patch_bp=patch_bp, optimizer=optimizer, **own)
 
 
 def asks_for_compilation(cfg: Mapping[str, Any]) -> bool:

@@ -8,7 +8,6 @@ from typing import Any
 
 from aam.config.configuration import Config, resolved
 from aam.config.metrics import METRICS
-from aam.config.sections.finetuning import Finetuning
 
 Slice = dict[str, Any]
 CHECKED_PAIRS = 50
@@ -168,15 +167,12 @@ def finetune(config: Config, dataset: str, model: str, task: str) -> Slice:
     """
     section = config.tasks[task].plain()
     training = resolved(config, "finetuning", task=task)
+    keys = ("kind", "classes", "transform", "transform_by", "bounds", "condition")
     scratch = {"model": config.models[model].architecture} if training.start == "scratch" else {}
     return {
         "names": {"dataset": dataset, "model": model, "task": task},
-        "kind": section["kind"],
         "columns": config.tasks[task].columns,
-        **{
-            key: section[key]
-            for key in ("classes", "transform", "transform_by", "bounds", "condition")
-        },
+        **{key: section[key] for key in keys},
         "finetuning": training.plain(),
         "optimization": resolved(config, "optimization", model=model).plain(),
         "rarefaction": resolved(config, "rarefaction", dataset=dataset).plain(),
@@ -185,25 +181,21 @@ def finetune(config: Config, dataset: str, model: str, task: str) -> Slice:
 
 
 def score(config: Config, dataset: str, model: str, task: str) -> Slice:
-    """Return what a score is called, and by what it is reported: nothing that was trained."""
+    """Return what a score is called, and by what it is reported: nothing that was trained.
+
+    The evaluation is transductive where the encoder has seen the samples that it is scored on,
+    without their labels.
+    """
     section = config.tasks[task].plain()
     training = resolved(config, "finetuning", task=task)
+    # An encoder from scratch sees the samples of training alone.
+    unseen = training.inductive or training.start == "scratch"
     return {
         "names": {"dataset": dataset, "model": model, "task": task},
-        **{key: section[key] for key in ("kind", "classes", "bounds")},
+        **{key: section[key] for key in ("kind", "classes", "bounds", "report_by")},
         **{key: getattr(training, key) for key in ("encoder", "start", "labels")},
-        "evaluation": evaluation(training),
-        "report_by": section["report_by"],
+        "evaluation": "inductive" if unseen else "transductive",
     }
-
-
-def evaluation(training: Finetuning) -> str:
-    """Return whether the encoder has seen the samples that it is scored on, without their labels.
-
-    An encoder from scratch sees the samples of training alone.
-    """
-    unseen = training.inductive or training.start == "scratch"
-    return "inductive" if unseen else "transductive"
 
 
 def explain(config: Config, task: str) -> Slice:

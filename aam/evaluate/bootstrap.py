@@ -23,19 +23,13 @@ Resampled = dict[str, NDArray[np.float64]]
 
 
 def bootstrap_intervals(
-    kind: str,
-    predictions: pd.DataFrame,
-    groups: ArrayLike,
-    seed: int,
-    *,
-    classes: list[str] | None = None,
-    resamples: int = RESAMPLES,
+    kind: str, predictions: pd.DataFrame, groups: ArrayLike, seed: int
 ) -> dict[str, list[float] | None]:
     """Return percentile intervals of the headline scores of one target.
 
     The models are not trained again: the intervals tell what another draw of samples would
     change, not what another training would. A group of rows, [N], is drawn as a whole, a row with
-    "" by itself. `classes` are in their order; None: in that of the columns.
+    "" by itself.
 
     Returns
     -------
@@ -45,25 +39,19 @@ def bootstrap_intervals(
     """
     names = [f"group {g}" if g else f"row {i}" for i, g in enumerate(np.asarray(groups).tolist())]
     unit_N = np.unique(names, return_inverse=True)[1]
-    parts = [
-        resampled_scores(kind, predictions, weight_BN, classes)
-        for weight_BN in _weights(unit_N, seed, resamples)
-    ]
+    parts = [resampled_scores(kind, predictions, weight_BN) for weight_BN in _weights(unit_N, seed)]
     intervals: dict[str, list[float] | None] = {}
     for name in parts[0]:
         values = np.concatenate([part[name] for part in parts])
         values = values[np.isfinite(values)]
-        enough = len(values) >= resamples / 2
+        enough = len(values) >= RESAMPLES / 2
         ends = ((1 - LEVEL) / 2, (1 + LEVEL) / 2)
         intervals[name] = [float(x) for x in np.quantile(values, ends)] if enough else None
     return intervals
 
 
 def resampled_scores(
-    kind: str,
-    predictions: pd.DataFrame,
-    weight_BN: NDArray[np.float64],
-    classes: list[str] | None = None,
+    kind: str, predictions: pd.DataFrame, weight_BN: NDArray[np.float64]
 ) -> Resampled:
     """Return the headline scores of samples that count as often as `weight_BN` says, [B] each.
 
@@ -73,7 +61,7 @@ def resampled_scores(
     """
     if kind == "regression":
         return _of_numbers(predictions, weight_BN)
-    classes = class_names(predictions) if classes is None else classes
+    classes = class_names(predictions)
     truth = class_codes(predictions["observed"], classes)
     guess = class_codes(predictions["predicted"], classes)
     shares_NC = class_probabilities(predictions, classes)
@@ -82,12 +70,12 @@ def resampled_scores(
     return {**scores, "roc_auc": np.mean(areas, axis=0)}
 
 
-def _weights(unit_N: NDArray[np.int64], seed: int, resamples: int) -> Iterator[NDArray[np.float64]]:
+def _weights(unit_N: NDArray[np.int64], seed: int) -> Iterator[NDArray[np.float64]]:
     """Yield blocks [B, N]: how often each row is in each resample of as many units as there are."""
     rng, units = np.random.default_rng(seed), int(unit_N.max()) + 1
     block = max(1, BLOCK // len(unit_N))
-    for start in range(0, resamples, block):
-        size = min(block, resamples - start)
+    for start in range(0, RESAMPLES, block):
+        size = min(block, RESAMPLES - start)
         drawn = rng.integers(0, units, (size, units)) + units * np.arange(size)[:, None]
         count_BU = np.bincount(drawn.ravel(), minlength=size * units).reshape(size, units)
         yield count_BU[:, unit_N].astype(np.float64)

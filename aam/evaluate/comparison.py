@@ -37,13 +37,8 @@ def compare(kind: str, own: pd.DataFrame, other: pd.DataFrame) -> dict[str, floa
     other = other.set_index("sample-id").reindex(own.index)
     assert (own["fold"] == other["fold"]).all(), "predictions of other samples or folds"
     fold, regression = own["fold"].to_numpy(), kind == "regression"
-    pairs = [
-        [
-            numbers(table[name]) if regression else table[name].to_numpy(dtype=np.str_)
-            for name in ("observed", "predicted")
-        ]
-        for table in (own, other)
-    ]
+    values = numbers if regression else np.asarray
+    pairs = [(values(table["observed"]), values(table["predicted"])) for table in (own, other)]
     first, second = (fold_scores(kind, truth, guess, fold) for truth, guess in pairs)
     difference = first - second
     sizes = np.unique(fold, return_counts=True)[1]

@@ -34,6 +34,8 @@ logger = logging.getLogger(__name__)
 
 LEVEL = 0.9
 """Fraction of the samples that an interval is to cover."""
+ENDS = f"{QUANTILE}{(1 - LEVEL) / 2:g}", f"{QUANTILE}{(1 + LEVEL) / 2:g}"
+"""Columns of the predicted quantiles that bound it."""
 LEAST_PROBABILITY = 1e-12
 """What a probability of 0 counts as where its logarithm is taken."""
 TEMPERATURES = (0.05, 20.0)
@@ -45,7 +47,6 @@ Bounds = tuple[float | None, float | None]
 class Calibration:
     """What turns predictions into intervals, learned from cross-validated predictions."""
 
-    level: float
     method: str
     """residual: the same width on both sides of each prediction; quantile: predicted quantiles,
     moved (Romano et al. 2019, arXiv:1905.03222); set: the classes of enough probability
@@ -55,16 +56,16 @@ class Calibration:
     largest 1 - probability; inf where there are too few samples for the level."""
 
     @classmethod
-    def fit(cls, predictions: pd.DataFrame, level: float = LEVEL) -> "Calibration":
+    def fit(cls, predictions: pd.DataFrame) -> "Calibration":
         """Learn from the rows of fold 0 and above of what `read_predictions` returned."""
-        method = _method(predictions, level)
+        method = _method(predictions)
         known = predictions[predictions["fold"] >= 0]
         thresholds = {
-            target: finite_sample_quantile(_scores(part, method, level), level)
+            target: finite_sample_quantile(_scores(part, method), LEVEL)
             for target, part in by_target(known).items()
         }
-        _warn_of_few(list(thresholds.values()), level)
-        return cls(level, method, thresholds)
+        _warn_of_few(list(thresholds.values()))
+        return cls(method, thresholds)
 
     def apply(
         self, frame: pd.DataFrame, target: str = "", bounds: Bounds = (None, None)
@@ -77,31 +78,29 @@ class Calibration:
         """
         targets = frame[TARGET] if TARGET in frame else [target] * len(frame)
         threshold_N = np.array([self.thresholds[name] for name in targets], dtype=np.float64)
-        return _with_intervals(frame, self.method, threshold_N, self.level, bounds)
+        return _with_intervals(frame, self.method, threshold_N, bounds)
 
 
-def cross_intervals(
-    predictions: pd.DataFrame, level: float = LEVEL, bounds: Bounds = (None, None)
-) -> pd.DataFrame:
+def cross_intervals(predictions: pd.DataFrame, bounds: Bounds = (None, None)) -> pd.DataFrame:
     """Return cross-validated predictions with the columns that `Calibration.apply` adds.
 
     The rows of every fold are calibrated on those of the other folds 0 and above.
     """
-    method = _method(predictions, level)
+    method = _method(predictions)
     threshold_N = np.empty(len(predictions))
     fold = predictions["fold"].to_numpy()
     target = predictions[TARGET].to_numpy() if TARGET in predictions else np.zeros(len(fold))
-    score_N = _scores(predictions, method, level)
+    score_N = _scores(predictions, method)
     for name in pd.unique(target):
         for number in np.unique(fold[target == name]):
             own = (target == name) & (fold == number)
             others = (target == name) & (fold != number) & (fold >= 0)
-            threshold_N[own] = finite_sample_quantile(score_N[others], level)
-    _warn_of_few(threshold_N, level)
-    return _with_intervals(predictions, method, threshold_N, level, bounds)
+            threshold_N[own] = finite_sample_quantile(score_N[others], LEVEL)
+    _warn_of_few(threshold_N)
+    return _with_intervals(predictions, method, threshold_N, bounds)
 
 
-def interval_report(intervals: pd.DataFrame, level: float = LEVEL) -> dict[str, Any]:
+def interval_report(intervals: pd.DataFrame) -> dict[str, Any]:
     """Say how often the intervals or sets of `cross_intervals` cover what was observed.
 
     `coverage` and the mean `width`, or `set_size` in classes, are over the rows of fold 0 and
@@ -127,7 +126,7 @@ def interval_report(intervals: pd.DataFrame, level: float = LEVEL) -> dict[str, 
         return {"coverage": coverage, size: mean if math.isfinite(mean) else None}
 
     by_fold = scored.groupby("fold")["coverage"].mean()
-    report: dict[str, Any] = {"level": level, **summary(scored)}
+    report: dict[str, Any] = {"level": LEVEL, **summary(scored)}
     report["coverage_by_fold"] = {str(name): float(value) for name, value in by_fold.items()}
     return {**report, "test": {"n": len(test), **summary(test)}} if len(test) else report
 
@@ -178,35 +177,31 @@ def _logits(probabilities: ArrayLike) -> NDArray[np.float64]:
     return np.log(np.maximum(np.asarray(probabilities, dtype=np.float64), LEAST_PROBABILITY))
 
 
-def _method(frame: pd.DataFrame, level: float) -> str:
+def _method(frame: pd.DataFrame) -> str:
     if class_names(frame):
         return "set"
-    return "quantile" if set(_quantile_columns(level)) <= set(frame.columns) else "residual"
+    return "quantile" if set(ENDS) <= set(frame.columns) else "residual"
 
 
-def _quantile_columns(level: float) -> tuple[str, str]:
-    return f"{QUANTILE}{(1 - level) / 2:g}", f"{QUANTILE}{(1 + level) / 2:g}"
-
-
-def _scores(frame: pd.DataFrame, method: str, level: float) -> NDArray[np.float64]:
+def _scores(frame: pd.DataFrame, method: str) -> NDArray[np.float64]:
     """Return the nonconformity of each sample, [N]."""
     if method == "set":
         classes = class_names(frame)
         shares_NC = class_probabilities(frame, classes)
         return 1 - shares_NC[np.arange(len(frame)), class_codes(frame["observed"], classes)]
-    low, high = _centre(frame, method, level)
+    low, high = _centre(frame, method)
     observed = numbers(frame["observed"])
     return np.maximum(low - observed, observed - high)
 
 
-def _centre(frame: pd.DataFrame, method: str, level: float) -> list[NDArray[np.float64]]:
+def _centre(frame: pd.DataFrame, method: str) -> list[NDArray[np.float64]]:
     """Return what the threshold is taken off and added to."""
-    names = _quantile_columns(level) if method == "quantile" else ("predicted", "predicted")
+    names = ENDS if method == "quantile" else ("predicted", "predicted")
     return [numbers(frame[name]) for name in names]
 
 
 def _with_intervals(
-    frame: pd.DataFrame, method: str, threshold_N: NDArray[np.float64], level: float, bounds: Bounds
+    frame: pd.DataFrame, method: str, threshold_N: NDArray[np.float64], bounds: Bounds
 ) -> pd.DataFrame:
     if method == "set":
         classes = np.array(class_names(frame))
@@ -214,7 +209,7 @@ def _with_intervals(
         is_in_NC = 1 - shares_NC <= threshold_N[:, None]
         is_in_NC[np.arange(len(frame)), shares_NC.argmax(axis=1)] = True
         return frame.assign(prediction_set=[SEPARATOR.join(classes[row]) for row in is_in_NC])
-    low, high = _centre(frame, method, level)
+    low, high = _centre(frame, method)
     threshold_N = np.where(np.isfinite(threshold_N), threshold_N, np.nan)
     lower, upper = low - threshold_N, high + threshold_N
     # Quantiles that are moved past each other leave one point.
@@ -225,6 +220,6 @@ def _with_intervals(
     )
 
 
-def _warn_of_few(thresholds: ArrayLike, level: float) -> None:
+def _warn_of_few(thresholds: ArrayLike) -> None:
     if np.isinf(np.asarray(thresholds)).any():
-        logger.warning("too few samples in the other folds for intervals of %.0f %%", 100 * level)
+        logger.warning("too few samples in the other folds for intervals of %.0f %%", 100 * LEVEL)

@@ -4,37 +4,30 @@ Shape suffixes: U ASVs, A ASVs of one sample, C explained outputs.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from aam.util.atomic import atomic_path
-
 DIRECTION = "direction"
 """Column of the signed attributions; with several outputs `direction:<name>` each."""
 
 
-@dataclass
 class Importance:
     """What the explanations of many samples say of each of U ASVs, for C named outputs."""
 
-    asvs: int
-    names: Sequence[str]
-    explained: int = 0
-    gaps: list[float] = field(default_factory=list)
-    changes: list[float] = field(default_factory=list)
-    by_gradients: list[float] = field(default_factory=list)
-    by_attention: list[float] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.samples_U = np.zeros(self.asvs, np.int64)
-        self.attention_U = np.zeros(self.asvs)
-        self.size_U = np.zeros(self.asvs)
-        self.signed_UC = np.zeros((self.asvs, len(self.names)))
+    def __init__(self, asvs: int, names: Sequence[str]) -> None:
+        self.names = names
+        self.explained = 0
+        self.samples_U = np.zeros(asvs, np.int64)
+        self.attention_U = np.zeros(asvs)
+        self.size_U = np.zeros(asvs)
+        self.signed_UC = np.zeros((asvs, len(names)))
+        self.gaps: list[float] = []
+        self.changes: list[float] = []
+        self.by_gradients: list[float] = []
+        self.by_attention: list[float] = []
 
     def add(
         self,
@@ -120,12 +113,6 @@ def direction_columns(importance: pd.DataFrame) -> list[str]:
     """Return the columns of the signed attributions."""
     names = map(str, importance.columns)
     return [name for name in names if name == DIRECTION or name.startswith(f"{DIRECTION}:")]
-
-
-def write_importance(path: Path, importance: pd.DataFrame) -> None:
-    """Write an `importance.tsv` atomically; numbers have six digits."""
-    with atomic_path(path) as partial:
-        importance.to_csv(partial, sep="\t", index=False, float_format="%.6g", lineterminator="\n")
 
 
 def _spearman(found_A: NDArray[np.float64], true_A: NDArray[np.float64]) -> float:

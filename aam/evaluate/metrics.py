@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 from sklearn import metrics
@@ -188,29 +189,16 @@ def confusion(observed: ArrayLike, predicted: ArrayLike, classes: Sequence[str])
     return {"classes": list(classes), "counts": counts.tolist()}
 
 
-def subset_mae(observed: ArrayLike, predicted: ArrayLike, labels: ArrayLike) -> dict[str, Scores]:
-    """Return `n` and `mae` within the samples of each label, labels sorted.
+def means_by_label(name: str, values: ArrayLike, labels: ArrayLike) -> dict[str, Scores]:
+    """Return `n` and the mean of `values`, called `name`, within the samples of each label.
 
-    Samples whose label is missing (None or NaN) are in no subset.
+    Labels are sorted; samples whose label is missing (None or NaN) are in no subset.
     """
-    return _by_label(np.abs(_numbers(observed) - _numbers(predicted)), labels, "mae")
-
-
-def subset_accuracy(
-    observed: ArrayLike, predicted: ArrayLike, labels: ArrayLike
-) -> dict[str, Scores]:
-    """Return `n` and `accuracy` within the samples of each label; see `subset_mae`."""
-    return _by_label(_numbers(_names(observed) == _names(predicted)), labels, "accuracy")
-
-
-def _by_label(values: NDArray[np.float64], labels: ArrayLike, name: str) -> dict[str, Scores]:
-    groups: dict[str, list[float]] = {}
-    for label, value in zip(np.asarray(labels, dtype=object), values, strict=True):
-        if label is not None and label == label:
-            groups.setdefault(str(label), []).append(float(value))
+    known = pd.Series(np.asarray(labels, dtype=object)).dropna().map(str)
+    # Not the mean of pandas, whose last bits are others.
     return {
-        label: {"n": len(groups[label]), name: _number(np.mean(groups[label]))}
-        for label in sorted(groups)
+        str(label): {"n": len(part), name: _number(part.to_numpy().mean())}
+        for label, part in pd.Series(_numbers(values)).groupby(known)
     }
 
 

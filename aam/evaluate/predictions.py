@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from aam.util.atomic import atomic_path
+from aam.util.atomic import write_tsv
 
 PROBABILITY = "probability:"
 """Prefix of the columns that hold the probability of a class."""
@@ -50,5 +50,4 @@ def read_predictions(path: Path) -> pd.DataFrame:
 
 def write_predictions(path: Path, predictions: pd.DataFrame) -> None:
     """Write a `predictions.tsv` atomically; numbers have nine digits, as fp32 does."""
-    with atomic_path(path) as partial:
-        predictions.to_csv(partial, sep="\t", index=False, float_format="%.9g", lineterminator="\n")
+    write_tsv(path, predictions, float_format="%.9g")

@@ -1,12 +1,11 @@
 """The scores of one task."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
 
-from aam.data.targets import metadata_column
 from aam.evaluate import metrics
 from aam.evaluate.bootstrap import bootstrap_intervals
 from aam.evaluate.comparison import PARTNERS, compare, stacked
@@ -19,16 +18,12 @@ logger = logging.getLogger(__name__)
 
 
 def task_metrics(
-    kind: str,
-    predictions: pd.DataFrame,
-    metadata: pd.DataFrame | None = None,
-    report_by: Sequence[str] = (),
-    classes: Sequence[str] | None = None,
+    kind: str, predictions: pd.DataFrame, labels: Mapping[str, pd.Series] = {}
 ) -> dict[str, Any]:
     """Score predictions of one target, whatever their fold.
 
-    Columns of `metadata` in `report_by` have their values scored too. `classes` are in their
-    order, the lowest first; None: in that of the columns of probabilities.
+    `labels` are columns of the metadata, by sample ID, whose values are scored too. Classes with
+    an order have it in the columns of probabilities, the lowest first.
 
     Returns
     -------
@@ -36,50 +31,36 @@ def task_metrics(
         `n`, the names of `scores.MAIN[kind]`, and `folds` (n and score of each fold). A
         regression has `mae_by` (column, value: `n`, `mae`); the other kinds `accuracy_by`,
         `per_class` and `confusion`. Plain types without NaN: None where a score is undefined.
-
-    Raises
-    ------
-    InputError
-        If a column of `report_by` is not in the metadata.
     """
     assert predictions["sample-id"].is_unique
-    assert metadata is not None or not report_by, "report_by needs the metadata"
     observed, predicted, fold = (predictions[name] for name in ("observed", "predicted", "fold"))
-    labels = {
-        name: metadata_column(metadata, name).reindex(predictions["sample-id"]).to_numpy(object)
-        for name in report_by
-        if metadata is not None
-    }
     if kind == "regression":
-        pair = pd.to_numeric(observed), pd.to_numeric(predicted)
-        return {
-            "n": len(predictions),
-            **metrics.regression_metrics(*pair, fold),
-            "folds": metrics.subset_mae(*pair, fold),
-            "mae_by": {name: metrics.subset_mae(*pair, values) for name, values in labels.items()},
+        observed, predicted = pd.to_numeric(observed), pd.to_numeric(predicted)
+        score, values = "mae", (observed - predicted).abs()
+        scores: dict[str, Any] = metrics.regression_metrics(observed, predicted, fold)
+    else:
+        score, values = "accuracy", observed.astype(str) == predicted.astype(str)
+        names = class_names(predictions)
+        shares_NC = class_probabilities(predictions, names)
+        scored = metrics.ordinal_metrics if kind == "ordinal" else metrics.classification_metrics
+        scores = {
+            **scored(observed, predicted, shares_NC, names, fold),
+            "per_class": metrics.per_class_table(observed, predicted, shares_NC, names),
+            "confusion": metrics.confusion(observed, predicted, names),
         }
-    names = class_names(predictions) if classes is None else list(classes)
-    scored = metrics.ordinal_metrics if kind == "ordinal" else metrics.classification_metrics
-    shares_NC = class_probabilities(predictions, names)
     return {
         "n": len(predictions),
-        **scored(observed, predicted, shares_NC, names, fold),
-        "folds": metrics.subset_accuracy(observed, predicted, fold),
-        "accuracy_by": {
-            name: metrics.subset_accuracy(observed, predicted, values)
-            for name, values in labels.items()
+        **scores,
+        "folds": metrics.means_by_label(score, values, fold),
+        f"{score}_by": {
+            name: metrics.means_by_label(score, values, column.reindex(predictions["sample-id"]))
+            for name, column in labels.items()
         },
-        "per_class": metrics.per_class_table(observed, predicted, shares_NC, names),
-        "confusion": metrics.confusion(observed, predicted, names),
     }
 
 
 def target_report(
-    kind: str,
-    predictions: pd.DataFrame,
-    metadata: pd.DataFrame | None = None,
-    report_by: Sequence[str] = (),
-    classes: Sequence[str] | None = None,
+    kind: str, predictions: pd.DataFrame, labels: Mapping[str, pd.Series] = {}
 ) -> dict[str, Any]:
     """Score the rows of fold 0 and above, and separately the held-out test samples of fold -1.
 
@@ -92,14 +73,14 @@ def target_report(
         first `temperature`, that of all folds.
     """
     is_test = predictions["fold"].to_numpy() < 0
-    names = class_names(predictions) if classes is None else list(classes)
+    names = class_names(predictions)
     scaled_NC = scaled_probabilities(predictions, names) if names else None
     reports: dict[str, dict[str, Any]] = {}
     for name, rows in (("", ~is_test), ("test", is_test)):
         part = predictions[rows]
         if not len(part):
             continue
-        reports[name] = task_metrics(kind, part, metadata, report_by, classes)
+        reports[name] = task_metrics(kind, part, labels)
         if scaled_NC is not None:
             values = metrics.probability_metrics(part["observed"], scaled_NC[rows], names)
             reports[name] |= {f"calibrated_{key}": value for key, value in values.items()}
@@ -113,7 +94,7 @@ def model_report(
     cfg: Mapping[str, Any],
     own: pd.DataFrame,
     others: Mapping[str, pd.DataFrame],
-    metadata: pd.DataFrame | None,
+    labels: Mapping[str, pd.Series],
     group: pd.Series,
 ) -> dict[str, Any]:
     """Score one target of a model and of the baselines, and compare them.
@@ -124,6 +105,8 @@ def model_report(
         The slice `score` of the configuration.
     own, others
         Predictions of the model, and of each baseline.
+    labels
+        Columns of the metadata whose values are scored too, by sample ID.
     group
         Group of each sample, by its ID.
 
@@ -134,13 +117,13 @@ def model_report(
         without intervals; `comparisons`, the paired tests against each; and `stacked`, the same of
         the mean of model and forest, where both learned from all labels.
     """
-    kind, classes, model = cfg["kind"], cfg["classes"], cfg["names"]["model"]
+    kind, model = cfg["kind"], cfg["names"]["model"]
     groups = group.loc[own.loc[own["fold"] >= 0, "sample-id"]].to_numpy()
     # The seed names no model: all models of a task are resampled alike.
     seed = seed_of("bootstrap", cfg["names"]["dataset"], cfg["names"]["task"])
 
     def scores(name: str, table: pd.DataFrame) -> dict[str, Any]:
-        values = target_report(kind, table, metadata, cfg["report_by"], classes)
+        values = target_report(kind, table, labels)
         logger.info("%s: %s %.4g", name, HEADLINE[kind], values[HEADLINE[kind]])
         return values
 
@@ -148,7 +131,7 @@ def model_report(
         rows = table[table["fold"] >= 0]
         return {
             **scores(name, table),
-            "bootstrap": bootstrap_intervals(kind, rows, groups, seed, classes=classes),
+            "bootstrap": bootstrap_intervals(kind, rows, groups, seed),
             "comparisons": {
                 other: compare(kind, rows, part[part["fold"] >= 0])
                 for other, part in others.items()

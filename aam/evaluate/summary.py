@@ -127,10 +127,8 @@ def _score_table(rows: pd.DataFrame, kind: str) -> str:
 def _subset_tables(reports: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return a table per column of `report_by`: values down, models and baselines across."""
     regression = reports[0]["kind"] == "regression"
-    key, name, label = (
-        ("mae_by", "mae", "MAE") if regression else ("accuracy_by", "accuracy", "Accuracy")
-    )
-    tables = []
+    name, label = ("mae", "MAE") if regression else ("accuracy", "Accuracy")
+    key, tables = f"{name}_by", []
     for column, values in reports[0][key].items():
         across = {report["model"]: report[key][column] for report in reports}
         for baseline, scores in reports[0]["baselines"].items():

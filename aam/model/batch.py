@@ -22,11 +22,11 @@ class Movable:
 
     def to(self, device: torch.device) -> Self:
         """Return a copy on `device`; from pinned memory the copy does not block."""
-        return _changed(self, lambda tensor: tensor.to(device, non_blocking=True))
+        return changed(self, lambda tensor: tensor.to(device, non_blocking=True))
 
     def pin_memory(self) -> Self:
         """Return a copy in pinned memory."""
-        return _changed(self, Tensor.pin_memory)
+        return changed(self, Tensor.pin_memory)
 
 
 @dataclass
@@ -81,15 +81,15 @@ class Batch(Movable):
         return len(self.order_B)
 
 
-def _changed(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
+def changed(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
     """Return a copy of nested values with every tensor changed."""
     if isinstance(value, Tensor):
         return change(value)
     if isinstance(value, Movable):
         parts = {field.name: getattr(value, field.name) for field in fields(value)}
-        return replace(value, **_changed(parts, change))
+        return replace(value, **changed(parts, change))
     if isinstance(value, list):
-        return [_changed(item, change) for item in value]
+        return [changed(item, change) for item in value]
     if isinstance(value, dict):
-        return {key: _changed(item, change) for key, item in value.items()}
+        return {key: changed(item, change) for key, item in value.items()}
     return value

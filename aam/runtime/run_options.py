@@ -17,8 +17,6 @@ class RunOptions:
     """Folder for checkpoints and scratch files, outside of the declared outputs."""
     deadline: float | None = None
     """Instant of `time.time` to leave by, with a checkpoint; None: none."""
-    log_every_s: float = 10.0
-    """Seconds between progress lines."""
     checkpoint_every_s: float = 60.0
     """Seconds between checkpoints."""
     max_memory_gb: float | None = None
@@ -33,7 +31,5 @@ class RunOptions:
     """This process is one of them."""
     log_dir: Path | None = None
     """Folder for curves and profiles, beside the log; None: neither is written."""
-    tensorboard: bool = True
-    """Write curves for TensorBoard."""
     profile_steps: int = 0
     """Steps to record with torch.profiler."""

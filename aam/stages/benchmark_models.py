@@ -7,10 +7,10 @@ import pandas as pd
 
 from aam.bench.models import models_page, side_by_side, step_costs, with_scores
 from aam.bench.subprocess_runner import SubprocessRunner
-from aam.bench.tables import about_run, write_tsv
+from aam.bench.tables import about_run
 from aam.runtime.entry import Files
 from aam.runtime.run_options import RunOptions
-from aam.util.atomic import read_json, write_text
+from aam.util.atomic import read_json, write_text, write_tsv
 from aam.util.errors import problem
 
 

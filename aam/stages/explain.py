@@ -8,13 +8,13 @@ from aam.data.folds import CATEGORY, TEST, read_folds
 from aam.data.samples import SampleStore
 from aam.data.tokens import TokenStore
 from aam.data.vocabulary import untokenize
-from aam.evaluate.importance import Importance, write_importance
+from aam.evaluate.importance import Importance
 from aam.inference.attribution import chosen_samples, explain_samples, explained_names
 from aam.inference.bundle import fold_models
 from aam.runtime.entry import Files
 from aam.runtime.run_options import RunOptions
 from aam.train.distributed.devices import Devices
-from aam.util.atomic import write_json
+from aam.util.atomic import write_json, write_tsv
 from aam.util.provenance import provenance
 
 logger = logging.getLogger(__name__)
@@ -56,7 +56,7 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOp
         logger.info("fold %d: %d samples explained", fold, len(chosen))
     assert importance is not None, "a task has folds"
     sequences = untokenize(tokens.tokens, tokens.lengths)
-    write_importance(outputs["importance"], importance.table(tokens.feature_ids, sequences))
+    write_tsv(outputs["importance"], importance.table(tokens.feature_ids, sequences))
     check = importance.check()
     logger.info(
         "rank correlation with the change when an ASV is removed: gradients %s, attention %s",

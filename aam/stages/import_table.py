@@ -10,7 +10,7 @@ from aam.data.sequences import write_fasta
 from aam.data.table import write_biom
 from aam.runtime.entry import Files
 from aam.runtime.run_options import RunOptions
-from aam.util.atomic import write_text
+from aam.util.atomic import write_tsv
 from aam.util.provenance import provenance
 
 log = logging.getLogger(__name__)
@@ -26,4 +26,4 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOp
     )  # fmt: skip
     write_biom(outputs["table"], table, provenance(cfg, inputs))
     write_fasta(outputs["sequences"], sequences)
-    write_text(outputs["dropped"], dropped.to_csv(sep="\t", index=False, lineterminator="\n"))
+    write_tsv(outputs["dropped"], dropped)

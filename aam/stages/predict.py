@@ -7,7 +7,7 @@ from typing import Any
 from aam.api import Model
 from aam.runtime.entry import Files
 from aam.runtime.run_options import RunOptions
-from aam.util.atomic import atomic_path
+from aam.util.atomic import write_tsv
 
 logger = logging.getLogger(__name__)
 
@@ -23,5 +23,4 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOp
     )
     unseen = result["unseen_asvs"].mean()
     logger.info("%d samples; %.0f %% of reads of unseen ASVs", len(result), 100 * unseen)
-    with atomic_path(outputs["predictions"]) as partial:
-        result.to_csv(partial, sep="\t", float_format="%.9g", lineterminator="\n")
+    write_tsv(outputs["predictions"], result, index=True, float_format="%.9g")

@@ -11,7 +11,7 @@ from aam.data.rarefaction import expected_richness
 from aam.data.table import read_biom
 from aam.runtime.entry import Files
 from aam.runtime.run_options import RunOptions
-from aam.util.atomic import write_text
+from aam.util.atomic import write_tsv
 from aam.util.seeds import seed_of
 
 MAX_SAMPLES = 2000
@@ -37,5 +37,4 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOp
         columns = {"sample-id": table.sample_ids[row], "depth": depth, "richness": richness}
         parts.append(pd.DataFrame(columns))
     logger.info("curves of %d of %d samples", len(rows), len(table.sample_ids))
-    text = pd.concat(parts).to_csv(sep="\t", index=False, lineterminator="\n", float_format="%.4f")
-    write_text(outputs["curve"], text)
+    write_tsv(outputs["curve"], pd.concat(parts), float_format="%.4f")

@@ -10,7 +10,7 @@ from aam.data.rarefaction import rarefy
 from aam.data.table import read_biom, write_biom
 from aam.runtime.entry import Files
 from aam.runtime.run_options import RunOptions
-from aam.util.atomic import write_text
+from aam.util.atomic import write_tsv
 from aam.util.provenance import provenance
 
 logger = logging.getLogger(__name__)
@@ -27,5 +27,5 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOp
         cfg["view"], depth, len(view.sample_ids), len(table.sample_ids), len(view.feature_ids),
         len(table.feature_ids),
     )  # fmt: skip
-    write_text(outputs["dropped"], dropped.to_csv(sep="\t", lineterminator="\n"))
+    write_tsv(outputs["dropped"], dropped, index=True)
     write_biom(outputs["table"], view, provenance(cfg, inputs))

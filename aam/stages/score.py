@@ -7,6 +7,7 @@ import pandas as pd
 
 from aam.data.folds import read_folds
 from aam.data.metadata import read_metadata
+from aam.data.targets import metadata_column
 from aam.evaluate.conformal import cross_intervals, interval_report
 from aam.evaluate.predictions import (
     PROBABILITY,
@@ -33,7 +34,8 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOp
 
     Of a task with several targets the metrics are those of the first, and in `targets` each.
     """
-    metadata = read_metadata(inputs["metadata"]) if cfg["report_by"] else None
+    metadata = read_metadata(inputs["metadata"])
+    labels = {name: metadata_column(metadata, name) for name in cfg["report_by"]}
     predictions = _in_order(read_predictions(inputs["predictions"]), cfg["classes"])
     group = read_folds(inputs["folds"])["group"]
     table = _in_order(read_predictions(inputs["baselines"]), cfg["classes"])
@@ -43,12 +45,11 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOp
     }
     reports = {
         target: model_report(
-            cfg, own, {name: parts[target] for name, parts in baselines.items()}, metadata, group
+            cfg, own, {name: parts[target] for name, parts in baselines.items()}, labels, group
         )
         for target, own in by_target(predictions).items()
     }
-    low, high = cfg["bounds"]
-    intervals = cross_intervals(predictions, bounds=(low, high))
+    intervals = cross_intervals(predictions, cfg["bounds"])
     for target, part in by_target(intervals).items():
         reports[target]["intervals"] = interval_report(part)
     shown = [name for name in INTERVALS if name in intervals]

@@ -150,11 +150,8 @@ class Checkpoints:
                     raise
                 if isinstance(error, RuntimeError) and is_out_of_memory(error):
                     raise
-                logger.warning(
-                    "the checkpoint %s cannot be read (%s): the one before is taken",
-                    path,
-                    first_line(error),
-                )
+                told = f"the checkpoint {path} cannot be read ({first_line(error)})"
+                logger.warning("%s: the one before is taken", told)
                 aside = path.with_name(f"{DAMAGED}{path.name}")
                 _remove(aside)
                 path.replace(aside)

@@ -55,11 +55,11 @@ class Validation:
 
     score: Callable[[], dict[str, float]]
     """Returns named values of the model as it is."""
-    times: int = 8
+    times: int
     """How often, the last time after the last step."""
-    watched: str | None = None
+    watched: str
     """Name of the value that early stopping follows, the higher the better."""
-    stopping: EarlyStopping | None = None
+    stopping: EarlyStopping
 
     def steps(self, total: int) -> set[int]:
         """Return the steps after which the model is scored."""

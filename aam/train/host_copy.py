@@ -2,7 +2,6 @@
 
 import copy
 import ctypes
-from itertools import chain
 from typing import Any
 
 import torch
@@ -39,8 +38,6 @@ class HostCopy:
                 if type(item) not in PLAIN:
                     twin[key] = self._nested(item, (path, key))
             return twin
-        if _are_records(value):
-            return [record.copy() for record in value]
         if isinstance(value, list | tuple):
             return type(value)(
                 item if type(item) in PLAIN else self._nested(item, (path, place))
@@ -58,15 +55,6 @@ class HostCopy:
             ctypes.memmove(buffer.data_ptr(), value.data_ptr(), buffer.nbytes)
             return buffer
         return buffer.copy_(value, non_blocking=value.is_cuda)
-
-
-def _are_records(value: Any) -> bool:
-    """Whether this is a list of flat dictionaries, as a history is."""
-    return (
-        type(value) is list
-        and all(type(item) is dict for item in value)
-        and PLAIN.issuperset(map(type, chain.from_iterable(map(dict.values, value))))
-    )
 
 
 def _words(path: Any) -> str:

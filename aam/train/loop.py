@@ -4,7 +4,6 @@ import logging
 import time
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import nn
@@ -58,17 +57,15 @@ def fit(
         or read, or there is no checkpoint to go back to.
     """
     wrapped, optimizer, optimization = set_up(model, settings, options, devices)
-    stopping = validation.stopping if validation is not None else None
+    stopping = EarlyStopping(None) if validation is None else validation.stopping
     guard = NonFiniteGuard(options, dataset, devices)
     memory = StepMemory(wrapped, optimizer, devices, runtime.max_memory_gb, options.recompute)
-    progress = Progress(stopping or EarlyStopping(None), {"guard": guard, "memory": memory})
+    progress = Progress(stopping, {"guard": guard, "memory": memory})
     saver = Saver(name, checkpoints, progress, wrapped.module, optimizer, devices)
     saver.resume()
     wrapped.train()
     micro_batches = memory.prepare(dataset)
-    run = _Run(
-        saver, memory, guard, model, wrapped, dataset, settings, options, runtime, validation
-    )
+    run = _Run(saver, memory, guard, model, dataset, settings, options, runtime, validation)
     try:
         with torch.autograd.detect_anomaly() if options.anomaly else nullcontext():
             run.to_its_end()
@@ -77,7 +74,7 @@ def fit(
     # The best weights are written now, whichever process reads them.
     devices.barrier()
     devices.finish(model, wrapped)
-    if stopping is not None and (best := checkpoints.load_best()) is not None:
+    if (best := checkpoints.load_best()) is not None:
         model.load_state_dict(best["model"])
     progress.report = {
         "optimization": optimization,
@@ -96,7 +93,6 @@ class _Run:
     memory: StepMemory
     guard: NonFiniteGuard
     model: nn.Module
-    wrapped: Any
     dataset: BatchDataset
     settings: Training
     options: StepOptions
@@ -112,7 +108,7 @@ class _Run:
         with watching(name, self.runtime, self.saver.devices.device, **counts) as watch:
             found = self.memory.micro_batches
             if progress.step < total and found is not None and found.seconds_per_step is not None:
-                watch.expect(found.seconds_per_step)
+                watch.reporter.estimate(found.seconds_per_step)
             if self.guard.policy == "restore" and progress.step == 0:
                 self.saver.save()
             while not progress.stopping.should_stop and progress.step < total:
@@ -120,20 +116,16 @@ class _Run:
                     self._train(watch)
                 except Rollback as reason:
                     self.saver.roll_back(reason)
-                    logger.warning(
-                        "%s: %s: going back to step %d, with %g of the configured learning rate",
-                        name,
-                        reason,
-                        progress.step,
-                        self.guard.rate,
-                    )
+                    rate = f"{self.guard.rate:g} of the configured learning rate"
+                    back = f"going back to step {progress.step}, with {rate}"
+                    logger.warning("%s: %s: %s", name, reason, back)
                 except WorkerDied as error:
                     workers_lost += 1
                     if workers_lost > WORKERS_LOST:
                         raise
                     # Others assemble the same batches.
                     logger.warning("%s: %s: others are started", name, error)
-            progress.summary = watch.summary()
+            progress.summary = watch.monitor.summary()
 
     def _train(self, watch: Watch) -> None:
         """Do steps to the end of the run, to early stopping, or to the time limit."""
@@ -144,16 +136,16 @@ class _Run:
         validate_at = self._validated(total)
         workers = 0 if on_cpu else self.runtime.workers
         t_start = t_saved = time.monotonic()
-        elapsed_before_s = progress.elapsed_s
+        elapsed_before_s, deadline = progress.elapsed_s, self.runtime.deadline
         loader = batches(
             self.dataset, progress.step, workers=workers, pin=not on_cpu, devices=devices
         )
-        for batch in watch.batches(loader):
+        for batch in watch.monitor.timed(loader):
             rate = learning_rate(self.settings, progress.step, total) * guard.rate
             skipped = guard.skipped
             losses, norm = self.memory.run(
                 lambda part: train_step(
-                    self.wrapped,
+                    self.memory.model,
                     optimizer,
                     part.to(devices.device),
                     step=progress.step,
@@ -176,20 +168,19 @@ class _Run:
 
             if progress.step in validate_at:
                 guard.look(progress.sums.values)
-                with watch.aside():
+                with watch.monitor.pause():
                     self._validate(watch)
 
             now = time.monotonic()
             progress.elapsed_s = elapsed_before_s + now - t_start
             is_over = progress.stopping.should_stop or progress.step == total
-            is_late, is_due = devices.broadcast_flags(
-                self.runtime.deadline is not None and time.time() > self.runtime.deadline,
-                now - t_saved >= self.runtime.checkpoint_every_s,
-            )
+            is_late = deadline is not None and time.time() > deadline
+            is_due = now - t_saved >= self.runtime.checkpoint_every_s
+            is_late, is_due = devices.broadcast((is_late, is_due))
             leaves = is_late and not is_over
             if is_due or leaves:
                 guard.look(progress.sums.values)
-                with watch.aside():
+                with watch.monitor.pause():
                     is_saved = self.saver.save()
                 t_saved = time.monotonic()
                 if leaves:
@@ -209,10 +200,9 @@ class _Run:
     def _validate(self, watch: Watch) -> None:
         validation, progress, devices = self.validation, self.saver.progress, self.saver.devices
         assert validation is not None
-        with devices.whole(self.model, self.wrapped):
+        with devices.whole(self.model, self.memory.model):
             values = devices.broadcast(validation.score())
-            watched = validation.watched
-            if watched is not None and progress.stopping.update(values[watched]):
+            if progress.stopping.update(values[validation.watched]):
                 self.saver.save_best({"model": self.model.state_dict()})
         progress.record(progress.step / self.dataset.steps_per_epoch, "validation", values)
         watch.values(progress.step, "validation", values)

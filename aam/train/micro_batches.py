@@ -3,14 +3,15 @@
 Shape suffixes: U distinct ASVs, S positions, B samples, A ASVs in a sample, M masked nucleotides.
 """
 
+import operator
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Any
 
 import torch
-from torch import nn
 
-from aam.model.batch import AsvBlock, Batch, Masked, SampleBlock
-from aam.model.encoder import Encoder, Recompute
+from aam.model.batch import AsvBlock, Batch, Masked, SampleBlock, changed
+from aam.model.encoder import Recompute
 from aam.train.data.collate import bucket
 
 FEWEST_ASVS = 16
@@ -34,20 +35,23 @@ class MicroBatches:
     """The limit that they were chosen for; None: what was free."""
     processes: int = 1
 
-    @property
-    def is_split(self) -> bool:
-        """Whether a batch may be more than one micro-batch."""
-        return self.recompute == "micro-batches"
-
     def split(self, batch: Batch) -> Batch:
-        """Return the batch in these micro-batches."""
-        return split(batch, self.asvs, self.samples)
+        """Return the same batch, or shard, in blocks of at most so many ASVs and so many samples.
 
-    def apply(self, model: nn.Module) -> None:
+        Nearly equal blocks, in the same order, so that every embedding, every pair and every loss
+        is that of the whole batch, but for dropout, whose masks are drawn block by block. They
+        share the memory of the old ones. Where no block is larger the batch itself is returned.
+        Best on the host: the bounds of the blocks are read from its tensors.
+        """
+        asvs = [part for block in batch.asvs for part in _split_asvs(block, self.asvs)]
+        samples = [part for block in batch.samples for part in _split_samples(block, self.samples)]
+        if len(asvs) == len(batch.asvs) and len(samples) == len(batch.samples):
+            return batch
+        return replace(batch, asvs=asvs, samples=samples)
+
+    def apply(self, model: Any) -> None:
         """Let the encoder of a model compute again what `recompute` says."""
-        encoder = model.encoder
-        assert isinstance(encoder, Encoder)
-        encoder.recompute(self.recompute)
+        model.encoder.recompute(self.recompute)
 
     def halved(self, batch: Batch) -> "MicroBatches | None":
         """Return micro-batches of half the size, None where they are as small as can be."""
@@ -62,7 +66,7 @@ class MicroBatches:
         return None if smaller == self else smaller
 
     def __str__(self) -> str:
-        if not self.is_split:
+        if self.recompute != "micro-batches":
             again = ", its layers computed again" if self.recompute == "layers" else ""
             return f"one micro-batch{again}"
         asvs = "all ASVs of a length" if self.asvs is None else f"at most {self.asvs} ASVs"
@@ -71,25 +75,8 @@ class MicroBatches:
         return f"micro-batches of {asvs} and of {samples}, each computed again"
 
 
-def split(batch: Batch, asvs: int | None, samples: int | None) -> Batch:
-    """Return the same batch, or shard, in blocks of at most so many ASVs and so many samples.
-
-    Nearly equal blocks, in the same order, so that every embedding, every pair and every loss is
-    that of the whole batch, but for dropout, whose masks are drawn block by block. They share the
-    memory of the old ones. Where no block is larger the batch itself is returned. Best on the host:
-    the bounds of the blocks are read from its tensors.
-    """
-    asv_blocks = [part for block in batch.asvs for part in _split_asvs(block, asvs)]
-    sample_blocks = [part for block in batch.samples for part in _split_samples(block, samples)]
-    if len(asv_blocks) == len(batch.asvs) and len(sample_blocks) == len(batch.samples):
-        return batch
-    return replace(batch, asvs=asv_blocks, samples=sample_blocks)
-
-
 def _bounds(number: int, limit: int | None) -> list[int]:
     """Return the first row of each part of `number` rows, and the number."""
-    if limit is not None and limit < 1:
-        raise ValueError(f"a micro-batch of {limit} rows; expected at least 1")
     parts = 1 if limit is None else max(1, -(-number // limit))
     size, larger = divmod(number, parts)
     return [part * size + min(part, larger) for part in range(parts + 1)]
@@ -121,16 +108,8 @@ def _split_samples(block: SampleBlock, limit: int | None) -> list[SampleBlock]:
         return [block]
     column_A = torch.arange(1, block.present_BA.shape[1] + 1, device=block.present_BA.device)
     richness_B = (block.present_BA * column_A).amax(dim=1).tolist()
-    parts = []
-    for first, last in pairwise(bounds):
-        part = (slice(first, last), slice(0, bucket(max(1, *richness_B[first:last]))))
-        masked_BA = block.count_mask_BA
-        parts.append(
-            SampleBlock(
-                block.asv_BA[part],
-                block.present_BA[part],
-                block.counts_BA[part],
-                None if masked_BA is None else masked_BA[part],
-            )
-        )
-    return parts
+    parts = [
+        (slice(first, last), slice(0, bucket(max(1, *richness_B[first:last]))))
+        for first, last in pairwise(bounds)
+    ]
+    return [changed(block, operator.itemgetter(part)) for part in parts]

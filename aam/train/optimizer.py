@@ -1,62 +1,40 @@
 """The optimizers, their parameter groups, and the learning rate as a function of the step."""
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import nn, optim
 
+from aam.config.sections.training import Training
 from aam.nn.layer import Layer
 
 MUON_RATE = 20.0
 """Learning rate of Muon in units of AdamW's: an orthogonal update is that much smaller."""
 
 
-def make_optimizer(
-    model: nn.Module,
-    name: str,
-    *,
-    learning_rate: float,
-    weight_decay: float,
-    fused: bool,
-) -> "CombinedOptimizer":
+def make_optimizer(model: nn.Module, settings: Training, *, fused: bool) -> "CombinedOptimizer":
     """Return an optimizer over the trainable parameters of `model`.
 
-    Parameters
-    ----------
-    name
-        - ``adamw``: AdamW (Loshchilov & Hutter 2019, arXiv:1711.05101) for everything
-        - ``muon``: orthogonalized momentum (Jordan et al. 2024) for the matrices of the layers, at
-          a fixed multiple of the learning rate; AdamW for the rest
-    weight_decay
-        Of the matrices: biases, norms and scales are not decayed.
-    fused
-        One kernel for AdamW's whole update.
+    Matrices alone are decayed: biases, norms and scales are not. With `fused` AdamW's whole update
+    is one kernel. The kinds:
+
+    - ``adamw``: AdamW (Loshchilov & Hutter 2019, arXiv:1711.05101) for everything
+    - ``muon``: orthogonalized momentum (Jordan et al. 2024) for the matrices of the layers, at a
+      fixed multiple of the learning rate; AdamW for the rest
     """
     trainable = [p for p in model.parameters() if p.requires_grad]
-    hidden = _layer_matrices(model) if name == "muon" else []
+    hidden = _layer_matrices(model) if settings.optimizer == "muon" else []
     taken = {id(p) for p in hidden}
     others = [p for p in trainable if id(p) not in taken]
-
-    def group(parameters: Sequence[nn.Parameter], decay: float) -> list[dict[str, Any]]:
-        return [{"params": parameters, "weight_decay": decay}] if parameters else []
-
-    adamw = optim.AdamW(
-        [
-            *group([p for p in others if p.ndim >= 2], weight_decay),
-            *group([p for p in others if p.ndim < 2], 0.0),
-        ],
-        lr=learning_rate,
-        betas=(0.9, 0.98),
-        fused=fused,
-        foreach=False,
-    )
+    matrices = {"params": [p for p in others if p.ndim >= 2], "weight_decay": settings.weight_decay}
+    rest = {"params": [p for p in others if p.ndim < 2], "weight_decay": 0.0}
+    adamw = optim.AdamW([matrices, rest], betas=(0.9, 0.98), fused=fused, foreach=False)
     parts: list[optim.Optimizer] = [adamw]
     if hidden:
-        parts.append(optim.Muon(group(hidden, weight_decay), lr=MUON_RATE * learning_rate))
+        parts.append(optim.Muon(hidden, weight_decay=settings.weight_decay))
     combined = CombinedOptimizer(*parts)
-    set_rate(combined, learning_rate)
+    set_rate(combined, settings.learning_rate)
     return combined
 
 

@@ -70,10 +70,7 @@ def step_options(section: Optimization) -> StepOptions:
 
 
 def set_up(
-    model: nn.Module,
-    settings: Training,
-    options: StepOptions,
-    devices: Devices,
+    model: nn.Module, settings: Training, options: StepOptions, devices: Devices
 ) -> tuple[Any, Any, dict[str, Any]]:
     """Make a model ready for training; return it and its optimizer as `devices` wrap them.
 
@@ -82,23 +79,15 @@ def set_up(
     """
     wrapped = devices.setup_model(model)
     is_compiled = compile_blocks(wrapped.module, options.compile, devices.device)
-    optimizer = make_optimizer(
-        wrapped.module,
-        settings.optimizer,
-        learning_rate=settings.learning_rate,
-        weight_decay=settings.weight_decay,
-        fused=options.fused_optimizer,
-    )
-    told = {name: getattr(options, name) for name in (*BY_LEVEL, "anomaly", "level")}
-    report = {**told, "precision": devices.precision}
-    lacking = []
-    if options.compile != "off" and not is_compiled:
+    optimizer = make_optimizer(wrapped.module, settings, fused=options.fused_optimizer)
+    report = {name: getattr(options, name) for name in (*BY_LEVEL, "anomaly", "level")}
+    report["precision"] = devices.precision
+    if not is_compiled:
         report["compile"] = "off"
-        lacking.append(f"compile: {options.compile}")
     device = devices.device
     has_tf32 = device.type == "cuda" and torch.cuda.get_device_capability(device) >= (8, 0)
     if options.precision == "tf32" and not has_tf32:
         report["precision"] = "fp32"
-    if report["precision"] != options.precision:
-        lacking.append(f"precision: {options.precision}")
-    return wrapped, devices.setup_optimizer(optimizer), {**report, "lacking": lacking}
+    wanted = {"compile": options.compile, "precision": options.precision}
+    report["lacking"] = [f"{name}: {one}" for name, one in wanted.items() if report[name] != one]
+    return wrapped, devices.setup_optimizer(optimizer), report

@@ -49,9 +49,7 @@ class StepMemory:
         found = self.micro_batches
         now = (self.limit_gb, self.devices.processes)
         if found is None or (found.limit_gb, found.processes) != now:
-            found = fit_to_memory(
-                self.model, dataset, self.devices, self.limit_gb, recompute=self.recompute
-            )
+            found = fit_to_memory(self.model, dataset, self.devices, self.limit_gb, self.recompute)
         self.micro_batches = found
         found.apply(self.model.module)
         return found
@@ -98,9 +96,8 @@ def fit_to_memory(
     model: Any,
     dataset: BatchDataset,
     devices: Devices,
-    limit_gb: float | None = None,
-    *,
-    recompute: Recompute = "nothing",
+    limit_gb: float | None,
+    recompute: Recompute,
 ) -> MicroBatches:
     """Find micro-batches of the heaviest batch whose step fits into the memory, by real steps.
 
@@ -128,7 +125,9 @@ def fit_to_memory(
         micro, smaller = found.split(batch), found.halved(batch)
         if activations is None:
             activations = _activations_mb(model, part, devices, weights) * size(batch) / size(part)
-        alive = max(_block_sizes(micro), default=0) / size(batch) if found.is_split else 1.0
+        alive = 1.0
+        if found.recompute == "micro-batches":
+            alive = max(_block_sizes(micro), default=0) / size(batch)
         # With the gradients, and with AdamW's two moments, which come with the first update.
         estimated = held + 3 * weights + activations * alive
         measured = None
@@ -171,17 +170,13 @@ def fit_to_memory(
 def measure_step(model: nn.Module, batch: Batch, devices: Devices) -> tuple[float, float]:
     """Return seconds and peak memory in MB of a forward and a backward pass, which leave no trace.
 
-    Gradients, buffers, the mode of every module and torch's random states are restored.
+    There are no gradients before or after; buffers and torch's random states are restored.
     """
     device = devices.device
-    modes = {module: module.training for module in model.modules()}
-    gradients = {parameter: parameter.grad for parameter in model.parameters()}
     buffers = {buffer: buffer.clone() for buffer in model.buffers()}
     accelerators = [device] if device.type == "cuda" else []
     try:
         with torch.random.fork_rng(devices=accelerators), memory.PeakMemory(device) as taken:
-            model.train()
-            model.zero_grad(set_to_none=True)
             t0 = time.perf_counter()
             devices.backward(model(batch.to(device))["loss"])
             if accelerators:
@@ -189,13 +184,10 @@ def measure_step(model: nn.Module, batch: Batch, devices: Devices) -> tuple[floa
             seconds = time.perf_counter() - t0
         return seconds, taken.peak_mb
     finally:
-        for parameter, gradient in gradients.items():
-            parameter.grad = gradient
+        model.zero_grad(set_to_none=True)
         with torch.no_grad():
             for buffer, value in buffers.items():
                 buffer.copy_(value)
-        for module, training in modes.items():
-            module.training = training
 
 
 def heaviest_step(dataset: BatchDataset) -> int:

@@ -7,7 +7,10 @@ import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @contextmanager
@@ -50,6 +53,14 @@ def write_text(final: Path, text: str) -> None:
 def write_json(final: Path, content: Mapping[str, Any]) -> None:
     """Write a JSON file atomically, indented, with sorted keys; refuses NaN and infinity."""
     write_text(final, json.dumps(content, indent=2, sort_keys=True, allow_nan=False) + "\n")
+
+
+def write_tsv(
+    final: Path, table: "pd.DataFrame", *, index: bool = False, float_format: str = "%.6g"
+) -> None:
+    """Write a table atomically, with the `index` as its first column where that says something."""
+    with atomic_path(final) as partial:
+        table.to_csv(partial, sep="\t", index=index, float_format=float_format, lineterminator="\n")
 
 
 def read_json(path: Path) -> dict[str, Any]:

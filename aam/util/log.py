@@ -3,7 +3,6 @@
 import logging
 import sys
 from pathlib import Path
-from types import TracebackType
 
 FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
@@ -18,10 +17,6 @@ def start(log_file: Path | None) -> None:
         level=logging.INFO, format=FORMAT, datefmt="%H:%M:%S", handlers=handlers, force=True
     )
     logging.captureWarnings(True)
-    sys.excepthook = _log_uncaught
-
-
-def _log_uncaught(
-    kind: type[BaseException], error: BaseException, traceback: TracebackType | None
-) -> None:
-    logging.getLogger("aam").critical("stopped by an error", exc_info=(kind, error, traceback))
+    sys.excepthook = lambda *error: logging.getLogger("aam").critical(
+        "stopped by an error", exc_info=error
+    )

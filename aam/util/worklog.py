@@ -2,12 +2,10 @@
 
 import logging
 import os
-import re
 import resource
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
@@ -17,28 +15,8 @@ from aam.util.machine import RSS_UNITS_PER_MB, peak_memory_mb
 logger = logging.getLogger(__name__)
 WORDS = "started at %.3f, at work from %.3f to %.3f, %.2f s of cores, memory %d MB at first, "
 WORDS += "%d MB at most"
-LINE = re.compile(re.sub(r"%\S*?[df]", r"([\\d.]+)", WORDS) + "$", re.MULTILINE)
-
-
-@dataclass(frozen=True)
-class Work:
-    """What a stage did between the start of its process and its end; times since 1970."""
-
-    started_s: float
-    """Start of its process; then Python starts and imports."""
-    begun_s: float
-    ended_s: float
-    cores_s: float
-    """Seconds that processor cores worked for it, in processes that it waited for too."""
-    first_mb: int
-    """Resident memory before the work: Python and what was imported."""
-    peak_mb: int
-    """The most that the process, or the largest of those it started, has had."""
-
-    @property
-    def seconds(self) -> float:
-        """How long the work took."""
-        return self.ended_s - self.begun_s
+"""Times are since 1970, the first that of the process; memory is that of the process, or of the
+largest that it waited for."""
 
 
 @contextmanager
@@ -48,15 +26,6 @@ def at_work() -> Iterator[None]:
     yield
     spent_s = _cores_s() - cores_s
     logger.info(WORDS, started_s, begun_s, time.time(), spent_s, first_mb, _peak_mb())
-
-
-def read_work(log_file: Path) -> Work | None:
-    """Return what a stage's log says of its work; None where it says nothing."""
-    found = LINE.findall(log_file.read_text(encoding="utf-8"))
-    if not found:
-        return None
-    started, begun, ended, cores, first, peak = map(float, found[-1])
-    return Work(started, begun, ended, cores, int(first), int(peak))
 
 
 def _cores_s() -> float:

@@ -101,7 +101,7 @@ def test_training_median_scores_as_published():
     predicted = [age[fold != own].median() for own in fold]
     columns = {"fold": fold, "observed": age, "predicted": predicted}
     predictions = pd.DataFrame(columns).rename_axis("sample-id").reset_index()
-    report = task_metrics("regression", predictions, metadata, ["qiita_study_id"])
+    report = task_metrics("regression", predictions, metadata[["qiita_study_id"]])
     assert report["mae_fold_mean"] == pytest.approx(10.98, abs=0.005)
     assert report["mae_pooled"] == pytest.approx(9.99, abs=0.005)
     assert report["mae_by"]["qiita_study_id"]["10317"]["n"] == 540

@@ -103,18 +103,16 @@ def random_forest(task: Problem) -> Prediction:
     are weighted to balance every bootstrap sample, because a forest otherwise hardly predicts
     a rare class and the balanced scores would flatter whatever is compared with it.
     """
-    reads = _float_reads(task.counts)
-    forest = _fit(task, reads)
+    forest, _, test = _forest(task)
     # Threads would add up the trees in any order, and so change the last bits.
     forest.set_params(n_jobs=1)
-    return predict(task, forest, reads[task.test])
+    return predict(task, forest, test)
 
 
 def random_forest_median(task: Problem) -> Prediction:
     """Predict a number with the same forest, but the median instead of the mean."""
-    reads = _float_reads(task.counts)
-    train, test = reads[task.train], reads[task.test]
-    medians = leaf_medians(_fit(task, reads), train, task.target[task.train], test)
+    forest, train, test = _forest(task)
+    medians = leaf_medians(forest, train, task.target[task.train], test)
     return medians, np.zeros((len(medians), 0))
 
 
@@ -136,7 +134,12 @@ def leaf_medians(
     return target_T[order][(total_RT >= 0.5 * total_RT[:, -1:]).argmax(axis=1)]
 
 
-def _fit(task: Problem, reads: scipy.sparse.csr_array) -> Any:
+def _forest(task: Problem) -> tuple[Any, scipy.sparse.csr_array, scipy.sparse.csr_array]:
+    """Return the fitted forest, and the reads of the training samples and of those to predict."""
+    reads = task.counts.astype(np.float32)
+    # The trees take no 64-bit indices.
+    reads.indices, reads.indptr = reads.indices.astype(np.int32), reads.indptr.astype(np.int32)
+    train = reads[task.train]
     settings: dict[str, Any] = {
         "n_estimators": TREES,
         "max_features": 0.1,
@@ -148,11 +151,4 @@ def _fit(task: Problem, reads: scipy.sparse.csr_array) -> Any:
         if task.regression
         else RandomForestClassifier(class_weight="balanced_subsample", **settings)
     )
-    return forest.fit(reads[task.train], task.target[task.train])
-
-
-def _float_reads(counts: scipy.sparse.csr_array) -> scipy.sparse.csr_array:
-    """Return reads as the trees want them: float32, with 32-bit indices."""
-    reads = counts.astype(np.float32)
-    reads.indices, reads.indptr = reads.indices.astype(np.int32), reads.indptr.astype(np.int32)
-    return reads
+    return forest.fit(train, task.target[task.train]), train, reads[task.test]

@@ -7,7 +7,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, NullFormatter
+from matplotlib.ticker import NullFormatter
 from numpy.typing import NDArray
 from sklearn.decomposition import PCA
 
@@ -16,10 +16,6 @@ from aam.evaluate.labels import plain
 
 BINS = 45
 SPLITS = {"training": BLUE, "held-out": VERMILION}
-
-
-def _count(value: float, _: int) -> str:
-    return f"{value:g}"
 
 
 def draw_pairs(pairs: pd.DataFrame, path: Path) -> None:
@@ -61,10 +57,10 @@ def _draw_metric(
         linewidths=0.1,
     )
     bar = axes.inset_axes((1.03, 0, 0.045, 1))
-    figure.colorbar(cells, cax=bar, label="pairs per cell", format=FuncFormatter(_count))
+    figure.colorbar(cells, cax=bar, label="pairs per cell", format="{x:g}")
     # Below a decade there is no room for powers of ten, and one label would not make a scale.
     few = np.max(np.asarray(cells.get_array())) < 20
-    bar.yaxis.set_minor_formatter(FuncFormatter(_count) if few else NullFormatter())
+    bar.yaxis.set_minor_formatter("{x:g}" if few else NullFormatter())
     axes.plot(limits, limits, color=BLACK, linewidth=1, linestyle="--", label="identity")
     axes.set(xlim=limits, ylim=limits, aspect="equal")
     varies = np.ptp(observed) > 0 and np.ptp(predicted) > 0

@@ -1,13 +1,11 @@
 """Training curves of one run, or of the runs of all folds."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter
 from numpy.typing import NDArray
 
 from aam.evaluate.figures.style import BLACK, GREY, colors, saved_panels
@@ -20,8 +18,8 @@ class Panel:
 
     title: str
     label: str
-    holds: Callable[[str], bool]
-    suffix: str = ""
+    pattern: str
+    """Of the names of what it shows."""
     scale: float = 1.0
     """Factor from the recorded unit to the one of the label."""
     least_top: float | None = None
@@ -30,39 +28,15 @@ class Panel:
     """A running median is drawn over the values, which are faint."""
 
 
-MEMORY = ("memory_mb", "peak_memory_mb")
-
 PANELS = (
-    Panel("Loss", "loss", lambda name: name == "loss" or name.endswith("_loss"), "_loss"),
-    Panel(
-        "Distances between held-out samples",
-        "Pearson r, predicted and true",
-        lambda name: name.endswith("_pearson"),
-        "_pearson",
-    ),
-    Panel(
-        "Masked nucleotides of held-out samples",
-        "accuracy",
-        lambda name: name.startswith("nucleotide_") and "accuracy" in name,
-    ),
-    Panel("Learning rate", "learning rate", lambda name: name == "learning_rate", least_top=0.0),
-    Panel("Gradient", "norm before clipping", lambda name: name == "gradient_norm", noisy=True),
-    Panel(
-        "Throughput",
-        "samples per s",
-        lambda name: name == "samples_per_s",
-        least_top=0.0,
-        noisy=True,
-    ),
-    Panel("Memory", "GiB", lambda name: name in MEMORY, scale=2**-10, least_top=0.0),
-    Panel(
-        "Waiting for data",
-        "% of the time",
-        lambda name: name == "loading_share",
-        scale=100.0,
-        least_top=10.0,
-        noisy=True,
-    ),
+    Panel("Loss", "loss", r"loss|.*_loss"),
+    Panel("Distances between held-out samples", "Pearson r, predicted and true", r".*_pearson"),
+    Panel("Masked nucleotides of held-out samples", "accuracy", r"nucleotide_.*accuracy.*"),
+    Panel("Learning rate", "learning rate", "learning_rate", least_top=0.0),
+    Panel("Gradient", "norm before clipping", "gradient_norm", noisy=True),
+    Panel("Throughput", "samples per s", "samples_per_s", least_top=0.0, noisy=True),
+    Panel("Memory", "GiB", r"memory_mb|peak_memory_mb", scale=2**-10, least_top=0.0),
+    Panel("Waiting for data", "% of the time", "loading_share", 100.0, least_top=10.0, noisy=True),
 )
 LEAST_SMOOTHED = 30
 """Points of a run from which on a running median says more than they do."""
@@ -84,13 +58,12 @@ def draw(history: pd.DataFrame, path: Path) -> None:
     `history` has a column `fold` where several runs are in one table; NaN was not measured.
     """
     history = history.dropna(subset=["value"])
-    names = history["name"].unique()
-    panels = [panel for panel in PANELS if any(map(panel.holds, names))]
-    assert panels, "nothing recorded"
-    columns = 3 if len(panels) == 3 else 2
-    with saved_panels(path, len(panels), 2.7, 0.2, columns=columns) as (_, all_axes):
-        for axes, panel in zip(all_axes, panels, strict=True):
-            part = history[history["name"].map(panel.holds)]
+    parts = [(panel, history[history["name"].str.fullmatch(panel.pattern)]) for panel in PANELS]
+    parts = [(panel, part) for panel, part in parts if len(part)]
+    assert parts, "nothing recorded"
+    columns = 3 if len(parts) == 3 else 2
+    with saved_panels(path, len(parts), 2.7, 0.2, columns=columns) as (_, all_axes):
+        for axes, (panel, part) in zip(all_axes, parts, strict=True):
             _draw_panel(axes, panel, part.assign(value=part["value"] * panel.scale))
 
 
@@ -107,7 +80,8 @@ def _draw_panel(axes: Axes, panel: Panel, part: pd.DataFrame) -> None:
     part = part.sort_values("name", key=lambda name: name.map(names.index), kind="stable")
     for key, line in part.groupby(runs, sort=False):
         name, split = str(key[0]), str(key[1])
-        label = NAMES.get(name.removesuffix(panel.suffix), plain(name.removesuffix(panel.suffix)))
+        measured = name.removesuffix("_loss").removesuffix("_pearson")
+        label = NAMES.get(measured, plain(measured))
         if not alone:
             label += f", {split}"
         is_validation = split == "validation"
@@ -147,5 +121,5 @@ def _scale(axes: Axes, panel: Panel, values: NDArray[np.float64]) -> None:
         if np.max(values) > 20 * np.min(values):
             axes.set_yscale("log")
     elif panel.least_top is not None:
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+        axes.yaxis.set_major_formatter("{x:,g}")
         axes.set_ylim(0, max(panel.least_top, axes.get_ylim()[1]))

@@ -39,10 +39,8 @@ def draw(importance: pd.DataFrame, tree: Path, check: Mapping[str, Any], path: P
     several = len(columns) > 1
     widths = (3.0, 0.5 + 0.2 * min(len(columns), SHOWN_OUTPUTS), 3.6) if several else (3.0, 4.0)
     height = max(3.0, 1.6 + 0.19 * len(names))
-    with saved_figure(path, height, columns=len(widths), width_ratios=widths, sharey=True) as (
-        _,
-        panels,
-    ):
+    grid: dict[str, Any] = {"columns": len(widths), "width_ratios": widths, "sharey": True}
+    with saved_figure(path, height, **grid) as (_, panels):
         _draw_tree(panels[0], pruned)
         if several:
             _draw_directions(panels[1], table[columns])

@@ -32,10 +32,8 @@ def draw(speed: pd.DataFrame, path: Path) -> None:
     low = float(10 ** np.floor(np.log10(measured.min() / 2))) if len(measured) else 1.0
     high = float(measured.max()) if len(measured) else 10.0
     memory_gb = float(np.nan_to_num(speed["peak_memory_mb"].to_numpy(dtype=float)).max()) / 1024
-    with saved_figure(path, 0.3 + sum(heights), rows=len(groups), **grid) as (
-        _,
-        all_axes,
-    ):
+    height_in = 0.3 + sum(heights)
+    with saved_figure(path, height_in, rows=len(groups), **grid) as (_, all_axes):
         for number, (name, part) in enumerate(groups):
             throughput, memory = all_axes[2 * number : 2 * number + 2]
             _draw_modes(throughput, memory, part, low)

@@ -1,6 +1,6 @@
 """Cross-validated predictions of one task beside its baselines."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from numpy.typing import NDArray
 from sklearn.metrics import roc_curve
 
-from aam.evaluate.conformal import cross_intervals, scaled_probabilities
+from aam.evaluate.conformal import Bounds, cross_intervals, scaled_probabilities
 from aam.evaluate.figures.accuracy import headline_bars
 from aam.evaluate.figures.style import (
     BLACK,
@@ -49,9 +49,8 @@ def _draw_comparison(axes: Axes, report: Mapping[str, Any]) -> None:
     """Draw the headline score of the model and of its baselines as bars, the best on top."""
     headline = HEADLINE[report["kind"]]
     sign = 1 if report["kind"] == "regression" else -1
-    rows = [{**report, "role": "model", "name": report["model"]}]
-    for name, scores in report["baselines"].items():
-        rows.append({**scores, "role": "baseline", "name": name})
+    rows = [{**own, "role": "baseline", "name": name} for name, own in report["baselines"].items()]
+    rows.insert(0, {**report, "role": "model", "name": report["model"]})
     headline_bars(axes, report["kind"], sorted(rows, key=lambda row: sign * row[headline]))
     interval = report["bootstrap"][headline]
     title = "Beside the baselines"
@@ -126,25 +125,23 @@ def _draw_intervals(
     predictions: pd.DataFrame,
     observed: NDArray[np.float64],
     limits: tuple[float, float],
-    bounds: Sequence[float | None],
+    bounds: Bounds,
 ) -> None:
     """Draw intervals of one width as a band around the diagonal, others as a line per sample.
 
     Both end at `bounds`, the least and the largest possible number.
     """
-    low, high = bounds
-    least, most = -np.inf if low is None else low, np.inf if high is None else high
     intervals = cross_intervals(predictions)
     lower, upper = intervals["lower"].to_numpy(), intervals["upper"].to_numpy()
     if not np.isfinite(lower).all():
         return
     if any(name.startswith(QUANTILE) for name in map(str, predictions.columns)):
         line = float(np.clip(300 / len(observed), 0.3, 1.2))
-        ends = np.clip(lower, least, most), np.clip(upper, least, most)
+        ends = np.clip(lower, *bounds), np.clip(upper, *bounds)
         axes.vlines(observed, *ends, color=GREY, alpha=0.4, linewidth=line, zorder=0)
         return
     half, places = float((upper - lower).mean()) / 2, np.linspace(*limits, BAND_POINTS)
-    edges = np.clip(places - half, least, most), np.clip(places + half, least, most)
+    edges = np.clip(places - half, *bounds), np.clip(places + half, *bounds)
     axes.fill_between(places, *edges, color=GREY, alpha=0.2, linewidth=0)
 
 

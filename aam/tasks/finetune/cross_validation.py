@@ -84,10 +84,8 @@ class CrossValidation:
 
     def _joined(self, parts: Mapping[int, list[Outputs]]) -> Outputs:
         """Return the outputs of all labelled samples, each the mean over its models."""
-        means, fold = (
-            [mean_outputs(outputs) for outputs in parts.values()],
-            self.setup.labelled.fold,
-        )
+        means = [mean_outputs(outputs) for outputs in parts.values()]
+        fold = self.setup.labelled.fold
         order = np.argsort(np.concatenate([np.flatnonzero(fold == part) for part in parts]))
         quantiles = [mean.quantile_NCQ for mean in means if mean.quantile_NCQ is not None]
         return Outputs(

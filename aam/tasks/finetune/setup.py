@@ -75,19 +75,17 @@ class TargetColumns:
     """What is predicted, as the section `tasks.<name>` says."""
 
     kind: str
-    columns: tuple[str, ...]
-    classes: tuple[str, ...] | None = None
+    columns: Sequence[str]
+    classes: Sequence[str] | None = None
     transform: str = "zscore"
     transform_by: str | None = None
     bounds: tuple[float | None, float | None] = (None, None)
-    condition: tuple[str, ...] = ()
+    condition: Sequence[str] = ()
 
     @classmethod
     def of(cls, cfg: Mapping[str, Any]) -> "TargetColumns":
         """Return those of the slice `aam.config.slices.finetune`."""
-        values: dict[str, Any] = {one.name: cfg[one.name] for one in fields(cls)}
-        lists = {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
-        return cls(**{**values, **lists})
+        return cls(**{one.name: cfg[one.name] for one in fields(cls)})
 
 
 @dataclass(frozen=True, eq=False)

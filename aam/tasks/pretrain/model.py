@@ -18,7 +18,7 @@ from aam.model.build import build_encoder, initialize, set_dropout
 from aam.model.encoder import Encoder
 from aam.model.heads import DistanceHead, NucleotideHead, ValueHead, pairwise_error
 from aam.train.distributed.shards import BatchShard, encode_sharded, summed
-from aam.train.micro_batches import split
+from aam.train.micro_batches import MicroBatches
 from aam.train.options import step_options
 from aam.util.seeds import seed_of
 
@@ -89,7 +89,7 @@ class PretrainingModel(nn.Module):
         Without it the first hundred steps go into finding the scale.
         """
         # Without gradients a block is let go of at once: a large batch takes no more memory.
-        sample_BD = self.encoder(split(batch, ASVS_AT_ONCE, None)).sample_BD
+        sample_BD = self.encoder(MicroBatches(asvs=ASVS_AT_ONCE).split(batch)).sample_BD
         pairs = batch.size * (batch.size - 1)
         for metric, true_BB in batch.distances.items():
             self.head(metric).calibrate(sample_BD, float(true_BB.sum()) / pairs)

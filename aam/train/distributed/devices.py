@@ -139,10 +139,6 @@ class Devices:
         own.world, own._host = World(), None
         return own
 
-    def setup(self, model: nn.Module, optimizer: optim.Optimizer) -> tuple[nn.Module, Any]:
-        """Call `setup_model` and `setup_optimizer`."""
-        return self.setup_model(model), self.setup_optimizer(optimizer)
-
     def setup_model(self, model: nn.Module) -> Any:
         """Return the model, on the device and wrapped for training; its `module` is what learns.
 
@@ -184,8 +180,7 @@ class Devices:
 
     def clip(self, model: nn.Module, optimizer: Any, largest_norm: float) -> Tensor:
         """Scale the gradients down to a largest norm; return the norm before, unread."""
-        if self.is_sharded:
-            self._average_unsharded(model)
+        self._average_unsharded(model)
         norm: Any = self._fabric.clip_gradients(
             model, optimizer, max_norm=largest_norm, error_if_nonfinite=False
         )
@@ -193,8 +188,7 @@ class Devices:
 
     def unscale(self, model: nn.Module, optimizer: Any) -> None:
         """Give the gradients their true size before they are looked at; `clip` does so itself."""
-        if self.is_sharded:
-            self._average_unsharded(model)
+        self._average_unsharded(model)
         self._precision.unscale_gradients(optimizer.optimizer)
 
     def leave_out(self) -> None:
@@ -263,16 +257,12 @@ class Devices:
         return own
 
     def broadcast(self, value: T) -> T:
-        """Return what the first process says: plain values, the same in all processes."""
+        """Return what the first process says, plain values; no accelerator is waited for."""
         if self.processes == 1:
             return value
         said = [value]
         dist.broadcast_object_list(said, 0, group=self._host)
         return said[0]
-
-    def broadcast_flags(self, *decisions: bool) -> tuple[bool, ...]:
-        """Return what the first process decides; no accelerator is waited for."""
-        return self.broadcast(decisions)
 
     def barrier(self) -> None:
         """Wait for all processes."""
@@ -297,9 +287,9 @@ class Devices:
         return own if self.processes == 1 else f"{self.processes} x {own} ({self.world.strategy})"
 
     def _average_unsharded(self, model: Any) -> None:
-        """Average the gradients of the parameters that are too small to be sharded."""
+        """Average the gradients of the parameters that are too small to be sharded, if any is."""
         found = [p.grad for p in model.parameters() if p.grad is not None and p.grad.ndim == 0]
-        if found:
+        if found and self.is_sharded:
             together = torch.stack(found)
             dist.all_reduce(together)
             for gradient, mean in zip(found, together / self.processes, strict=True):

@@ -9,6 +9,7 @@ Shape suffixes: W processes, U distinct ASVs, S positions, B samples, A ASVs in 
 nucleotides, R rows of the store, D width.
 """
 
+import operator
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +20,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 from torch.utils.data import Dataset
 
-from aam.model.batch import AsvBlock, Batch, Masked, SampleBlock
+from aam.model.batch import AsvBlock, Batch, Masked, SampleBlock, changed
 from aam.model.encoder import Encoded, Encoder
 from aam.train.data.dataset import BatchDataset
 from aam.train.distributed.devices import Devices
@@ -77,7 +78,7 @@ def shard_of(batch: Batch, rank: int, processes: int) -> BatchShard:
     Of each block of ASVs it takes every W-th row; of the samples too, in blocks as large as before.
     """
     groups = [
-        _joined(batch.samples[first : first + processes])
+        joined(batch.samples[first : first + processes])
         for first in range(0, len(batch.samples), processes)
     ]
     samples = [_sample_shard(group, rank, processes) for group in groups]
@@ -121,13 +122,12 @@ def _asv_shard(block: AsvBlock, rank: int, processes: int) -> AsvBlock:
 
 def _sample_shard(block: SampleBlock, rank: int, processes: int) -> SampleBlock:
     own = _rows(len(block.asv_BA), rank, processes)
-    mask = None if block.count_mask_BA is None else block.count_mask_BA[own]
-    return SampleBlock(block.asv_BA[own], block.present_BA[own], block.counts_BA[own], mask)
+    return changed(block, operator.itemgetter(own))
 
 
-def _joined(blocks: list[SampleBlock]) -> SampleBlock:
-    """Return blocks of samples as one, padded to the richest sample of all."""
-    width = max(block.asv_BA.shape[1] for block in blocks)
+def joined(blocks: list[SampleBlock], asvs: int | None = None) -> SampleBlock:
+    """Return blocks of samples as one, padded to so many ASVs, or else to the richest sample."""
+    width = asvs or max(block.asv_BA.shape[1] for block in blocks)
 
     def together(parts: list[Tensor]) -> Tensor:
         return torch.cat([pad(part, (0, width - part.shape[1])) for part in parts])

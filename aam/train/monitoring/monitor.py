@@ -37,12 +37,11 @@ class Monitor:
     """Measure a training on `device` from beside it, by a thread that takes a sample every second.
 
     What the loop calls at each step only reads the clock. All quantities are summed up from the
-    start; an interval is the difference of two readings. `most_mb` is the memory that there is.
+    start; an interval is the difference of two readings.
     """
 
-    def __init__(self, device: torch.device, most_mb: float | None = None) -> None:
-        self._device = device
-        self._most_mb = total_mb(device) if most_mb is None else most_mb
+    def __init__(self, device: torch.device) -> None:
+        self._device, self._most_mb = device, total_mb(device)
         self._is_full = threading.Event()
         self._reliefs, self._relieved_at = 0, -RELIEF_EVERY_S
         self._sampled_peak_mb = 0.0

@@ -17,9 +17,7 @@ ROWS = 30
 
 
 @contextmanager
-def profiled(
-    folder: Path | None, steps: int | None, first_step: int
-) -> Iterator[Callable[[], None]]:
+def profiled(folder: Path | None, steps: int, first_step: int) -> Iterator[Callable[[], None]]:
     """Record `steps` steps of the loop inside the block, after two of waiting and two of warm-up.
 
     Call what is yielded after each step. What happens between steps, a validation for instance, is

@@ -13,20 +13,19 @@ WINDOW_STEPS = 50
 """Latest steps that the running estimate looks at."""
 PROBED_STEPS = 5
 """Steps after which a run says how long it will take."""
+LINE_EVERY_S = 10.0
+"""Seconds between lines where there is no terminal."""
 REDRAWN_EVERY_S = 0.1
 
 
 class Reporter:
     """Progress of the run `name` of `total` steps, `done` before; `validations` are still to come.
 
-    Where there is no terminal a line comes every `every_s`. A bar that is not closed hides the
-    cursor.
+    A bar that is not closed hides the cursor.
     """
 
-    def __init__(
-        self, name: str, done: int, total: int, every_s: float, validations: int = 0
-    ) -> None:
-        self.name, self.every_s = name, every_s
+    def __init__(self, name: str, done: int, total: int, validations: int = 0) -> None:
+        self.name = name
         self.first, self.done, self.total = done, done, total
         self.validations_left = validations
         self.t_last = self.t_line = time.monotonic()
@@ -64,7 +63,7 @@ class Reporter:
                 self.t_line = now
                 left = duration(self.remaining_s())
                 self.bar.update(self.bar.task_ids[0], completed=done, rate=self._rate(), left=left)
-        elif now - self.t_line >= self.every_s:
+        elif now - self.t_line >= LINE_EVERY_S:
             self.t_line = now
             left = f"about {duration(self.remaining_s())} left"
             parts = [f"step {done} of {self.total}", self._rate(), left]

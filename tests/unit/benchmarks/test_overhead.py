@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aam.util import worklog
-from aam.util.worklog import Work
 from benchmarks import overhead
+from benchmarks.worklog import Work, read_work
 
 SPANS = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 20)), max_size=8)
 
@@ -43,7 +43,7 @@ def test_a_log_tells_of_its_work_unless_it_failed(tmp_path: Path, caplog) -> Non
     with pytest.raises(AssertionError), worklog.at_work():
         raise AssertionError
     assert not caplog.text
-    work = worklog.read_work(tmp_path / "good.log")
+    work = read_work(tmp_path / "good.log")
     assert work is not None
     assert 0.0 <= work.seconds < 60.0
     assert work.started_s < work.begun_s

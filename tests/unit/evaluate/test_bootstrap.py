@@ -39,7 +39,7 @@ def test_rows_that_count_twice_score_as_rows_that_stand_twice(kind):
     rng = np.random.default_rng(0)
     table = (numbers if kind == "regression" else names)(rng)
     weights = np.concatenate([np.ones((1, len(table))), drawn(rng)])
-    found = resampled_scores(kind, table, weights, CLASSES)
+    found = resampled_scores(kind, table, weights)
     sizes = table["fold"].map(table["fold"].value_counts()).to_numpy()
     for number, weight in enumerate(weights.astype(int)):
         rows = table.loc[np.repeat(table.index, weight)]
@@ -87,6 +87,6 @@ def test_samples_of_one_group_bring_no_more_than_one_does():
 
 def test_a_score_that_most_resamples_leave_undefined_has_no_interval():
     table = numbers(np.random.default_rng(5), 10).assign(predicted=1.0)
-    found = bootstrap_intervals("regression", table, np.full(10, ""), 0, resamples=50)
+    found = bootstrap_intervals("regression", table, np.full(10, ""), 0)
     assert found["pearson"] is None
     assert found["mae_pooled"] is not None

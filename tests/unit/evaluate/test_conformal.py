@@ -63,19 +63,19 @@ def test_the_quantile_is_the_least_score_that_enough_scores_do_not_pass(scores, 
 @pytest.mark.parametrize("make", [residual, numbers, classes])
 def test_every_fold_is_calibrated_on_the_other_folds_alone(make):
     table = make(120)
-    found = cross_intervals(table, 0.8)
+    found = cross_intervals(table)
     columns = [name for name in ("lower", "upper", "prediction_set") if name in found]
     for fold in table["fold"].unique():
         own = table["fold"] == fold
         others = table[~own & (table["fold"] >= 0)]
-        apart = Calibration.fit(others, 0.8).apply(table[own])
+        apart = Calibration.fit(others).apply(table[own])
         pd.testing.assert_frame_equal(found.loc[own, columns], apart[columns])
 
 
 @pytest.mark.parametrize("make", [residual, numbers, classes])
 def test_intervals_cover_what_they_promise(make):
     table = make(3000)
-    report = interval_report(cross_intervals(table), 0.9)
+    report = interval_report(cross_intervals(table))
     assert report["coverage"] == pytest.approx(0.9, abs=0.02)
     assert report["test"]["coverage"] == pytest.approx(0.9, abs=0.05)
     assert report["test"]["n"] == 500

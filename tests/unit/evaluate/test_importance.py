@@ -5,7 +5,8 @@ import pandas as pd
 import pytest
 from scipy.stats import spearmanr
 
-from aam.evaluate.importance import Importance, direction_columns, write_importance
+from aam.evaluate.importance import Importance, direction_columns
+from aam.util.atomic import write_tsv
 
 IDS, SEQUENCES = ["f0", "007", "f2", "f3"], ["ACGT", "AC", "GG", "T"]
 
@@ -26,7 +27,7 @@ def test_table_by_hand(tmp_path):
     add(importance, [0, 1], [[0.5], [-0.25]], attention=[0.75, 0.25])
     add(importance, [1, 3], [[0.75], [0.0]], attention=[0.5, 0.5])
     table = importance.table(IDS, SEQUENCES)
-    write_importance(tmp_path / "importance.tsv", table)
+    write_tsv(tmp_path / "importance.tsv", table)
     types = {"feature-id": str}
     read = pd.read_csv(tmp_path / "importance.tsv", sep="\t", dtype=types)
     pd.testing.assert_frame_equal(read, table)

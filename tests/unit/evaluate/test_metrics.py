@@ -48,13 +48,14 @@ def test_regression_ignores_the_order_of_samples_and_subsets_add_up(rows, random
         assert (second[name] is None) == (first[name] is None)
         assert (second[name] or 0) == pytest.approx(first[name] or 0, abs=1e-9)
     json.dumps(first, allow_nan=False)
-    parts = metrics.subset_mae(*zip(*rows, strict=True))
+    observed, predicted, fold = map(np.array, zip(*rows, strict=True))
+    parts = metrics.means_by_label("mae", np.abs(observed - predicted), fold)
     total = sum(part["n"] * part["mae"] for part in parts.values())
     assert total / len(rows) == pytest.approx(first["mae_pooled"])
 
 
 def test_samples_without_a_label_are_in_no_subset():
-    parts = metrics.subset_mae([0, 0, 0, 0], [1, 2, 4, 8], ["x", None, "x", float("nan")])
+    parts = metrics.means_by_label("mae", [1, 2, 4, 8], ["x", None, "x", float("nan")])
     assert parts == {"x": {"n": 2, "mae": 2.5}}
 
 

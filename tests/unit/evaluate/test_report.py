@@ -40,7 +40,7 @@ def test_metadata_columns_get_scores_of_their_own_whatever_the_order_of_rows():
     metadata = pd.DataFrame(
         {"study": ["b", None, "a", "a", "unused"]}, index=["s3", "s2", "s1", "s0", "s9"]
     )
-    report = task_metrics("regression", regression([1, 3, 5, 7]), metadata, ["study"])
+    report = task_metrics("regression", regression([1, 3, 5, 7]), metadata)
     assert report["mae_by"] == {"study": {"a": {"n": 2, "mae": 2.0}, "b": {"n": 1, "mae": 7.0}}}
     assert report["folds"] == {"0": {"n": 2, "mae": 3.0}, "1": {"n": 2, "mae": 5.0}}
 
@@ -51,7 +51,7 @@ def test_a_classification_comes_back_from_its_file_and_has_tables_that_json_can_
     table = read_predictions(path)
     pd.testing.assert_frame_equal(table, classification())
     metadata = pd.DataFrame({"host": ["x", "x", "y"]}, index=["001", "002", "NA"])
-    report = task_metrics("classification", table, metadata, ["host"])
+    report = task_metrics("classification", table, metadata)
     subsets = {"x": {"n": 2, "accuracy": 1.0}, "y": {"n": 1, "accuracy": 0.0}}
     assert report["accuracy_by"]["host"] == subsets
     assert report["per_class"]["NA"]["recall"] == 0.5

@@ -47,7 +47,8 @@ def new_model(seed: int, size: float) -> nn.ParameterDict:
 
 
 def clip(model, devices, kind, limit):
-    wrapped, optimizer = devices.setup(model, torch.optim.SGD(model.parameters(), lr=0.1))
+    wrapped = devices.setup_model(model)
+    optimizer = devices.setup_optimizer(torch.optim.SGD(model.parameters(), lr=0.1))
     return float(clip_gradients(wrapped, optimizer, devices, kind, limit))
 
 

@@ -46,7 +46,7 @@ def test_layers_compute_in_the_precision_and_batches_are_not_rounded(
     assert caplog.text.count("precision fp16 needs an accelerator") == warnings
     assert torch.get_float32_matmul_precision() == matmul
     assert torch.are_deterministic_algorithms_enabled() == deterministic
-    wrapped, _ = devices.setup(spy, torch.optim.SGD(spy.parameters(), lr=0.1))
+    wrapped = devices.setup_model(spy)
     batch = a_batch()
     wrapped(batch)
     assert spy.product.dtype == product

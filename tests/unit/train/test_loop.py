@@ -5,11 +5,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from aam.train.loop import TimeIsUp, Validation
+from aam.train.early_stopping import EarlyStopping, Validation
+from aam.train.loop import TimeIsUp
 from aam.util.errors import InputError
 
 STEPS = 10
-HALF = Validation(score=lambda: {"half": 0.5})
+HALF = Validation(lambda: {"half": 0.5}, 8, "half", EarlyStopping(None))
 GOLDEN = Path(__file__).parents[2] / "golden" / "losses.json"
 
 

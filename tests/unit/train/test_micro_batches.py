@@ -13,7 +13,7 @@ from aam.train.data.collate import bucket
 from aam.train.data.dataset import BatchDataset
 from aam.train.data.masking import Masker
 from aam.train.distributed.shards import shard_of
-from aam.train.micro_batches import MicroBatches, split
+from aam.train.micro_batches import MicroBatches
 
 LIMITS = st.none() | st.integers(1, 40)
 
@@ -73,8 +73,9 @@ def content(batch):
 def test_micro_batches_hold_what_the_batch_held(batch, asvs, samples, processes):
     """And those of a shard what the shard held, in as many blocks as those of the others."""
     shards = [shard_of(batch, rank, processes) for rank in range(processes)]
-    found = [split(shard, asvs, samples) for shard in shards]
-    for whole, parts in zip([batch, *shards], [split(batch, asvs, samples), *found], strict=True):
+    micro_batches = MicroBatches(asvs, samples)
+    found = [micro_batches.split(shard) for shard in shards]
+    for whole, parts in zip([batch, *shards], [micro_batches.split(batch), *found], strict=True):
         sizes = [len(block.tokens_US) for block in parts.asvs]
         assert asvs is None or max(sizes) <= asvs
         assert asvs is None or len(sizes) == sum(-(-len(b.tokens_US) // asvs) for b in whole.asvs)
@@ -86,15 +87,13 @@ def test_micro_batches_hold_what_the_batch_held(batch, asvs, samples, processes)
 
 
 def test_blocks_have_no_padding_of_others_and_small_enough_ones_stay(batch):
-    parts = split(batch, 4, 3)
+    parts = MicroBatches(4, 3).split(batch)
     for block in parts.samples:
         assert block.present_BA.shape[1] == bucket(int(block.present_BA.sum(dim=1).max()))
         assert block.present_BA.any(dim=1).all()
     plain = replace(batch, asvs=[replace(block, masked=None) for block in batch.asvs])
-    assert all(block.masked is None for block in split(plain, 4, None).asvs)
-    assert split(batch, None, None) is split(batch, 1000, 16) is batch
-    with pytest.raises(ValueError, match="at least 1"):
-        split(batch, None, -3)
+    assert all(block.masked is None for block in MicroBatches(4, None).split(plain).asvs)
+    assert MicroBatches().split(batch) is MicroBatches(1000, 16).split(batch) is batch
 
 
 def projected_gradients(encoder, batch, recompute):
@@ -117,14 +116,15 @@ def projected_gradients(encoder, batch, recompute):
 @settings(deadline=None, max_examples=10)
 def test_micro_batches_give_the_same_embeddings_and_gradients(batch, model, asvs, samples):
     outputs, expected = projected_gradients(model.encoder, batch, "nothing")
-    again, found = projected_gradients(model.encoder, split(batch, asvs, samples), "micro-batches")
+    parts = MicroBatches(asvs, samples).split(batch)
+    again, found = projected_gradients(model.encoder, parts, "micro-batches")
     torch.testing.assert_close(again, outputs, rtol=1e-5, atol=1e-5)
     for name, gradient in expected.items():
         assert (found[name] - gradient).norm() <= 1e-5 * gradient.norm(), name
 
 
 def test_what_is_computed_again_draws_the_same_dropout(batch, model):
-    parts = split(batch, 4, 5)
+    parts = MicroBatches(4, 5).split(batch)
     set_dropout(model, 0.3)
     try:
         loss, kept = gradients(model, parts, "nothing", seed=3)

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aam.config.sections.execution import Optimization
+from aam.config.sections.training import Pretraining
 from aam.train.optimizer import MUON_RATE, make_optimizer, set_rate, warmup_cosine
 from aam.train.options import step_options
 
@@ -26,9 +27,8 @@ def test_a_rise_of_a_tenth_and_half_a_cosine():
     assert rates[99] == pytest.approx(0.5 * (1 + math.cos(math.pi * 89 / 90)))
 
 
-def optimizer_of(model, name, **changes):
-    options = {"learning_rate": 1e-3, "weight_decay": 0.1, "fused": False, **changes}
-    return make_optimizer(model, name, **options)
+def optimizer_of(model, name, *, fused=False):
+    return make_optimizer(model, Pretraining(optimizer=name), fused=fused)
 
 
 def groups_by_name(model, optimizer) -> dict[str, dict]:
@@ -44,12 +44,13 @@ def test_matrices_alone_are_decayed(new_model, name):
     trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
     assert "encoder.asv.stem.weight" not in trained
     decay = {name: group["weight_decay"] for name, group in groups.items()}
-    assert decay == {name: 0.1 if p.ndim >= 2 else 0.0 for name, p in trained.items()}
+    assert decay == {name: 0.01 if p.ndim >= 2 else 0.0 for name, p in trained.items()}
 
 
-def test_muon_moves_the_matrices_of_the_blocks_by_orthogonal_steps(new_model):
+def test_muon_moves_the_matrices_of_the_blocks_by_orthogonal_steps(new_model, monkeypatch):
+    monkeypatch.setattr(Pretraining, "weight_decay", 0.0)
     model = new_model()
-    optimizer = optimizer_of(model, "muon", weight_decay=0, fused=True)
+    optimizer = optimizer_of(model, "muon", fused=True)
     set_rate(optimizer, 5e-4)
     weight = model.encoder.sample.blocks[0].out.weight
     head = model.distances["unweighted"].project.weight

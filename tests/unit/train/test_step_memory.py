@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from torch import nn
 
+from aam.config.sections.training import Pretraining
 from aam.model.build import set_dropout
 from aam.train import step_memory
 from aam.train.data.dataset import BatchDataset
@@ -63,19 +63,17 @@ def dataset(make, new_feed, one_thread):
 
 @pytest.fixture
 def model(new_model, devices):
-    """Return a wrapped model on its device, with dropout and a trained layer in evaluation mode."""
+    """Return a wrapped model on its device, with dropout."""
     built = new_model()
     set_dropout(built, 0.2)
-    return devices.setup(built, torch.optim.SGD(built.parameters()))[0].train()
+    return devices.setup_model(built).train()
 
 
 @pytest.mark.parametrize("fails", [False, True])
 def test_a_measured_step_is_a_real_one_and_leaves_no_trace(
     monkeypatch, model, dataset, devices, fails
 ):
-    model.encoder.sample.eval()
     parameters = list(model.parameters())
-    parameters[0].grad = torch.full_like(parameters[0], 7.0)
     backward, norms = devices.backward, []
 
     def observed(loss):
@@ -85,9 +83,8 @@ def test_a_measured_step_is_a_real_one_and_leaves_no_trace(
             raise CUDA
 
     def traces():
-        tensors = [*model.state_dict().values(), parameters[0].grad, torch.get_rng_state()]
-        modes = [module.training for module in model.modules()]
-        return [tensor.tolist() for tensor in tensors], modes, [p.grad for p in parameters[1:]]
+        tensors = [*model.state_dict().values(), torch.get_rng_state()]
+        return [tensor.tolist() for tensor in tensors], [p.grad for p in parameters]
 
     before = traces()
     monkeypatch.setattr(devices, "backward", observed)
@@ -141,7 +138,7 @@ def machine(monkeypatch) -> Machine:
 def test_a_batch_that_fits_is_left_as_it_is(model, dataset, devices, caplog, recompute):
     """By real steps, of which one line tells."""
     caplog.set_level(logging.INFO)
-    fit = fit_to_memory(model, dataset, devices, recompute=recompute)
+    fit = fit_to_memory(model, dataset, devices, None, recompute)
     assert str(fit).startswith("one micro-batch")
     assert fit.recompute == recompute
     assert model.encoder.asv.keeps_layers == (recompute == "nothing")
@@ -156,7 +153,7 @@ def test_room_for_a_larger_batch_is_said(
     machine, model, new_feed, devices, caplog, batch_size, fits
 ):
     with caplog.at_level(logging.INFO):
-        fit_to_memory(model, replace(new_feed(), batch_size=batch_size), devices, 1.0)
+        fit_to_memory(model, replace(new_feed(), batch_size=batch_size), devices, 1.0, "nothing")
     assert ("batches of 20 samples would fit" in caplog.text) == fits
 
 
@@ -171,7 +168,7 @@ def test_micro_batches_are_found_that_fit(
     batch, machine.part_factor = dataset[0], part_factor
     room, machine.most = 0.1 * HELD + fraction * MB * size(batch), HELD + most * MB * size(batch)
     caplog.set_level(logging.INFO)
-    fit = fit_to_memory(model, dataset, devices, (HELD + room) / GB)
+    fit = fit_to_memory(model, dataset, devices, (HELD + room) / GB, "nothing")
     assert fit.recompute == "micro-batches"
     assert not model.encoder.keeps_blocks
     assert HELD < fit.measured_mb <= min(HELD + room, machine.most)
@@ -183,12 +180,12 @@ def test_micro_batches_are_found_that_fit(
 
 def test_where_the_smallest_do_not_fit_the_user_is_told(machine, model, dataset, devices):
     with pytest.raises(InputError, match="100 MB of them held.*at most 90 MB.*max_memory_gb"):
-        fit_to_memory(model, dataset, devices, 90 / GB)
+        fit_to_memory(model, dataset, devices, 90 / GB, "nothing")
     assert machine.batches[-1] == (15, 1)
     assert sizes(dataset[0]) not in machine.batches, "a system would end a process that takes it"
     machine.most = 50.0
     with pytest.raises(InputError, match="more than there is"):
-        fit_to_memory(model, dataset, devices, 1.0)
+        fit_to_memory(model, dataset, devices, 1.0, "nothing")
 
 
 def test_processes_choose_the_same_micro_batches_and_learn_as_one(tmp_path):
@@ -215,8 +212,8 @@ def test_processes_choose_the_same_micro_batches_and_learn_as_one(tmp_path):
 @pytest.fixture
 def memory(model, devices):
     """Return what keeps a run in its memory, after its search."""
-    bare = make_optimizer(model, "muon", learning_rate=1e-3, weight_decay=0.1, fused=True)
-    optimizer = devices.setup(nn.Linear(1, 1), bare)[1]
+    bare = make_optimizer(model, Pretraining(optimizer="muon"), fused=True)
+    optimizer = devices.setup_optimizer(bare)
     return StepMemory(model, optimizer, devices, None, "nothing", MicroBatches(measured_mb=1.0))
 
 

@@ -77,9 +77,11 @@ ESTIMATED = "run: 640 steps, about 5 min 20 s, and 8 validations"
     ids=["too early", "once", "resumed", "every few seconds"],
 )
 def test_a_run_is_estimated_by_its_first_steps_but_one(
-    clock, caplog, done, total, passed, options, lines
+    clock, monkeypatch, caplog, done, total, passed, options, lines
 ):
-    reporter = Reporter("run", done, total, **{"every_s": 1e9} | options)
+    own = {"every_s": 1e9, "validations": 0, **options}
+    monkeypatch.setattr("aam.train.monitoring.reporter.LINE_EVERY_S", own["every_s"])
+    reporter = Reporter("run", done, total, own["validations"])
     for some in passed:
         steps(reporter, clock, *some)
     assert len(caplog.messages) == len(lines)
@@ -87,8 +89,9 @@ def test_a_run_is_estimated_by_its_first_steps_but_one(
         assert line in message
 
 
-def test_the_estimate_follows_the_latest_steps_and_the_last_validation(clock, caplog):
-    reporter = Reporter("run", 0, 1000, every_s=1990, validations=2)
+def test_the_estimate_follows_the_latest_steps_and_the_last_validation(clock, monkeypatch, caplog):
+    monkeypatch.setattr("aam.train.monitoring.reporter.LINE_EVERY_S", 1990)
+    reporter = Reporter("run", 0, 1000, validations=2)
     reporter.estimate(1)
     steps(reporter, clock, 200, 10, samples=64)
     assert caplog.messages[0].startswith("run: 1000 steps, about 16 min 40 s, and 2")
@@ -103,7 +106,7 @@ def test_the_estimate_follows_the_latest_steps_and_the_last_validation(clock, ca
 
 def test_a_terminal_shows_a_bar_and_is_given_back_by_a_run_that_breaks(clock, monkeypatch, caplog):
     def broken() -> None:
-        with closing(Reporter("run", 0, 100, every_s=0)) as reporter:
+        with closing(Reporter("run", 0, 100)) as reporter:
             steps(reporter, clock, 40, 2, samples=64)
             raise KeyError
 
@@ -121,6 +124,6 @@ def test_a_terminal_shows_a_bar_and_is_given_back_by_a_run_that_breaks(clock, mo
 
 def test_no_bar_is_drawn_into_a_file(clock, monkeypatch):
     file = open_stderr(monkeypatch, terminal=False)
-    with closing(Reporter("run", 0, 10, every_s=1)) as reporter:
+    with closing(Reporter("run", 0, 10)) as reporter:
         steps(reporter, clock, 10, 1)
     assert file.getvalue() == ""
