@@ -46,9 +46,11 @@ quick: env ## check style, and run the contracts and the fast tests
 	$(BIN)/ruff format --check .
 	$(PYTEST) tests/contract $(QUICK)
 
-# The longest files first: SLURM's, which mostly wait, beside whole studies.
-test: env lint ## run the linters and all tests
+# The longest files first: SLURM's, which mostly wait, beside the linters and whole studies.
+test: env ## run the linters and all tests
+	$(MAKE) --no-print-directory lint &
 	$(PYTEST) tests/slurm tests/workflow tests/unit tests/contract tests/real
+	wait $$!
 
 bench: env ## time the modes of training, and how they grow, on the embedded dataset
 	$(BIN)/snakemake --cores $(CORES) --configfile config/config.yaml --forcerun benchmark_speed -- bench

@@ -77,27 +77,27 @@ def succeeded(status: int | None, checkout: Checkout) -> None:
         sys.exit((checkout.root / "output.txt").read_text(encoding="utf-8")[-4000:])
 
 
-def carry_out(checkout: Checkout, delays: list[float]) -> None:
+def carry_out(checkout: Checkout, delays: list[float], targets: list[str]) -> None:
     """Start the study, killing it after the delays as long as there are any, until it ends."""
     for name in ("results", ".snakemake"):
         shutil.rmtree(checkout.root / name, ignore_errors=True)
     while delays:
-        status = attempt(checkout, kill_after_s=delays[0])
+        status = attempt(checkout, "--", *targets, kill_after_s=delays[0])
         if status is not None:
             succeeded(status, checkout)
             return
         print(f"killed after {delays.pop(0):.1f} s", flush=True)
         succeeded(attempt(checkout, "--unlock"), checkout)
-    succeeded(attempt(checkout), checkout)
+    succeeded(attempt(checkout, "--", *targets), checkout)
 
 
-def kill_often(work: Path, kills: int, seed: int) -> list[str]:
+def kill_often(work: Path, kills: int, seed: int, targets: list[str]) -> list[str]:
     """Return how a study that is killed so many times differs from one that is not."""
     undisturbed, killed = (
         copy_of_the_workflow(work / name, study=STUDY) for name in ("undisturbed", "killed")
     )
     begun = time.monotonic()
-    succeeded(attempt(undisturbed), undisturbed)
+    succeeded(attempt(undisturbed, "--", *targets), undisturbed)
     wall_s = time.monotonic() - begun
     expected = artifacts.of(undisturbed.root / "results")
     print(f"undisturbed: {wall_s:.0f} s, {len(expected)} artifacts", flush=True)
@@ -105,7 +105,7 @@ def kill_often(work: Path, kills: int, seed: int) -> list[str]:
     delays = [rng.uniform(0.0, LONGEST_DELAY * wall_s) for _ in range(kills)]
     wrong: list[str] = []
     while delays and not wrong:
-        carry_out(killed, delays)
+        carry_out(killed, delays, targets)
         wrong = artifacts.differences(expected, artifacts.of(killed.root / "results"))
         print(f"compared, {len(delays)} kills left: {wrong or 'no difference'}", flush=True)
     return wrong
@@ -116,11 +116,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--targets", nargs="*", default=[], help="files to make; otherwise all")
     parser.add_argument("--work", type=Path, help="folder to keep; otherwise a temporary one")
     arguments = parser.parse_args()
     work = arguments.work or Path(tempfile.mkdtemp(prefix="aam-kill-"))
     try:
-        return bool(kill_often(work, arguments.kills, arguments.seed))
+        return bool(kill_often(work, arguments.kills, arguments.seed, arguments.targets))
     finally:
         if arguments.work is None:
             shutil.rmtree(work)

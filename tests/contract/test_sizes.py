@@ -1,4 +1,7 @@
-"""Files, functions, folders and names stay such that a reader finds his way."""
+"""Files, functions, folders and names stay such that a reader finds his way.
+
+`python tests/contract/test_sizes.py` prints the lines of every package, and those of code alone.
+"""
 
 import ast
 import subprocess
@@ -13,6 +16,8 @@ MOST_FILES, MOST_LINES = 15, 3000
 """Of a folder. `stages` has a file per stage."""
 MOST_IMPORTS = 12
 """Of the package's own modules, in one module."""
+PACKAGE, TESTS = 23_000, 17_000
+"""Most lines of the package, and of its tests."""
 
 TRACKED = subprocess.run(
     ["git", "ls-files", "-z"], cwd=REPOSITORY, capture_output=True, text=True, check=True
@@ -80,6 +85,32 @@ def test_names() -> None:
     assert [name for name, count in files.items() if count > 2] == []
 
 
+def test_package_and_tests_keep_their_size() -> None:
+    assert sum(LINES[name] for name in MODULES) <= PACKAGE
+    assert sum(count for name, count in LINES.items() if name.startswith("tests/")) <= TESTS
+
+
+def code_lines(name: str) -> int:
+    """Return the lines that are neither blank, nor comment, docstring or import."""
+    lines = (REPOSITORY / name).read_text(encoding="utf-8").splitlines()
+    other = {i for i, line in enumerate(lines, 1) if not line.strip() or line.strip()[0] == "#"}
+    for node in ast.walk(ast.parse("\n".join(lines))):
+        is_text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        if isinstance(node, ast.Import | ast.ImportFrom) or is_text:
+            other.update(range(node.lineno, (node.end_lineno or 0) + 1))
+    return len(lines) - len(other)
+
+
 def test_nothing_large_or_generated_is_tracked() -> None:
     tracked = [REPOSITORY / name for name in TRACKED if name]
     assert [str(p) for p in tracked if p.is_file() and p.stat().st_size > 500_000] == []
+
+
+if __name__ == "__main__":
+    totals: dict[str, Counter[str]] = {}
+    for module in MODULES:
+        own = Counter(lines=LINES[module], code=code_lines(module), files=1)
+        for package in {"aam", "/".join(module.split("/")[:2]).removesuffix(".py")}:
+            totals.setdefault(package, Counter()).update(own)
+    for package, total in sorted(totals.items()):
+        print(f"{package:<20}" + "".join(f"{total[kind]:>8} {kind}" for kind in own))
