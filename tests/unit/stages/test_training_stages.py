@@ -21,7 +21,7 @@ from aam.data.trees.newick import write_newick
 from aam.model.store import load_config
 from aam.runtime.run_options import RunOptions
 from aam.stages import pretrain
-from aam.tasks.pretrain import preparation
+from aam.tasks.pretrain import true_distances
 from aam.train.loop import TimeIsUp
 from aam.unifrac.in_batch import BatchDistances
 from aam.unifrac.store import write_distances, write_faith_pd
@@ -161,7 +161,7 @@ def test_the_model_does_not_depend_on_where_the_distances_lie(study, tmp_path, m
     """Distances that memory has no room for are mapped from files."""
     settings = {"epochs": 1, "sampler": "blocks"}
     in_memory = study.pretrain(tmp_path / "memory", settings)
-    monkeypatch.setattr(preparation, "DISTANCES_FRACTION", 0.0)
+    monkeypatch.setattr(true_distances, "DISTANCES_FRACTION", 0.0)
     with caplog.at_level(logging.INFO):
         mapped = study.pretrain(tmp_path / "mapped", settings)
     assert sum("are mapped from files" in message for message in caplog.messages) == 1
@@ -174,8 +174,8 @@ def test_the_model_does_not_depend_on_where_the_distances_lie(study, tmp_path, m
 
 def test_a_limit_of_memory_is_kept_by_all_processes_together():
     left_mb = 2.0**10
-    held_gb = preparation.held_mb(torch.device("cpu")) / 2**10
-    one, four = (preparation._room(held_gb + left_mb / 2**10, number) for number in (1, 4))
+    held_gb = true_distances.held_mb(torch.device("cpu")) / 2**10
+    one, four = (true_distances.room(held_gb + left_mb / 2**10, number) for number in (1, 4))
     assert one == pytest.approx(4 * four, rel=0.1)
     assert one < left_mb * 2**20
-    assert preparation._room(held_gb / 2, 1) == 0
+    assert true_distances.room(held_gb / 2, 1) == 0

@@ -33,9 +33,14 @@ def dataset_of(augmented) -> Callable[..., BatchDataset]:
             store=augmented.store,
             tokens=augmented.tokens,
             samples=TRAINING,
-            distances={"unweighted": augmented.distances},
             values={"age": np.arange(40, dtype=np.float32).reshape(20, 2)},
-            **{"batch_size": 4, "epochs": 3, "seed": 1, **changes},
+            **{
+                "distances": {"unweighted": augmented.distances},
+                "batch_size": 4,
+                "epochs": 3,
+                "seed": 1,
+                **changes,
+            },
         )
 
     return build

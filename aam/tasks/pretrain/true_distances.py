@@ -1,0 +1,78 @@
+"""What pretraining learns to predict: distances that were stored, or are computed in the batch."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from aam.config.metrics import FAITH_PD
+from aam.data.samples import SampleStore
+from aam.data.tokens import TokenStore
+from aam.train.batch_norm import some_of
+from aam.train.data.distances import Maps, Views, load_matrices, pair_variances
+from aam.train.monitoring.memory import MB, budget_mb, held_mb
+from aam.unifrac.in_batch import BatchDistances
+
+FOLDER = "distances"
+"""Folder in the work folder which mapped distances lie in, alone."""
+DISTANCES_FRACTION = 0.5
+"""Fraction of the memory left that distances may take; the rest is for the steps."""
+
+
+@dataclass(frozen=True, eq=False)
+class TrueDistances:
+    """What the predictions of a model are compared with; see `BatchDataset`."""
+
+    variances: Mapping[str, float]
+    """Of each distance over pairs of training samples."""
+    distances: Mapping[str, Views] = field(default_factory=dict)
+    values: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
+    exact: BatchDistances | None = None
+
+
+def stored_targets(
+    cfg: Mapping[str, Any],
+    paths: Sequence[Path],
+    store: SampleStore,
+    is_in: NDArray[np.bool_],
+    training: NDArray[np.int64],
+    maps: Maps | None,
+) -> TrueDistances:
+    """Read the distances of all samples, or map them; the variances are those of `training`."""
+    metrics = list(cfg["pretraining"]["distances"])
+    found = load_matrices(paths, metrics, store.views, store.sample_ids, is_in, maps)
+    return TrueDistances(pair_variances(found[0], training), *found)
+
+
+def batch_targets(
+    cfg: Mapping[str, Any],
+    tree: Path,
+    store: SampleStore,
+    tokens: TokenStore,
+    training: NDArray[np.int64],
+) -> TrueDistances:
+    """Read the tree; some training samples tell the variances, and what scales Faith's PD."""
+    metrics = list(cfg["pretraining"]["distances"])
+    exact = BatchDistances.of(metrics, tree, tokens.feature_ids, cfg.get("alpha", 1.0))
+    found = exact(store.counts_of(some_of(training), len(tokens.lengths)))
+    if FAITH_PD in found:
+        value_N1 = found.pop(FAITH_PD)
+        exact = replace(exact, faith_pd_scale=(float(value_N1.mean()), float(value_N1.std())))
+    variances = {}
+    for name, matrix_NN in found.items():
+        above = np.triu_indices(len(matrix_NN), 1)
+        variances[name] = max(float(matrix_NN[above].var()), 1e-6)
+    return TrueDistances(variances, exact=exact)
+
+
+def room(max_memory_gb: float | None, processes: int) -> float:
+    """Return the bytes of memory that distances may take in each of some processes."""
+    host = torch.device("cpu")
+    # On an accelerator the limit is that of its own memory.
+    limit_gb = None if torch.cuda.is_available() else max_memory_gb
+    left_mb = budget_mb(limit_gb, host) - held_mb(host)
+    return max(0.0, DISTANCES_FRACTION * left_mb * MB / processes)
