@@ -22,6 +22,7 @@ from aam.model.store import load_config, load_weights
 from aam.nn.attention import AttentionBackend
 from aam.train.data.collate import asv_blocks, bucket
 from aam.train.distributed.devices import Devices
+from aam.util.errors import problem
 
 TOKENS_ON_CPU, TOKENS_ON_ACCELERATOR = 1 << 13, 1 << 17
 """Positions of a batch, padding included."""
@@ -35,8 +36,16 @@ ROWS_PER_BLOCK = 4096
 
 
 def load_encoder(directory: Path, backend: AttentionBackend = "auto") -> Encoder:
-    """Rebuild the encoder of a pretrained or fine-tuned model from its directory alone."""
-    shape = Architecture(**load_config(directory)["architecture"])
+    """Rebuild the encoder of a pretrained or fine-tuned model from its directory alone.
+
+    It is an InputError where another version of the package wrote the directory.
+    """
+    config = load_config(directory)
+    try:
+        shape = Architecture(**config["architecture"])
+    except (KeyError, TypeError) as error:
+        got, expected = f"a config.json of another version ({error})", "a model of this version"
+        raise problem(directory, got, expected, "run its pretraining again") from error
     encoder = build_encoder(shape, seed=0, backend=backend)
     load_weights(directory, encoder, "encoder.")
     return encoder.eval()

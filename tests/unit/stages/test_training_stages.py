@@ -3,6 +3,7 @@
 import json
 import logging
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from study_fixtures import PRETRAINING
 from unifrac_cases import random_tree
 
 from aam.data.trees.newick import write_newick
+from aam.inference.embed import load_encoder
 from aam.model.store import load_config
 from aam.runtime.run_options import RunOptions
 from aam.stages import pretrain
@@ -25,7 +27,8 @@ from aam.tasks.pretrain import true_distances
 from aam.train.loop import TimeIsUp
 from aam.unifrac.in_batch import BatchDistances
 from aam.unifrac.store import write_distances, write_faith_pd
-from aam.util.atomic import read_json
+from aam.util.atomic import read_json, write_json
+from aam.util.errors import InputError
 
 BYTES = ("pairs", "embeddings", "asvs", "model/model.safetensors", "model/config.json")
 
@@ -57,6 +60,15 @@ def test_pretraining_reports_what_the_contract_names(pretrained, study):
     assert config["architecture"]["max_length_bp"] == 20
     assert config["distances"] == ["unweighted", "faith_pd"]
     assert not (pretrained["model"].parent / "work").exists()
+
+
+def test_a_model_of_another_version_is_one_message(pretrained, tmp_path):
+    folder = shutil.copytree(pretrained["model"], tmp_path / "model")
+    config = read_json(folder / "config.json")
+    config["architecture"]["gone"] = 4
+    write_json(folder / "config.json", config)
+    with pytest.raises(InputError, match="another version .*'gone'.* pretraining again"):
+        load_encoder(folder)
 
 
 def test_pretraining_writes_the_tables_of_the_contract(pretrained, study):
