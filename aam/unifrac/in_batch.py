@@ -65,8 +65,10 @@ class BatchDistances:
     def _on_tree(self, p_BK: csr_array, length_K: Floats) -> dict[str, NDArray[np.float64]]:
         found = {}
         if {"unweighted", FAITH_PD} & {*self.metrics}:
-            has_BK = (p_BK > 0).toarray().astype(np.float64)
-            shared_BB = (has_BK * length_K) @ has_BK.T
+            # Not dense: the threads of NumPy's products would compete with those of the training.
+            has_BK = csr_array((np.ones_like(p_BK.data), p_BK.indices, p_BK.indptr), p_BK.shape)
+            long_BK = csr_array((length_K[p_BK.indices], p_BK.indices, p_BK.indptr), p_BK.shape)
+            shared_BB = (long_BK @ has_BK.T).toarray()
             own_B = np.diag(shared_BB)
             found[FAITH_PD] = own_B[:, None]
             found["unweighted"] = 1.0 - shared_BB / (own_B[:, None] + own_B - shared_BB)
