@@ -6,7 +6,7 @@ from aam.evaluate.scores import SCORES
 
 BASELINES = {
     "median": "training median",
-    "majority": "commonest class",
+    "majority": "majority class",
     "random_forest_median": "forest, leaf median",
     "elastic_net": "elastic net on CLR",
     "svm_unifrac": "SVM on UniFrac",

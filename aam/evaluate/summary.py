@@ -70,7 +70,7 @@ def summary_page(results: Results) -> str:
     if results.speed is not None:
         parts += ["## Speed", _speed_sentence(results.speed)]
     if results.figures:
-        parts += ["## Pictures"]
+        parts += ["## Figures"]
         parts += [f"![{_title(link)}]({link})" for link in results.figures]
     if results.tables:
         parts += ["## Files", _items(f"{what}: [{link}]({link})" for what, link in results.tables)]
@@ -86,7 +86,7 @@ def terminal_lines(results: Results) -> list[str]:
             distances = f"UniFrac r {score(report['unifrac_pearson'])}, "
         lines.append(
             f"  pretraining, {model}: {distances}masked nucleotides "
-            f"{report['nucleotide_accuracy']:.1%} (commonest base "
+            f"{report['nucleotide_accuracy']:.1%} (most frequent base "
             f"{report['nucleotide_baseline_accuracy']:.1%}), on held-out samples"
         )
     if results.tasks:
@@ -151,7 +151,7 @@ def _pretraining_text(model: str, report: Mapping[str, Any]) -> str:
         )
     return (
         f"{text}It names {report['nucleotide_accuracy']:.1%} of the masked nucleotides; always "
-        "guessing the commonest base of each position names "
+        "guessing the most frequent base of each position names "
         f"{report['nucleotide_baseline_accuracy']:.1%}. "
         f"{report['steps']} steps took {quantity(report['wall_s'] / 60)} minutes "
         f"({quantity(report['samples_per_s'])} samples per second) for "

@@ -34,7 +34,8 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOp
     if metric.phylogenetic:
         tree = branches.read_tree(inputs["tree"], table.feature_ids)
         if metric.is_ratio:
-            branches.check_lengths(table, tree, inputs["tree"])
+            height_F = branches.heights(tree, table.feature_ids)
+            branches.check_lengths(table.sample_ids, table.counts, height_F, inputs["tree"])
     wanted = (table, tree, cfg["metric"], metric.parameters_in(cfg))
     with _computed(cfg, wanted, metadata, inputs, runtime) as (values, name, other):
         check.check(values, *wanted, count=cfg["checked_pairs"], other=other)

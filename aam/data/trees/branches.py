@@ -60,16 +60,22 @@ def branch_fractions(table: FeatureTable, tree: TreeNode) -> tuple[csr_array, ND
     return csr_array((counts.data / totals, counts.indices, counts.indptr), counts.shape), lengths
 
 
-def check_lengths(table: FeatureTable, tree: TreeNode, where: Path) -> None:
-    """Refuse a tree, of the file `where`, on which a distance of two samples would be 0 / 0."""
+def heights(tree: TreeNode, feature_ids: Sequence[str]) -> NDArray[np.float64]:
+    """Return the distance from the root to each feature, a tip, [F]."""
     height = {id(tree): 0.0}
     for node in tree.preorder(include_self=False):
         height[id(node)] = height[id(node.parent)] + (node.length or 0.0)
     by_tip = {tip.name: height[id(tip)] for tip in tree.tips()}
-    is_above = np.array([by_tip[name] for name in table.feature_ids]) > 0
-    flat = np.flatnonzero(table.counts @ is_above == 0)
+    return np.array([by_tip[name] for name in feature_ids], dtype=np.float64)
+
+
+def check_lengths(
+    sample_ids: Sequence[str], counts_NF: csr_array, height_F: NDArray[np.float64], where: Path
+) -> None:
+    """Refuse a tree, of the file `where`, on which a distance of two samples would be 0 / 0."""
+    flat = np.flatnonzero(counts_NF @ (height_F > 0) == 0)
     if len(flat) > 1:
-        names = first_names(table.sample_ids[row] for row in flat)
+        names = first_names(sample_ids[int(row)] for row in flat)
         raise problem(
             where,
             f"branches of length 0 only, above all features of samples {names}",

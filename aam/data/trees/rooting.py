@@ -11,7 +11,8 @@ from aam.util.scikit_bio import TreeNode
 
 Floats = NDArray[np.float64]
 LONG = 0.6
-"""Substitutions per site of a branch that is out of all proportion in a tree of 16S."""
+"""Substitutions per site of a branch that is out of all proportion in a tree of 16S: the limit by
+which the corpus of `config/corpus.yaml` was cleaned."""
 FEW = 0.01
 """Largest fraction of the tips that such a branch may set apart; one tip always may be."""
 

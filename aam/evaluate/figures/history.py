@@ -44,7 +44,7 @@ LEAST_SMOOTHED = 30
 NAMES = {
     "loss": "total",
     "nucleotide_accuracy": "model",
-    "nucleotide_baseline_accuracy": "commonest base",
+    "nucleotide_baseline_accuracy": "most frequent base",
     "nucleotide_accuracy_unseen_asvs": "model, ASVs not in training",
     "faith_pd": "Faith's PD",
     "memory_mb": "process",

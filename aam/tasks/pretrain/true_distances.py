@@ -9,9 +9,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from aam.config.metrics import FAITH_PD
+from aam.config.metrics import FAITH_PD, METRICS
 from aam.data.samples import SampleStore
 from aam.data.tokens import TokenStore
+from aam.data.trees.branches import check_lengths
 from aam.train.batch_norm import some_of
 from aam.train.data.distances import Maps, Views, load_matrices, pair_variances
 from aam.train.monitoring.memory import MB, budget_mb, held_mb
@@ -58,6 +59,9 @@ def batch_targets(
     """Read the tree; some training samples tell the variances, and what scales Faith's PD."""
     metrics = list(cfg["pretraining"]["distances"])
     exact = BatchDistances.of(metrics, tree, tokens.feature_ids, cfg.get("alpha", 1.0))
+    if exact.above_FE is not None and any(METRICS[metric].is_ratio for metric in metrics):
+        counts_NF = store.view_matrix(0, len(tokens.lengths))
+        check_lengths(store.sample_ids, counts_NF, exact.above_FE @ exact.length_E, tree)
     found = exact(store.counts_of(some_of(training), len(tokens.lengths)))
     if FAITH_PD in found:
         value_N1 = found.pop(FAITH_PD)

@@ -83,11 +83,9 @@ class BatchDataset(Dataset[Batch]):
     ) -> None:
         """Add the distances of what the batch holds, ASVs that were left out of it aside."""
         entries, distinct_U, place = entries_of(self.store, rows_B, self.asv_dropout, step)
-        offsets, shape = (
-            np.cumsum([0, *entries.richness_B]),
-            (len(rows_B), len(self.tokens.lengths)),
-        )
-        found = exact(csr_array((entries.counts, distinct_U[place], offsets), shape))
+        parts = entries.counts, distinct_U[place], np.cumsum([0, *entries.richness_B])
+        shape = len(rows_B), len(self.tokens.lengths)
+        found = exact(csr_array(parts, shape))
         for name, values in found.items():
             of = batch.values if name == FAITH_PD else batch.distances
             of[name] = torch.from_numpy(values.astype(np.float32))

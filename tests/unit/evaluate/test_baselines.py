@@ -207,7 +207,7 @@ def test_rare_features_are_told_by_the_training_samples_alone():
         problem("regression"), counts=scipy.sparse.csr_array(counts), fold=fold, held_out=0
     )
     assert prevalent_reads(task).tolist() == counts[:, :2].tolist()
-    # Where all features are rare, the commonest stay.
+    # Where all features are rare, the most frequent stay.
     rare = dataclasses.replace(task, counts=task.counts[:, [2]])
     assert prevalent_reads(rare).shape == (300, 1)
 

@@ -167,6 +167,11 @@ def test_targets_of_the_batch_teach_what_stored_ones_do(study, tmp_path):
         found[targets] = read_json(outputs["metrics"])
     for name in ("unweighted_pearson", "unweighted_mae", "faith_pd_pearson"):
         assert found["batch"][name] == pytest.approx(found["stored"][name], abs=2e-3)
+    for node in tree.traverse():
+        node.length = 0.0
+    write_newick(tmp_path / "tree.nwk", tree)
+    with pytest.raises(InputError, match="tree.nwk: got branches of length 0 only"):
+        pretrain.run(cfg, inputs=inputs, outputs=outputs, runtime=runtime)
 
 
 def test_the_model_does_not_depend_on_where_the_distances_lie(study, tmp_path, monkeypatch, caplog):

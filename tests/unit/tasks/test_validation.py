@@ -174,7 +174,7 @@ def test_recorded_pairs_are_drawn_by_the_seed_from_all_blocks(scored, model, dev
 
 
 def by_hand(scored: HeldOut, asvs: np.ndarray) -> tuple[list[bool], list[bool]]:
-    """Return per masked place of some ASVs whether A and the commonest base are right there."""
+    """Return per masked place of some ASVs whether A and the most frequent base are right there."""
     tokens, is_a, is_common = scored.tokens, [], []
     training = asvs_of(scored.store, TRAINING, len(tokens.lengths))
     for asv in asvs:
@@ -188,7 +188,7 @@ def by_hand(scored: HeldOut, asvs: np.ndarray) -> tuple[list[bool], list[bool]]:
     return is_a, is_common
 
 
-def test_nucleotides_are_scored_beside_the_commonest_base(scored, model, devices, monkeypatch):
+def test_nucleotides_are_scored_beside_the_most_frequent_base(scored, model, devices, monkeypatch):
     """A head that always answers A is right where the masked base is A; unseen ASVs count twice."""
     tokens = scored.tokens
     monkeypatch.setattr(embed, "TOKENS_ON_CPU", 20)
