@@ -208,14 +208,14 @@ def test_report_holds_all_figures_with_captions(completed: Any) -> None:
     with zipfile.ZipFile(completed.root / "report.zip") as archive:
         page = next(name for name in archive.namelist() if name.endswith("report.html"))
         text = archive.read(page).decode()
-        figures = [name for name in archive.namelist() if name.endswith(".png")]
+        inside = [name for name in archive.namelist() if name.endswith(".png")]
     found = re.search(r"var results = (\{.*\});$", text, re.MULTILINE)
     assert found is not None
     entries = json.loads(found[1])
     figures = (completed.root / "results" / "demo" / "figures").rglob("*.png")
     shown = {str(path.relative_to(completed.root)) for path in figures}
     assert len(shown) == 1 + 2 * 3 + 4 * 3 + 2
-    assert len(figures) == len(shown)
+    assert len(inside) == len(shown)
     tables = {f"results/demo/benchmark/{name}.tsv" for name in ("speed", "accuracy")}
     assert entries.keys() == shown | tables
     for path, entry in entries.items():
