@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from aam.api import Model
+    from aam.api import Model, PretrainedEncoder
 
 __version__ = "0.1.0"
 
@@ -31,3 +31,27 @@ def load(directory: str | Path) -> "Model":
     from aam.api import Model
 
     return Model.load(directory)
+
+
+def encoder(start: str | Path = "v4") -> "PretrainedEncoder":
+    """Rebuild a pretrained encoder, to embed other tables (see `aam.api.PretrainedEncoder`).
+
+    Parameters
+    ----------
+    start
+        `v4`, the encoder that comes with the package, or a model directory,
+        `results/<dataset>/pretrain/<model>/model`.
+
+    Raises
+    ------
+    InputError
+        When the directory holds no pretrained model, or one of another version.
+
+    Examples
+    --------
+    >>> aam.encoder("v4").embed("table.biom")  # doctest: +SKIP
+    """
+    from aam.api import PretrainedEncoder
+    from aam.inference.pretrained import TableEmbedder
+
+    return PretrainedEncoder(TableEmbedder.load(start))

@@ -1,6 +1,7 @@
-"""Fine-tuned models in Python: `aam.load(directory).predict(table)`."""
+"""Models in Python: `aam.load(directory).predict(table)`, `aam.encoder("v4").embed(table)`."""
 
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from aam.evaluate.conformal import Calibration
 from aam.evaluate.predictions import PROBABILITY, QUANTILE, by_target, read_predictions
 from aam.inference.bundle import MIXED, ModelBundle
 from aam.inference.ensemble import predict_table
+from aam.inference.pretrained import TableEmbedder
 from aam.model.store import CROSS_VALIDATION
 from aam.util.errors import first_names, problem
 
@@ -88,18 +90,11 @@ class Model:
             When a file cannot be read, features are without a sequence, or no sample is deep
             enough.
         """
-        where = Path("the table") if isinstance(table, FeatureTable) else Path(table)
-        loaded = table if isinstance(table, FeatureTable) else load_table(where)
-        counts, dropped = without_empty(loaded)
-        without_reads = dropped.loc[dropped["what"] == "sample", "id"]
-        if len(without_reads):
-            shown = first_names(without_reads, limit=20)
-            logger.warning("these samples have no reads and are not predicted: %s", shown)
-        fasta = None if sequences is None else Path(sequences)
+        counts, found = _read(table, sequences)
         result = predict_table(
             self.bundle,
             counts,
-            feature_sequences(counts, where, fasta),
+            found,
             threads or torch.get_num_threads(),
             asvs,
             _text(metadata),
@@ -120,6 +115,92 @@ class Model:
             # Without bounds there is none to tell, and QIIME 2 takes no empty column.
             parts.append(found.dropna(axis=1, how="all").add_suffix(suffix))
         return pd.concat([*parts, result.iloc[:, place:]], axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class PretrainedEncoder:
+    """A pretrained encoder, for tables of any study of its region."""
+
+    embedder: TableEmbedder
+
+    def embed(
+        self,
+        table: str | Path | FeatureTable,
+        sequences: str | Path | None = None,
+        *,
+        depth: int | None = None,
+        threads: int | None = None,
+    ) -> pd.DataFrame:
+        """Embed every sample.
+
+        Parameters
+        ----------
+        table
+            Read counts: BIOM, TSV or .qza, or a table in memory. ASVs may be new.
+        sequences
+            FASTA or .qza, where the feature IDs are not the sequences.
+        depth
+            Reads that are drawn of every sample first; shallower ones are left out. None: all are
+            taken as they are, and samples of unlike depth differ by that, too.
+        threads
+            Cores to use; None: as many as torch takes by itself.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Index `sample-id`, one column per number of the embedding.
+
+        Raises
+        ------
+        InputError
+            When a file cannot be read, or features are without a sequence.
+        """
+        counts, found = _read(table, sequences)
+        names, sample_ND = self.embedder.embed(
+            counts, found, depth, threads or torch.get_num_threads()
+        )
+        return pd.DataFrame(sample_ND.numpy(), index=pd.Index(names, name="sample-id"))
+
+    def distances(
+        self,
+        table: str | Path | FeatureTable,
+        sequences: str | Path | None = None,
+        metric: str = "unweighted",
+        *,
+        depth: int | None = None,
+        threads: int | None = None,
+    ) -> pd.DataFrame:
+        """Predict the distances of all pairs of samples, without a tree: see `embed`.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Symmetric, zero on the diagonal, samples by samples.
+
+        Raises
+        ------
+        InputError
+            As `embed`, or when the encoder did not learn the metric.
+        """
+        self.embedder.head(metric)
+        frame = self.embed(table, sequences, depth=depth, threads=threads)
+        found = self.embedder.distances(torch.from_numpy(frame.to_numpy()), metric)
+        return pd.DataFrame(found.numpy(), index=frame.index, columns=frame.index)
+
+
+def _read(
+    table: str | Path | FeatureTable, sequences: str | Path | None
+) -> tuple[FeatureTable, Mapping[str, str]]:
+    """Return a table without what is empty, and the sequence of every feature."""
+    where = Path("the table") if isinstance(table, FeatureTable) else Path(table)
+    loaded = table if isinstance(table, FeatureTable) else load_table(where)
+    counts, dropped = without_empty(loaded)
+    without_reads = dropped.loc[dropped["what"] == "sample", "id"]
+    if len(without_reads):
+        shown = first_names(without_reads, limit=20)
+        logger.warning("these samples have no reads and are left out: %s", shown)
+    fasta = None if sequences is None else Path(sequences)
+    return counts, feature_sequences(counts, where, fasta)
 
 
 def _text(metadata: str | Path | pd.DataFrame | None) -> pd.DataFrame | None:

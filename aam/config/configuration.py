@@ -93,7 +93,9 @@ def load(raw: Mapping[str, Any]) -> Config:
         metrics = resolved(config, "unifrac", dataset=dataset).metrics
         for model in config.models:
             training = resolved(config, "pretraining", dataset=dataset, model=model)
-            _require_metrics(training.distances or {}, metrics, f"model {model} on {dataset}")
+            where = f"model {model} on {dataset}"
+            _require_metrics(training.distances or {}, metrics, where)
+            _require_possible(config, dataset, model, training, where)
     for name, task in config.tasks.items():
         training = resolved(config, "finetuning", task=name)
         _require_fitting(name, task, training, config.models)
@@ -133,6 +135,34 @@ def _require_metrics(weights: Mapping[str, float], metrics: list[str], where: st
             f"'{metric}'",
             f"one of {', '.join(metrics)}",
             "add the metric to unifrac.metrics",
+        )
+
+
+def _require_possible(
+    config: Config, dataset: str, model: str, training: Pretraining, where: str
+) -> None:
+    section = config.models[model]
+    if training.epochs == 0 and section.start is None:
+        raise problem(
+            f"configuration key pretraining.epochs ({where})",
+            "0 for a model without a start",
+            "at least 1",
+            f"set models.{model}.start, or more epochs",
+        )
+    if section.pretrained_on and config.datasets[dataset].study is None:
+        raise problem(
+            f"configuration key models.{model}.pretrained_on ({where})",
+            f"studies, but no datasets.{dataset}.study",
+            "the metadata column that names the study of each sample",
+            f"set datasets.{dataset}.study",
+        )
+    metrics = training.distances or resolved(config, "unifrac", dataset=dataset).metrics
+    if section.sketch and not ("unweighted" in metrics and training.targets == "batch"):
+        raise problem(
+            f"configuration key models.{model}.sketch ({where})",
+            f"{section.sketch} with targets {training.targets} and {', '.join(metrics)}",
+            "targets batch and the metric unweighted, which sketches are learned from",
+            "set pretraining.targets and unifrac.metrics, or sketch to 0",
         )
 
 

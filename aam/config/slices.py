@@ -4,10 +4,16 @@ A key that is absent from a slice cannot make its stage stale.
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from aam.config.configuration import Config, resolved
+from aam.config.digest import PACKAGE_ROOT
 from aam.config.metrics import METRICS
+from aam.config.sections.model import ARCHITECTURE
+from aam.util.atomic import read_json
+from aam.util.errors import problem
 
 Slice = dict[str, Any]
 CHECKED_PAIRS = 50
@@ -105,14 +111,62 @@ def pretrain(config: Config, dataset: str, model: str) -> Slice:
     """Return architecture, training and optimization settings of one encoder."""
     training = resolved(config, "pretraining", dataset=dataset, model=model).plain()
     training["distances"] = distances(config, dataset, model)
-    alpha = {}
+    section, alpha = config.models[model], {}
     if training["targets"] == "batch" and "generalized" in training["distances"]:
         alpha = {"alpha": resolved(config, "unifrac", dataset=dataset).alpha}
     return {
         **alpha,
-        "model": config.models[model].architecture,
+        "model": architecture(config, dataset, model),
+        **({"start": section.start} if section.start else {}),
+        **({"studies": studies(config, dataset, model)} if section.pretrained_on else {}),
         "pretraining": training,
         "optimization": resolved(config, "optimization", model=model).plain(),
+    }
+
+
+@dataclass(frozen=True)
+class Start:
+    """What a pretraining begins with: the model of a pretraining, or a directory."""
+
+    dataset: str = ""
+    model: str = ""
+    directory: Path | None = None
+
+
+def start(config: Config, dataset: str, model: str) -> Start | None:
+    """Return what a model begins with on a dataset; None: weights of the seed."""
+    name = config.models[model].start
+    if name is None:
+        return None
+    of, _, other = name.rpartition("/")
+    if other in config.models and (of or dataset) in config.datasets and name != model:
+        return Start(of or dataset, other)
+    shipped = PACKAGE_ROOT / "pretrained" / name
+    return Start(directory=shipped if shipped.is_dir() else Path(name).expanduser())
+
+
+def architecture(config: Config, dataset: str, model: str) -> dict[str, Any]:
+    """Return what an encoder is built from: that of its start, where it has one."""
+    begins = start(config, dataset, model)
+    if begins is None:
+        return config.models[model].architecture
+    if begins.directory is None:
+        return architecture(config, begins.dataset, begins.model)
+    path = begins.directory / "config.json"
+    if not path.is_file():
+        others = ", ".join(name for name in config.models if name != model)
+        got = f"{config.models[model].start}, where there is no {path}"
+        expected = f"v4, the directory of a pretrained model, or one of {others or 'other models'}"
+        raise problem(f"configuration key models.{model}.start", got, expected, "mend the path")
+    known = read_json(path)["architecture"]
+    return {key: known[key] for key in ARCHITECTURE}
+
+
+def studies(config: Config, dataset: str, model: str) -> dict[str, Any]:
+    """Return the metadata column of the studies and those that a model is pretrained on."""
+    return {
+        "column": config.datasets[dataset].study,
+        "pretrained_on": sorted(config.models[model].pretrained_on),
     }
 
 
@@ -168,7 +222,7 @@ def finetune(config: Config, dataset: str, model: str, task: str) -> Slice:
     section = config.tasks[task].plain()
     training = resolved(config, "finetuning", task=task)
     keys = ("kind", "classes", "transform", "transform_by", "bounds", "condition")
-    scratch = {"model": config.models[model].architecture} if training.start == "scratch" else {}
+    scratch = {"model": architecture(config, dataset, model)} if training.start == "scratch" else {}
     return {
         "names": {"dataset": dataset, "model": model, "task": task},
         "columns": config.tasks[task].columns,

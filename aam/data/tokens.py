@@ -34,6 +34,11 @@ class TokenStore:
             tokens=rows.values.to_numpy().reshape(-1, width),
         )
 
+    def cut(self, length_bp: int) -> "TokenStore":
+        """Return the same ASVs, at most so many nucleotides of each."""
+        lengths = np.minimum(self.lengths, np.int32(length_bp))
+        return TokenStore(self.feature_ids, lengths, self.tokens[:, :length_bp])
+
 
 def write_tokens(
     path: Path,

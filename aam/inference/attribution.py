@@ -69,7 +69,7 @@ def explain(
 
 @dataclass(frozen=True, eq=False)
 class _Pass:
-    """Vectors that entered the blocks, weights of the pooling, and explained outputs."""
+    """Vectors that entered the sample encoder, weights of the pooling, and explained outputs."""
 
     vector_SAD: Tensor
     attention_SA: Tensor
@@ -99,9 +99,8 @@ class _Copies:
             seen["score"] = output.squeeze(-1)
 
         sample = self.predictor.encoder.sample
-        first = next(iter([*sample.blocks, sample.pooling]))
         hooks = [
-            first.register_forward_pre_hook(enter),
+            sample.entry.register_forward_pre_hook(enter),
             sample.pooling.score.register_forward_hook(scored),
         ]
         try:

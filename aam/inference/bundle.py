@@ -160,7 +160,7 @@ def _reference(path: Path, predictor: Predictor) -> Reference | None:
         logger.warning("%s is missing: the novelty of the samples is left out", path)
         return None
     reference = Reference.open(path)
-    found, width = reference.embedding_RD.shape[1], predictor.encoder.shape.width
+    found, width = reference.embedding_RD.shape[1], predictor.encoder.shape.sample_width
     if found != width:
         raise problem(path, f"embeddings of width {found}", f"width {width}", MIXED)
     return reference

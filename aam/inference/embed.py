@@ -71,7 +71,7 @@ def embed_samples(
         asv_UD = torch.zeros(len(tokens.lengths), own_UD.shape[1])
         asv_UD[torch.from_numpy(asvs_U)] = devices.all_gather(own_UD, len(asvs_U))
     own_R = devices.shard(rows_R)
-    out_RD = torch.empty(len(own_R), encoder.shape.width)
+    out_RD = torch.empty(len(own_R), encoder.shape.sample_width)
     done = 0
     for rows, block_WD in embedded_blocks(encoder, store, tokens, own_R, devices, asv_UD):
         out_RD[done : done + len(rows)] = block_WD
@@ -99,7 +99,7 @@ def embedded_blocks(
     asv_UD = asv_UD.to(devices.device)
     for first in range(0, len(rows_R), ROWS_PER_BLOCK):
         rows_W = rows_R[first : first + ROWS_PER_BLOCK]
-        out_WD = torch.empty(len(rows_W), encoder.shape.width, device=devices.device)
+        out_WD = torch.empty(len(rows_W), encoder.shape.sample_width, device=devices.device)
         # A generator must not pause inside: its caller would run without gradients too.
         with devices.inference(encoder):
             for members, batch in sample_batches(store, rows_W, place_U, devices.device):
@@ -112,7 +112,7 @@ def embed_asvs(
     encoder: Encoder, tokens: TokenStore, asvs_U: NDArray[np.int64], devices: Devices
 ) -> torch.Tensor:
     """Return the embeddings [U, D] of some rows of the token store, in fp32 on the host."""
-    out_UD = torch.empty(len(asvs_U), encoder.shape.width, device=devices.device)
+    out_UD = torch.empty(len(asvs_U), encoder.shape.asv_width, device=devices.device)
     with devices.inference(encoder):
         for members in asv_batches(tokens, asvs_U, encoder.shape.patch_bp, devices.device):
             blocks, number = asv_blocks(tokens, asvs_U[members])

@@ -1,7 +1,7 @@
 """From the nucleotides of an ASV to its embedding: one class per kind of encoder.
 
 Shape suffixes: U distinct ASVs, S positions, P nucleotides per patch, T patches, M masked
-nucleotides, D width, K numbers that a rotation turns.
+nucleotides, D width, K numbers that a rotation turns; the last of an embedding are its sketch.
 """
 
 from collections.abc import Sequence
@@ -13,6 +13,7 @@ from torch.nn.functional import embedding, pad
 
 from aam.data.vocabulary import VOCABULARY_SIZE
 from aam.model.batch import Masked
+from aam.model.sketch import SketchHead
 from aam.nn.attention import AttentionBackend, rotary_tables
 from aam.nn.bdh import Bdh, enter, neuron_tables
 from aam.nn.block import Block
@@ -36,10 +37,23 @@ class Architecture:
     patch_bp: int
     ffn_ratio: float
     max_length_bp: int
+    """Nucleotides of a sequence that are read; what is behind them is not."""
+    sketch: int = 0
+    """Numbers of a sketch of the tree; 0: none."""
+
+    @property
+    def asv_width(self) -> int:
+        """Width of an ASV's embedding, at the end of which its sketch stands."""
+        return self.width + self.sketch
+
+    @property
+    def sample_width(self) -> int:
+        """Width of a sample's embedding, with the two sketches of a sample at the end."""
+        return self.width + 2 * self.sketch
 
 
 class AsvEncoder(LayerStack):
-    """Layers over the patches of a sequence, pooled to one vector per ASV.
+    """Layers over the patches of a sequence, pooled to one vector per ASV, and its sketch.
 
     A kind of encoder says by `_layers` which layers have weights of their own, by `_tables` the
     cosines and sines [T, K] of a rotation, if any, and by `_encode` how the patches go through.
@@ -55,6 +69,8 @@ class AsvEncoder(LayerStack):
         self.blocks = nn.ModuleList(self._layers(shape))
         self.passes = shape.asv_layers // len(self.blocks)
         self.pooling = AttentionPooling(shape.width)
+        self.sketch = SketchHead(shape.width, shape.sketch) if shape.sketch else None
+        self.max_length_bp = shape.max_length_bp
         patches = -(-shape.max_length_bp // shape.patch_bp)
         # Amplicons begin at the same primer, so that the absolute position means something.
         self.position_TD = nn.Parameter(torch.empty(patches, shape.width).normal_(std=0.1))
@@ -66,14 +82,18 @@ class AsvEncoder(LayerStack):
         self, tokens_US: Tensor, masked: Masked | None, backend: AttentionBackend
     ) -> tuple[Tensor, Tensor | None]:
         """Return the ASV embeddings [U, D] and the patches [M, D] of the masked nucleotides."""
+        tokens_US = tokens_US[:, : self.max_length_bp]
         x_UTD = self.stem(self._one_hot(tokens_US))
         patches = x_UTD.shape[1]
         # In fp32, as all that is added up over layers, so that no gradient is summed in bf16.
         x_UTD = self._encode(x_UTD + self.position_TD[:patches], backend)
+        asv_UD = self.pooling(x_UTD)
+        if self.sketch is not None:
+            asv_UD = torch.cat([asv_UD.float(), self.sketch(asv_UD, tokens_US)], dim=1)
         if masked is None:
-            return self.pooling(x_UTD), None
+            return asv_UD, None
         row_M = masked.asv_M * patches + masked.position_M // self.patch_bp
-        return self.pooling(x_UTD), embedding(row_M, x_UTD.flatten(0, 1))
+        return asv_UD, embedding(row_M, x_UTD.flatten(0, 1))
 
     def _one_hot(self, tokens_US: Tensor) -> Tensor:
         """Return [U, T, P * vocabulary]: a matrix product then serves as the embedding."""

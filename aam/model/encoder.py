@@ -1,6 +1,7 @@
 """The hierarchical encoder: nucleotides to ASV to sample.
 
-Shape suffixes: U distinct ASVs, M masked nucleotides, B samples, A ASVs in a sample, D width.
+Shape suffixes: U distinct ASVs, M masked nucleotides, B samples, A ASVs in a sample, D width, of
+embeddings with their sketch, K numbers of a sketch.
 """
 
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from torch.utils.checkpoint import checkpoint
 
 from aam.model.asv_encoders import ENCODERS, Architecture
 from aam.model.batch import Batch, SampleBlock
+from aam.model.sketch import pooled_sketches
 from aam.nn.attention import AttentionBackend
 from aam.nn.block import Block
 from aam.nn.layer import LayerStack
@@ -32,26 +34,32 @@ class Encoded:
     nucleotides: list[Tensor]
     """Per ASV block the patch [M, D] of each masked nucleotide; empty where nothing is masked."""
     asvs: list[Tensor]
-    """Per sample block the states [B, A, D] behind the last layer; empty unless asked for."""
+    """Per sample block the states [B, A, D] behind the last layer, without sketches; empty unless
+    asked for."""
+    asv_UD: Tensor
+    """The distinct ASVs, in the order of the batch."""
 
 
 class SampleEncoder(LayerStack):
-    """Transformer over the set of a sample's ASVs, pooled to one vector per sample."""
+    """Transformer over the set of a sample's ASVs, pooled to one vector per sample, and its sketch.
+
+    What a sample is read from goes through `entry` as a whole: vectors of its ASVs, with sketches.
+    """
 
     def __init__(self, shape: Architecture) -> None:
         super().__init__()
+        self.width = shape.width
         self.abundance = nn.Linear(2, shape.width)
+        self.entry = nn.Identity()
         self.blocks = nn.ModuleList(
             Block(shape.width, shape.heads, shape.ffn_ratio) for _ in range(shape.sample_layers)
         )
         self.pooling = AttentionPooling(shape.width)
 
-    def forward(self, asv_UD: Tensor, block: SampleBlock, backend: AttentionBackend) -> Tensor:
-        """Return the embeddings [B, D] of one block of samples."""
-        return self.pooling(self.states(asv_UD, block, backend), block.present_BA)
-
-    def states(self, asv_UD: Tensor, block: SampleBlock, backend: AttentionBackend) -> Tensor:
-        """Return the states [B, A, D] of the ASVs of one block of samples, before the pooling."""
+    def forward(
+        self, asv_UD: Tensor, block: SampleBlock, backend: AttentionBackend
+    ) -> tuple[Tensor, Tensor]:
+        """Return the embeddings [B, D] of one block of samples, and the states of their ASVs."""
         reads_B1 = block.counts_BA.sum(dim=1, keepdim=True).clamp(min=1)
         # Both features are scaled to a standard deviation near one at usual depths.
         features_BA2 = torch.stack(
@@ -60,7 +68,19 @@ class SampleEncoder(LayerStack):
         if block.count_mask_BA is not None:
             features_BA2 = features_BA2.masked_fill(block.count_mask_BA[..., None], 0.0)
         # Unlike indexing, its gradient is summed in one order, whatever the number of threads.
-        x_BAD = embedding(block.asv_BA, asv_UD) + self.abundance(features_BA2)
+        asv_BAD, abundance_BAD = embedding(block.asv_BA, asv_UD), self.abundance(features_BA2)
+        sketch_BAK = asv_BAD[..., self.width :]
+        if sketch_BAK.shape[-1] == 0:
+            x_BAD = self._layers(self.entry(asv_BAD + abundance_BAD), block, backend)
+            return self.pooling(x_BAD, block.present_BA), x_BAD
+        vector_BAD = asv_BAD[..., : self.width] + abundance_BAD
+        entered_BAD = self.entry(torch.cat([vector_BAD, sketch_BAK], dim=-1))
+        x_BAD = self._layers(entered_BAD[..., : self.width], block, backend)
+        sketches = pooled_sketches(entered_BAD[..., self.width :], block)
+        pooled_BD = self.pooling(x_BAD, block.present_BA)
+        return torch.cat([pooled_BD.float(), *sketches], dim=1), x_BAD
+
+    def _layers(self, x_BAD: Tensor, block: SampleBlock, backend: AttentionBackend) -> Tensor:
         for layer in self.blocks:
             x_BAD = self.run(layer, x_BAD, present_BS=block.present_BA, backend=backend)
         return x_BAD
@@ -96,7 +116,7 @@ class Encoder(nn.Module):
             asv_UD = torch.cat([asv for asv, _ in encoded])
         nucleotides = [hidden for _, hidden in encoded if hidden is not None]
         sample_BD, states = self.encode_samples(asv_UD, batch, asvs=asvs)
-        return Encoded(sample_BD, nucleotides, states)
+        return Encoded(sample_BD, nucleotides, states, asv_UD)
 
     def encode_samples(
         self, asv_UD: Tensor, batch: Batch, *, asvs: bool = False
@@ -105,11 +125,10 @@ class Encoder(nn.Module):
         states: list[Tensor] = []
         parts = []
         for block in batch.samples:
+            sample_BD, state_BAD = self._block(self.sample, asv_UD, block, self.backend)
+            parts.append(sample_BD)
             if asvs:
-                states.append(self._block(self.sample.states, asv_UD, block, self.backend))
-                parts.append(self.sample.pooling(states[-1], block.present_BA))
-            else:
-                parts.append(self._block(self.sample, asv_UD, block, self.backend))
+                states.append(state_BAD)
         return torch.cat(parts)[batch.order_B].float(), states
 
     def _block(self, part: Callable[..., Any], *inputs: Any) -> Any:

@@ -11,7 +11,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import batch_norm, gelu, pad, softplus
 
+from aam.config.metrics import METRICS
+from aam.model.asv_encoders import Architecture
 from aam.model.batch import Masked
+from aam.model.sketch import SKETCHED, SketchDistance
 
 
 def standardization(width: int) -> nn.BatchNorm1d:
@@ -25,10 +28,10 @@ class DistanceHead(nn.Module):
     The Euclidean distance x, whose scale is learned, becomes 1 - exp(-x) for a `bounded` metric.
     """
 
-    def __init__(self, width: int, *, bounded: bool) -> None:
+    def __init__(self, inputs: int, width: int, *, bounded: bool) -> None:
         super().__init__()
-        self.standardize = standardization(width)
-        self.project = nn.Linear(width, width, bias=False)
+        self.standardize = standardization(inputs)
+        self.project = nn.Linear(inputs, width, bias=False)
         self.log_scale = nn.Parameter(torch.zeros(()))
         self.bounded = bounded
 
@@ -63,6 +66,13 @@ class DistanceHead(nn.Module):
             return 1.0 - torch.exp(-euclidean) if self.bounded else euclidean
 
 
+def distance_head(shape: Architecture, metric: str) -> DistanceHead | SketchDistance:
+    """Return what turns sample embeddings of an architecture into distances of a metric."""
+    if shape.sketch and metric == SKETCHED:
+        return SketchDistance(shape.width, shape.sketch)
+    return DistanceHead(shape.sample_width, shape.width, bounded=METRICS[metric].bounded)
+
+
 def pairwise_error(predicted_BB: Tensor, true_BB: Tensor, variance: float) -> Tensor:
     """Return the mean squared error over pairs of different samples, in units of `variance`.
 
@@ -89,21 +99,27 @@ class NucleotideHead(nn.Module):
 
 
 class ValueHead(nn.Module):
-    """Two layers from a sample embedding to outputs.
+    """Two layers from a sample embedding of `inputs` numbers to outputs.
 
-    Embeddings of one study lie close, and drift together: they are standardized first.
+    Embeddings of one study lie close, and drift together: they are standardized first, and where
+    a sketch is a part of them projected to the `width` of the layers.
     """
 
-    def __init__(self, width: int, outputs: int) -> None:
+    def __init__(self, inputs: int, width: int, outputs: int) -> None:
         super().__init__()
-        self.standardize = standardization(width)
+        self.standardize = standardization(inputs)
+        self.project = nn.Linear(inputs, width) if inputs != width else nn.Identity()
         self.hidden = nn.Linear(width, width)
         self.dropout = nn.Dropout(0.0)
         self.out = nn.Linear(width, outputs)
 
     def forward(self, sample_BD: Tensor) -> Tensor:
         """Return [B, C] in fp32."""
-        return self.from_standard(self.standardize(sample_BD.float()))
+        return self.from_standard(self.standard(sample_BD))
+
+    def standard(self, sample_BD: Tensor) -> Tensor:
+        """Return standardized embeddings, as wide as the layers."""
+        return self.project(self.standardize(sample_BD.float()))
 
     def from_standard(self, standard_BD: Tensor) -> Tensor:
         """Return [B, C] in fp32 from standardized embeddings."""

@@ -53,7 +53,7 @@ class Predictor(nn.Module):
         outputs = 1 if is_ordinal else target.outputs
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            self.head = ValueHead(shape.width, outputs)
+            self.head = ValueHead(shape.sample_width, shape.width, outputs)
             initialize(self.head)
             self.fusion: Fusion | None = None
             if vocabulary is not None:
@@ -105,7 +105,7 @@ class Predictor(nn.Module):
         Without categories all are unknown. `asvs` are `Encoded.asvs` of the `batch`, where
         `needs_asvs`.
         """
-        standard_BD = self.head.standardize(sample_BD.float())
+        standard_BD = self.head.standard(sample_BD)
         if self.fusion is None:
             output_BO = self.head.from_standard(standard_BD)
         else:

@@ -1,6 +1,6 @@
 """Model directories: `config.json` and `model.safetensors` rebuild a model by themselves."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,8 @@ from aam.util.errors import problem
 
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
+KNOWN_ASVS = "known_asvs.safetensors"
+"""File of a pretrained model directory: the sequences that it learned from."""
 SEEN_ASVS = "asvs.txt"
 """File of a fine-tuned model directory: the sequences that its table held, one per line."""
 CROSS_VALIDATION = "cross_validation.tsv"
@@ -21,10 +23,20 @@ REFERENCE = "reference.safetensors"
 """File of a fine-tuned model directory: embeddings of samples that its models were trained on."""
 
 
-def save_model(directory: Path, model: nn.Module, config: Mapping[str, Any]) -> None:
-    """Write the state and the configuration to a new directory, in place of any that was there."""
+def save_model(
+    directory: Path,
+    model: nn.Module,
+    config: Mapping[str, Any],
+    others: Mapping[str, Callable[[Path], None]] | None = None,
+) -> None:
+    """Write the state and the configuration to a new directory, in place of any that was there.
+
+    `others` write more files, by name.
+    """
     with atomic_path(directory) as partial:
         partial.mkdir()
+        for name, write in (others or {}).items():
+            write(partial / name)
         write_tensors(partial / WEIGHTS, model.state_dict())
         write_json(partial / CONFIG, config)
 

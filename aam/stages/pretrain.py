@@ -46,6 +46,6 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOp
     write_embeddings(prepared, alone.exact(), outputs["embeddings"], outputs["asvs"], origin)
     write_pairs(prepared, alone, cfg["pretraining"]["seed"], outputs["pairs"], origin)
     write_history(outputs["history"], progress.history, origin)
-    save(outputs["model"], prepared.model, cfg, origin, progress)
+    save(outputs["model"], prepared, cfg, origin, progress)
     write_json(outputs["metrics"], {**found, "provenance": dict(origin)})
     checkpoints.clear()

@@ -164,6 +164,23 @@ def target_files(wildcards, models=()):
     return files
 
 
+def pretraining_files(wildcards):
+    """Return the targets of a pretraining, what it starts from, and what names its studies."""
+    files, dataset = target_files(wildcards), wildcards.dataset
+    if CONFIG.models[wildcards.model].pretrained_on:
+        files["metadata"] = result("inputs/metadata.parquet", dataset=dataset)
+    start = slices.start(CONFIG, dataset, wildcards.model)
+    if start is None:
+        return files
+    if start.directory is not None:
+        names = ("config.json", "model.safetensors")
+        return files | {"start": [str(start.directory / name) for name in names]}
+    folder = result("pretrain/{model}", dataset=start.dataset, model=start.model)
+    # A directory has no checksum: see `starting_model`.
+    embeddings = f"{folder}/embeddings.parquet"
+    return files | {"start": [ancient(f"{folder}/model"), embeddings]}
+
+
 def distance_views(dataset, metrics):
     """Return the distances of all views, metric by metric."""
     path = "unifrac/{metric}/view{view}.parquet"

@@ -9,7 +9,7 @@ Checkpoints lie in the undeclared `pretrain/<model>/work/`, so that they survive
 
 rule pretrain:
     input:
-        unpack(target_files),
+        unpack(pretraining_files),
         tokens=result("tokens/asvs.arrow"),
         samples=result("views/samples.arrow"),
     output:
@@ -46,7 +46,7 @@ rule pretrain:
 
 rule pretrain_inductive:
     input:
-        unpack(target_files),
+        unpack(pretraining_files),
         tokens=result("tokens/asvs.arrow"),
         samples=result("views/samples.arrow"),
         members=result("folds/{task}.members.tsv"),

@@ -33,6 +33,8 @@ class Dataset(Section):
     """Rooted phylogeny: Newick or .qza; null: made with MAFFT and FastTree."""
     metadata: str | None = None
     """Sample metadata in the QIIME 2 format."""
+    study: str | None = None
+    """Metadata column that names the study of each sample, for `models.<m>.pretrained_on`."""
     rarefaction: Override = {}
     """Keys of `rarefaction` for this dataset alone."""
     tokens: Override = {}

@@ -6,6 +6,11 @@ from pydantic import Field, model_validator
 
 from aam.config.sections.base import Override, Section
 
+ARCHITECTURE = tuple(
+    "encoder width heads asv_layers sample_layers patch_bp ffn_ratio sketch".split()
+)
+"""The keys that an encoder is built from."""
+
 
 class ModelSettings(Section):
     """A hierarchical encoder: nucleotides to ASV to sample."""
@@ -25,6 +30,16 @@ class ModelSettings(Section):
     """Nucleotides per token of the ASV encoder; 1: one token each."""
     ffn_ratio: float = Field(4, gt=0)
     """Hidden width of the feed-forward layers, as a multiple of `width`."""
+    sketch: int = Field(0, ge=0)
+    """Numbers that each sample's sketch of the tree adds to its embedding; unweighted UniFrac then
+    follows from two sketches, for ASVs never seen too. 0: none; 1024 does well."""
+    start: str | None = None
+    """What pretraining begins with: `v4`, the encoder that comes with the package; the directory of
+    a pretrained model; or another model, of the same dataset or as `<dataset>/<model>`. Its
+    architecture is taken over. Null: weights of the seed."""
+    pretrained_on: list[str] = []
+    """Studies, values of the column `datasets.<d>.study`, whose samples are learned from and
+    validated on; empty: all."""
     pretraining: Override = {}
     """Keys of `pretraining` for this model alone."""
     optimization: Override = {}
@@ -32,12 +47,18 @@ class ModelSettings(Section):
 
     @property
     def architecture(self) -> dict[str, Any]:
-        """What an encoder is built from, as plain types: all but keys of other sections."""
-        overrides = ("pretraining", "optimization")
-        return {key: value for key, value in self.plain().items() if key not in overrides}
+        """What an encoder without a `start` is built from, as plain types."""
+        plain = self.plain()
+        return {key: plain[key] for key in ARCHITECTURE}
 
     @model_validator(mode="after")
     def _even_heads(self) -> Self:
+        given = sorted(self.model_fields_set & set(ARCHITECTURE))
+        if self.start is not None and given:
+            raise ValueError(
+                f"got `start` with {', '.join(f'`{key}`' for key in given)}; expected none of "
+                "them: the architecture is that of the start"
+            )
         if self.width % (2 * self.heads):
             raise ValueError(
                 f"width {self.width} is not a multiple of twice the {self.heads} heads"

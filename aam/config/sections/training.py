@@ -45,6 +45,8 @@ class EarlyStoppingSettings(Section):
 class Pretraining(Training):
     """Self-supervision by distances between samples and masked nucleotides."""
 
+    epochs: int = Field(12, ge=0)
+    """Passes over the training samples; 0: the `start` of the model is used as it is."""
     optimizer: Optimizer = "muon"
     """muon: orthogonalized momentum for the matrices of the blocks, AdamW for the rest."""
     learning_rate: float = Field(5e-4, gt=0)

@@ -50,7 +50,7 @@ def fold_encoder(
     }
     # Facts of an earlier run must not stand beside the model of this one.
     facts.unlink(missing_ok=True)
-    save(directory, prepared.model, cfg, origin, progress)
+    save(directory, prepared, cfg, origin, progress)
     write_json(facts, known)
     checkpoints.clear()
     return known

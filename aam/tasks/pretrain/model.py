@@ -1,6 +1,7 @@
 """The pretraining task: distances between samples and masked nucleotides.
 
-Shape suffixes: B samples of a batch, M masked nucleotides.
+Shape suffixes: B samples of a batch, U its distinct ASVs, M masked nucleotides, D width, K numbers
+of a sketch.
 """
 
 from collections.abc import Mapping
@@ -9,19 +10,28 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from aam.config.metrics import FAITH_PD, METRICS
+from aam.config.metrics import FAITH_PD
 from aam.config.sections.execution import Optimization
 from aam.config.sections.training import Pretraining
 from aam.model.asv_encoders import Architecture
 from aam.model.batch import Batch
 from aam.model.build import build_encoder, initialize, set_dropout
 from aam.model.encoder import Encoder
-from aam.model.heads import DistanceHead, NucleotideHead, ValueHead, pairwise_error
+from aam.model.heads import (
+    DistanceHead,
+    NucleotideHead,
+    ValueHead,
+    distance_head,
+    pairwise_error,
+)
+from aam.model.sketch import SketchDistance
 from aam.train.distributed.shards import BatchShard, encode_sharded, summed
 from aam.train.micro_batches import MicroBatches
 from aam.train.options import step_options
 from aam.util.seeds import seed_of
 
+SKETCH_WEIGHT = 10.0
+"""Weight of the loss of the ASVs' sketches."""
 ASVS_AT_ONCE = 512
 """ASVs that are encoded together before the memory of a step is looked at."""
 
@@ -45,17 +55,13 @@ class PretrainingModel(nn.Module):
         super().__init__()
         self.weights, self.variances = dict(weights), dict(variances)
         self.encoder, self.nucleotide_weight = encoder, nucleotide_weight
-        width = encoder.shape.width
+        shape, width = encoder.shape, encoder.shape.width
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             self.distances = nn.ModuleDict(
-                {
-                    metric: DistanceHead(width, bounded=METRICS[metric].bounded)
-                    for metric in weights
-                    if metric != FAITH_PD
-                }
+                {metric: distance_head(shape, metric) for metric in weights if metric != FAITH_PD}
             )
-            self.faith_pd = ValueHead(width, 1) if FAITH_PD in weights else None
+            self.faith_pd = ValueHead(shape.sample_width, width, 1) if FAITH_PD in weights else None
             self.nucleotides = NucleotideHead(width, encoder.shape.patch_bp)
             for head in (self.distances, self.faith_pd, self.nucleotides):
                 if head is not None:
@@ -63,7 +69,10 @@ class PretrainingModel(nn.Module):
 
     @classmethod
     def of(
-        cls, cfg: Mapping[str, Any], max_length_bp: int, variances: Mapping[str, float]
+        cls,
+        cfg: Mapping[str, Any],
+        max_length_bp: int,
+        variances: Mapping[str, float],
     ) -> "PretrainingModel":
         """Return a new model by the slice `aam.config.slices.pretrain`."""
         settings = Pretraining.model_validate(cfg["pretraining"])
@@ -95,10 +104,10 @@ class PretrainingModel(nn.Module):
             self.head(metric).calibrate(sample_BD, float(true_BB.sum()) / pairs)
         set_dropout(self, dropout)
 
-    def head(self, metric: str) -> DistanceHead:
+    def head(self, metric: str) -> DistanceHead | SketchDistance:
         """Return the head of a metric."""
         head = self.distances[metric]
-        assert isinstance(head, DistanceHead)
+        assert isinstance(head, DistanceHead | SketchDistance)
         return head
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
@@ -131,6 +140,10 @@ class PretrainingModel(nn.Module):
             base_M = torch.cat([m.base_M for m in masked])
             losses["nucleotide_loss"] = _mean_error(logits_M4, base_M, batch)
             weighted.append(self.nucleotide_weight * losses["nucleotide_loss"])
+        if batch.sketch_UK is not None:
+            sketch_UK = encoded.asv_UD[batch.sketched_U, -batch.sketch_UK.shape[1] :]
+            losses["sketch_loss"] = (sketch_UK.float() - batch.sketch_UK.float()).square().mean()
+            weighted.append(SKETCH_WEIGHT * losses["sketch_loss"])
         losses["loss"] = torch.stack(weighted).sum()
         return losses
 

@@ -13,10 +13,10 @@ import pyarrow as pa
 import torch
 
 from aam.inference.asv_cache import AsvEmbeddings, embed_asvs_cached, encoder_digest
-from aam.inference.embed import embed_samples
+from aam.inference.embed import asvs_of, embed_samples
+from aam.inference.known_asvs import KnownAsvs
 from aam.model.flops import step_flops
-from aam.model.store import save_model
-from aam.tasks.pretrain.model import PretrainingModel
+from aam.model.store import KNOWN_ASVS, save_model
 from aam.tasks.pretrain.preparation import Prepared
 from aam.train.compilation import graphs_compiled
 from aam.train.distributed.devices import Devices
@@ -86,7 +86,7 @@ def _utilisation(
 
 def save(
     directory: Path,
-    model: PretrainingModel,
+    prepared: Prepared,
     cfg: Mapping[str, Any],
     origin: Mapping[str, str],
     progress: Progress,
@@ -95,13 +95,16 @@ def save(
     config = {
         "format": 1,
         "kind": "pretrained",
-        "architecture": asdict(model.encoder.shape),
-        "distances": list(model.weights),
+        "architecture": asdict(prepared.model.encoder.shape),
+        "distances": list(prepared.model.weights),
         "settings": dict(cfg),
         "optimization": progress.report["optimization"],
         "provenance": dict(origin),
     }
-    save_model(directory, model, config)
+    tokens, trained_on = prepared.dataset.tokens, prepared.dataset.samples
+    asvs_U = asvs_of(prepared.store, trained_on, len(tokens.lengths))
+    known = KnownAsvs.of(tokens, asvs_U)
+    save_model(directory, prepared.model, config, {KNOWN_ASVS: known.write})
 
 
 def write_embeddings(

@@ -37,13 +37,20 @@ def train(
     runtime: RunOptions,
     name: str,
 ) -> Progress:
-    """Train the model of `prepared`, called `name` in progress lines, by the settings of `cfg`."""
+    """Train the model of `prepared`, called `name` in progress lines, by the settings of `cfg`.
+
+    Without epochs it is only validated.
+    """
     settings = Pretraining.model_validate(cfg["pretraining"])
     logger.info(
         "%s: %d training samples, %d held out, %d ASVs, %d steps on %s",
         *(name, len(prepared.dataset.samples), prepared.is_held_out.sum()),
         *(len(prepared.tokens.lengths), len(prepared.dataset), devices.name),
     )
+    if settings.epochs == 0:
+        untrained = Progress(EarlyStopping(None), report={"optimization": {}})
+        untrained.record(0, "validation", prepared.validation.score(prepared.model, devices))
+        return untrained
     return fit(
         prepared.model,
         prepared.dataset,

@@ -88,6 +88,8 @@ def shard_of(batch: Batch, rank: int, processes: int) -> BatchShard:
         order_B=torch.arange(sum(len(block.asv_BA) for block in samples)),
         distances=batch.distances,
         values=batch.values,
+        sketch_UK=batch.sketch_UK,
+        sketched_U=batch.sketched_U,
         asv_U=_places([len(block.tokens_US) for block in batch.asvs], processes),
         sample_B=_places([len(group.asv_BA) for group in groups], processes)[batch.order_B],
         masked_nucleotides=sum(len(block.masked.asv_M) for block in batch.asvs if block.masked),
@@ -180,7 +182,7 @@ def encode_sharded(encoder: Encoder, shard: BatchShard) -> Encoded:
     # What follows is computed alike by every process.
     torch.manual_seed(seed)
     nucleotides = [hidden_MD for _, hidden_MD in encoded if hidden_MD is not None]
-    return Encoded(sample_BD, nucleotides, [])
+    return Encoded(sample_BD, nucleotides, [], asv_UD)
 
 
 class _Summed(torch.autograd.Function):

@@ -1,65 +1,89 @@
 import numpy as np
+import pandas as pd
 import pytest
-import torch
 from unifrac_cases import random_tree
 
+from aam.config import slices
+from aam.config.configuration import load
 from aam.data.samples import write_samples
 from aam.data.tokens import write_tokens
 from aam.data.trees.newick import write_newick
+from aam.runtime.run_options import RunOptions
+from aam.stages import pretrain
+from aam.tasks.pretrain.tree_sketches import tree_sketches
 from benchmarks import transfer
-from benchmarks.transfer import Data, compare, placed, true_sketches
+from benchmarks.transfer import Data, placed, scores, sketched
 
 
 @pytest.fixture(scope="module")
-def files(tiny, tmp_path_factory):
+def results(tiny, tmp_path_factory):
     """Write the tiny study with a tree, and name two studies."""
-    results = tmp_path_factory.mktemp("transfer")
-    for folder in ("tokens", "views", "inputs"):
-        (results / folder).mkdir()
+    folder = tmp_path_factory.mktemp("transfer")
+    for name in ("tokens", "views", "inputs"):
+        (folder / name).mkdir()
     store, tokens = tiny.store, tiny.tokens
-    write_tokens(
-        results / "tokens/asvs.arrow", tokens.feature_ids, tokens.tokens, tokens.lengths, {}
-    )
-    write_samples(results / "views/samples.arrow", store, {})
+    parts = tokens.feature_ids, tokens.tokens, tokens.lengths
+    write_tokens(folder / "tokens/asvs.arrow", *parts, {})
+    write_samples(folder / "views/samples.arrow", store, {})
     tree = random_tree(len(tokens.feature_ids), np.random.default_rng(1))
     for tip, name in zip(tree.tips(), tokens.feature_ids, strict=True):
         tip.name = name
-    write_newick(results / "inputs/tree.nwk", tree)
-    lines = [f"{name}\t{'a' if int(name) % 4 else 'b'}" for name in store.sample_ids]
-    (results / "metadata.tsv").write_text("sample-id\tstudy\n" + "\n".join(lines))
-    return results
+    write_newick(folder / "inputs/tree.nwk", tree)
+    study = ["a" if int(name) % 4 else "b" for name in store.sample_ids]
+    metadata = pd.DataFrame({"sample_id": store.sample_ids, "study": study})
+    metadata.to_parquet(folder / "inputs/metadata.parquet")
+    return folder
 
 
 @pytest.fixture(scope="module")
-def data(files) -> Data:
-    return Data.open(files, files / "metadata.tsv")
+def data(results) -> Data:
+    return Data.open(results)
 
 
 def test_many_numbers_of_the_true_branches_give_unifrac(data):
-    inner_FK, own_FK, own_F = true_sketches(data, 20_000, seed=0)
-    table = compare(data, {"true": torch.maximum(inner_FK, own_FK)}, ["a"])
-    assert table["samples"].tolist() == [15]
-    assert table["true error"].max() < 0.02
-    assert table["true r"].min() > 0.95
-    own = own_FK.mean(1) - own_F
-    np.testing.assert_allclose(own, np.euler_gamma, atol=0.1)
+    exact, rows = data.exact, np.arange(15)
+    sketch_FK, _ = tree_sketches(exact.above_FE, exact.length_E, data.tokens, 20_000, 0)
+    r, error = scores(data.distances(rows), sketched(data, rows, sketch_FK))
+    assert error < 0.02
+    assert r > 0.95
 
 
 def test_where_every_asv_was_seen_placing_them_is_exact(data):
     rows = np.arange(8)
-    found = placed(data, rows, data.asvs(np.arange(len(data.study))))
+    found = placed(data, rows, data.asvs(np.arange(len(data.store.sample_ids))))
     np.testing.assert_allclose(found, data.distances(rows), atol=1e-9)
     fewer = data.asvs(rows)[::2]
     assert not np.allclose(placed(data, rows, fewer), data.distances(rows))
 
 
-def test_a_run_prints_every_way_for_every_study(files, capsys, monkeypatch):
-    monkeypatch.setattr(transfer, "SAMPLES", 4)
-    small = "--numbers 16 --asv-steps 3 --pair-steps 2 --threads 1 --without b".split()
-    transfer.main([str(files), str(files / "metadata.tsv"), *small])
+def test_every_study_left_out_is_scored(results, capsys):
+    raw = {
+        "datasets": {"d": {"table": "none.biom", "study": "study"}},
+        "rarefaction": {"depth": 60},
+        "tokens": {"max_length_bp": 20},
+        "unifrac": {"metrics": ["unweighted"]},
+        "models": {"sea": {"width": 16, "heads": 2, "sketch": 8, "pretrained_on": ["a"]}},
+        "pretraining": {"epochs": 1, "batch_size": 6, "targets": "batch"},
+    }
+    folder = results / "pretrain/sea"
+    names = {"model": "model", "embeddings": "embeddings.parquet", "asvs": "asvs"}
+    names |= {name: name for name in ("metrics", "history", "pairs")}
+    pretrain.run(
+        slices.pretrain(load(raw), "d", "sea"),
+        inputs={
+            "tokens": results / "tokens/asvs.arrow",
+            "samples": results / "views/samples.arrow",
+            "tree": results / "inputs/tree.nwk",
+            "metadata": results / "inputs/metadata.parquet",
+        },
+        outputs={name: folder / path for name, path in names.items()},
+        runtime=RunOptions(work=folder / "work"),
+    )
+    capsys.readouterr()
+    transfer.main([str(results), "sea"])
     head, row, mean = capsys.readouterr().out.strip().splitlines()
-    for way in ("true sketches", "ASVs alone", "with distances", "placed"):
+    for way in ("model", "true sketches", "placed"):
         assert f"{way} r" in head
         assert f"{way} error" in head
-    assert row.split()[:2] == ["b", "5"]
+    assert row.split()[:3] == ["sea", "b", "5"]
     assert mean.split()[0] == "mean"

@@ -116,7 +116,7 @@ def test_attention_is_the_weight_in_the_pooled_vector(predict_with, sample):
     predictor, (asv_AD, counts_A) = predict_with(), sample
     part = predictor.encoder.sample
     block = SampleBlock(torch.arange(len(counts_A))[None], counts_A[None] > 0, counts_A[None])
-    state_AD = part.states(asv_AD, block, "math")[0]
+    state_AD = part(asv_AD, block, "math")[1][0]
     attention_A = attribution.explain(predictor, *sample).attention_A
     pooled_D = torch.from_numpy(attention_A).float() @ state_AD
     torch.testing.assert_close(part.pooling.norm(pooled_D), part.pooling(state_AD[None])[0])

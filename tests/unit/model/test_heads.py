@@ -14,7 +14,7 @@ def embeddings(rows: int = 12) -> torch.Tensor:
 @pytest.mark.parametrize(("bounded", "mean"), [(True, 0.7), (False, 3.0)])
 def test_distances_follow_the_formula_in_fp32_and_start_at_their_mean(bounded, mean):
     torch.manual_seed(0)
-    head, x = DistanceHead(16, bounded=bounded), embeddings(40)
+    head, x = DistanceHead(16, 16, bounded=bounded), embeddings(40)
     others = ~torch.eye(40, dtype=torch.bool)
     with torch.no_grad():
         head.calibrate(x, mean)
@@ -34,7 +34,7 @@ def test_distances_follow_the_formula_in_fp32_and_start_at_their_mean(bounded, m
 
 def test_equal_samples_give_finite_gradients():
     x = embeddings(1).repeat(3, 1).requires_grad_()
-    DistanceHead(16, bounded=True)(x).sum().backward()
+    DistanceHead(16, 16, bounded=True)(x).sum().backward()
     assert torch.isfinite(x.grad).all()
 
 
@@ -50,7 +50,7 @@ def test_nucleotide_logits_are_those_of_each_masked_position():
 
 def test_a_drift_common_to_all_samples_changes_nothing_and_each_is_predicted_alone():
     torch.manual_seed(0)
-    head, x = ValueHead(16, 2), embeddings(50)
+    head, x = ValueHead(16, 16, 2), embeddings(50)
     torch.testing.assert_close(head(x * 20 + 3), head(x), atol=1e-4, rtol=0)
     assert torch.isfinite(head(torch.ones(10, 16))).all()
     head.eval()

@@ -1,0 +1,101 @@
+"""A pretrained encoder, applied to tables that it has not seen.
+
+Shape suffixes: N samples, D width of an embedding.
+"""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from aam.augment.views import Augmentation, build_store
+from aam.config.digest import PACKAGE_ROOT
+from aam.data.rarefaction import rarefy
+from aam.data.samples import SampleStore
+from aam.data.table import FeatureTable
+from aam.data.tokens import TokenStore
+from aam.data.vocabulary import tokenize
+from aam.inference.embed import embed_samples, load_encoder
+from aam.inference.known_asvs import FEW_NEAR, KnownAsvs
+from aam.model.encoder import Encoder
+from aam.model.heads import DistanceHead, distance_head
+from aam.model.sketch import SketchDistance
+from aam.model.store import KNOWN_ASVS, load_config, load_weights
+from aam.train.distributed.devices import Devices
+from aam.util.errors import problem
+
+logger = logging.getLogger(__name__)
+SHIPPED = PACKAGE_ROOT / "pretrained"
+"""Folder of the encoders that come with the package."""
+ROWS_AT_ONCE = 128
+
+
+@dataclass(frozen=True, eq=False)
+class TableEmbedder:
+    """An encoder with the heads of the distances that it learned."""
+
+    encoder: Encoder
+    heads: Mapping[str, DistanceHead | SketchDistance]
+    known: KnownAsvs | None
+
+    @classmethod
+    def load(cls, start: str | Path) -> "TableEmbedder":
+        """Rebuild the encoder with a name of `SHIPPED`, or that of a pretrained model directory."""
+        shipped = SHIPPED / str(start)
+        directory = shipped if shipped.is_dir() else Path(start)
+        config, encoder = load_config(directory), load_encoder(directory)
+        heads = {}
+        for metric in config.get("distances", ()):
+            heads[metric] = distance_head(encoder.shape, metric)
+            load_weights(directory, heads[metric], f"distances.{metric}.")
+            heads[metric].eval()
+        path = directory / KNOWN_ASVS
+        return cls(encoder, heads, KnownAsvs.open(path) if path.is_file() else None)
+
+    def head(self, metric: str) -> DistanceHead | SketchDistance:
+        """Return the head of a metric, or raise an InputError that names those there are."""
+        if metric not in self.heads:
+            expected = f"one of {', '.join(self.heads) or 'none'}, which the encoder learned"
+            raise problem("metric", metric, expected, "choose one of them")
+        return self.heads[metric]
+
+    def embed(
+        self, table: FeatureTable, sequences: Mapping[str, str], depth: int | None, threads: int
+    ) -> tuple[list[str], torch.Tensor]:
+        """Return sample IDs and embeddings [N, D] of a table, rarefied to a depth if there is one.
+
+        A study that is unlike what the encoder saw is told in a warning.
+        """
+        drawn = table if depth is None else rarefy(table, depth, 0, 0)
+        names = list(drawn.feature_ids)
+        letters, lengths = tokenize(
+            [sequences[name] for name in names], self.encoder.shape.max_length_bp
+        )
+        tokens = TokenStore(names, lengths, letters)
+        store = build_store(names, [drawn], Augmentation(asv_dropout=0, cutmix=0, seed=0))
+        if self.known is not None:
+            warn_of_unlike(self.known, store, tokens)
+        devices = Devices("fp32", threads).exact()
+        rows = np.arange(len(store.sample_ids))
+        return list(store.sample_ids), embed_samples(self.encoder, store, tokens, rows, devices)
+
+    @torch.inference_mode()
+    def distances(self, sample_ND: torch.Tensor, metric: str) -> torch.Tensor:
+        """Return the distances [N, N] of some embeddings."""
+        head = self.head(metric)
+        z_ND = head.projected(sample_ND)
+        parts = [head.between(part, z_ND) for part in z_ND.split(ROWS_AT_ONCE)]
+        found_NN = torch.cat(parts).fill_diagonal_(0.0)
+        # Products of matrices round differently on the two sides of the diagonal.
+        return (found_NN + found_NN.T) / 2
+
+
+def warn_of_unlike(known: KnownAsvs, store: SampleStore, tokens: TokenStore) -> float:
+    """Say how near a study is to what an encoder saw; returns the fraction of reads that are."""
+    reads_U = np.bincount(store.asvs, store.counts, minlength=len(tokens.lengths))
+    fraction, said = known.familiarity(tokens, reads_U)
+    logger.log(logging.INFO if fraction >= FEW_NEAR else logging.WARNING, "%s", said)
+    return fraction

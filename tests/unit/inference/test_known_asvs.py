@@ -1,0 +1,57 @@
+"""How near the ASVs of a study are to those of an encoder."""
+
+import numpy as np
+import pytest
+
+from aam.data.tokens import TokenStore
+from aam.data.vocabulary import tokenize
+from aam.inference.known_asvs import KnownAsvs
+
+LETTERS = np.array(list("ACGT"))
+
+
+@pytest.fixture
+def sequences() -> list[str]:
+    drawn = np.random.default_rng(3).integers(0, 4, (50, 100))
+    return ["".join(LETTERS[row]) for row in drawn]
+
+
+def store(sequences: list[str]) -> TokenStore:
+    letters, lengths = tokenize(sequences, 120)
+    return TokenStore([str(number) for number in range(len(sequences))], lengths, letters)
+
+
+@pytest.fixture
+def known(sequences) -> KnownAsvs:
+    return KnownAsvs.of(store(sequences), np.arange(50))
+
+
+def test_a_file_gives_back_what_was_written(known, sequences, tmp_path):
+    known = KnownAsvs.of(store([*sequences, "ACGTA"]), np.arange(51))
+    known.write(tmp_path / "known")
+    assert np.array_equal(KnownAsvs.open(tmp_path / "known").bases_US, known.bases_US)
+
+
+def test_an_asv_is_near_up_to_three_mismatches_in_a_hundred(known, sequences):
+    def changed(number: int) -> str:
+        first = sequences[0]
+        return "".join("ACGT"["ACGT".index(x) ^ 1] for x in first[:number]) + first[number:]
+
+    others = [changed(3), changed(4), sequences[1][:60], sequences[2] + "ACGT", "A" * 100]
+    assert known.near(store(others)).tolist() == [True, False, True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("read", "said"),
+    [
+        (lambda s: s, "100% of the reads"),
+        (lambda s: s[::-1].translate(str.maketrans("ACGT", "TGCA")), "reverse complemented"),
+        (lambda s: "CATG" + s[:-4], "100% if their first 4 bases are cut off"),
+        (lambda s: s[2:], "100% if they began 2 bases earlier"),
+        (lambda s: "".join(sorted(s)), "another region"),
+    ],
+)
+def test_a_study_is_told_how_it_should_be_read(known, sequences, read, said):
+    fraction, sentence = known.familiarity(store([read(s) for s in sequences]), np.ones(50))
+    assert said in sentence
+    assert fraction == float(sentence.startswith("100%"))

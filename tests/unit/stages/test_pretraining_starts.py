@@ -1,0 +1,143 @@
+"""Sketches, studies that are learned from, and pretraining that starts from another model."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from study_fixtures import PRETRAINING
+from unifrac_cases import random_tree
+
+import aam
+from aam.config import slices
+from aam.config.configuration import load
+from aam.data.trees.newick import write_newick
+from aam.inference.embed import load_encoder
+from aam.model.store import KNOWN_ASVS, load_config
+from aam.runtime.run_options import RunOptions
+from aam.stages import pretrain
+from aam.util.atomic import read_json
+from aam.util.errors import InputError
+
+NUMBERS = 64
+
+
+@pytest.fixture(scope="module")
+def run(study, tmp_path_factory) -> Callable[..., dict[str, Path]]:
+    """Return what pretrains `small` with a sketch, with changes of the configuration."""
+    folder = tmp_path_factory.mktemp("starts")
+    tree, metadata = folder / "tree.nwk", folder / "metadata.parquet"
+    asvs, names = study.tiny.tokens.feature_ids, study.tiny.store.sample_ids
+    grown = random_tree(len(asvs), np.random.default_rng(3))
+    for tip, name in zip(grown.tips(), asvs, strict=True):
+        tip.name = name
+    write_newick(tree, grown)
+    studies = ["soil" if int(name) % 2 else "sea" for name in names]
+    pd.DataFrame({"sample_id": names, "study": studies}).to_parquet(metadata)
+    files = {name: study.files[name] for name in ("tokens", "samples")} | {"tree": tree}
+
+    def pretrained(where: str, model: dict, start: Path | None = None, **training):
+        raw = study.config.model_dump(exclude_unset=True)
+        raw["models"] = {"small": model}
+        raw["datasets"]["d"]["study"] = "study"
+        raw["unifrac"] = {"metrics": ["unweighted", "weighted_normalized"]}
+        raw["pretraining"] = {"epochs": 2, "batch_size": 6, "targets": "batch", **training}
+        raw.pop("tasks")
+        cfg = slices.pretrain(load(raw), "d", "small")
+        inputs = {**files, "metadata": metadata}
+        if start is not None:
+            inputs["start"] = [start / "config.json", start / "model.safetensors"]
+        outputs = {name: folder / where / name for name in PRETRAINING}
+        options = RunOptions(work=folder / where / "work")
+        pretrain.run(cfg, inputs=inputs, outputs=outputs, runtime=options)
+        return outputs
+
+    return pretrained
+
+
+@pytest.fixture(scope="module")
+def small(study) -> dict:
+    model = study.config.models["small"].model_dump(exclude_unset=True)
+    return {**model, "sketch": NUMBERS}
+
+
+@pytest.fixture(scope="module")
+def sketched(run, small) -> dict[str, Path]:
+    return run("sketched", small, epochs=100, nucleotide_weight=0, learning_rate=5e-3)
+
+
+def embeddings(outputs: dict[str, Path]) -> np.ndarray:
+    return np.stack(pd.read_parquet(outputs["embeddings"])["embedding"])
+
+
+def test_a_sketch_learns_distances_and_stands_in_the_embeddings(sketched):
+    history = pd.read_parquet(sketched["history"])
+    loss = history[(history["name"] == "sketch_loss")]["value"].to_numpy()
+    assert loss[-10:].mean() < 0.7 * loss[:10].mean()
+    assert "nucleotide_loss" not in set(history["name"])
+    assert read_json(sketched["metrics"])["unweighted_pearson"] > 0.5
+    assert embeddings(sketched).shape[1] == 16 + 2 * NUMBERS
+    assert load_config(sketched["model"])["architecture"]["sketch"] == NUMBERS
+
+
+def test_a_start_without_epochs_is_used_as_it_is(run, sketched):
+    start = {"start": str(sketched["model"])}
+    found = run("as_it_is", start, sketched["model"], epochs=0)
+    assert np.array_equal(embeddings(found), embeddings(sketched))
+    for name in ("unweighted", "weighted_normalized"):
+        before, after = (read_json(o["metrics"])[f"{name}_pearson"] for o in (sketched, found))
+        assert after == pytest.approx(before, abs=1e-3)
+    metrics = read_json(found["metrics"])
+    assert metrics["steps"] == 0
+    assert metrics["samples_per_s"] is None
+    adapted = run("adapted", start, sketched["model"], epochs=1)
+    assert not np.array_equal(embeddings(adapted), embeddings(sketched))
+
+
+def test_only_the_studies_of_a_model_are_learned_from(run, small):
+    found = run("sea", {**small, "pretrained_on": ["sea"]})
+    metrics = read_json(found["metrics"])
+    assert metrics["training_samples"] + metrics["held_out_samples"] == 10
+    assert len(embeddings(found)) == 20, "all samples are embedded"
+    with pytest.raises(InputError, match="desert.*values of column study: 2 .sea, soil"):
+        run("desert", {**small, "pretrained_on": ["desert"]})
+
+
+def test_an_encoder_reads_as_much_of_a_sequence_as_its_start(sketched):
+    encoder = load_encoder(sketched["model"])
+    letters = torch.randint(1, 5, (6, 30), dtype=torch.uint8)
+    with torch.inference_mode():
+        long, short = (encoder.asv(x, None, "math")[0] for x in (letters, letters[:, :20]))
+    assert torch.equal(long, short)
+
+
+def test_in_python_a_table_is_embedded_and_compared(sketched, study, caplog):
+    encoder = aam.encoder(sketched["model"])
+    found = encoder.embed(study.files["table.biom"], threads=1)
+    assert found.shape == (20, 16 + 2 * NUMBERS)
+    distances = encoder.distances(study.files["table.biom"], threads=1)
+    assert np.array_equal(distances, distances.T)
+    assert not np.diag(distances).any()
+    assert distances.index.equals(found.index)
+    weighted = encoder.distances(study.files["table.biom"], metric="weighted_normalized", depth=50)
+    assert weighted.shape == (20, 20)
+    with pytest.raises(InputError, match="unweighted, weighted_normalized"):
+        encoder.distances(study.files["table.biom"], metric="jaccard")
+
+
+def test_a_start_says_what_it_cannot_be(run, sketched, small, tmp_path):
+    with pytest.raises(InputError, match="`start` with `width`"):
+        run("both", {"start": str(sketched["model"]), "width": 16})
+    with pytest.raises(InputError, match=r"models.small.start.*no .*config.json"):
+        run("none", {"start": str(tmp_path)})
+    with pytest.raises(InputError, match="0 for a model without a start"):
+        run("nothing", small, epochs=0)
+    with pytest.raises(InputError, match="sketch.*targets batch"):
+        run("stored", small, targets="stored")
+    folder = shutil.copytree(sketched["model"], tmp_path / "model")
+    (folder / KNOWN_ASVS).write_bytes(b"damaged")
+    with pytest.raises(InputError, match="copy the model directory again"):
+        aam.encoder(folder)
