@@ -52,6 +52,5 @@ def encoder(start: str | Path = "v4") -> "PretrainedEncoder":
     >>> aam.encoder("v4").embed("table.biom")  # doctest: +SKIP
     """
     from aam.api import PretrainedEncoder
-    from aam.inference.pretrained import TableEmbedder
 
-    return PretrainedEncoder(TableEmbedder.load(start))
+    return PretrainedEncoder.load(start)

@@ -123,6 +123,17 @@ class PretrainedEncoder:
 
     embedder: TableEmbedder
 
+    @classmethod
+    def load(cls, start: str | Path) -> "PretrainedEncoder":
+        """Rebuild an encoder that comes with the package, by its name, or of a model directory.
+
+        Raises
+        ------
+        InputError
+            When the directory holds no pretrained model, or one of another version.
+        """
+        return cls(TableEmbedder.load(start))
+
     def embed(
         self,
         table: str | Path | FeatureTable,

@@ -81,14 +81,15 @@ def terminal_lines(results: Results) -> list[str]:
     """Return the same in a few short lines: what was learned, and the scores beside baselines."""
     lines = [f"Results of {results.dataset}"]
     for model, report in results.pretraining.items():
-        distances = ""
+        learned = []
         if "unifrac_pearson" in report:
-            distances = f"UniFrac r {score(report['unifrac_pearson'])}, "
-        lines.append(
-            f"  pretraining, {model}: {distances}masked nucleotides "
-            f"{report['nucleotide_accuracy']:.1%} (most frequent base "
-            f"{report['nucleotide_baseline_accuracy']:.1%}), on held-out samples"
-        )
+            learned.append(f"UniFrac r {score(report['unifrac_pearson'])}")
+        if "nucleotide_accuracy" in report:
+            learned.append(
+                f"masked nucleotides {report['nucleotide_accuracy']:.1%} (most frequent base "
+                f"{report['nucleotide_baseline_accuracy']:.1%})"
+            )
+        lines.append(f"  pretraining, {model}: {', '.join(learned)}, on held-out samples")
     if results.tasks:
         for task, rows in accuracy_table(results.tasks).groupby("task", sort=False):
             name = HEADLINE[rows["kind"].iloc[0]]
@@ -149,11 +150,16 @@ def _pretraining_text(model: str, report: Mapping[str, Any]) -> str:
             f"distance: Pearson r {score(report['unifrac_pearson'])}, mean absolute error "
             f"{score(report['unifrac_mae'])}. "
         )
+    if "nucleotide_accuracy" in report:
+        text += (
+            f"It names {report['nucleotide_accuracy']:.1%} of the masked nucleotides; always "
+            "guessing the most frequent base of each position names "
+            f"{report['nucleotide_baseline_accuracy']:.1%}. "
+        )
+    if report["steps"] == 0:
+        return f"{text}It is used as it came, with {report['parameters']:,} parameters."
     return (
-        f"{text}It names {report['nucleotide_accuracy']:.1%} of the masked nucleotides; always "
-        "guessing the most frequent base of each position names "
-        f"{report['nucleotide_baseline_accuracy']:.1%}. "
-        f"{report['steps']} steps took {quantity(report['wall_s'] / 60)} minutes "
+        f"{text}{report['steps']} steps took {quantity(report['wall_s'] / 60)} minutes "
         f"({quantity(report['samples_per_s'])} samples per second) for "
         f"{report['parameters']:,} parameters."
     )

@@ -109,6 +109,8 @@ class HeldOut:
             values[f"{metric}_mae"] = merged.mean_absolute_error
         if model.faith_pd is not None:
             values[f"{FAITH_PD}_pearson"] = faith_pd.pearson
+        if model.nucleotide_weight == 0:
+            return values
         return {**values, **self._nucleotides(model, devices)}
 
     def recorded_pairs(

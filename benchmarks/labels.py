@@ -1,0 +1,174 @@
+"""Scores against the number of labels: frozen encoders beside the baselines.
+
+Run as `python -m benchmarks.labels RESULTS TASK KIND MODEL...`: RESULTS is the folder of a
+dataset's results, with folds, sample store, unweighted UniFrac and the embeddings of each MODEL;
+KIND is regression or classification. Some samples are drawn, their labels alone are learned from,
+and all samples of other groups are predicted; all ways get the same draws. Of an embedding, centred
+and scaled as a whole, a linear model learns with a ridge penalty: `pooled` is the part that
+attention makes, `sketch` the sketch weighted by reads.
+
+Shape suffixes: N labelled samples of the task, D width of an embedding.
+"""
+
+import argparse
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+from sklearn.linear_model import LogisticRegression, RidgeCV
+from sklearn.metrics import balanced_accuracy_score
+from threadpoolctl import threadpool_limits
+
+from aam.data.folds import read_folds
+from aam.data.samples import SampleStore
+from aam.data.tokens import TokenStore
+from aam.evaluate.baselines.problem import Prediction, Problem, fit_predict
+from aam.evaluate.baselines.registry import baselines_of
+from aam.model.store import load_config
+from aam.unifrac.store import read_distances
+from aam.util.seeds import generator
+
+NUMBERS = (10, 25, 50, 100)
+DRAWS = 20
+PARTS = 5
+"""Parts of the labelled samples that baselines choose their settings by."""
+LOGISTIC_COST = 10.0
+"""Chosen on body sites of mackerels and towns of houses, two studies of the corpus."""
+PENALTIES = np.logspace(-3, 2, 11)
+UNLABELLED = 99
+"""Fold of the samples that are predicted."""
+
+
+def linear(task: Problem, embedding_ND: NDArray[np.float64]) -> Prediction:
+    """Predict by a linear model with a ridge penalty."""
+    train_TD = embedding_ND[task.train]
+    scale = np.sqrt(train_TD.var(axis=0).sum()) or 1.0
+    scaled_ND = (embedding_ND - train_TD.mean(axis=0)) / scale
+    model = (
+        RidgeCV(PENALTIES)
+        if task.regression
+        else LogisticRegression(C=LOGISTIC_COST, class_weight="balanced", max_iter=500)
+    )
+    return fit_predict(task, model, scaled_ND)
+
+
+def drawn(task: Problem, number: int, draw: int) -> Problem:
+    """Return a problem with the labels of so many samples; those of their groups are left out."""
+    rng = generator("labels", number, draw)
+    order = rng.permutation(len(task.target))
+    if not task.regression:
+        # One sample of each class at least, where there are so many labels.
+        firsts = [order[task.target[order] == name][0] for name in np.unique(task.target)]
+        order = np.concatenate([firsts, np.setdiff1d(order, firsts, assume_unique=True)])
+        rng.shuffle(order[len(firsts) :])
+    chosen = order[:number]
+    has_group = task.group != ""
+    of_chosen = has_group & np.isin(task.group, task.group[chosen])
+    fold = np.where(of_chosen, -1, UNLABELLED)
+    # Whole groups, where there are enough of them, are left out to choose settings by.
+    groups = np.where(has_group[chosen], task.group[chosen], chosen.astype(str))
+    names = rng.permutation(np.unique(groups))
+    part = {name: place % PARTS for place, name in enumerate(names)}
+    fold[chosen] = [part[name] for name in groups]
+    return Problem(
+        task.kind,
+        task.target,
+        task.classes,
+        fold,
+        task.group,
+        task.counts,
+        task.distances,
+        draw,
+        held_out=UNLABELLED,
+    )
+
+
+def score(task: Problem, predicted: NDArray) -> float:
+    """Return the mean absolute error, or the balanced accuracy, of the predicted samples."""
+    observed = task.target[task.test]
+    if task.regression:
+        return float(np.abs(observed - predicted).mean())
+    return float(balanced_accuracy_score(observed, predicted))
+
+
+def read_problem(results: Path, name: str, kind: str) -> tuple[Problem, list[str]]:
+    """Return the labelled samples of a task, and their names."""
+    folds = read_folds(results / "folds" / f"{name}.tsv")
+    store = SampleStore.open(results / "views/samples.arrow")
+    tokens = TokenStore.open(results / "tokens/asvs.arrow")
+    folds = folds[folds.index.isin(store.sample_ids)]
+    place = {sample: row for row, sample in enumerate(store.sample_ids)}
+    rows = np.array([place[sample] for sample in folds.index])
+    ids, matrix = read_distances(results / "unifrac/unweighted/view0.parquet")
+    order = {sample: row for row, sample in enumerate(ids)}
+    at = [order[sample] for sample in folds.index]
+    is_number = kind == "regression"
+    target = folds["observed"].to_numpy(np.float64 if is_number else np.str_)
+    problem = Problem(
+        kind,
+        target,
+        [] if is_number else sorted(set(target)),
+        folds["fold"].to_numpy(np.int64),
+        folds["group"].fillna("").to_numpy(np.str_),
+        store.counts_of(rows, len(tokens.lengths)),
+        np.asarray(matrix[np.ix_(at, at)]),
+        0,
+    )
+    return problem, list(folds.index)
+
+
+def embeddings(folder: Path, names: Sequence[str]) -> dict[str, NDArray[np.float64]]:
+    """Return the parts of the embeddings [N, D] of some samples, by name."""
+    shape = load_config(folder / "model")["architecture"]
+    table = pd.read_parquet(folder / "embeddings.parquet").set_index("sample_id")["embedding"]
+    whole_ND = np.stack(table.loc[list(names)]).astype(np.float64)
+    width, numbers = shape["width"], shape["sketch"]
+    parts = {"pooled": whole_ND[:, :width]}
+    if numbers:
+        parts["sketch"] = whole_ND[:, width + numbers :]
+    return {f"{folder.name}, {name}": part for name, part in parts.items()}
+
+
+def curves(task: Problem, features: dict[str, NDArray[np.float64]], draws: int) -> pd.DataFrame:
+    """Return the score of every way, number of labels and draw."""
+    rows = []
+    for number in [n for n in NUMBERS if n < 0.7 * len(task.target)]:
+        for draw in range(draws):
+            part = drawn(task, number, draw)
+            for name, predict in baselines_of(task).items():
+                rows.append((name, number, draw, score(part, predict(part)[0])))
+            for name, embedding_ND in features.items():
+                rows.append((name, number, draw, score(part, linear(part, embedding_ND)[0])))
+    return pd.DataFrame(rows, columns=["way", "labels", "draw", "score"])
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Print the mean score of every way, and its standard error over the draws."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
+    parser.add_argument("results", type=Path)
+    parser.add_argument("task")
+    parser.add_argument("kind", choices=["regression", "classification"])
+    parser.add_argument("models", nargs="+")
+    parser.add_argument("--draws", type=int, default=DRAWS)
+    given = parser.parse_args(arguments)
+    task, names = read_problem(given.results, given.task, given.kind)
+    features = {}
+    for model in given.models:
+        features |= embeddings(given.results / "pretrain" / model, names)
+    torch.set_num_threads(1)
+    with warnings.catch_warnings(), threadpool_limits(1):
+        warnings.simplefilter("ignore")
+        table = curves(task, features, given.draws)
+    mean = table.pivot_table(index="way", columns="labels", values="score", aggfunc="mean")
+    error = table.pivot_table(index="way", columns="labels", values="score", aggfunc="sem")
+    print(mean.round(3).to_string())
+    print("standard errors")
+    print(error.round(3).to_string())
+
+
+if __name__ == "__main__":
+    main()
