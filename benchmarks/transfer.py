@@ -20,8 +20,8 @@ import torch
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, hstack
 
+from aam.data.metadata import metadata_column
 from aam.data.samples import SampleStore
-from aam.data.targets import metadata_column
 from aam.data.tokens import TokenStore
 from aam.inference.embed import asvs_of
 from aam.inference.pretrained import TableEmbedder

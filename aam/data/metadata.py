@@ -1,5 +1,6 @@
 """The metadata file (Parquet) that stages exchange."""
 
+import difflib
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from aam.util.atomic import atomic_path
+from aam.util.errors import first_names, problem
 
 TYPES_ATTRIBUTE = "q2:types"
 """Key of the QIIME 2 types by column, where known, in `DataFrame.attrs`."""
@@ -44,3 +46,23 @@ def read_metadata(path: Path) -> pd.DataFrame:
         if TYPE_FIELD in (metadata := table.schema.field(name).metadata or {})
     }
     return frame
+
+
+def metadata_column(metadata: pd.DataFrame, column: str) -> pd.Series:
+    """Return a column, or raise an InputError that says which names come close."""
+    if column in metadata.columns:
+        return metadata[column]
+    names = [str(name) for name in metadata.columns]
+    folded = {name.casefold(): name for name in names}
+    close = difflib.get_close_matches(column.casefold(), list(folded), n=3)
+    hint = (
+        f"did you mean {' or '.join(repr(folded[name]) for name in close)}?"
+        if close
+        else "correct the name in the configuration, or add the column to the metadata"
+    )
+    raise problem(
+        f"metadata column '{column}'",
+        "no such column",
+        f"one of the metadata's columns, {first_names(names, limit=20)}",
+        hint,
+    )

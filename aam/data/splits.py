@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from sklearn.model_selection import KFold, StratifiedGroupKFold, StratifiedKFold
 
 from aam.data.folds import TEST
-from aam.data.targets import metadata_column, require_varied
+from aam.data.metadata import metadata_column
+from aam.data.targets import require_varied
 from aam.util.errors import first_names, problem
 from aam.util.seeds import seed_of
 

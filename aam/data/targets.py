@@ -1,37 +1,17 @@
 """The columns of the metadata that a task predicts, checked."""
 
-import difflib
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
 
+from aam.data.metadata import metadata_column
 from aam.util.errors import first_names, problem
 
 SEPARATOR = "|"
 """Between the classes of a set; in the name of none."""
 
 NUMBER = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
-
-
-def metadata_column(metadata: pd.DataFrame, column: str) -> pd.Series:
-    """Return a column, or raise an InputError that says which names come close."""
-    if column in metadata.columns:
-        return metadata[column]
-    names = [str(name) for name in metadata.columns]
-    folded = {name.casefold(): name for name in names}
-    close = difflib.get_close_matches(column.casefold(), list(folded), n=3)
-    hint = (
-        f"did you mean {' or '.join(repr(folded[name]) for name in close)}?"
-        if close
-        else "correct the name in the configuration, or add the column to the metadata"
-    )
-    raise problem(
-        f"metadata column '{column}'",
-        "no such column",
-        f"one of the metadata's columns, {first_names(names, limit=20)}",
-        hint,
-    )
 
 
 def chosen_samples(metadata: pd.DataFrame, where: Mapping[str, Sequence[str]]) -> pd.DataFrame:

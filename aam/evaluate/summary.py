@@ -156,6 +156,9 @@ def _pretraining_text(model: str, report: Mapping[str, Any]) -> str:
             "guessing the most frequent base of each position names "
             f"{report['nucleotide_baseline_accuracy']:.1%}. "
         )
+    if "near_known_reads" in report:
+        near = f"{report['near_known_reads']:.0%} of the reads"
+        text += f"{near} lie near an ASV that the model it started from had seen. "
     if report["steps"] == 0:
         return f"{text}It is used as it came, with {report['parameters']:,} parameters."
     return (

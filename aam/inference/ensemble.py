@@ -12,16 +12,15 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from aam.augment.views import Augmentation, build_store
-from aam.data.rarefaction import rarefy
 from aam.data.samples import SampleStore
 from aam.data.table import FeatureTable
 from aam.data.tokens import TokenStore
-from aam.data.vocabulary import tokenize, untokenize
+from aam.data.vocabulary import untokenize
 from aam.inference.asv_cache import embed_asvs_cached, encoder_digest, module_digest
 from aam.inference.bundle import ModelBundle
 from aam.inference.embed import embed_samples
 from aam.inference.outputs import Outputs, decoded, mean_columns, raw_outputs
+from aam.inference.tables import rarefied
 from aam.train.distributed.devices import Devices
 from aam.util.errors import first_names
 
@@ -57,7 +56,9 @@ def predict_table(
         (`aam.inference.reference.Reference.novelty`). Where there are several targets, the
         columns of each end with a colon and its name.
     """
-    tokens, store = _rarefied(bundle, table, sequences)
+    tokens, store = rarefied(
+        table, sequences, bundle.depth, bundle.views, bundle.seed, bundle.max_length_bp
+    )
     shallow = sorted(set(table.sample_ids) - set(store.sample_ids))
     if shallow:
         logger.warning(
@@ -76,18 +77,6 @@ def predict_table(
     result.index = pd.Index(store.sample_ids, name="sample-id")
     _warn_of_unlike(result)
     return result
-
-
-def _rarefied(
-    bundle: ModelBundle, table: FeatureTable, sequences: Mapping[str, str]
-) -> tuple[TokenStore, SampleStore]:
-    """Draw the views, by the seed of training."""
-    draws = [rarefy(table, bundle.depth, bundle.seed, view) for view in range(bundle.views)]
-    drawn = {name for draw in draws for name in draw.feature_ids}
-    names = [name for name in table.feature_ids if name in drawn]
-    letters_US, length_U = tokenize([sequences[name] for name in names], bundle.max_length_bp)
-    nothing = Augmentation(asv_dropout=0, cutmix=0, seed=0)
-    return TokenStore(names, length_U, letters_US), build_store(names, draws, nothing)
 
 
 def _covariates(

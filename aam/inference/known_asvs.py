@@ -51,7 +51,7 @@ class KnownAsvs:
 
     def write(self, path: Path) -> None:
         """Write the ASVs, atomically."""
-        length_U = (self.bases_US < 4).sum(axis=1).astype(np.int32)
+        length_U = (self.bases_US < 4).sum(axis=1).astype(np.int16)
         bases_US = np.where(self.bases_US < 4, self.bases_US, 0).astype(np.uint8)
         bases_US = np.pad(bases_US, ((0, 0), (0, -bases_US.shape[1] % 4)))
         quads_UC4 = bases_US.reshape(len(bases_US), -1, 4)

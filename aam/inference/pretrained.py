@@ -11,18 +11,15 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from aam.augment.views import Augmentation, build_store
 from aam.config.digest import PACKAGE_ROOT
-from aam.data.rarefaction import rarefy
 from aam.data.samples import SampleStore
 from aam.data.table import FeatureTable
 from aam.data.tokens import TokenStore
-from aam.data.vocabulary import tokenize
 from aam.inference.embed import embed_samples, load_encoder
 from aam.inference.known_asvs import FEW_NEAR, KnownAsvs
+from aam.inference.tables import rarefied
 from aam.model.encoder import Encoder
-from aam.model.heads import DistanceHead, distance_head
-from aam.model.sketch import SketchDistance
+from aam.model.heads import AnyDistanceHead, distance_head
 from aam.model.store import KNOWN_ASVS, load_config, load_weights
 from aam.train.distributed.devices import Devices
 from aam.util.errors import problem
@@ -38,7 +35,7 @@ class TableEmbedder:
     """An encoder with the heads of the distances that it learned."""
 
     encoder: Encoder
-    heads: Mapping[str, DistanceHead | SketchDistance]
+    heads: Mapping[str, AnyDistanceHead]
     known: KnownAsvs | None
 
     @classmethod
@@ -55,7 +52,7 @@ class TableEmbedder:
         path = directory / KNOWN_ASVS
         return cls(encoder, heads, KnownAsvs.open(path) if path.is_file() else None)
 
-    def head(self, metric: str) -> DistanceHead | SketchDistance:
+    def head(self, metric: str) -> AnyDistanceHead:
         """Return the head of a metric, or raise an InputError that names those there are."""
         if metric not in self.heads:
             expected = f"one of {', '.join(self.heads) or 'none'}, which the encoder learned"
@@ -69,13 +66,8 @@ class TableEmbedder:
 
         A study that is unlike what the encoder saw is told in a warning.
         """
-        drawn = table if depth is None else rarefy(table, depth, 0, 0)
-        names = list(drawn.feature_ids)
-        letters, lengths = tokenize(
-            [sequences[name] for name in names], self.encoder.shape.max_length_bp
-        )
-        tokens = TokenStore(names, lengths, letters)
-        store = build_store(names, [drawn], Augmentation(asv_dropout=0, cutmix=0, seed=0))
+        length_bp = self.encoder.shape.max_length_bp
+        tokens, store = rarefied(table, sequences, depth, 1, 0, length_bp)
         if self.known is not None:
             warn_of_unlike(self.known, store, tokens)
         devices = Devices("fp32", threads).exact()

@@ -66,7 +66,10 @@ class DistanceHead(nn.Module):
             return 1.0 - torch.exp(-euclidean) if self.bounded else euclidean
 
 
-def distance_head(shape: Architecture, metric: str) -> DistanceHead | SketchDistance:
+AnyDistanceHead = DistanceHead | SketchDistance
+
+
+def distance_head(shape: Architecture, metric: str) -> AnyDistanceHead:
     """Return what turns sample embeddings of an architecture into distances of a metric."""
     if shape.sketch and metric == SKETCHED:
         return SketchDistance(shape.width, shape.sketch)

@@ -8,9 +8,10 @@ import numpy as np
 import pandas as pd
 
 from aam.data.folds import CATEGORY, OBSERVED, TEST, write_folds
+from aam.data.metadata import metadata_column
 from aam.data.samples import SampleStore
 from aam.data.splits import divide, members
-from aam.data.targets import chosen_samples, metadata_column, observed_values, require_logarithms
+from aam.data.targets import chosen_samples, observed_values, require_logarithms
 from aam.runtime.entry import Files
 from aam.runtime.run_options import RunOptions
 

@@ -6,8 +6,7 @@ from typing import Any
 import pandas as pd
 
 from aam.data.folds import read_folds
-from aam.data.metadata import read_metadata
-from aam.data.targets import metadata_column
+from aam.data.metadata import metadata_column, read_metadata
 from aam.evaluate.conformal import cross_intervals, interval_report
 from aam.evaluate.predictions import (
     PROBABILITY,

@@ -18,13 +18,12 @@ from aam.model.batch import Batch
 from aam.model.build import build_encoder, initialize, set_dropout
 from aam.model.encoder import Encoder
 from aam.model.heads import (
-    DistanceHead,
+    AnyDistanceHead,
     NucleotideHead,
     ValueHead,
     distance_head,
     pairwise_error,
 )
-from aam.model.sketch import SketchDistance
 from aam.train.distributed.shards import BatchShard, encode_sharded, summed
 from aam.train.micro_batches import MicroBatches
 from aam.train.options import step_options
@@ -104,10 +103,10 @@ class PretrainingModel(nn.Module):
             self.head(metric).calibrate(sample_BD, float(true_BB.sum()) / pairs)
         set_dropout(self, dropout)
 
-    def head(self, metric: str) -> DistanceHead | SketchDistance:
+    def head(self, metric: str) -> AnyDistanceHead:
         """Return the head of a metric."""
         head = self.distances[metric]
-        assert isinstance(head, DistanceHead | SketchDistance)
+        assert isinstance(head, AnyDistanceHead)
         return head
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:

@@ -19,6 +19,7 @@ from aam.model.flops import step_flops
 from aam.model.store import KNOWN_ASVS, save_model
 from aam.tasks.pretrain.preparation import Prepared
 from aam.train.compilation import graphs_compiled
+from aam.train.data.distances import mapped_mb
 from aam.train.distributed.devices import Devices
 from aam.train.history import write_table
 from aam.train.monitoring.memory import peak_mb
@@ -52,7 +53,9 @@ def _facts(
 ) -> dict[str, Any]:
     """Return what a run took; rates are those of its last start, without validations."""
     rate = progress.summary.get("samples_per_s")
+    near = {} if prepared.near_known is None else {"near_known_reads": prepared.near_known}
     return {
+        **near,
         "held_out_samples": int(prepared.is_held_out.sum()),
         "training_samples": len(prepared.dataset.samples),
         "steps": progress.step,
@@ -61,7 +64,7 @@ def _facts(
         "loading_share": progress.summary.get("loading_share"),
         "peak_memory_mb": peak_mb(devices.device),
         "graphs_compiled": graphs_compiled(),
-        "mapped_distances_mb": prepared.mapped_mb,
+        "mapped_distances_mb": mapped_mb(prepared.dataset.distances),
         **progress.report,
         "parameters": sum(parameter.numel() for parameter in prepared.model.parameters()),
         "model_flop_utilisation": _utilisation(prepared, rate, devices, peak_flops),

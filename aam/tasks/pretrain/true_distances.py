@@ -13,8 +13,11 @@ from aam.config.metrics import FAITH_PD, METRICS
 from aam.data.samples import SampleStore
 from aam.data.tokens import TokenStore
 from aam.data.trees.branches import check_lengths
+from aam.tasks.pretrain.model import PretrainingModel
+from aam.tasks.pretrain.tree_sketches import true_sketches
 from aam.train.batch_norm import some_of
 from aam.train.data.distances import Maps, Views, load_matrices, pair_variances
+from aam.train.data.sampler import Blocks
 from aam.train.monitoring.memory import MB, budget_mb, held_mb
 from aam.unifrac.in_batch import BatchDistances
 
@@ -34,6 +37,20 @@ class TrueDistances:
     values: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
     exact: BatchDistances | None = None
 
+    def sketches(
+        self,
+        model: PretrainingModel,
+        store: SampleStore,
+        tokens: TokenStore,
+        training: NDArray[np.int64],
+    ) -> torch.Tensor | None:
+        """Return the sketches of all ASVs, where a model learns them: see `true_sketches`."""
+        head = model.encoder.asv.sketch
+        if head is None:
+            return None
+        assert self.exact is not None
+        return true_sketches(head, self.exact, store, tokens, training)
+
 
 def stored_targets(
     cfg: Mapping[str, Any],
@@ -41,9 +58,13 @@ def stored_targets(
     store: SampleStore,
     is_in: NDArray[np.bool_],
     training: NDArray[np.int64],
-    maps: Maps | None,
+    blocks: Blocks | None,
+    *,
+    work: Path | None,
+    room_bytes: float,
 ) -> TrueDistances:
     """Read the distances of all samples, or map them; the variances are those of `training`."""
+    maps = None if work is None else Maps(work / FOLDER, room_bytes, blocks)
     metrics = list(cfg["pretraining"]["distances"])
     found = load_matrices(paths, metrics, store.views, store.sample_ids, is_in, maps)
     return TrueDistances(pair_variances(found[0], training), *found)

@@ -93,6 +93,8 @@ def test_a_start_without_epochs_is_used_as_it_is(run, sketched):
     metrics = read_json(found["metrics"])
     assert metrics["steps"] == 0
     assert metrics["samples_per_s"] is None
+    assert metrics["near_known_reads"] == 1.0
+    assert "nucleotide_accuracy" in metrics
     adapted = run("adapted", start, sketched["model"], epochs=1)
     assert not np.array_equal(embeddings(adapted), embeddings(sketched))
 

@@ -2,10 +2,10 @@
 
 That is a list of starts: a number of processes, and cases by name. A case has `steps`; and may have
 a `strategy`, `settings` of the training, `validations`, `folder` (of checkpoints), `leaves` (the
-time limit comes after one step), `bad` (steps with a distance that is not a number) and `full` (the
-disk, from the third step on). Processes are forked, so that torch is imported once. Each one writes
-`<number>-<name>-<rank>.json`: how the run `ended`, all `curves` by name, sums of the `weights`,
-`bytes` of weights and moments that it holds, `stability`.
+time limit comes after one step), `bad` (steps with a distance that is not a number), `sketch` (its
+numbers) and `full` (the disk, from the third step on). Processes are forked, so that torch is
+imported once. Each one writes `<number>-<name>-<rank>.json`: how the run `ended`, all `curves` by
+name, sums of the `weights`, `bytes` of weights and moments that it holds, `stability`.
 """
 
 import json
@@ -15,7 +15,7 @@ import runpy
 import socket
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -44,6 +44,7 @@ SAMPLES, HELD_OUT = 19, 5
 TINY = runpy.run_path(str(Path(__file__).parents[1] / "conftest.py"))
 DATA = TINY["make_tiny"](SAMPLES + HELD_OUT, 41, lengths=(20, 17, 9), views=2, cutmix=0.5)
 SHAPE = Architecture(**{**TINY["SMALL"], "asv_layers": 1, "sample_layers": 1}, max_length_bp=20)
+SKETCHES = torch.arange(len(DATA.tokens.lengths) * 99).reshape(-1, 99).sin().half()
 VALUES = {"faith_pd": np.linspace(-1, 1, SAMPLES + HELD_OUT, dtype=np.float32)[:, None]}
 
 
@@ -70,6 +71,7 @@ def nbytes(tensors):
 
 
 def train(case, world):
+    numbers = case.get("sketch", 0)
     dataset = Faulty(
         store=DATA.store,
         tokens=DATA.tokens,
@@ -80,11 +82,12 @@ def train(case, world):
         masker=Masker(0.2, 0),
         distances={"unweighted": DATA.distances},
         values=VALUES,
+        sketch_FK=SKETCHES[:, :numbers] if numbers else None,
         bad=tuple(case.get("bad", ())),
         full=case.get("full", False),
     )
     model = PretrainingModel(
-        build_encoder(SHAPE, seed=0, backend="auto"),
+        build_encoder(replace(SHAPE, sketch=numbers), seed=0, backend="auto"),
         weights={"unweighted": 1.0, "faith_pd": 0.5},
         variances={"unweighted": 0.05},
         nucleotide_weight=1.0,

@@ -1,0 +1,53 @@
+"""Which samples a pretraining learns from, and which it is validated on."""
+
+from collections.abc import Collection, Mapping, Sequence
+from itertools import compress
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from aam.config.sections.training import Pretraining
+from aam.data.holdout import held_out
+from aam.data.metadata import metadata_column
+from aam.util.errors import first_names, problem
+
+
+def divided(
+    cfg: Mapping[str, Any],
+    inputs: Mapping[str, Any],
+    sample_ids: Sequence[str],
+    without: Collection[str],
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return which samples have a part in a pretraining, and which of these are held out.
+
+    Those `without` have none, nor those of other studies than the model is pretrained on.
+    """
+    settings = Pretraining.model_validate(cfg["pretraining"])
+    is_in = np.array([name not in without for name in sample_ids])
+    is_in &= _is_in_studies(cfg, inputs, sample_ids)
+    is_held_out = np.zeros_like(is_in)
+    names = [*compress(sample_ids, is_in)]
+    is_held_out[is_in] = held_out(names, settings.held_out, settings.seed)
+    return is_in, is_held_out
+
+
+def _is_in_studies(
+    cfg: Mapping[str, Any], inputs: Mapping[str, Any], sample_ids: Sequence[str]
+) -> NDArray[np.bool_]:
+    """Return which samples belong to the studies that a model is pretrained on."""
+    if "studies" not in cfg:
+        return np.ones(len(sample_ids), bool)
+    column, wanted = cfg["studies"]["column"], cfg["studies"]["pretrained_on"]
+    metadata = pd.read_parquet(inputs["metadata"]).set_index("sample_id").loc[list(sample_ids)]
+    study = metadata_column(metadata, column)
+    unknown = sorted({*wanted} - {*study.dropna()})
+    if unknown:
+        raise problem(
+            "models.<model>.pretrained_on",
+            f"studies without samples: {first_names(unknown)}",
+            f"values of column {column}: {first_names(sorted(study.dropna().unique()))}",
+            "correct the names",
+        )
+    return study.isin(wanted).to_numpy(bool)
