@@ -9,8 +9,11 @@ from aam.data.sequences import read_fasta
 from aam.data.table import read_biom
 from aam.data.trees.infer import build_tree
 from aam.data.trees.newick import write_newick
+from aam.data.trees.rooting import LONG, set_apart
 from aam.runtime.entry import Files
 from aam.runtime.run_options import RunOptions
+from aam.util.errors import first_names
+from aam.util.scikit_bio import TreeNode
 
 log = logging.getLogger(__name__)
 
@@ -25,4 +28,19 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOp
         log.info("tree of %d tips, cut to the %d features of the table", tips, len(feature_ids))
     else:
         tree = build_tree(read_fasta(inputs["sequences"]), runtime.threads, runtime.work)
+    _warn_of_long_branches(tree)
     write_newick(outputs["tree"], tree)
+
+
+def _warn_of_long_branches(tree: TreeNode) -> None:
+    found = set_apart(tree)
+    if not found:
+        return
+    total = sum(node.length or 0.0 for node in tree.traverse())
+    names = list(dict.fromkeys(name for names, _ in found for name in names))
+    log.warning(
+        "%d ASVs lie behind branches longer than %g substitutions per site, which are %.1f %% of "
+        "the tree: %s. UniFrac between samples with and without them grows by up to that much. "
+        "Remove them from the table if they are artefacts",
+        *(len(names), LONG, 100 * sum(length for _, length in found) / total, first_names(names)),
+    )

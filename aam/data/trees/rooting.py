@@ -39,6 +39,22 @@ def root_by_variance(tree: TreeNode) -> TreeNode:
     return split_root(rooted)
 
 
+def set_apart(tree: TreeNode) -> list[tuple[list[str], float]]:
+    """Return the tips behind each branch out of all proportion, and its length.
+
+    Those are branches longer than `LONG` that set apart at most a fraction `FEW` of the tips, the
+    longest first.
+    """
+    few = max(1, int(FEW * sum(1 for _ in tree.tips())))
+    found = []
+    for node in tree.postorder():
+        if (node.length or 0.0) > LONG:
+            names = [tip.name for tip in node.tips(include_self=True)]
+            if len(names) <= few:
+                found.append((names, float(node.length)))
+    return sorted(found, key=lambda branch: (-branch[1], branch[0]))
+
+
 def _best_places(tree: TreeNode, nodes: list[TreeNode]) -> tuple[Floats, Floats]:
     """Return per branch the place of the root, above the lower node, and the variance there.
 
