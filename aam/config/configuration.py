@@ -16,6 +16,7 @@ from aam.config.sections.model import ModelSettings
 from aam.config.sections.preparation import AugmentationSettings, Rarefaction, Tokens, Unifrac
 from aam.config.sections.task import Prediction, Task
 from aam.config.sections.training import Pretraining
+from aam.config.starts import architecture_of, chain_of
 from aam.util.errors import problem
 
 S = TypeVar("S", bound=Section)
@@ -98,7 +99,13 @@ def load(raw: Mapping[str, Any]) -> Config:
             _require_possible(config, dataset, model, training, where)
     for name, task in config.tasks.items():
         training = resolved(config, "finetuning", task=name)
-        _require_fitting(name, task, training, config.models)
+        layers = {
+            model: architecture_of(config.models, config.datasets, task.dataset, model)
+            for model in config.models
+        }
+        _require_fitting(
+            name, task, training, {model: shape["sample_layers"] for model, shape in layers.items()}
+        )
     return config
 
 
@@ -142,6 +149,19 @@ def _require_possible(
     config: Config, dataset: str, model: str, training: Pretraining, where: str
 ) -> None:
     section = config.models[model]
+    starts = chain_of(config.models, config.datasets, dataset, model)
+    inductive = [
+        name
+        for name, task in config.tasks.items()
+        if task.dataset == dataset and resolved(config, "finetuning", task=name).inductive
+    ]
+    if inductive and any(start.dataset == dataset for start in starts):
+        raise problem(
+            f"configuration key finetuning.inductive (task {inductive[0]})",
+            f"true with model {model}, which begins with another model of {dataset}",
+            "a start that has not seen the samples of the dataset",
+            f"set models.{model}.start to a directory or a model of another dataset",
+        )
     if training.epochs == 0 and section.start is None:
         raise problem(
             f"configuration key pretraining.epochs ({where})",
@@ -167,7 +187,7 @@ def _require_possible(
 
 
 def _require_fitting(
-    name: str, task: Task, training: Finetuning, models: Mapping[str, ModelSettings]
+    name: str, task: Task, training: Finetuning, layers: Mapping[str, int]
 ) -> None:
     losses = LOSSES[task.kind]
     if training.loss is not None and training.loss not in losses:
@@ -189,11 +209,11 @@ def _require_fitting(
             "made once",
             f"set it to 0, or tasks.{name}.finetuning.encoder to full or partial",
         )
-    for model, section in models.items():
-        if training.encoder == "partial" and training.trained_layers > section.sample_layers:
+    for model, most in layers.items():
+        if training.encoder == "partial" and training.trained_layers > most:
             raise problem(
                 f"configuration key finetuning.trained_layers (task {name})",
                 f"{training.trained_layers}",
-                f"at most {section.sample_layers}, the sample_layers of model {model}",
+                f"at most {most}, the sample_layers of model {model}",
                 f"set tasks.{name}.finetuning.trained_layers",
             )

@@ -4,16 +4,11 @@ A key that is absent from a slice cannot make its stage stale.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from aam.config.configuration import Config, resolved
-from aam.config.digest import PACKAGE_ROOT
 from aam.config.metrics import METRICS
-from aam.config.sections.model import ARCHITECTURE
-from aam.util.atomic import read_json
-from aam.util.errors import problem
+from aam.config.starts import Start, architecture_of, chain_of
 
 Slice = dict[str, Any]
 CHECKED_PAIRS = 50
@@ -124,42 +119,14 @@ def pretrain(config: Config, dataset: str, model: str) -> Slice:
     }
 
 
-@dataclass(frozen=True)
-class Start:
-    """What a pretraining begins with: the model of a pretraining, or a directory."""
-
-    dataset: str = ""
-    model: str = ""
-    directory: Path | None = None
-
-
 def start(config: Config, dataset: str, model: str) -> Start | None:
     """Return what a model begins with on a dataset; None: weights of the seed."""
-    name = config.models[model].start
-    if name is None:
-        return None
-    of, _, other = name.rpartition("/")
-    if other in config.models and (of or dataset) in config.datasets and name != model:
-        return Start(of or dataset, other)
-    shipped = PACKAGE_ROOT / "pretrained" / name
-    return Start(directory=shipped if shipped.is_dir() else Path(name).expanduser())
+    return next(iter(chain_of(config.models, config.datasets, dataset, model)), None)
 
 
 def architecture(config: Config, dataset: str, model: str) -> dict[str, Any]:
     """Return what an encoder is built from: that of its start, where it has one."""
-    begins = start(config, dataset, model)
-    if begins is None:
-        return config.models[model].architecture
-    if begins.directory is None:
-        return architecture(config, begins.dataset, begins.model)
-    path = begins.directory / "config.json"
-    if not path.is_file():
-        others = ", ".join(name for name in config.models if name != model)
-        got = f"{config.models[model].start}, where there is no {path}"
-        expected = f"v4, the directory of a pretrained model, or one of {others or 'other models'}"
-        raise problem(f"configuration key models.{model}.start", got, expected, "mend the path")
-    known = read_json(path)["architecture"]
-    return {key: known[key] for key in ARCHITECTURE}
+    return architecture_of(config.models, config.datasets, dataset, model)
 
 
 def studies(config: Config, dataset: str, model: str) -> dict[str, Any]:

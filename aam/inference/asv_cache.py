@@ -112,6 +112,7 @@ def embed_asvs_cached(
     `cache` is a file of `AsvEmbeddings.write`, of this table or any other: what it has is read,
     the rest computed. It is left as it is; if it is no such file, that is an `InputError`.
     """
+    tokens = tokens.cut(encoder.shape.max_length_bp)
     row_U = np.full(len(tokens.lengths), -1)
     if cache is not None:
         known = AsvEmbeddings.open(cache)

@@ -102,7 +102,10 @@ def write_bundle(
         partial.mkdir()
         for name, source in models.items():
             shutil.copytree(source, partial / name)
-        sequences = untokenize(tokens.tokens, tokens.lengths)
+        # Other tables are cut to what the models read, too.
+        shape = load_config(next(iter(models.values())))["architecture"]
+        read = tokens.cut(shape["max_length_bp"])
+        sequences = untokenize(read.tokens, read.lengths)
         write_text(partial / SEEN_ASVS, "".join(f"{sequence}\n" for sequence in sorted(sequences)))
         write_reference(partial / REFERENCE, reference_ND.numpy())
         write_predictions(partial / CROSS_VALIDATION, predictions)

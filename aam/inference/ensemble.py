@@ -22,7 +22,6 @@ from aam.inference.embed import embed_samples
 from aam.inference.outputs import Outputs, decoded, mean_columns, raw_outputs
 from aam.inference.tables import rarefied
 from aam.train.distributed.devices import Devices
-from aam.util.errors import first_names
 
 logger = logging.getLogger(__name__)
 
@@ -59,12 +58,6 @@ def predict_table(
     tokens, store = rarefied(
         table, sequences, bundle.depth, bundle.views, bundle.seed, bundle.max_length_bp
     )
-    shallow = sorted(set(table.sample_ids) - set(store.sample_ids))
-    if shallow:
-        logger.warning(
-            "of %d samples these have fewer than %d reads and are not predicted: %s",
-            *(len(table.sample_ids), bundle.depth, first_names(shallow, limit=20)),
-        )
     covariates = _covariates(bundle, store.sample_ids, metadata)
     devices = Devices("fp32", threads).exact()
     outputs, novelty_N = _outputs(bundle, store, tokens, devices, asvs, covariates)

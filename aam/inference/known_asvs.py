@@ -6,6 +6,7 @@ ambiguous one as A, and `length` [U].
 Shape suffixes: U known ASVs, Q other ones, S positions, L positions that are compared.
 """
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,9 +15,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from aam.data.samples import SampleStore
 from aam.data.tokens import TokenStore
 from aam.model.tensors import read_tensors, write_tensors
 
+logger = logging.getLogger(__name__)
 VERSION = 1
 NEAR = 0.03
 """Mismatches per nucleotide up to which an ASV is near a known one."""
@@ -51,7 +54,8 @@ class KnownAsvs:
 
     def write(self, path: Path) -> None:
         """Write the ASVs, atomically."""
-        length_U = (self.bases_US < 4).sum(axis=1).astype(np.int16)
+        last_U = self.bases_US.shape[1] - (self.bases_US[:, ::-1] < 4).argmax(axis=1)
+        length_U = np.where((self.bases_US < 4).any(axis=1), last_U, 0).astype(np.int16)
         bases_US = np.where(self.bases_US < 4, self.bases_US, 0).astype(np.uint8)
         bases_US = np.pad(bases_US, ((0, 0), (0, -bases_US.shape[1] % 4)))
         quads_UC4 = bases_US.reshape(len(bases_US), -1, 4)
@@ -71,7 +75,8 @@ class KnownAsvs:
             part_QL = bases_QS[first : first + QUERIES_AT_ONCE, :length]
             matches_Q = (_one_hot(part_QL) @ known.T).amax(dim=1).numpy()
             compared_Q = (part_QL < 4).sum(axis=1)
-            found.append(compared_Q - matches_Q <= NEAR * compared_Q)
+            is_near = compared_Q - matches_Q <= NEAR * compared_Q
+            found.append(is_near & (compared_Q > 0))
         return np.concatenate([np.empty(0, bool), *found])
 
     def familiarity(self, tokens: TokenStore, reads_Q: NDArray[np.number]) -> tuple[float, str]:
@@ -94,6 +99,25 @@ class KnownAsvs:
         if shares[best] >= FEW_NEAR:
             return fraction, f"{said}, but {shares[best]:.0%} if {best}"
         return fraction, f"{said}: another region, or a kind of sample that it does not know"
+
+    def near_reads(self, store: SampleStore, tokens: TokenStore) -> tuple[float, str]:
+        """Return `familiarity` of a study."""
+        reads_Q = np.bincount(store.asvs, store.counts, minlength=len(tokens.lengths))
+        return self.familiarity(tokens, reads_Q)
+
+    def compare(self, store: SampleStore, tokens: TokenStore) -> None:
+        """Log how near a study is, as a warning where it is not."""
+        fraction, said = self.near_reads(store, tokens)
+        logger.log(logging.INFO if fraction >= FEW_NEAR else logging.WARNING, "%s", said)
+
+    def joined(self, other: "KnownAsvs") -> "KnownAsvs":
+        """Return the ASVs of both, each once."""
+        width = max(self.bases_US.shape[1], other.bases_US.shape[1])
+        both = [
+            np.pad(x, ((0, 0), (0, width - x.shape[1])), constant_values=4)
+            for x in (self.bases_US, other.bases_US)
+        ]
+        return KnownAsvs(np.unique(np.concatenate(both), axis=0))
 
 
 def _readings(

@@ -3,7 +3,6 @@
 Shape suffixes: N samples, D width of an embedding.
 """
 
-import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,12 +10,11 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from aam.config.digest import PACKAGE_ROOT
-from aam.data.samples import SampleStore
+from aam.config.metrics import METRICS
+from aam.config.starts import SHIPPED
 from aam.data.table import FeatureTable
-from aam.data.tokens import TokenStore
 from aam.inference.embed import embed_samples, load_encoder
-from aam.inference.known_asvs import FEW_NEAR, KnownAsvs
+from aam.inference.known_asvs import KnownAsvs
 from aam.inference.tables import rarefied
 from aam.model.encoder import Encoder
 from aam.model.heads import AnyDistanceHead, distance_head
@@ -24,9 +22,6 @@ from aam.model.store import KNOWN_ASVS, load_config, load_weights
 from aam.train.distributed.devices import Devices
 from aam.util.errors import problem
 
-logger = logging.getLogger(__name__)
-SHIPPED = PACKAGE_ROOT / "pretrained"
-"""Folder of the encoders that come with the package."""
 ROWS_AT_ONCE = 128
 
 
@@ -42,10 +37,12 @@ class TableEmbedder:
     def load(cls, start: str | Path) -> "TableEmbedder":
         """Rebuild the encoder with a name of `SHIPPED`, or that of a pretrained model directory."""
         shipped = SHIPPED / str(start)
-        directory = shipped if shipped.is_dir() else Path(start)
+        directory = shipped if shipped.is_dir() else Path(start).expanduser()
         config, encoder = load_config(directory), load_encoder(directory)
         heads = {}
         for metric in config.get("distances", ()):
+            if METRICS[metric].per_sample:
+                continue
             heads[metric] = distance_head(encoder.shape, metric)
             load_weights(directory, heads[metric], f"distances.{metric}.")
             heads[metric].eval()
@@ -69,7 +66,7 @@ class TableEmbedder:
         length_bp = self.encoder.shape.max_length_bp
         tokens, store = rarefied(table, sequences, depth, 1, 0, length_bp)
         if self.known is not None:
-            warn_of_unlike(self.known, store, tokens)
+            self.known.compare(store, tokens)
         devices = Devices("fp32", threads).exact()
         rows = np.arange(len(store.sample_ids))
         return list(store.sample_ids), embed_samples(self.encoder, store, tokens, rows, devices)
@@ -83,11 +80,3 @@ class TableEmbedder:
         found_NN = torch.cat(parts).fill_diagonal_(0.0)
         # Products of matrices round differently on the two sides of the diagonal.
         return (found_NN + found_NN.T) / 2
-
-
-def warn_of_unlike(known: KnownAsvs, store: SampleStore, tokens: TokenStore) -> float:
-    """Say how near a study is to what an encoder saw; returns the fraction of reads that are."""
-    reads_U = np.bincount(store.asvs, store.counts, minlength=len(tokens.lengths))
-    fraction, said = known.familiarity(tokens, reads_U)
-    logger.log(logging.INFO if fraction >= FEW_NEAR else logging.WARNING, "%s", said)
-    return fraction

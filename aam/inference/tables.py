@@ -1,5 +1,6 @@
 """Tables of the user as stores of samples and tokens."""
 
+import logging
 from collections.abc import Mapping
 
 from aam.augment.views import Augmentation, build_store
@@ -8,6 +9,9 @@ from aam.data.samples import SampleStore
 from aam.data.table import FeatureTable
 from aam.data.tokens import TokenStore
 from aam.data.vocabulary import tokenize
+from aam.util.errors import first_names
+
+logger = logging.getLogger(__name__)
 
 
 def rarefied(
@@ -20,9 +24,16 @@ def rarefied(
 ) -> tuple[TokenStore, SampleStore]:
     """Draw the views of a table; without a depth it is taken as it is.
 
-    ASVs that no view has are left out.
+    ASVs that no view has are left out, and samples that are too shallow, which a warning names.
     """
     draws = [table] if depth is None else [rarefy(table, depth, seed, v) for v in range(views)]
+    left = {name for draw in draws for name in draw.sample_ids}
+    shallow = sorted({*table.sample_ids} - left)
+    if shallow:
+        logger.warning(
+            "of %d samples these have fewer than %d reads and are left out: %s",
+            *(len(table.sample_ids), depth, first_names(shallow, limit=20)),
+        )
     drawn = {name for draw in draws for name in draw.feature_ids}
     names = [name for name in table.feature_ids if name in drawn]
     letters_US, length_U = tokenize([sequences[name] for name in names], max_length_bp)

@@ -89,7 +89,8 @@ class AsvEncoder(LayerStack):
         x_UTD = self._encode(x_UTD + self.position_TD[:patches], backend)
         asv_UD = self.pooling(x_UTD)
         if self.sketch is not None:
-            asv_UD = torch.cat([asv_UD.float(), self.sketch(asv_UD, tokens_US)], dim=1)
+            sketch_UK = self.sketch(asv_UD, unmasked(tokens_US, masked))
+            asv_UD = torch.cat([asv_UD.float(), sketch_UK], dim=1)
         if masked is None:
             return asv_UD, None
         row_M = masked.asv_M * patches + masked.position_M // self.patch_bp
@@ -118,6 +119,14 @@ class AsvEncoder(LayerStack):
         for block in self.blocks:
             x_UTD = self.run(block, x_UTD)
         return x_UTD
+
+
+def unmasked(tokens_US: Tensor, masked: Masked | None) -> Tensor:
+    """Return tokens with the nucleotides that were masked."""
+    if masked is None:
+        return tokens_US
+    places = masked.asv_M, masked.position_M
+    return tokens_US.index_put(places, (masked.base_M + 1).to(tokens_US.dtype))
 
 
 class AsvTransformer(AsvEncoder):

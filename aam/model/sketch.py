@@ -116,4 +116,5 @@ class SketchDistance(nn.Module):
         with torch.autocast(a_NK.device.type, enabled=False):
             both_NM = torch.stack([torch.maximum(a_K, b_MK).mean(dim=1) for a_K in a_NK])
             own_N, own_M = a_NK.mean(dim=1), b_MK.mean(dim=1)
+            # Estimates of two samples without a common branch may lie above 1.
             return 2.0 - (own_N[:, None] - both_NM).exp() - (own_M - both_NM).exp()

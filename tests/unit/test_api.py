@@ -209,3 +209,8 @@ def test_metadata_come_as_a_file_or_in_memory(new_encoder, tiny, files, tmp_path
     assert same.tolist() == [True, False] * 10
     with pytest.raises(InputError, match="more than once: 1 \\(000\\)"):
         model.predict(*arguments, metadata=pd.concat([frame, frame.iloc[:1]]))
+
+
+def test_an_encoder_with_a_value_of_samples_among_its_metrics_has_its_distances(pretrained, study):
+    found = aam.encoder(pretrained["model"]).distances(study.files["table.biom"], threads=1)
+    assert found.shape == (20, 20)

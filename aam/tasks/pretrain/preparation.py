@@ -32,8 +32,7 @@ class Prepared:
     dataset: BatchDataset
     validation: HeldOut
     model: PretrainingModel
-    near_known: float | None = None
-    """Fraction of the reads near ASVs that the start learned from, where that is known."""
+    start: StartingModel | None = None
 
 
 def prepare(
@@ -65,20 +64,14 @@ def prepare(
     blocks = None
     if settings.sampler == "blocks":
         blocks = Blocks.of(training, len(is_in), settings.seed)
+    free = room(max_memory_gb, processes)
     # In the order of the file: a block's rows lie together there.
     line = training if blocks is None else blocks.training_line
     true = (
         batch_targets(cfg, inputs["tree"], store, tokens, training)
         if settings.targets == "batch"
         else stored_targets(
-            cfg,
-            inputs["distances"],
-            store,
-            is_in,
-            line,
-            blocks,
-            work=work,
-            room_bytes=room(max_memory_gb, processes),
+            cfg, inputs["distances"], store, is_in, line, blocks, work=work, room_bytes=free
         )
     )
     start = StartingModel.of(inputs)
@@ -101,7 +94,6 @@ def prepare(
         blocks=blocks,
     )
     model.start(dataset[0], settings.dropout)
-    near_known = None if start is None else start.give(model, store, tokens)
     scored = HeldOut(
         store,
         read,
@@ -112,4 +104,7 @@ def prepare(
         masker=replace(masker, seed=seed_of("validation", settings.seed)),
         exact=true.exact,
     )
-    return Prepared(store, tokens, is_held_out, dataset, scored, model, near_known)
+    if start is not None:
+        start.give(model, trains=settings.epochs > 0)
+        start.compare(store, read)
+    return Prepared(store, tokens, is_held_out, dataset, scored, model, start)

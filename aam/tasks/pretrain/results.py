@@ -53,7 +53,9 @@ def _facts(
 ) -> dict[str, Any]:
     """Return what a run took; rates are those of its last start, without validations."""
     rate = progress.summary.get("samples_per_s")
-    near = {} if prepared.near_known is None else {"near_known_reads": prepared.near_known}
+    known, near = None if prepared.start is None else prepared.start.known, {}
+    if known is not None:
+        near = {"near_known_reads": known.near_reads(prepared.store, prepared.dataset.tokens)[0]}
     return {
         **near,
         "held_out_samples": int(prepared.is_held_out.sum()),
@@ -107,6 +109,9 @@ def save(
     tokens, trained_on = prepared.dataset.tokens, prepared.dataset.samples
     asvs_U = asvs_of(prepared.store, trained_on, len(tokens.lengths))
     known = KnownAsvs.of(tokens, asvs_U)
+    before = None if prepared.start is None else prepared.start.known
+    if before is not None:
+        known = before.joined(known) if progress.step > 0 else before
     save_model(directory, prepared.model, config, {KNOWN_ASVS: known.write})
 
 
@@ -117,7 +122,7 @@ def write_embeddings(
     encoder, store, tokens = prepared.model.encoder, prepared.store, prepared.tokens
     asv_UD = embed_asvs_cached(encoder, tokens, devices, None)
     digest = encoder_digest(encoder, devices.precision)
-    AsvEmbeddings.write(asvs, tokens, asv_UD, digest, origin)
+    AsvEmbeddings.write(asvs, prepared.dataset.tokens, asv_UD, digest, origin)
     rows = np.arange(len(store.sample_ids))
     embedding_ND = embed_samples(encoder, store, tokens, rows, devices, asv_UD).numpy()
     split = np.where(prepared.is_held_out, "held-out", "training")

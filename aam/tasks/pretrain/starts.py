@@ -1,18 +1,19 @@
 """What a pretraining begins with in place of weights of the seed."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
 from safetensors.torch import load_file
 
+from aam.config.metrics import FAITH_PD
 from aam.data.samples import SampleStore
 from aam.data.tokens import TokenStore
 from aam.inference.known_asvs import KnownAsvs
-from aam.inference.pretrained import warn_of_unlike
 from aam.model.store import KNOWN_ASVS, WEIGHTS, load_config
 from aam.tasks.pretrain.model import PretrainingModel
+from aam.util.errors import problem
 
 
 @dataclass(frozen=True)
@@ -34,16 +35,46 @@ class StartingModel:
         """The nucleotides of a sequence that the model reads."""
         return int(load_config(self.directory)["architecture"]["max_length_bp"])
 
-    def give(self, model: PretrainingModel, store: SampleStore, tokens: TokenStore) -> float | None:
+    @property
+    def known(self) -> KnownAsvs | None:
+        """The ASVs that the model learned from, where its directory has them."""
+        path = self.directory / KNOWN_ASVS
+        return KnownAsvs.open(path) if path.is_file() else None
+
+    def compare(self, store: SampleStore, tokens: TokenStore) -> None:
+        """Log how near a study is to what the model learned from, where that is known."""
+        if self.known is not None:
+            self.known.compare(store, tokens)
+
+    def give(self, model: PretrainingModel, *, trains: bool) -> None:
         """Give a model of the same architecture its weights, and those of the heads that it has.
 
-        Returns the fraction of the reads near ASVs that it learned from, where that is known; a
-        study unlike those is told in a warning.
+        Raises
+        ------
+        InputError
+            When a distance has no head, and the model is not trained any more (`trains`).
         """
         own, state = model.state_dict(), load_file(self.directory / WEIGHTS)
         fitting = {name: x.to(own[name].dtype) for name, x in state.items() if name in own}
         encoder = {name for name in own if name.startswith("encoder.")}
         assert encoder <= fitting.keys(), f"{self.directory} lacks weights of the encoder"
         model.load_state_dict({**own, **fitting})
-        known = self.directory / KNOWN_ASVS
-        return warn_of_unlike(KnownAsvs.open(known), store, tokens) if known.is_file() else None
+        if trains:
+            return
+        lacking = [metric for metric in model.weights if not _has(metric, own, state)]
+        if lacking:
+            learned = load_config(self.directory).get("distances", [])
+            raise problem(
+                "pretraining.distances",
+                f"{', '.join(lacking)} with 0 epochs",
+                f"what {self.directory} has learned: {', '.join(learned) or 'none'}",
+                "set pretraining.distances, or more epochs",
+            )
+        if not any(name.startswith("nucleotides.") for name in state):
+            model.nucleotide_weight = 0.0
+
+
+def _has(metric: str, own: Collection[str], state: Collection[str]) -> bool:
+    """Return whether a state has all weights of the head of a metric."""
+    prefix = FAITH_PD if metric == FAITH_PD else f"distances.{metric}."
+    return all(name in state for name in own if name.startswith(prefix))

@@ -5,12 +5,11 @@ from itertools import compress
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from aam.config.sections.training import Pretraining
 from aam.data.holdout import held_out
-from aam.data.metadata import metadata_column
+from aam.data.metadata import metadata_column, read_metadata
 from aam.util.errors import first_names, problem
 
 
@@ -40,7 +39,7 @@ def _is_in_studies(
     if "studies" not in cfg:
         return np.ones(len(sample_ids), bool)
     column, wanted = cfg["studies"]["column"], cfg["studies"]["pretrained_on"]
-    metadata = pd.read_parquet(inputs["metadata"]).set_index("sample_id").loc[list(sample_ids)]
+    metadata = read_metadata(inputs["metadata"]).loc[list(sample_ids)]
     study = metadata_column(metadata, column)
     unknown = sorted({*wanted} - {*study.dropna()})
     if unknown:
@@ -48,6 +47,6 @@ def _is_in_studies(
             "models.<model>.pretrained_on",
             f"studies without samples: {first_names(unknown)}",
             f"values of column {column}: {first_names(sorted(study.dropna().unique()))}",
-            "correct the names",
+            "correct the names, or lower rarefaction.depth",
         )
     return study.isin(wanted).to_numpy(bool)

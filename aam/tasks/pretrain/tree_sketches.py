@@ -70,8 +70,9 @@ def tree_sketches(
             sketch_FK[asv : asv + len(starts), first : first + width] = torch.from_numpy(inner)
     for asv in range(0, above_FE.shape[0], ASVS_AT_ONCE):
         rows = slice(asv, asv + ASVS_AT_ONCE)
-        noise_FK = torch.cat([_noise(tokens, row, numbers) for row in _by_length(tokens, rows)])
-        order = torch.from_numpy(np.concatenate(_by_length(tokens, rows)))
+        by_length = _by_length(tokens, rows)
+        noise_FK = torch.cat([_noise(tokens, row, numbers) for row in by_length])
+        order = torch.from_numpy(np.concatenate(by_length))
         own = torch.from_numpy(own_F)[order, None] + noise_FK
         sketch_FK[order] = torch.maximum(sketch_FK[order], own.half())
     return sketch_FK, float(own_F.mean())

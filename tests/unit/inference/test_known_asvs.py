@@ -28,6 +28,9 @@ def known(sequences) -> KnownAsvs:
 
 def test_a_file_gives_back_what_was_written(known, sequences, tmp_path):
     known = KnownAsvs.of(store([*sequences, "ACGTA"]), np.arange(51))
+    with_n = KnownAsvs.of(store(["ACNGT"]), np.arange(1))
+    with_n.write(tmp_path / "n")
+    assert KnownAsvs.open(tmp_path / "n").bases_US.tolist() == [[0, 1, 0, 2, 3]]
     known.write(tmp_path / "known")
     assert np.array_equal(KnownAsvs.open(tmp_path / "known").bases_US, known.bases_US)
 
@@ -55,3 +58,10 @@ def test_a_study_is_told_how_it_should_be_read(known, sequences, read, said):
     fraction, sentence = known.familiarity(store([read(s) for s in sequences]), np.ones(50))
     assert said in sentence
     assert fraction == float(sentence.startswith("100%"))
+
+
+def test_asvs_of_two_studies_are_joined_each_once(known, sequences):
+    shorter = KnownAsvs.of(store([sequences[0], "ACGT"]), np.arange(2))
+    both = known.joined(shorter)
+    assert len(both.bases_US) == 51
+    assert both.near(store(["ACGT", sequences[3]])).all()

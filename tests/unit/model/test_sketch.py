@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 import torch
+from scipy.sparse import csr_array
 
 from aam.data.tokens import TokenStore
-from aam.model.batch import SampleBlock
+from aam.model.batch import Masked, SampleBlock
 from aam.model.sketch import SketchDistance, SketchHead, own_noise, pooled_sketches
 from aam.tasks.pretrain.tree_sketches import tree_sketches
 from aam.unifrac.in_batch import BatchDistances
@@ -51,8 +52,6 @@ def test_sketches_of_a_tree_tell_unweighted_unifrac(study, rng):
     sketch_BK, _ = pooled_sketches(sketch_FK[block.asv_BA], block)
     head = SketchDistance(0, K)
     found_BB = head(torch.cat([sketch_BK, sketch_BK], dim=1)).numpy()
-    from scipy.sparse import csr_array
-
     true_BB = exact(csr_array(counts_BF))["unweighted"]
     # The deviation of a mean of K Gumbel variables is 1.28 / sqrt(K).
     assert np.abs(found_BB - true_BB).max() < 5 * 1.28 / np.sqrt(K)
@@ -106,3 +105,17 @@ def test_a_head_starts_at_the_sketch_it_is_given():
     head.start(mean_K, -40.0)
     tokens = torch.randint(1, 5, (5, 20), dtype=torch.uint8)
     assert torch.allclose(head(torch.randn(5, 16), tokens), mean_K.expand(5, -1))
+
+
+def test_masked_nucleotides_leave_the_variables_of_an_own_branch(new_encoder):
+    part = new_encoder(20, sketch=40).asv
+    torch.nn.init.zeros_(part.sketch.out.weight)
+    part.sketch.start(torch.full((40,), -99.0), 0.0)
+    letters_US = torch.randint(1, 5, (4, 20), dtype=torch.uint8)
+    asv_M, position_M = torch.tensor([0, 0, 2]), torch.tensor([3, 19, 7])
+    masked = Masked(asv_M, position_M, letters_US[asv_M, position_M].long() - 1)
+    hidden_US = letters_US.clone()
+    hidden_US[asv_M, position_M] = 6
+    whole, part_of_it = part(letters_US, None, "math")[0], part(hidden_US, masked, "math")[0]
+    assert torch.equal(whole[:, 16:], part_of_it[:, 16:])
+    assert not torch.equal(whole[:, 16:], part(hidden_US, None, "math")[0][:, 16:])

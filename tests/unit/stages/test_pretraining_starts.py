@@ -14,6 +14,7 @@ from unifrac_cases import random_tree
 import aam
 from aam.config import slices
 from aam.config.configuration import load
+from aam.data.tokens import write_tokens
 from aam.data.trees.newick import write_newick
 from aam.inference.embed import load_encoder
 from aam.model.store import KNOWN_ASVS, load_config
@@ -39,7 +40,7 @@ def run(study, tmp_path_factory) -> Callable[..., dict[str, Path]]:
     pd.DataFrame({"sample_id": names, "study": studies}).to_parquet(metadata)
     files = {name: study.files[name] for name in ("tokens", "samples")} | {"tree": tree}
 
-    def pretrained(where: str, model: dict, start: Path | None = None, **training):
+    def pretrained(where: str, model: dict, start: Path | None = None, length=20, **training):
         raw = study.config.model_dump(exclude_unset=True)
         raw["models"] = {"small": model}
         raw["datasets"]["d"]["study"] = "study"
@@ -48,6 +49,11 @@ def run(study, tmp_path_factory) -> Callable[..., dict[str, Path]]:
         raw.pop("tasks")
         cfg = slices.pretrain(load(raw), "d", "small")
         inputs = {**files, "metadata": metadata}
+        if length < 20:
+            inputs["tokens"] = folder / f"tokens{length}"
+            short = study.tiny.tokens.cut(length)
+            parts = short.feature_ids, np.ascontiguousarray(short.tokens), short.lengths
+            write_tokens(inputs["tokens"], *parts, {})
         if start is not None:
             inputs["start"] = [start / "config.json", start / "model.safetensors"]
         outputs = {name: folder / where / name for name in PRETRAINING}
@@ -143,3 +149,41 @@ def test_a_start_says_what_it_cannot_be(run, sketched, small, tmp_path):
     (folder / KNOWN_ASVS).write_bytes(b"damaged")
     with pytest.raises(InputError, match="copy the model directory again"):
         aam.encoder(folder)
+    once = run("once", small, distances={"unweighted": 1.0}, epochs=1)
+    with pytest.raises(InputError, match=r"weighted_normalized with 0 epochs.*learned: unweighted"):
+        run("more", {"start": str(once["model"])}, once["model"], epochs=0)
+
+
+@pytest.mark.parametrize(
+    ("task", "settings"),
+    [
+        ("age", {"encoder": "full"}),
+        ("site", {"encoder": "frozen"}),
+        ("age", {"encoder": "partial", "trained_layers": 1, "asv_dropout": 0.3}),
+        ("ordered", {"fusion": "attention", "count_weight": 0.5, "epochs": 1}),
+    ],
+)
+def test_tasks_are_learned_from_a_sketch_of_a_part_of_the_sequence(
+    run, small, study, tmp_path, task, settings
+):
+    start = run("short", small, length=15)["model"]
+    model = study.finetune(tmp_path, task, settings, model=start)["model"]
+    found = aam.load(model).predict(study.files["table.biom"], threads=1)
+    assert found["unseen_asvs"].max() == 0
+    assert found["predicted"].notna().all()
+
+
+def test_models_do_not_begin_with_each_other_in_a_circle(study):
+    raw = study.config.model_dump(exclude_unset=True)
+    raw["models"] = {"a": {"start": "b"}, "b": {"start": "a"}}
+    with pytest.raises(InputError, match="a circle"):
+        load(raw)
+    raw["models"] = {"a": {"start": "d/a"}}
+    with pytest.raises(InputError, match=r"d/a.*no .*config.json"):
+        load(raw)
+    raw["models"] = {"a": study.config.models["small"].model_dump(exclude_unset=True)}
+    raw["models"]["b"] = {"start": "a"}
+    with pytest.raises(InputError, match="inductive.*begins with another model of d"):
+        load(raw)
+    del raw["tasks"]["inductive"]
+    assert slices.pretrain(load(raw), "d", "b")["model"]["width"] == 16

@@ -1,0 +1,90 @@
+"""What the pretraining of a model begins with, and so its architecture."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from aam.config.digest import PACKAGE_ROOT
+from aam.config.sections.dataset import Dataset
+from aam.config.sections.model import ARCHITECTURE, ModelSettings
+from aam.util.atomic import read_json
+from aam.util.errors import problem
+
+SHIPPED = PACKAGE_ROOT / "pretrained"
+"""Folder of the encoders that come with the package."""
+Models = Mapping[str, ModelSettings]
+
+
+@dataclass(frozen=True)
+class Start:
+    """The model of a pretraining, or a directory."""
+
+    dataset: str = ""
+    model: str = ""
+    directory: Path | None = None
+
+
+def start_of(
+    models: Models, datasets: Mapping[str, Dataset], dataset: str, model: str
+) -> Start | None:
+    """Return what a model begins with on a dataset; None: weights of the seed."""
+    name = models[model].start
+    if name is None:
+        return None
+    of, _, other = name.rpartition("/")
+    of = of or dataset
+    if other in models and of in datasets and (of, other) != (dataset, model):
+        return Start(of, other)
+    shipped = SHIPPED / name
+    return Start(directory=shipped if shipped.is_dir() else Path(name).expanduser())
+
+
+def chain_of(
+    models: Models, datasets: Mapping[str, Dataset], dataset: str, model: str
+) -> list[Start]:
+    """Return the starts of a model, that of its start, and so on.
+
+    Raises
+    ------
+    InputError
+        When they go round in a circle, or one is neither a model nor the directory of one.
+    """
+    found: list[Start] = []
+    where, begins = model, start_of(models, datasets, dataset, model)
+    while begins is not None:
+        key = f"configuration key models.{where}.start"
+        if begins in found or (begins.dataset, begins.model) == (dataset, model):
+            expected = "models that begin with one another in a line"
+            raise problem(key, f"{models[where].start}, a circle", expected, "let one begin anew")
+        found.append(begins)
+        if begins.directory is not None:
+            path = begins.directory / "config.json"
+            if not path.is_file():
+                others = ", ".join(name for name in models if name != where) or "other models"
+                got = f"{models[where].start}, where there is no {path}"
+                expected = f"v4, the directory of a pretrained model, or one of {others}"
+                raise problem(key, got, expected, "correct the path")
+            break
+        where = begins.model
+        begins = start_of(models, datasets, begins.dataset, begins.model)
+    return found
+
+
+def architecture_of(
+    models: Models, datasets: Mapping[str, Dataset], dataset: str, model: str
+) -> dict[str, Any]:
+    """Return what an encoder is built from: that of its first start, where it has one."""
+    chain = chain_of(models, datasets, dataset, model)
+    if not chain:
+        return models[model].architecture
+    first = chain[-1]
+    if first.directory is None:
+        return models[first.model].architecture
+    path = first.directory / "config.json"
+    known = read_json(path).get("architecture", {})
+    lacking = [key for key in ARCHITECTURE if key not in known]
+    if lacking:
+        got, expected = f"no {', '.join(lacking)}", "a pretrained model of this version"
+        raise problem(path, got, expected, "run its pretraining again")
+    return {key: known[key] for key in ARCHITECTURE}
