@@ -195,7 +195,7 @@ class PretrainedEncoder:
         """
         self.embedder.head(metric)
         frame = self.embed(table, sequences, depth=depth, threads=threads)
-        found = self.embedder.distances(torch.from_numpy(frame.to_numpy()), metric)
+        found = self.embedder.distances(torch.tensor(frame.to_numpy()), metric)
         return pd.DataFrame(found.numpy(), index=frame.index, columns=frame.index)
 
 
