@@ -18,7 +18,11 @@ README = """
 
 
 @pytest.mark.usefixtures("study")
-def test_a_shipped_model_is_the_pretrained_one_in_half_the_bytes(pretrained, tmp_path):
+def test_a_shipped_model_is_the_pretrained_one_in_half_the_bytes(pretrained, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    subprocess.run(["git", "init", "-q"], check=True)
+    author = ["-c", "user.name=someone", "-c", "user.email=someone@example.org"]
+    subprocess.run(["git", *author, "commit", "-q", "--allow-empty", "-m", "first"], check=True)
     corpus, target = tmp_path / "corpus", tmp_path / "shipped"
     corpus.mkdir()
     (corpus / "README.md").write_text(README.format("2bfa" * 10))
