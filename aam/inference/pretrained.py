@@ -61,7 +61,7 @@ class TableEmbedder:
     ) -> tuple[list[str], torch.Tensor]:
         """Return sample IDs and embeddings [N, D] of a table, rarefied to a depth if there is one.
 
-        A study that is unlike what the encoder saw is told in a warning.
+        A warning says when the study is unlike what the encoder saw.
         """
         length_bp = self.encoder.shape.max_length_bp
         tokens, store = rarefied(table, sequences, depth, 1, 0, length_bp)
