@@ -13,21 +13,27 @@ Shape suffixes: N labelled samples of the task, D width of an embedding.
 import argparse
 import warnings
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import NDArray
+from sklearn.compose import TransformedTargetRegressor
 from sklearn.linear_model import LogisticRegression, RidgeCV
 from sklearn.metrics import balanced_accuracy_score
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVR
 from threadpoolctl import threadpool_limits
 
 from aam.data.folds import read_folds
 from aam.data.samples import SampleStore
 from aam.data.tokens import TokenStore
+from aam.evaluate.baselines.inner import leave_parts_out, search
 from aam.evaluate.baselines.problem import Prediction, Problem, fit_predict
 from aam.evaluate.baselines.registry import baselines_of
+from aam.evaluate.report import PARTNERS
 from aam.model.store import load_config
 from aam.unifrac.store import read_distances
 from aam.util.seeds import generator
@@ -38,22 +44,32 @@ PARTS = 5
 """Parts of the labelled samples that baselines choose their settings by."""
 LOGISTIC_COST = 10.0
 """Chosen on body sites of mackerels and towns of houses, two studies of the corpus."""
-PENALTIES = np.logspace(-3, 2, 11)
+PENALTIES, COSTS = np.logspace(-3, 2, 11), np.logspace(-1, 3, 9)
 UNLABELLED = 99
 """Fold of the samples that are predicted."""
 
 
-def linear(task: Problem, embedding_ND: NDArray[np.float64]) -> Prediction:
-    """Predict by a linear model with a ridge penalty."""
+def linear(task: Problem, embedding_ND: NDArray[np.float64], loss: str) -> Prediction:
+    """Predict by a linear model with a ridge penalty, numbers by squared or absolute errors."""
     train_TD = embedding_ND[task.train]
     scale = np.sqrt(train_TD.var(axis=0).sum()) or 1.0
     scaled_ND = (embedding_ND - train_TD.mean(axis=0)) / scale
-    model = (
-        RidgeCV(PENALTIES)
-        if task.regression
-        else LogisticRegression(C=LOGISTIC_COST, class_weight="balanced", max_iter=500)
-    )
+    if not task.regression:
+        logistic = LogisticRegression(C=LOGISTIC_COST, class_weight="balanced", max_iter=500)
+        return fit_predict(task, logistic, scaled_ND)
+    if loss == "squares":
+        return fit_predict(task, RidgeCV(PENALTIES), scaled_ND)
+    chosen = search(task, SVR(kernel="linear", epsilon=0.0), {"C": COSTS}, leave_parts_out(task))
+    model = TransformedTargetRegressor(chosen, transformer=StandardScaler())
     return fit_predict(task, model, scaled_ND)
+
+
+def together(task: Problem, one: Prediction, other: Prediction) -> Prediction:
+    """Return the mean of two predictions, as the report does of a model and a forest."""
+    shares_TC = (one[1] + other[1]) / 2
+    if task.regression:
+        return (one[0] + other[0]) / 2, shares_TC
+    return np.asarray(task.classes)[shares_TC.argmax(axis=1)], shares_TC
 
 
 def drawn(task: Problem, number: int, draw: int) -> Problem:
@@ -135,14 +151,17 @@ def embeddings(folder: Path, names: Sequence[str]) -> dict[str, NDArray[np.float
 
 def curves(task: Problem, features: dict[str, NDArray[np.float64]], draws: int) -> pd.DataFrame:
     """Return the score of every way, number of labels and draw."""
-    rows = []
+    rows, losses = [], ("squares", "absolute") if task.regression else ("logistic",)
     for number in [n for n in NUMBERS if n < 0.7 * len(task.target)]:
         for draw in range(draws):
             part = drawn(task, number, draw)
-            for name, predict in baselines_of(task).items():
-                rows.append((name, number, draw, score(part, predict(part)[0])))
-            for name, embedding_ND in features.items():
-                rows.append((name, number, draw, score(part, linear(part, embedding_ND)[0])))
+            found = {name: predict(part) for name, predict in baselines_of(task).items()}
+            partner = next(name for name in PARTNERS if name in found)
+            for (name, embedding_ND), loss in product(features.items(), losses):
+                way = f"{name}, {loss}"
+                found[way] = linear(part, embedding_ND, loss)
+                found[f"{way} with forest"] = together(part, found[way], found[partner])
+            rows += [(name, number, draw, score(part, one[0])) for name, one in found.items()]
     return pd.DataFrame(rows, columns=["way", "labels", "draw", "score"])
 
 

@@ -1,14 +1,13 @@
 """Makes the directory of an encoder that comes with the package from a pretrained model.
 
 Run as `python -m benchmarks.ship RESULTS/pretrain/v4 ../shared/data/corpus aam/pretrained/v4`, in
-the checkout that pretrained it: weights in bf16 without the heads that are not used again, the
-sequences that it learned from, and a manifest of where everything comes from.
+the checkout that pretrained it: weights in bf16 without the heads that are not used again, with
+the ASVs that it knows, and a manifest of where everything comes from.
 """
 
 import argparse
 import hashlib
 import re
-import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,7 +17,7 @@ import torch
 from safetensors.torch import load_file
 
 from aam.model.sketch import SKETCHED
-from aam.model.store import CONFIG, KNOWN_ASVS, WEIGHTS, load_config
+from aam.model.store import CONFIG, WEIGHTS, load_config
 from aam.model.tensors import write_tensors
 from aam.util.atomic import atomic_path, read_json, write_json
 
@@ -42,16 +41,19 @@ def ship(folder: Path, corpus: Path, target: Path) -> None:
     assert {source["study"] for source in studies} == {*metadata["study"]}
     kept = ("encoder.", f"distances.{SKETCHED}.")
     state = load_file(folder / "model" / WEIGHTS)
-    small = {n: x.to(torch.bfloat16) for n, x in state.items() if n.startswith(kept)}
+    small = {
+        name: x.to(torch.bfloat16) if x.is_floating_point() else x
+        for name, x in state.items()
+        if name.startswith(kept)
+    }
     commit = subprocess.run(
         ["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=True
     ).stdout.strip()
     with atomic_path(target) as partial:
         partial.mkdir(parents=True)
         write_tensors(partial / WEIGHTS, small)
-        shutil.copyfile(folder / "model" / KNOWN_ASVS, partial / KNOWN_ASVS)
         write_json(partial / CONFIG, {**config, "distances": [SKETCHED]})
-        names = (CONFIG, WEIGHTS, KNOWN_ASVS)
+        names = (CONFIG, WEIGHTS)
         manifest = {
             "commit": commit,
             "command": COMMAND.format(folder / "metrics.json"),

@@ -26,14 +26,13 @@ from aam.data.tokens import TokenStore
 from aam.inference.embed import asvs_of
 from aam.inference.pretrained import TableEmbedder
 from aam.model.batch import SampleBlock
+from aam.model.known_asvs import KnownAsvs, bases_of
+from aam.model.placement import PER_MISMATCH, Placement
 from aam.model.sketch import SketchDistance, pooled_sketches
 from aam.model.store import load_config
-from aam.tasks.pretrain.tree_sketches import SEED, tree_sketches
 from aam.unifrac.in_batch import BatchDistances
 
 METRIC = "unweighted"
-PER_MISMATCH = 0.006
-"""Substitutions per site: half the distance on the tree of two ASVs of 90 nt per mismatch."""
 SCORED = 300
 """Samples of a study whose pairs are scored."""
 TRUE_NUMBERS = 1024
@@ -69,17 +68,17 @@ class Data:
 def placed(data: Data, rows_B: NDArray[np.int64], seen: NDArray[np.int64]) -> NDArray[np.float64]:
     """Return UniFrac [B, B] on the tree of the ASVs seen, each other one placed by its nearest.
 
-    It gets the branches of the ASV with the fewest mismatches, and one of its own of `PER_MISMATCH`
-    each.
+    It gets the branches of the ASV with the fewest mismatches, and one of its own, as the sketches
+    of an encoder do, but no sketch stands between.
     """
     asvs, above_FE, length_E = data.asvs(rows_B), data.exact.above_FE, data.exact.length_E
     assert above_FE is not None
     assert length_E is not None
-    letters_FS = data.tokens.tokens
     new = np.setdiff1d(asvs, seen)
-    mismatches = np.array([(letters_FS[seen] != letters_FS[asv]).sum(axis=1) for asv in new])
-    place = dict(zip(new, seen[mismatches.argmin(axis=1)], strict=True)) if len(new) else {}
-    own = PER_MISMATCH * mismatches.min(axis=1) if len(new) else np.empty(0)
+    known = KnownAsvs.of(data.tokens, seen)
+    near, mismatches, compared = known.nearest(bases_of(data.tokens.tokens[new]))
+    place = dict(zip(new, seen[near], strict=True))
+    own = PER_MISMATCH * mismatches / compared
     paths = above_FE[[place.get(asv, asv) for asv in asvs]]
     column, is_new = np.searchsorted(new, asvs), np.isin(asvs, new)
     extra = csr_array(
@@ -102,6 +101,16 @@ def sketched(data: Data, rows_B: NDArray[np.int64], sketch_FK: torch.Tensor) -> 
         parts.append(pooled_sketches(sketch_FK[asvs], block)[0])
     sketch_BK = torch.cat(parts)
     return SketchDistance(0, numbers).between(sketch_BK, sketch_BK).numpy()
+
+
+def true_sketches(data: Data, numbers: int) -> torch.Tensor:
+    """Return the sketches [F, K] of all ASVs, every one at its place in the tree."""
+    exact, placement = data.exact, Placement(numbers).eval()
+    assert exact.above_FE is not None
+    assert exact.length_E is not None
+    known = KnownAsvs.of(data.tokens, np.arange(len(data.tokens.lengths)))
+    placement.learn(known, exact.above_FE, exact.length_E)
+    return placement(torch.from_numpy(data.tokens.tokens.copy()))
 
 
 def scores(true_BB: NDArray[np.floating], found_BB: NDArray[np.floating]) -> tuple[float, float]:
@@ -144,10 +153,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("models", nargs="+")
     given = parser.parse_args(arguments)
     data = Data.open(given.results)
-    exact = data.exact
-    assert exact.above_FE is not None
-    assert exact.length_E is not None
-    ceiling_FK, _ = tree_sketches(exact.above_FE, exact.length_E, data.tokens, TRUE_NUMBERS, SEED)
+    ceiling_FK = true_sketches(data, TRUE_NUMBERS)
     found = [compare(data, given.results / "pretrain" / name, ceiling_FK) for name in given.models]
     table = pd.concat(found, ignore_index=True)
     mean = table.drop(columns=["model", "study", "samples"]).mean().to_dict()

@@ -14,11 +14,11 @@ from aam.config.metrics import METRICS
 from aam.config.starts import SHIPPED
 from aam.data.table import FeatureTable
 from aam.inference.embed import embed_samples, load_encoder
-from aam.inference.known_asvs import KnownAsvs
 from aam.inference.tables import rarefied
 from aam.model.encoder import Encoder
 from aam.model.heads import AnyDistanceHead, distance_head
-from aam.model.store import KNOWN_ASVS, load_config, load_weights
+from aam.model.known_asvs import KnownAsvs
+from aam.model.store import load_config, load_weights
 from aam.train.distributed.devices import Devices
 from aam.util.errors import problem
 
@@ -46,8 +46,7 @@ class TableEmbedder:
             heads[metric] = distance_head(encoder.shape, metric)
             load_weights(directory, heads[metric], f"distances.{metric}.")
             heads[metric].eval()
-        path = directory / KNOWN_ASVS
-        return cls(encoder, heads, KnownAsvs.open(path) if path.is_file() else None)
+        return cls(encoder, heads, KnownAsvs.of_model(directory))
 
     def head(self, metric: str) -> AnyDistanceHead:
         """Return the head of a metric, or raise an InputError that names those there are."""

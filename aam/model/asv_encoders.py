@@ -13,7 +13,7 @@ from torch.nn.functional import embedding, pad
 
 from aam.data.vocabulary import VOCABULARY_SIZE
 from aam.model.batch import Masked
-from aam.model.sketch import SketchHead
+from aam.model.placement import Placement
 from aam.nn.attention import AttentionBackend, rotary_tables
 from aam.nn.bdh import Bdh, enter, neuron_tables
 from aam.nn.block import Block
@@ -69,7 +69,7 @@ class AsvEncoder(LayerStack):
         self.blocks = nn.ModuleList(self._layers(shape))
         self.passes = shape.asv_layers // len(self.blocks)
         self.pooling = AttentionPooling(shape.width)
-        self.sketch = SketchHead(shape.width, shape.sketch) if shape.sketch else None
+        self.sketch = Placement(shape.sketch) if shape.sketch else None
         self.max_length_bp = shape.max_length_bp
         patches = -(-shape.max_length_bp // shape.patch_bp)
         # Amplicons begin at the same primer, so that the absolute position means something.
@@ -89,7 +89,7 @@ class AsvEncoder(LayerStack):
         x_UTD = self._encode(x_UTD + self.position_TD[:patches], backend)
         asv_UD = self.pooling(x_UTD)
         if self.sketch is not None:
-            sketch_UK = self.sketch(asv_UD, unmasked(tokens_US, masked))
+            sketch_UK = self.sketch(unmasked(tokens_US, masked))
             asv_UD = torch.cat([asv_UD.float(), sketch_UK], dim=1)
         if masked is None:
             return asv_UD, None

@@ -1,7 +1,7 @@
 """What a model is given: the distinct ASVs of a batch and the samples that point to them.
 
 Shape suffixes: U distinct ASVs, S positions in a sequence, B samples, A ASVs in a sample, M masked
-nucleotides, E values of a target, D width, F metadata columns, K numbers of a sketch.
+nucleotides, E values of a target, D width, F metadata columns.
 """
 
 from collections.abc import Callable
@@ -74,10 +74,6 @@ class Batch(Movable):
     """Per name what is known of each sample, [B, ...]."""
     embedded_UD: Tensor | None = None
     """Embeddings of the distinct ASVs, made before, in place of `asvs`."""
-    sketch_UK: Tensor | None = None
-    """True sketches of distinct ASVs."""
-    sketched_U: Tensor | None = None
-    """Which of the batch's distinct ASVs those are of."""
 
     @property
     def size(self) -> int:

@@ -8,18 +8,16 @@ sketches the logarithm of what both have together, and
 
     unweighted UniFrac of s and t = 2 - exp(log W_s - log W_st) - exp(log W_t - log W_st)
 
-The sketch of a sample is the largest of those of its ASVs, whatever their number: an encoder learns
-nothing but the sketch of one ASV. A second sketch of a sample weighs its ASVs by their reads. The
-branch to an ASV alone cannot be known: its length is predicted, and its variables are a hash of the
-sequence.
+The sketch of a sample is the largest of those of its ASVs, whatever their number
+(`aam.model.placement` makes those). A second sketch of a sample weighs its ASVs by their reads. The
+variables of the branch to an ASV alone are a hash of the sequence.
 
-Shape suffixes: U ASVs, S positions, D width, K numbers of a sketch, B samples, A ASVs in a sample,
-N and M samples of two sets, X width of an embedding with its sketch.
+Shape suffixes: U ASVs or branches, S positions, K numbers of a sketch, B samples, A ASVs in a
+sample, N and M samples of two sets, X width of an embedding with its sketch.
 """
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import gelu
 
 from aam.model.batch import SampleBlock
 
@@ -34,34 +32,21 @@ _MIX = (0x85EBCA6B - (1 << 32), 0xC2B2AE35 - (1 << 32))
 _GOLDEN = 0x9E3779B9 - (1 << 32)
 
 
-class SketchHead(nn.Module):
-    """Sketches of ASVs from their embeddings."""
-
-    def __init__(self, width: int, numbers: int) -> None:
-        super().__init__()
-        self.norm = nn.LayerNorm(width)
-        self.hidden = nn.Linear(width, 4 * width)
-        # The last output is the logarithm of the length of the ASV's own branch.
-        self.out = nn.Linear(4 * width, numbers + 1)
-
-    def forward(self, asv_UD: Tensor, tokens_US: Tensor) -> Tensor:
-        """Return sketches [U, K] in fp32."""
-        out_UK = self.out(gelu(self.hidden(self.norm(asv_UD)))).float()
-        own_U1, inner_UK = out_UK[:, -1:], out_UK[:, :-1]
-        return torch.maximum(inner_UK, own_U1 + own_noise(tokens_US, inner_UK.shape[1]))
-
-    @torch.no_grad()
-    def start(self, mean_K: Tensor, own: float) -> None:
-        """Start at the mean sketch of some ASVs, and at the logarithm of a length."""
-        self.out.bias.copy_(torch.cat([mean_K, mean_K.new_tensor([own])]))
-
-
-@torch.no_grad()
 def own_noise(tokens_US: Tensor, numbers: int) -> Tensor:
-    """Return Gumbel variables [U, K] that are a hash of each sequence, the same on every device."""
+    """Return Gumbel variables [U, K] that are a hash of each sequence, zeros behind it aside."""
     position_S = torch.arange(1, tokens_US.shape[1] + 1, device=tokens_US.device).int()
-    number_K = torch.arange(1, numbers + 1, device=tokens_US.device).int()
     hash_U = (tokens_US.int() * _mixed(position_S * _GOLDEN)).sum(dim=1, dtype=torch.int32)
+    return _gumbel(hash_U, numbers)
+
+
+def branch_noise(branch_U: Tensor, numbers: int) -> Tensor:
+    """Return Gumbel variables [U, K] of some branches by their numbers, in int32."""
+    return _gumbel((branch_U + 1) * _GOLDEN, numbers)
+
+
+def _gumbel(hash_U: Tensor, numbers: int) -> Tensor:
+    """Return Gumbel variables [U, K] that are a function of a hash, the same on every device."""
+    number_K = torch.arange(1, numbers + 1, device=hash_U.device).int()
     bits_UK = _mixed(_mixed(hash_U)[:, None] ^ _mixed(number_K * _GOLDEN + 1))
     uniform_UK = ((_shifted(bits_UK, 8)).float() + 0.5) / (1 << 24)
     return -torch.log(-torch.log(uniform_UK.clamp(max=1 - 2**-24)))

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
+from scipy.spatial.distance import pdist, squareform
 
 from aam.config.metrics import FAITH_PD, METRICS
 from aam.data.trees.branches import branches, read_tree
@@ -47,7 +48,10 @@ class BatchDistances:
         found: dict[str, NDArray[np.float64]] = {}
         if self.above_FE is not None and self.length_E is not None:
             reads_BE = csr_array(counts_BF.astype(np.float64) @ self.above_FE)
-            present, place = np.unique(reads_BE.indices, return_inverse=True)
+            present = np.flatnonzero(np.bincount(reads_BE.indices, minlength=len(self.length_E)))
+            place_E = np.zeros(len(self.length_E), np.int64)
+            place_E[present] = np.arange(len(present))
+            place = place_E[reads_BE.indices]
             total_B = np.asarray(counts_BF.sum(axis=1)).ravel()
             fractions = reads_BE.data / np.repeat(total_B, np.diff(reads_BE.indptr))
             shape = (counts_BF.shape[0], len(present))
@@ -73,10 +77,12 @@ class BatchDistances:
             found[FAITH_PD] = own_B[:, None]
             found["unweighted"] = 1.0 - shared_BB / (own_B[:, None] + own_B - shared_BB)
         if {"weighted_unnormalized", "weighted_normalized"} & {*self.metrics}:
-            found["weighted_normalized"] = all_generalized(p_BK, length_K, 1.0)
-            height_B = p_BK @ length_K
+            # As lengths are not negative, one length stands for the difference and for its weight.
+            long_BK = p_BK.toarray() * length_K
+            found["weighted_unnormalized"] = squareform(pdist(long_BK, "cityblock"))
+            height_B = long_BK.sum(axis=1)
             both_BB = height_B[:, None] + height_B
-            found["weighted_unnormalized"] = found["weighted_normalized"] * both_BB
+            found["weighted_normalized"] = found["weighted_unnormalized"] / both_BB
         if "generalized" in self.metrics:
             found["generalized"] = all_generalized(p_BK, length_K, self.alpha)
         return found

@@ -1,10 +1,9 @@
 """The pretraining task: distances between samples and masked nucleotides.
 
-Shape suffixes: B samples of a batch, U its distinct ASVs, M masked nucleotides, D width, K numbers
-of a sketch.
+Shape suffixes: B samples of a batch, U its distinct ASVs, M masked nucleotides, D width.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import torch
@@ -29,8 +28,6 @@ from aam.train.micro_batches import MicroBatches
 from aam.train.options import step_options
 from aam.util.seeds import seed_of
 
-SKETCH_WEIGHT = 10.0
-"""Weight of the loss of the ASVs' sketches."""
 ASVS_AT_ONCE = 512
 """ASVs that are encoded together before the memory of a step is looked at."""
 
@@ -90,16 +87,26 @@ class PretrainingModel(nn.Module):
         """The first distance that is learned, or None."""
         return next(iter(self.distances), None)
 
-    @torch.no_grad()
-    def start(self, batch: Batch, dropout: float) -> None:
-        """Start every distance head at the mean distance of a batch, then set the dropout.
+    @property
+    def learns(self) -> bool:
+        """Whether any loss depends on weights: what sketches tell does not."""
+        parts = *self.distances.values(), self.faith_pd
+        has_weights = any(part is not None and [*part.parameters()] for part in parts)
+        return self.nucleotide_weight > 0 or has_weights
 
-        Without it the first hundred steps go into finding the scale.
+    @torch.no_grad()
+    def start(self, batch: Batch, dropout: float, learned: Collection[str]) -> None:
+        """Start distance heads at the mean distance of a batch, then set the dropout.
+
+        Without it the first hundred steps go into finding the scale; heads that have `learned`
+        know it.
         """
         # Without gradients a block is let go of at once: a large batch takes no more memory.
         sample_BD = self.encoder(MicroBatches(asvs=ASVS_AT_ONCE).split(batch)).sample_BD
         pairs = batch.size * (batch.size - 1)
         for metric, true_BB in batch.distances.items():
+            if metric in learned:
+                continue
             self.head(metric).calibrate(sample_BD, float(true_BB.sum()) / pairs)
         set_dropout(self, dropout)
 
@@ -139,10 +146,6 @@ class PretrainingModel(nn.Module):
             base_M = torch.cat([m.base_M for m in masked])
             losses["nucleotide_loss"] = _mean_error(logits_M4, base_M, batch)
             weighted.append(self.nucleotide_weight * losses["nucleotide_loss"])
-        if batch.sketch_UK is not None:
-            sketch_UK = encoded.asv_UD[batch.sketched_U, -batch.sketch_UK.shape[1] :]
-            losses["sketch_loss"] = (sketch_UK.float() - batch.sketch_UK.float()).square().mean()
-            weighted.append(SKETCH_WEIGHT * losses["sketch_loss"])
         losses["loss"] = torch.stack(weighted).sum()
         return losses
 

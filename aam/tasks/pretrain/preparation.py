@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from aam.config.sections.training import Pretraining
 from aam.data.samples import SampleStore
 from aam.data.tokens import TokenStore
+from aam.inference.embed import asvs_of
 from aam.tasks.pretrain.model import PretrainingModel
 from aam.tasks.pretrain.starts import StartingModel
 from aam.tasks.pretrain.studies import divided
@@ -19,6 +20,7 @@ from aam.tasks.pretrain.validation import HeldOut
 from aam.train.data.dataset import BatchDataset
 from aam.train.data.masking import Masker
 from aam.train.data.sampler import Blocks
+from aam.util.errors import problem
 from aam.util.seeds import seed_of
 
 
@@ -90,10 +92,22 @@ def prepare(
         distances=true.distances,
         values=true.values,
         exact=true.exact,
-        sketch_FK=true.sketches(model, store, tokens, training) if start is None else None,
         blocks=blocks,
     )
-    model.start(dataset[0], settings.dropout)
+    if settings.epochs > 0 and not model.learns:
+        raise problem(
+            "pretraining.distances",
+            f"{', '.join(model.weights)} alone, which sketches tell without learning",
+            "another distance, nucleotides to learn, or no epochs",
+            "add to pretraining.distances, or set pretraining.nucleotide_weight or epochs",
+        )
+    learned: Collection[str] = ()
+    if start is not None:
+        learned = start.give(model, trains=settings.epochs > 0)
+        start.compare(store, read)
+    elif model.encoder.asv.sketch is not None:
+        true.place(model.encoder.asv.sketch, read, asvs_of(store, training, len(read.lengths)))
+    model.start(dataset[0], settings.dropout, learned)
     scored = HeldOut(
         store,
         read,
@@ -104,7 +118,4 @@ def prepare(
         masker=replace(masker, seed=seed_of("validation", settings.seed)),
         exact=true.exact,
     )
-    if start is not None:
-        start.give(model, trains=settings.epochs > 0)
-        start.compare(store, read)
     return Prepared(store, tokens, is_held_out, dataset, scored, model, start)

@@ -14,8 +14,8 @@ import torch
 
 from aam.inference.asv_cache import AsvEmbeddings, embed_asvs_cached, encoder_digest
 from aam.inference.embed import asvs_of, embed_samples
-from aam.inference.known_asvs import KnownAsvs
 from aam.model.flops import step_flops
+from aam.model.known_asvs import KnownAsvs
 from aam.model.store import KNOWN_ASVS, save_model
 from aam.tasks.pretrain.preparation import Prepared
 from aam.train.compilation import graphs_compiled
@@ -106,13 +106,19 @@ def save(
         "optimization": progress.report["optimization"],
         "provenance": dict(origin),
     }
+    known = None if prepared.model.encoder.asv.sketch is not None else _known(prepared, progress)
+    save_model(directory, prepared.model, config, {KNOWN_ASVS: known.write} if known else None)
+
+
+def _known(prepared: Prepared, progress: Progress) -> KnownAsvs:
+    """Return the ASVs that a model and what it started with have learned from."""
     tokens, trained_on = prepared.dataset.tokens, prepared.dataset.samples
     asvs_U = asvs_of(prepared.store, trained_on, len(tokens.lengths))
     known = KnownAsvs.of(tokens, asvs_U)
     before = None if prepared.start is None else prepared.start.known
-    if before is not None:
-        known = before.joined(known) if progress.step > 0 else before
-    save_model(directory, prepared.model, config, {KNOWN_ASVS: known.write})
+    if before is None:
+        return known
+    return before.joined(known) if progress.step > 0 else before
 
 
 def write_embeddings(

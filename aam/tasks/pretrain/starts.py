@@ -10,8 +10,8 @@ from safetensors.torch import load_file
 from aam.config.metrics import FAITH_PD
 from aam.data.samples import SampleStore
 from aam.data.tokens import TokenStore
-from aam.inference.known_asvs import KnownAsvs
-from aam.model.store import KNOWN_ASVS, WEIGHTS, load_config
+from aam.model.known_asvs import KnownAsvs
+from aam.model.store import WEIGHTS, load_config
 from aam.tasks.pretrain.model import PretrainingModel
 from aam.util.errors import problem
 
@@ -38,16 +38,17 @@ class StartingModel:
     @property
     def known(self) -> KnownAsvs | None:
         """The ASVs that the model learned from, where its directory has them."""
-        path = self.directory / KNOWN_ASVS
-        return KnownAsvs.open(path) if path.is_file() else None
+        return KnownAsvs.of_model(self.directory)
 
     def compare(self, store: SampleStore, tokens: TokenStore) -> None:
         """Log how near a study is to what the model learned from, where that is known."""
         if self.known is not None:
             self.known.compare(store, tokens)
 
-    def give(self, model: PretrainingModel, *, trains: bool) -> None:
+    def give(self, model: PretrainingModel, *, trains: bool) -> list[str]:
         """Give a model of the same architecture its weights, and those of the heads that it has.
+
+        Returns the distances whose heads it has.
 
         Raises
         ------
@@ -59,10 +60,8 @@ class StartingModel:
         encoder = {name for name in own if name.startswith("encoder.")}
         assert encoder <= fitting.keys(), f"{self.directory} lacks weights of the encoder"
         model.load_state_dict({**own, **fitting})
-        if trains:
-            return
         lacking = [metric for metric in model.weights if not _has(metric, own, state)]
-        if lacking:
+        if lacking and not trains:
             learned = load_config(self.directory).get("distances", [])
             raise problem(
                 "pretraining.distances",
@@ -70,8 +69,9 @@ class StartingModel:
                 f"what {self.directory} has learned: {', '.join(learned) or 'none'}",
                 "set pretraining.distances, or more epochs",
             )
-        if not any(name.startswith("nucleotides.") for name in state):
+        if not trains and not any(name.startswith("nucleotides.") for name in state):
             model.nucleotide_weight = 0.0
+        return [metric for metric in model.weights if metric not in lacking]
 
 
 def _has(metric: str, own: Collection[str], state: Collection[str]) -> bool:

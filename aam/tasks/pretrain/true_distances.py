@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from aam.config.metrics import FAITH_PD, METRICS
 from aam.data.samples import SampleStore
 from aam.data.tokens import TokenStore
 from aam.data.trees.branches import check_lengths
-from aam.tasks.pretrain.model import PretrainingModel
-from aam.tasks.pretrain.tree_sketches import true_sketches
+from aam.model.known_asvs import KnownAsvs
+from aam.model.placement import Placement
 from aam.train.batch_norm import some_of
 from aam.train.data.distances import Maps, Views, load_matrices, pair_variances
 from aam.train.data.sampler import Blocks
@@ -37,19 +38,13 @@ class TrueDistances:
     values: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
     exact: BatchDistances | None = None
 
-    def sketches(
-        self,
-        model: PretrainingModel,
-        store: SampleStore,
-        tokens: TokenStore,
-        training: NDArray[np.int64],
-    ) -> torch.Tensor | None:
-        """Return the sketches of all ASVs, where a model learns them: see `true_sketches`."""
-        head = model.encoder.asv.sketch
-        if head is None:
-            return None
+    def place(self, placement: Placement, tokens: TokenStore, asvs_U: NDArray[np.int64]) -> None:
+        """Let an encoder know where some ASVs stand in the tree."""
         assert self.exact is not None
-        return true_sketches(head, self.exact, store, tokens, training)
+        assert self.exact.above_FE is not None
+        assert self.exact.length_E is not None
+        known, above_UE = KnownAsvs.of(tokens, asvs_U), self.exact.above_FE[asvs_U]
+        placement.learn(known, csr_array(above_UE), self.exact.length_E)
 
 
 def stored_targets(

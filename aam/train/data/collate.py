@@ -1,7 +1,7 @@
 """Rows of the sample store to a batch: vectorized, each distinct ASV once.
 
 Shape suffixes: U distinct ASVs, S positions, B samples, A ASVs in a sample, F ASVs of the token
-store, K numbers of a sketch.
+store.
 """
 
 from typing import NamedTuple
@@ -32,21 +32,15 @@ def assemble(
     epoch: int = 0,
     asv_dropout: AsvDropout | None = None,
     step: int = 0,
-    sketch_FK: torch.Tensor | None = None,
 ) -> Batch:
-    """Build the batch of some rows of the store, without targets but the sketches of its ASVs.
+    """Build the batch of some rows of the store, without targets.
 
-    Nucleotides are masked by the epoch, ASVs left out and reads masked by the step. `sketch_FK` are
-    the sketches of all ASVs, where the model learns them.
+    Nucleotides are masked by the epoch, ASVs left out and reads masked by the step.
     """
     entries, distinct_U, place = entries_of(store, rows_B, asv_dropout, step)
     blocks, number_U = asv_blocks(tokens, distinct_U, masker=masker, epoch=epoch, bucketed=True)
     samples, order_B = sample_blocks(number_U[place], entries)
-    batch = Batch(asvs=blocks, samples=samples, order_B=order_B, distances={}, values={})
-    if sketch_FK is not None:
-        batch.sketch_UK = sketch_FK[torch.from_numpy(distinct_U.astype(np.int64))]
-        batch.sketched_U = torch.from_numpy(number_U)
-    return batch
+    return Batch(asvs=blocks, samples=samples, order_B=order_B, distances={}, values={})
 
 
 class Entries(NamedTuple):

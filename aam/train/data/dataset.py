@@ -47,8 +47,6 @@ class BatchDataset(Dataset[Batch]):
     asv_dropout: AsvDropout | None = None
     category_NF: NDArray[np.int64] | None = None
     """Categories of all samples by their numbers."""
-    sketch_FK: torch.Tensor | None = None
-    """True sketches of all ASVs; None: the model learns none."""
     blocks: Blocks | None = None
     """What the samples that meet in a batch are drawn from; None: any meet."""
 
@@ -102,7 +100,6 @@ class BatchDataset(Dataset[Batch]):
             epoch=step // self.steps_per_epoch,
             asv_dropout=self.asv_dropout,
             step=step,
-            sketch_FK=self.sketch_FK,
         )
 
     def rows(self, step: int) -> tuple[NDArray[np.int64], int]:

@@ -88,8 +88,6 @@ def shard_of(batch: Batch, rank: int, processes: int) -> BatchShard:
         order_B=torch.arange(sum(len(block.asv_BA) for block in samples)),
         distances=batch.distances,
         values=batch.values,
-        sketch_UK=batch.sketch_UK,
-        sketched_U=batch.sketched_U,
         asv_U=_places([len(block.tokens_US) for block in batch.asvs], processes),
         sample_B=_places([len(group.asv_BA) for group in groups], processes)[batch.order_B],
         masked_nucleotides=sum(len(block.masked.asv_M) for block in batch.asvs if block.masked),

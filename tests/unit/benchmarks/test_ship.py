@@ -49,7 +49,7 @@ def test_a_shipped_model_is_the_pretrained_one_in_half_the_bytes(pretrained, tmp
         assert hashlib.sha256((target / name).read_bytes()).hexdigest() == digest
     whole = load_file(folder / "model/model.safetensors")
     small = load_file(target / "model.safetensors")
-    assert {x.dtype for x in small.values()} == {torch.bfloat16}
+    assert not any(x.dtype == torch.float32 for x in small.values())
     assert not any(name.startswith(("nucleotides", "faith_pd")) for name in small)
     for name, value in small.items():
         np.testing.assert_allclose(value.float(), whole[name].float(), rtol=0.01, atol=1e-6)

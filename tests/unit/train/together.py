@@ -20,6 +20,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from scipy.sparse import csr_array
 from torch.multiprocessing import start_processes
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
@@ -27,6 +28,7 @@ from aam.config.sections.execution import Optimization
 from aam.config.sections.training import EarlyStoppingSettings, Pretraining
 from aam.model.asv_encoders import Architecture
 from aam.model.build import build_encoder
+from aam.model.known_asvs import KnownAsvs
 from aam.runtime.run_options import RunOptions
 from aam.tasks.pretrain.model import PretrainingModel
 from aam.tasks.pretrain.validation import HeldOut
@@ -44,7 +46,6 @@ SAMPLES, HELD_OUT = 19, 5
 TINY = runpy.run_path(str(Path(__file__).parents[1] / "conftest.py"))
 DATA = TINY["make_tiny"](SAMPLES + HELD_OUT, 41, lengths=(20, 17, 9), views=2, cutmix=0.5)
 SHAPE = Architecture(**{**TINY["SMALL"], "asv_layers": 1, "sample_layers": 1}, max_length_bp=20)
-SKETCHES = torch.arange(len(DATA.tokens.lengths) * 99).reshape(-1, 99).sin().half()
 VALUES = {"faith_pd": np.linspace(-1, 1, SAMPLES + HELD_OUT, dtype=np.float32)[:, None]}
 
 
@@ -82,7 +83,6 @@ def train(case, world):
         masker=Masker(0.2, 0),
         distances={"unweighted": DATA.distances},
         values=VALUES,
-        sketch_FK=SKETCHES[:, :numbers] if numbers else None,
         bad=tuple(case.get("bad", ())),
         full=case.get("full", False),
     )
@@ -93,6 +93,11 @@ def train(case, world):
         nucleotide_weight=1.0,
         seed=1,
     )
+    if model.encoder.asv.sketch is not None:
+        asvs_U = np.arange(len(DATA.tokens.lengths))
+        above_UE = np.hstack([np.eye(len(asvs_U)), np.ones((len(asvs_U), 1))])
+        known, length_E = KnownAsvs.of(DATA.tokens, asvs_U), np.ones(above_UE.shape[1])
+        model.encoder.asv.sketch.learn(known, csr_array(above_UE), length_E)
     devices = Devices("fp32", 1, world=world)
     held_out = HeldOut(
         *(DATA.store, DATA.tokens, SAMPLES + np.arange(HELD_OUT), dataset.samples),

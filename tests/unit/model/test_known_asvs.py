@@ -5,7 +5,7 @@ import pytest
 
 from aam.data.tokens import TokenStore
 from aam.data.vocabulary import tokenize
-from aam.inference.known_asvs import KnownAsvs
+from aam.model.known_asvs import KnownAsvs
 
 LETTERS = np.array(list("ACGT"))
 

@@ -1,26 +1,32 @@
 """The ASVs that an encoder learned from, and how near those of another study are to them.
 
 The file is in the safetensors format: `bases` [U, ceil(S / 4)], four nucleotides a byte, an
-ambiguous one as A, and `length` [U].
+ambiguous one as A, and `length` [U]. An encoder with sketches has both among its weights instead.
 
-Shape suffixes: U known ASVs, Q other ones, S positions, L positions that are compared.
+Shape suffixes: U known ASVs, Q other ones, S positions, L positions that are compared, C bytes.
 """
 
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from safetensors import safe_open
 
 from aam.data.samples import SampleStore
 from aam.data.tokens import TokenStore
+from aam.model.store import KNOWN_ASVS, WEIGHTS
 from aam.model.tensors import read_tensors, write_tensors
 
 logger = logging.getLogger(__name__)
 VERSION = 1
+IN_WEIGHTS = "encoder.asv.sketch."
+"""What the names of the ASVs among the weights of an encoder begin with."""
 NEAR = 0.03
 """Mismatches per nucleotide up to which an ASV is near a known one."""
 FEW_NEAR = 0.5
@@ -37,47 +43,90 @@ class KnownAsvs:
     bases_US: NDArray[np.uint8]
 
     @classmethod
-    def of(cls, tokens: TokenStore, asvs_U: NDArray[np.int64]) -> "KnownAsvs":
+    def of(cls, tokens: TokenStore, asvs_U: NDArray[np.int64]) -> Self:
         """Return some ASVs of a token store."""
         return cls(_bases(tokens.tokens[asvs_U], tokens.lengths[asvs_U]))
 
     @classmethod
-    def open(cls, path: Path) -> "KnownAsvs":
+    def of_model(cls, directory: Path) -> Self | None:
+        """Return those of a pretrained model directory, None where it does not have them."""
+        path = directory / KNOWN_ASVS
+        if path.is_file():
+            return cls.open(path)
+        with safe_open(directory / WEIGHTS, framework="pt") as file:
+            if f"{IN_WEIGHTS}bases_UC" not in file.keys():
+                return None
+            names = (f"{IN_WEIGHTS}{name}" for name in ("bases_UC", "bp_U"))
+            return cls.unpacked(*(file.get_tensor(name).numpy() for name in names))
+
+    @classmethod
+    def open(cls, path: Path) -> Self:
         """Read a file of `write`; an `InputError` says what it is instead."""
         hint = "copy the model directory again"
         _, parts = read_tensors(path, version=VERSION, what="the ASVs of an encoder", hint=hint)
-        packed_UC, length_U = parts["bases"].numpy(), parts["length"].numpy()
+        return cls.unpacked(parts["bases"].numpy(), parts["length"].numpy())
+
+    @classmethod
+    def unpacked(cls, packed_UC: NDArray[np.uint8], bp_U: NDArray[np.int16]) -> Self:
+        """Return what `packed` has packed."""
         bases_US = np.stack([(packed_UC >> shift) & 3 for shift in (0, 2, 4, 6)], axis=2)
-        bases_US = bases_US.reshape(len(packed_UC), -1)[:, : int(length_U.max())]
-        bases_US[np.arange(bases_US.shape[1]) >= length_U[:, None]] = 4
+        bases_US = bases_US.reshape(len(packed_UC), -1)[:, : int(bp_U.max(initial=0))]
+        bases_US[np.arange(bases_US.shape[1]) >= bp_U[:, None]] = 4
         return cls(bases_US)
 
-    def write(self, path: Path) -> None:
-        """Write the ASVs, atomically."""
+    def packed(self) -> tuple[NDArray[np.uint8], NDArray[np.int16]]:
+        """Return four bases a byte [U, C], an unknown one as A, and how many there are [U]."""
         last_U = self.bases_US.shape[1] - (self.bases_US[:, ::-1] < 4).argmax(axis=1)
-        length_U = np.where((self.bases_US < 4).any(axis=1), last_U, 0).astype(np.int16)
+        bp_U = np.where((self.bases_US < 4).any(axis=1), last_U, 0).astype(np.int16)
         bases_US = np.where(self.bases_US < 4, self.bases_US, 0).astype(np.uint8)
         bases_US = np.pad(bases_US, ((0, 0), (0, -bases_US.shape[1] % 4)))
         quads_UC4 = bases_US.reshape(len(bases_US), -1, 4)
-        packed_UC = (quads_UC4 << np.array([0, 2, 4, 6], np.uint8)).sum(axis=2).astype(np.uint8)
-        parts = {"bases": torch.from_numpy(packed_UC), "length": torch.from_numpy(length_U)}
+        packed_UC = (quads_UC4 << np.array([0, 2, 4, 6], np.uint8)).sum(axis=2)
+        return packed_UC.astype(np.uint8), bp_U
+
+    def write(self, path: Path) -> None:
+        """Write the ASVs, atomically."""
+        packed_UC, bp_U = self.packed()
+        parts = {"bases": torch.from_numpy(packed_UC), "length": torch.from_numpy(bp_U)}
         write_tensors(path, parts, {"version": VERSION})
+
+    def nearest(
+        self, bases_QS: NDArray[np.uint8]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Return of each ASV the known one it matches most, its mismatches and bases compared, [Q].
+
+        All begin at the same base; what is longer than the other is not compared.
+        """
+        length = self.bases_US.shape[1]
+        part_QL = bases_QS[:, :length]
+        part_QL = np.pad(part_QL, ((0, 0), (0, length - part_QL.shape[1])), constant_values=4)
+        near_Q = np.array([self._row.get(bases_L.tobytes(), -1) for bases_L in part_QL], np.int64)
+        compared_Q = (part_QL < 4).sum(axis=1)
+        matches_Q = compared_Q.copy()
+        unknown = np.flatnonzero(near_Q < 0)
+        for first in range(0, len(unknown), QUERIES_AT_ONCE):
+            some = unknown[first : first + QUERIES_AT_ONCE]
+            with torch.autocast("cpu", enabled=False):
+                matches_RU = (_one_hot(part_QL[some]) @ self._one_hot_U4L.T).numpy()
+            near_Q[some] = matches_RU.argmax(axis=1)
+            matches_Q[some] = matches_RU.max(axis=1)
+        return near_Q, compared_Q - matches_Q, compared_Q
+
+    @cached_property
+    def _row(self) -> dict[bytes, int]:
+        return {bases_S.tobytes(): row for row, bases_S in enumerate(self.bases_US)}
+
+    @cached_property
+    def _one_hot_U4L(self) -> torch.Tensor:
+        return _one_hot(self.bases_US)
 
     def near(self, tokens: TokenStore) -> NDArray[np.bool_]:
         """Return which ASVs of a token store have a known one close by, [Q]."""
         return self._near(_bases(tokens.tokens, tokens.lengths))
 
     def _near(self, bases_QS: NDArray[np.uint8]) -> NDArray[np.bool_]:
-        length = min(self.bases_US.shape[1], bases_QS.shape[1])
-        known = _one_hot(self.bases_US[:, :length])
-        found = []
-        for first in range(0, len(bases_QS), QUERIES_AT_ONCE):
-            part_QL = bases_QS[first : first + QUERIES_AT_ONCE, :length]
-            matches_Q = (_one_hot(part_QL) @ known.T).amax(dim=1).numpy()
-            compared_Q = (part_QL < 4).sum(axis=1)
-            is_near = compared_Q - matches_Q <= NEAR * compared_Q
-            found.append(is_near & (compared_Q > 0))
-        return np.concatenate([np.empty(0, bool), *found])
+        _, mismatches_Q, compared_Q = self.nearest(bases_QS)
+        return (mismatches_Q <= NEAR * compared_Q) & (compared_Q > 0)
 
     def familiarity(self, tokens: TokenStore, reads_Q: NDArray[np.number]) -> tuple[float, str]:
         """Return the fraction of the reads near known ASVs, and a sentence about the study.
@@ -110,14 +159,14 @@ class KnownAsvs:
         fraction, said = self.near_reads(store, tokens)
         logger.log(logging.INFO if fraction >= FEW_NEAR else logging.WARNING, "%s", said)
 
-    def joined(self, other: "KnownAsvs") -> "KnownAsvs":
+    def joined(self, other: Self) -> Self:
         """Return the ASVs of both, each once."""
         width = max(self.bases_US.shape[1], other.bases_US.shape[1])
         both = [
             np.pad(x, ((0, 0), (0, width - x.shape[1])), constant_values=4)
             for x in (self.bases_US, other.bases_US)
         ]
-        return KnownAsvs(np.unique(np.concatenate(both), axis=0))
+        return type(self)(np.unique(np.concatenate(both), axis=0))
 
 
 def _readings(
@@ -141,9 +190,12 @@ def _share(is_near_Q: NDArray[np.bool_], reads_Q: NDArray[np.number]) -> float:
 
 
 def _bases(tokens_US: NDArray[np.uint8], length_U: NDArray[np.int32]) -> NDArray[np.uint8]:
+    return bases_of(tokens_US[:, : max(1, int(length_U.max(initial=0)))])
+
+
+def bases_of(tokens_US: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Return 0 to 3 for A, C, G, T, and 4 for whatever else stands there or nothing."""
-    bases_US = np.where((tokens_US >= 1) & (tokens_US <= 4), tokens_US - 1, 4).astype(np.uint8)
-    return bases_US[:, : max(1, int(length_U.max(initial=0)))]
+    return np.where((tokens_US >= 1) & (tokens_US <= 4), tokens_US - 1, 4).astype(np.uint8)
 
 
 def _one_hot(bases_UL: NDArray[np.uint8]) -> torch.Tensor:
