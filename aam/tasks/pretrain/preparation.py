@@ -11,16 +11,14 @@ from numpy.typing import NDArray
 from aam.config.sections.training import Pretraining
 from aam.data.samples import SampleStore
 from aam.data.tokens import TokenStore
-from aam.inference.embed import asvs_of
 from aam.tasks.pretrain.model import PretrainingModel
-from aam.tasks.pretrain.starts import StartingModel
+from aam.tasks.pretrain.starts import StartingModel, begin
 from aam.tasks.pretrain.studies import divided
 from aam.tasks.pretrain.true_distances import batch_targets, room, stored_targets
 from aam.tasks.pretrain.validation import HeldOut
 from aam.train.data.dataset import BatchDataset
 from aam.train.data.masking import Masker
 from aam.train.data.sampler import Blocks
-from aam.util.errors import problem
 from aam.util.seeds import seed_of
 
 
@@ -94,19 +92,7 @@ def prepare(
         exact=true.exact,
         blocks=blocks,
     )
-    if settings.epochs > 0 and not model.learns:
-        raise problem(
-            "pretraining.distances",
-            f"{', '.join(model.weights)} alone, which sketches tell without learning",
-            "another distance, nucleotides to learn, or no epochs",
-            "add to pretraining.distances, or set pretraining.nucleotide_weight or epochs",
-        )
-    learned: Collection[str] = ()
-    if start is not None:
-        learned = start.give(model, trains=settings.epochs > 0)
-        start.compare(store, read)
-    elif model.encoder.asv.sketch is not None:
-        true.place(model.encoder.asv.sketch, read, asvs_of(store, training, len(read.lengths)))
+    learned = begin(model, start, true, dataset)
     model.start(dataset[0], settings.dropout, learned)
     scored = HeldOut(
         store,

@@ -10,9 +10,12 @@ from safetensors.torch import load_file
 from aam.config.metrics import FAITH_PD
 from aam.data.samples import SampleStore
 from aam.data.tokens import TokenStore
+from aam.inference.embed import asvs_of
 from aam.model.known_asvs import KnownAsvs
 from aam.model.store import WEIGHTS, load_config
 from aam.tasks.pretrain.model import PretrainingModel
+from aam.tasks.pretrain.true_distances import TrueDistances
+from aam.train.data.dataset import BatchDataset
 from aam.util.errors import problem
 
 
@@ -72,6 +75,35 @@ class StartingModel:
         if not trains and not any(name.startswith("nucleotides.") for name in state):
             model.nucleotide_weight = 0.0
         return [metric for metric in model.weights if metric not in lacking]
+
+
+def begin(
+    model: PretrainingModel, start: StartingModel | None, true: TrueDistances, dataset: BatchDataset
+) -> list[str]:
+    """Give a model what it begins with: another one's weights, or the places of ASVs in the tree.
+
+    Returns the distances whose heads know their scale.
+
+    Raises
+    ------
+    InputError
+        When nothing is left to learn, or a start lacks the head of a distance.
+    """
+    if dataset.epochs > 0 and not model.learns:
+        raise problem(
+            "pretraining.distances",
+            f"{', '.join(model.weights)} alone, which sketches tell without learning",
+            "another distance, nucleotides to learn, or no epochs",
+            "add to pretraining.distances, or set pretraining.nucleotide_weight or epochs",
+        )
+    store, tokens = dataset.store, dataset.tokens
+    if start is not None:
+        start.compare(store, tokens)
+        return start.give(model, trains=dataset.epochs > 0)
+    if model.encoder.asv.sketch is not None:
+        asvs_U = asvs_of(store, dataset.samples, len(tokens.lengths))
+        true.place(model.encoder.asv.sketch, tokens, asvs_U)
+    return []
 
 
 def _has(metric: str, own: Collection[str], state: Collection[str]) -> bool:

@@ -71,6 +71,15 @@ def nbytes(tensors):
     return sum(t.numel() * t.element_size() for t in local)
 
 
+def place(model):
+    """Let a model with sketches know all ASVs, on a tree that is a star."""
+    if model.encoder.asv.sketch is not None:
+        asvs_U = np.arange(len(DATA.tokens.lengths))
+        above_UE = np.hstack([np.eye(len(asvs_U)), np.ones((len(asvs_U), 1))])
+        known, length_E = KnownAsvs.of(DATA.tokens, asvs_U), np.ones(above_UE.shape[1])
+        model.encoder.asv.sketch.learn(known, csr_array(above_UE), length_E)
+
+
 def train(case, world):
     numbers = case.get("sketch", 0)
     dataset = Faulty(
@@ -93,11 +102,7 @@ def train(case, world):
         nucleotide_weight=1.0,
         seed=1,
     )
-    if model.encoder.asv.sketch is not None:
-        asvs_U = np.arange(len(DATA.tokens.lengths))
-        above_UE = np.hstack([np.eye(len(asvs_U)), np.ones((len(asvs_U), 1))])
-        known, length_E = KnownAsvs.of(DATA.tokens, asvs_U), np.ones(above_UE.shape[1])
-        model.encoder.asv.sketch.learn(known, csr_array(above_UE), length_E)
+    place(model)
     devices = Devices("fp32", 1, world=world)
     held_out = HeldOut(
         *(DATA.store, DATA.tokens, SAMPLES + np.arange(HELD_OUT), dataset.samples),
