@@ -112,5 +112,11 @@ PLOTS: dict[str, Plot] = {
         [Figure("models.draw_models", "models", "models, figure", "models_figure")],
         shown="on_demand",
     ),
+    "transfer": Plot(
+        "Benchmark",
+        {"transfer": "benchmark/transfer.tsv"},
+        [Figure("transfer.draw", "transfer", "studies left out, figure", "transfer_figure")],
+        shown="on_demand",
+    ),
 }
 """By the name of the rule, without `plot_`; the summary shows the figures in this order."""

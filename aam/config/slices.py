@@ -256,6 +256,17 @@ def models(config: Config, dataset: str) -> Slice:
     }
 
 
+def transfer(config: Config, dataset: str) -> Slice:
+    """Return the studies of every model that is pretrained on some, and what names them."""
+    models = {
+        name: list(section.pretrained_on)
+        for name, section in config.models.items()
+        if section.pretrained_on
+        and "unweighted" in pretrain(config, dataset, name)["pretraining"]["distances"]
+    }
+    return {"models": models, "column": config.datasets[dataset].study}
+
+
 def comparable(config: Config, dataset: str) -> bool:
     """Return whether there are several models that can be compared on a dataset."""
     found = models(config, dataset)

@@ -2,7 +2,7 @@
 
 Inputs: `tokens/asvs.arrow`, `views/samples.arrow`, `unifrac/<metric>/view<v>.parquet`, the pretrainings' `history.parquet`, the tasks' `metrics.json`.
 Outputs: `benchmark/speed.tsv`, `speed.md`, `roofline.json`, `accuracy.tsv`, `accuracy.md`; when asked for by name and where there are
-several models `models.tsv`, `models_curves.tsv`, `models.md`.
+several models `models.tsv`, `models_curves.tsv`, `models.md`, where some are pretrained on a part of the studies `transfer.tsv`, `transfer.md`.
 """
 
 
@@ -104,5 +104,39 @@ rule benchmark_accuracy:
         code=code_digest("aam.stages.benchmark_accuracy"),
     message:
         "Gathering the accuracy on {wildcards.dataset}"
+    script:
+        "../scripts/run_stage.py"
+
+
+rule benchmark_transfer:
+    input:
+        unpack(transferred),
+        tokens=result("tokens/asvs.arrow"),
+        samples=result("views/samples.arrow"),
+        tree=result("inputs/tree.nwk"),
+        metadata=result("inputs/metadata.parquet"),
+    output:
+        table=report(
+            result("benchmark/transfer.tsv"),
+            caption="../report/transfer.rst",
+            category="Benchmark",
+            labels={"dataset": "{dataset}", "content": "studies left out, table"},
+        ),
+        text=result("benchmark/transfer.md"),
+    log:
+        result("logs/benchmark_transfer.log"),
+    benchmark:
+        result("benchmarks/benchmark_transfer.tsv")
+    conda:
+        ENVIRONMENT
+    threads: CONFIG.runtime.threads
+    resources:
+        mem_mb=16000,
+        runtime=120,
+    params:
+        cfg=lambda wildcards: slices.transfer(CONFIG, wildcards.dataset),
+        code=code_digest("aam.stages.benchmark_transfer"),
+    message:
+        "Scoring the studies left out of {wildcards.dataset}"
     script:
         "../scripts/run_stage.py"

@@ -255,6 +255,22 @@ def prediction_files(wildcards):
     return user_files(section, "table", "sequences", "metadata")
 
 
+def transferred(wildcards):
+    """Return the models that are pretrained on some studies, and their embeddings of all."""
+    dataset, path = wildcards.dataset, "pretrain/{model}/{file}"
+    models = slices.transfer(CONFIG, dataset)["models"]
+    return {
+        "models": [
+            ancient(result(path, dataset=dataset, model=model, file="model"))
+            for model in models
+        ],
+        "embeddings": [
+            result(path, dataset=dataset, model=model, file="embeddings.parquet")
+            for model in models
+        ],
+    }
+
+
 def data_of(dataset):
     """Return everything that is made of a dataset before training."""
     metrics = resolved(CONFIG, "unifrac", dataset=dataset).metrics
@@ -338,9 +354,10 @@ def figure_settings(name, wildcards):
 
 
 def bench_of(dataset):
-    """Return the tables and figures of speed, and of models where some can be compared."""
+    """Return the tables and figures of speed, of models where some can be compared, of studies left out."""
     compared = ["models"] if slices.comparable(CONFIG, dataset) else []
-    names = ["speed", *compared]
+    left_out = ["transfer"] if slices.transfer(CONFIG, dataset)["models"] else []
+    names = ["speed", *compared, *left_out]
     paths = ("benchmark/{}.md", "figures/{}.png")
     return [
         result(path.format(name), dataset=dataset) for name in names for path in paths

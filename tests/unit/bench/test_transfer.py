@@ -3,15 +3,14 @@ import pandas as pd
 import pytest
 from unifrac_cases import random_tree
 
+from aam.bench.transfer import Studies, placed, scores, sketched
 from aam.config import slices
 from aam.config.configuration import load
 from aam.data.samples import write_samples
 from aam.data.tokens import write_tokens
 from aam.data.trees.newick import write_newick
 from aam.runtime.run_options import RunOptions
-from aam.stages import pretrain
-from benchmarks import transfer
-from benchmarks.transfer import Data, placed, scores, sketched, true_sketches
+from aam.stages import benchmark_transfer, plot, pretrain
 
 
 @pytest.fixture(scope="module")
@@ -34,14 +33,23 @@ def results(tiny, tmp_path_factory):
     return folder
 
 
+def files(results) -> dict:
+    return {
+        "tokens": results / "tokens/asvs.arrow",
+        "samples": results / "views/samples.arrow",
+        "tree": results / "inputs/tree.nwk",
+        "metadata": results / "inputs/metadata.parquet",
+    }
+
+
 @pytest.fixture(scope="module")
-def data(results) -> Data:
-    return Data.open(results)
+def data(results) -> Studies:
+    return Studies.open(files(results), "study")
 
 
 def test_many_numbers_of_the_true_branches_give_unifrac(data):
     rows = np.arange(15)
-    found = sketched(data, rows, true_sketches(data, 20_000))
+    found = sketched(data, rows, data.true_sketches(20_000))
     r, error = scores(data.distances(rows), found)
     assert error < 0.02
     assert r > 0.95
@@ -55,34 +63,41 @@ def test_where_every_asv_was_seen_placing_them_is_exact(data):
     assert not np.allclose(placed(data, rows, fewer), data.distances(rows))
 
 
-def test_every_study_left_out_is_scored(results, capsys):
+def test_every_study_left_out_is_scored_and_drawn(results, figures, tmp_path):
     raw = {
         "datasets": {"d": {"table": "none.biom", "study": "study"}},
         "rarefaction": {"depth": 60},
         "tokens": {"max_length_bp": 20},
         "unifrac": {"metrics": ["unweighted"]},
-        "models": {"sea": {"width": 16, "heads": 2, "sketch": 8, "pretrained_on": ["a"]}},
+        "models": {
+            "sea": {"width": 16, "heads": 2, "sketch": 8, "pretrained_on": ["a"]},
+            "whole": {"width": 16, "heads": 2},
+        },
         "pretraining": {"epochs": 1, "batch_size": 6, "targets": "batch"},
     }
-    folder = results / "pretrain/sea"
+    config, folder = load(raw), results / "pretrain/sea"
     names = {"model": "model", "embeddings": "embeddings.parquet", "asvs": "asvs"}
     names |= {name: name for name in ("metrics", "history", "pairs")}
     pretrain.run(
-        slices.pretrain(load(raw), "d", "sea"),
-        inputs={
-            "tokens": results / "tokens/asvs.arrow",
-            "samples": results / "views/samples.arrow",
-            "tree": results / "inputs/tree.nwk",
-            "metadata": results / "inputs/metadata.parquet",
-        },
+        slices.pretrain(config, "d", "sea"),
+        inputs=files(results),
         outputs={name: folder / path for name, path in names.items()},
         runtime=RunOptions(work=folder / "work"),
     )
-    capsys.readouterr()
-    transfer.main([str(results), "sea"])
-    head, row, mean = capsys.readouterr().out.strip().splitlines()
-    for way in ("model", "true sketches", "placed"):
-        assert f"{way} r" in head
-        assert f"{way} error" in head
-    assert row.split()[:3] == ["sea", "b", "5"]
-    assert mean.split()[0] == "mean"
+    cfg = slices.transfer(config, "d")
+    assert cfg == {"models": {"sea": ["a"]}, "column": "study"}
+    made = {"table": tmp_path / "transfer.tsv", "text": tmp_path / "transfer.md"}
+    models = {"models": [folder / "model"], "embeddings": [folder / "embeddings.parquet"]}
+    inputs = files(results) | models
+    benchmark_transfer.run(cfg, inputs=inputs, outputs=made, runtime=RunOptions(threads=1))
+    table = pd.read_csv(made["table"], sep="\t")
+    assert table[["model", "study", "samples"]].to_numpy().tolist() == [["sea", "b", 5]]
+    assert table["placed_pearson"][0] > table["model_pearson"][0] - 0.1
+    assert table["tree_mae"].between(0, 0.1).all()
+    assert "| mean |  | 5 |" in made["text"].read_text()
+    drawn = {"draw": {"transfer": "transfer.draw"}}
+    image = {"transfer": tmp_path / "transfer.png"}
+    plot.run(drawn, inputs={"transfer": made["table"]}, outputs=image, runtime=RunOptions())
+    assert image["transfer"].stat().st_size > 0
+    left, right = figures[0].axes
+    assert len(left.collections) == len(right.collections) == 3

@@ -1,0 +1,30 @@
+"""The distances of studies that models were not pretrained on, as they predict them."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from aam.bench.tables import machine
+from aam.bench.transfer import Studies, transfer_page, transfer_table
+from aam.runtime.entry import Files
+from aam.runtime.run_options import RunOptions
+from aam.util.atomic import write_text, write_tsv
+from aam.util.provenance import provenance
+
+
+def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
+    """Score every pretrained model on every study that it was not pretrained on.
+
+    The inputs `models` and `embeddings` are those of the models in `cfg`, in that order.
+    """
+    torch.set_num_threads(runtime.threads)
+    data = Studies.open(inputs, cfg["column"])
+    files = zip(inputs["models"], inputs["embeddings"], strict=True)
+    given = zip(cfg["models"].items(), files, strict=True)
+    models = {name: (studies, *paths) for (name, studies), paths in given}
+    table = transfer_table(data, models)
+    write_tsv(outputs["table"], table)
+    # A directory has no digest; the embeddings that it made have one.
+    origin = provenance(cfg, {name: inputs[name] for name in inputs.keys() - {"models"}})
+    write_text(outputs["text"], transfer_page(table, {**machine(), **origin}))
