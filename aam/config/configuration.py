@@ -181,7 +181,7 @@ def _require_possible(
         raise problem(
             f"configuration key models.{model}.sketch ({where})",
             f"{section.sketch} with targets {training.targets} and {', '.join(metrics)}",
-            "targets batch and the metric unweighted, which sketches are learned from",
+            "targets batch and the metric unweighted, which sketches stand for",
             "set pretraining.targets and unifrac.metrics, or sketch to 0",
         )
 
