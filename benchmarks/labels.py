@@ -4,8 +4,9 @@ Run as `python -m benchmarks.labels RESULTS TASK KIND MODEL...`: RESULTS is the 
 dataset's results, with folds, sample store, unweighted UniFrac and the embeddings of each MODEL;
 KIND is regression or classification. Some samples are drawn, their labels alone are learned from,
 and all samples of other groups are predicted; all ways get the same draws. Of an embedding, centred
-and scaled as a whole, a linear model learns with a ridge penalty: `pooled` is the part that
-attention makes, `sketch` the sketch weighted by reads.
+and scaled as a whole, linear models learn with a ridge penalty, logistic, or of squared or absolute
+errors: `pooled` is the part that attention makes, `sketch` the sketch weighted by reads; `with
+forest` is the mean with the forest that the report takes.
 
 Shape suffixes: N labelled samples of the task, D width of an embedding.
 """

@@ -29,9 +29,12 @@ from aam.model.known_asvs import KnownAsvs, bases_of
 from aam.model.placement import PER_MISMATCH, Placement
 from aam.model.sketch import SKETCHED, SketchDistance, pooled_sketches
 from aam.unifrac.in_batch import BatchDistances
+from aam.util.errors import problem
 
 SCORED = 300
 """Samples of a study whose pairs are scored."""
+FEWEST = 3
+"""Samples of a study below which no correlation is told."""
 NUMBERS = 1024
 """Numbers of the sketches of the true tree."""
 NOTES = f"""\
@@ -95,7 +98,7 @@ def placed(
     known = KnownAsvs.of(data.tokens, seen)
     near, mismatches, compared = known.nearest(bases_of(data.tokens.tokens[new]))
     place = dict(zip(new, seen[near], strict=True))
-    own = PER_MISMATCH * mismatches / compared
+    own = PER_MISMATCH * mismatches / np.maximum(compared, 1)
     paths = above_FE[[place.get(asv, asv) for asv in asvs]]
     column, is_new = np.searchsorted(new, asvs), np.isin(asvs, new)
     extra = csr_array(
@@ -141,8 +144,10 @@ def transfer_table(
         embedding = pd.read_parquet(embeddings).set_index("sample_id")["embedding"]
         embedder = TableEmbedder.load(directory)
         seen = data.asvs(np.flatnonzero(np.isin(data.study, studies)))
-        for study in sorted({*data.study} - {*studies}):
+        for study in sorted({*data.study[pd.notna(data.study)]} - {*studies}):
             samples = np.flatnonzero(data.study == study)[:SCORED]
+            if len(samples) < FEWEST:
+                continue
             own, true_BB = data.asvs(samples), data.distances(samples)
             names = [data.store.sample_ids[sample] for sample in samples]
             sample_BD = torch.from_numpy(np.stack(embedding.loc[names].tolist()))
@@ -156,6 +161,9 @@ def transfer_table(
             for name, found_BB in found.items():
                 row[f"{name}_pearson"], row[f"{name}_mae"] = scores(true_BB, found_BB)
             rows.append(row)
+    if not rows:
+        got = f"every study of {FEWEST} samples or more is among those of {', '.join(models)}"
+        raise problem("models.<name>.pretrained_on", got, "a study left out", "leave one out")
     return pd.DataFrame(rows)
 
 

@@ -257,11 +257,12 @@ def models(config: Config, dataset: str) -> Slice:
 
 
 def transfer(config: Config, dataset: str) -> Slice:
-    """Return the studies of every model that is pretrained on some, and what names them."""
+    """Return the studies of every model that has seen these alone, and what names them."""
     models = {
         name: list(section.pretrained_on)
         for name, section in config.models.items()
         if section.pretrained_on
+        and section.start is None
         and "unweighted" in pretrain(config, dataset, name)["pretraining"]["distances"]
     }
     return {"models": models, "column": config.datasets[dataset].study}

@@ -68,12 +68,13 @@ class SampleEncoder(LayerStack):
         if block.count_mask_BA is not None:
             features_BA2 = features_BA2.masked_fill(block.count_mask_BA[..., None], 0.0)
         # Unlike indexing, its gradient is summed in one order, whatever the number of threads.
-        asv_BAD, abundance_BAD = embedding(block.asv_BA, asv_UD), self.abundance(features_BA2)
-        sketch_BAK = asv_BAD[..., self.width :]
+        asv_BAD = embedding(block.asv_BA, asv_UD[:, : self.width])
+        vector_BAD = asv_BAD + self.abundance(features_BA2)
+        # Sketches have no weights that a gradient could reach.
+        sketch_BAK = embedding(block.asv_BA, asv_UD[:, self.width :].detach())
         if sketch_BAK.shape[-1] == 0:
-            x_BAD = self._layers(self.entry(asv_BAD + abundance_BAD), block, backend)
+            x_BAD = self._layers(self.entry(vector_BAD), block, backend)
             return self.pooling(x_BAD, block.present_BA), x_BAD
-        vector_BAD = asv_BAD[..., : self.width] + abundance_BAD
         entered_BAD = self.entry(torch.cat([vector_BAD, sketch_BAK], dim=-1))
         x_BAD = self._layers(entered_BAD[..., : self.width], block, backend)
         sketches = pooled_sketches(entered_BAD[..., self.width :], block)

@@ -67,8 +67,8 @@ class KnownAsvs:
         return cls.unpacked(parts["bases"].numpy(), parts["length"].numpy())
 
     @classmethod
-    def unpacked(cls, packed_UC: NDArray[np.uint8], bp_U: NDArray[np.int16]) -> Self:
-        """Return what `packed` has packed."""
+    def unpacked(cls, packed_UC: NDArray[np.uint8], bp_U: NDArray[np.integer]) -> Self:
+        """Return what `packed` has packed, whatever the kind of its whole numbers."""
         bases_US = np.stack([(packed_UC >> shift) & 3 for shift in (0, 2, 4, 6)], axis=2)
         bases_US = bases_US.reshape(len(packed_UC), -1)[:, : int(bp_U.max(initial=0))]
         bases_US[np.arange(bases_US.shape[1]) >= bp_U[:, None]] = 4
@@ -95,22 +95,24 @@ class KnownAsvs:
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """Return of each ASV the known one it matches most, its mismatches and bases compared, [Q].
 
-        All begin at the same base; what is longer than the other is not compared.
+        All begin at the same base; of the two what is longer, or not known, is not compared. An ASV
+        of which nothing can be compared gets the first one.
         """
         length = self.bases_US.shape[1]
         part_QL = bases_QS[:, :length]
         part_QL = np.pad(part_QL, ((0, 0), (0, length - part_QL.shape[1])), constant_values=4)
         near_Q = np.array([self._row.get(bases_L.tobytes(), -1) for bases_L in part_QL], np.int64)
-        compared_Q = (part_QL < 4).sum(axis=1)
-        matches_Q = compared_Q.copy()
+        near_Q[(part_QL == 4).all(axis=1)] = 0
         unknown = np.flatnonzero(near_Q < 0)
         for first in range(0, len(unknown), QUERIES_AT_ONCE):
             some = unknown[first : first + QUERIES_AT_ONCE]
             with torch.autocast("cpu", enabled=False):
                 matches_RU = (_one_hot(part_QL[some]) @ self._one_hot_U4L.T).numpy()
             near_Q[some] = matches_RU.argmax(axis=1)
-            matches_Q[some] = matches_RU.max(axis=1)
-        return near_Q, compared_Q - matches_Q, compared_Q
+        near_QL = self.bases_US[near_Q]
+        both_QL = (part_QL < 4) & (near_QL < 4)
+        mismatches_Q = (both_QL & (part_QL != near_QL)).sum(axis=1)
+        return near_Q, mismatches_Q, both_QL.sum(axis=1)
 
     @cached_property
     def _row(self) -> dict[bytes, int]:

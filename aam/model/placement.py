@@ -28,6 +28,7 @@ Half the distance in the tree of two such ASVs, in four studies of the corpus.""
 SHORTEST = 1e-6
 """Substitutions per site of a branch that has none."""
 NUMBERS_AT_ONCE, ASVS_AT_ONCE = 128, 1024
+# Of whole numbers gloo broadcasts those of 8, 32 and 64 bits.
 PARTS = {
     "bases_UC": torch.uint8,
     "bp_U": torch.int32,
@@ -38,7 +39,7 @@ PARTS = {
 }
 """Buffers: the known ASVs in the order of the tree, packed, and their lengths; how many branches
 lie above each, and how many of these above the one before it too; the length of what lies above one
-ASV alone, and of the branches above several. Of the whole numbers gloo broadcasts these kinds."""
+ASV alone, and of the branches above several."""
 
 
 class Placement(nn.Module):
@@ -124,6 +125,7 @@ class Placement(nn.Module):
         own_RK = own_noise(torch.from_numpy(letters_QL)[is_new], self.numbers)
         own_RK += length_Q[is_new].log()[:, None]
         sketch_QK[is_new] = torch.maximum(sketch_QK[is_new], own_RK)
+        sketch_QK[torch.from_numpy(compared_Q == 0)] = NEVER
         return sketch_QK
 
     def _of_known(self, known_H: Ints) -> Tensor:
@@ -134,8 +136,10 @@ class Placement(nn.Module):
         starts_H = np.cumsum([0, *(len(paths[row]) + 1 for row in known_H[:-1])])
         branches, place_P = np.unique(path_P, return_inverse=True)
         branch_E = torch.from_numpy(branches)
-        value_EK = branch_noise(branch_E.int(), self.numbers) + _log(self.length_E, branch_E)
-        value_EK[branch_E < 0] = NEVER
+        is_real_E = branch_E >= 0
+        value_EK = branch_noise(branch_E.int(), self.numbers)
+        value_EK[is_real_E] += _log(self.length_E, branch_E[is_real_E])
+        value_EK[~is_real_E] = NEVER
         inner_HK = [
             torch.from_numpy(np.maximum.reduceat(part_EK.numpy()[place_P], starts_H))
             for part_EK in value_EK.split(NUMBERS_AT_ONCE, dim=1)

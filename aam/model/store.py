@@ -14,7 +14,7 @@ from aam.util.errors import problem
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
 KNOWN_ASVS = "known_asvs.safetensors"
-"""File of a pretrained model directory: the sequences that it learned from."""
+"""File of a pretrained model directory without sketches: the sequences that it learned from."""
 SEEN_ASVS = "asvs.txt"
 """File of a fine-tuned model directory: the sequences that its table held, one per line."""
 CROSS_VALIDATION = "cross_validation.tsv"

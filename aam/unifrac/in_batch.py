@@ -16,6 +16,9 @@ from aam.config.metrics import FAITH_PD, METRICS
 from aam.data.trees.branches import branches, read_tree
 from aam.unifrac.formulas import FORMULAS, Floats, all_generalized
 
+FEW_ROWS = 128
+"""Rows up to which all pairs of dense rows are faster than sparse ones."""
+
 
 @dataclass(frozen=True, eq=False)
 class BatchDistances:
@@ -77,12 +80,24 @@ class BatchDistances:
             found[FAITH_PD] = own_B[:, None]
             found["unweighted"] = 1.0 - shared_BB / (own_B[:, None] + own_B - shared_BB)
         if {"weighted_unnormalized", "weighted_normalized"} & {*self.metrics}:
-            # As lengths are not negative, one length stands for the difference and for its weight.
-            long_BK = p_BK.toarray() * length_K
-            found["weighted_unnormalized"] = squareform(pdist(long_BK, "cityblock"))
-            height_B = long_BK.sum(axis=1)
-            both_BB = height_B[:, None] + height_B
-            found["weighted_normalized"] = found["weighted_unnormalized"] / both_BB
+            found |= _weighted(p_BK, length_K)
         if "generalized" in self.metrics:
             found["generalized"] = all_generalized(p_BK, length_K, self.alpha)
         return found
+
+
+def _weighted(p_BK: csr_array, length_K: Floats) -> dict[str, NDArray[np.float64]]:
+    height_B = p_BK @ length_K
+    both_BB = height_B[:, None] + height_B
+    if len(height_B) > FEW_ROWS:
+        normalized_BB = all_generalized(p_BK, length_K, 1.0)
+        return {
+            "weighted_normalized": normalized_BB,
+            "weighted_unnormalized": normalized_BB * both_BB,
+        }
+    # Lengths are not negative: they may stand inside of the difference.
+    differing_BB = squareform(pdist(p_BK.toarray() * length_K, "cityblock"))
+    return {
+        "weighted_normalized": differing_BB / np.where(both_BB > 0, both_BB, 1.0),
+        "weighted_unnormalized": differing_BB,
+    }

@@ -88,6 +88,12 @@ class PretrainingModel(nn.Module):
         return next(iter(self.distances), None)
 
     @property
+    def watched(self) -> str:
+        """The first distance that depends on weights, or the first, or Faith's PD."""
+        weighty = (name for name, head in self.distances.items() if [*head.parameters()])
+        return next(weighty, self.primary or FAITH_PD)
+
+    @property
     def learns(self) -> bool:
         """Whether any loss depends on weights: what sketches tell does not."""
         parts = *self.distances.values(), self.faith_pd

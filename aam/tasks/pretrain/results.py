@@ -13,11 +13,11 @@ import pyarrow as pa
 import torch
 
 from aam.inference.asv_cache import AsvEmbeddings, embed_asvs_cached, encoder_digest
-from aam.inference.embed import asvs_of, embed_samples
+from aam.inference.embed import embed_samples
 from aam.model.flops import step_flops
-from aam.model.known_asvs import KnownAsvs
 from aam.model.store import KNOWN_ASVS, save_model
 from aam.tasks.pretrain.preparation import Prepared
+from aam.tasks.pretrain.starts import known_asvs
 from aam.train.compilation import graphs_compiled
 from aam.train.data.distances import mapped_mb
 from aam.train.distributed.devices import Devices
@@ -106,19 +106,10 @@ def save(
         "optimization": progress.report["optimization"],
         "provenance": dict(origin),
     }
-    known = None if prepared.model.encoder.asv.sketch is not None else _known(prepared, progress)
+    known = None
+    if prepared.model.encoder.asv.sketch is None:
+        known = known_asvs(prepared.dataset, prepared.start, trained=progress.step > 0)
     save_model(directory, prepared.model, config, {KNOWN_ASVS: known.write} if known else None)
-
-
-def _known(prepared: Prepared, progress: Progress) -> KnownAsvs:
-    """Return the ASVs that a model and what it started with have learned from."""
-    tokens, trained_on = prepared.dataset.tokens, prepared.dataset.samples
-    asvs_U = asvs_of(prepared.store, trained_on, len(tokens.lengths))
-    known = KnownAsvs.of(tokens, asvs_U)
-    before = None if prepared.start is None else prepared.start.known
-    if before is None:
-        return known
-    return before.joined(known) if progress.step > 0 else before
 
 
 def write_embeddings(

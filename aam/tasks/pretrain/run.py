@@ -4,7 +4,6 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from aam.config.metrics import FAITH_PD
 from aam.config.sections.execution import Optimization
 from aam.config.sections.training import Pretraining
 from aam.runtime.run_options import RunOptions
@@ -63,7 +62,7 @@ def train(
         validation=Validation(
             score=lambda: prepared.validation.score(prepared.model, devices),
             times=settings.validations,
-            watched=f"{prepared.model.primary or FAITH_PD}_pearson",
+            watched=f"{prepared.model.watched}_pearson",
             stopping=EarlyStopping(settings.early_stopping),
         ),
     )

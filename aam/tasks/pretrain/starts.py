@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+import numpy as np
+from numpy.typing import NDArray
 from safetensors.torch import load_file
 
 from aam.config.metrics import FAITH_PD
@@ -101,9 +103,25 @@ def begin(
         start.compare(store, tokens)
         return start.give(model, trains=dataset.epochs > 0)
     if model.encoder.asv.sketch is not None:
-        asvs_U = asvs_of(store, dataset.samples, len(tokens.lengths))
+        asvs_U = learned_asvs(dataset)
         true.place(model.encoder.asv.sketch, tokens, asvs_U)
     return []
+
+
+def known_asvs(dataset: BatchDataset, start: StartingModel | None, *, trained: bool) -> KnownAsvs:
+    """Return the ASVs that a model and what it started with have learned from."""
+    own = KnownAsvs.of(dataset.tokens, learned_asvs(dataset))
+    before = None if start is None else start.known
+    if before is None:
+        return own
+    return before.joined(own) if trained else before
+
+
+def learned_asvs(dataset: BatchDataset) -> NDArray[np.int64]:
+    """Return the ASVs that the training samples have in any view."""
+    store = dataset.store
+    views = np.arange(store.views)[:, None] * len(store.sample_ids)
+    return asvs_of(store, (views + dataset.samples).ravel(), len(dataset.tokens.lengths))
 
 
 def _has(metric: str, own: Collection[str], state: Collection[str]) -> bool:

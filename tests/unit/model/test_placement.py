@@ -119,6 +119,27 @@ def test_what_lies_above_one_known_asv_alone_is_its_own(study):
     assert len(few.length_E) < len(exact.length_E) / 10
 
 
+def test_what_two_sequences_do_not_both_have_is_no_mismatch(study, placement):
+    tokens, _ = study
+    whole = tokens.tokens[tokens.lengths == 30][:2]
+    same = [whole, whole.copy(), np.pad(whole, ((0, 0), (0, 9)), constant_values=2)]
+    same[1][:, [4, 20]] = 5
+    expected, unknown, longer = (placement(torch.from_numpy(one)) for one in same)
+    assert torch.equal(expected, unknown)
+    assert torch.equal(expected, longer)
+    short_US = torch.from_numpy(whole[:, :20])
+    assert torch.equal(expected, placement(short_US))
+    assert (placement(torch.full((1, 30), 5, dtype=torch.uint8)) < 2 * np.log(1e-6)).all()
+
+
+def test_known_asvs_may_have_no_branch_in_common(study):
+    tokens, _ = study
+    star = Placement(K).eval()
+    star.learn(KnownAsvs.of(tokens, np.arange(3)), csr_array(np.eye(3)), np.ones(3))
+    found_BB = unifrac(star(torch.from_numpy(tokens.tokens[:3])), np.eye(3, dtype=int))
+    assert np.abs(found_BB + np.eye(3) - 1).max() < ERROR
+
+
 def test_masked_nucleotides_leave_the_sketch_as_it_is(study, new_encoder):
     tokens, exact = study
     part = new_encoder(30, sketch=40).asv

@@ -14,12 +14,15 @@ from unifrac_cases import random_tree
 import aam
 from aam.config import slices
 from aam.config.configuration import load
+from aam.config.sections.finetuning import Finetuning
 from aam.data.tokens import write_tokens
 from aam.data.trees.newick import write_newick
 from aam.inference.embed import load_encoder
 from aam.model.store import KNOWN_ASVS, load_config
 from aam.runtime.run_options import RunOptions
 from aam.stages import pretrain
+from aam.tasks.finetune.encoders import encoder_maker
+from aam.tasks.pretrain.model import PretrainingModel
 from aam.util.atomic import read_json
 from aam.util.errors import InputError
 
@@ -152,6 +155,26 @@ def test_a_start_says_what_it_cannot_be(run, sketched, small, tmp_path):
     once = run("once", small, distances={"unweighted": 1.0}, epochs=1)
     with pytest.raises(InputError, match=r"weighted_normalized with 0 epochs.*learned: unweighted"):
         run("more", {"start": str(once["model"])}, once["model"], epochs=0)
+
+
+def test_no_training_is_stopped_by_what_sketches_tell(new_encoder):
+    model = PretrainingModel(
+        new_encoder(20, sketch=8),
+        weights={"unweighted": 1.0, "weighted_normalized": 1.0},
+        variances={"unweighted": 1.0, "weighted_normalized": 1.0},
+        nucleotide_weight=0.0,
+        seed=0,
+    )
+    assert model.primary == "unweighted"
+    assert model.watched == "weighted_normalized"
+
+
+def test_from_scratch_there_are_no_sketches(small):
+    cfg = {"model": {"encoder": "transformer", "patch_bp": 5, **small}}
+    make = encoder_maker(cfg, Finetuning(start="scratch"), {}, 20, "math")
+    encoder = make(0, 0)
+    assert encoder.shape.sample_width == 16
+    assert encoder.asv.sketch is None
 
 
 @pytest.mark.parametrize(

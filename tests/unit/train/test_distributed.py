@@ -26,6 +26,7 @@ EQUAL = {
     "ddp-adamw": ADAMW | {"strategy": "ddp", "steps": 10, "validations": 2},
     "fsdp-adamw": ADAMW | {"strategy": "fsdp", "steps": 10, "validations": 2},
     "ddp-sketch": ADAMW | {"strategy": "ddp", "steps": 10, "validations": 2, "sketch": 12},
+    "fsdp-sketch": ADAMW | {"strategy": "fsdp", "steps": 10, "validations": 2, "sketch": 12},
     "fsdp-muon": MUON | {"strategy": "fsdp", "steps": 10, "validations": 2},
 }
 CLIPPED = {
