@@ -11,6 +11,7 @@ from aam.data.tokens import write_tokens
 from aam.data.trees.newick import write_newick
 from aam.runtime.run_options import RunOptions
 from aam.stages import benchmark_transfer, plot, pretrain
+from aam.util.errors import InputError
 
 
 @pytest.fixture(scope="module")
@@ -72,6 +73,7 @@ def test_every_study_left_out_is_scored_and_drawn(results, figures, tmp_path):
         "models": {
             "sea": {"width": 16, "heads": 2, "sketch": 8, "pretrained_on": ["a"]},
             "whole": {"width": 16, "heads": 2},
+            "next": {"start": "sea", "pretrained_on": ["b"]},
         },
         "pretraining": {"epochs": 1, "batch_size": 6, "targets": "batch"},
     }
@@ -95,6 +97,9 @@ def test_every_study_left_out_is_scored_and_drawn(results, figures, tmp_path):
     assert table["placed_pearson"][0] > table["model_pearson"][0] - 0.1
     assert table["tree_mae"].between(0, 0.1).all()
     assert "| mean |  | 5 |" in made["text"].read_text()
+    everything = cfg | {"models": {"sea": ["a", "b"]}}
+    with pytest.raises(InputError, match="among those of sea"):
+        benchmark_transfer.run(everything, inputs=inputs, outputs=made, runtime=RunOptions())
     drawn = {"draw": {"transfer": "transfer.draw"}}
     image = {"transfer": tmp_path / "transfer.png"}
     plot.run(drawn, inputs={"transfer": made["table"]}, outputs=image, runtime=RunOptions())
