@@ -157,6 +157,7 @@ def transfer_table(
                 "placed": placed(data, samples, seen),
             }
             row = {"model": model, "study": study, "samples": len(samples)}
+            row["sketch"] = embedder.encoder.shape.sketch
             row["unseen"] = (~np.isin(own, seen)).mean()
             for name, found_BB in found.items():
                 row[f"{name}_pearson"], row[f"{name}_mae"] = scores(true_BB, found_BB)
@@ -168,13 +169,12 @@ def transfer_table(
 
 
 def transfer_page(table: pd.DataFrame, about: Mapping[str, str]) -> str:
-    """Return the Markdown page of a table of `transfer_table`, with the mean of the studies."""
-    ways = ("model", "tree", "placed")
-    mean = table[["unseen", *(f"{way}_{key}" for way in ways for key in ("pearson", "mae"))]].mean()
-    rows = [
-        *table.to_dict("records"),
-        {"model": "mean", "study": "", "samples": table["samples"].sum(), **mean.to_dict()},
-    ]
+    """Return the Markdown page of a table of `transfer_table`, with the means of every model."""
+    ways, rows = ("model", "tree", "placed"), []
+    for model, part in table.groupby("model", sort=False):
+        mean = part.drop(columns=["model", "study", "samples", "sketch"]).mean().to_dict()
+        total = {"model": model, "study": "mean", "samples": part["samples"].sum(), **mean}
+        rows += [*part.to_dict("records"), total]
     cells = [
         [
             *(str(row[name]) for name in ("model", "study", "samples")),

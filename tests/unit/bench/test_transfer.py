@@ -96,7 +96,7 @@ def test_every_study_left_out_is_scored_and_drawn(results, figures, tmp_path):
     assert table[["model", "study", "samples"]].to_numpy().tolist() == [["sea", "b", 5]]
     assert table["placed_pearson"][0] > table["model_pearson"][0] - 0.1
     assert table["tree_mae"].between(0, 0.1).all()
-    assert "| mean |  | 5 |" in made["text"].read_text()
+    assert "| sea | mean | 5 |" in made["text"].read_text()
     everything = cfg | {"models": {"sea": ["a", "b"]}}
     with pytest.raises(InputError, match="among those of sea"):
         benchmark_transfer.run(everything, inputs=inputs, outputs=made, runtime=RunOptions())
