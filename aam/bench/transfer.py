@@ -19,15 +19,14 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, hstack
 
 from aam.bench.tables import markdown_table, page
-from aam.data.metadata import metadata_column
+from aam.data.metadata import metadata_column, read_metadata
 from aam.data.samples import SampleStore
 from aam.data.tokens import TokenStore
 from aam.inference.embed import asvs_of
 from aam.inference.pretrained import TableEmbedder
-from aam.model.batch import SampleBlock
 from aam.model.known_asvs import KnownAsvs, bases_of
 from aam.model.placement import PER_MISMATCH, Placement
-from aam.model.sketch import SKETCHED, SketchDistance, pooled_sketches
+from aam.model.sketch import SKETCHED, SketchDistance
 from aam.unifrac.in_batch import BatchDistances
 from aam.util.errors import problem
 
@@ -59,7 +58,7 @@ class Studies:
         """Read what the stages before pretraining wrote."""
         store, tokens = SampleStore.open(inputs["samples"]), TokenStore.open(inputs["tokens"])
         exact = BatchDistances.of([SKETCHED], inputs["tree"], tokens.feature_ids, 1.0)
-        metadata = pd.read_parquet(inputs["metadata"]).set_index("sample_id")
+        metadata = read_metadata(inputs["metadata"])
         study = metadata_column(metadata.loc[store.sample_ids], column).to_numpy(object)
         return cls(store, tokens, exact, study)
 
@@ -114,15 +113,10 @@ def sketched(
     data: Studies, rows_B: NDArray[np.int64], sketch_FK: torch.Tensor
 ) -> NDArray[np.float32]:
     """Return UniFrac [B, B] by given sketches of all ASVs."""
-    numbers, parts = sketch_FK.shape[1], []
-    for row in rows_B:
-        held = slice(*data.store.offsets[row : row + 2])
-        asvs = torch.from_numpy(data.store.asvs[held].astype(np.int64))[None]
-        counts = torch.from_numpy(data.store.counts[held].astype(np.float32))[None]
-        block = SampleBlock(asvs, torch.ones_like(asvs, dtype=torch.bool), counts)
-        parts.append(pooled_sketches(sketch_FK[asvs], block)[0])
-    sketch_BK = torch.cat(parts)
-    return SketchDistance(0, numbers).between(sketch_BK, sketch_BK).numpy()
+    offsets, asvs = data.store.offsets, data.store.asvs.astype(np.int64)
+    held = [torch.from_numpy(asvs[slice(*offsets[row : row + 2])]) for row in rows_B]
+    sketch_BK = torch.stack([sketch_FK[own].float().amax(dim=0) for own in held])
+    return SketchDistance(0, sketch_FK.shape[1]).between(sketch_BK, sketch_BK).numpy()
 
 
 def scores(true_BB: NDArray[np.floating], found_BB: NDArray[np.floating]) -> tuple[float, float]:

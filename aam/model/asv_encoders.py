@@ -4,6 +4,7 @@ Shape suffixes: U distinct ASVs, S positions, P nucleotides per patch, T patches
 nucleotides, D width, K numbers that a rotation turns; the last of an embedding are its sketch.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -52,7 +53,7 @@ class Architecture:
         return self.width + 2 * self.sketch
 
 
-class AsvEncoder(LayerStack):
+class AsvEncoder(LayerStack, ABC):
     """Layers over the patches of a sequence, pooled to one vector per ASV, and its sketch.
 
     A kind of encoder says by `_layers` which layers have weights of their own, by `_tables` the
@@ -108,8 +109,8 @@ class AsvEncoder(LayerStack):
         return self.cos_TK[:patches], self.sin_TK[:patches]
 
     @staticmethod
-    def _layers(shape: Architecture) -> Sequence[Layer]:
-        raise NotImplementedError
+    @abstractmethod
+    def _layers(shape: Architecture) -> Sequence[Layer]: ...
 
     @staticmethod
     def _tables(shape: Architecture, patches: int) -> tuple[Tensor, ...]:
@@ -173,5 +174,9 @@ class AsvBdh(AsvEncoder):
         return x_UTD
 
 
-ENCODERS = {"transformer": AsvTransformer, "bilstm": AsvBiLstm, "bdh": AsvBdh}
+ENCODERS: dict[str, type[AsvEncoder]] = {
+    "transformer": AsvTransformer,
+    "bilstm": AsvBiLstm,
+    "bdh": AsvBdh,
+}
 """The kinds of `models.<name>.encoder`."""

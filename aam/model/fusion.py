@@ -4,6 +4,7 @@ Shape suffixes: L labelled samples, N samples, B samples of a batch, F metadata 
 a category's embedding, D width, A ASVs in a sample, O outputs.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -58,7 +59,7 @@ class Vocabulary:
         return np.stack(place_FN, axis=1) + 1
 
 
-class Fusion(nn.Module):
+class Fusion(nn.Module, ABC):
     """Embeddings of categories, and the places where they may act; here they do not.
 
     A kind of fusion makes its layers in `_build` and overrides one of the other methods;
@@ -103,8 +104,8 @@ class Fusion(nn.Module):
         """Return the outputs [B, O] of the head, changed by the categories."""
         return output_BO
 
-    def _build(self, width: int, category_width: int, outputs: int) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _build(self, width: int, category_width: int, outputs: int) -> None: ...
 
     def _fuse(self, sample_BD: Tensor, category_BC: Tensor) -> Tensor:
         return sample_BD

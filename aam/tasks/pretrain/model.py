@@ -90,15 +90,14 @@ class PretrainingModel(nn.Module):
     @property
     def watched(self) -> str:
         """The first distance that depends on weights, or the first, or Faith's PD."""
-        weighty = (name for name, head in self.distances.items() if [*head.parameters()])
-        return next(weighty, self.primary or FAITH_PD)
+        learned = (name for name, head in self.distances.items() if _has_weights(head))
+        return next(learned, self.primary or FAITH_PD)
 
     @property
     def learns(self) -> bool:
         """Whether any loss depends on weights: what sketches tell does not."""
         parts = *self.distances.values(), self.faith_pd
-        has_weights = any(part is not None and [*part.parameters()] for part in parts)
-        return self.nucleotide_weight > 0 or has_weights
+        return self.nucleotide_weight > 0 or any(map(_has_weights, parts))
 
     @torch.no_grad()
     def start(self, batch: Batch, dropout: float, learned: Collection[str]) -> None:
@@ -162,3 +161,8 @@ def _mean_error(logits_M4: Tensor, base_M: Tensor, batch: Batch) -> Tensor:
         return nn.functional.cross_entropy(logits_M4, base_M)
     error = nn.functional.cross_entropy(logits_M4, base_M, reduction="sum")
     return summed(error) / batch.masked_nucleotides
+
+
+def _has_weights(part: nn.Module | None) -> bool:
+    """Return whether a head learns: that of sketches does not."""
+    return part is not None and any(True for _ in part.parameters())

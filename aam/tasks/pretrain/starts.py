@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
@@ -40,7 +41,7 @@ class StartingModel:
         """The nucleotides of a sequence that the model reads."""
         return int(load_config(self.directory)["architecture"]["max_length_bp"])
 
-    @property
+    @cached_property
     def known(self) -> KnownAsvs | None:
         """The ASVs that the model learned from, where its directory has them."""
         return KnownAsvs.of_model(self.directory)

@@ -70,7 +70,7 @@ class Monitor:
             yield batch
 
     def pause(self) -> AbstractContextManager[None]:
-        """Leave the time of the block out of the pace: a validation, a checkpoint."""
+        """Leave the time of the block out of the rates: a validation, a checkpoint."""
         return self._adding_time("paused_s")
 
     def step(self, samples: int) -> None:
@@ -103,9 +103,9 @@ class Monitor:
     ) -> dict[str, float | None]:
         spent = defaultdict(float, {name: until[name] - since[name] for name in until})
         busy_s = spent["wall_s"] - spent["paused_s"]
-        pace: dict[str, float | None] = dict.fromkeys(("samples_per_s", "step_s", "loading_share"))
+        rates: dict[str, float | None] = dict.fromkeys(("samples_per_s", "step_s", "loading_share"))
         if spent["steps"] and busy_s > 0:
-            pace = {
+            rates = {
                 "samples_per_s": spent["samples"] / busy_s,
                 "step_s": busy_s / spent["steps"],
                 "loading_share": min(1.0, spent["loading_s"] / busy_s),
@@ -120,7 +120,7 @@ class Monitor:
             # The kernel's own count lags behind by some pages.
             peak = max(peak, self._sampled_peak_mb)
         return {
-            **pace,
+            **rates,
             "memory_mb": mean("memory_mb"),
             "peak_memory_mb": peak,
             MEMORY_SHARE: mean(MEMORY_SHARE),
