@@ -39,6 +39,11 @@ def rarefy(config: Config, dataset: str, view: int) -> Slice:
     return {"depth": section.depth, "seed": section.seed, "view": view}
 
 
+def drops_long_branches(config: Config, dataset: str) -> bool:
+    """Return whether rarefaction needs the tree, to leave ASVs out by it."""
+    return resolved(config, "rarefaction", dataset=dataset).long_branches == "drop"
+
+
 def tokenize(config: Config, dataset: str) -> Slice:
     """Return the settings of the token cache."""
     return resolved(config, "tokens", dataset=dataset).plain()

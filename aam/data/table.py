@@ -1,7 +1,7 @@
 """The feature table: counts per sample and feature, and its file format (BIOM 2.1)."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -49,6 +49,13 @@ class FeatureTable:
             [self.feature_ids[column] for column in present],
             counts,
         )
+
+    def without_features(self, names: Collection[str]) -> "FeatureTable":
+        """Return the same samples without some features, and without those that have no reads."""
+        kept = [column for column, name in enumerate(self.feature_ids) if name not in names]
+        counts = csr_array(self.counts[:, kept])
+        table = FeatureTable(self.sample_ids, [self.feature_ids[column] for column in kept], counts)
+        return table.of_samples(np.arange(len(self.sample_ids)))
 
 
 def read_biom(path: Path) -> FeatureTable:

@@ -41,6 +41,6 @@ def _warn_of_long_branches(tree: TreeNode) -> None:
     log.warning(
         "%d ASVs lie behind branches longer than %g substitutions per site, which are %.1f %% of "
         "the tree: %s. UniFrac between samples with and without them grows by up to that much. "
-        "Remove them from the table if they are artefacts",
+        "If they are artefacts, leave them out: rarefaction: {long_branches: drop}",
         *(len(names), LONG, 100 * sum(length for _, length in found) / total, first_names(names)),
     )

@@ -8,6 +8,8 @@ import pandas as pd
 
 from aam.data.rarefaction import rarefy
 from aam.data.table import read_biom, write_biom
+from aam.data.trees.newick import read_newick
+from aam.data.trees.rooting import set_apart
 from aam.runtime.entry import Files
 from aam.runtime.run_options import RunOptions
 from aam.util.atomic import write_tsv
@@ -17,8 +19,15 @@ logger = logging.getLogger(__name__)
 
 
 def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
-    """Draw `depth` reads from every sample, and list the samples that have fewer."""
+    """Draw `depth` reads from every sample, and list the samples that have fewer.
+
+    With a `tree`, the ASVs behind its long branches are left out first.
+    """
     table, depth = read_biom(inputs["table"]), cfg["depth"]
+    if "tree" in inputs:
+        apart = {name for names, _ in set_apart(read_newick(inputs["tree"])) for name in names}
+        table = table.without_features(apart)
+        logger.info("%d features behind long branches left out", len(apart))
     view = rarefy(table, depth, cfg["seed"], cfg["view"])
     reads = pd.Series(table.reads, index=pd.Index(table.sample_ids, name="sample-id"))
     dropped = pd.DataFrame({"reads": reads[reads < cfg["depth"]], "depth": depth})

@@ -67,6 +67,14 @@ def test_metrics_that_need_no_tree_do_not_wait_for_one(fresh: Any) -> None:
         assert ("import_tree" in output) == waits
 
 
+def test_a_draw_waits_for_the_tree_where_long_branches_are_dropped(fresh: Any) -> None:
+    config, target = user_config(fresh.root), "results/mine/rarefied/view0.biom"
+    for change, waits in (("keep", False), ("drop", True)):
+        settings = f"rarefaction={{long_branches: {change}}}"
+        output = fresh.dry_run("--configfile", config, "--config", settings, "--", target)
+        assert ("import_tree" in output) == waits
+
+
 def test_targets_of_the_batch_wait_for_the_tree_and_for_no_distances(fresh: Any) -> None:
     target = "results/demo/pretrain/base/metrics.json"
     for targets, waits in (("stored", "unifrac"), ("batch", "import_tree")):

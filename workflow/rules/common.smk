@@ -115,6 +115,14 @@ def views(dataset):
     return range(resolved(CONFIG, "rarefaction", dataset=dataset).views)
 
 
+def table_files(wildcards):
+    """Return the table to draw reads from, and the tree where ASVs are left out by it."""
+    files = {"table": result("inputs/table.biom", dataset=wildcards.dataset)}
+    if slices.drops_long_branches(CONFIG, wildcards.dataset):
+        files["tree"] = result("inputs/tree.nwk", dataset=wildcards.dataset)
+    return files
+
+
 def view_files(wildcards):
     """Return a dataset's rarefied tables."""
     path, dataset = "rarefied/view{view}.biom", wildcards.dataset

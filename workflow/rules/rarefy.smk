@@ -1,13 +1,13 @@
 """Draw the same number of reads from every sample, and show what a depth costs.
 
-Inputs: `inputs/table.biom`.
+Inputs: `inputs/table.biom`, `inputs/tree.nwk` where ASVs behind long branches are left out.
 Outputs: `rarefied/view<v>.biom`, `rarefied/view<v>.dropped.tsv`, `rarefied/curve.tsv`.
 """
 
 
 rule rarefy:
     input:
-        table=result("inputs/table.biom"),
+        unpack(table_files),
     output:
         table=result("rarefied/view{view}.biom"),
         dropped=result("rarefied/view{view}.dropped.tsv"),

@@ -17,6 +17,10 @@ class Rarefaction(Section):
     """Independent draws, one file each."""
     seed: int = 42
     """Seed of the draws."""
+    long_branches: Literal["keep", "drop"] = "keep"
+    """Whether ASVs behind branches out of all proportion to the tree, which are listed when the
+    tree is read, are left out before the draw. Such branches are mostly artefacts, and set the
+    distances of all samples that have them."""
 
 
 class Tokens(Section):

@@ -198,3 +198,22 @@ def test_curves_end_at_the_richness_of_the_sample(files, tmp_path, monkeypatch):
     monkeypatch.setattr(rarefaction_curve, "MAX_SAMPLES", 4)
     execute(rarefaction_curve, {}, files, {"curve": tmp_path / "curve"})
     assert pd.read_csv(tmp_path / "curve", sep="\t")["sample-id"].nunique() == 4
+
+
+def test_asvs_behind_long_branches_are_left_out_before_the_draw(files, tmp_path):
+    """The others get the same reads as in a table that never had them."""
+    inputs, names = {"table": files["table"], "tree": tmp_path / "tree"}, list(SEQUENCES)
+    junk, *others = names
+    inputs["tree"].write_text(f"({junk}:0.7,({','.join(f'{name}:0.1' for name in others)}):0.1);")
+    without = {"table": tmp_path / "without"}
+    table = read_biom(files["table"])
+    write_biom(without["table"], table.without_features([junk]), {})
+    found = []
+    for given in (inputs, without):
+        outputs = {name: tmp_path / f"{name}{len(found)}" for name in ("table", "dropped")}
+        execute(rarefy, slices.rarefy(CONFIG, "d", 0), given, outputs)
+        found.append(read_biom(outputs["table"]))
+    assert junk in read_biom(files["view0"]).feature_ids
+    assert found[0].feature_ids == found[1].feature_ids
+    assert np.array_equal(found[0].counts.toarray(), found[1].counts.toarray())
+    assert junk not in found[0].feature_ids

@@ -1,0 +1,88 @@
+"""Scores against the number of labels: whole models, trained on the drawn labels alone.
+
+Run as `python -m benchmarks.label_training RESULTS KIND MODEL/TASK...`: RESULTS is the folder of a
+dataset's results, and every MODEL/TASK names one that the workflow has fine-tuned as a whole, for
+its settings. Samples are drawn as `benchmarks.labels` draws them. All are trained for as many
+steps, whatever the number of labels; nothing is chosen by the scores.
+"""
+
+import argparse
+import math
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from aam.data.folds import TEST
+from aam.evaluate.baselines.problem import Problem
+from aam.model.store import load_config
+from aam.runtime.run_options import RunOptions
+from aam.tasks.finetune.fold_model import FoldModel, FrozenEmbeddings
+from aam.tasks.finetune.setup import FinetuneSetup
+from aam.tasks.finetune.train_fold import trained
+from benchmarks.labels import NUMBERS, UNLABELLED, drawn, read_problem, score
+
+STEPS, BATCH = 64, 16
+PREDICTED, TRAINED = 0, 1
+"""Folds of the samples that are predicted, and learned from."""
+
+
+def predicted(results: Path, way: str, part: Problem, work: Path) -> NDArray:
+    """Return what a model says of the samples that are predicted, trained on the others."""
+    model, task = way.split("/")
+    given = load_config(results / "finetune" / way / "model/fold0")["settings"]
+    inputs = {
+        "model": results / "pretrain" / model / "model",
+        "folds": results / "folds" / f"{task}.tsv",
+        "samples": results / "views/samples.arrow",
+        "tokens": results / "tokens/asvs.arrow",
+    }
+    if given["finetuning"]["start"] == "scratch":
+        del inputs["model"]
+    setup = FinetuneSetup.open(given, inputs, RunOptions(threads=2, work=work), "benchmark")
+    fold = np.where(part.fold >= 0, TRAINED, TEST)
+    fold[part.fold == UNLABELLED] = PREDICTED
+    number = int((fold == TRAINED).sum())
+    epochs = math.ceil(STEPS / math.ceil(number / BATCH))
+    changes = {"epochs": epochs, "batch_size": BATCH, "seed": part.seed}
+    setup = replace(
+        setup,
+        labelled=replace(setup.labelled, fold=fold),
+        settings=setup.settings.model_copy(update=changes),
+    )
+    assert setup.settings.encoder == "full", f"{way} does not train the whole model"
+    fold_model = FoldModel(setup, PREDICTED, 0, FrozenEmbeddings())
+    point_NC = fold_model.outputs(trained(fold_model)[0], part.test).point_NC
+    return point_NC[:, 0] if part.regression else np.asarray(part.classes)[point_NC.argmax(axis=1)]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Print the mean score of every way, and its standard error over the draws."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
+    parser.add_argument("results", type=Path)
+    parser.add_argument("kind", choices=["regression", "classification"])
+    parser.add_argument("ways", nargs="+")
+    parser.add_argument("--draws", type=int, default=5)
+    given, rows = parser.parse_args(arguments), []
+    for number in NUMBERS:
+        for draw in range(given.draws):
+            for way in given.ways:
+                task, _ = read_problem(given.results, way.split("/")[1], given.kind)
+                part = drawn(task, number, draw)
+                with tempfile.TemporaryDirectory() as work:
+                    found = predicted(given.results, way, part, Path(work))
+                rows.append((way, number, draw, score(part, found)))
+                print(*rows[-1], flush=True)
+    table = pd.DataFrame(rows, columns=["way", "labels", "draw", "score"])
+    pivot = table.pivot_table(
+        index="way", columns="labels", values="score", aggfunc=["mean", "sem"]
+    )
+    print(pivot.round(3).to_string())
+
+
+if __name__ == "__main__":
+    main()
