@@ -1,9 +1,9 @@
 """Scores against the number of labels: whole models, trained on the drawn labels alone.
 
-Run as `python -m benchmarks.label_training RESULTS KIND MODEL/TASK...`: RESULTS is the folder of a
-dataset's results, and every MODEL/TASK names one that the workflow has fine-tuned as a whole, for
-its settings. Samples are drawn as `benchmarks.labels` draws them. All are trained for as many
-steps, whatever the number of labels; nothing is chosen by the scores.
+Run as `python -m benchmarks.label_training RESULTS TASK KIND MODEL/TASK...`: RESULTS is the folder
+of a dataset's results with the folds of TASK, and every MODEL/TASK names a model that the workflow
+has fine-tuned as a whole, for its settings. Samples are drawn as `benchmarks.labels` draws them.
+All are trained for as many steps, whatever the number of labels; nothing is chosen by the scores.
 """
 
 import argparse
@@ -11,6 +11,7 @@ import math
 import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -31,12 +32,11 @@ PREDICTED, TRAINED = 0, 1
 """Folds of the samples that are predicted, and learned from."""
 
 
-def predicted(results: Path, way: str, part: Problem, work: Path) -> NDArray:
+def predicted(results: Path, task: str, way: str, part: Problem, work: Path) -> NDArray:
     """Return what a model says of the samples that are predicted, trained on the others."""
-    model, task = way.split("/")
     given = load_config(results / "finetune" / way / "model/fold0")["settings"]
     inputs = {
-        "model": results / "pretrain" / model / "model",
+        "model": results / "pretrain" / way.split("/")[0] / "model",
         "folds": results / "folds" / f"{task}.tsv",
         "samples": results / "views/samples.arrow",
         "tokens": results / "tokens/asvs.arrow",
@@ -64,19 +64,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Print the mean score of every way, and its standard error over the draws."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("results", type=Path)
+    parser.add_argument("task")
     parser.add_argument("kind", choices=["regression", "classification"])
     parser.add_argument("ways", nargs="+")
-    parser.add_argument("--draws", type=int, default=5)
+    parser.add_argument("--draws", type=int, default=3)
     given, rows = parser.parse_args(arguments), []
-    for number in NUMBERS:
-        for draw in range(given.draws):
-            for way in given.ways:
-                task, _ = read_problem(given.results, way.split("/")[1], given.kind)
-                part = drawn(task, number, draw)
-                with tempfile.TemporaryDirectory() as work:
-                    found = predicted(given.results, way, part, Path(work))
-                rows.append((way, number, draw, score(part, found)))
-                print(*rows[-1], flush=True)
+    problem, _ = read_problem(given.results, given.task, given.kind)
+    for number, draw, way in product(NUMBERS, range(given.draws), given.ways):
+        part = drawn(problem, number, draw)
+        with tempfile.TemporaryDirectory() as work:
+            found = predicted(given.results, given.task, way, part, Path(work))
+        rows.append((way, number, draw, score(part, found)))
+        print(*rows[-1], flush=True)
     table = pd.DataFrame(rows, columns=["way", "labels", "draw", "score"])
     pivot = table.pivot_table(
         index="way", columns="labels", values="score", aggfunc=["mean", "sem"]
