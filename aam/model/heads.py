@@ -22,6 +22,29 @@ def standardization(width: int) -> nn.BatchNorm1d:
     return nn.BatchNorm1d(width, affine=False, momentum=0.0)
 
 
+class Standardization(nn.BatchNorm1d):
+    """Standardizes embeddings of `width` numbers, and centres the sketches behind them.
+
+    The numbers of sketches have one unit. Those that hardly vary among few samples would grow
+    without bound in others, so that they are divided by the root of 1 + their variance.
+    """
+
+    def __init__(self, inputs: int, width: int) -> None:
+        super().__init__(inputs, affine=False, momentum=0.0)
+        self.width = width
+
+    def forward(self, sample_BD: Tensor) -> Tensor:
+        """Return [B, D] by the batch in training, else by set statistics."""
+        standard_BD = super().forward(sample_BD)
+        if self.num_features == self.width:
+            return standard_BD
+        variance_D = sample_BD.var(dim=0, correction=0) if self.training else self.running_var
+        assert variance_D is not None
+        factor_D = torch.sqrt((variance_D + self.eps) / (variance_D + 1.0))
+        own_D = torch.arange(self.num_features, device=factor_D.device) < self.width
+        return standard_BD * factor_D.masked_fill(own_D, 1.0)
+
+
 class DistanceHead(nn.Module):
     """Distances of all pairs of samples from a projection of their standardized embeddings.
 
@@ -110,7 +133,7 @@ class ValueHead(nn.Module):
 
     def __init__(self, inputs: int, width: int, outputs: int) -> None:
         super().__init__()
-        self.standardize = standardization(inputs)
+        self.standardize = Standardization(inputs, width)
         self.project = nn.Linear(inputs, width) if inputs != width else nn.Identity()
         self.hidden = nn.Linear(width, width)
         self.dropout = nn.Dropout(0.0)

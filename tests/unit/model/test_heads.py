@@ -3,6 +3,7 @@ import torch
 
 from aam.model.batch import Masked
 from aam.model.heads import DistanceHead, NucleotideHead, Thresholds, ValueHead
+from aam.train.batch_norm import recalibrate_batch_norm
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -73,3 +74,19 @@ def test_thresholds_stay_in_order_whatever_is_learned():
     assert logits.shape == (7, 4)
     assert (logits.diff(dim=1) <= 0).all()
     assert (logits.diff(dim=0) > 0).all()
+
+
+def test_a_sketch_that_hardly_varied_in_training_cannot_throw_a_prediction_far():
+    head, x = ValueHead(16 + 4, 16, 2), torch.cat([embeddings(50), torch.zeros(50, 4)], dim=1)
+    head.train()
+    assert head(x).isfinite().all()
+    recalibrate_batch_norm(head, x)
+    head.eval()
+    other = x.clone()
+    other[:, 16:] = 3.0
+    assert torch.allclose(head.standardize(other)[:, 16:], other[:, 16:], atol=1e-4)
+    alone = ValueHead(16, 16, 2)
+    recalibrate_batch_norm(alone, x[:, :16])
+    alone.eval()
+    # The network's numbers are standardized as without a sketch.
+    assert torch.allclose(head.standardize(x)[:, :16], alone.standardize(x[:, :16]), atol=1e-6)
