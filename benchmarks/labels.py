@@ -6,7 +6,7 @@ KIND is regression or classification. Some samples are drawn, their labels alone
 and all samples of other groups are predicted; all ways get the same draws. Of an embedding, centred
 and scaled as a whole, linear models learn with a ridge penalty, logistic, or of squared or absolute
 errors: `pooled` is the part that attention makes, `sketch` the sketch weighted by reads; `with
-forest` is the mean with the forest that the report takes.
+forest` is the mean with a forest.
 
 Shape suffixes: N labelled samples of the task, D width of an embedding.
 """
@@ -34,12 +34,13 @@ from aam.data.tokens import TokenStore
 from aam.evaluate.baselines.inner import leave_parts_out, search
 from aam.evaluate.baselines.problem import Prediction, Problem, fit_predict
 from aam.evaluate.baselines.registry import baselines_of
-from aam.evaluate.report import PARTNERS
 from aam.model.store import load_config
 from aam.unifrac.store import read_distances
 from aam.util.seeds import generator
 
 NUMBERS = (10, 25, 50, 100)
+PARTNERS = ("random_forest_median", "random_forest")
+"""Baselines that a model is averaged with; the first that the task has."""
 DRAWS = 20
 PARTS = 5
 """Parts of the labelled samples that baselines choose their settings by."""
@@ -66,7 +67,7 @@ def linear(task: Problem, embedding_ND: NDArray[np.float64], loss: str) -> Predi
 
 
 def together(task: Problem, one: Prediction, other: Prediction) -> Prediction:
-    """Return the mean of two predictions, as the report does of a model and a forest."""
+    """Return the mean of two predictions."""
     shares_TC = (one[1] + other[1]) / 2
     if task.regression:
         return (one[0] + other[0]) / 2, shares_TC

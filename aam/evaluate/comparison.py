@@ -1,4 +1,6 @@
-"""A model against a baseline by paired tests on the same folds, and together with a forest."""
+"""A model against a baseline by paired tests on the same folds."""
+
+from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
@@ -6,23 +8,18 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from aam.evaluate.metrics import fold_scores
-from aam.evaluate.predictions import (
-    PROBABILITY,
-    QUANTILE,
-    class_names,
-    class_probabilities,
-    numbers,
-)
+from aam.evaluate.predictions import numbers
 
-PARTNERS = ("random_forest_median", "random_forest")
-"""Baselines that a model is averaged with; the first that the task has."""
+Comparison = dict[str, float | int | None]
 
 
-def compare(kind: str, own: pd.DataFrame, other: pd.DataFrame) -> dict[str, float | int | None]:
+def compare(
+    kind: str, own: pd.DataFrame, other: pd.DataFrame, *, independent: bool = True
+) -> Comparison:
     """Compare two tables of predictions of the same samples and folds, in any order.
 
-    The score of a fold is that of `fold_scores`. All tests are two-sided; those over samples treat
-    the samples as independent, which those of one group are not.
+    The score of a fold is that of `fold_scores`. All tests are two-sided; those over samples are
+    left out unless the samples are `independent`, which those of one group are not.
 
     Returns
     -------
@@ -42,13 +39,15 @@ def compare(kind: str, own: pd.DataFrame, other: pd.DataFrame) -> dict[str, floa
     first, second = (fold_scores(kind, truth, guess, fold) for truth, guess in pairs)
     difference = first - second
     sizes = np.unique(fold, return_counts=True)[1]
-    result = {
+    result: Comparison = {
         "folds": len(difference),
         "difference": float(difference.mean()),
         "folds_won": float((difference < 0 if regression else difference > 0).mean()),
         "corrected_t_p": corrected_resampled_t(difference, sizes),
         "wilcoxon_folds_p": _signed_rank(difference),
     }
+    if not independent:
+        return result
     if regression:
         errors, others = (np.abs(truth - guess) for truth, guess in pairs)
         return {**result, "wilcoxon_samples_p": _signed_rank(errors - others)}
@@ -56,22 +55,18 @@ def compare(kind: str, own: pd.DataFrame, other: pd.DataFrame) -> dict[str, floa
     return {**result, "mcnemar_p": _mcnemar(right, others_right)}
 
 
-def stacked(own: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:
-    """Return the mean of two tables of cross-validated predictions, both with the same weight.
+def holm(comparisons: Mapping[str, Comparison]) -> dict[str, Comparison]:
+    """Return comparisons with `holm_p`: `corrected_t_p`, corrected for their number.
 
-    Nothing is fitted, so that no label of a held-out sample has a part in it. The result has the
-    rows of `own` without predicted quantiles; numbers and probabilities are means.
+    Holm, S. (1979). A simple sequentially rejective multiple test procedure. Scand. J. Stat. 6:65.
     """
-    others = other.set_index("sample-id").loc[own["sample-id"]]
-    assert (others["fold"].to_numpy() == own["fold"].to_numpy()).all(), "other folds"
-    result = own.drop(columns=[name for name in own if str(name).startswith(QUANTILE)])
-    classes = class_names(own)
-    if not classes:
-        both = [numbers(part["predicted"]) for part in (own, others)]
-        return result.assign(predicted=np.mean(both, axis=0))
-    mean_NC = (class_probabilities(own, classes) + class_probabilities(others, classes)) / 2
-    result[[PROBABILITY + name for name in classes]] = mean_NC
-    return result.assign(predicted=np.array(classes)[mean_NC.argmax(axis=1)])
+    values = {name: found["corrected_t_p"] for name, found in comparisons.items()}
+    known = sorted((value, name) for name, value in values.items() if value is not None)
+    raised, largest = {}, 0.0
+    for place, (value, name) in enumerate(known):
+        largest = max(largest, min(1.0, (len(known) - place) * value))
+        raised[name] = largest
+    return {name: {**found, "holm_p": raised.get(name)} for name, found in comparisons.items()}
 
 
 def corrected_resampled_t(difference: ArrayLike, sizes: ArrayLike) -> float | None:

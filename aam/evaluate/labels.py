@@ -21,6 +21,7 @@ EVALUATION = {
 
 TESTS = {
     "corrected_t_p": "corrected t-test over folds",
+    "holm_p": "corrected for all baselines (Holm)",
     "wilcoxon_folds_p": "Wilcoxon over folds",
     "wilcoxon_samples_p": "Wilcoxon over samples",
     "mcnemar_p": "McNemar over samples",

@@ -8,13 +8,17 @@ import pandas as pd
 
 from aam.evaluate import metrics
 from aam.evaluate.bootstrap import bootstrap_intervals
-from aam.evaluate.comparison import PARTNERS, compare, stacked
+from aam.evaluate.comparison import compare, holm
 from aam.evaluate.conformal import scaled_probabilities, temperature
 from aam.evaluate.predictions import class_names, class_probabilities
 from aam.evaluate.scores import HEADLINE
+from aam.evaluate.super_learner import super_learner
 from aam.util.seeds import seed_of
 
 logger = logging.getLogger(__name__)
+
+CONSTANT = ("median", "majority")
+"""Baselines that look at nothing, which no mixture needs."""
 
 
 def task_metrics(
@@ -114,11 +118,13 @@ def model_report(
     -------
     dict
         What `target_report` returns, with `bootstrap` intervals; `baselines`, the same of each
-        without intervals; `comparisons`, the paired tests against each; and `stacked`, the same of
-        the mean of model and forest, where both learned from all labels.
+        without intervals; `comparisons`, the paired tests against each; and `super_learner`, the
+        same of the mixture of all, where they learned from all labels, with its `weights`, and
+        `without_own`, the scores of the mixture of baselines alone, and the `comparison` with it.
     """
     kind, model = cfg["kind"], cfg["names"]["model"]
     groups = group.loc[own.loc[own["fold"] >= 0, "sample-id"]].to_numpy()
+    independent = not pd.Series(groups[groups != ""]).duplicated().any()
     # The seed names no model: all models of a task are resampled alike.
     seed = seed_of("bootstrap", cfg["names"]["dataset"], cfg["names"]["task"])
 
@@ -132,17 +138,29 @@ def model_report(
         return {
             **scores(name, table),
             "bootstrap": bootstrap_intervals(kind, rows, groups, seed),
-            "comparisons": {
-                other: compare(kind, rows, part[part["fold"] >= 0])
-                for other, part in others.items()
-            },
+            "comparisons": holm(
+                {
+                    other: compare(kind, rows, part[part["fold"] >= 0], independent=independent)
+                    for other, part in others.items()
+                }
+            ),
         }
 
     report = compared(model, own)
     report["baselines"] = {name: scores(name, table) for name, table in others.items()}
-    partner = next((name for name in PARTNERS if name in others), None)
-    # A forest that knows all labels would hide what the model does with few.
-    if partner is not None and cfg["labels"] == 1:
-        together = compared(f"{model} with {partner}", stacked(own, others[partner]))
-        report["stacked"] = {"with": partner, **together}
+    rivals = {name: part for name, part in others.items() if name not in CONSTANT}
+    # Baselines that know all labels would hide what the model does with few.
+    if rivals and cfg["labels"] == 1:
+        units = group.where(group != "", group.index.to_series())
+        mixed, weights = super_learner({model: own, **rivals}, units)
+        without, _ = super_learner(rivals, units)
+        known = [table[table["fold"] >= 0] for table in (mixed, without)]
+        report["super_learner"] = {
+            **compared(f"super learner with {model}", mixed),
+            "weights": weights,
+            "without_own": {
+                **scores(f"super learner without {model}", without),
+                "comparison": compare(kind, *known, independent=independent),
+            },
+        }
     return report

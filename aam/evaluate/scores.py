@@ -67,8 +67,9 @@ def accuracy_table(reports: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     for report in of_each_target(reports):
         task, kind = report["task"], report["kind"]
         entries = [("model", report["model"], report)]
-        if "stacked" in report:
-            entries.append(("model", f"{report['model']} + forest", report["stacked"]))
+        if "super_learner" in report:
+            name = f"super learner with {report['model']}"
+            entries.append(("model", name, report["super_learner"]))
         entries += [("baseline", name, scores) for name, scores in report["baselines"].items()]
         for role, name, scores in entries:
             low, high = scores.get("bootstrap", {}).get(HEADLINE[kind]) or (None, None)

@@ -18,6 +18,11 @@ from aam.evaluate.labels import (
 )
 from aam.evaluate.scores import HEADLINE, MAIN, SCORES, accuracy_table, of_each_target
 
+LEAST_SHOWN = 0.01
+"""Least weight of a method that is told."""
+CHANCE = 0.05
+"""p-value from which on a difference is called one that could be chance."""
+
 
 @dataclass(frozen=True)
 class Results:
@@ -190,7 +195,8 @@ def _task_sentence(report: Mapping[str, Any]) -> str:
 
 def _task_lines(report: Mapping[str, Any]) -> list[str]:
     """Say how a model does, against each baseline, on test samples, and how sure it is."""
-    lines = [_task_sentence(report)]
+    lines = [_super_learner_sentence(report)] if "super_learner" in report else []
+    lines += [_task_sentence(report)]
     lines += [_test_sentence(report)] if "test" in report else []
     lines += [_interval_sentence(report)]
     if "temperature" in report:
@@ -199,16 +205,28 @@ def _task_lines(report: Mapping[str, Any]) -> list[str]:
             f"Brier score {score(report['brier'])}; scaled by the temperature of the other folds "
             f"{score(report['calibrated_ece'])} and {score(report['calibrated_brier'])}."
         )
-    lines += [_comparison_sentence(report, name) for name in report["comparisons"]]
-    if "stacked" in report:
-        together = {**report["stacked"], "kind": report["kind"]}
-        together["model"] = f"{report['model']} + forest"
-        partner = together["with"]
-        lines.append(
-            f"**{together['model']}** is the mean of **{report['model']}** and "
-            f"{row_label(partner, 'baseline')}. {_comparison_sentence(together, partner)}"
-        )
-    return lines
+    return [*lines, *(_comparison_sentence(report, name) for name in report["comparisons"])]
+
+
+def _super_learner_sentence(report: Mapping[str, Any]) -> str:
+    """Say what the mixture of all methods reaches, of what it is made, and what the model adds."""
+    name, found = HEADLINE[report["kind"]], report["super_learner"]
+    without, model = found["without_own"], report["model"]
+    weights = sorted(found["weights"].items(), key=lambda item: (-item[1], item[0]))
+    parts = ", ".join(
+        f"{row_label(learner, 'model' if learner == model else 'baseline')} {weight:.0%}"
+        for learner, weight in weights
+        if weight >= LEAST_SHOWN
+    )
+    p = without["comparison"]["corrected_t_p"]
+    chance = "no difference" if p is None else p_value(p)
+    if p is not None and p >= CHANCE:
+        chance = f"which could be chance, {chance}"
+    return (
+        f"**Super learner with {model}**, a mixture of all methods: {SCORES[name]} "
+        f"{score(found[name])} ({parts}). Without {model} it has {score(without[name])}: {model} "
+        f"changes it by {without['comparison']['difference']:+.3g} ({chance})."
+    )
 
 
 def _test_sentence(report: Mapping[str, Any]) -> str:

@@ -65,7 +65,7 @@ def predicted(folds: pd.DataFrame, error: float) -> pd.DataFrame:
     return folds.drop(columns="group").assign(predicted=folds["observed"] + noise)
 
 
-def test_a_model_is_compared_with_every_baseline_and_stacked_with_a_forest(folds, scored):
+def test_a_model_is_compared_with_every_baseline_and_mixed_with_them(folds, scored):
     own, other = (predicted(folds, error) for error in (1.0, 40.0))
     forest = own.sample(frac=1, random_state=0).assign(baseline="random_forest")
     forest["predicted"] = 2 * forest["observed"] - forest["predicted"]
@@ -80,14 +80,18 @@ def test_a_model_is_compared_with_every_baseline_and_stacked_with_a_forest(folds
     assert against["folds_won"] == 1
     assert against["wilcoxon_samples_p"] < 0.001
     assert report["comparisons"]["random_forest"]["difference"] == pytest.approx(0, abs=1e-6)
-    assert report["stacked"]["with"] == "random_forest"
-    assert report["stacked"]["mae_pooled"] == pytest.approx(0, abs=1e-6)
+    mixed = report["super_learner"]
+    # Errors of opposite signs: half of each, and nothing of the constant.
+    assert mixed["weights"] == pytest.approx({"m": 0.5, "random_forest": 0.5}, abs=0.01)
+    assert mixed["mae_pooled"] < 0.1 * report["mae_pooled"]
+    assert mixed["without_own"]["mae_pooled"] == report["baselines"]["random_forest"]["mae_pooled"]
+    assert mixed["without_own"]["comparison"]["difference"] < 0
     low, high = report["bootstrap"]["mae_fold_mean"]
     assert low < report["mae_fold_mean"] < high
     # A forest of all labels is not mixed with a model of few.
     few = scored(own, baselines, labels=0.1, bounds=[0, None])
     assert (few["labels"], few["bounds"]) == (0.1, [0, None])
-    assert "stacked" not in few
+    assert "super_learner" not in few
     assert few["comparisons"] == report["comparisons"]
 
 

@@ -1,0 +1,93 @@
+"""The mixture of several methods: without a fold's labels, in any order, of the least loss."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from aam.evaluate import super_learner as module
+from aam.evaluate.super_learner import super_learner
+
+ROWS = 60
+
+
+def tables(kind: str) -> dict[str, pd.DataFrame]:
+    """Return predictions of three methods, the first the best."""
+    rng = np.random.default_rng(0)
+    base = pd.DataFrame(
+        {"sample-id": [f"s{i}" for i in range(ROWS)], "fold": np.arange(ROWS) % 5 - 1}
+    )
+    found = {}
+    number = rng.normal(size=ROWS)
+    name = np.where(number > 0.3, "y", "x")
+    for method, error in (("good", 0.3), ("fair", 0.6), ("poor", 3.0)):
+        guess = number + rng.normal(0, error, ROWS)
+        if kind == "regression":
+            found[method] = base.assign(observed=number, predicted=guess)
+            continue
+        share = 1 / (1 + np.exp(3 * (0.3 - guess)))
+        probabilities = {"probability:x": 1 - share, "probability:y": share}
+        predicted = np.where(share > 0.5, "y", "x")
+        found[method] = base.assign(observed=name, predicted=predicted, **probabilities)
+    return found
+
+
+def no_groups() -> pd.Series:
+    names = [f"s{i}" for i in range(ROWS)]
+    return pd.Series(names, names)
+
+
+@pytest.mark.parametrize("kind", ["regression", "classification"])
+def test_the_labels_of_a_fold_do_not_enter_its_mixture(kind):
+    given, changed = tables(kind), tables(kind)
+    for part in changed.values():
+        own = part["fold"] == 2
+        observed = part.loc[own, "observed"]
+        part.loc[own, "observed"] = observed[::-1].to_numpy() if kind == "classification" else 9.0
+    mixed, weights = super_learner(given, no_groups())
+    others, other_weights = super_learner(changed, no_groups())
+    columns = [name for name in mixed if name not in ("observed",)]
+    is_own, is_test = mixed["fold"] == 2, mixed["fold"] == -1
+    pd.testing.assert_frame_equal(mixed.loc[is_own, columns], others.loc[is_own, columns])
+    # Those of all other folds, and of new samples, ask this one too.
+    assert not mixed.loc[is_test, columns].equals(others.loc[is_test, columns])
+    assert weights != other_weights
+
+
+@pytest.mark.parametrize("kind", ["regression", "classification"])
+def test_neither_the_order_of_rows_nor_of_methods_matters(kind):
+    given = tables(kind)
+    mixed, weights = super_learner(given, no_groups())
+    order = np.random.default_rng(1).permutation(ROWS)
+    turned = {name: given[name].iloc[order] for name in ("poor", "good", "fair")}
+    others, other_weights = super_learner(turned, no_groups())
+    assert other_weights == pytest.approx(weights, abs=1e-4)
+    value = "predicted" if kind == "regression" else "probability:y"
+    assert others[value].to_numpy() == pytest.approx(mixed[value].to_numpy()[order], abs=1e-3)
+
+
+def test_weights_are_those_of_least_penalized_error(monkeypatch):
+    """Against a search over a grid."""
+    monkeypatch.setattr(module, "SMOOTH", 1e-6)
+    given = {name: part for name, part in tables("regression").items() if name != "poor"}
+    known = given["good"]["fold"] >= 0
+    units = int(known.sum())
+    residual = [(part["observed"] - part["predicted"])[known].to_numpy() for part in given.values()]
+
+    def loss(weight: float) -> float:
+        penalty = module.RIDGE / units * 2 * 2 * (weight - 0.5) ** 2
+        equal = np.abs(np.mean(residual, axis=0)).mean()
+        return np.abs(weight * residual[0] + (1 - weight) * residual[1]).mean() / equal + penalty
+
+    grid = np.linspace(0, 1, 2001)
+    best = grid[np.argmin([loss(weight) for weight in grid])]
+    _, weights = super_learner(given, no_groups())
+    assert weights["good"] == pytest.approx(best, abs=0.01)
+    assert 0.5 < weights["good"] < 1
+
+
+def test_few_groups_hold_the_weights_near_equal_ones():
+    few = pd.Series(["a", "b", "c"] * (ROWS // 3), no_groups().index)
+    _, free = super_learner(tables("regression"), no_groups())
+    _, held = super_learner(tables("regression"), few)
+    assert free["poor"] < held["poor"] < 1 / 3
+    assert sum(held.values()) == pytest.approx(1)
