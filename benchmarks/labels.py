@@ -31,6 +31,7 @@ from threadpoolctl import threadpool_limits
 from aam.data.folds import read_folds
 from aam.data.samples import SampleStore
 from aam.data.tokens import TokenStore
+from aam.data.trees.branches import branches, read_tree
 from aam.evaluate.baselines.inner import leave_parts_out, search
 from aam.evaluate.baselines.problem import Prediction, Problem, fit_predict
 from aam.evaluate.baselines.registry import baselines_of
@@ -100,6 +101,8 @@ def drawn(task: Problem, number: int, draw: int) -> Problem:
         task.group,
         task.counts,
         task.distances,
+        task.above,
+        task.lengths,
         draw,
         held_out=UNLABELLED,
     )
@@ -134,6 +137,7 @@ def read_problem(results: Path, name: str, kind: str) -> tuple[Problem, list[str
         folds["group"].fillna("").to_numpy(np.str_),
         store.counts_of(rows, len(tokens.lengths)),
         np.asarray(matrix[np.ix_(at, at)]),
+        *branches(read_tree(results / "inputs/tree.nwk", tokens.feature_ids), tokens.feature_ids),
         0,
     )
     return problem, list(folds.index)

@@ -3,7 +3,7 @@
 A key that is absent from a slice cannot make its stage stale.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from aam.config.configuration import Config, resolved
@@ -145,7 +145,7 @@ def studies(config: Config, dataset: str, model: str) -> dict[str, Any]:
 def folds(config: Config, task: str) -> Slice:
     """Return what a task predicts, its folds, and its columns of categories.
 
-    `logarithm` asks for numbers above -1 and changes nothing else: see `baselines_owner`.
+    `logarithm` asks for numbers above -1 and changes nothing else: see `inductive_owner`.
     """
     section = config.tasks[task]
     categories = [*section.condition, *filter(None, [section.transform_by])]
@@ -164,9 +164,10 @@ def folds(config: Config, task: str) -> Slice:
 
 
 def baselines(config: Config, task: str) -> Slice:
-    """Return the kind of target, its classes and the seed of the folds."""
+    """Return the kind of target, its classes and bounds, the seed of the folds, and the methods."""
     section = config.tasks[task]
-    return {"kind": section.kind, "classes": section.classes, "seed": section.folds.seed}
+    keys = ("kind", "classes", "bounds", "baselines")
+    return {**{key: section.plain()[key] for key in keys}, "seed": section.folds.seed}
 
 
 def folds_owner(config: Config, task: str) -> str:
@@ -174,14 +175,23 @@ def folds_owner(config: Config, task: str) -> str:
     return _first_alike(config, task)
 
 
-def baselines_owner(config: Config, task: str) -> str:
-    """Return the first task with the same baselines: its folds may be asked for logarithms."""
+def inductive_owner(config: Config, task: str) -> str:
+    """Return the first task whose folds have the same samples: they may be asked for logarithms."""
     return _first_alike(config, task, logarithm=None)
 
 
-def _first_alike(config: Config, task: str, **changes: Any) -> str:
+def baselines_owner(config: Config, task: str) -> str:
+    """Return the first task with the same baselines on the same folds."""
+    methods = {name: baselines(config, name) for name in config.tasks}
+    return _first_alike(config, task, methods, logarithm=None)
+
+
+def _first_alike(
+    config: Config, task: str, further: Mapping[str, Slice] = {}, **changes: Any
+) -> str:
     def asked(name: str) -> Slice:
-        return {"dataset": config.tasks[name].dataset, **folds(config, name), **changes}
+        own = {"dataset": config.tasks[name].dataset, **folds(config, name), **changes}
+        return {**own, **further.get(name, {})}
 
     return next(name for name in config.tasks if asked(name) == asked(task))
 

@@ -9,7 +9,7 @@ Shape suffixes: N samples, C classes.
 
 import logging
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -139,7 +139,7 @@ def finite_sample_quantile(scores: ArrayLike, level: float) -> float:
     return float(np.partition(values, rank - 1)[rank - 1]) if rank <= len(values) else math.inf
 
 
-def temperature(observed: ArrayLike, probabilities: ArrayLike, classes: list[str]) -> float:
+def temperature(observed: ArrayLike, probabilities: ArrayLike, classes: Sequence[str]) -> float:
     """Return the T > 0 for which p^(1/T), normalized, has the least log loss.
 
     Guo et al. (2017), On calibration of modern neural networks, arXiv:1706.04599. `observed` are
@@ -169,8 +169,13 @@ def scaled_probabilities(predictions: pd.DataFrame, classes: list[str]) -> NDArr
         own, others = fold == number, (fold != number) & (fold >= 0)
         if others.any():
             value = temperature(observed[others], shares_NC[others], classes)
-            scaled_NC[own] = softmax(_logits(shares_NC[own]) / value, axis=1)
+            scaled_NC[own] = at_temperature(shares_NC[own], value)
     return scaled_NC
+
+
+def at_temperature(probabilities: ArrayLike, value: float) -> NDArray[np.float64]:
+    """Return p^(1/T), normalized, [N, C]."""
+    return softmax(_logits(probabilities) / value, axis=1)
 
 
 def _logits(probabilities: ArrayLike) -> NDArray[np.float64]:

@@ -119,8 +119,9 @@ def model_report(
     dict
         What `target_report` returns, with `bootstrap` intervals; `baselines`, the same of each
         without intervals; `comparisons`, the paired tests against each; and `super_learner`, the
-        same of the mixture of all, where they learned from all labels, with its `weights`, and
-        `without_own`, the scores of the mixture of baselines alone, and the `comparison` with it.
+        same of the mixture of all, where they learned from all labels, with its `weights` and
+        `temperatures`, and `without_own`: the scores of the mixture of baselines alone, and the
+        `comparison` with it.
     """
     kind, model = cfg["kind"], cfg["names"]["model"]
     groups = group.loc[own.loc[own["fold"] >= 0, "sample-id"]].to_numpy()
@@ -152,12 +153,13 @@ def model_report(
     # Baselines that know all labels would hide what the model does with few.
     if rivals and cfg["labels"] == 1:
         units = group.where(group != "", group.index.to_series())
-        mixed, weights = super_learner({model: own, **rivals}, units)
+        mixed, mixture = super_learner({model: own, **rivals}, units)
         without, _ = super_learner(rivals, units)
         known = [table[table["fold"] >= 0] for table in (mixed, without)]
         report["super_learner"] = {
             **compared(f"super learner with {model}", mixed),
-            "weights": weights,
+            "weights": dict(mixture.weights),
+            "temperatures": dict(mixture.temperatures),
             "without_own": {
                 **scores(f"super learner without {model}", without),
                 "comparison": compare(kind, *known, independent=independent),

@@ -3,16 +3,19 @@
 A super learner (van der Laan, Polley & Hubbard 2007, doi:10.2202/1544-6115.1309) weights methods by
 their cross-validated predictions. Here no label of a fold enters the weights of that fold.
 
-Shape suffixes: N samples, M methods, C classes.
+Shape suffixes: N samples, M methods, C classes (1 where a number is predicted).
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
+from aam.evaluate.conformal import at_temperature, temperature
 from aam.evaluate.metrics import class_codes
 from aam.evaluate.predictions import (
     PROBABILITY,
@@ -22,7 +25,7 @@ from aam.evaluate.predictions import (
     numbers,
 )
 
-RIDGE = 2.0
+RIDGE = 1.0
 """Strength of the pull towards equal weights, for one group; of G groups it is 1 / G of that."""
 SMOOTH = 0.01
 """Part of the mean error of equal weights below which an error counts as its square."""
@@ -32,67 +35,113 @@ LEAST_PROBABILITY = 1e-3
 Floats = NDArray[np.float64]
 
 
+@dataclass(frozen=True)
+class Mixture:
+    """Weights of methods, and the temperatures that their probabilities are scaled by."""
+
+    weights: Mapping[str, float]
+    """None below zero, of sum one."""
+    temperatures: Mapping[str, float]
+    """1 where numbers are predicted."""
+
+    @classmethod
+    def fit(
+        cls,
+        values: Mapping[str, Floats],
+        observed: NDArray[Any],
+        classes: Sequence[str],
+        unit: NDArray[Any],
+    ) -> "Mixture":
+        """Return the mixture of least absolute error, or of least log loss.
+
+        All classes count alike. A penalty on the distance from equal weights is the stronger the
+        fewer groups (`unit`, [N]) there are. Without samples the weights are equal.
+        """
+        if not len(observed):
+            equal, scales = 1.0 / len(values), dict.fromkeys(values, 1.0)
+            return cls(dict.fromkeys(values, equal), scales)
+        strength = RIDGE / len(np.unique(unit))
+        if not classes:
+            error_NM = np.stack([observed - value_NC[:, 0] for value_NC in values.values()], axis=1)
+            weight_M = _weights(error_NM, np.ones(len(observed)), strength, are_shares=False)
+            return cls(_named(values, weight_M), dict.fromkeys(values, 1.0))
+        scales = {
+            name: temperature(observed, share_NC, classes) for name, share_NC in values.items()
+        }
+        scaled = [at_temperature(share_NC, scales[name]) for name, share_NC in values.items()]
+        code = class_codes(observed, classes)
+        share_NM = np.stack([share_NC[np.arange(len(code)), code] for share_NC in scaled], axis=1)
+        importance_N = 1.0 / np.bincount(code, minlength=len(classes))[code]
+        weight_M = _weights(share_NM, importance_N, strength, are_shares=True)
+        return cls(_named(values, weight_M), scales)
+
+    def apply(self, values: Mapping[str, Floats]) -> Floats:
+        """Return the mixed numbers, or probabilities, [N, C]."""
+        parts = []
+        for name, weight in self.weights.items():
+            value_NC = values[name]
+            if value_NC.shape[1] > 1:
+                value_NC = at_temperature(value_NC, self.temperatures[name])
+            parts.append(weight * value_NC)
+        return np.sum(parts, axis=0)
+
+
 def super_learner(
     tables: Mapping[str, pd.DataFrame], groups: pd.Series
-) -> tuple[pd.DataFrame, dict[str, float]]:
-    """Return the mixture of cross-validated predictions, and the weights for other samples.
+) -> tuple[pd.DataFrame, Mixture]:
+    """Return the mixture of cross-validated predictions, and the one for other samples.
 
-    Every fold is predicted with weights fitted to the other folds of 0 and above; the rows of fold
-    -1 with those fitted to all folds, which are returned. The weights, none below zero and of sum
-    one, have the least absolute error, or the least log loss with all classes counting alike, and
-    a penalty on their distance from equal ones.
+    Every fold is predicted by a mixture fitted to the other folds of 0 and above; the rows of fold
+    -1 by the one fitted to all folds, which is returned.
 
     Parameters
     ----------
     tables
         Predictions of the same samples and folds by method.
     groups
-        Group of each sample, or its ID, by sample ID: the fewer, the stronger the penalty.
+        Group of each sample, or its ID, by sample ID.
 
     Returns
     -------
     table : pandas.DataFrame
-        The rows of the first table, with the mixed `predicted` or probabilities.
-    weights : dict
-        Of each method.
+        The rows of the first table, with the mixed `predicted` and probabilities.
+    mixture : Mixture
+        Fitted to all folds.
     """
     first = next(iter(tables.values()))
-    others = [part.set_index("sample-id").loc[first["sample-id"]] for part in tables.values()]
-    fold, observed = first["fold"].to_numpy(), first["observed"]
-    assert all((part["fold"].to_numpy() == fold).all() for part in others), "other folds"
-    unit, classes = groups.loc[first["sample-id"]].to_numpy(), class_names(first)
-    if classes:
-        value_NCM = np.stack([class_probabilities(part, classes) for part in others], axis=2)
-        code = class_codes(observed, classes)
-        fit_NM = value_NCM[np.arange(len(code)), code]
-        importance = 1.0 / np.bincount(code, minlength=len(classes))[code]
-    else:
-        value_NCM = np.stack([numbers(part["predicted"]) for part in others], axis=1)[:, None]
-        fit_NM = numbers(observed)[:, None] - value_NCM[:, 0]
-        importance = np.ones(len(fold))
-    mixed_NC, known = np.empty(value_NCM.shape[:2]), fold >= 0
-    all_M = np.full(len(others), 1.0 / len(others))
+    classes, fold = class_names(first), first["fold"].to_numpy()
+    unit = groups.loc[first["sample-id"]].to_numpy()
+    observed = first["observed"].to_numpy(np.str_) if classes else numbers(first["observed"])
+    values = {}
+    for name, table in tables.items():
+        part = table.set_index("sample-id").loc[first["sample-id"]]
+        assert (part["fold"].to_numpy() == fold).all(), "other folds"
+        own = class_probabilities(part, classes) if classes else numbers(part["predicted"])
+        values[name] = own.reshape(len(fold), -1)
+
+    def fitted(rows: NDArray[np.bool_]) -> Mixture:
+        known = {name: value_NC[rows] for name, value_NC in values.items()}
+        return Mixture.fit(known, observed[rows], classes, unit[rows])
+
+    mixed_NC = np.empty_like(next(iter(values.values())))
     for number in np.unique(fold):
-        rows = known & (fold != number)
-        # A single fold has no others to ask.
-        if rows.any():
-            strength = RIDGE / len(np.unique(unit[rows]))
-            weight_M = _weights(fit_NM[rows], importance[rows], strength, bool(classes))
-        else:
-            weight_M = all_M
-        mixed_NC[fold == number] = value_NCM[fold == number] @ weight_M
-    strength = RIDGE / len(np.unique(unit[known]))
-    all_M = _weights(fit_NM[known], importance[known], strength, bool(classes))
-    table = first.drop(columns=[name for name in first if str(name).startswith(QUANTILE)])
+        own = fold == number
+        mixture = fitted(~own & (fold >= 0))
+        mixed_NC[own] = mixture.apply({name: value_NC[own] for name, value_NC in values.items()})
+    result = first.drop(columns=[name for name in first if str(name).startswith(QUANTILE)])
     if classes:
-        table[[PROBABILITY + name for name in classes]] = mixed_NC
-        table["predicted"] = np.array(classes)[mixed_NC.argmax(axis=1)]
+        result[[PROBABILITY + name for name in classes]] = mixed_NC
+        result["predicted"] = np.array(classes)[mixed_NC.argmax(axis=1)]
     else:
-        table["predicted"] = mixed_NC[:, 0]
-    return table, dict(zip(tables, map(float, all_M), strict=True))
+        result["predicted"] = mixed_NC[:, 0]
+    return result, fitted(fold >= 0)
 
 
-def _weights(fit_NM: Floats, importance_N: Floats, strength: float, are_shares: bool) -> Floats:
+def _named(values: Mapping[str, Floats], weight_M: Floats) -> dict[str, float]:
+    return dict(zip(values, map(float, weight_M), strict=True))
+
+
+def _weights(fit_NM: Floats, importance_N: Floats, strength: float, *, are_shares: bool) -> Floats:
     """Return the weights [M] for errors, or for probabilities of the observed classes, [N, M]."""
     methods = fit_NM.shape[1]
     equal_M, share_N = np.full(methods, 1.0 / methods), importance_N / importance_N.sum()

@@ -1,13 +1,18 @@
 """What a task's folds give without deep learning."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from aam.data.folds import OBSERVED, read_folds
 from aam.data.samples import SampleStore
+from aam.data.tokens import TokenStore
+from aam.data.trees.branches import branches, read_tree
 from aam.evaluate.baselines.problem import Problem
 from aam.evaluate.baselines.registry import predict_baselines
 from aam.evaluate.predictions import TARGET, write_predictions
@@ -19,14 +24,18 @@ from aam.unifrac.store import read_distances
 def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
     """Predict a task's samples with simple methods, on the folds that the model gets.
 
-    Reads are those of view 0. Of several targets each is predicted by itself.
+    Reads and distances are means of all views. Of several targets each is predicted by itself.
     """
     folds = read_folds(inputs["folds"])
-    store = SampleStore.open(inputs["samples"])
-    names, distances = read_distances(inputs["distances"])
-    rows, places = (pd.Index(ids).get_indexer(folds.index) for ids in (store.sample_ids, names))
-    assert min(rows.min(), places.min()) >= 0, "a sample of the folds is missing"
-    counts = store.view_matrix(0, int(store.asvs.max()) + 1)[rows]
+    store, tokens = SampleStore.open(inputs["samples"]), TokenStore.open(inputs["tokens"])
+    rows = pd.Index(store.sample_ids).get_indexer(folds.index)
+    assert rows.min() >= 0, "a sample of the folds is missing"
+    views = [store.view_matrix(view, len(tokens.lengths))[rows] for view in range(store.views)]
+    above, lengths = branches(read_tree(inputs["tree"], tokens.feature_ids), tokens.feature_ids)
+    distances = _distances(inputs["distances"][0], folds.index)
+    for path in inputs["distances"][1:]:
+        distances += _distances(path, folds.index)
+    distances /= len(inputs["distances"])
     several = [name for name in map(str, folds) if name.startswith(OBSERVED)]
     parts = []
     for column in several or ["observed"]:
@@ -37,9 +46,13 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOp
             classes=[] if regression else cfg["classes"] or sorted(set(folds[column])),
             fold=folds["fold"].to_numpy(),
             group=folds["group"].to_numpy(dtype=np.str_),
-            counts=counts,
-            distances=distances[np.ix_(places, places)],
+            counts=csr_array(sum(views[1:], start=views[0]) / len(views)),
+            distances=distances,
+            above=above,
+            lengths=lengths,
             seed=cfg["seed"],
+            bounds=cfg["bounds"],
+            asked=cfg["baselines"],
         )
         table = predict_baselines(task, runtime.threads)
         table.insert(0, "sample-id", folds.index.to_numpy()[table.pop("row")])
@@ -47,3 +60,11 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOp
             table.insert(1, TARGET, column.removeprefix(OBSERVED))
         parts.append(table)
     write_predictions(outputs["predictions"], pd.concat(parts, ignore_index=True))
+
+
+def _distances(path: Path, sample_ids: pd.Index) -> NDArray[np.float32]:
+    """Return the distances between some samples, in their order."""
+    names, distances = read_distances(path)
+    places = pd.Index(names).get_indexer(sample_ids)
+    assert places.min() >= 0, "a sample of the folds is missing"
+    return distances[np.ix_(places, places)]

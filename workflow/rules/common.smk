@@ -40,6 +40,7 @@ PRIORITY = 1
 # Tasks that differ in their training alone share folds and baselines: those of the first of them.
 folds_owner = cache(partial(slices.folds_owner, CONFIG))
 baselines_owner = cache(partial(slices.baselines_owner, CONFIG))
+inductive_owner = cache(partial(slices.inductive_owner, CONFIG))
 
 
 def code_digest(*modules):
@@ -229,7 +230,7 @@ def starting_model(wildcards):
     if training.start == "scratch":
         return {}
     if training.inductive:
-        folder = f"{folder}/inductive/{baselines_owner(wildcards.task)}"
+        folder = f"{folder}/inductive/{inductive_owner(wildcards.task)}"
         return {
             "model": ancient(f"{folder}/encoders"),
             "digests": f"{folder}/digests.json",

@@ -1,7 +1,7 @@
 """Predict a column of the metadata: folds, baselines, a fine-tuned model per fold, and scores.
 
 Inputs: `inputs/metadata.parquet`, `views/samples.arrow`, `tokens/asvs.arrow`, `pretrain/<model>/model/`,
-`unifrac/unweighted/view0.parquet` (the baselines on UniFrac).
+`inputs/tree.nwk` and `unifrac/unweighted/view<v>.parquet` (the baselines).
 Outputs: `folds/<task>.tsv`, `folds/<task>.members.tsv`, `baselines/<task>/`, `finetune/<model>/<task>/`: `model/`, `predictions.tsv`,
 `digests.json`, `metrics.json`, `intervals.tsv`, `history.parquet`.
 """
@@ -38,7 +38,9 @@ rule baselines:
     input:
         folds=result("folds/{task}.tsv"),
         samples=result("views/samples.arrow"),
-        distances=result("unifrac/unweighted/view0.parquet"),
+        tokens=result("tokens/asvs.arrow"),
+        tree=result("inputs/tree.nwk"),
+        distances=lambda wildcards: distance_views(wildcards.dataset, ["unweighted"]),
     output:
         predictions=result("baselines/{task}/predictions.tsv"),
     log:

@@ -6,6 +6,16 @@ from pydantic import Field, model_validator
 
 from aam.config.sections.base import Override, Section
 
+BaselineName = Literal[
+    "random_forest",
+    "random_forest_median",
+    "gradient_boosting",
+    "elastic_net",
+    "ridge_clr",
+    "ridge_clades",
+    "knn_unifrac",
+    "svm_unifrac",
+]
 Transform = Literal["none", "minmax", "zscore", "log", "log_zscore", "quantile"]
 
 
@@ -62,6 +72,9 @@ class Task(Section):
     """Covariates: metadata columns of categories that the model gets beside the sample."""
     folds: Folds
     """Cross-validation."""
+    baselines: list[BaselineName] | None = None
+    """Methods that the model is compared and mixed with; null: all that suit the target. The
+    constant, median or majority, is always among them."""
     report_by: list[str] = []
     """Metadata columns; the metrics are reported for each of their values too."""
     finetuning: Override = {}

@@ -1,6 +1,6 @@
-"""Baselines that look at the rarefied reads, and the constant, which looks at nothing.
+"""Trees on the rarefied reads, and the constant, which looks at nothing.
 
-Shape suffixes: N samples, P features, T training samples, R rows to predict, L leaves of all trees.
+Shape suffixes: T training samples, R rows to predict, L leaves of all trees.
 """
 
 from typing import Any
@@ -15,11 +15,9 @@ from sklearn.ensemble import (
     RandomForestClassifier,
     RandomForestRegressor,
 )
-from sklearn.linear_model import ElasticNetCV, LogisticRegression
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.preprocessing import OneHotEncoder
 
-from aam.evaluate.baselines.inner import leave_one_part_out, leave_parts_out, search
+from aam.evaluate.baselines.inner import leave_one_part_out, search
 from aam.evaluate.baselines.problem import (
     Prediction,
     Problem,
@@ -30,10 +28,12 @@ from aam.evaluate.baselines.problem import (
 
 ITERATIONS = 200
 TREES = 200
-LOGISTIC_COSTS = (0.003, 0.01, 0.03, 0.1)
-"""Candidate weights of the data against the penalty, for classes; the strongest penalty first."""
-
-PSEUDOCOUNT = 0.5
+TRIED_TREES = 50
+"""Trees of a forest that settings are chosen by."""
+FOREST = {"max_features": (0.1, 0.33, "sqrt"), "min_samples_leaf": (2, 5)}
+"""Candidate settings of the forest; the first of equals is taken."""
+BOOSTING = {"max_leaf_nodes": (15, 5), "learning_rate": (0.05, 0.02)}
+"""Candidate settings of boosting."""
 
 
 def constant(task: Problem) -> Prediction:
@@ -44,43 +44,13 @@ def constant(task: Problem) -> Prediction:
     )
 
 
-def elastic_net(task: Problem) -> Prediction:
-    """Predict with a penalty that is chosen by leaving out whole training folds."""
-    if task.regression:
-        # Where all are of one group, nothing but samples is left to choose by.
-        cv: Any = leave_parts_out(task, parts=3) or min(3, len(task.train))
-        ratios = (0.1, 0.5, 0.9)
-        model = ElasticNetCV(l1_ratio=ratios, alphas=30, eps=0.01, cv=cv, max_iter=1000, tol=1e-3)
-    else:
-        logistic = LogisticRegression(
-            C=LOGISTIC_COSTS[0],
-            l1_ratio=0.5,
-            solver="saga",
-            class_weight="balanced",
-            max_iter=100,
-            tol=1e-3,
-            random_state=task.random_state("elastic_net"),
-        )
-        model = search(task, logistic, {"C": LOGISTIC_COSTS}, leave_one_part_out(task))
-    ratios_NP = centred_log_ratios(prevalent_reads(task))
-    return fit_predict(task, make_pipeline(StandardScaler(), model), ratios_NP)
-
-
-def centred_log_ratios(reads_NP: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return log(reads + 0.5), less its mean over the features of a sample, [N, P].
-
-    Aitchison, J. (1982). The statistical analysis of compositional data. JRSS B 44, 139-177.
-    """
-    logs_NP = np.log(reads_NP + PSEUDOCOUNT)
-    return logs_NP - logs_NP.mean(axis=1, keepdims=True)
-
-
 def gradient_boosting(task: Problem) -> Prediction:
-    """Predict with boosted trees of fixed settings; classes are weighted to count alike."""
+    """Predict with boosted trees for absolute errors, or for classes weighted to count alike.
+
+    Size and weight of the trees are chosen on one part of the training folds that is left out.
+    """
     settings: dict[str, Any] = {
         "max_iter": ITERATIONS,
-        "learning_rate": 0.05,
-        "max_leaf_nodes": 15,
         "min_samples_leaf": 5,
         "l2_regularization": 1.0,
         "max_features": 0.3,
@@ -89,11 +59,15 @@ def gradient_boosting(task: Problem) -> Prediction:
         "random_state": task.random_state("gradient_boosting"),
     }
     model = (
-        HistGradientBoostingRegressor(**settings)
+        HistGradientBoostingRegressor(loss="absolute_error", **settings)
         if task.regression
         else HistGradientBoostingClassifier(class_weight="balanced", **settings)
     )
-    return fit_predict(task, model, prevalent_reads(task))
+    # Without a part to leave out it keeps the first of each.
+    model.set_params(**{name: values[0] for name, values in BOOSTING.items()})
+    return fit_predict(
+        task, search(task, model, BOOSTING, leave_one_part_out(task)), prevalent_reads(task)
+    )
 
 
 def random_forest(task: Problem) -> Prediction:
@@ -135,15 +109,18 @@ def leaf_medians(
 
 
 def _forest(task: Problem) -> tuple[Any, scipy.sparse.csr_array, scipy.sparse.csr_array]:
-    """Return the fitted forest, and the reads of the training samples and of those to predict."""
+    """Return the fitted forest, and the reads of the training samples and of those to predict.
+
+    The fraction of features of a split and the size of leaves are chosen, with fewer trees, on one
+    part of the training folds that is left out.
+    """
     reads = task.counts.astype(np.float32)
     # The trees take no 64-bit indices.
     reads.indices, reads.indptr = reads.indices.astype(np.int32), reads.indptr.astype(np.int32)
     train = reads[task.train]
     settings: dict[str, Any] = {
-        "n_estimators": TREES,
-        "max_features": 0.1,
-        "min_samples_leaf": 2,
+        "n_estimators": min(TREES, TRIED_TREES),
+        **{name: values[0] for name, values in FOREST.items()},
         "random_state": task.random_state("random_forest"),
     }
     forest = (
@@ -151,4 +128,9 @@ def _forest(task: Problem) -> tuple[Any, scipy.sparse.csr_array, scipy.sparse.cs
         if task.regression
         else RandomForestClassifier(class_weight="balanced_subsample", **settings)
     )
-    return forest.fit(train, task.target[task.train]), train, reads[task.test]
+    target = task.target[task.train]
+    splits = leave_one_part_out(task)
+    if splits:
+        tried = search(task, forest, FOREST, splits).set_params(refit=False).fit(train, target)
+        forest.set_params(**tried.best_params_)
+    return forest.set_params(n_estimators=TREES).fit(train, target), train, reads[task.test]

@@ -1,9 +1,10 @@
 """What a baseline gets and what it gives back.
 
-Shape suffixes: N samples, T samples to predict, F features, P prevalent features, C classes.
+Shape suffixes: N samples, T samples to predict, F features, P prevalent features, E branches, C
+classes.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,13 +36,21 @@ class Problem:
     group: NDArray[np.str_]
     """Samples of one group never stand on both sides of a split, [N]; empty: of no group."""
     counts: scipy.sparse.csr_array
-    """Rarefied reads, [N, F]."""
+    """Rarefied reads, the mean of all views, [N, F]."""
     distances: NDArray[np.float32]
-    """Unweighted UniFrac, [N, N]."""
+    """Unweighted UniFrac, the mean of all views, [N, N]."""
+    above: scipy.sparse.csr_array
+    """1 where a branch of the tree lies above a feature, [F, E]."""
+    lengths: NDArray[np.float64]
+    """Of the branches, [E]."""
     seed: int
     """Of what a baseline draws."""
     held_out: int = -1
     """The fold to predict from the others."""
+    bounds: tuple[float | None, float | None] = (None, None)
+    """Least and largest number that is predicted."""
+    asked: Collection[str] | None = None
+    """Names of the baselines; None: all."""
 
     @property
     def regression(self) -> bool:

@@ -13,7 +13,7 @@ from joblib import parallel_config  # type: ignore[import-untyped]
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-from aam.evaluate.baselines import on_distances, on_reads
+from aam.evaluate.baselines import linear, on_distances, on_reads
 from aam.evaluate.baselines.problem import Predictor, Problem
 from aam.evaluate.predictions import PROBABILITY
 
@@ -23,7 +23,9 @@ BASELINES: dict[str, tuple[Predictor, str]] = {
     "random_forest": (on_reads.random_forest, "both"),
     "random_forest_median": (on_reads.random_forest_median, "numbers"),
     "gradient_boosting": (on_reads.gradient_boosting, "both"),
-    "elastic_net": (on_reads.elastic_net, "both"),
+    "elastic_net": (linear.elastic_net, "both"),
+    "ridge_clr": (linear.ridge_clr, "both"),
+    "ridge_clades": (linear.ridge_clades, "both"),
     "knn_unifrac": (on_distances.knn_unifrac, "both"),
     "svm_unifrac": (on_distances.svm_unifrac, "both"),
 }
@@ -31,9 +33,14 @@ BASELINES: dict[str, tuple[Predictor, str]] = {
 
 
 def baselines_of(task: Problem) -> dict[str, Predictor]:
-    """Return the baselines for the kind of target, by name."""
+    """Return the baselines for the kind of target that are asked for, by name."""
     suited = ("both", "numbers" if task.regression else "classes")
-    return {name: predict for name, (predict, targets) in BASELINES.items() if targets in suited}
+    return {
+        name: predict
+        for name, (predict, targets) in BASELINES.items()
+        if targets in suited
+        and (task.asked is None or name in task.asked or predict is on_reads.constant)
+    }
 
 
 def predict_baselines(task: Problem, threads: int) -> pd.DataFrame:
@@ -68,6 +75,8 @@ def _cross_validated(task: Problem, name: str, predict: Predictor) -> pd.DataFra
         # Training samples that are all alike teach every method the same; some refuse them.
         alike = len(np.unique(task.target[part.train])) == 1
         values, probabilities_TC = (on_reads.constant if alike else predict)(part)
+        if task.regression:
+            values = np.clip(values, *task.bounds)
         columns = [PROBABILITY + class_name for class_name in task.classes]
         table = pd.DataFrame(probabilities_TC, index=part.test, columns=columns)
         table.insert(0, "predicted", values)

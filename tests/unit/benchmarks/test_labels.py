@@ -19,7 +19,10 @@ def task(request) -> Problem:
     classes = [] if kind == "regression" else ["a", "b"]
     group = np.array([f"host{number}" for number in host])
     fold = np.zeros(80, int)
-    return Problem(kind, target, classes, fold, group, csr_array(reads), distances, 0)
+    above, lengths = csr_array(np.eye(30)), np.ones(30)
+    return Problem(
+        kind, target, classes, fold, group, csr_array(reads), distances, above, lengths, 0
+    )
 
 
 @pytest.mark.parametrize("task", ["regression", "classification"], indirect=True)

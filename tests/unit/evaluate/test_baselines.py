@@ -11,7 +11,10 @@ from aam.evaluate.baselines import on_distances, on_reads
 from aam.evaluate.baselines.problem import Problem, prevalent_reads
 from aam.evaluate.baselines.registry import baselines_of, predict_baselines
 
-ON_READS = ["random_forest", "random_forest_median", "gradient_boosting", "elastic_net"]
+ON_READS = [
+    *("random_forest", "random_forest_median", "gradient_boosting"),
+    *("elastic_net", "ridge_clr", "ridge_clades"),
+]
 ON_DISTANCES = ["knn_unifrac", "svm_unifrac"]
 FORESTS = ["random_forest", "random_forest_median"]
 SAMPLES, FEATURES = 48, 20
@@ -44,6 +47,8 @@ def problem(kind: str, test: int = 0) -> Problem:
         group=np.full(SAMPLES, ""),
         counts=scipy.sparse.csr_array(rng.poisson(rates)),
         distances=np.abs(gradient[:, None] - gradient).astype(np.float32),
+        above=scipy.sparse.csr_array(np.eye(FEATURES)),
+        lengths=np.ones(FEATURES),
         seed=1,
     )
 
@@ -149,6 +154,8 @@ def test_each_baseline_finds_the_signal_in_what_it_looks_at_and_no_other(where, 
         fold=np.arange(90) % 3,
         group=np.full(90, ""),
         counts=scipy.sparse.csr_array(counts),
+        above=scipy.sparse.csr_array(np.eye(10)),
+        lengths=np.ones(10),
         distances=np.abs(place[:, None] - place).astype(np.float32),
     )
     errors = error(predict_baselines(task, threads=1))
@@ -184,6 +191,8 @@ def twins(fold: np.ndarray) -> Problem:
         fold=np.repeat(fold, 2),
         group=np.repeat(np.arange(pairs), 2).astype(str),
         counts=scipy.sparse.csr_array(np.ones((2 * pairs, 2), dtype=np.int64)),
+        above=scipy.sparse.csr_array(np.eye(2)),
+        lengths=np.ones(2),
         distances=(np.abs(place[:, None] - place) + 1e-3 * (place[:, None] != place)).astype(
             np.float32
         ),

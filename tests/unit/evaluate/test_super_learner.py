@@ -43,24 +43,24 @@ def test_the_labels_of_a_fold_do_not_enter_its_mixture(kind):
         own = part["fold"] == 2
         observed = part.loc[own, "observed"]
         part.loc[own, "observed"] = observed[::-1].to_numpy() if kind == "classification" else 9.0
-    mixed, weights = super_learner(given, no_groups())
-    others, other_weights = super_learner(changed, no_groups())
+    mixed, mixture = super_learner(given, no_groups())
+    others, other = super_learner(changed, no_groups())
     columns = [name for name in mixed if name not in ("observed",)]
     is_own, is_test = mixed["fold"] == 2, mixed["fold"] == -1
     pd.testing.assert_frame_equal(mixed.loc[is_own, columns], others.loc[is_own, columns])
     # Those of all other folds, and of new samples, ask this one too.
     assert not mixed.loc[is_test, columns].equals(others.loc[is_test, columns])
-    assert weights != other_weights
+    assert mixture.weights != other.weights
 
 
 @pytest.mark.parametrize("kind", ["regression", "classification"])
 def test_neither_the_order_of_rows_nor_of_methods_matters(kind):
     given = tables(kind)
-    mixed, weights = super_learner(given, no_groups())
+    mixed, mixture = super_learner(given, no_groups())
     order = np.random.default_rng(1).permutation(ROWS)
     turned = {name: given[name].iloc[order] for name in ("poor", "good", "fair")}
-    others, other_weights = super_learner(turned, no_groups())
-    assert other_weights == pytest.approx(weights, abs=1e-4)
+    others, other = super_learner(turned, no_groups())
+    assert other.weights == pytest.approx(mixture.weights, abs=1e-4)
     value = "predicted" if kind == "regression" else "probability:y"
     assert others[value].to_numpy() == pytest.approx(mixed[value].to_numpy()[order], abs=1e-3)
 
@@ -80,14 +80,13 @@ def test_weights_are_those_of_least_penalized_error(monkeypatch):
 
     grid = np.linspace(0, 1, 2001)
     best = grid[np.argmin([loss(weight) for weight in grid])]
-    _, weights = super_learner(given, no_groups())
-    assert weights["good"] == pytest.approx(best, abs=0.01)
-    assert 0.5 < weights["good"] < 1
+    weight = super_learner(given, no_groups())[1].weights["good"]
+    assert weight == pytest.approx(best, abs=0.01)
+    assert 0.5 < weight < 1
 
 
 def test_few_groups_hold_the_weights_near_equal_ones():
     few = pd.Series(["a", "b", "c"] * (ROWS // 3), no_groups().index)
-    _, free = super_learner(tables("regression"), no_groups())
-    _, held = super_learner(tables("regression"), few)
+    free, held = (super_learner(tables("regression"), of)[1].weights for of in (no_groups(), few))
     assert free["poor"] < held["poor"] < 1 / 3
     assert sum(held.values()) == pytest.approx(1)
