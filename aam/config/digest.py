@@ -9,9 +9,7 @@ PACKAGE_ROOT = Path(__file__).resolve().parents[1]
 NEUTRAL = frozenset(
     {
         "aam",
-        "aam.bench.roofline",
         "aam.util.log",
-        "aam.model.flops",
         "aam.train.monitoring.monitor",
         "aam.train.monitoring.profiling",
         "aam.train.monitoring.reporter",
@@ -23,6 +21,8 @@ NEUTRAL = frozenset(
     }
 )
 """Modules that report what happens and never change a result; `aam` holds the version."""
+COUNTING = frozenset({"aam.bench.roofline", "aam.model.flops"})
+"""Modules whose figures training only logs; they are results where a benchmark imports them."""
 
 
 def code_digest(*modules: str) -> str:
@@ -42,10 +42,11 @@ def imported_modules(module: str) -> set[str]:
     waiting = [module]
     while waiting:
         name = waiting.pop()
-        if name in found or name in NEUTRAL:
+        if name in found:
             continue
         found.add(name)
-        waiting.extend(_normalized(name)[1])
+        neutral = NEUTRAL if name.startswith("aam.bench.") else NEUTRAL | COUNTING
+        waiting.extend(set(_normalized(name)[1]) - neutral)
     return found
 
 

@@ -1,6 +1,6 @@
 """What a task's folds give without deep learning."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from aam.data.folds import OBSERVED, read_folds
-from aam.data.samples import SampleStore
-from aam.data.tokens import TokenStore
+from aam.data.table import read_biom
 from aam.data.trees.branches import branches, read_tree
 from aam.evaluate.baselines.problem import Problem
 from aam.evaluate.baselines.registry import predict_baselines
@@ -27,11 +26,8 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOp
     Reads and distances are means of all views. Of several targets each is predicted by itself.
     """
     folds = read_folds(inputs["folds"])
-    store, tokens = SampleStore.open(inputs["samples"]), TokenStore.open(inputs["tokens"])
-    rows = pd.Index(store.sample_ids).get_indexer(folds.index)
-    assert rows.min() >= 0, "a sample of the folds is missing"
-    views = [store.view_matrix(view, len(tokens.lengths))[rows] for view in range(store.views)]
-    above, lengths = branches(read_tree(inputs["tree"], tokens.feature_ids), tokens.feature_ids)
+    feature_ids, counts = _mean_reads(inputs["views"], folds.index)
+    above, lengths = branches(read_tree(inputs["tree"], feature_ids), feature_ids)
     distances = _distances(inputs["distances"][0], folds.index)
     for path in inputs["distances"][1:]:
         distances += _distances(path, folds.index)
@@ -46,7 +42,7 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOp
             classes=[] if regression else cfg["classes"] or sorted(set(folds[column])),
             fold=folds["fold"].to_numpy(),
             group=folds["group"].to_numpy(dtype=np.str_),
-            counts=csr_array(sum(views[1:], start=views[0]) / len(views)),
+            counts=counts,
             distances=distances,
             above=above,
             lengths=lengths,
@@ -62,9 +58,30 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOp
     write_predictions(outputs["predictions"], pd.concat(parts, ignore_index=True))
 
 
+def _mean_reads(paths: list[Path], sample_ids: pd.Index) -> tuple[list[str], csr_array]:
+    """Return the features of any view, and the mean reads of some samples, [N, F]."""
+    views = [read_biom(path) for path in paths]
+    feature_ids = sorted({name for view in views for name in view.feature_ids})
+    parts = []
+    for view in views:
+        rows = _places(view.sample_ids, sample_ids)
+        counts = view.counts[rows].tocoo()
+        columns = _places(feature_ids, view.feature_ids)[counts.col]
+        parts.append((counts.data / len(views), counts.row, columns))
+    data, row, column = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    # Reads of the same sample and feature in several views are added up.
+    shape = (len(sample_ids), len(feature_ids))
+    return feature_ids, csr_array((data, (row, column)), shape=shape)
+
+
 def _distances(path: Path, sample_ids: pd.Index) -> NDArray[np.float32]:
     """Return the distances between some samples, in their order."""
     names, distances = read_distances(path)
-    places = pd.Index(names).get_indexer(sample_ids)
-    assert places.min() >= 0, "a sample of the folds is missing"
+    places = _places(names, sample_ids)
     return distances[np.ix_(places, places)]
+
+
+def _places(names: Sequence[str], wanted: Iterable[str]) -> NDArray[np.intp]:
+    places = pd.Index(names).get_indexer(pd.Index(list(wanted)))
+    assert places.min() >= 0, "a sample of the folds is missing"
+    return places

@@ -9,8 +9,8 @@ import pandas as pd
 
 from aam.data.folds import CATEGORY, OBSERVED, TEST, write_folds
 from aam.data.metadata import metadata_column
-from aam.data.samples import SampleStore
 from aam.data.splits import divide, members
+from aam.data.table import read_biom
 from aam.data.targets import chosen_samples, observed_values, require_logarithms
 from aam.runtime.entry import Files
 from aam.runtime.run_options import RunOptions
@@ -24,7 +24,7 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOp
     The members of a fold are all samples of its groups, or of its value of `folds.column`, with a
     target or without.
     """
-    sample_ids = SampleStore.open(inputs["samples"]).sample_ids
+    sample_ids = read_biom(inputs["table"]).sample_ids
     stored = pd.read_parquet(inputs["metadata"]).set_index("sample_id").loc[sample_ids]
     metadata, columns = chosen_samples(stored, cfg["where"]), cfg["columns"]
     values = observed_values(metadata, cfg["kind"], columns, cfg["classes"])

@@ -160,6 +160,7 @@ class _Run:
             if guard.skipped == skipped:
                 progress.sums.add({**losses, "gradient_norm": norm})
             progress.step += 1
+            is_best = False
             watch.step(progress.step, batch.size)
 
             if progress.step % log_every == 0 or progress.step == total:
@@ -169,13 +170,15 @@ class _Run:
             if progress.step in validate_at:
                 guard.look(progress.sums.values)
                 with watch.monitor.pause():
-                    self._validate(watch)
+                    is_best = self._validate(watch)
 
             now = time.monotonic()
             progress.elapsed_s = elapsed_before_s + now - t_start
             is_over = progress.stopping.should_stop or progress.step == total
             is_late = deadline is not None and time.time() > deadline
             is_due = now - t_saved >= self.runtime.checkpoint_every_s
+            # A return to an earlier step would leave the best weights of steps that never were.
+            is_due |= is_best and guard.policy == "restore"
             is_late, is_due = devices.broadcast((is_late, is_due))
             leaves = is_late and not is_over
             if is_due or leaves:
@@ -197,15 +200,18 @@ class _Run:
         watch.values(progress.step, "train", values)
         progress.record(epoch, "system", watch.system(progress.step))
 
-    def _validate(self, watch: Watch) -> None:
+    def _validate(self, watch: Watch) -> bool:
+        """Score the model, keep the best weights, and return whether these are the best."""
         validation, progress, devices = self.validation, self.saver.progress, self.saver.devices
         assert validation is not None
         with devices.whole(self.model, self.memory.model):
             values = devices.broadcast(validation.score())
-            if progress.stopping.update(values[validation.watched]):
+            is_best = progress.stopping.update(values[validation.watched])
+            if is_best:
                 self.saver.save_best({"model": self.model.state_dict()})
         progress.record(progress.step / self.dataset.steps_per_epoch, "validation", values)
         watch.values(progress.step, "validation", values)
+        return is_best
 
     def _validated(self, total: int) -> set[int]:
         return self.validation.steps(total) if self.validation is not None else set()

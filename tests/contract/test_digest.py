@@ -99,6 +99,9 @@ def test_what_a_stage_imports() -> None:
     }.items():
         assert all(map(digest.imported_modules, others))
         assert not digest.imported_modules(f"aam.stages.{stage}") & others, stage
+    # What training only logs is what the benchmark of speed writes.
+    assert "aam.bench.roofline" not in digest.imported_modules("aam.stages.pretrain")
+    assert "aam.bench.roofline" in digest.imported_modules("aam.stages.benchmark_speed")
 
 
 def test_an_edit_of_a_drawing_module_draws_only_its_own_figures_again(package: Path) -> None:

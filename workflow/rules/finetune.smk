@@ -1,6 +1,6 @@
 """Predict a column of the metadata: folds, baselines, a fine-tuned model per fold, and scores.
 
-Inputs: `inputs/metadata.parquet`, `views/samples.arrow`, `tokens/asvs.arrow`, `pretrain/<model>/model/`,
+Inputs: `inputs/metadata.parquet`, `rarefied/view<v>.biom`, `views/samples.arrow`, `tokens/asvs.arrow`, `pretrain/<model>/model/`,
 `inputs/tree.nwk` and `unifrac/unweighted/view<v>.parquet` (the baselines).
 Outputs: `folds/<task>.tsv`, `folds/<task>.members.tsv`, `baselines/<task>/`, `finetune/<model>/<task>/`: `model/`, `predictions.tsv`,
 `digests.json`, `metrics.json`, `intervals.tsv`, `history.parquet`.
@@ -10,7 +10,7 @@ Outputs: `folds/<task>.tsv`, `folds/<task>.members.tsv`, `baselines/<task>/`, `f
 rule folds:
     input:
         metadata=result("inputs/metadata.parquet"),
-        samples=result("views/samples.arrow"),
+        table=result("rarefied/view0.biom"),
     output:
         folds=result("folds/{task}.tsv"),
         members=result("folds/{task}.members.tsv"),
@@ -37,8 +37,7 @@ rule folds:
 rule baselines:
     input:
         folds=result("folds/{task}.tsv"),
-        samples=result("views/samples.arrow"),
-        tokens=result("tokens/asvs.arrow"),
+        views=view_files,
         tree=result("inputs/tree.nwk"),
         distances=lambda wildcards: distance_views(wildcards.dataset, ["unweighted"]),
     output:

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.sparse import csr_array
 
 from aam.config.figures import PLOTS
-from aam.data.samples import SampleStore, write_samples
-from aam.data.tokens import write_tokens
+from aam.data.table import FeatureTable, write_biom
 from aam.evaluate import conformal
 from aam.evaluate.conformal import cross_intervals, interval_report
 from aam.evaluate.predictions import read_predictions
@@ -29,33 +29,19 @@ SAMPLES, FEATURES = 24, 6
 def inputs(tmp_path: Path, few_trees: None) -> dict[str, Any]:
     """Return stores of two views, and distances, in other orders than the folds."""
     rng = np.random.default_rng(0)
-    ids = [f"{i:04d}" for i in range(SAMPLES)]
-    rows = 2 * SAMPLES
-    counts = rng.integers(1, 50, (rows, FEATURES))
-    # Reads tell nothing in view 0, and distances nothing in view 1.
-    counts[SAMPLES:, 0] = np.arange(SAMPLES) + 1
-    counts[:SAMPLES] = 1
-    store = SampleStore(
-        sample_ids=ids,
-        views=2,
-        row_view=np.repeat([0, 1], SAMPLES).astype(np.int32),
-        offsets=np.arange(rows + 1, dtype=np.int64) * FEATURES,
-        asvs=np.tile(np.arange(FEATURES, dtype=np.int32), rows),
-        counts=counts.astype(np.int32).ravel(),
-        parent_offsets=np.arange(rows + 1, dtype=np.int64),
-        parents=np.tile(np.arange(SAMPLES, dtype=np.int32), 2),
-        weights=np.ones(rows, dtype=np.float32),
-    )
-    names = ("samples", "tokens", "tree", "folds")
-    paths: dict[str, Any] = {name: tmp_path / "in" / name for name in names}
+    ids, asvs = [f"{i:04d}" for i in range(SAMPLES)], [f"asv{i}" for i in range(FEATURES)]
+    paths: dict[str, Any] = {name: tmp_path / "in" / name for name in ("tree", "folds")}
     paths["folds"].parent.mkdir()
-    write_samples(paths["samples"], store, {})
-    asvs = [f"asv{number}" for number in range(FEATURES)]
-    letters, lengths = np.ones((FEATURES, 4), np.uint8), np.full(FEATURES, 4, np.int32)
-    write_tokens(paths["tokens"], asvs, letters, lengths, {})
+    for name in ("views", "distances"):
+        paths[name] = [tmp_path / "in" / f"{name}{view}" for view in range(2)]
+    # Reads tell nothing in view 0, and distances nothing in view 1.
+    counts = rng.integers(1, 50, (SAMPLES, FEATURES))
+    counts[:, 0] = np.arange(SAMPLES) + 1
+    same = csr_array(np.ones((SAMPLES, FEATURES - 1), np.int64))
+    write_biom(paths["views"][0], FeatureTable(ids, asvs[1:], same), {})
+    write_biom(paths["views"][1], FeatureTable(ids[::-1], asvs, csr_array(counts[::-1])), {})
     paths["tree"].write_text(f"({','.join(f'{name}:1.0' for name in asvs)});")
     place = np.arange(SAMPLES, dtype=np.float64)
-    paths["distances"] = [tmp_path / "in" / f"view{view}" for view in range(2)]
     distances = np.abs(place[:, None] - place) / SAMPLES
     write_distances(paths["distances"][0], ids, distances, {})
     write_distances(paths["distances"][1], ids[::-1], 0.5 * (1 - np.eye(SAMPLES)), {})

@@ -7,12 +7,10 @@ import pandas as pd
 import pytest
 from scipy.sparse import csr_array
 
-from aam.augment.views import Augmentation, build_store
 from aam.config import slices
 from aam.config.configuration import load
 from aam.data.folds import TEST, read_folds
-from aam.data.samples import write_samples
-from aam.data.table import FeatureTable
+from aam.data.table import FeatureTable, write_biom
 from aam.evaluate.baselines import on_reads
 from aam.runtime.run_options import RunOptions
 from aam.stages import baselines, folds
@@ -48,14 +46,13 @@ METADATA = {
 @pytest.fixture(scope="module")
 def files(tmp_path_factory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("folds")
-    paths = {name: folder / name for name in ("samples", "distances", "metadata")}
+    paths = {name: folder / name for name in ("table", "tree", "distances", "metadata")}
     rng = np.random.default_rng(0)
     counts = rng.integers(1, 50, (SAMPLES, 5))
     counts[:, 0] = 5 * np.arange(SAMPLES) + 1
     table = FeatureTable(IDS, list("abcde"), csr_array(counts))
-    nothing = Augmentation(asv_dropout=0, cutmix=0, seed=0)
-    store = build_store(table.feature_ids, [table], nothing)
-    write_samples(paths["samples"], store, {})
+    write_biom(paths["table"], table, {})
+    paths["tree"].write_text("(a:1.0,b:1.0,c:1.0,(d:1.0,e:1.0):1.0);")
     place = np.arange(SAMPLES) / SAMPLES
     write_distances(paths["distances"], IDS, np.abs(place[:, None] - place), {})
     frame = pd.DataFrame({"sample_id": IDS, **METADATA}, dtype=object)
@@ -238,7 +235,12 @@ def test_baselines_read_what_the_folds_say(files, divide, tmp_path, monkeypatch)
     made = divide(**task, folds={"k": 2, "test": 0.2})
     baselines.run(
         slices.baselines(config({**task, "folds": {"k": 2}}), "t"),
-        inputs={**files, "folds": tmp_path / "folds.tsv"},
+        inputs={
+            **files,
+            "views": [files["table"]],
+            "distances": [files["distances"]],
+            "folds": tmp_path / "folds.tsv",
+        },
         outputs={"predictions": tmp_path / "predictions.tsv"},
         runtime=RunOptions(),
     )

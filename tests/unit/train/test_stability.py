@@ -128,6 +128,18 @@ def test_a_restored_run_goes_back_and_on_with_half_the_rate(
     assert all(torch.isfinite(value).all() for value in safetensors.torch.load(weights).values())
 
 
+def test_the_best_weights_are_never_those_of_steps_that_were_undone(
+    train, broken, tmp_path, scored, looks
+):
+    """A fault after the best validation goes back to that, however rare checkpoints are."""
+    scores = [0.1, 0.9, *[0.3] * 2 * STEPS]
+    more = {"runtime": {"checkpoint_every_s": 1e9}, "nonfinite": "restore"}
+    best = train(tmp_path / "a", validation=scored(scores, patience=99), **more)[0]
+    faulty = broken({STEPS // 2}, times=1)
+    found = train(tmp_path / "b", faulty, validation=scored(scores, patience=99), **more)[0]
+    assert found == best
+
+
 def test_what_cannot_be_restored_ends_the_run(train, broken, tmp_path, looks):
     with pytest.raises(NotFinite, match="after 0 steps left out and 3 returns"):
         train(tmp_path, broken({4}), nonfinite="restore", nonfinite_limit=3)
