@@ -25,7 +25,7 @@ from aam.evaluate.predictions import (
     numbers,
 )
 
-RIDGE = 1.0
+RIDGE = 0.5
 """Strength of the pull towards equal weights, for one group; of G groups it is 1 / G of that."""
 SMOOTH = 0.01
 """Part of the mean error of equal weights below which an error counts as its square."""

@@ -6,7 +6,6 @@ Shape suffixes: T training samples, R rows to predict, L leaves of all trees.
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 from numpy.typing import NDArray
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.ensemble import (
@@ -77,17 +76,12 @@ def random_forest(task: Problem) -> Prediction:
     are weighted to balance every bootstrap sample, because a forest otherwise hardly predicts
     a rare class and the balanced scores would flatter whatever is compared with it.
     """
-    forest, _, test = _forest(task)
-    # Threads would add up the trees in any order, and so change the last bits.
-    forest.set_params(n_jobs=1)
-    return predict(task, forest, test)
+    return _forest(task)[0]
 
 
 def random_forest_median(task: Problem) -> Prediction:
     """Predict a number with the same forest, but the median instead of the mean."""
-    forest, train, test = _forest(task)
-    medians = leaf_medians(forest, train, task.target[task.train], test)
-    return medians, np.zeros((len(medians), 0))
+    return _forest(task)[1]
 
 
 def leaf_medians(
@@ -108,16 +102,18 @@ def leaf_medians(
     return target_T[order][(total_RT >= 0.5 * total_RT[:, -1:]).argmax(axis=1)]
 
 
-def _forest(task: Problem) -> tuple[Any, scipy.sparse.csr_array, scipy.sparse.csr_array]:
-    """Return the fitted forest, and the reads of the training samples and of those to predict.
+def _forest(task: Problem) -> tuple[Prediction, Prediction]:
+    """Return what a forest says, and of numbers also the medians of its leaves; it is fitted once.
 
     The fraction of features of a split and the size of leaves are chosen, with fewer trees, on one
     part of the training folds that is left out.
     """
+    if "forest" in task.shared:
+        return task.shared["forest"]
     reads = task.counts.astype(np.float32)
     # The trees take no 64-bit indices.
     reads.indices, reads.indptr = reads.indices.astype(np.int32), reads.indptr.astype(np.int32)
-    train = reads[task.train]
+    train, test, target = reads[task.train], reads[task.test], task.target[task.train]
     settings: dict[str, Any] = {
         "n_estimators": min(TREES, TRIED_TREES),
         **{name: values[0] for name, values in FOREST.items()},
@@ -128,9 +124,13 @@ def _forest(task: Problem) -> tuple[Any, scipy.sparse.csr_array, scipy.sparse.cs
         if task.regression
         else RandomForestClassifier(class_weight="balanced_subsample", **settings)
     )
-    target = task.target[task.train]
     splits = leave_one_part_out(task)
     if splits:
         tried = search(task, forest, FOREST, splits).set_params(refit=False).fit(train, target)
         forest.set_params(**tried.best_params_)
-    return forest.set_params(n_estimators=TREES).fit(train, target), train, reads[task.test]
+    forest.set_params(n_estimators=TREES).fit(train, target)
+    # Threads would add up the trees in any order, and so change the last bits.
+    mean = predict(task, forest.set_params(n_jobs=1), test)
+    medians = leaf_medians(forest, train, target, test) if task.regression else mean[0]
+    task.shared["forest"] = mean, (medians, mean[1])
+    return task.shared["forest"]

@@ -5,7 +5,7 @@ classes.
 """
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -51,6 +51,8 @@ class Problem:
     """Least and largest number that is predicted."""
     asked: Collection[str] | None = None
     """Names of the baselines; None: all."""
+    shared: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
+    """What one baseline leaves for another, of this fold."""
 
     @property
     def regression(self) -> bool:

@@ -6,6 +6,7 @@ features and the penalties.
 
 import dataclasses
 import warnings
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
@@ -62,16 +63,16 @@ def predict_baselines(task: Problem, threads: int) -> pd.DataFrame:
         # A class of few samples may be missing in a part that is left out.
         for message in ("y_pred contains classes not in y_true", "A single label was found"):
             warnings.filterwarnings("ignore", message=message)
+        folds = [dataclasses.replace(task, held_out=int(fold)) for fold in np.unique(task.fold)]
         tables = [
-            _cross_validated(task, name, predict) for name, predict in baselines_of(task).items()
+            _cross_validated(folds, name, predict) for name, predict in baselines_of(task).items()
         ]
     return pd.concat(tables, ignore_index=True)
 
 
-def _cross_validated(task: Problem, name: str, predict: Predictor) -> pd.DataFrame:
-    parts = []
-    for fold in np.unique(task.fold):
-        part = dataclasses.replace(task, held_out=int(fold))
+def _cross_validated(folds: Sequence[Problem], name: str, predict: Predictor) -> pd.DataFrame:
+    parts, task = [], folds[0]
+    for part in folds:
         # Training samples that are all alike teach every method the same; some refuse them.
         alike = len(np.unique(task.target[part.train])) == 1
         values, probabilities_TC = (on_reads.constant if alike else predict)(part)
