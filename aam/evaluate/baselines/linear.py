@@ -25,7 +25,7 @@ from aam.evaluate.baselines.problem import (
 LOGISTIC_COSTS = (0.003, 0.01, 0.03, 0.1)
 """Candidate weights of the data against the penalty of an elastic net, for classes; the strongest
 penalty first."""
-RIDGE_COSTS = (0.1, 1.0, 10.0, 100.0)
+RIDGE_COSTS = (0.1, 1.0, 10.0)
 """Candidate weights of the data against a ridge penalty; the strongest penalty first."""
 PSEUDOCOUNT = 0.5
 

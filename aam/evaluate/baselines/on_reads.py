@@ -27,12 +27,12 @@ from aam.evaluate.baselines.problem import (
 
 ITERATIONS = 200
 TREES = 200
-TRIED_TREES = 50
+TRIED_TREES = 30
 """Trees of a forest that settings are chosen by."""
 FOREST = {"max_features": (0.1, 0.33, "sqrt"), "min_samples_leaf": (2, 5)}
 """Candidate settings of the forest; the first of equals is taken."""
-BOOSTING = {"max_leaf_nodes": (15, 5), "learning_rate": (0.05, 0.02)}
-"""Candidate settings of boosting."""
+BOOSTING = {"max_leaf_nodes": (15, 5)}
+"""Candidate sizes of the trees of boosting."""
 
 
 def constant(task: Problem) -> Prediction:
@@ -50,6 +50,7 @@ def gradient_boosting(task: Problem) -> Prediction:
     """
     settings: dict[str, Any] = {
         "max_iter": ITERATIONS,
+        "learning_rate": 0.05,
         "min_samples_leaf": 5,
         "l2_regularization": 1.0,
         "max_features": 0.3,
