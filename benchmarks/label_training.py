@@ -68,9 +68,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("kind", choices=["regression", "classification"])
     parser.add_argument("ways", nargs="+")
     parser.add_argument("--draws", type=int, default=3)
+    parser.add_argument("--numbers", type=int, nargs="+", default=NUMBERS)
     given, rows = parser.parse_args(arguments), []
     problem, _ = read_problem(given.results, given.task, given.kind)
-    for number, draw, way in product(NUMBERS, range(given.draws), given.ways):
+    for number, draw, way in product(given.numbers, range(given.draws), given.ways):
         part = drawn(problem, number, draw)
         with tempfile.TemporaryDirectory() as work:
             found = predicted(given.results, given.task, way, part, Path(work))

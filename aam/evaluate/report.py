@@ -32,8 +32,8 @@ def task_metrics(
     Returns
     -------
     dict
-        `n`, the names of `scores.MAIN[kind]`, and `folds` (n and score of each fold). A
-        regression has `mae_by` (column, value: `n`, `mae`); the other kinds `accuracy_by`,
+        `n`, the names of `scores.MAIN[kind]`, and `folds` (n and score of each fold, of a
+        regression also r2 and pearson). A regression has `mae_by` (column, value: `n`, `mae`); the other kinds `accuracy_by`,
         `per_class` and `confusion`. Plain types without NaN: None where a score is undefined.
     """
     assert predictions["sample-id"].is_unique
@@ -42,7 +42,16 @@ def task_metrics(
         observed, predicted = pd.to_numeric(observed), pd.to_numeric(predicted)
         score, values = "mae", (observed - predicted).abs()
         scores: dict[str, Any] = metrics.regression_metrics(observed, predicted, fold)
+        of_folds = {
+            str(name): metrics.regression_metrics(observed[rows], predicted[rows], fold[rows])
+            for name, rows in predictions.groupby("fold").groups.items()
+        }
+        further = {
+            name: {"r2": found["r2_pooled"], "pearson": found["pearson"]}
+            for name, found in of_folds.items()
+        }
     else:
+        further = {}
         score, values = "accuracy", observed.astype(str) == predicted.astype(str)
         names = class_names(predictions)
         shares_NC = class_probabilities(predictions, names)
@@ -55,7 +64,10 @@ def task_metrics(
     return {
         "n": len(predictions),
         **scores,
-        "folds": metrics.means_by_label(score, values, fold),
+        "folds": {
+            name: {**found, **further.get(name, {})}
+            for name, found in metrics.means_by_label(score, values, fold).items()
+        },
         f"{score}_by": {
             name: metrics.means_by_label(score, values, column.reindex(predictions["sample-id"]))
             for name, column in labels.items()
