@@ -10,6 +10,8 @@ BASELINES = {
     "random_forest_median": "forest, leaf median",
     "elastic_net": "elastic net on CLR",
     "svm_unifrac": "SVM on UniFrac",
+    "svm_clr": "SVM on CLR",
+    "svm_clades": "SVM on clades",
     "knn_unifrac": "kNN on UniFrac",
 }
 """Of the baselines whose label is not their name in words."""

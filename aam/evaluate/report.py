@@ -33,8 +33,9 @@ def task_metrics(
     -------
     dict
         `n`, the names of `scores.MAIN[kind]`, and `folds` (n and score of each fold, of a
-        regression also r2 and pearson). A regression has `mae_by` (column, value: `n`, `mae`); the other kinds `accuracy_by`,
-        `per_class` and `confusion`. Plain types without NaN: None where a score is undefined.
+        regression also r2 and pearson). A regression has `mae_by` (column, value: `n`, `mae`); the
+        other kinds `accuracy_by`, `per_class` and `confusion`. Plain types without NaN: None where
+        a score is undefined.
     """
     assert predictions["sample-id"].is_unique
     observed, predicted, fold = (predictions[name] for name in ("observed", "predicted", "fold"))

@@ -11,10 +11,10 @@ BaselineName = Literal[
     "random_forest_median",
     "gradient_boosting",
     "elastic_net",
-    "ridge_clr",
-    "ridge_clades",
-    "knn_unifrac",
+    "svm_clr",
+    "svm_clades",
     "svm_unifrac",
+    "knn_unifrac",
 ]
 Transform = Literal["none", "minmax", "zscore", "log", "log_zscore", "quantile"]
 

@@ -14,7 +14,7 @@ from joblib import parallel_config  # type: ignore[import-untyped]
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-from aam.evaluate.baselines import linear, on_distances, on_reads
+from aam.evaluate.baselines import log_ratios, neighbours, on_reads, support_vectors
 from aam.evaluate.baselines.problem import Predictor, Problem
 from aam.evaluate.predictions import PROBABILITY
 
@@ -24,11 +24,11 @@ BASELINES: dict[str, tuple[Predictor, str]] = {
     "random_forest": (on_reads.random_forest, "both"),
     "random_forest_median": (on_reads.random_forest_median, "numbers"),
     "gradient_boosting": (on_reads.gradient_boosting, "both"),
-    "elastic_net": (linear.elastic_net, "both"),
-    "ridge_clr": (linear.ridge_clr, "both"),
-    "ridge_clades": (linear.ridge_clades, "both"),
-    "knn_unifrac": (on_distances.knn_unifrac, "both"),
-    "svm_unifrac": (on_distances.svm_unifrac, "both"),
+    "elastic_net": (log_ratios.elastic_net, "both"),
+    "svm_clr": (support_vectors.svm_clr, "both"),
+    "svm_clades": (support_vectors.svm_clades, "both"),
+    "svm_unifrac": (support_vectors.svm_unifrac, "both"),
+    "knn_unifrac": (neighbours.knn_unifrac, "both"),
 }
 """By name: what predicts, and which targets it is for."""
 

@@ -75,7 +75,7 @@ def all_slices(config: Config) -> dict[str, Any]:
         ({"tasks": {"age": {"transform": "log"}}}, {"folds:age"} | TUNED),
         ({"tasks": {"age": {"transform": "quantile"}}}, TUNED),
         ({"tasks": {"age": {"bounds": [0, None]}}}, {"baselines:age"} | TUNED | SCORED),
-        ({"tasks": {"age": {"baselines": ["ridge_clr"]}}}, {"baselines:age"}),
+        ({"tasks": {"age": {"baselines": ["svm_clr"]}}}, {"baselines:age"}),
         ({"tasks": {"age": {"folds": {"k": 4, "test": 0.2}}}}, {"folds:age"}),
         (
             {"tasks": {"age": {"folds": {"seed": 4}}}},
@@ -128,6 +128,6 @@ def test_tasks_that_differ_in_their_training_share_their_folds_and_baselines() -
         return slices.folds_owner(config, "raw"), slices.baselines_owner(config, "raw")
 
     assert owners(finetuning={"epochs": 9}) == ("age", "age")
-    assert owners(bounds=[0, None]) == owners(baselines=["ridge_clr"]) == ("age", "raw")
+    assert owners(bounds=[0, None]) == owners(baselines=["svm_clr"]) == ("age", "raw")
     assert owners(transform="log_zscore") == ("raw", "age"), "numbers need logarithms"
     assert owners(where={"site": "gut"}) == ("raw", "raw")

@@ -7,13 +7,14 @@ import pandas as pd
 import pytest
 import scipy.sparse
 
-from aam.evaluate.baselines import on_distances, on_reads
+from aam.evaluate.baselines import on_reads
 from aam.evaluate.baselines.problem import Problem, prevalent_reads
 from aam.evaluate.baselines.registry import baselines_of, predict_baselines
+from aam.evaluate.baselines.support_vectors import laplacian
 
 ON_READS = [
     *("random_forest", "random_forest_median", "gradient_boosting"),
-    *("elastic_net", "ridge_clr", "ridge_clades"),
+    *("elastic_net", "svm_clr", "svm_clades"),
 ]
 ON_DISTANCES = ["knn_unifrac", "svm_unifrac"]
 FORESTS = ["random_forest", "random_forest_median"]
@@ -224,9 +225,9 @@ def test_rare_features_are_told_by_the_training_samples_alone():
 def test_the_kernel_is_scaled_by_the_training_pairs():
     distances = problem("regression").distances[:12, :12]
     pairs = [distances[i, j] for i in range(9) for j in range(i)]
-    found = on_distances.kernel(distances, np.arange(9))
+    found = laplacian(distances, np.arange(9))
     assert found[2, 11] == pytest.approx(np.exp(-float(distances[2, 11]) / np.median(pairs)))
-    assert (on_distances.kernel(np.zeros((3, 3), np.float32), np.arange(3)) == 1).all()
+    assert (laplacian(np.zeros((3, 3), np.float32), np.arange(3)) == 1).all()
 
 
 def test_the_median_of_a_forest_is_that_of_the_samples_in_its_leaves():

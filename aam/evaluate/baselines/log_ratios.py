@@ -1,4 +1,4 @@
-"""Linear models of log-ratios: of features, and of clades of the tree.
+"""Log-ratios of features and of clades, and an elastic net on them.
 
 Shape suffixes: N samples, P features, E branches of the tree.
 """
@@ -7,11 +7,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.compose import TransformedTargetRegressor
 from sklearn.linear_model import ElasticNetCV, LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.svm import SVR
 
 from aam.evaluate.baselines.inner import leave_one_part_out, leave_parts_out, search
 from aam.evaluate.baselines.problem import (
@@ -23,10 +21,8 @@ from aam.evaluate.baselines.problem import (
 )
 
 LOGISTIC_COSTS = (0.003, 0.01, 0.03, 0.1)
-"""Candidate weights of the data against the penalty of an elastic net, for classes; the strongest
+"""Candidate weights of the data against the penalty of the elastic net, for classes; the strongest
 penalty first."""
-RIDGE_COSTS = (0.1, 1.0, 10.0)
-"""Candidate weights of the data against a ridge penalty; the strongest penalty first."""
 PSEUDOCOUNT = 0.5
 
 
@@ -52,16 +48,6 @@ def elastic_net(task: Problem) -> Prediction:
     return fit_predict(task, make_pipeline(StandardScaler(), model), ratios_NP)
 
 
-def ridge_clr(task: Problem) -> Prediction:
-    """Predict with a ridge penalty from centred log-ratios."""
-    return _ridge(task, centred_log_ratios(prevalent_reads(task)))
-
-
-def ridge_clades(task: Problem) -> Prediction:
-    """Predict with a ridge penalty from the log-reads of the clades of the tree."""
-    return _ridge(task, clade_logs(task))
-
-
 def centred_log_ratios(reads_NP: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return log(reads + 0.5), less its mean over the features of a sample, [N, P].
 
@@ -83,20 +69,3 @@ def clade_logs(task: Problem) -> NDArray[np.float64]:
     chosen = np.flatnonzero(prevalence_E >= min(PREVALENCE, prevalence_E.max()))
     logs_NE = np.log(reads_NE[:, chosen].toarray() + PSEUDOCOUNT)
     return logs_NE * np.sqrt(task.lengths[chosen])
-
-
-def _ridge(task: Problem, features_NP: NDArray[np.float64]) -> Prediction:
-    """Predict numbers with least absolute errors, or classes by logistic regression.
-
-    Features are centred and scaled as a whole, so that those that vary more count more. The cost
-    is chosen on one part of the training folds that is left out.
-    """
-    train = features_NP[task.train]
-    scaled_NP = (features_NP - train.mean(axis=0)) / (np.sqrt(train.var(axis=0).sum()) or 1.0)
-    splits, grid = leave_one_part_out(task), {"C": RIDGE_COSTS}
-    if not task.regression:
-        logistic = LogisticRegression(C=RIDGE_COSTS[1], class_weight="balanced", max_iter=300)
-        return fit_predict(task, search(task, logistic, grid, splits), scaled_NP)
-    regressor = search(task, SVR(kernel="precomputed", epsilon=0.0), grid, splits)
-    model = TransformedTargetRegressor(regressor, transformer=StandardScaler())
-    return fit_predict(task, model, scaled_NP @ scaled_NP.T, pairwise=True)
