@@ -112,6 +112,8 @@ class Model:
             plain = {f"{base}{suffix}": base for base in ("predicted", *QUANTILE_COLUMNS)}
             calibrated = self.calibration.apply(result.rename(columns=plain), name, target.bounds)
             found = calibrated[[base for base in ADDED if base in calibrated]]
+            # The scaled ones stand in the place of those before.
+            parts[0] = parts[0].assign(**calibrated.filter(like=PROBABILITY))
             # Without bounds there is none to tell, and QIIME 2 takes no empty column.
             parts.append(found.dropna(axis=1, how="all").add_suffix(suffix))
         return pd.concat([*parts, result.iloc[:, place:]], axis=1)

@@ -22,6 +22,7 @@ from scipy.special import log_softmax, softmax
 from aam.data.targets import SEPARATOR
 from aam.evaluate.metrics import class_codes
 from aam.evaluate.predictions import (
+    PROBABILITY,
     QUANTILE,
     TARGET,
     by_target,
@@ -54,31 +55,43 @@ class Calibration:
     thresholds: Mapping[str, float]
     """By target ("" where there is one): the half-width, what the quantiles are moved by, or the
     largest 1 - probability; inf where there are too few samples for the level."""
+    temperature: float = 1.0
+    """What probabilities are scaled by."""
 
     @classmethod
     def fit(cls, predictions: pd.DataFrame) -> "Calibration":
         """Learn from the rows of fold 0 and above of what `read_predictions` returned."""
-        method = _method(predictions)
+        found = cls._fit(predictions)
+        _warn_of_few([*found.thresholds.values()])
+        return found
+
+    @classmethod
+    def _fit(cls, predictions: pd.DataFrame) -> "Calibration":
+        method, value = _method(predictions), 1.0
         known = predictions[predictions["fold"] >= 0]
+        if (classes := class_names(known)) and len(known):
+            value = temperature(known["observed"], class_probabilities(known, classes), classes)
+            known = _at_temperature(known, value)
         thresholds = {
             target: finite_sample_quantile(_scores(part, method), LEVEL)
             for target, part in by_target(known).items()
         }
-        _warn_of_few(list(thresholds.values()))
-        return cls(method, thresholds)
+        return cls(method, thresholds, value)
 
     def apply(
         self, frame: pd.DataFrame, target: str = "", bounds: Bounds = (None, None)
     ) -> pd.DataFrame:
-        """Return a table of predictions with `lower` and `upper`, or with `prediction_set`.
+        """Return predictions with `lower` and `upper`, or scaled and with `prediction_set`.
 
         `frame` has the columns `predicted`, [`target`], [`probability:<class>`], [`quantile:<q>`];
         without `target` all rows are of the one given. Intervals are cut at the `bounds`, and
         missing where the calibration had too few samples; a set joins classes by "|".
         """
         targets = frame[TARGET] if TARGET in frame else [target] * len(frame)
-        threshold_N = np.array([self.thresholds[name] for name in targets], dtype=np.float64)
-        return _with_intervals(frame, self.method, threshold_N, bounds)
+        threshold_N = np.array([self.thresholds.get(name, math.inf) for name in targets])
+        return _with_intervals(
+            _at_temperature(frame, self.temperature), self.method, threshold_N, bounds
+        )
 
 
 def cross_intervals(predictions: pd.DataFrame, bounds: Bounds = (None, None)) -> pd.DataFrame:
@@ -86,18 +99,14 @@ def cross_intervals(predictions: pd.DataFrame, bounds: Bounds = (None, None)) ->
 
     The rows of every fold are calibrated on those of the other folds 0 and above.
     """
-    method = _method(predictions)
-    threshold_N = np.empty(len(predictions))
-    fold = predictions["fold"].to_numpy()
-    target = predictions[TARGET].to_numpy() if TARGET in predictions else np.zeros(len(fold))
-    score_N = _scores(predictions, method)
-    for name in pd.unique(target):
-        for number in np.unique(fold[target == name]):
-            own = (target == name) & (fold == number)
-            others = (target == name) & (fold != number) & (fold >= 0)
-            threshold_N[own] = finite_sample_quantile(score_N[others], LEVEL)
-    _warn_of_few(threshold_N)
-    return _with_intervals(predictions, method, threshold_N, bounds)
+    parts, thresholds = [], []
+    for number in np.unique(predictions["fold"]):
+        own = predictions["fold"] == number
+        calibration = Calibration._fit(predictions[~own])
+        thresholds += [*calibration.thresholds.values()]
+        parts.append(calibration.apply(predictions[own], bounds=bounds))
+    _warn_of_few(thresholds)
+    return pd.concat(parts).loc[predictions.index]
 
 
 def interval_report(intervals: pd.DataFrame) -> dict[str, Any]:
@@ -176,6 +185,19 @@ def scaled_probabilities(predictions: pd.DataFrame, classes: list[str]) -> NDArr
 def at_temperature(probabilities: ArrayLike, value: float) -> NDArray[np.float64]:
     """Return p^(1/T), normalized, [N, C]."""
     return softmax(_logits(probabilities) / value, axis=1)
+
+
+def _at_temperature(frame: pd.DataFrame, value: float) -> pd.DataFrame:
+    """Return a table with scaled probabilities, where it has any."""
+    classes = class_names(frame)
+    if not classes:
+        return frame
+    return _with_shares(frame, at_temperature(class_probabilities(frame, classes), value))
+
+
+def _with_shares(frame: pd.DataFrame, shares_NC: NDArray[np.float64]) -> pd.DataFrame:
+    columns = [PROBABILITY + name for name in class_names(frame)]
+    return frame.assign(**dict(zip(columns, shares_NC.T, strict=True)))
 
 
 def _logits(probabilities: ArrayLike) -> NDArray[np.float64]:

@@ -22,7 +22,7 @@ from aam.util.atomic import write_json
 from aam.util.provenance import provenance
 
 INTERVALS = "sample-id", TARGET, "fold", "observed", "predicted", "lower", "upper", "prediction_set"
-"""Columns of the table of intervals, as far as the kind of target has them."""
+"""Columns of the table of intervals, as far as the kind of target has them; then probabilities."""
 
 DESCRIBED = ("kind", "bounds", "encoder", "start", "labels", "evaluation")
 """Settings that are written beside the scores."""
@@ -51,7 +51,8 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOp
     intervals = cross_intervals(predictions, cfg["bounds"])
     for target, part in by_target(intervals).items():
         reports[target]["intervals"] = interval_report(part)
-    shown = [name for name in INTERVALS if name in intervals]
+    shares = [name for name in intervals if str(name).startswith(PROBABILITY)]
+    shown = [*(name for name in INTERVALS if name in intervals), *shares]
     write_predictions(outputs["intervals"], intervals[shown])
     content = {
         **next(iter(reports.values())),

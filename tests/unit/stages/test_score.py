@@ -152,5 +152,6 @@ def test_ordered_classes_keep_their_order_whatever_the_columns(folds, scored, tm
     assert report["mae_ranks"] == pytest.approx((2 * 2 + 2 * 1) / len(folds))
     low, high = report["bootstrap"]["quadratic_kappa"]
     assert low < report["quadratic_kappa"] < high
-    assert list(pd.read_csv(tmp_path / "intervals", sep="\t"))[-1] == "prediction_set"
+    shown = ["prediction_set", *(f"probability:{name}" for name in CLASSES)]
+    assert list(pd.read_csv(tmp_path / "intervals", sep="\t"))[-4:] == shown
     assert report["intervals"]["set_size"] >= 1
