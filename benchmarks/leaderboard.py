@@ -1,0 +1,185 @@
+"""Every learner on every labelled study, all with default settings.
+
+`python -m benchmarks.leaderboard prepare ../shared/data leaderboard` writes a folder per study with
+the labels of `config/leaderboard.yaml`; Snakemake then makes the scores, and
+`python -m benchmarks.leaderboard report results PAGE FIGURE` their ranks. Settings and defaults are
+judged by the tasks of `DEVELOPMENT` alone.
+
+Shape suffixes: T tasks, L learners.
+"""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.stats import rankdata, studentized_range
+
+from aam.bench.tables import markdown_table
+from aam.data.importing.table import load_table
+from aam.data.importing.tree import cut_to, load_tree
+from aam.data.table import write_biom
+from aam.data.trees.newick import write_newick
+from aam.evaluate.labels import row_label
+from aam.evaluate.scores import HEADLINE
+from aam.util.atomic import atomic_path, read_json, write_text
+
+CORPUS = ("mackerel", "westernization", "bronx", "griffon")
+"""Studies of the corpus whose metadata, or the names of whose samples, tell a label."""
+LINKED = ("oral", "ecam", "moving-pictures")
+DEVELOPMENT = ("mackerel", "westernization")
+"""Datasets that settings may be chosen on; all others are only quoted."""
+RANKS = {"Che": "0", "Pue": "1", "Iqu": "2", "Man": "3"}
+"""Towns by their size: Checherta, Puerto Almendras, Iquitos, Manaus."""
+SUPER = "super learner"
+CONSTANT = ("median", "majority")
+
+
+def labels(study: str, metadata: pd.DataFrame) -> pd.DataFrame:
+    """Return the labels of a study of the corpus, by sample ID, empty where there is none."""
+    parts = metadata["original_id"].str.split(".")
+    found = pd.DataFrame({"environment": metadata["environment"]})
+    if study == "mackerel":
+        site = parts.str[-1]
+        found["site"] = site.where(site.isin(["gill", "skin", "digesta"]), "")
+        found["day"] = metadata["original_id"].str.extract(r"\.s(\d+)\.")[0]
+    if study == "westernization":
+        found["town"], found["room"] = parts.str[1], parts.str[3]
+        found["rank"] = found["town"].map(RANKS)
+    found["host"] = metadata["host_subject"].fillna(metadata.index.to_series())
+    return found.fillna("")
+
+
+def prepare(data: Path, folder: Path) -> None:
+    """Write table, tree and labels of every study, and link the others."""
+    table = load_table(data / "corpus/table.biom")
+    path = data / "corpus/tree.nwk"
+    metadata = pd.read_csv(data / "corpus/metadata.tsv", sep="\t", dtype=str)
+    metadata = metadata.set_index("sample-id").loc[table.sample_ids]
+    for study in CORPUS:
+        rows = np.flatnonzero(metadata["study"] == study)
+        own = table.of_samples(rows)
+        (folder / study).mkdir(parents=True, exist_ok=True)
+        write_biom(folder / study / "table.biom", own, {})
+        write_newick(folder / study / "tree.nwk", cut_to(load_tree(path), own.feature_ids, path))
+        text = labels(study, metadata.iloc[rows]).to_csv(sep="\t")
+        write_text(folder / study / "metadata.tsv", text)
+    for name in LINKED:
+        link = folder / name
+        if not link.is_symlink():
+            link.symlink_to((data / name).resolve())
+
+
+def scores(results: Path) -> pd.DataFrame:
+    """Return the relative error of every learner: that of the constant is 1, none at all is 0.
+
+    Tasks whose names end with an underscore and a number are repeats of one.
+    """
+    rows = []
+    for path in sorted(results.glob("*/finetune/*/*/metrics.json")):
+        report, dataset = read_json(path), path.parts[-5]
+        name, regression = HEADLINE[report["kind"]], report["kind"] == "regression"
+        task, _, number = report["task"].rpartition("_")
+        task = task if task and number.isdigit() else report["task"]
+        found = {"AAM": report[name], SUPER: report["super_learner"][name]}
+        found[f"{SUPER} without AAM"] = report["super_learner"]["without_own"][name]
+        found |= {
+            row_label(key, "baseline"): values[name]
+            for key, values in report["baselines"].items()
+            if key not in CONSTANT
+        }
+        nothing = next(
+            report["baselines"][key][name] for key in CONSTANT if key in report["baselines"]
+        )
+        for learner, value in found.items():
+            error = value / nothing if regression else (1 - value) / (1 - nothing)
+            rows.append((dataset, f"{dataset}, {task}", learner, value, error))
+    table = pd.DataFrame(rows, columns=["dataset", "task", "learner", "score", "error"])
+    return table.groupby(["dataset", "task", "learner"], as_index=False).mean()
+
+
+def ranked(table: pd.DataFrame) -> tuple[list[str], NDArray[np.float64], NDArray[np.float64]]:
+    """Return the learners that all tasks have, their ranks [T, L], and their errors [T, L]."""
+    error_TL = table.pivot_table(index="task", columns="learner", values="error").dropna(axis=1)
+    return list(error_TL), rankdata(error_TL, axis=1), error_TL.to_numpy()
+
+
+def critical_difference(learners: int, tasks: int, level: float = 0.05) -> float:
+    """Return the difference of mean ranks that chance exceeds in 5 % of cases (Nemenyi).
+
+    Demšar, J. (2006). Statistical comparisons of classifiers over multiple data sets. JMLR 7:1-30.
+    """
+    q = studentized_range.ppf(1 - level, learners, np.inf) / np.sqrt(2)
+    return float(q * np.sqrt(learners * (learners + 1) / (6 * tasks)))
+
+
+def page(table: pd.DataFrame) -> str:
+    """Return the ranks on the development tasks and on the others, and every score, as Markdown."""
+    is_development, parts = table["dataset"].isin(DEVELOPMENT), []
+    for title, half in (("Development", is_development), ("Quoted", ~is_development)):
+        if not half.any():
+            continue
+        learners, rank_TL, error_TL = ranked(table[half])
+        best_TL = error_TL == error_TL.min(axis=1, keepdims=True)
+        order = np.argsort(rank_TL.mean(axis=0), kind="stable")
+        rows = [
+            [
+                learners[i],
+                f"{rank_TL[:, i].mean():.2f}",
+                f"{best_TL[:, i].sum()} of {len(rank_TL)}",
+                f"{error_TL[:, i].mean():.3f}",
+            ]
+            for i in order
+        ]
+        wide = critical_difference(len(learners), len(rank_TL))
+        parts += [f"## {title}", markdown_table(["", "mean rank", "best", "mean error"], rows)]
+        parts += [f"Critical difference of mean ranks: {wide:.2f}."]
+    values = table.pivot_table(index="learner", columns="task", values="score")
+    cells = [[name, *(f"{x:.3f}" for x in row)] for name, row in values.iterrows()]
+    parts += ["## Scores", markdown_table(["", *values.columns], cells)]
+    return "\n\n".join(["# Leaderboard", *parts]) + "\n"
+
+
+def draw(table: pd.DataFrame, path: Path) -> None:
+    """Draw the mean ranks on the quoted tasks, with a bar as long as the critical difference."""
+    learners, rank_TL, _ = ranked(table[~table["dataset"].isin(DEVELOPMENT)])
+    mean_L = rank_TL.mean(axis=0)
+    order = np.argsort(-mean_L, kind="stable")
+    figure, axes = plt.subplots(figsize=(7, 0.35 * len(learners) + 1.2), layout="constrained")
+    axes.plot(mean_L[order], np.arange(len(learners)), "o", color="#20639b")
+    axes.set_yticks(np.arange(len(learners)), [learners[i] for i in order])
+    wide = critical_difference(len(learners), len(rank_TL))
+    axes.plot([mean_L.min(), mean_L.min() + wide], [len(learners) - 0.4] * 2, color="#888888", lw=3)
+    axes.set(xlabel=f"mean rank on {len(rank_TL)} tasks; the bar: critical difference")
+    with atomic_path(path) as partial:
+        figure.savefig(partial, format="png", dpi=150)
+    plt.close(figure)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Prepare the studies, or report the scores."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
+    commands = parser.add_subparsers(dest="command", required=True)
+    first = commands.add_parser("prepare")
+    first.add_argument("data", type=Path)
+    first.add_argument("folder", type=Path)
+    second = commands.add_parser("report")
+    for name in ("results", "page", "figure"):
+        second.add_argument(name, type=Path)
+    given = parser.parse_args(arguments)
+    if given.command == "prepare":
+        prepare(given.data, given.folder)
+        return
+    table = scores(given.results)
+    write_text(given.page, page(table))
+    draw(table, given.figure)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,68 @@
+"""The leaderboard: labels from names, errors in units of the constant, ranks."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from aam.util.atomic import write_json
+from benchmarks.leaderboard import critical_difference, draw, labels, page, ranked, scores
+
+
+def test_labels_are_read_from_the_names_of_samples():
+    names = ["11721.s10.1.digesta", "11721.echo5ul.200nl.s8.8.skin", "11721.SDsw.1.2018.26"]
+    metadata = pd.DataFrame({"original_id": names, "environment": ["fish", "fish", "water"]})
+    metadata["host_subject"] = ["a", "b", None]
+    found = labels("mackerel", metadata.set_index(pd.Index(["x", "y", "z"])))
+    assert found["site"].tolist() == ["digesta", "skin", ""]
+    assert found["day"].tolist() == ["10", "8", ""]
+    assert found["host"].tolist() == ["a", "b", "z"]
+    houses = pd.DataFrame({"original_id": ["10333.Iqu.1200.bath"], "environment": ["built"]})
+    houses["host_subject"] = None
+    assert labels("westernization", houses).iloc[0].tolist()[1:4] == ["Iqu", "bath", "2"]
+
+
+def report(task: str, kind: str, own: float, other: float, nothing: float) -> dict:
+    name = "mae_fold_mean" if kind == "regression" else "balanced_accuracy"
+    constant = "median" if kind == "regression" else "majority"
+    baselines = {constant: {name: nothing}, "elastic_net": {name: other}}
+    mixed = {name: own, "without_own": {name: other}}
+    return {"task": task, "kind": kind, name: own, "baselines": baselines, "super_learner": mixed}
+
+
+@pytest.fixture
+def results(tmp_path):
+    """Two repeats of a number in one study, classes in another."""
+    for dataset, made in (
+        ("ecam", report("days_0", "regression", 60, 90, 120)),
+        ("ecam", report("days_1", "regression", 80, 50, 100)),
+        ("mackerel", report("site", "classification", 0.7, 0.6, 0.5)),
+    ):
+        path = tmp_path / dataset / "finetune/base" / made["task"] / "metrics.json"
+        path.parent.mkdir(parents=True)
+        write_json(path, made)
+    return tmp_path
+
+
+def test_repeats_are_averaged_in_units_of_the_constant(results):
+    table = scores(results).set_index(["task", "learner"])
+    assert table.loc[("ecam, days", "AAM"), "error"] == pytest.approx((60 / 120 + 80 / 100) / 2)
+    assert table.loc[("ecam, days", "AAM"), "score"] == 70
+    net = ("mackerel, site", "elastic net on CLR")
+    assert table.loc[net, "error"] == pytest.approx(0.4 / 0.5)
+    learners, rank_TL, _ = ranked(scores(results).query("dataset == 'mackerel'"))
+    ranks = dict(zip(learners, rank_TL[0], strict=True))
+    assert ranks["AAM"] == ranks["super learner"] == 1.5
+    assert ranks["elastic net on CLR"] == 3.5
+
+
+def test_the_page_keeps_the_halves_apart_and_the_figure_is_drawn(results, tmp_path):
+    table = scores(results)
+    text = page(table)
+    assert text.index("## Development") < text.index("## Quoted") < text.index("## Scores")
+    draw(table, tmp_path / "ranks.png")
+    assert (tmp_path / "ranks.png").stat().st_size > 5000
+
+
+def test_the_critical_difference_is_the_published_one():
+    """Demšar 2006, table 5: q is 2.728 for five classifiers."""
+    assert critical_difference(5, 30) == pytest.approx(2.728 * np.sqrt(5 * 6 / 180), abs=2e-3)
