@@ -1,0 +1,31 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+from aam.evaluate.baselines.problem import Problem
+from benchmarks.nested import mixed, nested, tables
+
+
+@pytest.mark.usefixtures("few_trees")
+def test_nested_predictions_of_a_fold_know_none_of_its_labels():
+    rng = np.random.default_rng(0)
+    target = rng.random(40)
+    reads = rng.poisson(5 + 40 * target[:, None] * np.array([1, 0, 0]), (40, 3))
+    distances = np.abs(target[:, None] - target).astype(np.float32)
+    fold, group = np.arange(40) % 4, np.full(40, "")
+    above, lengths = csr_array(np.eye(3)), np.ones(3)
+    asked = ["elastic_net", "knn_unifrac"]
+    task = replace(
+        Problem(
+            "regression", target, [], fold, group, csr_array(reads), distances, above, lengths, 0
+        ),
+        asked=asked,
+    )
+    first = nested(task)
+    changed = np.where(fold == 1, 9.0, target)
+    second = nested(replace(task, target=changed))
+    own = first["fold"] == 1
+    assert first.loc[own, "predicted"].tolist() == second.loc[own, "predicted"].tolist()
+    assert sorted(first["sample-id"]) == sorted(mixed(task, tables(task))["sample-id"])
