@@ -81,7 +81,8 @@ class Model:
             Index `sample-id`, in the order of the table. The columns of
             `aam.inference.ensemble.predict_table`, and before `unseen_asvs` the interval, `lower`
             and `upper`, or `prediction_set`, the classes joined by "|" (see
-            `aam.evaluate.conformal.Calibration`). Where a task has several targets, the columns of
+            `aam.evaluate.conformal.Calibration`); probabilities are scaled, `sd` is of those
+            before. Where a task has several targets, the columns of
             each end with a colon and its name.
 
         Raises

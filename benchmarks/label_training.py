@@ -3,7 +3,8 @@
 Run as `python -m benchmarks.label_training RESULTS TASK KIND MODEL/TASK...`: RESULTS is the folder
 of a dataset's results with the folds of TASK, and every MODEL/TASK names a model that the workflow
 has fine-tuned as a whole, for its settings. Samples are drawn as `benchmarks.labels` draws them.
-All are trained for as many steps, whatever the number of labels; nothing is chosen by the scores.
+All are trained for about as many steps, whatever the number of labels; nothing is chosen by the
+scores.
 """
 
 import argparse

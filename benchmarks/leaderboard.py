@@ -84,6 +84,8 @@ def scores(results: Path) -> pd.DataFrame:
     rows = []
     for path in sorted(results.glob("*/finetune/*/*/metrics.json")):
         report, dataset = read_json(path), path.parts[-5]
+        if "super_learner" not in report:
+            continue
         name, regression = HEADLINE[report["kind"]], report["kind"] == "regression"
         task, _, number = report["task"].rpartition("_")
         task = task if task and number.isdigit() else report["task"]
@@ -148,7 +150,8 @@ def page(table: pd.DataFrame) -> str:
 
 def draw(table: pd.DataFrame, path: Path) -> None:
     """Draw the mean ranks on the quoted tasks, with a bar as long as the critical difference."""
-    learners, rank_TL, _ = ranked(table[~table["dataset"].isin(DEVELOPMENT)])
+    quoted = table[~table["dataset"].isin(DEVELOPMENT)]
+    learners, rank_TL, _ = ranked(quoted if len(quoted) else table)
     mean_L = rank_TL.mean(axis=0)
     order = np.argsort(-mean_L, kind="stable")
     figure, axes = plt.subplots(figsize=(7, 0.35 * len(learners) + 1.2), layout="constrained")

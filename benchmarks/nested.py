@@ -43,10 +43,10 @@ def mixed(task: Problem, predictions: Mapping[str, pd.DataFrame]) -> pd.DataFram
 def nested(task: Problem) -> pd.DataFrame:
     """Return the predictions of super learners that know nothing of the fold they predict."""
     parts = []
-    for fold in np.unique(task.fold):
+    for fold in np.unique(task.fold[task.fold >= 0]):
         inner = replace(task, fold=np.where(task.fold == fold, -1, task.fold))
         found = mixed(inner, tables(inner))
-        parts.append(found[found["fold"] < 0].assign(fold=fold))
+        parts.append(found[task.fold == fold].assign(fold=fold))
     return pd.concat(parts)
 
 
@@ -61,7 +61,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     own, name = tables(task), HEADLINE[given.kind]
     rows = {**own, "super learner": mixed(task, own), "nested": nested(task)}
     for label, table in rows.items():
-        print(f"{label}: {name} {task_metrics(given.kind, table)[name]:.4f}", flush=True)
+        value = task_metrics(given.kind, table[table["fold"] >= 0])[name]
+        print(f"{label}: {name} {value:.4f}", flush=True)
 
 
 if __name__ == "__main__":

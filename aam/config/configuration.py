@@ -14,7 +14,7 @@ from aam.config.sections.execution import Benchmark, Optimization, Runtime
 from aam.config.sections.finetuning import Finetuning
 from aam.config.sections.model import ModelSettings
 from aam.config.sections.preparation import AugmentationSettings, Rarefaction, Tokens, Unifrac
-from aam.config.sections.task import Prediction, Task
+from aam.config.sections.task import METHODS, Prediction, Task
 from aam.config.sections.training import Pretraining
 from aam.config.starts import architecture_of, chain_of
 from aam.util.errors import problem
@@ -87,6 +87,10 @@ def load(raw: Mapping[str, Any]) -> Config:
     except ValidationError as error:
         raise config_error(error, Config) from error
     for model in config.models:
+        if model in METHODS:
+            raise problem(
+                f"models.{model}", "the name of a baseline", "another name", "rename the model"
+            )
         resolved(config, "optimization", model=model)
     for dataset in config.datasets:
         for section in ("rarefaction", "tokens", "unifrac", "augmentation"):

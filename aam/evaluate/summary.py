@@ -52,7 +52,8 @@ def accuracy_page(reports: Sequence[Mapping[str, Any]]) -> str:
         "# Accuracy",
         "Cross-validated: every sample is predicted by a model that never saw its label, and all "
         "rows of a task share its folds and its rarefied table. The best row comes first. In "
-        "brackets: 95 % of the values that other draws of samples would give.",
+        "brackets: 95 % of the values that other draws of samples would give. A super learner "
+        "mixes these predictions by those for the other folds.",
     ]
     for task, of_task, tables in _tasks(reports):
         kind, n, folds = (of_task[0][key] for key in ("kind", "n", "folds"))
@@ -219,13 +220,13 @@ def _super_learner_sentence(report: Mapping[str, Any]) -> str:
         if weight >= LEAST_SHOWN
     )
     p = without["comparison"]["corrected_t_p"]
-    chance = "no difference" if p is None else p_value(p)
+    chance = p_value(p)
     if p is not None and p >= CHANCE:
         chance = f"which could be chance, {chance}"
     return (
         f"**Super learner with {model}**, a mixture of all methods: {SCORES[name]} "
-        f"{score(found[name])} ({parts}). Without {model} it has {score(without[name])}: {model} "
-        f"changes it by {without['comparison']['difference']:+.3g} ({chance})."
+        f"{score(found[name])} ({parts}). Without {model} it has {score(without[name])}; the "
+        f"difference, mean of the folds, is {without['comparison']['difference']:+.3g} ({chance})."
     )
 
 

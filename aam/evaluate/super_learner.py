@@ -1,7 +1,8 @@
 """The mixture of several methods that the other folds ask for.
 
 A super learner (van der Laan, Polley & Hubbard 2007, doi:10.2202/1544-6115.1309) weights methods by
-their cross-validated predictions. Here no label of a fold enters the weights of that fold.
+their cross-validated predictions. No label of a fold is fitted to by the weights of that fold; the
+methods behind the predictions for the other folds have seen them.
 
 Shape suffixes: N samples, M methods, C classes (1 where a number is predicted).
 """
@@ -28,7 +29,7 @@ from aam.evaluate.predictions import (
 RIDGE = 0.5
 """Strength of the pull towards equal weights, for one group; of G groups it is 1 / G of that."""
 SMOOTH = 0.01
-"""Part of the mean error of equal weights below which an error counts as its square."""
+"""Part of the mean error of the best method below which an error counts as its square."""
 LEAST_PROBABILITY = 1e-3
 """What a smaller probability counts as where its logarithm is taken."""
 
@@ -145,7 +146,8 @@ def _weights(fit_NM: Floats, importance_N: Floats, strength: float, *, are_share
     """Return the weights [M] for errors, or for probabilities of the observed classes, [N, M]."""
     methods = fit_NM.shape[1]
     equal_M, share_N = np.full(methods, 1.0 / methods), importance_N / importance_N.sum()
-    smooth = SMOOTH * float(share_N @ np.abs(fit_NM @ equal_M)) or 1.0
+    # By the best method: one that is far off would hide what tells the others apart.
+    smooth = SMOOTH * float((share_N @ np.abs(fit_NM)).min()) or 1.0
 
     def loss(weight_M: Floats) -> tuple[float, Floats]:
         mixed_N = fit_NM @ weight_M
@@ -156,7 +158,7 @@ def _weights(fit_NM: Floats, importance_N: Floats, strength: float, *, are_share
         error_N = np.sqrt(mixed_N**2 + smooth**2)
         return float(share_N @ error_N), (share_N * mixed_N / error_N) @ fit_NM
 
-    unit = max(loss(equal_M)[0], 1e-12)
+    unit = max(min(loss(alone_M)[0] for alone_M in np.eye(methods)), 1e-12)
 
     def penalized(weight_M: Floats) -> tuple[float, Floats]:
         value, slope_M = loss(weight_M)

@@ -69,6 +69,11 @@ class ModelBundle:
         if not path.is_file():
             raise problem(path, "no such file", "the ASVs that the models were trained on", AGAIN)
         rarefaction = config["rarefaction"]
+        if rarefaction.get("long_branches") == "drop":
+            logger.warning(
+                "the models learned from reads without the ASVs behind long branches: leave such "
+                "ASVs out of other tables yourself, as the log of their import names them"
+            )
         return cls(
             predictors=predictors,
             depth=rarefaction["depth"],

@@ -24,7 +24,7 @@ from aam.model.losses import LOSSES, count_error
 from aam.model.store import load_config, load_weights, save_model
 from aam.nn.attention import AttentionBackend
 
-FORMAT = 2
+FORMAT = 3
 """Of the model directories that are written and read."""
 
 

@@ -1,6 +1,6 @@
 """Targets from the sample metadata, their folds, and tables to predict for."""
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal, Self, get_args
 
 from pydantic import Field, model_validator
 
@@ -16,6 +16,8 @@ BaselineName = Literal[
     "svm_unifrac",
     "knn_unifrac",
 ]
+METHODS = ("median", "majority", *get_args(BaselineName))
+"""All baselines, the constant ones among them."""
 Transform = Literal["none", "minmax", "zscore", "log", "log_zscore", "quantile"]
 
 
@@ -102,6 +104,8 @@ class Task(Section):
                 for key in ("transform", "transform_by", "bounds")
                 if getattr(self, key) != type(self).model_fields[key].default
             ]
+            if "random_forest_median" in (self.baselines or []):
+                given.append("baselines: [random_forest_median]")
             if given or len(self.columns) > 1:
                 what = ", ".join(f"`{key}`" for key in given) or "several columns"
                 raise ValueError(f"got {what} with kind {self.kind}; expected them with regression")
@@ -112,7 +116,7 @@ class Task(Section):
         low, high = self.bounds
         if low is not None and high is not None and low >= high:
             raise ValueError(f"got bounds {low}, {high}; expected the least first")
-        for key in ("columns", "classes", "condition"):
+        for key in ("columns", "classes", "condition", "baselines"):
             names = getattr(self, key) or []
             if len(set(names)) < len(names):
                 raise ValueError(f"got a name twice in {names}")

@@ -43,15 +43,18 @@ def set_apart(tree: TreeNode) -> list[tuple[list[str], float]]:
     """Return the tips behind each branch out of all proportion, and its length.
 
     Those are branches longer than `LONG` that set apart at most a fraction `FEW` of the tips, the
-    longest first.
+    longest first. A root of two children divides one branch.
     """
     few = max(1, int(FEW * sum(1 for _ in tree.tips())))
     found = []
     for node in tree.postorder():
-        if (node.length or 0.0) > LONG:
+        length = node.length or 0.0
+        if node.parent is tree and len(tree.children) == 2:
+            length = sum(child.length or 0.0 for child in tree.children)
+        if length > LONG:
             names = [tip.name for tip in node.tips(include_self=True)]
             if len(names) <= few:
-                found.append((names, float(node.length)))
+                found.append((names, float(length)))
     return sorted(found, key=lambda branch: (-branch[1], branch[0]))
 
 

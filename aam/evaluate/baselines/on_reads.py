@@ -46,7 +46,7 @@ def constant(task: Problem) -> Prediction:
 def gradient_boosting(task: Problem) -> Prediction:
     """Predict with boosted trees for absolute errors, or for classes weighted to count alike.
 
-    Size and weight of the trees are chosen on one part of the training folds that is left out.
+    The size of the trees is chosen on one part of the training folds that is left out.
     """
     settings: dict[str, Any] = {
         "max_iter": ITERATIONS,

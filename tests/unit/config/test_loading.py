@@ -138,6 +138,7 @@ FROZEN = {"encoder": "frozen"}
                 ({"transform": "log", "transform_by": "sex"}, "`transform_by` goes with transform"),
                 ({"bounds": [9, 0]}, "got bounds 9.0, 0.0"),
                 ({"column": ["a", "a"]}, "a name twice"),
+                ({"baselines": ["svm_clr", "svm_clr"]}, "a name twice"),
                 ({"condition": ["sex", "age"]}, "got the target 'age' in `condition`"),
                 ({"transform_by": "age"}, "got the target 'age' in `transform_by`"),
             )

@@ -57,3 +57,5 @@ def test_what_long_branches_set_apart_is_listed_the_longest_first():
     tree = tree_of(f"(({tips}):0.7,(far:5.1,(p:0.1,q:0.2):0.9):0.3);")
     assert set_apart(tree) == [(["far"], 5.1), (["p", "q"], 0.9)]
     assert set_apart(tree_of("((a:0.1,b:0.6):0.1,c:0.2);")) == []
+    # A midpoint root halves the longest branch.
+    assert set_apart(tree_of(f"(junk:0.5,({tips}):0.4);")) == [(["junk"], 0.9)]

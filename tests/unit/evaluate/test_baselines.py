@@ -7,9 +7,10 @@ import pandas as pd
 import pytest
 import scipy.sparse
 
+from aam.config.sections.task import METHODS
 from aam.evaluate.baselines import on_reads
 from aam.evaluate.baselines.problem import Problem, prevalent_reads
-from aam.evaluate.baselines.registry import baselines_of, predict_baselines
+from aam.evaluate.baselines.registry import BASELINES, baselines_of, predict_baselines
 from aam.evaluate.baselines.support_vectors import laplacian
 
 ON_READS = [
@@ -228,6 +229,10 @@ def test_the_kernel_is_scaled_by_the_training_pairs():
     found = laplacian(distances, np.arange(9))
     assert found[2, 11] == pytest.approx(np.exp(-float(distances[2, 11]) / np.median(pairs)))
     assert (laplacian(np.zeros((3, 3), np.float32), np.arange(3)) == 1).all()
+
+
+def test_a_configuration_can_name_every_baseline():
+    assert set(METHODS) == set(BASELINES)
 
 
 def test_the_median_of_a_forest_is_that_of_the_samples_in_its_leaves():

@@ -37,7 +37,7 @@ def no_groups() -> pd.Series:
 
 
 @pytest.mark.parametrize("kind", ["regression", "classification"])
-def test_the_labels_of_a_fold_do_not_enter_its_mixture(kind):
+def test_weights_are_not_fitted_to_the_labels_of_their_fold(kind):
     given, changed = tables(kind), tables(kind)
     for part in changed.values():
         own = part["fold"] == 2
@@ -75,8 +75,8 @@ def test_weights_are_those_of_least_penalized_error(monkeypatch):
 
     def loss(weight: float) -> float:
         penalty = module.RIDGE / units * 2 * 2 * (weight - 0.5) ** 2
-        equal = np.abs(np.mean(residual, axis=0)).mean()
-        return np.abs(weight * residual[0] + (1 - weight) * residual[1]).mean() / equal + penalty
+        unit = min(np.abs(part).mean() for part in residual)
+        return np.abs(weight * residual[0] + (1 - weight) * residual[1]).mean() / unit + penalty
 
     grid = np.linspace(0, 1, 2001)
     best = grid[np.argmin([loss(weight) for weight in grid])]
@@ -90,3 +90,12 @@ def test_few_groups_hold_the_weights_near_equal_ones():
     free, held = (super_learner(tables("regression"), of)[1].weights for of in (no_groups(), few))
     assert free["poor"] < held["poor"] < 1 / 3
     assert sum(held.values()) == pytest.approx(1)
+
+
+def test_a_method_that_is_far_off_leaves_the_others_their_weights():
+    given = tables("regression")
+    expected = super_learner(given, no_groups())[1].weights
+    given["wild"] = given["poor"].assign(predicted=1e5 * given["poor"]["predicted"])
+    found = super_learner(given, no_groups())[1].weights
+    assert found["wild"] == pytest.approx(0, abs=1e-3)
+    assert found["good"] == pytest.approx(expected["good"], abs=0.03)

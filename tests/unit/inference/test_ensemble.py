@@ -278,7 +278,7 @@ def swap_classes(folder: Path) -> None:
     edit(path, target={**target, "classes": target["classes"][::-1]})
 
 
-FEW_KEYS = '{"format": 2, "kind": "predictor", "architecture": 0, "target": 0, "settings": 0}'
+FEW_KEYS = '{"format": 3, "kind": "predictor", "architecture": 0, "target": 0, "settings": 0}'
 OTHER_WIDTH = np.eye(3, dtype=np.float32)
 BROKEN = {
     "no folder fold0": lambda at: [shutil.rmtree(path) for path in at.glob("fold*")],
@@ -286,7 +286,7 @@ BROKEN = {
     r"asvs\.txt: got no such file": lambda at: (at / SEEN_ASVS).unlink(),
     r"fold10: got no config\.json": lambda at: (at / "fold10/config.json").unlink(),
     "no JSON": lambda at: (at / "fold2/config.json").write_text("{"),
-    "format 3;(?=.*install)": lambda at: edit(at / "fold2-1/config.json", format=3),
+    "format 4;(?=.*install)": lambda at: edit(at / "fold2-1/config.json", format=4),
     "kind pretrained": lambda at: edit(at / "fold2/config.json", kind="pretrained"),
     "no key rarefaction": lambda at: (at / "fold2/config.json").write_text(FEW_KEYS),
     "fold2: got files that are missing": lambda at: (at / "fold2/model.safetensors").unlink(),

@@ -2,7 +2,13 @@ import pytest
 import torch
 
 from aam.model.batch import Masked
-from aam.model.heads import DistanceHead, NucleotideHead, Thresholds, ValueHead
+from aam.model.heads import (
+    DistanceHead,
+    NucleotideHead,
+    Thresholds,
+    ValueHead,
+    standardization,
+)
 from aam.train.batch_norm import recalibrate_batch_norm
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -79,7 +85,11 @@ def test_thresholds_stay_in_order_whatever_is_learned():
 def test_a_sketch_that_hardly_varied_in_training_cannot_throw_a_prediction_far():
     head, x = ValueHead(16 + 4, 16, 2), torch.cat([embeddings(50), torch.zeros(50, 4)], dim=1)
     head.train()
-    assert head(x).isfinite().all()
+    varied = torch.cat([x[:, :16], 3 * embeddings(50)[:, :4]], dim=1)
+    by_batch, deviation = head.standardize(varied), varied.var(dim=0, correction=0).add(1).sqrt()
+    sketch = ((varied - varied.mean(dim=0)) / deviation)[:, 16:]
+    assert torch.allclose(by_batch[:, 16:], sketch, atol=1e-5)
+    assert torch.allclose(by_batch[:, :16], standardization(16)(x[:, :16]), atol=1e-5)
     recalibrate_batch_norm(head, x)
     head.eval()
     other = x.clone()
