@@ -10,7 +10,11 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
-from joblib import parallel_config  # type: ignore[import-untyped]
+from joblib import (  # type: ignore[import-untyped]
+    Parallel,
+    delayed,
+    parallel_config,
+)
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
@@ -64,24 +68,30 @@ def predict_baselines(task: Problem, threads: int) -> pd.DataFrame:
         for message in ("y_pred contains classes not in y_true", "A single label was found"):
             warnings.filterwarnings("ignore", message=message)
         folds = [dataclasses.replace(task, held_out=int(fold)) for fold in np.unique(task.fold)]
-        tables = [
-            _cross_validated(folds, name, predict) for name, predict in baselines_of(task).items()
-        ]
-    return pd.concat(tables, ignore_index=True)
+        found = Parallel()(delayed(_of_fold)(part) for part in folds)
+    return pd.concat(
+        [_joined(task, name, [of_fold[name] for of_fold in found]) for name in baselines_of(task)],
+        ignore_index=True,
+    )
 
 
-def _cross_validated(folds: Sequence[Problem], name: str, predict: Predictor) -> pd.DataFrame:
-    parts, task = [], folds[0]
-    for part in folds:
-        # Training samples that are all alike teach every method the same; some refuse them.
-        alike = len(np.unique(task.target[part.train])) == 1
+def _of_fold(part: Problem) -> dict[str, pd.DataFrame]:
+    """Predict one fold with every baseline."""
+    # Training samples that are all alike teach every method the same; some refuse them.
+    alike, found = len(np.unique(part.target[part.train])) == 1, {}
+    for name, predict in baselines_of(part).items():
         values, probabilities_TC = (on_reads.constant if alike else predict)(part)
-        if task.regression:
-            values = np.clip(values, *task.bounds)
-        columns = [PROBABILITY + class_name for class_name in task.classes]
+        if part.regression:
+            values = np.clip(values, *part.bounds)
+        columns = [PROBABILITY + class_name for class_name in part.classes]
         table = pd.DataFrame(probabilities_TC, index=part.test, columns=columns)
         table.insert(0, "predicted", values)
-        parts.append(table)
+        found[name] = table
+    return found
+
+
+def _joined(task: Problem, name: str, parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """Return the predictions of one baseline for all folds."""
     table = pd.concat(parts).sort_index().reset_index(names="row")
     table.insert(1, "fold", task.fold)
     table.insert(2, "baseline", name)
