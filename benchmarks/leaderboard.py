@@ -27,6 +27,7 @@ from aam.data.importing.tree import cut_to, load_tree
 from aam.data.table import write_biom
 from aam.data.trees.newick import write_newick
 from aam.evaluate.labels import row_label
+from aam.evaluate.report import CONSTANT
 from aam.evaluate.scores import HEADLINE
 from aam.util.atomic import atomic_path, read_json, write_text
 
@@ -38,7 +39,6 @@ DEVELOPMENT = ("mackerel", "westernization")
 RANKS = {"Che": "0", "Pue": "1", "Iqu": "2", "Man": "3"}
 """Towns by their size: Checherta, Puerto Almendras, Iquitos, Manaus."""
 SUPER = "super learner"
-CONSTANT = ("median", "majority")
 
 
 def labels(study: str, metadata: pd.DataFrame) -> pd.DataFrame:
