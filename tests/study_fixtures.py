@@ -15,8 +15,8 @@ from aam.unifrac.store import write_distances, write_faith_pd
 
 METRICS = ["unweighted", "faith_pd"]
 PRETRAINING = ("model", "metrics", "history", "embeddings", "asvs", "pairs")
-FINETUNING = ("model", "predictions", "history", "digests")
-TASKS = ("age", "site", "scratch", "ordered", "pair", "inductive")
+FINETUNING = ("model", "predictions", "history", "digests", "recipes")
+TASKS = ("age", "site", "scratch", "ordered", "pair", "inductive", "kernel")
 LEVELS = ["low", "mid", "high"]
 
 
@@ -86,6 +86,7 @@ def configuration() -> Config:
         "ordered": {**ordered, "finetuning": {**attention, "epochs": 3, "learning_rate": 0.03}},
         "pair": {**pair, "finetuning": quantiles},
         "inductive": {"finetuning": {"inductive": True, "encoder": "frozen"}},
+        "kernel": {"finetuning": {"encoder": "kernel"}},
     }
     return load(
         {
@@ -95,7 +96,7 @@ def configuration() -> Config:
             "unifrac": {"metrics": METRICS},
             "models": {"small": model},
             "pretraining": {"epochs": 2, "batch_size": 6},
-            "finetuning": {"epochs": 2, "batch_size": 6},
+            "finetuning": {"encoder": "full", "epochs": 2, "batch_size": 6},
             "tasks": {name: {**age, **task} for name, task in tasks.items()},
         }
     )

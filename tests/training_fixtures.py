@@ -3,11 +3,15 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import pytest
+import torch
 
 from aam.config.sections.execution import Optimization
 from aam.config.sections.finetuning import Finetuning
 from aam.config.sections.training import Pretraining
+from aam.data.target import Target
 from aam.inference.outputs import Outputs, decoded, raw_outputs
+from aam.model.kernel_head import KernelShape
+from aam.model.predictor import Predictor
 from aam.runtime.run_options import RunOptions
 from aam.tasks.finetune import train_fold
 from aam.tasks.finetune.cross_validation import CrossValidation
@@ -106,7 +110,7 @@ def new_task(augmented, new_encoder, devices, tmp_path) -> Callable[..., CrossVa
             "runtime": RunOptions(),
         }
         setup |= {name: changes.pop(name) for name in setup if name in changes}
-        settings = {"epochs": 2, "batch_size": 4, **changes}
+        settings = {"encoder": "full", "epochs": 2, "batch_size": 4, **changes}
         return CrossValidation(
             FinetuneSetup(
                 store=augmented.store,
@@ -141,6 +145,25 @@ def datasets(monkeypatch) -> list[BatchDataset]:
 
     monkeypatch.setattr(train_fold, "fit", spy)
     return seen
+
+
+@pytest.fixture(scope="session")
+def kernel_predictor(tiny, new_encoder) -> Callable[[Target], Predictor]:
+    """Return the function that builds a predictor with a machine of half of the tiny ASVs."""
+
+    def build(target: Target) -> Predictor:
+        draw, asv_PS = torch.Generator().manual_seed(0), tiny.tokens.tokens[::2]
+        shape = KernelShape(7, *asv_PS.shape)
+        predictor = Predictor(new_encoder(20, asv_layers=1), target, kernel=shape, seed=0)
+        head = predictor.head
+        for part in (head.sample_TF, head.weight_TO, head.bias_O):
+            part.copy_(0.3 * torch.randn(part.shape, generator=draw))
+        head.scale_F.fill_(0.1)
+        head.asv_PS.copy_(torch.from_numpy(asv_PS.copy()))
+        head.gaussian.fill_(True)
+        return predictor.eval().requires_grad_(False)
+
+    return build
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from aam.config.messages import config_error
 from aam.config.sections.base import Section
 from aam.config.sections.dataset import Dataset
 from aam.config.sections.execution import Benchmark, Optimization, Runtime
-from aam.config.sections.finetuning import Finetuning
+from aam.config.sections.finetuning import CHOSEN, Finetuning
 from aam.config.sections.model import ModelSettings
 from aam.config.sections.preparation import AugmentationSettings, Rarefaction, Tokens, Unifrac
 from aam.config.sections.task import METHODS, Prediction, Task
@@ -107,6 +107,7 @@ def load(raw: Mapping[str, Any]) -> Config:
             model: architecture_of(config.models, config.datasets, task.dataset, model)
             for model in config.models
         }
+        _require_chosen(name, config.finetuning.model_fields_set | set(task.finetuning), training)
         _require_fitting(
             name, task, training, {model: shape["sample_layers"] for model, shape in layers.items()}
         )
@@ -190,6 +191,17 @@ def _require_possible(
         )
 
 
+def _require_chosen(name: str, given: Collection[str], training: Finetuning) -> None:
+    keys = [key for key in CHOSEN if key in given]
+    if training.encoder == "auto" and training.start == "pretrained" and keys:
+        raise problem(
+            f"configuration key finetuning.{keys[0]} (task {name})",
+            f"{getattr(training, keys[0])} with encoder auto, which chooses it",
+            "auto without it, or another encoder",
+            f"remove it, or set tasks.{name}.finetuning.encoder to full, partial or frozen",
+        )
+
+
 def _require_fitting(
     name: str, task: Task, training: Finetuning, layers: Mapping[str, int]
 ) -> None:
@@ -202,6 +214,15 @@ def _require_fitting(
             f"{training.loss} with kind {task.kind}",
             f"null or one of {named}",
             f"set tasks.{name}.finetuning.loss",
+        )
+    if training.encoder == "kernel" and not training.suits_kernel_machine(
+        task.kind, task.columns, task.condition
+    ):
+        raise problem(
+            f"configuration key finetuning.encoder (task {name})",
+            f"kernel with kind {task.kind}",
+            "a task of one column, not ordinal, without `condition`, with the default loss",
+            f"set tasks.{name}.finetuning.encoder to auto, full, partial or frozen",
         )
     changes = [key for key in ("asv_dropout", "count_weight") if getattr(training, key) > 0]
     looks_at_asvs = training.fusion == "attention" and task.condition

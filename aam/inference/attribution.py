@@ -1,7 +1,7 @@
 """Which ASVs a prediction rests on: attention, integrated gradients, and removal as their check.
 
 Shape suffixes: N samples, U distinct ASVs of these, A ASVs of one sample, S copies of it, D width,
-O outputs of the head, C explained outputs, F columns of categories.
+O outputs of the head, C explained outputs, F columns of categories, P ASVs of a kernel machine.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,6 +18,7 @@ from aam.data.target import MEDIAN, QUANTILES, Target
 from aam.data.tokens import TokenStore
 from aam.inference.embed import asvs_of, embed_asvs
 from aam.model.batch import Batch, SampleBlock
+from aam.model.kernel_head import ABSENT, KernelHead, log_reads
 from aam.model.predictor import Predictor
 from aam.train.distributed.devices import Devices
 from aam.util.seeds import seed_of
@@ -47,6 +48,7 @@ def explain(
     asv_AD: Tensor,
     counts_A: Tensor,
     categories: Mapping[str, str] | None = None,
+    column_A: NDArray[np.int64] | None = None,
     *,
     steps: int = STEPS,
     remove: bool = False,
@@ -55,9 +57,10 @@ def explain(
 
     Explained is what the head of a predictor in evaluation puts out: for a number its transformed
     value (its median where quantiles are predicted), for classes the log-odds of each, for ordered
-    ones those of a higher class. `remove`: it is predicted without each ASV, too.
+    ones those of a higher class. `column_A` are the columns of the ASVs in a kernel machine.
+    `remove`: it is predicted without each ASV, too.
     """
-    copies = _Copies(predictor, asv_AD, categories or {})
+    copies = _Copies(predictor, asv_AD, categories or {}, column_A)
     with torch.no_grad():
         whole = copies.run(counts_A[None])
     gradients_AC, change_C = _gradients(copies, counts_A, whole, steps)
@@ -79,16 +82,28 @@ class _Pass:
 class _Copies:
     """Predictions for copies of one sample that differ in their reads or their vectors."""
 
-    def __init__(self, predictor: Predictor, asv_AD: Tensor, categories: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        predictor: Predictor,
+        asv_AD: Tensor,
+        categories: Mapping[str, str],
+        column_A: NDArray[np.int64] | None,
+    ) -> None:
         self.predictor, self.asv_AD = predictor, asv_AD
+        self.column_A = None if column_A is None else torch.from_numpy(column_A).to(asv_AD.device)
         self.category_1F: Tensor | None = None
         if predictor.vocabulary is not None:
             values = [categories.get(column, "") for column in predictor.vocabulary.columns]
             numbers_1F = torch.from_numpy(predictor.vocabulary.encode([values]))
             self.category_1F = numbers_1F.to(asv_AD.device)
 
-    def run(self, counts_SA: Tensor, vector_SAD: Tensor | None = None) -> _Pass:
-        """Predict: an ASV without reads is absent; `vector_SAD` enters instead of their own."""
+    def run(
+        self, counts_SA: Tensor, vector_SAD: Tensor | None = None, log_SA: Tensor | None = None
+    ) -> _Pass:
+        """Predict: an ASV without reads is absent.
+
+        `vector_SAD` enters the sample encoder and `log_SA` a kernel machine, not what is their own.
+        """
         seen: dict[str, Tensor] = {}
 
         def enter(_: Any, inputs: tuple[Any, ...]) -> tuple[Any, ...] | None:
@@ -104,21 +119,29 @@ class _Copies:
             sample.pooling.score.register_forward_hook(scored),
         ]
         try:
-            output_SO = self._output(counts_SA)
+            output_SO = self._output(counts_SA, log_reads(counts_SA) if log_SA is None else log_SA)
         finally:
             for hook in hooks:
                 hook.remove()
         attention_SA = seen["score"].masked_fill(counts_SA == 0, float("-inf")).softmax(dim=-1)
         return _Pass(seen["vector"], attention_SA, explained(output_SO, self.predictor.target))
 
-    def _output(self, counts_SA: Tensor) -> Tensor:
+    def _output(self, counts_SA: Tensor, log_SA: Tensor) -> Tensor:
         device, copies = self.asv_AD.device, len(counts_SA)
         place_SA = torch.arange(len(self.asv_AD), device=device).expand(copies, -1)
         block = SampleBlock(place_SA, counts_SA > 0, counts_SA)
         batch = Batch([], [block], torch.arange(copies, device=device), {}, {})
         sample_SD, states = self.predictor.encoder.encode_samples(self.asv_AD, batch, asvs=True)
         category_SF = None if self.category_1F is None else self.category_1F.expand(copies, -1)
-        return self.predictor.predict(sample_SD, category_SF, asvs=states, batch=batch)
+        log_SP, head = None, self.predictor.head
+        if isinstance(head, KernelHead):
+            assert self.column_A is not None, "columns of the ASVs are missing"
+            known_A = self.column_A != ABSENT
+            log_SP = torch.zeros(copies, len(head.asv_PS), device=device)
+            log_SP = log_SP.index_add(1, self.column_A[known_A], log_SA[:, known_A])
+        return self.predictor.predict(
+            sample_SD, category_SF, asvs=states, batch=batch, log_BP=log_SP
+        )
 
 
 def _gradients(
@@ -128,22 +151,29 @@ def _gradients(
 
     The path begins where every ASV has the mean vector of the sample's ASVs. It does not begin
     at vectors of zero, because a norm follows: the output jumps there, close to the start,
-    and no sum over steps finds the jump.
+    and no sum over steps finds the jump. Log-reads begin at those of an ASV that is absent.
     """
+    log_A = log_reads(counts_A)
     vector_AD = whole.vector_SAD[0]
     start_AD = vector_AD.mean(dim=0, keepdim=True).expand_as(vector_AD)
     alpha_S = (torch.arange(steps, device=vector_AD.device) + 0.5) / steps
     total_CAD = torch.zeros(whole.output_SC.shape[1], *vector_AD.shape, device=vector_AD.device)
+    total_CA = torch.zeros(total_CAD.shape[:2], device=vector_AD.device)
     for part_S in alpha_S.split(_at_a_time(len(counts_A))):
         path_SAD = torch.lerp(start_AD, vector_AD, part_S[:, None, None]).requires_grad_()
+        log_SA = (part_S[:, None] * log_A).requires_grad_()
         with torch.enable_grad():
-            output_SC = copies.run(counts_A.expand(len(part_S), -1), path_SAD).output_SC
+            output_SC = copies.run(counts_A.expand(len(part_S), -1), path_SAD, log_SA).output_SC
             for c, output in enumerate(output_SC.sum(dim=0)):
-                (slope_SAD,) = torch.autograd.grad(output, path_SAD, retain_graph=True)
+                slope_SAD, slope_SA = torch.autograd.grad(
+                    output, (path_SAD, log_SA), retain_graph=True, materialize_grads=True
+                )
                 total_CAD[c] += slope_SAD.sum(dim=0)
+                total_CA[c] += slope_SA.sum(dim=0)
     gradients_CA = ((vector_AD - start_AD) * total_CAD / steps).sum(dim=-1)
+    gradients_CA = gradients_CA + log_A * total_CA / steps
     with torch.no_grad():
-        first = copies.run(counts_A[None], start_AD[None])
+        first = copies.run(counts_A[None], start_AD[None], torch.zeros_like(log_A)[None])
     return gradients_CA.T, (whole.output_SC - first.output_SC)[0]
 
 
@@ -224,11 +254,19 @@ def explain_samples(
                 asv_UD[place_A].to(devices.device),
                 counts_A,
                 categories[number],
+                _columns(predictor, tokens, asvs_A),
                 remove=number < checked,
             )
             for predictor, asv_UD in zip(predictors, tables, strict=True)
         ]
         yield asvs_A, _mean(explanations)
+
+
+def _columns(
+    predictor: Predictor, tokens: TokenStore, asvs_A: NDArray[np.int64]
+) -> NDArray[np.int64] | None:
+    head = predictor.head
+    return head.columns(tokens.tokens[asvs_A]) if isinstance(head, KernelHead) else None
 
 
 def _mean(explanations: Sequence[Explanation]) -> Explanation:

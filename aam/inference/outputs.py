@@ -1,7 +1,7 @@
 """What a predictor says of rows of a store, and what that means in the units of the target.
 
 Shape suffixes: R rows of the store, N samples, V views, F metadata columns, D width, O raw
-outputs, C numbers or classes, Q quantiles, M models, U ASVs.
+outputs, C numbers or classes, Q quantiles, M models, U ASVs, P ASVs that a kernel machine knows.
 """
 
 from collections.abc import Sequence
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+import scipy.sparse
 import torch
 from numpy.typing import NDArray
 
@@ -16,6 +17,7 @@ from aam.data.samples import SampleStore
 from aam.data.target import QUANTILES, Target
 from aam.data.tokens import TokenStore
 from aam.inference.embed import embed_asvs, embed_samples, sample_batches
+from aam.model.kernel_head import ABSENT, KernelHead, log_reads
 from aam.model.predictor import Predictor
 from aam.train.distributed.devices import Devices
 
@@ -52,8 +54,12 @@ def raw_outputs(
     if not predictor.needs_asvs:
         if embedding_RD is None:
             embedding_RD = embed_samples(predictor.encoder, store, tokens, rows_R, devices, asv_UD)
+        log_RP = None
+        if isinstance(predictor.head, KernelHead):
+            log_RP = known_reads(predictor.head, store, tokens, rows_R).to(device)
         with devices.inference(predictor):
-            return predictor.predict(embedding_RD.to(device), category).float().cpu().numpy()
+            output_RO = predictor.predict(embedding_RD.to(device), category, log_BP=log_RP)
+            return output_RO.float().cpu().numpy()
     place_U = np.arange(len(tokens.lengths))
     if asv_UD is None:
         asv_UD = embed_asvs(predictor.encoder, tokens, place_U, devices)
@@ -66,6 +72,28 @@ def raw_outputs(
             parts.append(predictor.predict(sample_BD, own, asvs=states, batch=batch).float().cpu())
             order.append(members)
     return torch.cat(parts).numpy()[np.argsort(np.concatenate(order))]
+
+
+def known_reads(
+    head: KernelHead, store: SampleStore, tokens: TokenStore, rows_R: NDArray[np.int64]
+) -> torch.Tensor:
+    """Return the logarithms [R, P] of the mean reads, over all views, of the rows' samples."""
+    column_U = head.columns(tokens.tokens)
+    samples, place_R = np.unique(rows_R % len(store.sample_ids), return_inverse=True)
+    known_U = np.flatnonzero(column_U != ABSENT)
+    reads_NP = torch.zeros(len(samples), len(head.asv_PS))
+    found = mean_reads(store, samples, len(column_U))[:, known_U].toarray()
+    # Sequences that are alike as far as the model reads them share a column.
+    reads_NP.index_add_(1, torch.from_numpy(column_U[known_U]), torch.from_numpy(found).float())
+    return log_reads(reads_NP)[torch.from_numpy(place_R)]
+
+
+def mean_reads(store: SampleStore, samples: NDArray[np.int64], asvs: int) -> scipy.sparse.csc_array:
+    """Return the reads [N, U] of some samples, the mean of all views."""
+    total = store.counts_of(samples, asvs)
+    for view in range(1, store.views):
+        total = total + store.counts_of(view * len(store.sample_ids) + samples, asvs)
+    return scipy.sparse.csc_array(total / store.views)
 
 
 def decoded(

@@ -20,11 +20,12 @@ from aam.model.build import build_encoder, initialize
 from aam.model.encoder import Encoder
 from aam.model.fusion import FUSIONS, UNKNOWN, Fusion, Vocabulary
 from aam.model.heads import CountHead, Thresholds, ValueHead
+from aam.model.kernel_head import KernelHead, KernelShape
 from aam.model.losses import LOSSES, count_error
 from aam.model.store import load_config, load_weights, save_model
 from aam.nn.attention import AttentionBackend
 
-FORMAT = 3
+FORMAT = 4
 """Of the model directories that are written and read."""
 
 
@@ -33,6 +34,7 @@ class Predictor(nn.Module):
 
     Covariates with a `vocabulary` need a `fusion`, a name in `FUSIONS`. `count_weight` is that of
     the loss of masked counts; 0: it is not computed. `seed` is of all weights but the encoder's.
+    With `kernel` the head is a kernel machine, which is not trained by steps.
     """
 
     def __init__(
@@ -43,18 +45,23 @@ class Predictor(nn.Module):
         fusion: str | None = None,
         vocabulary: Vocabulary | None = None,
         count_weight: float = 0.0,
+        kernel: KernelShape | None = None,
         seed: int,
     ) -> None:
         super().__init__()
         self.encoder, self.target, self.vocabulary = encoder, target, vocabulary
-        self.count_weight = count_weight
+        self.count_weight, self.kernel_shape = count_weight, kernel
         self.fusion_name = None if vocabulary is None else fusion
         shape, is_ordinal = encoder.shape, target.loss == "ordinal"
         outputs = 1 if is_ordinal else target.outputs
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            self.head = ValueHead(shape.sample_width, shape.width, outputs)
-            initialize(self.head)
+            self.head: ValueHead | KernelHead
+            if kernel is None:
+                self.head = ValueHead(shape.sample_width, shape.width, outputs)
+                initialize(self.head)
+            else:
+                self.head = KernelHead(kernel, shape.sample_width, outputs)
             self.fusion: Fusion | None = None
             if vocabulary is not None:
                 sizes = {"width": shape.width, "outputs": outputs, "heads": shape.heads}
@@ -99,12 +106,16 @@ class Predictor(nn.Module):
         *,
         asvs: list[Tensor] | None = None,
         batch: Batch | None = None,
+        log_BP: Tensor | None = None,
     ) -> Tensor:
         """Return raw outputs [B, O] in fp32, for `Target.decode`, of sample embeddings.
 
         Without categories all are unknown. `asvs` are `Encoded.asvs` of the `batch`, where
-        `needs_asvs`.
+        `needs_asvs`; `log_BP` are the `log_reads` that a kernel machine looks at.
         """
+        if isinstance(self.head, KernelHead):
+            assert log_BP is not None, "a kernel machine looks at reads"
+            return self.head(sample_BD, log_BP)
         standard_BD = self.head.standard(sample_BD)
         if self.fusion is None:
             output_BO = self.head.from_standard(standard_BD)
@@ -139,6 +150,7 @@ class Predictor(nn.Module):
             "fusion": self.fusion_name,
             "vocabulary": None if self.vocabulary is None else asdict(self.vocabulary),
             "count_weight": self.count_weight,
+            "kernel": None if self.kernel_shape is None else asdict(self.kernel_shape),
             **about,
         }
         save_model(directory, self, config)
@@ -155,6 +167,7 @@ def load_predictor(
         vocabulary=TypeAdapter(Vocabulary | None).validate_python(config["vocabulary"]),
         fusion=config["fusion"],
         count_weight=config["count_weight"],
+        kernel=TypeAdapter(KernelShape | None).validate_python(config["kernel"]),
         seed=0,
     )
     load_weights(directory, predictor)

@@ -38,6 +38,11 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOp
     numbers = [("fold", pa.int64()), ("model", pa.int64())]
     write_history(outputs["history"], finished.history, origin, extra=numbers)
     write_bundle(outputs["model"], finished.models, setup.tokens, finished.reference_ND, table)
+    recipes = {
+        str(fold): {"recipe": choice.recipe, "errors": dict(choice.errors)}
+        for fold, choice in finished.choices.items()
+    }
+    write_json(outputs["recipes"], {"folds": recipes, "provenance": origin})
     # What stands for the model directory: no fact that leaves predictions as they are.
     digests = {
         "models": finished.digests,

@@ -1,13 +1,19 @@
 """Fine-tuning."""
 
+from collections.abc import Sequence
 from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from aam.config.losses import Loss
+from aam.config.losses import LOSSES, Loss
 from aam.config.sections.training import Training
 
 Fusion = Literal["concat", "add", "gated", "attention", "scale"]
+
+CHOSEN = tuple(
+    "epochs batch_size optimizer learning_rate trained_layers asv_dropout class_weights".split()
+)
+"""Keys that `encoder: auto` chooses."""
 
 
 class Finetuning(Training):
@@ -21,9 +27,15 @@ class Finetuning(Training):
     """Dropout in every block."""
     start: Literal["pretrained", "scratch"] = "pretrained"
     """Weights that a fold starts from."""
-    encoder: Literal["full", "partial", "frozen"] = "full"
+    encoder: Literal["auto", "full", "partial", "frozen", "kernel"] = "auto"
     """full: full fine-tuning; partial: the top of the sample encoder is trained; frozen: a head on
-    the pretrained sample embeddings."""
+    the pretrained sample embeddings; kernel: support vectors on these embeddings and on the reads
+    of the study's own ASVs. auto: one of kernel, partial and full, chosen for each fold on parts of
+    its training samples that are left out, with epochs, batches, optimizer, rate and dropout of
+    ASVs by the number of labels; from scratch it is full."""
+    budget_minutes: float = Field(3.0, gt=0)
+    """About how long auto may take for all folds of a task, on two cores of a common computer: more
+    recipes are tried on more parts. An estimate decides, so that the same is tried everywhere."""
     trained_layers: int = Field(2, ge=1)
     """Blocks over the ASVs of a sample that a partial encoder trains, counted from the top."""
     inductive: bool = False
@@ -50,11 +62,18 @@ class Finetuning(Training):
     models: int = Field(1, ge=1)
     """Models per fold, of different seeds; their predictions are averaged."""
 
+    def suits_kernel_machine(
+        self, kind: str, columns: Sequence[str], condition: Sequence[str]
+    ) -> bool:
+        """Return whether a kernel machine can learn a target."""
+        usual = self.loss in (None, LOSSES[kind][0]) and self.count_weight == 0
+        return kind != "ordinal" and len(columns) == 1 and not condition and usual
+
     @model_validator(mode="after")
     def _has_an_effect(self) -> Self:
-        if self.start == "scratch" and (self.encoder != "full" or self.inductive):
+        if self.start == "scratch" and (self.encoder not in ("auto", "full") or self.inductive):
             raise ValueError(
-                "got start scratch with encoder frozen or partial, or inductive; expected encoder "
-                "full: without pretraining there is nothing to keep"
+                f"got start scratch with encoder {self.encoder}, or inductive; expected encoder "
+                "full or auto: without pretraining there is nothing to keep"
             )
         return self

@@ -6,7 +6,7 @@ width.
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +20,7 @@ from aam.inference.asv_cache import embed_asvs_cached, module_digest
 from aam.inference.embed import embed_samples
 from aam.inference.outputs import Outputs, mean_outputs
 from aam.tasks.finetune.fold_model import FoldModel, FrozenEmbeddings
+from aam.tasks.finetune.recipes import Choice, choose, kept
 from aam.tasks.finetune.setup import FinetuneSetup
 from aam.tasks.finetune.train_fold import trained
 from aam.train.progress import Record
@@ -38,15 +39,16 @@ class CrossValidation:
 
     def train(self, models: Sequence[tuple[int, int]]) -> None:
         """Train some of the models, for a `run` that finds them finished."""
-        for model in self._fold_models(models):
+        for model, _ in self._fold_models(models):
             trained(model)
 
     def run(self) -> "Finished":
         """Train all models; one that an earlier run finished is read, not trained."""
         parts: dict[int, list[Outputs]] = defaultdict(list)
         history: list[Record] = []
-        directories, digests, reference_ND = {}, {}, None
-        for model in self._fold_models(self.models()):
+        directories, digests, choices, reference_ND = {}, {}, {}, None
+        for model, choice in self._fold_models(self.models()):
+            choices[model.fold] = choice
             predictor, records = trained(model)
             directories[model.name] = model.directory
             digests[model.name] = module_digest(predictor)
@@ -58,25 +60,39 @@ class CrossValidation:
             if reference_ND is None:
                 reference_ND = model.training_embeddings(predictor)
         assert reference_ND is not None, "a task has folds"
-        return Finished(self._joined(parts), history, directories, digests, reference_ND)
+        outputs = self._joined(parts)
+        return Finished(outputs, history, directories, digests, choices, reference_ND)
 
-    def _fold_models(self, models: Sequence[tuple[int, int]]) -> Iterator[FoldModel]:
+    def _fold_models(self, models: Sequence[tuple[int, int]]) -> Iterator[tuple[FoldModel, Choice]]:
         frozen, embedded_fold = None, None
         for fold, number in models:
             # Of inductive folds each has an encoder of its own, else all have the same.
             if frozen is None or (self.setup.settings.inductive and fold != embedded_fold):
                 frozen, embedded_fold = self._frozen(fold), fold
-            yield FoldModel(self.setup, fold, number, frozen)
+            choice = self._choice(fold, frozen)
+            setup = replace(self.setup, settings=choice.settings)
+            stay = kept(frozen, choice.settings.encoder)
+            yield FoldModel(setup, fold, number, stay), choice
+
+    def _choice(self, fold: int, frozen: FrozenEmbeddings) -> Choice:
+        """Return the settings of a fold: those given, or what is chosen inside of its samples."""
+        settings = self.setup.settings
+        if settings.encoder != "auto":
+            return Choice(settings.encoder, settings, {})
+        if settings.start == "scratch":
+            # Nothing is learned yet that could be kept.
+            return Choice("full", settings.model_copy(update={"encoder": "full"}), {})
+        return choose(self.setup, fold, frozen)
 
     def _frozen(self, fold: int) -> FrozenEmbeddings:
         """Embed once what the models of a fold do not change."""
-        setup = self.setup
-        if setup.settings.encoder == "full":
+        setup, settings = self.setup, self.setup.settings
+        if settings.encoder == "full" or settings.start == "scratch":
             return FrozenEmbeddings()
         # Weights that are kept are pretrained ones, which the models of a fold have in common.
         encoder, devices = setup.make_encoder(fold, 0), setup.devices.exact()
         asv_UD = embed_asvs_cached(encoder, setup.tokens, devices, setup.asvs)
-        if setup.settings.encoder == "partial":
+        if settings.encoder == "partial":
             return FrozenEmbeddings(asv_UD)
         rows = np.arange(len(setup.store.row_view))
         embedding_RD = embed_samples(encoder, setup.store, setup.tokens, rows, devices, asv_UD)
@@ -106,6 +122,8 @@ class Finished:
     """Directory of each model by its name."""
     digests: dict[str, str]
     """What identifies the weights of each."""
+    choices: dict[int, Choice]
+    """The recipe of each fold."""
     reference_ND: torch.Tensor
     """Embeddings of the training samples by the first model, of view 0."""
 

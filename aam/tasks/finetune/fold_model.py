@@ -1,7 +1,7 @@
 """One model of a cross-validation: trained without the labels of a fold.
 
 Shape suffixes: N samples of the store, L labelled samples, E encoded values of a target, R rows of
-the store, U ASVs, F metadata columns, D width.
+the store, U ASVs, F metadata columns, D width; T training samples.
 """
 
 from dataclasses import dataclass
@@ -16,15 +16,19 @@ from torch import Tensor
 
 from aam.data.target import Target
 from aam.inference.embed import embed_samples
-from aam.inference.outputs import Outputs, decoded, raw_outputs
+from aam.inference.outputs import Outputs, decoded, mean_reads, raw_outputs
 from aam.model.batch import TARGET
 from aam.model.fusion import Vocabulary
+from aam.model.kernel_head import KernelShape
 from aam.model.predictor import Predictor
 from aam.tasks.finetune.setup import FinetuneSetup
 from aam.train.data.asv_dropout import AsvDropout
 from aam.train.data.dataset import AsvDataset, BatchDataset, EmbeddingDataset
 from aam.train.distributed.devices import Devices
 from aam.util.seeds import seed_of
+
+PREVALENCE = 0.01
+"""Least fraction of the training samples with an ASV whose reads a kernel machine looks at."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,10 +67,10 @@ class FoldModel:
             task.kind,
             task.columns,
             labelled.observed_LC,
-            self._is_training,
+            self.is_training,
             loss=settings.loss,
             transform=task.transform,
-            by=self._scaled_by,
+            by=self.scaled_by,
             bounds=task.bounds,
             classes=task.classes,
             class_weights=settings.class_weights,
@@ -74,16 +78,22 @@ class FoldModel:
         )
         vocabulary = None
         if task.condition:
-            vocabulary = Vocabulary.fit(task.condition, self._covariates(), self._is_training)
+            vocabulary = Vocabulary.fit(task.condition, self._covariates(), self.is_training)
+        encoder = self.setup.make_encoder(self.fold, self.number)
+        kernel = None
+        if settings.encoder == "kernel":
+            sizes = int(self.is_training.sum()), len(self.prevalent_asvs)
+            kernel = KernelShape(*sizes, encoder.shape.max_length_bp)
         predictor = Predictor(
-            self.setup.make_encoder(self.fold, self.number),
+            encoder,
             target,
             fusion=settings.fusion,
             vocabulary=vocabulary,
             count_weight=settings.count_weight,
+            kernel=kernel,
             seed=self._seed("head"),
         )
-        encoder = predictor.encoder.requires_grad_(settings.encoder == "full")
+        encoder.requires_grad_(settings.encoder == "full")
         if settings.encoder == "partial":
             for block in list(encoder.sample.blocks)[-settings.trained_layers :]:
                 block.requires_grad_(True)
@@ -93,13 +103,13 @@ class FoldModel:
     def dataset(self, predictor: Predictor) -> BatchDataset:
         """Return the batches that the model is trained on."""
         setup, settings, labelled = self.setup, self.setup.settings, self.setup.labelled
-        encoded_LE = predictor.target.encode(labelled.observed_LC, self._scaled_by)
+        encoded_LE = predictor.target.encode(labelled.observed_LC, self.scaled_by)
         value_NE = np.zeros((len(setup.store.sample_ids), encoded_LE.shape[1]), np.float32)
         value_NE[labelled.samples] = encoded_LE
         common: dict[str, Any] = {
             "store": setup.store,
             "tokens": setup.tokens,
-            "samples": np.sort(labelled.samples[self._is_training]),
+            "samples": np.sort(labelled.samples[self.is_training]),
             "batch_size": settings.batch_size,
             "epochs": settings.epochs,
             "seed": self._seed("fold"),
@@ -116,12 +126,21 @@ class FoldModel:
             return AsvDataset(**common, asv_UD=self.frozen.asv_UD)
         return BatchDataset(**common)
 
+    @cached_property
+    def prevalent_asvs(self) -> NDArray[np.int64]:
+        """Return the ASVs that enough training samples have, or those that most have."""
+        setup = self.setup
+        samples = setup.labelled.samples[self.is_training]
+        reads_TU = mean_reads(setup.store, samples, len(setup.tokens.lengths))
+        prevalence_U = np.diff(reads_TU.indptr) / len(samples)
+        return np.flatnonzero(prevalence_U >= min(PREVALENCE, prevalence_U.max()))
+
     def outputs(self, predictor: Predictor, labelled: NDArray[np.int64]) -> Outputs:
         """Return what the model says of some labelled samples, the mean of the store's views."""
         setup = self.setup
         store, samples = setup.store, setup.labelled.samples[labelled]
         rows_R = (np.arange(store.views)[:, None] * len(store.sample_ids) + samples).reshape(-1)
-        category_NF, by = self._categories(predictor), self._scaled_by
+        category_NF, by = self._categories(predictor), self.scaled_by
         if category_NF is not None:
             category_NF = np.tile(category_NF[samples], (store.views, 1))
         output_RO = raw_outputs(
@@ -139,7 +158,7 @@ class FoldModel:
 
     def training_embeddings(self, predictor: Predictor) -> Tensor:
         """Return the embeddings of the samples that the model was trained on, of view 0."""
-        rows_R = np.sort(self.setup.labelled.samples[self._is_training])
+        rows_R = np.sort(self.setup.labelled.samples[self.is_training])
         return self.embedded(predictor, rows_R, self.setup.devices.exact())
 
     def embedded(self, predictor: Predictor, rows_R: NDArray[np.int64], devices: Devices) -> Tensor:
@@ -156,12 +175,14 @@ class FoldModel:
         return None if embedding_RD is None else embedding_RD[torch.from_numpy(rows_R)]
 
     @cached_property
-    def _is_training(self) -> NDArray[np.bool_]:
+    def is_training(self) -> NDArray[np.bool_]:
+        """Which of the labelled samples the model is trained on, [L]."""
         settings = self.setup.settings
         return self.setup.labelled.training(self.fold, settings.labels, settings.seed)
 
     @cached_property
-    def _scaled_by(self) -> list[str] | None:
+    def scaled_by(self) -> list[str] | None:
+        """Category that chooses the scale of each labelled sample; None: there is one scale."""
         column = self.setup.task.transform_by
         return None if column is None else [*self.setup.labelled.categories[column]]
 

@@ -32,8 +32,8 @@ def threads_of_a_model(threads: int) -> int:
 
 
 def processes(settings: Finetuning, models: int, threads: int) -> int:
-    """Return how many processes train at a time; on an accelerator, or a frozen encoder, one."""
-    if torch.cuda.is_available() or settings.encoder == "frozen":
+    """Return how many processes train at a time: one on an accelerator, or if the encoder stays."""
+    if torch.cuda.is_available() or settings.encoder in ("frozen", "kernel"):
         return 1
     return min(models, threads)
 

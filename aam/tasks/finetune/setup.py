@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.model_selection import GroupKFold
 
 from aam.config.sections.execution import Optimization
 from aam.config.sections.finetuning import Finetuning
@@ -23,6 +24,11 @@ from aam.train.distributed.devices import Devices
 from aam.train.options import StepOptions, step_options
 from aam.util.provenance import provenance, settings_digest
 from aam.util.seeds import seed_of
+
+Part = tuple[NDArray[np.intp], NDArray[np.intp]]
+"""Positions in the training samples: those to train on, those left out."""
+PARTS = 5
+"""Parts that training samples are divided into, at most, to choose settings on."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +74,19 @@ class Labelled:
         names.sort(key=lambda name: seed_of("labels", seed, name))
         chosen = set(names[: max(2, round(fraction * len(names)))])
         return is_training & np.array([unit in chosen for unit in self.units])
+
+    def parts(self, is_training: NDArray[np.bool_], most: int) -> list[Part]:
+        """Divide training samples: positions among them to train on, and those left out.
+
+        The parts, `most` at most, are whole training folds, or whole units of a single fold.
+        """
+        fold = self.fold[is_training]
+        unit = fold.astype(str) if len(np.unique(fold)) > 1 else np.array(self.units)[is_training]
+        number = min(PARTS, len(np.unique(unit)))
+        if number < 2:
+            return []
+        splits = GroupKFold(number).split(fold, groups=unit)
+        return list(splits)[:most]
 
 
 @dataclass(frozen=True)

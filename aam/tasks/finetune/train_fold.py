@@ -7,10 +7,11 @@ from aam.model.build import set_dropout
 from aam.model.predictor import Predictor
 from aam.model.store import is_whole, load_config, load_weights
 from aam.tasks.finetune.fold_model import FoldModel
+from aam.tasks.finetune.kernel_machine import fit_machine
 from aam.train.batch_norm import recalibrate_batch_norm, some_of
 from aam.train.checkpoint import Checkpoints
 from aam.train.loop import fit
-from aam.train.progress import Record
+from aam.train.progress import Progress, Record
 from aam.util.atomic import read_json, write_json
 
 logger = logging.getLogger(__name__)
@@ -29,29 +30,40 @@ def trained(model: FoldModel) -> tuple[Predictor, list[Record]]:
             logger.info("%s was finished before", model.name)
             load_weights(model.directory, predictor)
             return predictor, known["records"]
+    records, optimization = [], None
+    if settings.encoder == "kernel":
+        fit_machine(model, predictor)
+    else:
+        progress = _fitted(model, predictor, fingerprint)
+        records, optimization = progress.history, progress.report["optimization"]
+    write_json(history, {"fingerprint": fingerprint, "records": records})
+    facts = {
+        **setup.about,
+        "fold": model.fold,
+        "fingerprint": fingerprint,
+        "optimization": optimization,
+    }
+    predictor.save(model.directory, facts)
+    Checkpoints(setup.work / model.name, fingerprint).clear()
+    return predictor, records
+
+
+def _fitted(model: FoldModel, predictor: Predictor, fingerprint: str) -> Progress:
+    """Train a predictor step by step, from its last checkpoint where there is one."""
+    setup, settings = model.setup, model.setup.settings
     dataset = model.dataset(predictor)
     set_dropout(predictor, settings.dropout)
     log_dir = setup.runtime.log_dir
-    checkpoints = Checkpoints(setup.work / model.name, fingerprint)
     progress = fit(
         predictor,
         dataset,
         settings,
         devices=setup.devices,
         options=setup.options,
-        checkpoints=checkpoints,
+        checkpoints=Checkpoints(setup.work / model.name, fingerprint),
         runtime=replace(setup.runtime, log_dir=log_dir and log_dir / model.name),
         name=f"fine-tuning, {model.name}",
     )
     some = model.embedded(predictor, some_of(dataset.samples), setup.devices)
     recalibrate_batch_norm(predictor.head, some)
-    write_json(history, {"fingerprint": fingerprint, "records": progress.history})
-    facts = {
-        **setup.about,
-        "fold": model.fold,
-        "fingerprint": fingerprint,
-        "optimization": progress.report["optimization"],
-    }
-    predictor.save(model.directory, facts)
-    checkpoints.clear()
-    return predictor, progress.history
+    return progress

@@ -63,7 +63,7 @@ def all_slices(config: Config) -> dict[str, Any]:
         ({"models": {"b": {"asv_layers": 1}}}, {"pretrain:b", "finetune:b:raw", "models"}),
         ({"models": {"b": {"pretraining": {"epochs": 3}}}}, {"pretrain:b", "models"}),
         ({"pretraining": {"epochs": 3}}, PRETRAINED),
-        ({"finetuning": {"trained_layers": 1, "loss": "mse", "models": 2}}, ALL_TUNED),
+        ({"finetuning": {"loss": "mse", "models": 2}}, ALL_TUNED),
         ({"tasks": {"age": {"finetuning": {"labels": 0.1}}}}, TUNED | SCORED),
         (
             {"tasks": {"age": {"kind": "ordinal", "classes": ["young", "old"]}}},

@@ -122,6 +122,26 @@ def test_attention_is_the_weight_in_the_pooled_vector(predict_with, sample):
     torch.testing.assert_close(part.pooling.norm(pooled_D), part.pooling(state_AD[None])[0])
 
 
+@pytest.mark.parametrize("kind", ["number", "classes"])
+def test_reads_have_a_part_in_a_kernel_machine(kernel_predictor, ask, augmented, devices, kind):
+    name, columns, observed, _ = TARGETS[kind]
+    predictor = kernel_predictor(Target.fit(name, columns, observed, np.ones(4, bool)))
+    rows = [4, 11]
+    explained = explain_samples(
+        [predictor],
+        augmented.store,
+        augmented.tokens,
+        rows,
+        devices,
+        checked=2,
+        categories=[{}] * 2,
+    )
+    for _, found in explained:
+        np.testing.assert_allclose(found.gradients_AC.sum(axis=0), found.change_C, atol=2e-3)
+        for value_AC in (found.gradients_AC, found.removed_AC):
+            assert (np.abs(value_AC) > 1e-6).all(axis=1).any()
+
+
 def test_covariates_have_a_part(predict_with, sample):
     predictor = predict_with("number", "attention")
     found = {

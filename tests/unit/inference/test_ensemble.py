@@ -61,10 +61,14 @@ def levels(caplog) -> list[str]:
     return [record.levelname for record in caplog.records]
 
 
+@pytest.mark.parametrize("kernel", [False, True])
 @given(seed=st.integers(0, 10**6))
 @settings(deadline=None, max_examples=8)
-def test_predictions_do_not_depend_on_the_order_of_rows_and_columns(tiny, new_encoder, seed):
-    bundle = bundle_of([Predictor(new_encoder(20), AGE, seed=0)])
+def test_predictions_do_not_depend_on_the_order_of_rows_and_columns(
+    tiny, new_encoder, kernel_predictor, kernel, seed
+):
+    network = Predictor(new_encoder(20), AGE, seed=0)
+    bundle = bundle_of([kernel_predictor(AGE) if kernel else network], views=2)
     expected = predict_table(bundle, tiny.table, tiny.sequences)
     rng, table = np.random.default_rng(seed), tiny.table
     rows, columns = rng.permutation(20)[: rng.integers(1, 21)], rng.permutation(30)
@@ -278,7 +282,7 @@ def swap_classes(folder: Path) -> None:
     edit(path, target={**target, "classes": target["classes"][::-1]})
 
 
-FEW_KEYS = '{"format": 3, "kind": "predictor", "architecture": 0, "target": 0, "settings": 0}'
+FEW_KEYS = '{"format": 4, "kind": "predictor", "architecture": 0, "target": 0, "settings": 0}'
 OTHER_WIDTH = np.eye(3, dtype=np.float32)
 BROKEN = {
     "no folder fold0": lambda at: [shutil.rmtree(path) for path in at.glob("fold*")],
@@ -286,7 +290,7 @@ BROKEN = {
     r"asvs\.txt: got no such file": lambda at: (at / SEEN_ASVS).unlink(),
     r"fold10: got no config\.json": lambda at: (at / "fold10/config.json").unlink(),
     "no JSON": lambda at: (at / "fold2/config.json").write_text("{"),
-    "format 4;(?=.*install)": lambda at: edit(at / "fold2-1/config.json", format=4),
+    "format 5;(?=.*install)": lambda at: edit(at / "fold2-1/config.json", format=5),
     "kind pretrained": lambda at: edit(at / "fold2/config.json", kind="pretrained"),
     "no key rarefaction": lambda at: (at / "fold2/config.json").write_text(FEW_KEYS),
     "fold2: got files that are missing": lambda at: (at / "fold2/model.safetensors").unlink(),

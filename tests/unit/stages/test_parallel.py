@@ -14,7 +14,7 @@ from aam.tasks.finetune import parallel
 from aam.train.loop import TimeIsUp
 from aam.util.errors import InputError
 
-OUTPUTS = ("model", "predictions", "history", "digests")
+OUTPUTS = ("model", "predictions", "history", "digests", "recipes")
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,7 @@ from aam.inference.embed import embed_samples
 from aam.model.batch import CATEGORIES
 from aam.model.predictor import load_predictor
 from aam.runtime.run_options import RunOptions
-from aam.tasks.finetune import train_fold
+from aam.tasks.finetune import recipes, train_fold
 from aam.tasks.finetune.fold_model import FoldModel, FrozenEmbeddings
 from aam.train.data.dataset import AsvDataset, BatchDataset, EmbeddingDataset
 from aam.util.atomic import write_json
@@ -40,7 +40,7 @@ def deeper(new_encoder):
 @pytest.mark.parametrize(("encoder", "fold"), [("full", FOLD), ("frozen", WITH_TEST)])
 def test_no_model_is_trained_on_a_row_made_of_its_held_out_samples(new_task, encoder, fold):
     task = new_task(encoder=encoder, epochs=20, fold=fold)
-    models = list(task._fold_models(task.models()))
+    models = [model for model, _ in task._fold_models(task.models())]
     assert [model.fold for model in models] == [0, 1, 2]
     for model in models:
         dataset = model.dataset(model.new_predictor())
@@ -58,12 +58,17 @@ def test_no_model_is_trained_on_a_row_made_of_its_held_out_samples(new_task, enc
         ("classification", "partial", FOLD, 1),
         ("ordinal", "frozen", FOLD, 1),
         ("regression", "frozen", WITH_TEST, TEST),
+        ("regression", "kernel", FOLD, 1),
+        ("classification", "kernel", FOLD, 1),
+        ("regression", "auto", FOLD, 1),
+        ("classification", "auto", FOLD, 1),
     ],
 )
 def test_the_labels_of_a_fold_do_not_change_its_predictions(
-    new_task, kind, encoder, fold, part, tmp_path
+    new_task, kind, encoder, fold, part, tmp_path, monkeypatch
 ):
     """Those of the test set change nothing at all."""
+    monkeypatch.setattr(recipes, "MOST_EPOCHS", 2)
     common = {"encoder": encoder, "fold": fold}
     common["target"] = {"classes": LEVELS} if kind == "ordinal" else {}
     before = new_task(kind, **common)

@@ -1,0 +1,85 @@
+"""A kernel machine as a head: numbers or logits from the likeness to the samples of training.
+
+Shape suffixes: B samples, T training samples, D embedding, P known ASVs, F = D + P features, S
+positions of a sequence, O outputs, U ASVs of a table.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+ABSENT = -1
+"""Column of an ASV that the machine does not know."""
+
+
+@dataclass(frozen=True)
+class KernelShape:
+    """Sizes of a kernel machine."""
+
+    samples: int
+    """Samples of training."""
+    asvs: int
+    """ASVs whose reads it looks at."""
+    length_bp: int
+    """Of the longest."""
+
+
+class KernelHead(nn.Module):
+    """Weighted likenesses of a sample to those of training, and a bias.
+
+    A sample is its embedding and the logarithms of its reads, centred and scaled. The likeness is
+    a scalar product or, `gaussian`, exp(-d^2 / 2) of the distance.
+    """
+
+    center_F: Tensor
+    scale_F: Tensor
+    sample_TF: Tensor
+    weight_TO: Tensor
+    bias_O: Tensor
+    gaussian: Tensor
+    asv_PS: Tensor
+
+    def __init__(self, shape: KernelShape, inputs: int, outputs: int) -> None:
+        super().__init__()
+        features, asv_PS = inputs + shape.asvs, torch.zeros(shape.asvs, shape.length_bp)
+        self.register_buffer("center_F", torch.zeros(features))
+        self.register_buffer("scale_F", torch.ones(features))
+        self.register_buffer("sample_TF", torch.zeros(shape.samples, features))
+        self.register_buffer("weight_TO", torch.zeros(shape.samples, outputs))
+        self.register_buffer("bias_O", torch.zeros(outputs))
+        self.register_buffer("gaussian", torch.tensor(False))
+        self.register_buffer("asv_PS", asv_PS.to(torch.uint8))
+
+    def forward(self, sample_BD: Tensor, log_BP: Tensor) -> Tensor:
+        """Return [B, O] in fp32."""
+        with torch.autocast(sample_BD.device.type, enabled=False):
+            feature_BF = torch.cat([sample_BD.float(), log_BP.float()], dim=1)
+            return self.likeness(feature_BF) @ self.weight_TO + self.bias_O
+
+    def likeness(self, feature_BF: Tensor) -> Tensor:
+        """Return the likeness of each sample to each of training, [B, T]."""
+        scaled_BF = (feature_BF - self.center_F) * self.scale_F
+        product_BT = scaled_BF @ self.sample_TF.T
+        if not self.gaussian:
+            return product_BT
+        square_T = self.sample_TF.square().sum(dim=1)
+        return torch.exp(product_BT - (scaled_BF.square().sum(dim=1)[:, None] + square_T) / 2)
+
+    def columns(self, tokens_US: NDArray[np.uint8]) -> NDArray[np.int64]:
+        """Return the column of each ASV of a table, `ABSENT` where it is not known, [U]."""
+        known = {_key(row): column for column, row in enumerate(self.asv_PS.cpu().numpy())}
+        read_US = tokens_US[:, : self.asv_PS.shape[1]]
+        return np.array([known.get(_key(row), ABSENT) for row in read_US], np.int64)
+
+
+def log_reads(reads: Tensor) -> Tensor:
+    """Return log(1 + 2 reads): 0 without reads, else log(reads + 1/2) and a constant."""
+    return torch.log1p(2.0 * reads)
+
+
+def _key(tokens_S: NDArray[np.uint8]) -> bytes:
+    # Behind the end of a sequence the tokens are 0.
+    return tokens_S.tobytes().rstrip(b"\0")

@@ -1,0 +1,113 @@
+import numpy as np
+import pytest
+
+from aam.data.folds import TEST
+from aam.tasks.finetune import recipes
+from aam.tasks.finetune.fold_model import FrozenEmbeddings
+from aam.tasks.finetune.recipes import affordable, choose, possible_recipes, recipe_settings
+
+SIX = np.arange(18) % 6
+
+
+@pytest.fixture
+def setup(new_task):
+    """Return the setup of 18 samples in six folds, whose choice costs what a test says."""
+
+    def build(**changes):
+        observed = [str(number) for number in range(18)]
+        common = {"samples": np.arange(18), "fold": SIX, "encoder": "auto"}
+        return new_task(observed=observed, **{**common, **changes}).setup
+
+    return build
+
+
+@pytest.mark.parametrize(
+    ("minutes", "tried", "parts"),
+    [(1e-9, ["kernel"], 0), (1.0, ["kernel", "partial", "full"], 5)],
+)
+def test_a_budget_decides_what_is_tried(setup, minutes, tried, parts):
+    own = setup(budget_minutes=minutes)
+    settings = {name: recipe_settings(own, 0, name) for name in possible_recipes(own)}
+    assert affordable(own, settings, 0) == (tried, parts)
+
+
+def test_recipes_are_tried_cheapest_first_on_as_many_parts_as_fit(setup, monkeypatch):
+    """Each of six folds costs a core 60 s and 180 s, less a fifth inside: 24, 72; 90 s the last."""
+    monkeypatch.setattr(
+        recipes,
+        "seconds",
+        lambda setup, shape, settings, samples: {"kernel": 0, "partial": 10, "full": 30}[
+            settings.encoder
+        ],
+    )
+    found = {}
+    for minutes in (0.8, 1.0, 1.5, 2.6, 5.0, 9.0):
+        own = setup(budget_minutes=minutes)
+        settings = {name: recipe_settings(own, 0, name) for name in possible_recipes(own)}
+        found[minutes] = affordable(own, settings, 0)
+    two, three = ["kernel", "partial"], ["kernel", "partial", "full"]
+    assert found == {
+        0.8: (["kernel"], 0),
+        1.0: (two, 1),
+        1.5: (two, 2),
+        2.6: (two, 5),
+        5.0: (three, 2),
+        9.0: (three, 4),
+    }
+
+
+def test_fewer_labels_get_more_passes(setup, monkeypatch):
+    own = setup()
+    found = recipe_settings(own, 0, "full")
+    assert (found.epochs, found.batch_size) == (recipes.MOST_EPOCHS, 32)
+    assert found.dropout == own.settings.dropout, "what auto leaves alone"
+    # 15 samples are a step.
+    for steps, epochs in ((1, recipes.LEAST_EPOCHS), (20, 20)):
+        monkeypatch.setattr(recipes, "STEPS", steps)
+        assert recipe_settings(own, 0, "full").epochs == epochs
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes"),
+    [
+        ("ordinal", {"target": {"classes": ("low", "mid", "high")}}),
+        ("regression", {"loss": "quantile"}),
+        ("regression", {"count_weight": 0.5}),
+    ],
+)
+def test_what_a_kernel_machine_cannot_learn_is_left_to_the_network(new_task, kind, changes):
+    assert possible_recipes(new_task(kind, encoder="auto", **changes).setup) == ["partial", "full"]
+    assert possible_recipes(new_task("regression", encoder="auto").setup)[0] == "kernel"
+
+
+def test_the_recipe_of_least_error_is_chosen_and_kept(setup, monkeypatch):
+    """The samples that are held out, and those of no fold, are no part of what is tried on."""
+    seen = []
+
+    def error(setup, fold, name, settings, frozen, parts):
+        training = setup.labelled.training(fold, 1.0, 0)
+        seen.append((name, parts, int(training.sum())))
+        return {"kernel": 0.7, "partial": 0.4, "full": 0.5}[name]
+
+    monkeypatch.setattr(recipes, "_error", error)
+    own = setup(budget_minutes=9.0, fold=np.where(np.arange(18) < 3, TEST, SIX))
+    choice = choose(own, 3, FrozenEmbeddings())
+    assert (choice.recipe, choice.settings.encoder) == ("partial", "partial")
+    assert choice.settings.trained_layers == 1, "as many as there are"
+    assert choice.errors == {"kernel": 0.7, "partial": 0.4, "full": 0.5}
+    assert seen == [("kernel", 5, 12), ("partial", 5, 12), ("full", 5, 12)]
+    assert choose(own, 3, FrozenEmbeddings()) == choice
+    assert len(seen) == 3, "it is known"
+
+
+def test_the_error_is_that_of_models_which_saw_neither_the_fold_nor_the_part(new_task, datasets):
+    task = new_task(encoder="auto", fold=np.arange(9) % 3, budget_minutes=9.0)
+    frozen = task._frozen(0)
+    settings = recipe_settings(task.setup, 0, "full").model_copy(update={"epochs": 1})
+    error = recipes._error(task.setup, 0, "full", settings, frozen, 5)
+    assert 0 < error < 10
+    held_out = set(task.setup.labelled.samples[np.arange(9) % 3 == 0])
+    trained = [set(dataset.samples) for dataset in datasets]
+    assert len(trained) == 2
+    assert not trained[0] & trained[1]
+    assert not held_out & (trained[0] | trained[1])
