@@ -12,19 +12,18 @@ from aam.data.importing.metadata import load_metadata
 from aam.data.importing.sequences import feature_sequences
 from aam.data.importing.table import load_table, without_empty
 from aam.data.table import FeatureTable
-from aam.data.target import QUANTILES, Target
 from aam.evaluate.conformal import Calibration
-from aam.evaluate.predictions import PROBABILITY, QUANTILE, by_target, read_predictions
-from aam.inference.bundle import MIXED, ModelBundle
+from aam.evaluate.predictions import PROBABILITY
+from aam.inference.bundle import ModelBundle
+from aam.inference.calibration import QUANTILE_COLUMNS, load_calibration
 from aam.inference.ensemble import predict_table
 from aam.inference.pretrained import TableEmbedder
-from aam.model.store import CROSS_VALIDATION
+from aam.inference.super_learner import SuperLearner
 from aam.util.errors import first_names, problem
 
 logger = logging.getLogger(__name__)
 
 ADDED = ("lower", "upper", "prediction_set")
-QUANTILE_COLUMNS = tuple(f"{QUANTILE}{level:g}" for level in QUANTILES)
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,10 +33,14 @@ class Model:
     bundle: ModelBundle
     calibration: Calibration | None = None
     """What turns predictions into intervals or sets of classes; None: neither is given."""
+    super_learner: SuperLearner | None = None
+    """What mixes the models with baselines; None: they predict alone."""
 
     @classmethod
     def load(cls, directory: str | Path) -> "Model":
         """Rebuild all models of `results/<dataset>/finetune/<model>/<task>/model`.
+
+        Of the folder `super_learner` beside it, they are mixed with the baselines.
 
         Raises
         ------
@@ -45,8 +48,11 @@ class Model:
             When the directory holds no fine-tuned models, or one of its parts is missing,
             damaged or of another version.
         """
-        bundle = ModelBundle.load(Path(directory))
-        return cls(bundle, load_calibration(Path(directory), bundle.target))
+        folder = Path(directory)
+        mixed = SuperLearner.load(folder)
+        bundle = ModelBundle.load(folder if mixed is None else mixed.models)
+        calibration = load_calibration(folder, bundle.target, quantiles=mixed is None)
+        return cls(bundle, calibration, mixed)
 
     def predict(
         self,
@@ -82,8 +88,8 @@ class Model:
             `aam.inference.ensemble.predict_table`, and before `unseen_asvs` the interval, `lower`
             and `upper`, or `prediction_set`, the classes joined by "|" (see
             `aam.evaluate.conformal.Calibration`); probabilities are scaled, `sd` is of those
-            before. Where a task has several targets, the columns of
-            each end with a colon and its name.
+            before. Of a super learner there is neither `sd` nor quantiles. Where a task has
+            several targets, the columns of each end with a colon and its name.
 
         Raises
         ------
@@ -92,14 +98,10 @@ class Model:
             enough.
         """
         counts, found = _read(table, sequences)
-        result = predict_table(
-            self.bundle,
-            counts,
-            found,
-            threads or torch.get_num_threads(),
-            asvs,
-            _text(metadata),
-        )
+        number = threads or torch.get_num_threads()
+        result = predict_table(self.bundle, counts, found, number, asvs, _text(metadata))
+        if self.super_learner is not None:
+            result = self.super_learner.mixed(result, counts, found, number)
         return self._with_intervals(result)
 
     def _with_intervals(self, result: pd.DataFrame) -> pd.DataFrame:
@@ -230,31 +232,3 @@ def _text(metadata: str | Path | pd.DataFrame | None) -> pd.DataFrame | None:
         got = f"sample IDs that occur more than once: {first_names(doubled)}"
         raise problem("metadata", got, "every ID once", "rename or remove the others")
     return text
-
-
-def load_calibration(directory: Path, target: Target) -> Calibration | None:
-    """Learn intervals from the cross-validated predictions of a fine-tuned model directory.
-
-    Without their file there is a warning, and None.
-
-    Raises
-    ------
-    InputError
-        When the predictions are damaged, or not of `target`.
-    """
-    path = directory / CROSS_VALIDATION
-    if not path.exists():
-        logger.warning("%s is missing: intervals are left out", path)
-        return None
-    wanted = "the predictions of these models"
-    try:
-        table = read_predictions(path)
-    except (KeyError, ValueError) as error:
-        hint = "copy the model directory again"
-        raise problem(path, f"no such table ({error})", wanted, hint) from error
-    expected = {"fold", "observed", "predicted", *(PROBABILITY + name for name in target.classes)}
-    expected |= set(QUANTILE_COLUMNS if target.loss == "quantile" else ())
-    targets = set(target.columns) if len(target.columns) > 1 else {""}
-    if not expected <= set(table) or set(by_target(table)) != targets:
-        raise problem(path, "those of another task", wanted, MIXED)
-    return Calibration.fit(table)

@@ -234,6 +234,21 @@ def score(config: Config, dataset: str, model: str, task: str) -> Slice:
     }
 
 
+def super_learner(config: Config, dataset: str, model: str, task: str) -> Slice:
+    """Return what the baselines and the rarefaction of another table take."""
+    return {
+        "names": {"dataset": dataset, "model": model, "task": task},
+        **baselines(config, task),
+        "rarefaction": resolved(config, "rarefaction", dataset=dataset).plain(),
+    }
+
+
+def mixes(config: Config, task: str) -> bool:
+    """Return whether a task has a super learner: its models know all labels, as baselines do."""
+    methods = config.tasks[task].baselines
+    return resolved(config, "finetuning", task=task).labels == 1 and methods != []
+
+
 def explain(config: Config, task: str) -> Slice:
     """Return how many samples of a fold are explained, and the seed of their choice."""
     return {**EXPLAINED, "seed": config.tasks[task].folds.seed}

@@ -15,6 +15,9 @@ QUANTILE = "quantile:"
 TARGET = "target"
 """Column that names the target of a row, where a task has several."""
 
+CROSS_VALIDATION = "cross_validation.tsv"
+"""File of a fine-tuned model directory, and of a super learner: its cross-validated predictions."""
+
 
 def class_names(predictions: pd.DataFrame) -> list[str]:
     """Return the classes that a table of predictions has probabilities of."""

@@ -12,7 +12,7 @@ from aam.evaluate.comparison import compare, holm
 from aam.evaluate.conformal import scaled_probabilities, temperature
 from aam.evaluate.predictions import class_names, class_probabilities
 from aam.evaluate.scores import HEADLINE
-from aam.evaluate.super_learner import super_learner
+from aam.evaluate.super_learner import super_learner, units_of
 from aam.util.seeds import seed_of
 
 logger = logging.getLogger(__name__)
@@ -165,7 +165,7 @@ def model_report(
     rivals = {name: part for name, part in others.items() if name not in CONSTANT}
     # Baselines that know all labels would hide what the model does with few.
     if rivals and cfg["labels"] == 1:
-        units = group.where(group != "", group.index.to_series())
+        units = units_of(group)
         mixed, mixture = super_learner({model: own, **rivals}, units)
         without, _ = super_learner(rivals, units)
         known = [table[table["fold"] >= 0] for table in (mixed, without)]

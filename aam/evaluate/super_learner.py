@@ -26,6 +26,12 @@ from aam.evaluate.predictions import (
     numbers,
 )
 
+FORMAT = 1
+"""Of the directories that are written and read."""
+SETTINGS, FOLDS, TREE, SEQUENCES, MODEL = (
+    *("super_learner.json", "folds.tsv", "tree.nwk", "sequences.fasta", "model"),
+)
+"""What lies in one, beside a table per view; `aam.inference.super_learner` reads it."""
 RIDGE = 0.5
 """Strength of the pull towards equal weights, for one group; of G groups it is 1 / G of that."""
 SMOOTH = 0.01
@@ -136,6 +142,11 @@ def super_learner(
     else:
         result["predicted"] = mixed_NC[:, 0]
     return result, fitted(fold >= 0)
+
+
+def units_of(group: pd.Series) -> pd.Series:
+    """Return the group of each sample, or its ID where it has none, by sample ID."""
+    return group.where(group != "", group.index.to_series())
 
 
 def _named(values: Mapping[str, Floats], weight_M: Floats) -> dict[str, float]:

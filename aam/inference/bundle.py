@@ -19,10 +19,10 @@ from safetensors import SafetensorError
 from aam.data.target import Target
 from aam.data.tokens import TokenStore
 from aam.data.vocabulary import untokenize
-from aam.evaluate.predictions import write_predictions
+from aam.evaluate.predictions import CROSS_VALIDATION, write_predictions
 from aam.inference.reference import Reference, write_reference
 from aam.model.predictor import FORMAT, Predictor, load_predictor
-from aam.model.store import CONFIG, CROSS_VALIDATION, REFERENCE, SEEN_ASVS, load_config
+from aam.model.store import CONFIG, REFERENCE, SEEN_ASVS, load_config
 from aam.util.atomic import atomic_path, write_text
 from aam.util.errors import InputError, problem
 

@@ -124,11 +124,16 @@ class KnownAsvs:
 
     def near(self, tokens: TokenStore) -> NDArray[np.bool_]:
         """Return which ASVs of a token store have a known one close by, [Q]."""
-        return self._near(_bases(tokens.tokens, tokens.lengths))
+        return self._near(_bases(tokens.tokens, tokens.lengths))[1]
 
-    def _near(self, bases_QS: NDArray[np.uint8]) -> NDArray[np.bool_]:
-        _, mismatches_Q, compared_Q = self.nearest(bases_QS)
-        return (mismatches_Q <= NEAR * compared_Q) & (compared_Q > 0)
+    def matched(self, tokens: TokenStore) -> NDArray[np.int64]:
+        """Return the known ASV that each of a token store is or is close to, -1: none, [Q]."""
+        near_Q, is_near_Q = self._near(_bases(tokens.tokens, tokens.lengths))
+        return np.where(is_near_Q, near_Q, -1)
+
+    def _near(self, bases_QS: NDArray[np.uint8]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        near_Q, mismatches_Q, compared_Q = self.nearest(bases_QS)
+        return near_Q, (mismatches_Q <= NEAR * compared_Q) & (compared_Q > 0)
 
     def familiarity(self, tokens: TokenStore, reads_Q: NDArray[np.number]) -> tuple[float, str]:
         """Return the fraction of the reads near known ASVs, and a sentence about the study.
@@ -137,14 +142,14 @@ class KnownAsvs:
         later or earlier.
         """
         bases_QS = _bases(tokens.tokens, tokens.lengths)
-        fraction = _share(self._near(bases_QS), reads_Q)
+        fraction = _share(self._near(bases_QS)[1], reads_Q)
         said = f"{fraction:.0%} of the reads lie within {NEAR:.0%} of an ASV that the encoder saw"
         if fraction >= FEW_NEAR:
             return fraction, said
         most = np.argsort(-reads_Q, kind="stable")[:TRIED]
         readings = _readings(bases_QS[most], tokens.lengths[most])
         shares = {
-            name: _share(self._near(bases), reads_Q[most]) for name, bases in readings.items()
+            name: _share(self._near(bases)[1], reads_Q[most]) for name, bases in readings.items()
         }
         best = max(shares, key=lambda name: shares[name])
         if shares[best] >= FEW_NEAR:

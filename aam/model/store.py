@@ -17,8 +17,6 @@ KNOWN_ASVS = "known_asvs.safetensors"
 """File of a pretrained model directory without sketches: the sequences that it learned from."""
 SEEN_ASVS = "asvs.txt"
 """File of a fine-tuned model directory: the sequences that its table held, one per line."""
-CROSS_VALIDATION = "cross_validation.tsv"
-"""File of a fine-tuned model directory: the cross-validated predictions of its models."""
 REFERENCE = "reference.safetensors"
 """File of a fine-tuned model directory: embeddings of samples that its models were trained on."""
 

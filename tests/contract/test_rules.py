@@ -19,7 +19,7 @@ RULE = re.compile(r"^rule (\w+):\n((?:    .*\n|\n)+)", re.MULTILINE)
 DIRECTIVE = re.compile(r"^    (\w+):(.*)\n((?:        .*\n|\n)*)", re.MULTILINE)
 TARGETS = {"all", "bench", "data", "pretraining", "finetuning"}
 COMPUTING = {
-    *("pretrain", "pretrain_inductive", "finetune", "predict", "explain"),
+    *("pretrain", "pretrain_inductive", "finetune", "predict", "predict_super_learner", "explain"),
     *("benchmark_speed", "benchmark_models"),
 }
 """Rules that ask for a GPU."""

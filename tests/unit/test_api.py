@@ -10,18 +10,19 @@ import pytest
 from skbio.metadata import SampleMetadata
 
 import aam
-from aam.api import Model, load_calibration
+from aam.api import Model
 from aam.data.table import FeatureTable, write_biom
 from aam.data.target import Target
 from aam.evaluate.conformal import Calibration
-from aam.evaluate.predictions import write_predictions
+from aam.evaluate.predictions import CROSS_VALIDATION, write_predictions
 from aam.inference.bundle import ModelBundle
+from aam.inference.calibration import load_calibration
 from aam.inference.embed import embed_samples
 from aam.inference.outputs import decoded, raw_outputs
 from aam.inference.reference import write_reference
 from aam.model.fusion import Vocabulary
 from aam.model.predictor import Predictor
-from aam.model.store import CROSS_VALIDATION, REFERENCE, SEEN_ASVS
+from aam.model.store import REFERENCE, SEEN_ASVS
 from aam.runtime.run_options import RunOptions
 from aam.stages import predict
 from aam.util.errors import InputError

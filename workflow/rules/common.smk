@@ -317,13 +317,19 @@ def finetuning_of(dataset):
 
 def predictions_of(dataset):
     """Return the predictions of a dataset's tasks for other tables."""
-    path = "predict/{model}/{task}/{table}.tsv"
     return [
-        result(path, dataset=dataset, model=model, task=task, table=table)
+        result(
+            f"predict/{{model}}/{{task}}/{way}{{table}}.tsv",
+            dataset=dataset,
+            model=model,
+            task=task,
+            table=table,
+        )
         for table, section in CONFIG.predictions.items()
         for task in section.tasks
         if CONFIG.tasks[task].dataset == dataset
         for model in CONFIG.models
+        for way in ("", *(["super_learner/"] if slices.mixes(CONFIG, task) else []))
     ]
 
 

@@ -1,7 +1,7 @@
 """Apply a task's models to another table.
 
 Inputs: a table of `predictions`, with its sequences and metadata where given, `finetune/<model>/<task>/model/` and the `digests.json` that stands for it, for a frozen or partial encoder `pretrain/<model>/asvs.safetensors`.
-Outputs: `predict/<model>/<task>/<table>.tsv`.
+Outputs: `predict/<model>/<task>/<table>.tsv`; of the super learner `finetune/<model>/<task>/super_learner/`, with `super_learner.json` beside it, which stands for it, and `predict/<model>/<task>/super_learner/<table>.tsv`.
 """
 
 
@@ -29,5 +29,67 @@ rule predict:
         code=code_digest("aam.stages.predict"),
     message:
         "Predicting {wildcards.task} of {wildcards.table} with {wildcards.model}"
+    script:
+        "../scripts/run_stage.py"
+
+
+rule super_learner:
+    input:
+        model=ancient(result("finetune/{model}/{task}/model")),
+        digests=result("finetune/{model}/{task}/digests.json"),
+        predictions=result("finetune/{model}/{task}/predictions.tsv"),
+        baselines=baselines_file,
+        folds=folds_file,
+        views=view_files,
+        tree=result("inputs/tree.nwk"),
+        sequences=result("inputs/sequences.fasta"),
+    output:
+        directory=directory(result("finetune/{model}/{task}/super_learner")),
+        digest=result("finetune/{model}/{task}/super_learner.json"),
+    log:
+        result("logs/super_learner/{model}/{task}.log"),
+    benchmark:
+        result("benchmarks/super_learner/{model}/{task}.tsv")
+    conda:
+        ENVIRONMENT
+    threads: 1
+    resources:
+        mem_mb=8000,
+        runtime=60,
+    params:
+        cfg=lambda wildcards: slices.super_learner(
+            CONFIG, wildcards.dataset, wildcards.model, wildcards.task
+        ),
+        code=code_digest("aam.stages.super_learner"),
+    message:
+        "Keeping the super learner of {wildcards.model} and the baselines on {wildcards.task}"
+    script:
+        "../scripts/run_stage.py"
+
+
+rule predict_super_learner:
+    input:
+        unpack(prediction_files),
+        unpack(frozen_asvs),
+        model=ancient(result("finetune/{model}/{task}/super_learner")),
+        digest=result("finetune/{model}/{task}/super_learner.json"),
+    output:
+        predictions=result("predict/{model}/{task}/super_learner/{table}.tsv"),
+    log:
+        result("logs/predict_super_learner/{model}/{task}/{table}.log"),
+    benchmark:
+        result("benchmarks/predict_super_learner/{model}/{task}/{table}.tsv")
+    conda:
+        ENVIRONMENT
+    threads: CONFIG.runtime.threads
+    resources:
+        mem_mb=16000,
+        runtime=240,
+        gpu=gpus,
+    params:
+        cfg=slices.no_settings(),
+        code=code_digest("aam.stages.predict"),
+    message:
+        "Predicting {wildcards.task} of {wildcards.table} with {wildcards.model} and the baselines"
     script:
         "../scripts/run_stage.py"

@@ -6,7 +6,7 @@ features and the penalties.
 
 import dataclasses
 import warnings
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 import pandas as pd
@@ -48,8 +48,10 @@ def baselines_of(task: Problem) -> dict[str, Predictor]:
     }
 
 
-def predict_baselines(task: Problem, threads: int) -> pd.DataFrame:
-    """Predict every sample from the other folds, with every baseline.
+def predict_baselines(
+    task: Problem, threads: int, folds: Collection[int] | None = None
+) -> pd.DataFrame:
+    """Predict the samples of some folds from all others, with every baseline.
 
     The samples of fold -1 are predicted from all folds, and no fold from them. The table has the
     columns `row` (of `task`), `fold`, `baseline`, `observed`, `predicted`, `probability:<class>`,
@@ -67,8 +69,9 @@ def predict_baselines(task: Problem, threads: int) -> pd.DataFrame:
         # A class of few samples may be missing in a part that is left out.
         for message in ("y_pred contains classes not in y_true", "A single label was found"):
             warnings.filterwarnings("ignore", message=message)
-        folds = [dataclasses.replace(task, held_out=int(fold)) for fold in np.unique(task.fold)]
-        found = Parallel()(delayed(_of_fold)(part) for part in folds)
+        asked = np.unique(task.fold).tolist() if folds is None else folds
+        parts = [dataclasses.replace(task, held_out=fold) for fold in asked]
+        found = Parallel()(delayed(_of_fold)(part) for part in parts)
     return pd.concat(
         [_joined(task, name, [of_fold[name] for of_fold in found]) for name in baselines_of(task)],
         ignore_index=True,
@@ -91,9 +94,9 @@ def _of_fold(part: Problem) -> dict[str, pd.DataFrame]:
 
 
 def _joined(task: Problem, name: str, parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """Return the predictions of one baseline for all folds."""
+    """Return the predictions of one baseline for some folds."""
     table = pd.concat(parts).sort_index().reset_index(names="row")
-    table.insert(1, "fold", task.fold)
+    table.insert(1, "fold", task.fold[table["row"]])
     table.insert(2, "baseline", name)
-    table.insert(3, "observed", task.target)
+    table.insert(3, "observed", task.target[table["row"]])
     return table

@@ -1,0 +1,98 @@
+"""The super learner of a task, kept for other tables."""
+
+import shutil
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.sparse import csr_array
+
+from aam.data.folds import read_folds
+from aam.data.table import FeatureTable, read_biom, write_biom
+from aam.evaluate.predictions import (
+    CROSS_VALIDATION,
+    TARGET,
+    by_target,
+    class_names,
+    read_predictions,
+    write_predictions,
+)
+from aam.evaluate.report import CONSTANT
+from aam.evaluate.super_learner import (
+    FOLDS,
+    FORMAT,
+    MODEL,
+    SEQUENCES,
+    SETTINGS,
+    TREE,
+    super_learner,
+    units_of,
+)
+from aam.runtime.entry import Files
+from aam.runtime.run_options import RunOptions
+from aam.util.atomic import atomic_path, write_json
+from aam.util.provenance import file_digest, provenance, settings_digest
+
+
+def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
+    """Write what predicting another table with the mixture of model and baselines takes."""
+    folds = read_folds(inputs["folds"])
+    model, units = cfg["names"]["model"], units_of(folds["group"])
+    own = by_target(read_predictions(inputs["predictions"]))
+    table = read_predictions(inputs["baselines"])
+    rivals = {
+        str(name): by_target(part.drop(columns="baseline"))
+        for name, part in table.groupby("baseline", sort=False)
+        if name not in CONSTANT
+    }
+    parts, mixtures = [], {}
+    for target, first in own.items():
+        tables = {model: first, **{name: part[target] for name, part in rivals.items()}}
+        mixed, mixture = super_learner(tables, units)
+        parts.append(mixed.assign(**{TARGET: target}) if target else mixed)
+        mixtures[target] = {
+            "weights": dict(mixture.weights),
+            "temperatures": dict(mixture.temperatures),
+        }
+    settings = {
+        "format": FORMAT,
+        "model": model,
+        "classes": cfg["classes"] or class_names(own[next(iter(own))]),
+        **{key: cfg[key] for key in ("kind", "bounds", "seed", "rarefaction")},
+        "mixtures": mixtures,
+        "provenance": provenance(cfg, inputs),
+    }
+    with atomic_path(outputs["directory"]) as partial:
+        partial.mkdir()
+        shutil.copytree(inputs["model"], partial / MODEL)
+        for name, key in (
+            (FOLDS, "folds"),
+            (TREE, "tree"),
+            (SEQUENCES, "sequences"),
+        ):
+            shutil.copyfile(inputs[key], partial / name)
+        known = folds.index[folds["fold"] >= 0]
+        views = [read_biom(path) for path in inputs["views"]]
+        for view, reads in enumerate(_of_samples(views, known)):
+            write_biom(partial / f"view{view}.biom", reads, {})
+        write_predictions(partial / CROSS_VALIDATION, pd.concat(parts, ignore_index=True))
+        write_json(partial / SETTINGS, settings)
+    files = {key: file_digest(inputs[key]) for key in ("digests", "folds", "tree", "sequences")}
+    known_by = settings_digest({"settings": settings, "files": files})
+    write_json(outputs["digest"], {"digest": known_by})
+
+
+def _of_samples(views: list[FeatureTable], sample_ids: pd.Index) -> list[FeatureTable]:
+    """Return the reads of some samples in all views, on the features of any view, in one order."""
+    features = pd.Index(sorted({name for view in views for name in view.feature_ids}))
+    found = []
+    for view in views:
+        rows = pd.Index(view.sample_ids).get_indexer(sample_ids)
+        reads = view.counts[rows].tocoo()
+        columns = features.get_indexer(pd.Index(view.feature_ids))[reads.col]
+        shape = (len(sample_ids), len(features))
+        counts = csr_array((reads.data, (reads.row, columns)), shape=shape).astype(np.int64)
+        counts.sort_indices()
+        found.append(FeatureTable(list(sample_ids), list(features), counts))
+    return found

@@ -1,0 +1,168 @@
+"""The super learner of a task, kept in a folder and asked about other tables."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import aam
+from aam.data.importing.sequences import load_sequences
+from aam.data.rarefaction import rarefy
+from aam.data.table import FeatureTable, write_biom
+from aam.data.target import Target
+from aam.data.trees.branches import branches, read_tree
+from aam.evaluate.conformal import Calibration, at_temperature
+from aam.evaluate.predictions import read_predictions, write_predictions
+from aam.evaluate.report import CONSTANT
+from aam.evaluate.super_learner import super_learner as mixture_of
+from aam.evaluate.super_learner import units_of
+from aam.inference.bundle import ModelBundle, write_bundle
+from aam.inference.embed import embed_samples
+from aam.inference.ensemble import predict_table
+from aam.model.predictor import Predictor
+from aam.runtime.run_options import RunOptions
+from aam.stages import baselines, super_learner
+from aam.unifrac.in_batch import BatchDistances
+from aam.unifrac.store import write_distances
+from aam.util.atomic import read_json, write_json
+from aam.util.errors import InputError
+
+DEPTH, VIEWS, HELD_OUT = 60, 2, 5
+ASKED = ["random_forest", "elastic_net", "svm_clr", "svm_clades", "svm_unifrac", "knn_unifrac"]
+KINDS = {"regression": [], "classification": ["gut", "skin"]}
+FRESH = """
+import sys
+import aam
+folder, table, sequences, found = sys.argv[1:]
+aam.load(folder).predict(table, sequences, threads=1).to_csv(found)
+"""
+
+
+def random_tree(names: list[str]) -> str:
+    draw, parts = np.random.default_rng(0), list(names)
+    while len(parts) > 1:
+        one, other = (parts.pop(draw.integers(len(parts))) for _ in range(2))
+        parts.append(f"({one}:{draw.random():.3f},{other}:{draw.random():.3f})")
+    return parts[0] + ";"
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def study(request, augmented, new_encoder, devices, tmp_path_factory) -> dict[str, Any]:
+    """Return the inputs of the stage, its settings, and the table of the samples held out."""
+    folder, kind, table = tmp_path_factory.mktemp(request.param), request.param, augmented.table
+    ids, rng = table.sample_ids, np.random.default_rng(1)
+    paths: dict[str, Any] = {
+        name: folder / name
+        for name in ("tree", "folds", "sequences", "model", "digests", "predictions", "baselines")
+    }
+    for name in ("views", "distances"):
+        paths[name] = [folder / f"{name}{view}" for view in range(VIEWS)]
+    paths["tree"].write_text(random_tree(table.feature_ids))
+    records = (f">{name}\n{text}\n" for name, text in augmented.sequences.items())
+    paths["sequences"].write_text("".join(records))
+    for view in range(VIEWS):
+        drawn = rarefy(table, DEPTH, 0, view)
+        above, lengths = branches(read_tree(paths["tree"], drawn.feature_ids), drawn.feature_ids)
+        measure = BatchDistances(("unweighted",), 1.0, above.astype(float), lengths)
+        write_biom(paths["views"][view], drawn, {})
+        distances = measure(drawn.counts)["unweighted"]
+        write_distances(paths["distances"][view], drawn.sample_ids, distances, {})
+    fold = np.where(np.arange(len(ids)) < HELD_OUT, -1, np.arange(len(ids)) % 3)
+    observed = [str(number + 0.5) for number in range(len(ids))]
+    if kind == "classification":
+        observed = [KINDS[kind][number % 2] for number in range(len(ids))]
+    folds = pd.DataFrame({"sample-id": ids, "fold": fold, "observed": observed, "group": ""})
+    folds.to_csv(paths["folds"], sep="\t", index=False)
+    target = Target.fit(kind, ("label",), np.array(observed)[:, None], np.ones(len(ids), bool))
+    rarefaction = {"depth": DEPTH, "seed": 0, "views": VIEWS}
+    predictor = Predictor(new_encoder(20), target, seed=0)
+    predictor.save(folder / "fold0", {"rarefaction": rarefaction, "settings": {}})
+    rows = np.arange(len(ids))
+    known = embed_samples(predictor.encoder, augmented.store, augmented.tokens, rows, devices)
+    own = folds.drop(columns="group").assign(predicted=observed)
+    if kind == "regression":
+        own["predicted"] = own["observed"].astype(float) + rng.normal(size=len(ids))
+    else:
+        right = rng.uniform(0.35, 0.95, size=len(ids))
+        shares = np.where(np.array(observed) == "gut", [right, 1 - right], [1 - right, right]).T
+        own[[f"probability:{name}" for name in KINDS[kind]]] = shares
+    write_bundle(paths["model"], {"fold0": folder / "fold0"}, augmented.tokens, known, own)
+    held_out = table.of_samples(np.arange(HELD_OUT))
+    said = predict_table(ModelBundle.load(paths["model"]), held_out, augmented.sequences)
+    columns = [name for name in own if name in said]
+    own[columns] = own[columns].astype(object)
+    own.loc[: HELD_OUT - 1, columns] = said[columns].to_numpy()
+    write_predictions(paths["predictions"], own)
+    write_json(paths["digests"], {})
+    settings = {"kind": kind, "classes": None, "bounds": [0, None], "baselines": ASKED, "seed": 0}
+    if kind == "classification":
+        settings["bounds"] = [None, None]
+    outputs = {"predictions": paths["baselines"]}
+    baselines.run(settings, inputs=paths, outputs=outputs, runtime=RunOptions(threads=1))
+    settings |= {"names": {"model": "base"}, "rarefaction": rarefaction}
+    return {"paths": paths, "settings": settings, "table": held_out, "folds": folds}
+
+
+@pytest.fixture(scope="module")
+def kept(study, tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("kept")
+    outputs = {"directory": folder / "super_learner", "digest": folder / "super_learner.json"}
+    inputs = study["paths"]
+    super_learner.run(study["settings"], inputs=inputs, outputs=outputs, runtime=RunOptions())
+    return outputs["directory"]
+
+
+def test_a_fresh_process_says_of_samples_held_out_what_the_workflow_says(study, kept, tmp_path):
+    """The workflow predicts them beside the others, with labels of theirs that nobody looks at."""
+    paths, group = study["paths"], study["folds"].set_index("sample-id")["group"]
+    table = read_predictions(paths["baselines"])
+    parts = {name: part.drop(columns="baseline") for name, part in table.groupby("baseline")}
+    rivals = {name: parts[name] for name in table["baseline"].unique() if name not in CONSTANT}
+    own = read_predictions(paths["predictions"])
+    expected, mixture = mixture_of({"base": own, **rivals}, units_of(group))
+    assert sum(weight > 1e-3 for weight in mixture.weights.values()) > 1, "a mixture of one"
+    write_biom(tmp_path / "table.biom", study["table"], {})
+    files = [kept, tmp_path / "table.biom", paths["sequences"], tmp_path / "found.csv"]
+    arguments = [sys.executable, "-c", FRESH, *map(str, files)]
+    done = subprocess.run(arguments, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found = pd.read_csv(files[-1], dtype={"sample-id": str}).set_index("sample-id")
+    held_out = expected[expected["fold"] == -1].set_index("sample-id")
+    assert found.index.tolist() == held_out.index.tolist()
+    columns = [name for name in held_out if str(name).startswith("probability:")] or ["predicted"]
+    wanted = held_out[columns].astype(float)
+    if len(columns) > 1:
+        value = Calibration.fit(expected).temperature
+        wanted = pd.DataFrame(at_temperature(wanted, value), wanted.index, columns)
+    np.testing.assert_allclose(found[columns], wanted, rtol=0, atol=2e-5 * wanted.abs().max().max())
+    assert wanted.std().min() > 1e-3
+    assert ("prediction_set" if len(columns) > 1 else "lower") in found
+    assert "sd" not in found
+
+
+def test_asvs_that_nobody_knows_are_left_out_and_names_do_not_matter(study, kept):
+    model, table = aam.load(kept), study["table"]
+    sequences = load_sequences(study["paths"]["sequences"])
+    by_sequence = FeatureTable(
+        table.sample_ids, [sequences[name] for name in table.feature_ids], table.counts
+    )
+    mixed = model.super_learner
+    known = mixed._features(by_sequence, {name: name for name in by_sequence.feature_ids})
+    names = mixed.views[0].feature_ids
+    assert [sequences[names[place]] for place in known.values()] == by_sequence.feature_ids
+    strange = {
+        name: "ACGT" * 5 if name == table.feature_ids[0] else sequences[name]
+        for name in table.feature_ids
+    }
+    assert set(mixed._features(table, strange)) == {*table.feature_ids[1:]}
+
+
+def test_another_version_is_told(kept, tmp_path):
+    settings = read_json(kept / "super_learner.json")
+    write_json(tmp_path / "super_learner.json", {**settings, "format": 0})
+    with pytest.raises(InputError, match="got format 0"):
+        aam.load(tmp_path)
