@@ -1,5 +1,6 @@
 """Results in words: the accuracy page, the summary of a dataset, a few lines for a terminal."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -198,6 +199,7 @@ def _task_lines(report: Mapping[str, Any]) -> list[str]:
     """Say how a model does, against each baseline, on test samples, and how sure it is."""
     lines = [_super_learner_sentence(report)] if "super_learner" in report else []
     lines += [_task_sentence(report)]
+    lines += [_recipe_sentence(report)] if report["encoder"] == "auto" else []
     lines += [_test_sentence(report)] if "test" in report else []
     lines += [_interval_sentence(report)]
     if "temperature" in report:
@@ -207,6 +209,24 @@ def _task_lines(report: Mapping[str, Any]) -> list[str]:
             f"{score(report['calibrated_ece'])} and {score(report['calibrated_brier'])}."
         )
     return [*lines, *(_comparison_sentence(report, name) for name in report["comparisons"])]
+
+
+def _recipe_sentence(report: Mapping[str, Any]) -> str:
+    """Say what was chosen inside of the training folds, and by which errors there."""
+    folds = report["recipes"].values()
+    chosen = Counter(found["recipe"] for found in folds).most_common()
+    names = ", ".join(f"{recipe} in {number}" for recipe, number in chosen)
+    tried: dict[str, list[float]] = {}
+    for found in folds:
+        for recipe, error in found["errors"].items():
+            tried.setdefault(recipe, []).append(error)
+    errors = ", ".join(f"{name} {score(sum(each) / len(each))}" for name, each in tried.items())
+    unit = "standard deviations" if report["kind"] == "regression" else "one less the mean recall"
+    by = f"mean errors there, in {unit}: {errors}" if errors else "the budget allowed no other"
+    return (
+        f"**{report['model']}**, chosen inside of the training samples of {len(folds)} folds: "
+        f"{names} ({by})."
+    )
 
 
 def _super_learner_sentence(report: Mapping[str, Any]) -> str:

@@ -18,7 +18,7 @@ from aam.evaluate.predictions import (
 from aam.evaluate.report import model_report
 from aam.runtime.entry import Files
 from aam.runtime.run_options import RunOptions
-from aam.util.atomic import write_json
+from aam.util.atomic import read_json, write_json
 from aam.util.provenance import provenance
 
 INTERVALS = "sample-id", TARGET, "fold", "observed", "predicted", "lower", "upper", "prediction_set"
@@ -59,6 +59,7 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOp
         **{key: cfg["names"][key] for key in ("model", "task")},
         **{key: cfg[key] for key in DESCRIBED},
         **({"targets": reports} if "" not in reports else {}),
+        "recipes": read_json(inputs["recipes"])["folds"],
         "provenance": provenance(cfg, inputs),
     }
     write_json(outputs["metrics"], content)

@@ -99,6 +99,7 @@ rule finetune:
 rule score:
     input:
         predictions=result("finetune/{model}/{task}/predictions.tsv"),
+        recipes=result("finetune/{model}/{task}/recipes.json"),
         baselines=baselines_file,
         folds=folds_file,
         metadata=result("inputs/metadata.parquet"),

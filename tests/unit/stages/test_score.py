@@ -14,9 +14,11 @@ from aam.evaluate.bootstrap import bootstrap_intervals
 from aam.evaluate.predictions import read_predictions, write_predictions
 from aam.runtime.run_options import RunOptions
 from aam.stages import score
+from aam.util.atomic import write_json
 from aam.util.errors import InputError
 from aam.util.seeds import seed_of
 
+RECIPES = {"0": {"recipe": "full", "errors": {}}}
 CLASSES = ["low", "mid", "high"]
 SETTINGS = {
     "names": {"dataset": "d", "model": "m", "task": "t"},
@@ -44,7 +46,7 @@ def scored(tmp_path: Path, folds: pd.DataFrame) -> Callable[..., dict]:
     """Return the function that writes tables, scores them and reads the metrics."""
 
     def run(own: pd.DataFrame, baselines: pd.DataFrame, **cfg) -> dict:
-        names = ("predictions", "baselines", "folds", "metadata")
+        names = ("predictions", "baselines", "folds", "metadata", "recipes")
         files = {name: tmp_path / name for name in names}
         outputs = {name: tmp_path / name for name in ("metrics", "intervals")}
         write_predictions(files["predictions"], own)
@@ -53,6 +55,7 @@ def scored(tmp_path: Path, folds: pd.DataFrame) -> Callable[..., dict]:
         study = ["ab"[i % 2] for i in range(len(folds))]
         table = pa.table({"sample_id": folds["sample-id"].to_numpy(object), "study": study})
         pq.write_table(table, files["metadata"])
+        write_json(files["recipes"], {"folds": RECIPES})
         score.run({**SETTINGS, **cfg}, inputs=files, outputs=outputs, runtime=RunOptions())
         return json.loads(outputs["metrics"].read_text())
 
@@ -71,6 +74,7 @@ def test_a_model_is_compared_with_every_baseline_and_mixed_with_them(folds, scor
     forest["predicted"] = 2 * forest["observed"] - forest["predicted"]
     baselines = pd.concat([other.assign(baseline="median"), forest])
     report = scored(own, baselines, report_by=["study"])
+    assert report["recipes"] == RECIPES
     assert report["mae_by"]["study"].keys() == {"a", "b"}
     assert (report["model"], report["task"], report["start"]) == ("m", "t", "pretrained")
     assert (report["evaluation"], report["labels"]) == ("transductive", 1.0)
