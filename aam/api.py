@@ -18,7 +18,7 @@ from aam.inference.bundle import ModelBundle
 from aam.inference.calibration import QUANTILE_COLUMNS, load_calibration
 from aam.inference.ensemble import predict_table
 from aam.inference.pretrained import TableEmbedder
-from aam.inference.super_learner import SuperLearner
+from aam.inference.with_baselines import SuperLearner
 from aam.util.errors import first_names, problem
 
 logger = logging.getLogger(__name__)

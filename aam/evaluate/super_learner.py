@@ -31,7 +31,7 @@ FORMAT = 1
 SETTINGS, FOLDS, TREE, SEQUENCES, MODEL = (
     *("super_learner.json", "folds.tsv", "tree.nwk", "sequences.fasta", "model"),
 )
-"""What lies in one, beside a table per view; `aam.inference.super_learner` reads it."""
+"""What lies in one, beside a table per view; `aam.inference.with_baselines` reads it."""
 RIDGE = 0.5
 """Strength of the pull towards equal weights, for one group; of G groups it is 1 / G of that."""
 SMOOTH = 0.01

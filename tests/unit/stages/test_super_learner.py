@@ -150,9 +150,9 @@ def test_asvs_that_nobody_knows_are_left_out_and_names_do_not_matter(study, kept
     by_sequence = FeatureTable(
         table.sample_ids, [sequences[name] for name in table.feature_ids], table.counts
     )
-    mixed = model.super_learner
+    mixed = model.super_learner.reads
     known = mixed._features(by_sequence, {name: name for name in by_sequence.feature_ids})
-    names = mixed.views[0].feature_ids
+    names = mixed.features
     assert [sequences[names[place]] for place in known.values()] == by_sequence.feature_ids
     strange = {
         name: "ACGT" * 5 if name == table.feature_ids[0] else sequences[name]

@@ -1,0 +1,124 @@
+"""Rarefied reads of samples that baselines learned from, and those of another table beside them.
+
+Shape suffixes: N kept samples, M other ones, F features, U ASVs of the other table, E branches.
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.sparse import csr_array, vstack
+
+from aam.data.importing.sequences import load_sequences
+from aam.data.rarefaction import rarefy
+from aam.data.table import FeatureTable, read_biom
+from aam.data.tokens import TokenStore
+from aam.data.trees.branches import branches, read_tree
+from aam.data.vocabulary import tokenize
+from aam.evaluate.super_learner import SEQUENCES, TREE
+from aam.model.known_asvs import KnownAsvs
+from aam.unifrac.in_batch import BatchDistances
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, eq=False)
+class JoinedReads:
+    """Kept samples, and others behind them."""
+
+    counts: csr_array
+    """Reads, the mean of all views, [N + M, F]."""
+    distances: NDArray[np.float32]
+    """Unweighted UniFrac, the mean of all views, [N + M, N + M]."""
+    above: csr_array
+    """1 where a branch of the tree lies above a feature, [F, E]."""
+    lengths: NDArray[np.float64]
+    """Of the branches, [E]."""
+
+
+@dataclass(frozen=True, eq=False)
+class KeptReads:
+    """Tables of the same samples and features, one per view, and what tells the features apart."""
+
+    sample_ids: list[str]
+    """The N samples, in their order."""
+    views: Sequence[FeatureTable]
+    tree: Path
+    sequences: Mapping[str, str]
+    """By feature."""
+    rarefaction: Mapping[str, Any]
+    """Settings that another table is drawn by, too."""
+
+    @classmethod
+    def load(
+        cls, directory: Path, sample_ids: list[str], rarefaction: Mapping[str, Any]
+    ) -> "KeptReads":
+        """Read the files of the directory of a super learner."""
+        paths = [directory / f"view{view}.biom" for view in range(rarefaction["views"])]
+        sequences = load_sequences(directory / SEQUENCES)
+        views = [read_biom(path) for path in paths]
+        return cls(sample_ids, views, directory / TREE, sequences, rarefaction)
+
+    @property
+    def features(self) -> list[str]:
+        """IDs of the F features."""
+        return self.views[0].feature_ids
+
+    def beside(
+        self, table: FeatureTable, sequences: Mapping[str, str], wanted: Sequence[str]
+    ) -> JoinedReads:
+        """Return the kept samples and, behind them, the wanted ones of a table."""
+        above, lengths = branches(read_tree(self.tree, self.features), self.features)
+        measure = BatchDistances(("unweighted",), 1.0, above.astype(np.float64), lengths)
+        place, number = self._features(table, sequences), len(self.sample_ids) + len(wanted)
+        counts = csr_array((number, len(self.features)))
+        distances = np.zeros((number, number), np.float32)
+        for view, kept in enumerate(self.views):
+            other = rarefy(table, self.rarefaction["depth"], self.rarefaction["seed"], view)
+            other = other.of_samples(pd.Index(other.sample_ids).get_indexer(pd.Index(wanted)))
+            rows = pd.Index(kept.sample_ids).get_indexer(pd.Index(self.sample_ids))
+            reads_MF = _on_features(other, place, len(self.features))
+            both = csr_array(vstack([kept.counts[rows], reads_MF]))
+            counts = csr_array(counts + both / len(self.views))
+            # Without any known ASV a sample has nothing in common with another.
+            distances += np.nan_to_num(measure(both)["unweighted"], nan=1.0) / len(self.views)
+        return JoinedReads(counts, distances, above, lengths)
+
+    def _features(self, table: FeatureTable, sequences: Mapping[str, str]) -> dict[str, int]:
+        """Return the place of the feature that each ASV of a table is, or is close to."""
+        known, other = (
+            _tokens(names, found)
+            for names, found in (
+                (self.features, self.sequences),
+                (table.feature_ids, sequences),
+            )
+        )
+        matched_U = KnownAsvs.of(known, np.arange(len(known.lengths))).matched(other)
+        places = zip(table.feature_ids, matched_U.tolist(), strict=True)
+        found = {name: place for name, place in places if place >= 0}
+        logger.info(
+            "the baselines know %d of %d ASVs, or one close by; the others are left out for them",
+            *(len(found), len(matched_U)),
+        )
+        return found
+
+
+def _tokens(names: Sequence[str], sequences: Mapping[str, str]) -> TokenStore:
+    letters = [sequences[name] for name in names]
+    tokens_US, length_U = tokenize(letters, max(map(len, letters)))
+    return TokenStore(list(names), length_U, tokens_US)
+
+
+def _on_features(table: FeatureTable, place: Mapping[str, int], features: int) -> csr_array:
+    """Return the reads of a table's ASVs as those of the features that they stand for."""
+    column_U = np.array([place.get(name, -1) for name in table.feature_ids])
+    known_U = np.flatnonzero(column_U >= 0)
+    shape = len(table.feature_ids), features
+    ones = np.ones(len(known_U), np.int64)
+    moved_UF = csr_array((ones, (known_U, column_U[known_U])), shape=shape)
+    return csr_array(table.counts @ moved_UF)

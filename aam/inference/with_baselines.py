@@ -1,0 +1,128 @@
+"""A task's models and baselines, mixed, for other tables: baselines are fitted again to kept reads.
+
+Shape suffixes: M other samples, C classes.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from aam.data.folds import OBSERVED, read_folds
+from aam.data.table import FeatureTable
+from aam.evaluate.baselines.problem import Problem
+from aam.evaluate.baselines.registry import predict_baselines
+from aam.evaluate.predictions import PROBABILITY, QUANTILE
+from aam.evaluate.super_learner import FOLDS, FORMAT, MODEL, SETTINGS, Mixture
+from aam.inference.kept_reads import JoinedReads, KeptReads
+from aam.util.atomic import read_json
+from aam.util.errors import problem
+
+LEAST_WEIGHT = 1e-7
+"""Weight below which a method is left out."""
+
+
+@dataclass(frozen=True, eq=False)
+class SuperLearner:
+    """The mixture of one model and the baselines of a task."""
+
+    settings: Mapping[str, Any]
+    """Content of `super_learner.json`."""
+    folds: pd.DataFrame
+    """Of the samples that are learned from."""
+    reads: KeptReads
+    models: Path
+    """The directory of the fine-tuned models."""
+
+    @classmethod
+    def load(cls, directory: Path) -> "SuperLearner | None":
+        """Read a directory of the stage; None: it is none, an `InputError`: of another version."""
+        if not (directory / SETTINGS).is_file():
+            return None
+        settings = read_json(directory / SETTINGS)
+        if settings.get("format") != FORMAT:
+            got, expected = f"format {settings.get('format')}", f"format {FORMAT}"
+            raise problem(directory / SETTINGS, got, expected, "run its stage again")
+        folds = read_folds(directory / FOLDS)
+        folds = folds[folds["fold"] >= 0]
+        reads = KeptReads.load(directory, list(folds.index), settings["rarefaction"])
+        return cls(settings, folds, reads, directory / MODEL)
+
+    def mixed(
+        self,
+        own: pd.DataFrame,
+        table: FeatureTable,
+        sequences: Mapping[str, str],
+        threads: int,
+    ) -> pd.DataFrame:
+        """Return the model's predictions of other samples, mixed with those of the baselines.
+
+        `own` is what `aam.inference.ensemble.predict_table` says of the table. Quantiles and the
+        spread of the models, which are of the model alone, are left out.
+        """
+        alone = [name for name in own if str(name).startswith((QUANTILE, "sd"))]
+        result = own.drop(columns=alone)
+        rows = self._problem(self.reads.beside(table, sequences, list(own.index)))
+        for target, found in self.settings["mixtures"].items():
+            mixture = _without_the_least(Mixture(found["weights"], found["temperatures"]))
+            predicted_MC = self._predicted(own, rows, target, mixture, threads)
+            mixed_MC = mixture.apply(predicted_MC)
+            classes = self.settings["classes"]
+            if classes:
+                result[[PROBABILITY + name for name in classes]] = mixed_MC
+                result["predicted"] = np.asarray(classes)[mixed_MC.argmax(axis=1)]
+            else:
+                result[f"predicted{_suffix(target)}"] = mixed_MC[:, 0]
+        return result
+
+    def _predicted(
+        self, own: pd.DataFrame, rows: Problem, target: str, mixture: Mixture, threads: int
+    ) -> dict[str, NDArray[np.float64]]:
+        """Return what each method of a mixture says of the other samples, [M, C]."""
+        classes, model = self.settings["classes"], self.settings["model"]
+        shares = [PROBABILITY + name for name in classes]
+        columns = shares or [f"predicted{_suffix(target)}"]
+        observed = self.folds[OBSERVED + target if target else "observed"].to_numpy()
+        known = observed.astype(np.str_ if classes else np.float64)
+        asked = [name for name in mixture.weights if name != model]
+        # The label of the other samples is nobody's to know: any stands in its place.
+        filled = np.concatenate([known, np.repeat(known[:1], len(own))])
+        task = dataclasses.replace(rows, target=filled, asked=asked)
+        found = {model: own[columns].to_numpy(np.float64)}
+        if asked:
+            baselines = predict_baselines(task, threads, folds=[-1])
+            for name, part in baselines.groupby("baseline"):
+                found[str(name)] = part[shares or ["predicted"]].to_numpy(np.float64)
+        return found
+
+    def _problem(self, reads: JoinedReads) -> Problem:
+        """Return the kept samples and the other ones, of fold -1, as the baselines take them."""
+        others, settings = reads.counts.shape[0] - len(self.folds), self.settings
+        return Problem(
+            kind=settings["kind"],
+            target=np.array([]),
+            classes=settings["classes"],
+            fold=np.concatenate([self.folds["fold"].to_numpy(), np.full(others, -1)]),
+            group=np.array([*self.folds["group"], *[""] * others], np.str_),
+            counts=reads.counts,
+            distances=reads.distances,
+            above=reads.above,
+            lengths=reads.lengths,
+            seed=settings["seed"],
+            bounds=tuple(settings["bounds"]),
+        )
+
+
+def _without_the_least(mixture: Mixture) -> Mixture:
+    """Leave out what has no weight: it need not be fitted."""
+    kept = {name: value for name, value in mixture.weights.items() if value > LEAST_WEIGHT}
+    return Mixture(kept, mixture.temperatures)
+
+
+def _suffix(target: str) -> str:
+    return f":{target}" if target else ""
