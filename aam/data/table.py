@@ -1,7 +1,7 @@
 """The feature table: counts per sample and feature, and its file format (BIOM 2.1)."""
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -9,6 +9,7 @@ from pathlib import Path
 import biom
 import h5py
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, csr_matrix
 
@@ -56,6 +57,24 @@ class FeatureTable:
         counts = csr_array(self.counts[:, kept])
         table = FeatureTable(self.sample_ids, [self.feature_ids[column] for column in kept], counts)
         return table.of_samples(np.arange(len(self.sample_ids)))
+
+
+def on_same_features(
+    tables: Iterable[FeatureTable], sample_ids: Sequence[str]
+) -> list[FeatureTable]:
+    """Return the reads of some samples in several tables, on the features of any, sorted."""
+    given = list(tables)
+    features = pd.Index(sorted({name for table in given for name in table.feature_ids}))
+    found = []
+    for table in given:
+        rows = pd.Index(table.sample_ids).get_indexer(pd.Index(sample_ids))
+        assert (rows >= 0).all(), "a sample is missing"
+        reads = table.counts[rows].tocoo()
+        columns = features.get_indexer(pd.Index(table.feature_ids))[reads.col]
+        counts = csr_array((reads.data, (reads.row, columns)), (len(rows), len(features)))
+        counts.sort_indices()
+        found.append(FeatureTable([*sample_ids], [*features], counts))
+    return found
 
 
 def read_biom(path: Path) -> FeatureTable:

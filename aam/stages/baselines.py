@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from aam.data.folds import OBSERVED, read_folds
-from aam.data.table import read_biom
+from aam.data.table import on_same_features, read_biom
 from aam.data.trees.branches import branches, read_tree
 from aam.evaluate.baselines.problem import Problem
 from aam.evaluate.baselines.registry import predict_baselines
@@ -26,7 +26,10 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOp
     Reads and distances are means of all views. Of several targets each is predicted by itself.
     """
     folds = read_folds(inputs["folds"])
-    feature_ids, counts = _mean_reads(inputs["views"], folds.index)
+    views = on_same_features(map(read_biom, inputs["views"]), [*folds.index])
+    feature_ids, counts = views[0].feature_ids, views[0].counts / len(views)
+    for view in views[1:]:
+        counts = counts + view.counts / len(views)
     above, lengths = branches(read_tree(inputs["tree"], feature_ids), feature_ids)
     distances = _distances(inputs["distances"][0], folds.index)
     for path in inputs["distances"][1:]:
@@ -42,7 +45,7 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOp
             classes=[] if regression else cfg["classes"] or sorted(set(folds[column])),
             fold=folds["fold"].to_numpy(),
             group=folds["group"].to_numpy(dtype=np.str_),
-            counts=counts,
+            counts=csr_array(counts),
             distances=distances,
             above=above,
             lengths=lengths,
@@ -56,22 +59,6 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOp
             table.insert(1, TARGET, column.removeprefix(OBSERVED))
         parts.append(table)
     write_predictions(outputs["predictions"], pd.concat(parts, ignore_index=True))
-
-
-def _mean_reads(paths: list[Path], sample_ids: pd.Index) -> tuple[list[str], csr_array]:
-    """Return the features of any view, and the mean reads of some samples, [N, F]."""
-    views = [read_biom(path) for path in paths]
-    feature_ids = sorted({name for view in views for name in view.feature_ids})
-    parts = []
-    for view in views:
-        rows = _places(view.sample_ids, sample_ids)
-        counts = view.counts[rows].tocoo()
-        columns = _places(feature_ids, view.feature_ids)[counts.col]
-        parts.append((counts.data / len(views), counts.row, columns))
-    data, row, column = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-    # Reads of the same sample and feature in several views are added up.
-    shape = (len(sample_ids), len(feature_ids))
-    return feature_ids, csr_array((data, (row, column)), shape=shape)
 
 
 def _distances(path: Path, sample_ids: pd.Index) -> NDArray[np.float32]:

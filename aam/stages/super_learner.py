@@ -4,12 +4,10 @@ import shutil
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import pandas as pd
-from scipy.sparse import csr_array
 
 from aam.data.folds import read_folds
-from aam.data.table import FeatureTable, read_biom, write_biom
+from aam.data.table import on_same_features, read_biom, write_biom
 from aam.evaluate.predictions import (
     CROSS_VALIDATION,
     TARGET,
@@ -72,27 +70,12 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOp
             (SEQUENCES, "sequences"),
         ):
             shutil.copyfile(inputs[key], partial / name)
-        known = folds.index[folds["fold"] >= 0]
+        known = [*folds.index[folds["fold"] >= 0]]
         views = [read_biom(path) for path in inputs["views"]]
-        for view, reads in enumerate(_of_samples(views, known)):
+        for view, reads in enumerate(on_same_features(views, known)):
             write_biom(partial / f"view{view}.biom", reads, {})
         write_predictions(partial / CROSS_VALIDATION, pd.concat(parts, ignore_index=True))
         write_json(partial / SETTINGS, settings)
     files = {key: file_digest(inputs[key]) for key in ("digests", "folds", "tree", "sequences")}
     known_by = settings_digest({"settings": settings, "files": files})
     write_json(outputs["digest"], {"digest": known_by})
-
-
-def _of_samples(views: list[FeatureTable], sample_ids: pd.Index) -> list[FeatureTable]:
-    """Return the reads of some samples in all views, on the features of any view, in one order."""
-    features = pd.Index(sorted({name for view in views for name in view.feature_ids}))
-    found = []
-    for view in views:
-        rows = pd.Index(view.sample_ids).get_indexer(sample_ids)
-        reads = view.counts[rows].tocoo()
-        columns = features.get_indexer(pd.Index(view.feature_ids))[reads.col]
-        shape = (len(sample_ids), len(features))
-        counts = csr_array((reads.data, (reads.row, columns)), shape=shape).astype(np.int64)
-        counts.sort_indices()
-        found.append(FeatureTable(list(sample_ids), list(features), counts))
-    return found
