@@ -102,12 +102,12 @@ def affordable(
         name: folds * seconds(setup, shape, own, int(training.sum())) / CORES
         for name, own in settings.items()
     }
-    names = list(settings)
+    names, possible = list(settings), len(setup.labelled.parts(training, PARTS))
     for number in range(len(names), 1, -1):
         tried = names[:number]
         each = sum(cost[name] for name in tried) * (PARTS - 1) / PARTS
         left = limit - max(cost[name] for name in tried)
-        parts = PARTS if each * PARTS <= left else int(left / each)
+        parts = min(possible, PARTS if each * PARTS <= left else int(left / each))
         if parts >= 1:
             return tried, parts
     return names[:1], 0
@@ -137,7 +137,6 @@ def _error(
     labelled = setup.labelled
     training = labelled.training(fold, setup.settings.labels, setup.settings.seed)
     splits = labelled.parts(training, parts)
-    assert splits, "a fold's training samples are of several groups"
     inner = replace(
         setup,
         labelled=replace(labelled, fold=_parts_as_folds(training, splits)),

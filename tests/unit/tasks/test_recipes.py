@@ -56,6 +56,12 @@ def test_recipes_are_tried_cheapest_first_on_as_many_parts_as_fit(setup, monkeyp
     }
 
 
+def test_samples_of_one_group_leave_nothing_to_choose_on(setup):
+    own = setup(fold=np.arange(18) % 2, units=["one"] * 18, budget_minutes=9.0)
+    settings = {name: recipe_settings(own, 0, name) for name in possible_recipes(own)}
+    assert affordable(own, settings, 0) == (["kernel"], 0)
+
+
 def test_fewer_labels_get_more_passes(setup, monkeypatch):
     own = setup()
     found = recipe_settings(own, 0, "full")
