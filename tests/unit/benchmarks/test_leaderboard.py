@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from aam.util.atomic import write_json
-from benchmarks.leaderboard import critical_difference, draw, labels, page, ranked, scores
+from benchmarks.leaderboard import SUPER, critical_difference, draw, labels, page, ranked, scores
 
 
 def test_labels_are_read_from_the_names_of_samples():
@@ -24,9 +24,12 @@ def test_labels_are_read_from_the_names_of_samples():
 def report(task: str, kind: str, own: float, other: float, nothing: float) -> dict:
     name = "mae_fold_mean" if kind == "regression" else "balanced_accuracy"
     constant = "median" if kind == "regression" else "majority"
+    worse = 1.2 * other if kind == "regression" else 0.9 * other
     baselines = {constant: {name: nothing}, "elastic_net": {name: other}}
+    baselines["random_forest"] = {name: worse}
     mixed = {name: own, "without_own": {name: other}}
-    return {"task": task, "kind": kind, name: own, "baselines": baselines, "super_learner": mixed}
+    report = {"task": task, "kind": kind, name: own, "baselines": baselines}
+    return {**report, "super_learner": mixed, "intervals": {"coverage": 0.9}}
 
 
 @pytest.fixture
@@ -59,6 +62,12 @@ def test_the_page_keeps_the_halves_apart_and_the_figure_is_drawn(results, tmp_pa
     table = scores(results)
     text = page(table)
     assert text.index("## Development") < text.index("## Quoted") < text.index("## Scores")
+    assert "first on 1 of 1 tasks, and at most 0.0 % behind the best single learner" in text
+    assert "first on 0 of 1" in page(
+        table.assign(error=table["error"] + (table["learner"] == SUPER))
+    )
+    assert "AAM alone is ahead of the random forest on 1." in text
+    assert "cover 90.0 to 90.0 %" in text
     draw(table, tmp_path / "ranks.png")
     assert (tmp_path / "ranks.png").stat().st_size > 5000
 
