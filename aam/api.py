@@ -12,10 +12,9 @@ from aam.data.importing.metadata import load_metadata
 from aam.data.importing.sequences import feature_sequences
 from aam.data.importing.table import load_table, without_empty
 from aam.data.table import FeatureTable
-from aam.evaluate.conformal import Calibration
+from aam.evaluate.conformal import QUANTILE_COLUMNS, Calibration, load_calibration
 from aam.evaluate.predictions import PROBABILITY
 from aam.inference.bundle import ModelBundle
-from aam.inference.calibration import QUANTILE_COLUMNS, load_calibration
 from aam.inference.ensemble import predict_table
 from aam.inference.pretrained import TableEmbedder
 from aam.inference.with_baselines import SuperLearner

@@ -107,7 +107,9 @@ def load(raw: Mapping[str, Any]) -> Config:
             model: architecture_of(config.models, config.datasets, task.dataset, model)
             for model in config.models
         }
-        _require_chosen(name, config.finetuning.model_fields_set | set(task.finetuning), training)
+        # A task that asks for another encoder does not want the settings of the one for all.
+        common = set() if "encoder" in task.finetuning else config.finetuning.model_fields_set
+        _require_chosen(name, common | set(task.finetuning), training)
         _require_fitting(
             name, task, training, {model: shape["sample_layers"] for model, shape in layers.items()}
         )
@@ -215,14 +217,13 @@ def _require_fitting(
             f"null or one of {named}",
             f"set tasks.{name}.finetuning.loss",
         )
-    if training.encoder == "kernel" and not training.suits_kernel_machine(
-        task.kind, task.columns, task.condition
-    ):
+    obstacle = training.kernel_obstacle(task.kind, task.columns, task.condition)
+    if training.encoder == "kernel" and obstacle is not None:
         raise problem(
             f"configuration key finetuning.encoder (task {name})",
-            f"kernel with kind {task.kind}",
-            "a task of one column, not ordinal, without `condition`, with the default loss",
-            f"set tasks.{name}.finetuning.encoder to auto, full, partial or frozen",
+            f"kernel with {obstacle}",
+            "auto, full, partial or frozen, which learn that",
+            f"set tasks.{name}.finetuning.encoder",
         )
     changes = [key for key in ("asv_dropout", "count_weight") if getattr(training, key) > 0]
     looks_at_asvs = training.fusion == "attention" and task.condition

@@ -204,12 +204,15 @@ def finetune(config: Config, dataset: str, model: str, task: str) -> Slice:
     section = config.tasks[task].plain()
     training = resolved(config, "finetuning", task=task)
     keys = ("kind", "classes", "transform", "transform_by", "bounds", "condition")
+    finetuning = training.plain()
+    if training.encoder != "auto" or training.start == "scratch":
+        del finetuning["budget_minutes"]
     scratch = {"model": architecture(config, dataset, model)} if training.start == "scratch" else {}
     return {
         "names": {"dataset": dataset, "model": model, "task": task},
         "columns": config.tasks[task].columns,
         **{key: section[key] for key in keys},
-        "finetuning": training.plain(),
+        "finetuning": finetuning,
         "optimization": resolved(config, "optimization", model=model).plain(),
         "rarefaction": resolved(config, "rarefaction", dataset=dataset).plain(),
         **scratch,

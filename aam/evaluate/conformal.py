@@ -11,6 +11,7 @@ import logging
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,9 +20,11 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax, softmax
 
+from aam.data.target import QUANTILES, Target
 from aam.data.targets import SEPARATOR
 from aam.evaluate.metrics import class_codes
 from aam.evaluate.predictions import (
+    CROSS_VALIDATION,
     PROBABILITY,
     QUANTILE,
     TARGET,
@@ -29,10 +32,14 @@ from aam.evaluate.predictions import (
     class_names,
     class_probabilities,
     numbers,
+    read_predictions,
 )
+from aam.util.errors import problem
 
 logger = logging.getLogger(__name__)
 
+QUANTILE_COLUMNS = tuple(f"{QUANTILE}{level:g}" for level in QUANTILES)
+HINT = "copy the model directory again: folders of several may be mixed"
 LEVEL = 0.9
 """Fraction of the samples that an interval is to cover."""
 ENDS = f"{QUANTILE}{(1 - LEVEL) / 2:g}", f"{QUANTILE}{(1 + LEVEL) / 2:g}"
@@ -250,3 +257,32 @@ def _with_intervals(
 def _warn_of_few(thresholds: ArrayLike) -> None:
     if np.isinf(np.asarray(thresholds)).any():
         logger.warning("too few samples in the other folds for intervals of %.0f %%", 100 * LEVEL)
+
+
+def load_calibration(
+    directory: Path, target: Target, *, quantiles: bool = True
+) -> Calibration | None:
+    """Learn intervals from the cross-validated predictions of a fine-tuned model directory.
+
+    Without their file there is a warning, and None. A mixture has no `quantiles`.
+
+    Raises
+    ------
+    InputError
+        When the predictions are damaged, or not of `target`.
+    """
+    path = directory / CROSS_VALIDATION
+    if not path.exists():
+        logger.warning("%s is missing: intervals are left out", path)
+        return None
+    wanted = "the predictions of these models"
+    try:
+        table = read_predictions(path)
+    except (KeyError, ValueError) as error:
+        raise problem(path, f"no such table ({error})", wanted, HINT) from error
+    expected = {"fold", "observed", "predicted", *(PROBABILITY + name for name in target.classes)}
+    expected |= set(QUANTILE_COLUMNS if quantiles and target.loss == "quantile" else ())
+    targets = set(target.columns) if len(target.columns) > 1 else {""}
+    if not expected <= set(table) or set(by_target(table)) != targets:
+        raise problem(path, "those of another task", wanted, HINT)
+    return Calibration.fit(table)

@@ -222,7 +222,7 @@ def _recipe_sentence(report: Mapping[str, Any]) -> str:
             tried.setdefault(recipe, []).append(error)
     errors = ", ".join(f"{name} {score(sum(each) / len(each))}" for name, each in tried.items())
     unit = "standard deviations" if report["kind"] == "regression" else "one less the mean recall"
-    by = f"mean errors there, in {unit}: {errors}" if errors else "the budget allowed no other"
+    by = f"mean errors there, in {unit}: {errors}" if errors else "nothing else was tried"
     return (
         f"**{report['model']}**, chosen inside of the training samples of {len(folds)} folds: "
         f"{names} ({by})."

@@ -233,7 +233,7 @@ def explain_samples(
     checked: int,
     categories: Sequence[Mapping[Any, str]],
 ) -> Iterator[tuple[NDArray[np.int64], Explanation]]:
-    """Explain samples of view 0, by the mean of the models of their fold.
+    """Explain samples of view 0, their reads there too, by the mean of the models of their fold.
 
     The first `checked` samples are predicted without each of their ASVs, too; `categories` are the
     covariates of each. Yields the rows of a sample's ASVs in `tokens`, [A], and their explanation.

@@ -28,41 +28,26 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, eq=False)
-class JoinedReads:
-    """Kept samples, and others behind them."""
+class KeptReads:
+    """Tables of the same samples and features, one per view, and what tells features apart."""
 
-    counts: csr_array
-    """Reads, the mean of all views, [N + M, F]."""
-    distances: NDArray[np.float32]
-    """Unweighted UniFrac, the mean of all views, [N + M, N + M]."""
+    views: Sequence[FeatureTable]
     above: csr_array
     """1 where a branch of the tree lies above a feature, [F, E]."""
     lengths: NDArray[np.float64]
-    """Of the branches, [E]."""
-
-
-@dataclass(frozen=True, eq=False)
-class KeptReads:
-    """Tables of the same samples and features, one per view, and what tells the features apart."""
-
-    sample_ids: list[str]
-    """The N samples, in their order."""
-    views: Sequence[FeatureTable]
-    tree: Path
     sequences: Mapping[str, str]
     """By feature."""
     rarefaction: Mapping[str, Any]
     """Settings that another table is drawn by, too."""
 
     @classmethod
-    def load(
-        cls, directory: Path, sample_ids: list[str], rarefaction: Mapping[str, Any]
-    ) -> "KeptReads":
+    def load(cls, directory: Path, rarefaction: Mapping[str, Any]) -> "KeptReads":
         """Read the files of the directory of a super learner."""
-        paths = [directory / f"view{view}.biom" for view in range(rarefaction["views"])]
-        sequences = load_sequences(directory / SEQUENCES)
-        views = [read_biom(path) for path in paths]
-        return cls(sample_ids, views, directory / TREE, sequences, rarefaction)
+        sequences, numbers = load_sequences(directory / SEQUENCES), range(rarefaction["views"])
+        views = [read_biom(directory / f"view{number}.biom") for number in numbers]
+        features = views[0].feature_ids
+        above, lengths = branches(read_tree(directory / TREE, features), features)
+        return cls(views, above, lengths, sequences, rarefaction)
 
     @property
     def features(self) -> list[str]:
@@ -70,24 +55,38 @@ class KeptReads:
         return self.views[0].feature_ids
 
     def beside(
-        self, table: FeatureTable, sequences: Mapping[str, str], wanted: Sequence[str]
-    ) -> JoinedReads:
-        """Return the kept samples and, behind them, the wanted ones of a table."""
-        above, lengths = branches(read_tree(self.tree, self.features), self.features)
-        measure = BatchDistances(("unweighted",), 1.0, above.astype(np.float64), lengths)
-        place, number = self._features(table, sequences), len(self.sample_ids) + len(wanted)
+        self,
+        table: FeatureTable,
+        sequences: Mapping[str, str],
+        wanted: Sequence[str],
+        *,
+        distances: bool,
+    ) -> dict[str, Any]:
+        """Return the reads of the kept samples and, behind them, of the wanted ones of a table.
+
+        They are fields of `aam.evaluate.baselines.problem.Problem`: `counts` [N + M, F],
+        `distances` [N + M, N + M], or an empty matrix, `above` [F, E] and `lengths` [E].
+        """
+        measure = BatchDistances(("unweighted",), 1.0, self.above.astype(np.float64), self.lengths)
+        place, number = (
+            self._features(table, sequences),
+            len(self.views[0].sample_ids) + len(wanted),
+        )
         counts = csr_array((number, len(self.features)))
-        distances = np.zeros((number, number), np.float32)
+        between = np.zeros((number, number) if distances else (0, 0), np.float32)
         for view, kept in enumerate(self.views):
             other = rarefy(table, self.rarefaction["depth"], self.rarefaction["seed"], view)
             other = other.of_samples(pd.Index(other.sample_ids).get_indexer(pd.Index(wanted)))
-            rows = pd.Index(kept.sample_ids).get_indexer(pd.Index(self.sample_ids))
             reads_MF = _on_features(other, place, len(self.features))
-            both = csr_array(vstack([kept.counts[rows], reads_MF]))
+            both = csr_array(vstack([kept.counts, reads_MF]))
             counts = csr_array(counts + both / len(self.views))
-            # Without any known ASV a sample has nothing in common with another.
-            distances += np.nan_to_num(measure(both)["unweighted"], nan=1.0) / len(self.views)
-        return JoinedReads(counts, distances, above, lengths)
+            if distances:
+                # Without any known ASV a sample has nothing in common with another.
+                with np.errstate(invalid="ignore"):
+                    found = np.nan_to_num(measure(both)["unweighted"], nan=1.0)
+                between += found / len(self.views)
+        tree = {"above": self.above, "lengths": self.lengths}
+        return tree | {"counts": counts, "distances": between}
 
     def _features(self, table: FeatureTable, sequences: Mapping[str, str]) -> dict[str, int]:
         """Return the place of the feature that each ASV of a table is, or is close to."""

@@ -19,12 +19,14 @@ from aam.evaluate.baselines.problem import Problem
 from aam.evaluate.baselines.registry import predict_baselines
 from aam.evaluate.predictions import PROBABILITY, QUANTILE
 from aam.evaluate.super_learner import FOLDS, FORMAT, MODEL, SETTINGS, Mixture
-from aam.inference.kept_reads import JoinedReads, KeptReads
+from aam.inference.kept_reads import KeptReads
 from aam.util.atomic import read_json
-from aam.util.errors import problem
+from aam.util.errors import InputError, problem
 
+ON_DISTANCES = {"svm_unifrac", "knn_unifrac"}
+"""Baselines that look at distances between samples."""
 LEAST_WEIGHT = 1e-7
-"""Weight below which a method is left out."""
+"""Weight below which a method is left out: it need not be fitted."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +38,7 @@ class SuperLearner:
     folds: pd.DataFrame
     """Of the samples that are learned from."""
     reads: KeptReads
+    """Theirs, in the same order."""
     models: Path
     """The directory of the fine-tuned models."""
 
@@ -44,13 +47,20 @@ class SuperLearner:
         """Read a directory of the stage; None: it is none, an `InputError`: of another version."""
         if not (directory / SETTINGS).is_file():
             return None
-        settings = read_json(directory / SETTINGS)
-        if settings.get("format") != FORMAT:
-            got, expected = f"format {settings.get('format')}", f"format {FORMAT}"
-            raise problem(directory / SETTINGS, got, expected, "run its stage again")
-        folds = read_folds(directory / FOLDS)
-        folds = folds[folds["fold"] >= 0]
-        reads = KeptReads.load(directory, list(folds.index), settings["rarefaction"])
+        try:
+            settings = read_json(directory / SETTINGS)
+            if settings["format"] != FORMAT:
+                got, expected = f"format {settings['format']}", f"format {FORMAT}"
+                raise problem(directory / SETTINGS, got, expected, "run its stage again")
+            folds = read_folds(directory / FOLDS)
+            folds = folds[folds["fold"] >= 0]
+            reads = KeptReads.load(directory, settings["rarefaction"])
+        except InputError:
+            raise
+        except (OSError, KeyError, ValueError) as error:
+            got = f"files that are missing, damaged or do not fit ({error or type(error).__name__})"
+            hint = "copy the directory again, with all of its files"
+            raise problem(directory, got, "a super learner", hint) from error
         return cls(settings, folds, reads, directory / MODEL)
 
     def mixed(
@@ -65,11 +75,20 @@ class SuperLearner:
         `own` is what `aam.inference.ensemble.predict_table` says of the table. Quantiles and the
         spread of the models, which are of the model alone, are left out.
         """
-        alone = [name for name in own if str(name).startswith((QUANTILE, "sd"))]
-        result = own.drop(columns=alone)
-        rows = self._problem(self.reads.beside(table, sequences, list(own.index)))
-        for target, found in self.settings["mixtures"].items():
-            mixture = _without_the_least(Mixture(found["weights"], found["temperatures"]))
+        result = own.loc[:, [not str(name).startswith((QUANTILE, "sd")) for name in own]].copy()
+        mixtures = {
+            target: Mixture(
+                {name: one for name, one in found["weights"].items() if one > LEAST_WEIGHT},
+                found["temperatures"],
+            )
+            for target, found in self.settings["mixtures"].items()
+        }
+        named = {name for mixture in mixtures.values() for name in mixture.weights}
+        joined = self.reads.beside(
+            table, sequences, list(own.index), distances=bool(named & ON_DISTANCES)
+        )
+        rows = self._problem(joined)
+        for target, mixture in mixtures.items():
             predicted_MC = self._predicted(own, rows, target, mixture, threads)
             mixed_MC = mixture.apply(predicted_MC)
             classes = self.settings["classes"]
@@ -100,28 +119,17 @@ class SuperLearner:
                 found[str(name)] = part[shares or ["predicted"]].to_numpy(np.float64)
         return found
 
-    def _problem(self, reads: JoinedReads) -> Problem:
+    def _problem(self, reads: Mapping[str, Any]) -> Problem:
         """Return the kept samples and the other ones, of fold -1, as the baselines take them."""
-        others, settings = reads.counts.shape[0] - len(self.folds), self.settings
+        others, settings = reads["counts"].shape[0] - len(self.folds), self.settings
         return Problem(
-            kind=settings["kind"],
+            **{key: settings[key] for key in ("kind", "classes", "seed")},
+            **reads,
             target=np.array([]),
-            classes=settings["classes"],
             fold=np.concatenate([self.folds["fold"].to_numpy(), np.full(others, -1)]),
             group=np.array([*self.folds["group"], *[""] * others], np.str_),
-            counts=reads.counts,
-            distances=reads.distances,
-            above=reads.above,
-            lengths=reads.lengths,
-            seed=settings["seed"],
             bounds=tuple(settings["bounds"]),
         )
-
-
-def _without_the_least(mixture: Mixture) -> Mixture:
-    """Leave out what has no weight: it need not be fitted."""
-    kept = {name: value for name, value in mixture.weights.items() if value > LEAST_WEIGHT}
-    return Mixture(kept, mixture.temperatures)
 
 
 def _suffix(target: str) -> str:

@@ -13,7 +13,7 @@ from aam.inference.bundle import SHARED, write_bundle
 from aam.runtime.entry import Files
 from aam.runtime.run_options import RunOptions
 from aam.tasks.finetune.cross_validation import CrossValidation, prediction_table
-from aam.tasks.finetune.parallel import in_processes, processes
+from aam.tasks.finetune.parallel import in_processes, processes, turns
 from aam.tasks.finetune.setup import FinetuneSetup
 from aam.train.history import write_history
 from aam.util.atomic import write_json
@@ -31,7 +31,8 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOp
     validation, origin = CrossValidation(setup), setup.about["provenance"]
     several = processes(setup.settings, len(validation.models()), runtime.threads)
     if several > 1:
-        in_processes(partial(_train, cfg, inputs), validation.models(), several, runtime)
+        work = turns(setup.settings, validation.models(), several)
+        in_processes(partial(_train, cfg, inputs), work, runtime)
     finished = validation.run()
     table = prediction_table(setup, finished.outputs)
     write_predictions(outputs["predictions"], table)

@@ -8,6 +8,7 @@ import pandas as pd
 
 from aam.data.folds import read_folds
 from aam.data.table import on_same_features, read_biom, write_biom
+from aam.evaluate import super_learner as mixing
 from aam.evaluate.predictions import (
     CROSS_VALIDATION,
     TARGET,
@@ -17,16 +18,6 @@ from aam.evaluate.predictions import (
     write_predictions,
 )
 from aam.evaluate.report import CONSTANT
-from aam.evaluate.super_learner import (
-    FOLDS,
-    FORMAT,
-    MODEL,
-    SEQUENCES,
-    SETTINGS,
-    TREE,
-    super_learner,
-    units_of,
-)
 from aam.runtime.entry import Files
 from aam.runtime.run_options import RunOptions
 from aam.util.atomic import atomic_path, write_json
@@ -36,7 +27,7 @@ from aam.util.provenance import file_digest, provenance, settings_digest
 def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
     """Write what predicting another table with the mixture of model and baselines takes."""
     folds = read_folds(inputs["folds"])
-    model, units = cfg["names"]["model"], units_of(folds["group"])
+    model, units = cfg["names"]["model"], mixing.units_of(folds["group"])
     own = by_target(read_predictions(inputs["predictions"]))
     table = read_predictions(inputs["baselines"])
     rivals = {
@@ -47,14 +38,14 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOp
     parts, mixtures = [], {}
     for target, first in own.items():
         tables = {model: first, **{name: part[target] for name, part in rivals.items()}}
-        mixed, mixture = super_learner(tables, units)
+        mixed, mixture = mixing.super_learner(tables, units)
         parts.append(mixed.assign(**{TARGET: target}) if target else mixed)
         mixtures[target] = {
             "weights": dict(mixture.weights),
             "temperatures": dict(mixture.temperatures),
         }
     settings = {
-        "format": FORMAT,
+        "format": mixing.FORMAT,
         "model": model,
         "classes": cfg["classes"] or class_names(own[next(iter(own))]),
         **{key: cfg[key] for key in ("kind", "bounds", "seed", "rarefaction")},
@@ -63,11 +54,11 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOp
     }
     with atomic_path(outputs["directory"]) as partial:
         partial.mkdir()
-        shutil.copytree(inputs["model"], partial / MODEL)
+        shutil.copytree(inputs["model"], partial / mixing.MODEL)
         for name, key in (
-            (FOLDS, "folds"),
-            (TREE, "tree"),
-            (SEQUENCES, "sequences"),
+            (mixing.FOLDS, "folds"),
+            (mixing.TREE, "tree"),
+            (mixing.SEQUENCES, "sequences"),
         ):
             shutil.copyfile(inputs[key], partial / name)
         known = [*folds.index[folds["fold"] >= 0]]
@@ -75,7 +66,7 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOp
         for view, reads in enumerate(on_same_features(views, known)):
             write_biom(partial / f"view{view}.biom", reads, {})
         write_predictions(partial / CROSS_VALIDATION, pd.concat(parts, ignore_index=True))
-        write_json(partial / SETTINGS, settings)
+        write_json(partial / mixing.SETTINGS, settings)
     files = {key: file_digest(inputs[key]) for key in ("digests", "folds", "tree", "sequences")}
     known_by = settings_digest({"settings": settings, "files": files})
     write_json(outputs["digest"], {"digest": known_by})

@@ -13,10 +13,9 @@ import aam
 from aam.api import Model
 from aam.data.table import FeatureTable, write_biom
 from aam.data.target import Target
-from aam.evaluate.conformal import Calibration
+from aam.evaluate.conformal import Calibration, load_calibration
 from aam.evaluate.predictions import CROSS_VALIDATION, write_predictions
 from aam.inference.bundle import ModelBundle
-from aam.inference.calibration import load_calibration
 from aam.inference.embed import embed_samples
 from aam.inference.outputs import decoded, raw_outputs
 from aam.inference.reference import write_reference

@@ -62,12 +62,19 @@ class Finetuning(Training):
     models: int = Field(1, ge=1)
     """Models per fold, of different seeds; their predictions are averaged."""
 
-    def suits_kernel_machine(
+    def kernel_obstacle(
         self, kind: str, columns: Sequence[str], condition: Sequence[str]
-    ) -> bool:
-        """Return whether a kernel machine can learn a target."""
-        usual = self.loss in (None, LOSSES[kind][0]) and self.count_weight == 0
-        return kind != "ordinal" and len(columns) == 1 and not condition and usual
+    ) -> str | None:
+        """Return what a kernel machine cannot learn of a target; None: it can."""
+        obstacles = {
+            "kind ordinal": kind == "ordinal",
+            "several columns": len(columns) > 1,
+            "a `condition`": len(condition) > 0,
+            f"loss {self.loss}": self.loss not in (None, LOSSES[kind][0]),
+            f"count_weight {self.count_weight:g}": self.count_weight > 0,
+            f"asv_dropout {self.asv_dropout:g}": self.encoder == "kernel" and self.asv_dropout > 0,
+        }
+        return next((name for name, is_met in obstacles.items() if is_met), None)
 
     @model_validator(mode="after")
     def _has_an_effect(self) -> Self:

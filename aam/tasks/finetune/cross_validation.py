@@ -20,7 +20,7 @@ from aam.inference.asv_cache import embed_asvs_cached, module_digest
 from aam.inference.embed import embed_samples
 from aam.inference.outputs import Outputs, mean_outputs
 from aam.tasks.finetune.fold_model import FoldModel, FrozenEmbeddings
-from aam.tasks.finetune.recipes import Choice, choose, kept
+from aam.tasks.finetune.recipes import Choice, choose, kept, possible_recipes
 from aam.tasks.finetune.setup import FinetuneSetup
 from aam.tasks.finetune.train_fold import trained
 from aam.train.progress import Record
@@ -70,6 +70,9 @@ class CrossValidation:
             if frozen is None or (self.setup.settings.inductive and fold != embedded_fold):
                 frozen, embedded_fold = self._frozen(fold), fold
             choice = self._choice(fold, frozen)
+            if number > 0 and choice.settings.encoder == "kernel":
+                # Nothing of it is drawn: it would be the same again.
+                continue
             setup = replace(self.setup, settings=choice.settings)
             stay = kept(frozen, choice.settings.encoder)
             yield FoldModel(setup, fold, number, stay), choice
@@ -94,7 +97,10 @@ class CrossValidation:
         asv_UD = embed_asvs_cached(encoder, setup.tokens, devices, setup.asvs)
         if settings.encoder == "partial":
             return FrozenEmbeddings(asv_UD)
-        rows = np.arange(len(setup.store.row_view))
+        views = setup.store.views * len(setup.store.sample_ids)
+        if settings.encoder == "auto" and "kernel" not in possible_recipes(setup):
+            return FrozenEmbeddings(asv_UD)
+        rows = np.arange(len(setup.store.row_view) if settings.encoder == "frozen" else views)
         embedding_RD = embed_samples(encoder, setup.store, setup.tokens, rows, devices, asv_UD)
         return FrozenEmbeddings(asv_UD, embedding_RD)
 

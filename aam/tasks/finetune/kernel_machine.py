@@ -8,16 +8,18 @@ Shape suffixes: T training samples, L labelled samples, R rows of the store, E e
 target, D embedding, P known ASVs, S positions, O outputs, N samples left out.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
-from sklearn.metrics import balanced_accuracy_score
 from sklearn.svm import SVC, SVR
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from aam.data.target import Target
 from aam.inference.outputs import known_reads
@@ -25,6 +27,7 @@ from aam.model.kernel_head import KernelHead
 from aam.model.predictor import Predictor
 from aam.tasks.finetune.fold_model import FoldModel
 from aam.tasks.finetune.setup import PARTS, Part
+from aam.util.errors import problem
 
 COMPARED = 2000
 """Training samples, counted per part left out, that settings are chosen on."""
@@ -32,6 +35,11 @@ WEIGHTS = (0.5, 0.1, 0.9)
 """Candidate weights of the embeddings; the reads have the rest. The first of equals is taken."""
 COSTS = (0.1, 0.3, 1.0, 3.0, 10.0)
 """Candidate weights of the data against the penalty; the strongest penalty first."""
+CANDIDATES = len(WEIGHTS) * 2 * len(COSTS)
+MOST_SAMPLES = 5000
+"""Training samples up to which a machine is fitted: memory grows with the square, time faster."""
+LEAST_VARIANCE = 1e-5
+"""Added to the variance of each number of an embedding."""
 TEMPERATURES = (-5.0, 5.0)
 """Least and largest logarithm of a temperature."""
 NEVER = -30.0
@@ -45,6 +53,8 @@ class TrainingSamples:
     """What a machine is fitted to."""
 
     embedding_TD: Floats
+    width: int
+    """Numbers of an embedding before its sketch, which may vary as little as they like."""
     log_TP: Floats
     value_TE: Floats
     """Encoded numbers, or 1 for the class of a sample and 0 for the others."""
@@ -52,18 +62,18 @@ class TrainingSamples:
     """Parts that settings are chosen on; none: the first of each is taken."""
 
 
-@dataclass(frozen=True)
-class _Settings:
-    weight: float
-    gaussian: bool
-    cost: float
-
-
 def fit_machine(model: FoldModel, predictor: Predictor) -> None:
     """Fit a head that is a kernel machine to the means of the store's views."""
     setup, head = model.setup, predictor.head
     store, labelled = setup.store, setup.labelled
     assert isinstance(head, KernelHead), "another head"
+    if model.is_training.sum() > MOST_SAMPLES:
+        raise problem(
+            "configuration key finetuning.encoder",
+            f"kernel with {model.is_training.sum()} training samples",
+            f"at most {MOST_SAMPLES}",
+            "set it to auto, full, partial or frozen",
+        )
     tokens = setup.tokens.cut(head.asv_PS.shape[1])
     asv_PS = tokens.tokens[model.prevalent_asvs]
     head.asv_PS[:, : asv_PS.shape[1]] = torch.from_numpy(asv_PS.copy())
@@ -73,11 +83,19 @@ def fit_machine(model: FoldModel, predictor: Predictor) -> None:
     value_LE = predictor.target.encode(labelled.observed_LC, model.scaled_by)
     samples = TrainingSamples(
         embedding_RD.double().unflatten(0, (store.views, -1)).mean(dim=0).numpy(),
+        predictor.encoder.shape.width,
         known_reads(head, store, tokens, rows_T).double().numpy(),
         value_LE[model.is_training].astype(np.float64),
-        labelled.parts(model.is_training, max(1, min(PARTS, COMPARED // len(rows_T)))),
+        labelled.parts(model.is_training, parts_of(len(rows_T))),
     )
-    fit_kernel_machine(head, predictor.target, samples)
+    # On several threads BLAS adds up in another order.
+    with threadpool_limits(1):
+        fit_kernel_machine(head, predictor.target, samples)
+
+
+def parts_of(samples: int) -> int:
+    """Return on how many parts at most the settings of a machine are chosen."""
+    return max(1, min(PARTS, COMPARED // samples))
 
 
 def fit_kernel_machine(head: KernelHead, target: Target, samples: TrainingSamples) -> None:
@@ -87,24 +105,20 @@ def fit_kernel_machine(head: KernelHead, target: Target, samples: TrainingSample
     machine against all others; logits are their decision values, divided by the temperature of
     least log loss on the parts left out.
     """
-    candidates = []
-    for weight in WEIGHTS:
-        for gaussian in (False, True):
-            _set_features(head, samples, weight, gaussian=gaussian)
-            likeness_TT = _likeness(head, samples)
-            for cost in COSTS if samples.splits else COSTS[:1]:
-                score, held_out_TO = _tried(likeness_TT, target, samples, cost)
-                candidates.append((score, _Settings(weight, gaussian, cost), held_out_TO))
-            if not samples.splits:
-                break
-    _, best, held_out_TO = max(candidates, key=lambda one: one[0])
-    _set_features(head, samples, best.weight, gaussian=best.gaussian)
-    machine = _machine(_likeness(head, samples), target, samples.value_TE, best.cost)
-    weight_TO, bias_O = machine
+    best, known = (WEIGHTS[0], False, COSTS[0]), (-np.inf, np.array([]))
+    for weight, gaussian in product(WEIGHTS, (False, True)) if samples.splits else ():
+        _set_features(head, samples, weight, gaussian=gaussian)
+        likeness_TT = _likeness(head, samples)
+        for cost in COSTS:
+            found = _tried(likeness_TT, target, samples, cost)
+            if found[0] > known[0]:
+                best, known = (weight, gaussian, cost), found
+    _set_features(head, samples, best[0], gaussian=best[1])
+    weight_TO, bias_O = _machine(_likeness(head, samples), target, samples.value_TE, best[2])
     if target.classes and samples.splits:
         left_out = np.concatenate([out for _, out in samples.splits])
-        scale = _temperature(held_out_TO[left_out], samples.value_TE[left_out])
-        weight_TO, bias_O = weight_TO / scale, bias_O / scale
+        scale = _temperature(known[1][left_out], samples.value_TE[left_out])
+        weight_TO, bias_O = weight_TO / scale, np.where(bias_O == NEVER, NEVER, bias_O / scale)
     head.weight_TO.copy_(torch.from_numpy(weight_TO))
     head.bias_O.copy_(torch.from_numpy(bias_O))
 
@@ -114,12 +128,15 @@ def _set_features(
 ) -> None:
     """Centre and scale: the mean squared distance of two samples is 2, `weight` of it embeddings'.
 
-    The numbers of an embedding count alike; reads that vary more count more.
+    The numbers of an embedding count alike, but those of sketches, and reads, that vary more count
+    more.
     """
     embedding_TD, log_TP = samples.embedding_TD, samples.log_TP
-    deviation_D = embedding_TD.std(axis=0)
-    own_D = np.sqrt(weight / max(1, (deviation_D > 0).sum()))
-    own_D = np.divide(own_D, deviation_D, out=np.zeros_like(deviation_D), where=deviation_D > 0)
+    variance_D = embedding_TD.var(axis=0)
+    # As `aam.model.heads.Standardization`: rare numbers of a sketch must not outgrow all others.
+    added_D = np.where(np.arange(len(variance_D)) < samples.width, LEAST_VARIANCE, 1.0)
+    own_D = 1.0 / np.sqrt(variance_D + added_D)
+    own_D *= np.sqrt(weight / ((own_D**2 * variance_D).sum() or 1.0))
     spread = np.sqrt(log_TP.var(axis=0).sum()) or 1.0
     reads_P = np.full(log_TP.shape[1], np.sqrt(1.0 - weight) / spread)
     feature_TF = np.hstack([embedding_TD, log_TP])
@@ -145,24 +162,32 @@ def _tried(
             likeness_TT[np.ix_(inner, inner)], target, value_TE[inner], cost
         )
         held_out_TO[out] = likeness_TT[np.ix_(out, inner)] @ weight_TO + bias_O
-    if not samples.splits:
-        return 0.0, held_out_TO
     left_out = np.concatenate([out for _, out in samples.splits])
     found_LO, value_LE = held_out_TO[left_out], value_TE[left_out]
     if not target.classes:
         return -float(np.abs(found_LO - value_LE).mean()), held_out_TO
-    score = balanced_accuracy_score(value_LE.argmax(axis=1), found_LO.argmax(axis=1))
-    return float(score), held_out_TO
+    return mean_recall(value_LE.argmax(axis=1), found_LO.argmax(axis=1)), held_out_TO
+
+
+def mean_recall(observed: NDArray[Any], predicted: NDArray[Any]) -> float:
+    """Return the mean recall of the classes that occur."""
+    right = observed == predicted
+    return float(np.mean([right[observed == name].mean() for name in np.unique(observed)]))
 
 
 def _temperature(logit_NO: Floats, value_NE: Floats) -> float:
     """Return what logits are divided by for the least log loss.
 
+    A class that no sample of the other parts had has no logit, and its samples no part in this.
     Guo et al. (2017), On calibration of modern neural networks, arXiv:1706.04599.
     """
+    known_NO = np.where(logit_NO == NEVER, -np.inf, logit_NO)
+    own_N = np.take_along_axis(known_NO, value_NE.argmax(axis=1)[:, None], axis=1)[:, 0]
+    known_NO, code_N1 = known_NO[own_N > -np.inf], value_NE.argmax(axis=1)[own_N > -np.inf, None]
 
     def log_loss(log_temperature: float) -> float:
-        return -float((value_NE * log_softmax(logit_NO / np.exp(log_temperature), axis=1)).sum())
+        log_share_NO = log_softmax(known_NO / np.exp(log_temperature), axis=1)
+        return -float(np.take_along_axis(log_share_NO, code_N1, axis=1).sum())
 
     return float(np.exp(minimize_scalar(log_loss, bounds=TEMPERATURES, method="bounded").x))
 
@@ -171,32 +196,19 @@ def _machine(
     likeness_TT: Floats, target: Target, value_TE: Floats, cost: float
 ) -> tuple[Floats, Floats]:
     """Return the weights of the training samples and the biases, [T, O] and [O]."""
-    columns = [*_machines(likeness_TT, target, value_TE, cost)]
-    weight_OT, bias_O = zip(*columns, strict=True)
-    return np.stack(weight_OT, axis=1), np.array(bias_O)
-
-
-def _machines(
-    likeness_TT: Floats, target: Target, value_TE: Floats, cost: float
-) -> Iterator[tuple[Floats, float]]:
-    none_T = np.zeros(len(value_TE))
-    if not target.classes:
-        number_T = value_TE[:, 0]
-        center, deviation = float(number_T.mean()), float(number_T.std()) or 1.0
-        fitted = SVR(kernel="precomputed", epsilon=0.0, C=cost)
-        fitted.fit(likeness_TT, (number_T - center) / deviation)
-        weight_T, bias = _dense(fitted, none_T)
-        yield deviation * weight_T, center + deviation * bias
-        return
-    for is_own_T in value_TE.T > 0:
-        if is_own_T.all() or not is_own_T.any():
-            yield none_T, -NEVER if is_own_T.all() else NEVER
+    weight_TO, bias_O = np.zeros_like(value_TE), np.full(value_TE.shape[1], NEVER)
+    for place, value_T in enumerate(value_TE.T):
+        center, deviation = 0.0, 1.0
+        if not target.classes:
+            center, deviation = float(value_T.mean()), float(value_T.std()) or 1.0
+            fitted = SVR(kernel="precomputed", epsilon=0.0, C=cost)
+            fitted.fit(likeness_TT, (value_T - center) / deviation)
+        elif 0 < value_T.sum() < len(value_T):
+            fitted = SVC(kernel="precomputed", class_weight="balanced", C=cost)
+            fitted.fit(likeness_TT, value_T > 0)
+        else:
+            bias_O[place] = -NEVER if value_T.any() else NEVER
             continue
-        fitted = SVC(kernel="precomputed", class_weight="balanced", C=cost)
-        yield _dense(fitted.fit(likeness_TT, is_own_T), none_T)
-
-
-def _dense(fitted: SVC | SVR, none_T: Floats) -> tuple[Floats, float]:
-    weight_T = none_T.copy()
-    weight_T[fitted.support_] = fitted.dual_coef_[0]
-    return weight_T, float(fitted.intercept_[0])
+        weight_TO[fitted.support_, place] = deviation * fitted.dual_coef_[0]
+        bias_O[place] = center + deviation * float(fitted.intercept_[0])
+    return weight_TO, bias_O

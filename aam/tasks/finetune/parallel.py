@@ -38,19 +38,27 @@ def processes(settings: Finetuning, models: int, threads: int) -> int:
     return min(models, threads)
 
 
+def turns(settings: Finetuning, models: Models, number: int) -> list[Models]:
+    """Divide the models among processes; one of them makes the choice of a fold."""
+    if settings.encoder != "auto":
+        return [models[first::number] for first in range(number)]
+    folds = list(dict.fromkeys(fold for fold, _ in models))
+    shares = [set(folds[first::number]) for first in range(number)]
+    return [[one for one in models if one[0] in share] for share in shares if share]
+
+
 def in_processes(
-    train: Callable[[Models, RunOptions], None], models: Models, number: int, runtime: RunOptions
+    train: Callable[[Models, RunOptions], None], work: list[Models], runtime: RunOptions
 ) -> None:
-    """Call `train`, a function of a module, in `number` processes, each with some of the models.
+    """Call `train`, a function of a module, in a process for each part of the work.
 
     The processes share the memory: its limit or, without one, what is free. One that fails leaves
     the others at work; its error is raised then.
     """
-    own = replace(runtime, threads=1, max_memory_gb=_memory_gb(runtime, number))
-    turns = [models[first::number] for first in range(number)]
+    own = replace(runtime, threads=1, max_memory_gb=_memory_gb(runtime, len(work)))
     spawn = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(number, mp_context=spawn) as pool:
-        for each in [pool.submit(_process, train, turn, own, os.getpid()) for turn in turns]:
+    with ProcessPoolExecutor(len(work), mp_context=spawn) as pool:
+        for each in [pool.submit(_process, train, turn, own, os.getpid()) for turn in work]:
             each.result()
 
 

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.metrics import balanced_accuracy_score
 
 from aam.config.sections.finetuning import Finetuning
 from aam.data.folds import TEST
 from aam.model.asv_encoders import Architecture
 from aam.tasks.finetune.fold_model import FoldModel, FrozenEmbeddings
+from aam.tasks.finetune.kernel_machine import CANDIDATES, MOST_SAMPLES, mean_recall, parts_of
 from aam.tasks.finetune.setup import PARTS, FinetuneSetup, Part
 from aam.tasks.finetune.train_fold import trained
 from aam.util.atomic import read_json, write_json
@@ -35,6 +35,8 @@ RECIPES: dict[str, dict[str, Any]] = {
 CORES, SPEED, DISTINCT = 2, 6e10, 0.4
 """Of the machine that costs are estimated for: cores, and operations per second of each; and the
 part of the ASVs of a batch's samples that are met for the first time in it."""
+FIT_SECONDS = 3e-11
+"""Of support vectors, per cube of the samples, measured at 1600 to 3000 of them."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ class Choice:
     settings: Finetuning
     errors: Mapping[str, float]
     """By recipe that was tried: error on the parts left out, in deviations of the training values,
-    or one less the mean recall of the classes. None, where one alone fits into the budget."""
+    or one less the mean recall of the classes. Empty where nothing else was tried."""
 
 
 def choose(setup: FinetuneSetup, fold: int, frozen: FrozenEmbeddings) -> Choice:
@@ -59,11 +61,10 @@ def choose(setup: FinetuneSetup, fold: int, frozen: FrozenEmbeddings) -> Choice:
     if path.is_file() and (known := read_json(path))["fingerprint"] == setup.fingerprint:
         return Choice(known["recipe"], settings[known["recipe"]], known["errors"])
     chosen_from, parts = affordable(setup, settings, fold)
-    errors = {}
-    if len(chosen_from) > 1:
-        errors = {
-            name: _error(setup, fold, name, settings[name], frozen, parts) for name in chosen_from
-        }
+    errors = {
+        name: _error(setup, fold, name, settings[name], frozen, parts)
+        for name in (chosen_from if parts else ())
+    }
     best = min(chosen_from, key=lambda name: errors.get(name, 0.0))
     told = ", ".join(f"{name} {error:.3f}" for name, error in errors.items()) or "no other tried"
     logger.info("fold %d: %s; errors inside of the training samples: %s", fold, best, told)
@@ -75,8 +76,9 @@ def choose(setup: FinetuneSetup, fold: int, frozen: FrozenEmbeddings) -> Choice:
 def possible_recipes(setup: FinetuneSetup) -> list[str]:
     """Return the recipes that can learn the target, the cheapest first."""
     task = setup.task
-    machine = setup.settings.suits_kernel_machine(task.kind, task.columns, task.condition)
-    return [name for name in RECIPES if machine or name != "kernel"]
+    obstacle = setup.settings.kernel_obstacle(task.kind, task.columns, task.condition)
+    few = (setup.labelled.fold != TEST).sum() <= MOST_SAMPLES
+    return [name for name in RECIPES if (obstacle is None and few) or name != "kernel"]
 
 
 def recipe_settings(setup: FinetuneSetup, fold: int, name: str) -> Finetuning:
@@ -106,7 +108,7 @@ def affordable(
     for number in range(len(names), 1, -1):
         tried = names[:number]
         each = sum(cost[name] for name in tried) * (PARTS - 1) / PARTS
-        left = limit - max(cost[name] for name in tried)
+        left = limit - setup.settings.models * max(cost[name] for name in tried)
         parts = min(possible, PARTS if each * PARTS <= left else int(left / each))
         if parts >= 1:
             return tried, parts
@@ -116,7 +118,10 @@ def affordable(
 def seconds(setup: FinetuneSetup, shape: Architecture, settings: Finetuning, samples: int) -> float:
     """Return about how long a core trains a model of a recipe."""
     if settings.encoder == "kernel":
-        return 0.0
+        outputs = (
+            len(set(setup.labelled.observed_LC[:, 0])) if setup.task.kind != "regression" else 1
+        )
+        return outputs * CANDIDATES * parts_of(samples) * FIT_SECONDS * samples**3
     # The first rows are those of the first view.
     asvs = setup.store.offsets[len(setup.store.sample_ids)] / len(setup.store.sample_ids)
     tokens = math.ceil(setup.tokens.tokens.shape[1] / shape.patch_bp) * DISTINCT
@@ -143,6 +148,8 @@ def _error(
         settings=settings.model_copy(update={"labels": 1.0, "models": 1}),
         make_encoder=lambda _, number: setup.make_encoder(fold, number),
         work=setup.work / "choice" / f"fold{fold}" / name,
+        # What they log would take the place of the curves of the models that stay.
+        runtime=replace(setup.runtime, log_dir=None),
     )
     rows, outputs = [], []
     for part in range(len(splits)):
@@ -157,7 +164,7 @@ def _error(
         return float((error_NC / np.where(deviation_C > 0, deviation_C, 1.0)).mean())
     classes = np.array(setup.task.classes or sorted(set(labelled.observed_LC[:, 0])))
     predicted_N = classes[point_NC.argmax(axis=1)]
-    return 1.0 - float(balanced_accuracy_score(observed_NC[:, 0].astype(str), predicted_N))
+    return 1.0 - mean_recall(observed_NC[:, 0].astype(str), predicted_N)
 
 
 def _parts_as_folds(training: NDArray[np.bool_], splits: Sequence[Part]) -> NDArray[np.int64]:

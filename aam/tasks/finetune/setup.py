@@ -86,7 +86,8 @@ class Labelled:
         if number < 2:
             return []
         splits = GroupKFold(number).split(fold, groups=unit)
-        return list(splits)[:most]
+        # One sample alone has no spread to standardize by.
+        return [split for split in splits if len(split[0]) > 1][:most]
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from aam.runtime.run_options import RunOptions
 from aam.stages import finetune
 from aam.tasks.finetune import parallel
 from aam.train.loop import TimeIsUp
+from aam.util.atomic import read_json
 from aam.util.errors import InputError
 
 OUTPUTS = ("model", "predictions", "history", "digests", "recipes")
@@ -29,9 +30,9 @@ def on_a_cpu(monkeypatch) -> None:
 def run(study, pretrained):
     """Return the function that trains the models of a task in a folder."""
 
-    def finetuning(folder: Path, encoder: str = "full", **options) -> None:
+    def finetuning(folder: Path, encoder: str = "full", models: int = 1, **options) -> None:
         cfg = study.finetune_slice("age")
-        cfg["finetuning"]["encoder"] = encoder
+        cfg["finetuning"] |= {"encoder": encoder, "models": models}
         inputs = {**study.task_inputs("age"), "model": pretrained["model"]}
         outputs = {name: folder / name for name in OUTPUTS}
         runtime = RunOptions(work=folder / "work", **options)
@@ -51,6 +52,30 @@ def test_neither_the_number_of_cores_nor_a_time_limit_changes_a_byte(run, tmp_pa
     assert "model.safetensors" in {path.name for path in paths}
     for path in (*paths, "digests", "predictions"):
         assert (one / path).read_bytes() == (two / path).read_bytes(), path
+
+
+def test_a_fold_has_one_choice_whatever_the_processes_and_its_curves_are_its_own(run, tmp_path):
+    for folder, threads in ((tmp_path / "1", 1), (tmp_path / "2", 2)):
+        run(folder, "auto", models=2, threads=threads, log_dir=folder / "curves")
+    for name in ("recipes", "predictions", "digests"):
+        assert (tmp_path / "1" / name).read_bytes() == (tmp_path / "2" / name).read_bytes(), name
+    found = read_json(tmp_path / "1" / "recipes")["folds"]
+    assert all(set(fold["errors"]) == {"kernel", "partial", "full"} for fold in found.values())
+    trained = {path.name for path in (tmp_path / "1" / "model").glob("fold*")}
+    kernel = {f"fold{fold}-1" for fold, one in found.items() if one["recipe"] == "kernel"}
+    assert trained == {"fold0", "fold0-1", "fold1", "fold1-1"} - kernel
+    curves = {path.parent.name for path in (tmp_path / "1").rglob("events*")}
+    assert curves == {name for name in trained if found[name[4]]["recipe"] != "kernel"}
+
+
+def test_whole_folds_are_divided_where_each_is_chosen_for():
+    models = [(fold, number) for fold in range(3) for number in range(2)]
+    assert parallel.turns(Finetuning(), models, 2) == [
+        [(0, 0), (0, 1), (2, 0), (2, 1)],
+        [(1, 0), (1, 1)],
+    ]
+    assert parallel.turns(Finetuning(encoder="full"), models, 2) == [models[::2], models[1::2]]
+    assert len(parallel.turns(Finetuning(), models, 5)) == 3
 
 
 def test_a_model_has_one_core_and_a_frozen_encoder_one_process(run, tmp_path, monkeypatch):

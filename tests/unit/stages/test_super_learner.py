@@ -1,5 +1,6 @@
 """The super learner of a task, kept in a folder and asked about other tables."""
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -159,6 +160,18 @@ def test_asvs_that_nobody_knows_are_left_out_and_names_do_not_matter(study, kept
         for name in table.feature_ids
     }
     assert set(mixed._features(table, strange)) == {*table.feature_ids[1:]}
+
+
+@pytest.mark.parametrize("damage", ["folds.tsv", "view1.biom", "tree.nwk", "super_learner.json"])
+def test_what_is_missing_or_damaged_is_told(kept, study, tmp_path, damage):
+    folder = tmp_path / "copy"
+    shutil.copytree(kept, folder)
+    if damage == "super_learner.json":
+        (folder / damage).write_text("{")
+    else:
+        (folder / damage).unlink()
+    with pytest.raises(InputError, match="copy.* missing, damaged"):
+        aam.load(folder).predict(study["table"], study["paths"]["sequences"])
 
 
 def test_another_version_is_told(kept, tmp_path):

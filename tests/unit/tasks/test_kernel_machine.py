@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -8,6 +10,7 @@ from aam.data.target import Target
 from aam.model.kernel_head import ABSENT, KernelHead, KernelShape, log_reads
 from aam.tasks.finetune import kernel_machine
 from aam.tasks.finetune.kernel_machine import TrainingSamples, fit_kernel_machine
+from aam.util.errors import InputError
 
 SITES = ("gut", "oral", "skin")
 
@@ -20,7 +23,7 @@ def numbers():
     log_TP[:, 0] *= 4
     value_T1 = np.sin(log_TP[:, :1] / 3) + 0.1 * embedding_TD[:, :1]
     splits = list(KFold(4).split(value_T1))
-    return TrainingSamples(embedding_TD, log_TP, value_T1, splits)
+    return TrainingSamples(embedding_TD, 4, log_TP, value_T1, splits)
 
 
 def fitted(samples: TrainingSamples, target: Target) -> KernelHead:
@@ -63,12 +66,16 @@ def test_classes_have_a_machine_each_and_scaled_logits(numbers, missing):
     """One that no sample has is never predicted."""
     code = np.digitize(numbers.log_TP[:, 0], [-3.0, 3.0])
     code[code == missing] = 0
-    samples = TrainingSamples(numbers.embedding_TD, numbers.log_TP, np.eye(3)[code], numbers.splits)
+    samples = TrainingSamples(
+        numbers.embedding_TD, 4, numbers.log_TP, np.eye(3)[code], numbers.splits
+    )
     head = fitted(samples, target_of("classification"))
     found = said(head, samples)
     assert (found.argmax(axis=1) == code).mean() > 0.8
     assert missing is None or (found[:, missing] < -20).all()
-    likeness_TT = head.likeness(torch.from_numpy(np.hstack([*vars(samples).values()][:2])).float())
+    likeness_TT = head.likeness(
+        torch.from_numpy(np.hstack([samples.embedding_TD, samples.log_TP])).float()
+    )
     alone = SVC(kernel="precomputed", class_weight="balanced", C=1.0)
     scores = [
         np.corrcoef(
@@ -81,8 +88,35 @@ def test_classes_have_a_machine_each_and_scaled_logits(numbers, missing):
 
 
 def test_without_parts_to_choose_on_the_first_settings_are_taken(numbers):
-    few = TrainingSamples(numbers.embedding_TD, numbers.log_TP, numbers.value_TE, [])
+    few = TrainingSamples(numbers.embedding_TD, 4, numbers.log_TP, numbers.value_TE, [])
     assert not bool(fitted(few, target_of("regression")).gaussian)
+
+
+def test_a_class_of_one_part_alone_leaves_the_temperature_of_the_others(numbers):
+    code = (numbers.log_TP[:, 0] > 0).astype(int)
+    few = code.copy()
+    few[numbers.splits[0][1][:3]] = 2
+    target, found = target_of("classification"), []
+    for one in (code, few):
+        samples = replace(numbers, value_TE=np.eye(3)[one])
+        logit_TO = said(fitted(samples, target), samples)
+        found.append(np.abs(logit_TO[:, 0] - logit_TO[:, 1])[few < 2].mean())
+    assert found[1] > 0.5 * found[0], "all would be nearly alike"
+
+
+def test_rare_numbers_of_a_sketch_do_not_outgrow_the_others(numbers):
+    sketch_TK = np.random.default_rng(1).normal(size=(60, 50)) * 1e-3
+    wide = replace(numbers, embedding_TD=np.hstack([numbers.embedding_TD, sketch_TK]))
+    head = fitted(wide, target_of("regression"))
+    known, other = said(head, wide), replace(wide, embedding_TD=wide.embedding_TD.copy())
+    other.embedding_TD[:, 4:9] += 0.4
+    assert np.abs(said(head, other) - known).max() < np.ptp(known)
+
+
+def test_a_machine_of_too_many_samples_is_refused(new_task, monkeypatch):
+    monkeypatch.setattr(kernel_machine, "MOST_SAMPLES", 5)
+    with pytest.raises(InputError, match="got kernel with 6 training samples; expected at most 5"):
+        new_task(encoder="kernel").run()
 
 
 def test_columns_are_known_by_sequence_however_it_is_padded():

@@ -79,11 +79,17 @@ def test_fewer_labels_get_more_passes(setup, monkeypatch):
         ("ordinal", {"target": {"classes": ("low", "mid", "high")}}),
         ("regression", {"loss": "quantile"}),
         ("regression", {"count_weight": 0.5}),
+        ("regression", {"loss": "mse"}),
     ],
 )
 def test_what_a_kernel_machine_cannot_learn_is_left_to_the_network(new_task, kind, changes):
     assert possible_recipes(new_task(kind, encoder="auto", **changes).setup) == ["partial", "full"]
     assert possible_recipes(new_task("regression", encoder="auto").setup)[0] == "kernel"
+
+
+def test_many_samples_are_not_for_a_kernel_machine(new_task, monkeypatch):
+    monkeypatch.setattr(recipes, "MOST_SAMPLES", 8)
+    assert possible_recipes(new_task(encoder="auto").setup) == ["partial", "full"]
 
 
 def test_the_recipe_of_least_error_is_chosen_and_kept(setup, monkeypatch):
