@@ -168,6 +168,12 @@ def test_values_that_no_stage_can_use(key: str, value: Any, got: str) -> None:
             *({"loss": "cross_entropy"}, "loss (task age)"),
             "got cross_entropy with kind regression; expected null or one of mae, huber",
         ),
+        ({"epochs": 9}, "epochs (task age)", "got 9 with encoder auto, which chooses it"),
+        ({"encoder": "kernel", "loss": "mse"}, "encoder (task age)", "got kernel with loss mse"),
+        (
+            *({"encoder": "kernel", "asv_dropout": 0.1}, "encoder (task age)"),
+            "got kernel with asv_dropout 0.1",
+        ),
         (
             *({"encoder": "partial", "trained_layers": 5}, "trained_layers (task age)"),
             "got 5; expected at most 4, the sample_layers of model base",
@@ -177,6 +183,12 @@ def test_values_that_no_stage_can_use(key: str, value: Any, got: str) -> None:
 def test_a_training_that_does_not_fit(tuning: dict[str, Any], key: str, got: str) -> None:
     raw = with_key("tasks.age.finetuning", tuning)
     assert_one_line(raw, "configuration key ", f"finetuning.{key}", got)
+
+
+def test_a_task_may_choose_where_the_others_have_settings() -> None:
+    raw = {**with_key("tasks.age.finetuning", {"encoder": "auto"})}
+    raw["finetuning"] = {"encoder": "full", "epochs": 20}
+    assert resolved(load(raw), "finetuning", task="age").encoder == "auto"
 
 
 def test_the_losses_of_a_kind_are_named() -> None:

@@ -131,3 +131,32 @@ def test_tasks_that_differ_in_their_training_share_their_folds_and_baselines() -
     assert owners(bounds=[0, None]) == owners(baselines=["svm_clr"]) == ("age", "raw")
     assert owners(transform="log_zscore") == ("raw", "age"), "numbers need logarithms"
     assert owners(where={"site": "gut"}) == ("raw", "raw")
+
+
+def test_a_super_learner_follows_its_baselines_and_the_depth_and_no_training() -> None:
+    def kept(change: dict[str, Any]) -> Any:
+        return slices.super_learner(load(merged(BASE, change)), "demo", "a", "age")
+
+    for change in (
+        {"tasks": {"age": {"baselines": ["svm_clr"]}}},
+        {"tasks": {"age": {"bounds": [0, None]}}},
+        {"rarefaction": {"depth": 500}},
+    ):
+        assert kept(change) != kept({})
+    assert kept({"finetuning": {"loss": "mse"}}) == kept({"pretraining": {"epochs": 3}}) == kept({})
+    for change, mixes in (
+        ({}, True),
+        ({"tasks": {"age": {"baselines": []}}}, False),
+        ({"finetuning": {"labels": 0.5}}, False),
+    ):
+        assert slices.mixes(load(merged(BASE, change)), "age") == mixes
+
+
+def test_the_budget_of_a_choice_is_no_setting_of_trainings_that_make_none() -> None:
+    def trained(encoder: str, task: str, minutes: float) -> Any:
+        change = {"finetuning": {"encoder": encoder, "budget_minutes": minutes}}
+        return slices.finetune(load(merged(BASE, change)), "demo", "a", task)
+
+    assert trained("auto", "age", 1.0) != trained("auto", "age", 2.0)
+    assert trained("auto", "raw", 1.0) == trained("auto", "raw", 2.0), "from scratch"
+    assert trained("full", "age", 1.0) == trained("full", "age", 2.0)
