@@ -27,13 +27,17 @@ def leave_parts_out(task: Problem, parts: int = 5) -> list[Split]:
     return list(GroupKFold(parts).split(train, groups=unit)) if parts > 1 else []
 
 
+def leave_each_part_out(task: Problem) -> list[Split]:
+    """Leave out every part in turn, as long as two classes remain."""
+    target = task.target[task.train]
+    return [split for split in leave_parts_out(task) if len(np.unique(target[split[0]])) > 1]
+
+
 def leave_one_part_out(task: Problem) -> list[Split]:
     """Leave out about a fifth, such that the most classes remain; no split if only one would."""
-    target = task.target[task.train]
-    splits = leave_parts_out(task)
+    target, splits = task.target[task.train], leave_each_part_out(task)
     if not task.regression:
-        splits = sorted(splits, key=lambda split: -len(np.unique(target[split[0]])))
-        splits = [split for split in splits if len(np.unique(target[split[0]])) > 1]
+        splits.sort(key=lambda split: -len(np.unique(target[split[0]])))
     return splits[:1]
 
 

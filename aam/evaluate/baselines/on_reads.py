@@ -16,7 +16,7 @@ from sklearn.ensemble import (
 )
 from sklearn.preprocessing import OneHotEncoder
 
-from aam.evaluate.baselines.inner import leave_one_part_out, search
+from aam.evaluate.baselines.inner import leave_each_part_out, leave_one_part_out, search
 from aam.evaluate.baselines.problem import (
     Prediction,
     Problem,
@@ -106,8 +106,7 @@ def leaf_medians(
 def _forest(task: Problem) -> tuple[Prediction, Prediction]:
     """Return what a forest says, and of numbers also the medians of its leaves; it is fitted once.
 
-    The fraction of features of a split and the size of leaves are chosen, with fewer trees, on one
-    part of the training folds that is left out.
+    The fraction of features of a split and the size of leaves are chosen with fewer trees.
     """
     if "forest" in task.shared:
         return task.shared["forest"]
@@ -125,7 +124,7 @@ def _forest(task: Problem) -> tuple[Prediction, Prediction]:
         if task.regression
         else RandomForestClassifier(class_weight="balanced_subsample", **settings)
     )
-    splits = leave_one_part_out(task)
+    splits = leave_each_part_out(task)
     if splits:
         tried = search(task, forest, FOREST, splits).set_params(refit=False).fit(train, target)
         forest.set_params(**tried.best_params_)

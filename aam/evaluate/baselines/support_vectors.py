@@ -13,7 +13,7 @@ from sklearn.compose import TransformedTargetRegressor
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR
 
-from aam.evaluate.baselines.inner import Split, leave_one_part_out, leave_parts_out, search
+from aam.evaluate.baselines.inner import Split, leave_each_part_out, leave_parts_out, search
 from aam.evaluate.baselines.log_ratios import centred_log_ratios, clade_logs
 from aam.evaluate.baselines.problem import Prediction, Problem, fit_predict, prevalent_reads
 
@@ -63,14 +63,14 @@ def _kernels(task: Problem, features_NP: Floats) -> list[Floats]:
 
 
 def _support_vectors(task: Problem, kernels: Sequence[Floats]) -> Prediction:
-    """Predict with the kernel and the cost that are best on one part of the training folds.
+    """Predict with the kernel and the cost that are best on parts of the training folds.
 
     Numbers are predicted with least absolute errors. Probabilities are the softmax of the decision
     values, divided by the temperature of least log loss on the parts left out.
 
     Guo et al. (2017), On calibration of modern neural networks, arXiv:1706.04599.
     """
-    split, target = leave_one_part_out(task), task.target[task.train]
+    split, target = leave_each_part_out(task), task.target[task.train]
     tried: list[tuple[Any, Floats]] = []
     for kernel_NN in kernels:
         own_TT = kernel_NN[np.ix_(task.train, task.train)]

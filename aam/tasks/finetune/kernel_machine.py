@@ -1,8 +1,7 @@
 """Support vectors on the embeddings of an encoder that stays as it is, and on the study's reads.
 
-What an encoder of few samples loses, log-reads keep; what these do not know, the tree for one, is
-in the embeddings. Costs, kernels and the weight of the embeddings are chosen inside of the training
-samples.
+What an encoder of few samples loses, log-reads keep; what these do not know is in the embeddings.
+Costs, kernels and the weight of the embeddings are chosen inside of the training samples.
 
 Shape suffixes: T training samples, L labelled samples, R rows of the store, E encoded values of a
 target, D embedding, P known ASVs, S positions, O outputs, N samples left out.
@@ -29,7 +28,7 @@ from aam.tasks.finetune.fold_model import FoldModel
 from aam.tasks.finetune.setup import PARTS, Part
 from aam.util.errors import problem
 
-COMPARED = 2000
+COMPARED = 12_000
 """Training samples, counted per part left out, that settings are chosen on."""
 WEIGHTS = (0.5, 0.1, 0.9)
 """Candidate weights of the embeddings; the reads have the rest. The first of equals is taken."""

@@ -32,11 +32,10 @@ RECIPES: dict[str, dict[str, Any]] = {
     "full": {"encoder": "full", "learning_rate": 3e-4, "asv_dropout": 0.15, **COMMON},
 }
 """Changes of the settings, the cheapest first."""
-CORES, SPEED, DISTINCT = 2, 6e10, 0.4
-"""Of the machine that costs are estimated for: cores, and operations per second of each; and the
-part of the ASVs of a batch's samples that are met for the first time in it."""
-FIT_SECONDS = 3e-11
-"""Of support vectors, per cube of the samples, measured at 1600 to 3000 of them."""
+CORES, SPEED, DISTINCT, FIT_SECONDS = 2, 6e10, 0.4, 3e-11
+"""Of the machine that costs are estimated for: cores, and operations per second of each; the part
+of the ASVs of a batch's samples that are met for the first time in it; and the seconds of support
+vectors per cube of the samples, measured at 1600 to 3000 of them."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +67,6 @@ def choose(setup: FinetuneSetup, fold: int, frozen: FrozenEmbeddings) -> Choice:
     best = min(chosen_from, key=lambda name: errors.get(name, 0.0))
     told = ", ".join(f"{name} {error:.3f}" for name, error in errors.items()) or "no other tried"
     logger.info("fold %d: %s; errors inside of the training samples: %s", fold, best, told)
-    path.parent.mkdir(parents=True, exist_ok=True)
     write_json(path, {"fingerprint": setup.fingerprint, "recipe": best, "errors": errors})
     return Choice(best, settings[best], errors)
 
