@@ -11,11 +11,13 @@ import pytest
 
 pytestmark = [pytest.mark.workflow, pytest.mark.slurm]
 
-GPU_RULES = {"pretrain", "finetune", "explain", "predict", "benchmark_speed"}
+GPU_RULES = {
+    *("pretrain", "finetune", "explain", "predict", "predict_super_learner", "benchmark_speed"),
+}
 CPU_RULES = {
     *("simulate", "import_table", "import_tree", "import_metadata"),
     *("rarefy", "rarefaction_curve", "tokenize", "unifrac", "augment"),
-    *("folds", "baselines", "score", "benchmark_accuracy"),
+    *("folds", "baselines", "score", "super_learner", "benchmark_accuracy"),
 }
 
 
