@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import minimize_scalar
-from scipy.special import log_softmax, softmax
+from scipy.special import softmax
 
 from aam.data.target import QUANTILES, Target
 from aam.data.targets import SEPARATOR
+from aam.evaluate.classes import temperature_of
 from aam.evaluate.metrics import class_codes
 from aam.evaluate.predictions import (
     CROSS_VALIDATION,
@@ -46,7 +46,6 @@ ENDS = f"{QUANTILE}{(1 - LEVEL) / 2:g}", f"{QUANTILE}{(1 + LEVEL) / 2:g}"
 """Columns of the predicted quantiles that bound it."""
 LEAST_PROBABILITY = 1e-12
 """What a probability of 0 counts as where its logarithm is taken."""
-TEMPERATURES = (0.05, 20.0)
 
 Bounds = tuple[float | None, float | None]
 
@@ -158,18 +157,9 @@ def finite_sample_quantile(scores: ArrayLike, level: float) -> float:
 def temperature(observed: ArrayLike, probabilities: ArrayLike, classes: Sequence[str]) -> float:
     """Return the T > 0 for which p^(1/T), normalized, has the least log loss.
 
-    Guo et al. (2017), On calibration of modern neural networks, arXiv:1706.04599. `observed` are
-    names of classes, [N]; `probabilities` are [N, C].
+    `observed` are names of classes, [N]; `probabilities` are [N, C].
     """
-    logit_NC = _logits(probabilities)
-    code = class_codes(observed, classes)[:, None]
-
-    def log_loss(log_temperature: float) -> float:
-        log_share_NC = log_softmax(logit_NC / math.exp(log_temperature), axis=1)
-        return -float(np.take_along_axis(log_share_NC, code, axis=1).mean())
-
-    bounds = tuple(math.log(value) for value in TEMPERATURES)
-    return math.exp(minimize_scalar(log_loss, bounds=bounds, method="bounded").x)
+    return temperature_of(_logits(probabilities), class_codes(observed, classes))
 
 
 def scaled_probabilities(predictions: pd.DataFrame, classes: list[str]) -> NDArray[np.float64]:

@@ -13,6 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 from sklearn import metrics
 
+from aam.evaluate.classes import mean_recall
+
 BINS = 10
 """Bins of a reliability table, of as many samples each as ties allow."""
 
@@ -68,7 +70,7 @@ def classification_metrics(
         "accuracy": _number(metrics.accuracy_score(truth, guess)),
         "accuracy_fold_mean": mean,
         "accuracy_fold_sd": sd,
-        "balanced_accuracy": _mean_recall(truth, guess),
+        "balanced_accuracy": mean_recall(truth, guess),
         "macro_f1": _number(metrics.f1_score(truth, guess, average="macro", zero_division=0)),
         "mcc": _number(metrics.matthews_corrcoef(truth, guess)) if varies else 0.0,
         "roc_auc": None if None in areas else _number(np.mean(np.array(areas, dtype=float))),
@@ -149,7 +151,7 @@ def fold_scores(
         error = np.abs(_numbers(observed) - _numbers(predicted))
         return np.array([error[own].mean() for own in rows])
     truth, guess = _names(observed), _names(predicted)
-    return np.array([_mean_recall(truth[own], guess[own]) for own in rows])
+    return np.array([mean_recall(truth[own], guess[own]) for own in rows])
 
 
 def class_codes(names: ArrayLike, classes: Sequence[str]) -> NDArray[np.int64]:
@@ -207,14 +209,6 @@ def _over_folds(values: NDArray[Any], fold: ArrayLike) -> tuple[float | None, fl
     _, code, sizes = np.unique(np.asarray(fold), return_inverse=True, return_counts=True)
     means = np.bincount(code, weights=values) / sizes
     return _number(means.mean()), _number(means.std(ddof=1)) if len(means) > 1 else None
-
-
-def _mean_recall(truth: NDArray[np.str_], guess: NDArray[np.str_]) -> float:
-    """Return the mean recall of the classes that occur."""
-    labels = np.unique(truth)
-    return float(
-        metrics.recall_score(truth, guess, labels=labels, average="macro", zero_division=0)
-    )
 
 
 def _areas(

@@ -68,10 +68,8 @@ class KeptReads:
         `distances` [N + M, N + M], or an empty matrix, `above` [F, E] and `lengths` [E].
         """
         measure = BatchDistances(("unweighted",), 1.0, self.above.astype(np.float64), self.lengths)
-        place, number = (
-            self._features(table, sequences),
-            len(self.views[0].sample_ids) + len(wanted),
-        )
+        place = self._features(table, sequences)
+        number = len(self.views[0].sample_ids) + len(wanted)
         counts = csr_array((number, len(self.features)))
         between = np.zeros((number, number) if distances else (0, 0), np.float32)
         for view, kept in enumerate(self.views):
@@ -90,13 +88,8 @@ class KeptReads:
 
     def _features(self, table: FeatureTable, sequences: Mapping[str, str]) -> dict[str, int]:
         """Return the place of the feature that each ASV of a table is, or is close to."""
-        known, other = (
-            _tokens(names, found)
-            for names, found in (
-                (self.features, self.sequences),
-                (table.feature_ids, sequences),
-            )
-        )
+        known = _tokens(self.features, self.sequences)
+        other = _tokens(table.feature_ids, sequences)
         matched_U = KnownAsvs.of(known, np.arange(len(known.lengths))).matched(other)
         places = zip(table.feature_ids, matched_U.tolist(), strict=True)
         found = {name: place for name, place in places if place >= 0}

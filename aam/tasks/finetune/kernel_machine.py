@@ -10,17 +10,15 @@ target, D embedding, P known ASVs, S positions, O outputs, N samples left out.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.optimize import minimize_scalar
-from scipy.special import log_softmax
 from sklearn.svm import SVC, SVR
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from aam.data.target import Target
+from aam.evaluate.classes import mean_recall, temperature_of
 from aam.inference.outputs import known_reads
 from aam.model.kernel_head import KernelHead
 from aam.model.predictor import Predictor
@@ -28,8 +26,6 @@ from aam.tasks.finetune.fold_model import FoldModel
 from aam.tasks.finetune.setup import PARTS, Part
 from aam.util.errors import problem
 
-COMPARED = 12_000
-"""Training samples, counted per part left out, that settings are chosen on."""
 WEIGHTS = (0.5, 0.1, 0.9)
 """Candidate weights of the embeddings; the reads have the rest. The first of equals is taken."""
 COSTS = (0.1, 0.3, 1.0, 3.0, 10.0)
@@ -39,8 +35,6 @@ MOST_SAMPLES = 5000
 """Training samples up to which a machine is fitted: memory grows with the square, time faster."""
 LEAST_VARIANCE = 1e-5
 """Added to the variance of each number of an embedding."""
-TEMPERATURES = (-5.0, 5.0)
-"""Least and largest logarithm of a temperature."""
 NEVER = -30.0
 """Logit of a class without training samples."""
 
@@ -85,16 +79,11 @@ def fit_machine(model: FoldModel, predictor: Predictor) -> None:
         predictor.encoder.shape.width,
         known_reads(head, store, tokens, rows_T).double().numpy(),
         value_LE[model.is_training].astype(np.float64),
-        labelled.parts(model.is_training, parts_of(len(rows_T))),
+        labelled.parts(model.is_training, PARTS),
     )
     # On several threads BLAS adds up in another order.
     with threadpool_limits(1):
         fit_kernel_machine(head, predictor.target, samples)
-
-
-def parts_of(samples: int) -> int:
-    """Return on how many parts at most the settings of a machine are chosen."""
-    return max(1, min(PARTS, COMPARED // samples))
 
 
 def fit_kernel_machine(head: KernelHead, target: Target, samples: TrainingSamples) -> None:
@@ -116,8 +105,13 @@ def fit_kernel_machine(head: KernelHead, target: Target, samples: TrainingSample
     weight_TO, bias_O = _machine(_likeness(head, samples), target, samples.value_TE, best[2])
     if target.classes and samples.splits:
         left_out = np.concatenate([out for _, out in samples.splits])
-        scale = _temperature(known[1][left_out], samples.value_TE[left_out])
-        weight_TO, bias_O = weight_TO / scale, np.where(bias_O == NEVER, NEVER, bias_O / scale)
+        logit_NO, code_N = known[1][left_out], samples.value_TE[left_out].argmax(axis=1)
+        # A class that the other parts lack has no logit, and its samples no part in this.
+        is_known_N = logit_NO[np.arange(len(code_N)), code_N] != NEVER
+        if is_known_N.any():
+            logit_NO = np.where(logit_NO == NEVER, -np.inf, logit_NO)
+            scale = temperature_of(logit_NO[is_known_N], code_N[is_known_N])
+            weight_TO, bias_O = weight_TO / scale, np.where(bias_O == NEVER, NEVER, bias_O / scale)
     head.weight_TO.copy_(torch.from_numpy(weight_TO))
     head.bias_O.copy_(torch.from_numpy(bias_O))
 
@@ -166,29 +160,6 @@ def _tried(
     if not target.classes:
         return -float(np.abs(found_LO - value_LE).mean()), held_out_TO
     return mean_recall(value_LE.argmax(axis=1), found_LO.argmax(axis=1)), held_out_TO
-
-
-def mean_recall(observed: NDArray[Any], predicted: NDArray[Any]) -> float:
-    """Return the mean recall of the classes that occur."""
-    right = observed == predicted
-    return float(np.mean([right[observed == name].mean() for name in np.unique(observed)]))
-
-
-def _temperature(logit_NO: Floats, value_NE: Floats) -> float:
-    """Return what logits are divided by for the least log loss.
-
-    A class that no sample of the other parts had has no logit, and its samples no part in this.
-    Guo et al. (2017), On calibration of modern neural networks, arXiv:1706.04599.
-    """
-    known_NO = np.where(logit_NO == NEVER, -np.inf, logit_NO)
-    own_N = np.take_along_axis(known_NO, value_NE.argmax(axis=1)[:, None], axis=1)[:, 0]
-    known_NO, code_N1 = known_NO[own_N > -np.inf], value_NE.argmax(axis=1)[own_N > -np.inf, None]
-
-    def log_loss(log_temperature: float) -> float:
-        log_share_NO = log_softmax(known_NO / np.exp(log_temperature), axis=1)
-        return -float(np.take_along_axis(log_share_NO, code_N1, axis=1).sum())
-
-    return float(np.exp(minimize_scalar(log_loss, bounds=TEMPERATURES, method="bounded").x))
 
 
 def _machine(

@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 
 from aam.config.sections.finetuning import Finetuning
 from aam.data.folds import TEST
+from aam.evaluate.classes import mean_recall
 from aam.model.asv_encoders import Architecture
 from aam.tasks.finetune.fold_model import FoldModel, FrozenEmbeddings
-from aam.tasks.finetune.kernel_machine import CANDIDATES, MOST_SAMPLES, mean_recall, parts_of
+from aam.tasks.finetune.kernel_machine import CANDIDATES, MOST_SAMPLES
 from aam.tasks.finetune.setup import PARTS, FinetuneSetup, Part
 from aam.tasks.finetune.train_fold import trained
 from aam.util.atomic import read_json, write_json
@@ -119,7 +120,7 @@ def seconds(setup: FinetuneSetup, shape: Architecture, settings: Finetuning, sam
         outputs = (
             len(set(setup.labelled.observed_LC[:, 0])) if setup.task.kind != "regression" else 1
         )
-        return outputs * CANDIDATES * parts_of(samples) * FIT_SECONDS * samples**3
+        return outputs * CANDIDATES * PARTS * FIT_SECONDS * samples**3
     # The first rows are those of the first view.
     asvs = setup.store.offsets[len(setup.store.sample_ids)] / len(setup.store.sample_ids)
     tokens = math.ceil(setup.tokens.tokens.shape[1] / shape.patch_bp) * DISTINCT

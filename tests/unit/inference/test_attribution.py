@@ -123,7 +123,7 @@ def test_attention_is_the_weight_in_the_pooled_vector(predict_with, sample):
 
 
 @pytest.mark.parametrize("kind", ["number", "classes"])
-def test_reads_have_a_part_in_a_kernel_machine(kernel_predictor, ask, augmented, devices, kind):
+def test_reads_have_a_part_in_a_kernel_machine(kernel_predictor, augmented, devices, kind):
     name, columns, observed, _ = TARGETS[kind]
     predictor = kernel_predictor(Target.fit(name, columns, observed, np.ones(4, bool)))
     rows = [4, 11]

@@ -104,6 +104,14 @@ def test_a_class_of_one_part_alone_leaves_the_temperature_of_the_others(numbers)
     assert found[1] > 0.5 * found[0], "all would be nearly alike"
 
 
+def test_classes_of_one_part_each_keep_their_logits(numbers):
+    code = np.zeros(60, int)
+    code[30:] = 1
+    halves = [(np.arange(30, 60), np.arange(30)), (np.arange(30), np.arange(30, 60))]
+    samples = replace(numbers, value_TE=np.eye(3)[code], splits=halves)
+    assert np.isfinite(said(fitted(samples, target_of("classification")), samples)).all()
+
+
 def test_rare_numbers_of_a_sketch_do_not_outgrow_the_others(numbers):
     sketch_TK = np.random.default_rng(1).normal(size=(60, 50)) * 1e-3
     wide = replace(numbers, embedding_TD=np.hstack([numbers.embedding_TD, sketch_TK]))
