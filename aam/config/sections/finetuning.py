@@ -33,9 +33,10 @@ class Finetuning(Training):
     of the study's own ASVs. auto: one of kernel, partial and full, chosen for each fold on parts of
     its training samples that are left out, with epochs, batches, optimizer, rate and dropout of
     ASVs by the number of labels; from scratch it is full."""
-    budget_minutes: float = Field(3.0, gt=0)
-    """About how long auto may take for all folds of a task, on two cores of a common computer: more
-    recipes are tried on more parts. An estimate decides, so that the same is tried everywhere."""
+    budget_minutes: float = Field(5.0, gt=0)
+    """About how long auto may take for five folds of up to 500 samples, on two cores of a common
+    computer, and in proportion for more folds or samples: more recipes are tried on more parts. An
+    estimate decides, so that the same is tried everywhere."""
     trained_layers: int = Field(2, ge=1)
     """Blocks over the ASVs of a sample that a partial encoder trains, counted from the top."""
     inductive: bool = False

@@ -42,7 +42,8 @@ def test_recipes_are_tried_cheapest_first_on_as_many_parts_as_fit(setup, monkeyp
     )
     found = {}
     for minutes in (0.8, 1.0, 1.5, 2.6, 5.0, 9.0):
-        own = setup(budget_minutes=minutes)
+        # Of five folds and 500 samples; here are six folds, and few samples are no less.
+        own = setup(budget_minutes=minutes * 5 / 6)
         settings = {name: recipe_settings(own, 0, name) for name in possible_recipes(own)}
         found[minutes] = affordable(own, settings, 0)
     two, three = ["kernel", "partial"], ["kernel", "partial", "full"]
@@ -54,6 +55,16 @@ def test_recipes_are_tried_cheapest_first_on_as_many_parts_as_fit(setup, monkeyp
         5.0: (three, 2),
         9.0: (three, 4),
     }
+
+
+def test_a_budget_grows_with_the_samples(setup, monkeypatch):
+    monkeypatch.setattr(recipes, "seconds", lambda *_: 10)
+    own = setup(budget_minutes=1.2)
+    settings = {name: recipe_settings(own, 0, name) for name in possible_recipes(own)}
+    assert affordable(own, settings, 0) == (["kernel", "partial"], 1)
+    # Twice as many as it is for.
+    monkeypatch.setattr(recipes, "SAMPLES", 9)
+    assert affordable(own, settings, 0) == (["kernel", "partial", "full"], 1)
 
 
 def test_samples_of_one_group_leave_nothing_to_choose_on(setup):
