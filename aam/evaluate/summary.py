@@ -223,6 +223,10 @@ def _recipe_sentence(report: Mapping[str, Any]) -> str:
     errors = ", ".join(f"{name} {score(sum(each) / len(each))}" for name, each in tried.items())
     unit = "standard deviations" if report["kind"] == "regression" else "one less the mean recall"
     by = f"mean errors there, in {unit}: {errors}" if errors else "nothing else was tried"
+    looked = [found["optimism"] for found in folds if found["optimism"] is not None]
+    if looked:
+        gain = score(sum(looked) / len(looked))
+        by += f"; an error that had been chosen by the same parts would look lower by {gain}"
     return (
         f"**{report['model']}**, chosen inside of the training samples of {len(folds)} folds: "
         f"{names} ({by})."

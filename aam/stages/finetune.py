@@ -40,7 +40,11 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOp
     write_history(outputs["history"], finished.history, origin, extra=numbers)
     write_bundle(outputs["model"], finished.models, setup.tokens, finished.reference_ND, table)
     recipes = {
-        str(fold): {"recipe": choice.recipe, "errors": dict(choice.errors)}
+        str(fold): {
+            "recipe": choice.recipe,
+            "errors": dict(choice.errors),
+            "optimism": choice.optimism,
+        }
         for fold, choice in finished.choices.items()
     }
     write_json(outputs["recipes"], {"folds": recipes, "provenance": origin})

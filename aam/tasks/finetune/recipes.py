@@ -51,6 +51,9 @@ class Choice:
     errors: Mapping[str, float]
     """By recipe that was tried: error on the parts left out, in deviations of the training values,
     or one less the mean recall of the classes. Empty where nothing else was tried."""
+    optimism: float | None = None
+    """How much lower the error would look if the parts that it is quoted on were chosen by, too;
+    None where fewer than two recipes or parts were tried."""
 
 
 def choose(setup: FinetuneSetup, fold: int, frozen: FrozenEmbeddings) -> Choice:
@@ -62,17 +65,29 @@ def choose(setup: FinetuneSetup, fold: int, frozen: FrozenEmbeddings) -> Choice:
     path = setup.work / "choice" / f"fold{fold}.json"
     settings = {name: recipe_settings(setup, fold, name) for name in possible_recipes(setup)}
     if path.is_file() and (known := read_json(path))["fingerprint"] == setup.fingerprint:
-        return Choice(known["recipe"], settings[known["recipe"]], known["errors"])
+        known_by = known["errors"], known["optimism"]
+        return Choice(known["recipe"], settings[known["recipe"]], *known_by)
     chosen_from, parts = affordable(setup, settings, fold)
-    errors = {
-        name: _error(setup, fold, name, settings[name], frozen, parts)
-        for name in (chosen_from if parts else ())
-    }
+    tried = chosen_from if parts else []
+    found = [_errors(setup, fold, name, settings[name], frozen, parts) for name in tried]
+    errors = {name: error for name, (error, _) in zip(tried, found, strict=True)}
+    optimism = optimism_of(np.array([each for _, each in found])) if parts > 1 else None
     best = min(chosen_from, key=lambda name: errors.get(name, 0.0))
     told = ", ".join(f"{name} {error:.3f}" for name, error in errors.items()) or "no other tried"
     logger.info("fold %d: %s; errors inside of the training samples: %s", fold, best, told)
-    write_json(path, {"fingerprint": setup.fingerprint, "recipe": best, "errors": errors})
-    return Choice(best, settings[best], errors)
+    kept_as = {"recipe": best, "errors": errors, "optimism": optimism}
+    write_json(path, {"fingerprint": setup.fingerprint, **kept_as})
+    return Choice(best, settings[best], errors, optimism)
+
+
+def optimism_of(error_RP: NDArray[np.float64]) -> float:
+    """Return what a mean error gains where recipes R are chosen by the parts P it is quoted on.
+
+    That is the mean error of what the other parts choose for each, less that of the best recipe.
+    """
+    by_others_P = (error_RP.sum(axis=1, keepdims=True) - error_RP).argmin(axis=0)
+    honest_P = error_RP[by_others_P, np.arange(error_RP.shape[1])]
+    return float(honest_P.mean() - error_RP.mean(axis=1).min())
 
 
 def possible_recipes(setup: FinetuneSetup) -> list[str]:
@@ -133,15 +148,15 @@ def seconds(setup: FinetuneSetup, shape: Architecture, settings: Finetuning, sam
     return settings.epochs * samples * asvs * operations / SPEED
 
 
-def _error(
+def _errors(
     setup: FinetuneSetup,
     fold: int,
     name: str,
     settings: Finetuning,
     frozen: FrozenEmbeddings,
     parts: int,
-) -> float:
-    """Return the error of a recipe on some parts of the training samples of a fold."""
+) -> tuple[float, list[float]]:
+    """Return the error of a recipe on some parts of a fold's training samples, and on each."""
     labelled = setup.labelled
     training = labelled.training(fold, setup.settings.labels, setup.settings.seed)
     splits = labelled.parts(training, parts)
@@ -159,8 +174,19 @@ def _error(
         model = FoldModel(inner, part, 0, kept(frozen, settings.encoder))
         rows.append(np.flatnonzero(inner.labelled.fold == part))
         outputs.append(model.outputs(trained(model)[0], rows[-1]))
-    point_NC = np.concatenate([out.point_NC for out in outputs])
-    observed_NC = labelled.observed_LC[np.concatenate(rows)]
+    points = [out.point_NC for out in outputs]
+    whole = _error(setup, training, np.concatenate(rows), np.concatenate(points))
+    return whole, [_error(setup, training, *part) for part in zip(rows, points, strict=True)]
+
+
+def _error(
+    setup: FinetuneSetup,
+    training: NDArray[np.bool_],
+    rows_N: NDArray[np.intp],
+    point_NC: NDArray[np.float64],
+) -> float:
+    labelled = setup.labelled
+    observed_NC = labelled.observed_LC[rows_N]
     if setup.task.kind == "regression":
         deviation_C = labelled.observed_LC[training].astype(np.float64).std(axis=0)
         error_NC = np.abs(point_NC - observed_NC.astype(np.float64))

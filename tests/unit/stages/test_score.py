@@ -18,7 +18,7 @@ from aam.util.atomic import write_json
 from aam.util.errors import InputError
 from aam.util.seeds import seed_of
 
-RECIPES = {"0": {"recipe": "full", "errors": {}}}
+RECIPES = {"0": {"recipe": "full", "errors": {}, "optimism": None}}
 CLASSES = ["low", "mid", "high"]
 SETTINGS = {
     "names": {"dataset": "d", "model": "m", "task": "t"},

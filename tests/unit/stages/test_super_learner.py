@@ -139,7 +139,7 @@ def test_a_fresh_process_says_of_samples_held_out_what_the_workflow_says(study, 
     if len(columns) > 1:
         value = Calibration.fit(expected).temperature
         wanted = pd.DataFrame(at_temperature(wanted, value), wanted.index, columns)
-    np.testing.assert_allclose(found[columns], wanted, rtol=0, atol=2e-5 * wanted.abs().max().max())
+    np.testing.assert_allclose(found[columns], wanted, rtol=0, atol=1e-6 * wanted.abs().max().max())
     assert wanted.std().min() > 1e-3
     assert ("prediction_set" if len(columns) > 1 else "lower") in found
     assert "sd" not in found

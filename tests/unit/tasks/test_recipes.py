@@ -107,28 +107,40 @@ def test_the_recipe_of_least_error_is_chosen_and_kept(setup, monkeypatch):
     """The samples that are held out, and those of no fold, are no part of what is tried on."""
     seen = []
 
-    def error(setup, fold, name, settings, frozen, parts):
+    def errors(setup, fold, name, settings, frozen, parts):
         training = setup.labelled.training(fold, 1.0, 0)
         seen.append((name, parts, int(training.sum())))
-        return {"kernel": 0.7, "partial": 0.4, "full": 0.5}[name]
+        error = {"kernel": 0.7, "partial": 0.4, "full": 0.5}[name]
+        return error, [error - 0.1, error + 0.1]
 
-    monkeypatch.setattr(recipes, "_error", error)
+    monkeypatch.setattr(recipes, "_errors", errors)
     own = setup(budget_minutes=9.0, fold=np.where(np.arange(18) < 3, TEST, SIX))
     choice = choose(own, 3, FrozenEmbeddings())
     assert (choice.recipe, choice.settings.encoder) == ("partial", "partial")
     assert choice.settings.trained_layers == 1, "as many as there are"
     assert choice.errors == {"kernel": 0.7, "partial": 0.4, "full": 0.5}
+    assert choice.optimism == pytest.approx(0.0), "partial is the best on each part"
     assert seen == [("kernel", 5, 12), ("partial", 5, 12), ("full", 5, 12)]
     assert choose(own, 3, FrozenEmbeddings()) == choice
     assert len(seen) == 3, "it is known"
+
+
+def test_optimism_is_what_looking_at_the_quoted_part_gains():
+    """By the others the first part takes the second recipe, and the second part the first."""
+    assert recipes.optimism_of(np.array([[0.1, 0.5], [0.4, 0.3]])) == pytest.approx(0.45 - 0.3)
+    for seed in range(20):
+        error_RP = np.random.default_rng(seed).random((3, 5))
+        assert recipes.optimism_of(error_RP) >= 0
 
 
 def test_the_error_is_that_of_models_which_saw_neither_the_fold_nor_the_part(new_task, datasets):
     task = new_task(encoder="auto", fold=np.arange(9) % 3, budget_minutes=9.0)
     frozen = task._frozen(0)
     settings = recipe_settings(task.setup, 0, "full").model_copy(update={"epochs": 1})
-    error = recipes._error(task.setup, 0, "full", settings, frozen, 5)
+    error, by_part = recipes._errors(task.setup, 0, "full", settings, frozen, 5)
+    # Parts of three samples each.
     assert 0 < error < 10
+    assert error == pytest.approx(np.mean(by_part))
     held_out = set(task.setup.labelled.samples[np.arange(9) % 3 == 0])
     trained = [set(dataset.samples) for dataset in datasets]
     assert len(trained) == 2
