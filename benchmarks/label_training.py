@@ -1,10 +1,10 @@
-"""Scores against the number of labels: whole models, trained on the drawn labels alone.
+"""Scores against the number of labels: models that are trained on the drawn labels alone.
 
 Run as `python -m benchmarks.label_training RESULTS TASK KIND MODEL/TASK...`: RESULTS is the folder
 of a dataset's results with the folds of TASK, and every MODEL/TASK names a model that the workflow
-has fine-tuned as a whole, for its settings. Samples are drawn as `benchmarks.labels` draws them.
-All are trained for about as many steps, whatever the number of labels; nothing is chosen by the
-scores.
+has fine-tuned, for its settings: as a whole, or a kernel machine. Samples are drawn as
+`benchmarks.labels` draws them. All are trained for about as many steps, whatever the number of
+labels; nothing is chosen by the scores.
 """
 
 import argparse
@@ -23,7 +23,8 @@ from aam.data.folds import TEST
 from aam.evaluate.baselines.problem import Problem
 from aam.model.store import load_config
 from aam.runtime.run_options import RunOptions
-from aam.tasks.finetune.fold_model import FoldModel, FrozenEmbeddings
+from aam.tasks.finetune.cross_validation import CrossValidation
+from aam.tasks.finetune.fold_model import FoldModel
 from aam.tasks.finetune.setup import FinetuneSetup
 from aam.tasks.finetune.train_fold import trained
 from benchmarks.labels import NUMBERS, UNLABELLED, drawn, read_problem, score
@@ -55,8 +56,8 @@ def predicted(results: Path, task: str, way: str, part: Problem, work: Path) -> 
         labelled=replace(setup.labelled, fold=fold),
         settings=setup.settings.model_copy(update=changes),
     )
-    assert setup.settings.encoder == "full", f"{way} does not train the whole model"
-    fold_model = FoldModel(setup, PREDICTED, 0, FrozenEmbeddings())
+    assert setup.settings.encoder in ("full", "kernel"), f"{way} trains neither"
+    fold_model = FoldModel(setup, PREDICTED, 0, CrossValidation(setup)._frozen(PREDICTED))
     point_NC = fold_model.outputs(trained(fold_model)[0], part.test).point_NC
     return point_NC[:, 0] if part.regression else np.asarray(part.classes)[point_NC.argmax(axis=1)]
 
