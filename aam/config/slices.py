@@ -74,12 +74,9 @@ def unifrac_jobs(config: Config, dataset: str, metric: str) -> int:
 
 
 def augment(config: Config, dataset: str) -> Slice:
-    """Return the settings of the sample store; the depth bounds its counts."""
-    return {
-        **resolved(config, "augmentation", dataset=dataset).plain(),
-        "seed": AUGMENTATION_SEED,
-        "depth": resolved(config, "rarefaction", dataset=dataset).depth,
-    }
+    """Return the settings of the sample store."""
+    section = resolved(config, "augmentation", dataset=dataset)
+    return {**section.plain(), "seed": AUGMENTATION_SEED}
 
 
 def distances(config: Config, dataset: str, model: str) -> dict[str, float]:

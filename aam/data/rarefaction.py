@@ -12,7 +12,7 @@ from aam.util.errors import InputError, first_names, problem
 from aam.util.seeds import generator
 
 MOST_READS = 10**9
-"""NumPy draws from samples with fewer reads than this."""
+"""NumPy draws from samples with fewer reads than this. The int32 of the sample store holds them."""
 
 
 def rarefy(table: FeatureTable, depth: int, *seed_parts: object) -> FeatureTable:
