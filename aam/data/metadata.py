@@ -35,17 +35,8 @@ def write_metadata(path: Path, frame: pd.DataFrame, provenance: Mapping[str, str
 
 
 def read_metadata(path: Path) -> pd.DataFrame:
-    """Read what `write_metadata` wrote: strings, None where missing."""
-    table = pq.read_table(path)
-    ids, *names = table.column_names
-    cells = {name: table[name].to_pylist() for name in names}
-    frame = pd.DataFrame(cells, pd.Index(table[ids].to_pylist(), dtype=object), dtype=object)
-    frame.attrs[TYPES_ATTRIBUTE] = {
-        name: metadata[TYPE_FIELD].decode()
-        for name in names
-        if TYPE_FIELD in (metadata := table.schema.field(name).metadata or {})
-    }
-    return frame
+    """Read what `write_metadata` wrote, by sample ID: strings, NaN where missing."""
+    return pd.read_parquet(path).set_index("sample_id")
 
 
 def metadata_column(metadata: pd.DataFrame, column: str) -> pd.Series:

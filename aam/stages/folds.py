@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from aam.data.folds import CATEGORY, OBSERVED, TEST, write_folds
-from aam.data.metadata import metadata_column
+from aam.data.metadata import metadata_column, read_metadata
 from aam.data.splits import divide, members
 from aam.data.table import read_biom
 from aam.data.targets import chosen_samples, observed_values, require_logarithms
@@ -25,7 +25,7 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOp
     target or without.
     """
     sample_ids = read_biom(inputs["table"]).sample_ids
-    stored = pd.read_parquet(inputs["metadata"]).set_index("sample_id").loc[sample_ids]
+    stored = read_metadata(inputs["metadata"]).loc[sample_ids]
     metadata, columns = chosen_samples(stored, cfg["where"]), cfg["columns"]
     values = observed_values(metadata, cfg["kind"], columns, cfg["classes"])
     if cfg["logarithm"]:

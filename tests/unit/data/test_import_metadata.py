@@ -1,3 +1,4 @@
+import pyarrow.parquet as pq
 import pytest
 
 from aam.data.importing.metadata import load_metadata
@@ -45,8 +46,12 @@ def test_a_file_as_spreadsheets_leave_it_is_kept_in_our_own(path, tmp_path):
     for found in (frame, read_metadata(tmp_path / "a")):
         assert list(found.columns) == ["age", "body site", "note"]
         assert found.loc["01"].tolist() == ["07", "gut", 'said "yes"']
-        assert found.loc["2"].tolist() == [None, None, "not collected"]
-        assert found.attrs["q2:types"] == {"age": "numeric", "body site": "categorical"}
+        assert found.loc["2"].isna().tolist() == [True, True, False]
+        assert found.loc["2", "note"] == "not collected"
+    assert frame.attrs["q2:types"] == {"age": "numeric", "body site": "categorical"}
+    stored = pq.read_schema(tmp_path / "a")
+    types = [{b"q2:type": b"numeric"}, {b"q2:type": b"categorical"}, None]
+    assert [stored.field(name).metadata for name in frame.columns] == types
 
 
 def test_all_problems_of_a_file_are_named_at_once(path):
