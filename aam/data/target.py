@@ -90,7 +90,7 @@ class Target:
             number_LC = _numbers(columns, observed_LC, transform)
             scales, categories = _fitted(transform, number_LC, is_training, by)
             return cls(**common, classes=(), scales=scales, categories=categories, bounds=bounds)
-        words = _words(observed_LC)
+        words = [row[0] for row in observed_LC]
         names = tuple(sorted(set(words)) if classes is None else classes)
         number_L = np.array([names.index(word) for word in words])[is_training]
         count_K = np.bincount(number_L, minlength=len(names))
@@ -121,7 +121,7 @@ class Target:
         """
         if self.classes:
             eye_KK = np.eye(len(self.classes), dtype=np.float32)
-            return eye_KK[[self.classes.index(word) for word in _words(observed_NC)]]
+            return eye_KK[[self.classes.index(row[0]) for row in observed_NC]]
         number_NC = _numbers(self.columns, observed_NC, self.scales[0].transform)
         return self._by_category(number_NC, by, Scale.forward).astype(np.float32)
 
@@ -172,11 +172,6 @@ class Target:
             for column, scale in enumerate(known.get(str(name), self.scales)):
                 out_NC[rows, column] = change(scale, value_NC[rows, column])
         return out_NC
-
-
-def _words(observed_N1: Rows) -> list[str]:
-    """Return the values of a single column; rows may be bare words."""
-    return [row if isinstance(row, str) else row[0] for row in observed_N1]
 
 
 def _numbers(columns: Sequence[str], observed_NC: Rows, transform: str) -> NDArray[np.float64]:
