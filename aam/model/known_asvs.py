@@ -122,10 +122,6 @@ class KnownAsvs:
     def _one_hot_U4L(self) -> torch.Tensor:
         return _one_hot(self.bases_US)
 
-    def near(self, tokens: TokenStore) -> NDArray[np.bool_]:
-        """Return which ASVs of a token store have a known one close by, [Q]."""
-        return self._near(_bases(tokens.tokens, tokens.lengths))[1]
-
     def matched(self, tokens: TokenStore) -> NDArray[np.int64]:
         """Return the known ASV that each of a token store is or is close to, -1: none, [Q]."""
         near_Q, is_near_Q = self._near(_bases(tokens.tokens, tokens.lengths))
@@ -135,12 +131,13 @@ class KnownAsvs:
         near_Q, mismatches_Q, compared_Q = self.nearest(bases_QS)
         return near_Q, (mismatches_Q <= NEAR * compared_Q) & (compared_Q > 0)
 
-    def familiarity(self, tokens: TokenStore, reads_Q: NDArray[np.number]) -> tuple[float, str]:
-        """Return the fraction of the reads near known ASVs, and a sentence about the study.
+    def familiarity(self, store: SampleStore, tokens: TokenStore) -> tuple[float, str]:
+        """Return the fraction of a study's reads near known ASVs, and a sentence about it.
 
         Where few are near, the most abundant ASVs are also read from the other end, and some bases
         later or earlier.
         """
+        reads_Q = np.bincount(store.asvs, store.counts, minlength=len(tokens.lengths))
         bases_QS = _bases(tokens.tokens, tokens.lengths)
         fraction = _share(self._near(bases_QS)[1], reads_Q)
         said = f"{fraction:.0%} of the reads lie within {NEAR:.0%} of an ASV that the encoder saw"
@@ -156,14 +153,9 @@ class KnownAsvs:
             return fraction, f"{said}, but {shares[best]:.0%} if {best}"
         return fraction, f"{said}: another region, or a kind of sample that it does not know"
 
-    def near_reads(self, store: SampleStore, tokens: TokenStore) -> tuple[float, str]:
-        """Return `familiarity` of a study."""
-        reads_Q = np.bincount(store.asvs, store.counts, minlength=len(tokens.lengths))
-        return self.familiarity(tokens, reads_Q)
-
     def compare(self, store: SampleStore, tokens: TokenStore) -> None:
         """Log how near a study is, as a warning where it is not."""
-        fraction, said = self.near_reads(store, tokens)
+        fraction, said = self.familiarity(store, tokens)
         logger.log(logging.INFO if fraction >= FEW_NEAR else logging.WARNING, "%s", said)
 
     def joined(self, other: Self) -> Self:

@@ -55,7 +55,7 @@ def _facts(
     rate = progress.summary.get("samples_per_s")
     known, near = None if prepared.start is None else prepared.start.known, {}
     if known is not None:
-        near = {"near_known_reads": known.near_reads(prepared.store, prepared.dataset.tokens)[0]}
+        near = {"near_known_reads": known.familiarity(prepared.store, prepared.dataset.tokens)[0]}
     return {
         **near,
         "held_out_samples": int(prepared.is_held_out.sum()),

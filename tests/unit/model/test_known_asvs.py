@@ -2,7 +2,10 @@
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
+from aam.augment.views import Augmentation, build_store
+from aam.data.table import FeatureTable
 from aam.data.tokens import TokenStore
 from aam.data.vocabulary import tokenize
 from aam.model.known_asvs import KnownAsvs
@@ -41,7 +44,7 @@ def test_an_asv_is_near_up_to_three_mismatches_in_a_hundred(known, sequences):
         return "".join("ACGT"["ACGT".index(x) ^ 1] for x in first[:number]) + first[number:]
 
     others = [changed(3), changed(4), sequences[1][:60], sequences[2] + "ACGT", "A" * 100]
-    assert known.near(store(others)).tolist() == [True, False, True, True, False]
+    assert known.matched(store(others)).tolist() == [0, -1, 1, 2, -1]
 
 
 @pytest.mark.parametrize(
@@ -55,7 +58,11 @@ def test_an_asv_is_near_up_to_three_mismatches_in_a_hundred(known, sequences):
     ],
 )
 def test_a_study_is_told_how_it_should_be_read(known, sequences, read, said):
-    fraction, sentence = known.familiarity(store([read(s) for s in sequences]), np.ones(50))
+    tokens = store([read(s) for s in sequences])
+    once = FeatureTable(["a"], tokens.feature_ids, csr_array(np.ones((1, 50), np.int64)))
+    nothing = Augmentation(asv_dropout=0, cutmix=0, seed=0)
+    samples = build_store(tokens.feature_ids, [once], nothing)
+    fraction, sentence = known.familiarity(samples, tokens)
     assert said in sentence
     assert fraction == float(sentence.startswith("100%"))
 
@@ -64,4 +71,4 @@ def test_asvs_of_two_studies_are_joined_each_once(known, sequences):
     shorter = KnownAsvs.of(store([sequences[0], "ACGT"]), np.arange(2))
     both = known.joined(shorter)
     assert len(both.bases_US) == 51
-    assert both.near(store(["ACGT", sequences[3]])).all()
+    assert (both.matched(store(["ACGT", sequences[3]])) >= 0).all()
