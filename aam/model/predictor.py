@@ -23,7 +23,6 @@ from aam.model.heads import CountHead, Thresholds, ValueHead
 from aam.model.kernel_head import KernelHead, KernelShape
 from aam.model.losses import LOSSES, count_error
 from aam.model.store import load_config, load_weights, save_model
-from aam.nn.attention import AttentionBackend
 
 FORMAT = 4
 """Of the model directories that are written and read."""
@@ -156,13 +155,11 @@ class Predictor(nn.Module):
         save_model(directory, self, config)
 
 
-def load_predictor(
-    directory: Path, backend: AttentionBackend = "auto"
-) -> tuple[Predictor, dict[str, Any]]:
+def load_predictor(directory: Path) -> tuple[Predictor, dict[str, Any]]:
     """Rebuild a predictor from its directory alone, or raise InputError; also its `config.json`."""
     config = load_config(directory)
     predictor = Predictor(
-        build_encoder(Architecture(**config["architecture"]), seed=0, backend=backend),
+        build_encoder(Architecture(**config["architecture"]), seed=0, backend="auto"),
         TypeAdapter(Target).validate_python(config["target"]),
         vocabulary=TypeAdapter(Vocabulary | None).validate_python(config["vocabulary"]),
         fusion=config["fusion"],
