@@ -30,16 +30,16 @@ def check(
     *,
     count: int,
     other: Engine | None,
-) -> float:
+) -> None:
     """Recompute `count` seeded pairs of a matrix [N, N], or of values [N], on these samples alone.
 
     `other` is an engine that did not compute them; None: the definition of the metric, in NumPy.
-    Returns the largest difference; one above `TOLERANCE` is a RuntimeError that names the worst.
+    A difference above `TOLERANCE` is a RuntimeError that names the worst.
     """
     draw = sample_rows if METRICS[metric].per_sample else sample_pairs
     chosen = draw(len(table.sample_ids), count, metric)
     if not len(chosen[0]):
-        return 0.0
+        return
     items = list(zip(*chosen, strict=True))
     values = np.array([found[row : row + 1][0, *rest] for row, *rest in items], dtype=np.float64)
     labels = [" and ".join(table.sample_ids[row] for row in item) for item in items]
@@ -52,7 +52,7 @@ def check(
     else:
         with other.compute(part, part_tree, metric, parameters) as recomputed:
             expected = np.asarray(recomputed[:], dtype=np.float64)[places]
-    return _compare(values, expected, labels, metric)
+    _compare(values, expected, labels, metric)
 
 
 def sample_rows(samples: int, count: int, metric: str) -> tuple[Numbers, ...]:
@@ -87,7 +87,7 @@ def _by_definition(
     return definition(*(dense[rows] for rows in places), lengths, **parameters)
 
 
-def _compare(found: Floats, expected: Floats, names: Sequence[str], metric: str) -> float:
+def _compare(found: Floats, expected: Floats, names: Sequence[str], metric: str) -> None:
     difference = np.abs(found - expected)
     excess = difference / np.maximum(1.0, np.abs(expected))
     worst = int(np.argmax(np.where(np.isnan(excess), np.inf, excess)))
@@ -99,4 +99,3 @@ def _compare(found: Floats, expected: Floats, names: Sequence[str], metric: str)
     LOG.info(
         "%s: %d values recomputed, largest difference %.1e", metric, len(found), difference.max()
     )
-    return float(difference.max())
