@@ -13,7 +13,7 @@ from aam.data.trees.branches import sheared
 from aam.simulate.birth_death import birth_death_tree
 from aam.unifrac import engines
 
-SSU_METRICS = [name for name, facts in METRICS.items() if facts.in_jobs]
+SSU_METRICS = [n for n, facts in METRICS.items() if facts.phylogenetic and not facts.per_sample]
 SPARSE_METRICS = [name for name, facts in METRICS.items() if not facts.phylogenetic]
 needs_ssu = pytest.mark.skipif(
     not engines.installed(), reason="ssu and faithpd are not installed (apt: unifrac-tools)"

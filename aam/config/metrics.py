@@ -29,11 +29,6 @@ class MetricFacts:
         """Return the parameters in a slice of the configuration."""
         return {name: cfg[name] for name in self.parameters}
 
-    @property
-    def in_jobs(self) -> bool:
-        """Return whether several jobs can share the work."""
-        return self.phylogenetic and not self.per_sample
-
 
 FAITH_PD = "faith_pd"
 """A value of every sample: its phylogenetic diversity."""

@@ -20,11 +20,6 @@ EXPLAINED = {"samples": 64, "checked": 16}
 """Held-out samples of a fold that are explained, and those whose ASVs are also removed singly."""
 
 
-def no_settings() -> Slice:
-    """Return the slice of the stages that depend on files alone."""
-    return {}
-
-
 def simulate(config: Config, dataset: str) -> Slice:
     """Return the settings of the embedded data set, and the numbers that follow from them."""
     simulation = config.datasets[dataset].simulate
@@ -37,11 +32,6 @@ def rarefy(config: Config, dataset: str, view: int) -> Slice:
     """Return one draw; the number of views is no part of it: more leave the first ones fresh."""
     section = resolved(config, "rarefaction", dataset=dataset)
     return {"depth": section.depth, "seed": section.seed, "view": view}
-
-
-def drops_long_branches(config: Config, dataset: str) -> bool:
-    """Return whether rarefaction needs the tree, to leave ASVs out by it."""
-    return resolved(config, "rarefaction", dataset=dataset).long_branches == "drop"
 
 
 def tokenize(config: Config, dataset: str) -> Slice:
@@ -67,10 +57,9 @@ def unifrac_part(config: Config, dataset: str, metric: str, part: int, parts: in
 
 def unifrac_jobs(config: Config, dataset: str, metric: str) -> int:
     """Return the number of jobs that share a metric; it changes no byte of the result."""
-    section = resolved(config, "unifrac", dataset=dataset)
-    if section.partitions == "auto" or not METRICS[metric].in_jobs:
-        return 1
-    return section.partitions
+    section, facts = resolved(config, "unifrac", dataset=dataset), METRICS[metric]
+    can_share = facts.phylogenetic and not facts.per_sample
+    return section.partitions if can_share and section.partitions != "auto" else 1
 
 
 def augment(config: Config, dataset: str) -> Slice:

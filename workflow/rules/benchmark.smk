@@ -100,7 +100,7 @@ rule benchmark_accuracy:
         mem_mb=4000,
         runtime=60,
     params:
-        cfg=slices.no_settings(),
+        cfg={},
         code=code_digest("aam.stages.benchmark_accuracy"),
     message:
         "Gathering the accuracy on {wildcards.dataset}"

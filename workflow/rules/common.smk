@@ -119,7 +119,8 @@ def views(dataset):
 def table_files(wildcards):
     """Return the table to draw reads from, and the tree where ASVs are left out by it."""
     files = {"table": result("inputs/table.biom", dataset=wildcards.dataset)}
-    if slices.drops_long_branches(CONFIG, wildcards.dataset):
+    section = resolved(CONFIG, "rarefaction", dataset=wildcards.dataset)
+    if section.long_branches == "drop":
         files["tree"] = result("inputs/tree.nwk", dataset=wildcards.dataset)
     return files
 

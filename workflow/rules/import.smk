@@ -49,7 +49,7 @@ rule import_table:
         mem_mb=8000,
         runtime=60,
     params:
-        cfg=slices.no_settings(),
+        cfg={},
         code=code_digest("aam.stages.import_table"),
     message:
         "Reading the table of {wildcards.dataset}"
@@ -76,7 +76,7 @@ rule import_tree:
         mem_mb=16000,
         runtime=720,
     params:
-        cfg=slices.no_settings(),
+        cfg={},
         code=code_digest("aam.stages.import_tree"),
         work=result("inputs/work"),
     message:
@@ -102,7 +102,7 @@ rule import_metadata:
         mem_mb=4000,
         runtime=60,
     params:
-        cfg=slices.no_settings(),
+        cfg={},
         code=code_digest("aam.stages.import_metadata"),
     message:
         "Reading the metadata of {wildcards.dataset}"

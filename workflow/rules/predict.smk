@@ -25,7 +25,7 @@ rule predict:
         runtime=240,
         gpu=gpus,
     params:
-        cfg=slices.no_settings(),
+        cfg={},
         code=code_digest("aam.stages.predict"),
     message:
         "Predicting {wildcards.task} of {wildcards.table} with {wildcards.model}"
@@ -87,7 +87,7 @@ rule predict_super_learner:
         runtime=240,
         gpu=gpus,
     params:
-        cfg=slices.no_settings(),
+        cfg={},
         code=code_digest("aam.stages.predict"),
     message:
         "Predicting {wildcards.task} of {wildcards.table} with {wildcards.model} and the baselines"

@@ -47,7 +47,7 @@ rule rarefaction_curve:
         mem_mb=8000,
         runtime=60,
     params:
-        cfg=slices.no_settings(),
+        cfg={},
         code=code_digest("aam.stages.rarefaction_curve"),
     message:
         "Computing the rarefaction curves of {wildcards.dataset}"

@@ -26,7 +26,7 @@ rule summary:
         mem_mb=4000,
         runtime=60,
     params:
-        cfg=slices.no_settings(),
+        cfg={},
         code=code_digest("aam.stages.summary"),
     message:
         "Summing up {wildcards.dataset}"
