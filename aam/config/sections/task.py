@@ -88,16 +88,12 @@ class Task(Section):
         return [self.column] if isinstance(self.column, str) else list(self.column)
 
     @model_validator(mode="after")
-    def _stratified_by_class(self) -> Self:
+    def _fits_its_kind(self) -> Self:
         if self.folds.stratified and self.kind == "regression":
             raise ValueError(
                 "got folds.stratified with kind regression; expected it with classification "
                 "alone: remove folds.stratified, or set the kind to classification"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _keys_of_the_kind(self) -> Self:
         if self.kind != "regression":
             given = [
                 key
@@ -120,17 +116,9 @@ class Task(Section):
             names = getattr(self, key) or []
             if len(set(names)) < len(names):
                 raise ValueError(f"got a name twice in {names}")
-        return self
-
-    @model_validator(mode="after")
-    def _shows_no_target(self) -> Self:
-        covariates: dict[str, list[str | None]] = {
-            "condition": [*self.condition],
-            "transform_by": [self.transform_by],
-        }
-        for key, names in covariates.items():
-            shown = [column for column in self.columns if column in names]
-            if shown:
+        pairs = ("condition", (*self.condition,)), ("transform_by", (self.transform_by,))
+        for key, told in pairs:
+            if shown := [column for column in self.columns if column in told]:
                 raise ValueError(
                     f"got the target '{shown[0]}' in `{key}`; expected other columns: the model "
                     "would see what it is to predict"
