@@ -18,7 +18,6 @@ BaselineName = Literal[
 ]
 METHODS = ("median", "majority", *get_args(BaselineName))
 """All baselines, the constant ones among them."""
-Transform = Literal["none", "minmax", "zscore", "log", "log_zscore", "quantile"]
 
 
 class Folds(Section):
@@ -63,7 +62,7 @@ class Task(Section):
     that have an order."""
     classes: list[str] | None = None
     """Classes of an ordinal target, the lowest first."""
-    transform: Transform = "zscore"
+    transform: Literal["none", "minmax", "zscore", "log", "log_zscore", "quantile"] = "zscore"
     """What a number is turned into for training; predictions are turned back. log is log(1 + x),
     quantile the normal deviate of the rank."""
     transform_by: str | None = None

@@ -8,7 +8,6 @@ from aam.config.sections.base import Section
 
 Optimizer = Literal["adamw", "muon"]
 Sampler = Literal["uniform", "blocks"]
-Targets = Literal["stored", "batch"]
 Masking = Literal["random", "block", "patch"]
 
 
@@ -53,7 +52,7 @@ class Pretraining(Training):
     """Peak learning rate of AdamW; Muon's is 20 times that. Small studies and batches want less."""
     held_out: float = Field(0.2, gt=0, lt=1)
     """Fraction of the samples kept for validation."""
-    targets: Targets = "stored"
+    targets: Literal["stored", "batch"] = "stored"
     """stored: distances between all samples, which the stage of UniFrac made; batch: those of the
     samples of a batch, computed as they meet: exact for augmented rows too, no matrix of all."""
     distances: dict[str, Annotated[float, Field(ge=0)]] | None = None
