@@ -3,9 +3,9 @@
 import logging
 import shutil
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal
 
 import numpy as np
 
@@ -20,19 +20,6 @@ from aam.util.scikit_bio import TreeNode, alpha_diversity, beta_diversity
 
 LOG = logging.getLogger(__name__)
 INSTALL = "Debian, Ubuntu: apt install unifrac-tools; conda: unifrac-binaries of bioconda"
-
-
-class Engine(Protocol):
-    """One way to compute metrics; the tips of every tree are the features of its table."""
-
-    @property
-    def name(self) -> str:
-        """Return the name in the configuration."""
-
-    def compute(
-        self, table: FeatureTable, tree: TreeNode | None, metric: str, parameters: Parameters
-    ) -> AbstractContextManager[Values]:
-        """Compute distances [N, N] or values [N], for the time of the context."""
 
 
 class ScikitBio:
@@ -73,6 +60,10 @@ class Sparse:
         rows = FORMULAS[metric].rows
         assert rows is not None, metric
         yield rows(table.counts)
+
+
+Engine = ScikitBio | Sparse | Ssu
+"""One way to compute metrics; the tips of every tree are the features of its table."""
 
 
 def installed() -> bool:
