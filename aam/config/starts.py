@@ -14,6 +14,7 @@ from aam.util.errors import problem
 SHIPPED = PACKAGE_ROOT / "pretrained"
 """Folder of the encoders that come with the package."""
 Models = Mapping[str, ModelSettings]
+Datasets = Mapping[str, Dataset]
 
 
 @dataclass(frozen=True)
@@ -25,9 +26,7 @@ class Start:
     directory: Path | None = None
 
 
-def start_of(
-    models: Models, datasets: Mapping[str, Dataset], dataset: str, model: str
-) -> Start | None:
+def start_of(models: Models, datasets: Datasets, dataset: str, model: str) -> Start | None:
     """Return what a model begins with on a dataset; None: weights of the seed."""
     name = models[model].start
     if name is None:
@@ -40,15 +39,11 @@ def start_of(
     return Start(directory=shipped if shipped.is_dir() else Path(name).expanduser())
 
 
-def chain_of(
-    models: Models, datasets: Mapping[str, Dataset], dataset: str, model: str
-) -> list[Start]:
+def chain_of(models: Models, datasets: Datasets, dataset: str, model: str) -> list[Start]:
     """Return the starts of a model, that of its start, and so on.
 
-    Raises
-    ------
-    InputError
-        When they go round in a circle, or one is neither a model nor the directory of one.
+    It is an InputError when they go round in a circle, or one is neither a model nor the directory
+    of one.
     """
     found: list[Start] = []
     where, begins = model, start_of(models, datasets, dataset, model)
@@ -71,9 +66,7 @@ def chain_of(
     return found
 
 
-def architecture_of(
-    models: Models, datasets: Mapping[str, Dataset], dataset: str, model: str
-) -> dict[str, Any]:
+def architecture_of(models: Models, datasets: Datasets, dataset: str, model: str) -> dict[str, Any]:
     """Return what an encoder is built from: that of its first start, where it has one."""
     chain = chain_of(models, datasets, dataset, model)
     if not chain:
