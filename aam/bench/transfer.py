@@ -70,17 +70,11 @@ class Studies:
         """Return unweighted UniFrac, [B, B]."""
         return self.exact(self.store.counts_of(rows_B, len(self.tokens.lengths)))[SKETCHED]
 
-    def branches(self) -> tuple[csr_array, NDArray[np.float64]]:
-        """Return 1 where a branch lies above an ASV, and the lengths of the branches."""
-        assert self.exact.above_FE is not None
-        assert self.exact.length_E is not None
-        return self.exact.above_FE, self.exact.length_E
-
     def true_sketches(self, numbers: int) -> torch.Tensor:
         """Return the sketches [F, K] of all ASVs, every one at its place in the tree."""
         placement = Placement(numbers).eval()
         known = KnownAsvs.of(self.tokens, np.arange(len(self.tokens.lengths)))
-        placement.learn(known, *self.branches())
+        placement.learn(known, self.exact.above_FE, self.exact.length_E)
         return placement(torch.from_numpy(self.tokens.tokens.copy()))
 
 
@@ -92,20 +86,20 @@ def placed(
     It gets the branches of the ASV with the fewest mismatches, and one of its own, as the sketches
     of an encoder do, but no sketch stands between.
     """
-    asvs, (above_FE, length_E) = data.asvs(rows_B), data.branches()
+    asvs = data.asvs(rows_B)
     new = np.setdiff1d(asvs, seen)
     known = KnownAsvs.of(data.tokens, seen)
     near, mismatches, compared = known.nearest(bases_of(data.tokens.tokens[new]))
     place = dict(zip(new, seen[near], strict=True))
     own = PER_MISMATCH * mismatches / np.maximum(compared, 1)
-    paths = above_FE[[place.get(asv, asv) for asv in asvs]]
+    paths = data.exact.above_FE[[place.get(asv, asv) for asv in asvs]]
     column, is_new = np.searchsorted(new, asvs), np.isin(asvs, new)
     extra = csr_array(
         (np.ones(len(new)), (np.flatnonzero(is_new), column[is_new])), (len(asvs), len(new))
     )
     above = csr_array(hstack([paths, extra], format="csr"))
     counts = data.store.counts_of(rows_B, len(data.tokens.lengths))[:, asvs]
-    lengths = np.concatenate([length_E, own])
+    lengths = np.concatenate([data.exact.length_E, own])
     return BatchDistances([SKETCHED], 1.0, above, lengths)(csr_array(counts))[SKETCHED]
 
 

@@ -27,9 +27,9 @@ class BatchDistances:
     metrics: Sequence[str]
     alpha: float
     """Exponent of generalized UniFrac."""
-    above_FE: csr_array | None = None
-    """1 where a branch lies above a feature; None: no metric needs the tree."""
-    length_E: Floats | None = None
+    above_FE: csr_array
+    """1 where a branch lies above a feature; no branches where no metric needs the tree."""
+    length_E: Floats
     faith_pd_scale: tuple[float, float] = (0.0, 1.0)
     """Mean and standard deviation that Faith's PD is standardized by."""
 
@@ -39,7 +39,7 @@ class BatchDistances:
     ) -> "BatchDistances":
         """Read the tree of a dataset, where a metric needs it."""
         if not any(METRICS[metric].phylogenetic for metric in metrics):
-            return cls(metrics, alpha)
+            return cls(metrics, alpha, csr_array((len(feature_ids), 0)), np.empty(0))
         above_FE, length_E = branches(read_tree(tree, feature_ids), feature_ids)
         return cls(metrics, alpha, above_FE.astype(np.float64), length_E)
 
@@ -49,7 +49,7 @@ class BatchDistances:
         The columns of the reads are the features of `of`, in their order.
         """
         found: dict[str, NDArray[np.float64]] = {}
-        if self.above_FE is not None and self.length_E is not None:
+        if self.length_E.size:
             reads_BE = csr_array(counts_BF.astype(np.float64) @ self.above_FE)
             present = np.flatnonzero(np.bincount(reads_BE.indices, minlength=len(self.length_E)))
             place_E = np.zeros(len(self.length_E), np.int64)

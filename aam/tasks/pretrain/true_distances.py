@@ -41,8 +41,6 @@ class TrueDistances:
     def place(self, placement: Placement, tokens: TokenStore, asvs_U: NDArray[np.int64]) -> None:
         """Let an encoder know where some ASVs stand in the tree."""
         assert self.exact is not None
-        assert self.exact.above_FE is not None
-        assert self.exact.length_E is not None
         known, above_UE = KnownAsvs.of(tokens, asvs_U), self.exact.above_FE[asvs_U]
         placement.learn(known, csr_array(above_UE), self.exact.length_E)
 
@@ -75,7 +73,7 @@ def batch_targets(
     """Read the tree; some training samples tell the variances, and what scales Faith's PD."""
     metrics = list(cfg["pretraining"]["distances"])
     exact = BatchDistances.of(metrics, tree, tokens.feature_ids, cfg.get("alpha", 1.0))
-    if exact.above_FE is not None and any(METRICS[metric].is_ratio for metric in metrics):
+    if any(METRICS[metric].is_ratio for metric in metrics):
         counts_NF = store.view_matrix(0, len(tokens.lengths))
         check_lengths(store.sample_ids, counts_NF, exact.above_FE @ exact.length_E, tree)
     found = exact(store.counts_of(some_of(training), len(tokens.lengths)))
