@@ -49,14 +49,6 @@ class Biology:
     """ASVs that only the second study has, [F]."""
 
 
-@dataclass(frozen=True)
-class SimulatedStudy:
-    """A table and the metadata of its samples."""
-
-    table: FeatureTable
-    metadata: pd.DataFrame
-
-
 def draw_biology(tree: TreeNode, sequences: list[str], seed: int) -> Biology:
     """Draw the traits of the ASVs.
 
@@ -104,11 +96,12 @@ def clades(tree: TreeNode, wanted: int) -> NDArray[np.int64]:
 
 def draw_study(
     biology: Biology, *, name: str, samples: int, hosts: int, seed: int, newcomers: bool
-) -> SimulatedStudy:
-    """Sample a number of hosts, several times each; ASVs that no sample has are left out.
+) -> tuple[FeatureTable, pd.DataFrame]:
+    """Sample a number of hosts, several times each: their table and the metadata.
 
-    `name` begins the IDs of samples and hosts, each of which draws from a seed of its own.
-    `newcomers` are a second study: with the novel ASVs, without shallow samples.
+    ASVs that no sample has are left out. `name` begins the IDs of samples and hosts, each of which
+    draws from a seed of its own. `newcomers` are a second study: with the novel ASVs, without
+    shallow samples.
     """
     metadata = _draw_metadata(name, samples, hosts, seed)
     depths = _draw_depths(name, samples, 0.0 if newcomers else SHALLOW_FRACTION, seed)
@@ -118,7 +111,7 @@ def draw_study(
         for (sample, row), depth in zip(metadata.iterrows(), depths, strict=True)
     ]
     table = FeatureTable(list(metadata.index), biology.sequences, csr_array(vstack(rows, "csr")))
-    return SimulatedStudy(table.of_samples(np.arange(samples)), _with_gaps(metadata, seed, name))
+    return table.of_samples(np.arange(samples)), _with_gaps(metadata, seed, name)
 
 
 def metadata_tsv(metadata: pd.DataFrame) -> str:

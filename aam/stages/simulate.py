@@ -22,16 +22,16 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOp
     for tip, sequence in zip(tree.tips(), sequences, strict=True):
         tip.name = sequence
     biology = draw_biology(tree, sequences, seed)
-    metadata = provenance(cfg, inputs)
-    main = draw_study(
+    about = provenance(cfg, inputs)
+    table, metadata = draw_study(
         biology, name="demo", samples=cfg["samples"], hosts=cfg["hosts"], seed=seed, newcomers=False
     )
-    write_biom(outputs["table"], main.table, metadata)
-    write_text(outputs["metadata"], metadata_tsv(main.metadata))
+    write_biom(outputs["table"], table, about)
+    write_text(outputs["metadata"], metadata_tsv(metadata))
     samples = cfg["newcomers"]
-    new = draw_study(
+    table, metadata = draw_study(
         biology, name="new", samples=samples, hosts=max(2, samples // 4), seed=seed, newcomers=True
     )
-    write_biom(outputs["new_table"], new.table, metadata)
-    write_text(outputs["new_metadata"], metadata_tsv(new.metadata))
+    write_biom(outputs["new_table"], table, about)
+    write_text(outputs["new_metadata"], metadata_tsv(metadata))
     write_text(outputs["tree"], str(tree).strip() + "\n")
