@@ -127,7 +127,7 @@ def write_study(settings: StudySettings, number: int, folder: Path) -> int:
     """Write tokens and samples of a study of some number of samples; return its number of ASVs."""
     given = TokenStore.open(settings.tokens), SampleStore.open(settings.samples)
     tokens, store = draw_study(*given, number, settings.seed)
-    write_tokens(folder / "tokens", tokens.feature_ids, tokens.tokens, tokens.lengths, {})
+    write_tokens(folder / "tokens", tokens, {})
     write_samples(folder / "samples", store, {})
     return len(tokens.lengths)
 

@@ -18,7 +18,7 @@ def files(tiny, tmp_path_factory) -> dict:
     paths |= {"samples": folder / "views" / "samples.arrow", "distances": distances}
     for path in (paths["tokens"], paths["samples"], *distances):
         path.parent.mkdir(parents=True)
-    write_tokens(paths["tokens"], tokens.feature_ids, tokens.tokens, tokens.lengths, {})
+    write_tokens(paths["tokens"], tokens, {})
     write_samples(paths["samples"], tiny.store, {})
     write_distances(distances[0], ids, tiny.distances[0], {})
     write_faith_pd(distances[1], ids, np.arange(20.0), {})

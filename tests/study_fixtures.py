@@ -128,7 +128,7 @@ def study(tiny, tmp_path_factory) -> TinyStudy:
     names = ("tokens", "samples", *METRICS, "table.biom", *(f"{task}.tsv" for task in TASKS))
     files = {name: folder / name for name in names}
     store, tokens, ids = tiny.store, tiny.tokens, tiny.store.sample_ids
-    write_tokens(files["tokens"], tokens.feature_ids, tokens.tokens, tokens.lengths, {})
+    write_tokens(files["tokens"], tokens, {})
     write_samples(files["samples"], store, {})
     write_distances(files["unweighted"], ids, tiny.distances[0], {})
     diversity = (tiny.views[0].counts > 0).sum(axis=1).astype(float)

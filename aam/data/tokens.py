@@ -1,6 +1,6 @@
 """The token cache: every ASV of a table once, as rows of tokens."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,20 +40,13 @@ class TokenStore:
         return TokenStore(self.feature_ids, lengths, self.tokens[:, :length_bp])
 
 
-def write_tokens(
-    path: Path,
-    feature_ids: Sequence[str],
-    tokens: NDArray[np.uint8],
-    lengths: NDArray[np.int32],
-    provenance: Mapping[str, str],
-) -> None:
-    """Write the tokens [U, L] and lengths [U] of the ASVs as an Arrow file, atomically."""
-    assert len(feature_ids) == len(tokens) == len(lengths)
+def write_tokens(path: Path, store: TokenStore, provenance: Mapping[str, str]) -> None:
+    """Write a store as an Arrow file, atomically."""
+    assert len(store.feature_ids) == len(store.tokens) == len(store.lengths)
+    flat = pa.array(np.ascontiguousarray(store.tokens).reshape(-1), type=pa.uint8())
     columns = {
-        "feature_id": pa.array(feature_ids, type=pa.string()),
-        "length": pa.array(lengths, type=pa.int32()),
-        "tokens": pa.FixedSizeListArray.from_arrays(
-            pa.array(np.ascontiguousarray(tokens).reshape(-1), type=pa.uint8()), tokens.shape[1]
-        ),
+        "feature_id": pa.array(store.feature_ids, type=pa.string()),
+        "length": pa.array(store.lengths, type=pa.int32()),
+        "tokens": pa.FixedSizeListArray.from_arrays(flat, store.tokens.shape[1]),
     }
     write_batch(path, columns, provenance)

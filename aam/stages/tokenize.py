@@ -6,7 +6,7 @@ from typing import Any
 
 from aam.data.sequences import read_fasta
 from aam.data.table import read_biom
-from aam.data.tokens import write_tokens
+from aam.data.tokens import TokenStore, write_tokens
 from aam.data.vocabulary import tokenize
 from aam.runtime.entry import Files
 from aam.runtime.run_options import RunOptions
@@ -25,4 +25,5 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOp
     if cut:
         logger.warning("%d sequences cut to %d nucleotides", cut, cfg["max_length_bp"])
     logger.info("%d sequences of %d to %d nucleotides", len(lengths), lengths.min(), lengths.max())
-    write_tokens(outputs["tokens"], feature_ids, tokens, lengths, provenance(cfg, inputs))
+    store = TokenStore(feature_ids, lengths, tokens)
+    write_tokens(outputs["tokens"], store, provenance(cfg, inputs))

@@ -21,8 +21,7 @@ def results(tiny, tmp_path_factory):
     for name in ("tokens", "views", "inputs"):
         (folder / name).mkdir()
     store, tokens = tiny.store, tiny.tokens
-    parts = tokens.feature_ids, tokens.tokens, tokens.lengths
-    write_tokens(folder / "tokens/asvs.arrow", *parts, {})
+    write_tokens(folder / "tokens/asvs.arrow", tokens, {})
     write_samples(folder / "views/samples.arrow", store, {})
     tree = random_tree(len(tokens.feature_ids), np.random.default_rng(1))
     for tip, name in zip(tree.tips(), tokens.feature_ids, strict=True):

@@ -18,7 +18,7 @@ MODEL |= {"asv_layers": 1, "sample_layers": 1}
 @pytest.fixture(scope="module")
 def settings(mixed_lengths, tmp_path_factory) -> StudySettings:
     folder, tokens = tmp_path_factory.mktemp("study"), mixed_lengths.tokens
-    write_tokens(folder / "tokens", tokens.feature_ids, tokens.tokens, tokens.lengths, {})
+    write_tokens(folder / "tokens", tokens, {})
     write_samples(folder / "samples", mixed_lengths.store, {})
     return StudySettings(folder / "tokens", folder / "samples", MODEL, "fp32", 1, seed=3)
 

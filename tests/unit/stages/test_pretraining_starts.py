@@ -54,9 +54,7 @@ def run(study, tmp_path_factory) -> Callable[..., dict[str, Path]]:
         inputs = {**files, "metadata": metadata}
         if length < 20:
             inputs["tokens"] = folder / f"tokens{length}"
-            short = study.tiny.tokens.cut(length)
-            parts = short.feature_ids, np.ascontiguousarray(short.tokens), short.lengths
-            write_tokens(inputs["tokens"], *parts, {})
+            write_tokens(inputs["tokens"], study.tiny.tokens.cut(length), {})
         if start is not None:
             inputs["start"] = [start / "config.json", start / "model.safetensors"]
         outputs = {name: folder / where / name for name in PRETRAINING}
