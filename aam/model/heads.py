@@ -17,11 +17,6 @@ from aam.model.batch import Masked
 from aam.model.sketch import SKETCHED, SketchDistance
 
 
-def standardization(width: int) -> nn.BatchNorm1d:
-    """Return a layer that standardizes by the batch in training, else by set statistics."""
-    return nn.BatchNorm1d(width, affine=False, momentum=0.0)
-
-
 class Standardization(nn.BatchNorm1d):
     """Standardizes embeddings of `width` numbers, and centres the sketches behind them.
 
@@ -53,7 +48,8 @@ class DistanceHead(nn.Module):
 
     def __init__(self, inputs: int, width: int, *, bounded: bool) -> None:
         super().__init__()
-        self.standardize = standardization(inputs)
+        # By the batch in training, else by statistics that are set.
+        self.standardize = nn.BatchNorm1d(inputs, affine=False, momentum=0.0)
         self.project = nn.Linear(inputs, width, bias=False)
         self.log_scale = nn.Parameter(torch.zeros(()))
         self.bounded = bounded
