@@ -163,14 +163,10 @@ def _joined(sample_ids: list[str], views: int, blocks: Sequence[_Block]) -> Samp
         sample_ids=list(sample_ids),
         views=views,
         row_view=np.repeat(np.array([block.view for block in blocks], dtype=np.int32), rows),
-        offsets=_offsets(asvs_per_row),
+        offsets=np.append(0, np.cumsum(asvs_per_row, dtype=np.int64)),
         asvs=np.concatenate([block.counts.indices for block in blocks]).astype(np.int32),
         counts=np.concatenate([block.counts.data for block in blocks]).astype(np.int32),
-        parent_offsets=_offsets(parents_per_row),
+        parent_offsets=np.append(0, np.cumsum(parents_per_row, dtype=np.int64)),
         parents=np.concatenate([block.parents.ravel() for block in blocks]),
         weights=np.concatenate([block.weights.ravel() for block in blocks]),
     )
-
-
-def _offsets(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
