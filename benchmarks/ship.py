@@ -17,8 +17,7 @@ import torch
 from safetensors.torch import load_file
 
 from aam.model.sketch import SKETCHED
-from aam.model.store import CONFIG, WEIGHTS, load_config
-from aam.model.tensors import write_tensors
+from aam.model.store import CONFIG, WEIGHTS, load_config, write_tensors
 from aam.util.atomic import atomic_path, read_json, write_json
 
 COMMAND = "snakemake --cores 2 --configfile config/corpus.yaml -- {}"

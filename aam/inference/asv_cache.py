@@ -22,7 +22,7 @@ from aam.config.digest import code_digest
 from aam.data.tokens import TokenStore
 from aam.inference.embed import embed_asvs
 from aam.model.encoder import Encoder
-from aam.model.tensors import read_tensors, write_tensors
+from aam.model.store import read_tensors, write_tensors
 from aam.train.distributed.devices import Devices
 
 logger = logging.getLogger(__name__)

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
-from aam.model.tensors import read_tensors, write_tensors
+from aam.model.store import read_tensors, write_tensors
 
 VERSION = 1
 REFERENCES = 2000

@@ -20,8 +20,7 @@ from safetensors import safe_open
 
 from aam.data.samples import SampleStore
 from aam.data.tokens import TokenStore
-from aam.model.store import KNOWN_ASVS, WEIGHTS
-from aam.model.tensors import read_tensors, write_tensors
+from aam.model.store import KNOWN_ASVS, WEIGHTS, read_tensors, write_tensors
 
 logger = logging.getLogger(__name__)
 VERSION = 1

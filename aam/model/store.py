@@ -1,13 +1,17 @@
-"""Model directories: `config.json` and `model.safetensors` rebuild a model by themselves."""
+"""Model directories: `config.json` and `model.safetensors` rebuild a model by themselves.
 
+Files of tensors are in the safetensors format, with one JSON of facts.
+"""
+
+import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from safetensors.torch import load_file
-from torch import nn
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
 
-from aam.model.tensors import write_tensors
 from aam.util.atomic import atomic_path, read_json, write_json
 from aam.util.errors import problem
 
@@ -19,6 +23,8 @@ SEEN_ASVS = "asvs.txt"
 """File of a fine-tuned model directory: the sequences that its table held, one per line."""
 REFERENCE = "reference.safetensors"
 """File of a fine-tuned model directory: embeddings of samples that its models were trained on."""
+ABOUT = "aam"
+"""The one metadata entry: the library writes several in an order that changes with every run."""
 
 
 def save_model(
@@ -59,3 +65,38 @@ def load_weights(directory: Path, model: nn.Module, prefix: str = "") -> None:
     model.load_state_dict(
         {name.removeprefix(prefix): x for name, x in state.items() if name.startswith(prefix)}
     )
+
+
+def write_tensors(
+    path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any] | None = None
+) -> None:
+    """Write tensors and plain facts atomically; the same content gives the same bytes."""
+    parts = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
+    metadata = None if about is None else {ABOUT: json.dumps(about, sort_keys=True)}
+    with atomic_path(path) as partial:
+        partial.touch()
+        mode = partial.stat().st_mode
+        save_file(parts, partial, metadata=metadata)
+        # The library makes files that nobody else may read, whatever the user's mask.
+        partial.chmod(mode)
+
+
+def read_tensors(
+    path: Path, *, version: int, what: str, hint: str
+) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Return facts and tensors of a file; tensors are mapped, and must not be written to.
+
+    InputError, with `what` the file should hold and a `hint` where it comes from, when there is no
+    such file, or its facts do not have this `version`.
+    """
+    expected = f"{what}, version {version}"
+    if not path.is_file():
+        raise problem(path, "no such file", expected, hint)
+    try:
+        with safe_open(path, framework="pt") as file:
+            about = json.loads((file.metadata() or {}).get(ABOUT, "{}"))
+            if about.get("version") != version:
+                raise problem(path, f"version {about.get('version')}", expected, hint)
+            return about, {name: file.get_tensor(name) for name in file.keys()}
+    except SafetensorError as error:
+        raise problem(path, str(error), expected, hint) from error

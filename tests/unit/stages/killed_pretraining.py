@@ -15,7 +15,7 @@ from pathlib import Path
 
 import torch
 
-import aam.model.tensors
+import aam.model.store
 import aam.train.loop
 from aam.runtime.run_options import RunOptions
 from aam.stages import pretrain
@@ -67,7 +67,7 @@ def run(spec: dict, moment: dict, pipe: int) -> None:
     if moment["kind"] == "in a write":
         die_in_a_write(moment["step"])
     elif moment["kind"] == "in an output":
-        aam.model.tensors.save_file = lambda state, path, metadata=None: die_writing(path)
+        aam.model.store.save_file = lambda state, path, metadata=None: die_writing(path)
     else:
         before_each_step(at_step)
     folder, inputs = Path(spec["folder"]), spec["inputs"]
