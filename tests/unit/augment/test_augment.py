@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
-from aam.augment.operations import Row, asv_dropout, cutmix
-from aam.augment.views import Augmentation, build_store
+from aam.augment.views import Augmentation, Row, asv_dropout, build_store, cutmix
 from aam.data.rarefaction import rarefy
 from aam.data.samples import SampleStore
 from aam.data.table import FeatureTable
