@@ -30,13 +30,9 @@ def divide(
     """Give every labelled sample a fold: that of a metadata column, or one that is drawn.
 
     `metadata` is that of all samples that the task wants, `values` the targets of the labelled
-    ones, `cfg` the slice `folds`.
-
-    Returns
-    -------
-    values, folds, groups
-        Of the L samples that have a fold: targets, fold (int64, -1: held out for testing), and
-        group, where there are groups.
+    ones, `cfg` the slice `folds`. Returns, of the L samples that have a fold, targets, fold (int64,
+    -1: held out for testing), and group, where there are groups. Folds that cannot be trained on
+    are an InputError.
     """
     settings, target = cfg["folds"], cfg["columns"][0]
     groups = None
