@@ -68,10 +68,11 @@ class Target:
     ) -> "Target":
         """Learn scales and class weights from the training samples, True in `is_training` [L].
 
-        Without `loss` it is the default of the kind, without `classes` they are all, sorted. `by`
-        is a category per sample [L], each with a scale of its own; empty ones, and those whose
-        training numbers are all the same, take the scale over all. `class_weights` are n / (K n_k)
-        over the training samples; a class without any has weight 0 and does not count in K.
+        Without `loss` it is the default of the kind, without `classes` they are all, sorted.
+        Numbers take a `transform` of `Scale`; `by` is a category per sample [L], each with a scale
+        of its own: empty ones, and those whose training numbers are all the same, take the scale
+        over all. `class_weights` are n / (K n_k) over the training samples; a class without any has
+        weight 0 and does not count in K.
         """
         common: dict[str, Any] = {
             "kind": kind,
