@@ -77,8 +77,9 @@ def prepare(data: Path, folder: Path) -> None:
 
 
 def scores(results: Path) -> pd.DataFrame:
-    """Return the relative error of every learner: that of the constant is 1, none at all is 0.
+    """Return the score of every learner, its loss, and its relative error.
 
+    The loss is the score, or less the score of classes. The error of the constant is 1, none is 0.
     Tasks whose names end with an underscore and a number are repeats of one.
     """
     rows = []
@@ -102,8 +103,10 @@ def scores(results: Path) -> pd.DataFrame:
         covered = report["intervals"]["coverage"]
         for learner, value in found.items():
             error = value / nothing if regression else (1 - value) / (1 - nothing)
-            rows.append((dataset, f"{dataset}, {task}", learner, value, error, covered))
-    table = pd.DataFrame(rows, columns=["dataset", "task", "learner", "score", "error", "coverage"])
+            loss = value if regression else -value
+            rows.append((dataset, f"{dataset}, {task}", learner, value, loss, error, covered))
+    columns = ["dataset", "task", "learner", "score", "loss", "error", "coverage"]
+    table = pd.DataFrame(rows, columns=columns)
     return table.groupby(["dataset", "task", "learner"], as_index=False).mean()
 
 
@@ -151,16 +154,16 @@ def page(table: pd.DataFrame) -> str:
 
 def aims(table: pd.DataFrame) -> str:
     """Say how the super learner stands to single learners, AAM to the forest, and the coverage."""
-    error_TL = table.pivot_table(index="task", columns="learner", values="error").dropna(axis=1)
-    single_TL = error_TL[[name for name in error_TL if not name.startswith(SUPER)]]
-    behind_T = error_TL[SUPER] / single_TL.min(axis=1) - 1
-    ahead = (error_TL["AAM"] < error_TL[FOREST]).sum() if FOREST in error_TL else 0
+    loss_TL = table.pivot_table(index="task", columns="learner", values="loss")
+    best_T = loss_TL[[name for name in loss_TL if not name.startswith(SUPER)]].min(axis=1)
+    behind_T = (loss_TL[SUPER] - best_T) / best_T.abs()
+    ahead = (loss_TL["AAM"] < loss_TL[FOREST]).sum() if FOREST in loss_TL else 0
     covered_T = table.groupby("task")["coverage"].first()
     return (
         f"The super learner is first on {(behind_T <= 0).sum()} of {len(behind_T)} tasks, and at "
-        f"most {max(0.0, 100 * behind_T.max()):.1f} % behind the best single learner. AAM alone is "
-        f"ahead of the random forest on {ahead}. AAM's intervals and sets for 90 % cover "
-        f"{100 * covered_T.min():.1f} to {100 * covered_T.max():.1f} %."
+        f"most {max(0.0, 100 * behind_T.max()):.1f} % of the score behind the best single learner. "
+        f"AAM alone is ahead of the random forest on {ahead}. AAM's intervals and sets for 90 % "
+        f"cover {100 * covered_T.min():.1f} to {100 * covered_T.max():.1f} %."
     )
 
 
