@@ -7,29 +7,25 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class RunOptions:
-    """Options of one run, which never change its result."""
+    """Options of one run, which never change its result.
+
+    Those without a word here are explained in `aam.config.sections.execution.Runtime`.
+    """
 
     threads: int = 1
     """Cores granted."""
     workers: int = 0
-    """Processes that assemble batches for an accelerator; a CPU assembles its own."""
     work: Path | None = None
     """Folder for checkpoints and scratch files, outside of the declared outputs."""
     deadline: float | None = None
     """Instant of `time.time` to leave by, with a checkpoint; None: none."""
     checkpoint_every_s: float = 60.0
-    """Seconds between checkpoints."""
     max_memory_gb: float | None = None
-    """Memory that a training step may take; None: what is free."""
     devices: int = 1
-    """Processes that pretrain together on each node."""
     nodes: int = 1
-    """Nodes that pretrain together."""
     strategy: Literal["ddp", "fsdp"] = "ddp"
-    """Whether each of them holds the whole model (ddp), or a shard of it (fsdp)."""
     launched: bool = False
-    """This process is one of them."""
+    """This process is one of several that pretrain together."""
     log_dir: Path | None = None
     """Folder for curves and profiles, beside the log; None: neither is written."""
     profile_steps: int = 0
-    """Steps to record with torch.profiler."""

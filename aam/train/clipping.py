@@ -21,13 +21,9 @@ def clip_gradients(
 ) -> Tensor:
     """Bound the gradients of a model that was set up; return their norm before, unread.
 
-    A gradient that is not finite stays so, or its norm tells. The kinds:
-
-    - ``norm``: the gradient is scaled down to the limit as its largest norm
-    - ``value``: each number of it is cut off at plus and minus the limit
-    - ``adaptive``: the gradient of each unit, a row of a matrix or a whole vector, is scaled
-      down to the limit times the norm of the unit's weights (Brock et al. 2021,
-      arXiv:2102.06171, section 4); other than there, also in the last layer
+    A gradient that is not finite stays so, or its norm tells. The kinds are those of
+    `Optimization.clipping`. A unit of ``adaptive`` is a row of a matrix or a whole vector, as in
+    Brock et al. 2021 (arXiv:2102.06171, section 4); other than there, also in the last layer.
     """
     if kind == "norm":
         return devices.clip(model, optimizer, limit)

@@ -46,15 +46,10 @@ def fit(
 
     The run goes on from the newest checkpoint of the same fingerprint. Everything random is a
     function of seed and step, so an interrupted run ends with the same weights. With early
-    stopping the model ends with the weights that were best when validated.
-
-    Raises
-    ------
-    InputError
-        Of which `NotFinite` where `options.nonfinite` allows no more bad losses or gradients, and
-        `TimeIsUp` where the deadline comes before the last step, after a checkpoint. Others where
-        the smallest micro-batches do not fit into the memory, the best weights cannot be written
-        or read, or there is no checkpoint to go back to.
+    stopping the model ends with the weights that were best when validated. Raises InputError: where
+    `options.nonfinite` allows no more bad losses or gradients, the smallest micro-batches do not
+    fit into the memory, the best weights cannot be written or read, there is no checkpoint to go
+    back to, or the deadline comes before the last step (`TimeIsUp`, after a checkpoint).
     """
     wrapped, optimizer, optimization = set_up(model, settings, options, devices)
     stopping = EarlyStopping(None) if validation is None else validation.stopping

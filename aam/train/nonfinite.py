@@ -37,11 +37,7 @@ class NonFiniteGuard:
 
     A CPU is asked at once. An accelerator notes the first bad step, which is read when the losses
     are, and before a checkpoint; but ``skip`` has to know, and waits, before each update. The
-    policies, `options.nonfinite`:
-
-    - ``raise``: stop, and name the batch's samples
-    - ``skip``: leave the update out; stop when more than `nonfinite_limit` in a row were
-    - ``restore``: raise `Rollback`; stop when that was done `nonfinite_limit` times
+    policies are those of `Optimization.nonfinite`; ``restore`` raises `Rollback`.
     """
 
     def __init__(self, options: StepOptions, dataset: BatchDataset, devices: Devices) -> None:

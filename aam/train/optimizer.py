@@ -17,11 +17,8 @@ def make_optimizer(model: nn.Module, settings: Training, *, fused: bool) -> "Com
     """Return an optimizer over the trainable parameters of `model`.
 
     Matrices alone are decayed: biases, norms and scales are not. With `fused` AdamW's whole update
-    is one kernel. The kinds:
-
-    - ``adamw``: AdamW (Loshchilov & Hutter 2019, arXiv:1711.05101) for everything
-    - ``muon``: orthogonalized momentum (Jordan et al. 2024) for the matrices of the layers, at a
-      fixed multiple of the learning rate; AdamW for the rest
+    is one kernel. The kinds are those of `Training.optimizer`: AdamW (Loshchilov & Hutter 2019,
+    arXiv:1711.05101), and Muon (Jordan et al. 2024) at a fixed multiple of the learning rate.
     """
     trainable = [p for p in model.parameters() if p.requires_grad]
     hidden = _layer_matrices(model) if settings.optimizer == "muon" else []

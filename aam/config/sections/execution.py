@@ -87,7 +87,7 @@ class Runtime(Section):
     """Most cores of one job that can use several: fewer let the jobs of small studies run side by
     side. Timings take all."""
     workers: int = Field(2, ge=0)
-    """Processes that assemble batches beside the training."""
+    """Processes that assemble batches beside the training; on a CPU training does so itself."""
     checkpoint_every_s: float = Field(60, gt=0)
     """Seconds between checkpoints."""
     max_memory_gb: float | None = Field(None, gt=0)

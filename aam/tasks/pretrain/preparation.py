@@ -49,13 +49,8 @@ def prepare(
     The samples `without` are neither trained on nor validated, and have no part in a scale.
     Distances that memory has no room for go to the folder `work`, if there is one. This process may
     take `max_memory_gb` (of 2^30 bytes; None: what is free) of the machine's memory, or its part of
-    it where several `processes` do the same.
-
-    Raises
-    ------
-    InputError
-        When neither memory nor the disk of `work` has room for the distances, or there are too few
-        samples.
+    it where several `processes` do the same. It is an InputError where neither memory nor the disk
+    has room for the distances, or there are too few samples.
     """
     settings = Pretraining.model_validate(cfg["pretraining"])
     store, tokens = SampleStore.open(inputs["samples"]), TokenStore.open(inputs["tokens"])

@@ -52,14 +52,9 @@ class StartingModel:
             self.known.compare(store, tokens)
 
     def give(self, model: PretrainingModel, *, trains: bool) -> list[str]:
-        """Give a model of the same architecture its weights, and those of the heads that it has.
+        """Give a model of the same architecture its weights; return the distances it has heads for.
 
-        Returns the distances whose heads it has.
-
-        Raises
-        ------
-        InputError
-            When a distance has no head, and the model is not trained any more (`trains`).
+        It is an InputError where a distance has none, and the model is not trained any more.
         """
         own, state = model.state_dict(), load_file(self.directory / WEIGHTS)
         fitting = {name: x.to(own[name].dtype) for name, x in state.items() if name in own}
@@ -85,12 +80,8 @@ def begin(
 ) -> list[str]:
     """Give a model what it begins with: another one's weights, or the places of ASVs in the tree.
 
-    Returns the distances whose heads know their scale.
-
-    Raises
-    ------
-    InputError
-        When nothing is left to learn, or a start lacks the head of a distance.
+    Returns the distances whose heads know their scale. It is an InputError where nothing is left to
+    learn, or a start lacks the head of a distance.
     """
     if dataset.epochs > 0 and not model.learns:
         raise problem(

@@ -45,20 +45,9 @@ def load_matrices(
 ) -> tuple[dict[str, Views], dict[str, NDArray[np.float32]]]:
     """Read the distances of all metrics and views, or map them.
 
-    Parameters
-    ----------
-    paths
-        Parquet files of the N samples, metric by metric, within a metric view by view.
-    is_in
-        The samples whose mean and deviation standardize values, [N]; None: all.
-    maps
-        Where to and from what size on; None: all are read into memory.
-
-    Returns
-    -------
-    distances, values
-        Per metric the matrices [N, N] of V views; for Faith's PD the standardized values [N, 1],
-        the mean of the views.
+    The Parquet files lie metric by metric, within a metric view by view. Returned are per metric
+    the matrices [N, N] of V views, and for Faith's PD the values [N, 1], the mean of the views,
+    standardized by the samples `is_in` [N], or by all.
     """
     assert len(paths) == len(metrics) * views, "one file per metric and view"
     files = {metric: paths[n * views : (n + 1) * views] for n, metric in enumerate(metrics)}

@@ -45,18 +45,9 @@ class _Autocast(MixedPrecision):
 class Devices:
     """One device with one precision; with several processes, that of this process.
 
-    Raises InputError where there are fewer accelerators than processes, or fp16 is asked of sharded
-    weights.
-
-    Parameters
-    ----------
-    precision
-        ``fp32``; ``tf32``: fp32 with products of 10-bit mantissas where the accelerator has them;
-        ``bf16``; ``fp16`` with scaled gradients. Weights stay fp32 in all of them.
-    deterministic
-        Only algorithms with bit-identical reruns on an accelerator; a CPU has no others.
-    world
-        The processes that work together, which torchrun's agent has started; None: this one alone.
+    `precision` and `deterministic` are those of `Optimization`. Torchrun's agent has started the
+    processes of `world`; None: this one alone. Raises InputError where there are fewer accelerators
+    than processes, or fp16 is asked of sharded weights.
     """
 
     def __init__(
