@@ -21,7 +21,7 @@ from aam.train.distributed import sharded
 from aam.train.distributed.devices import Devices
 from aam.train.host_copy import HostCopy
 from aam.train.monitoring.memory import MB, is_out_of_memory
-from aam.util.atomic import atomic_path
+from aam.util.atomic import atomic_path, remove
 from aam.util.errors import InputError, first_line, problem
 
 logger = logging.getLogger(__name__)
@@ -101,7 +101,7 @@ class Checkpoints:
                 shutil.rmtree(partial, ignore_errors=True)
             raise _not_saved(final, error)
         if self._writes:
-            _remove(final)
+            remove(final)
             partial.replace(final)
             self._prune()
         devices.barrier()
@@ -153,7 +153,7 @@ class Checkpoints:
                 told = f"the checkpoint {path} cannot be read ({first_line(error)})"
                 logger.warning("%s: the one before is taken", told)
                 aside = path.with_name(f"{DAMAGED}{path.name}")
-                _remove(aside)
+                remove(aside)
                 path.replace(aside)
             else:
                 return
@@ -204,7 +204,7 @@ class Checkpoints:
 
     def _prune(self) -> None:
         for old in [*self._steps()[:-KEPT], *self._run.glob(".partial-*")]:
-            _remove(old)
+            remove(old)
         for run in self._other_runs()[:-1]:
             shutil.rmtree(run, ignore_errors=True)
 
@@ -267,12 +267,5 @@ def _read(path: Path, like: nn.Module | None = None) -> dict[str, Any]:
 
 
 def _new_folder(path: Path) -> None:
-    _remove(path)
+    remove(path)
     path.mkdir(parents=True)
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)

@@ -21,17 +21,17 @@ def atomic_path(final: Path) -> Iterator[Path]:
     """
     final.parent.mkdir(parents=True, exist_ok=True)
     partial = final.with_name(f".partial-{os.getpid()}-{final.name}")
-    _remove(partial)
+    remove(partial)
     try:
         yield partial
         if partial.is_dir():
-            _remove(final)
+            remove(final)
         else:
             with partial.open("rb") as handle:
                 os.fsync(handle.fileno())
         partial.replace(final)
     finally:
-        _remove(partial)
+        remove(partial)
 
 
 def remove_partial(outputs: Iterable[Path | list[Path]]) -> None:
@@ -41,7 +41,7 @@ def remove_partial(outputs: Iterable[Path | list[Path]]) -> None:
             name = re.compile(rf"\.partial-\d+-{re.escape(final.name)}")
             for path in list(final.parent.glob(".partial-*")):
                 if name.fullmatch(path.name):
-                    _remove(path)
+                    remove(path)
 
 
 def write_text(final: Path, text: str) -> None:
@@ -68,7 +68,8 @@ def read_json(path: Path) -> dict[str, Any]:
     return json.loads(path.read_text(encoding="utf-8"))
 
 
-def _remove(path: Path) -> None:
+def remove(path: Path) -> None:
+    """Remove a file, which may be absent, or a folder with all that it holds."""
     if path.is_dir():
         shutil.rmtree(path)
     else:
