@@ -73,12 +73,6 @@ def gpu_memory_mb(device: torch.device) -> float:
     return (total - free) / MB
 
 
-def taken_fraction(device: torch.device, total_mb: float) -> float:
-    """Return the fraction that this process has of a memory; on CUDA, its cache included."""
-    is_cuda = device.type == "cuda"
-    return (torch.cuda.memory_reserved(device) / MB if is_cuda else held_mb(device)) / total_mb
-
-
 def total_mb(device: torch.device) -> float | None:
     """Return the memory of an accelerator, or of the machine or control group; None: not known."""
     if device.type == "cuda":

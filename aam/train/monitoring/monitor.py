@@ -11,14 +11,7 @@ from typing import TypeVar
 import torch
 from pynvml import NVMLError
 
-from aam.train.monitoring.memory import (
-    gpu_memory_mb,
-    held_mb,
-    peak_mb,
-    recover,
-    taken_fraction,
-    total_mb,
-)
+from aam.train.monitoring.memory import MB, gpu_memory_mb, held_mb, peak_mb, recover, total_mb
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -156,7 +149,11 @@ class Monitor:
         readings = {"memory_mb": held_mb(_HOST), **_gpu_readings(self._device)}
         self._sampled_peak_mb = max(self._sampled_peak_mb, readings["memory_mb"])
         if self._most_mb is not None:
-            readings[MEMORY_SHARE] = taken_fraction(self._device, self._most_mb)
+            taken_mb = readings["memory_mb"]
+            if self._device.type == "cuda":
+                # What torch keeps cached is taken from others too.
+                taken_mb = torch.cuda.memory_reserved(self._device) / MB
+            readings[MEMORY_SHARE] = taken_mb / self._most_mb
             if readings[MEMORY_SHARE] > FULL:
                 self._is_full.set()
         self._add(readings | {_COUNT + name: 1 for name in readings})
