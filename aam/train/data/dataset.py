@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 from torch.utils.data import Dataset
 
 from aam.config.metrics import FAITH_PD
@@ -41,7 +40,7 @@ class BatchDataset(Dataset[Batch]):
     distances: Mapping[str, Views] = field(default_factory=dict)
     """Per metric the matrices [N, N] of all V views, in memory or mapped."""
     exact: BatchDistances | None = None
-    """Computes the distances of a batch from the reads in it, in place of `distances`."""
+    """Computes the distances of a batch from the reads of its rows, in place of `distances`."""
     values: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
     """Per name the targets [N, C] of all samples."""
     asv_dropout: AsvDropout | None = None
@@ -68,7 +67,10 @@ class BatchDataset(Dataset[Batch]):
         batch = self.assemble(rows_B, step)
         batch.values.update(self.targets(rows_B))
         if self.exact is not None:
-            self._add_exact(self.exact, batch, rows_B, step)
+            counts_BF = self.store.counts_of(rows_B, len(self.tokens.lengths))
+            for name, found in self.exact(counts_BF).items():
+                of = batch.values if name == FAITH_PD else batch.distances
+                of[name] = torch.from_numpy(found.astype(np.float32))
             return batch
         parents, weight_BK = parent_shares(self.store, rows_B)
         for name, matrices in self.distances.items():
@@ -77,18 +79,6 @@ class BatchDataset(Dataset[Batch]):
             np.fill_diagonal(mixed_BB, 0.0)
             batch.distances[name] = torch.from_numpy(mixed_BB.astype(np.float32))
         return batch
-
-    def _add_exact(
-        self, exact: BatchDistances, batch: Batch, rows_B: NDArray[np.int64], step: int
-    ) -> None:
-        """Add the distances of what the batch holds, ASVs that were left out of it aside."""
-        entries, distinct_U, place = entries_of(self.store, rows_B, self.asv_dropout, step)
-        parts = entries.counts, distinct_U[place], np.cumsum([0, *entries.richness_B])
-        shape = len(rows_B), len(self.tokens.lengths)
-        found = exact(csr_array(parts, shape))
-        for name, values in found.items():
-            of = batch.values if name == FAITH_PD else batch.distances
-            of[name] = torch.from_numpy(values.astype(np.float32))
 
     def assemble(self, rows_B: NDArray[np.int64], step: int) -> Batch:
         """Return the batch of some rows, without targets."""
