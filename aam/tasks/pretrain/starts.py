@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from safetensors.torch import load_file
 
 from aam.config.metrics import FAITH_PD
-from aam.data.samples import SampleStore
-from aam.data.tokens import TokenStore
 from aam.inference.embed import asvs_of
 from aam.model.known_asvs import KnownAsvs
 from aam.model.store import WEIGHTS, load_config
@@ -45,11 +43,6 @@ class StartingModel:
     def known(self) -> KnownAsvs | None:
         """The ASVs that the model learned from, where its directory has them."""
         return KnownAsvs.of_model(self.directory)
-
-    def compare(self, store: SampleStore, tokens: TokenStore) -> None:
-        """Log how near a study is to what the model learned from, where that is known."""
-        if self.known is not None:
-            self.known.compare(store, tokens)
 
     def give(self, model: PretrainingModel, *, trains: bool) -> list[str]:
         """Give a model of the same architecture its weights; return the distances it has heads for.
@@ -90,13 +83,12 @@ def begin(
             "another distance, nucleotides to learn, or no epochs",
             "add to pretraining.distances, or set pretraining.nucleotide_weight or epochs",
         )
-    store, tokens = dataset.store, dataset.tokens
     if start is not None:
-        start.compare(store, tokens)
+        if start.known is not None:
+            start.known.compare(dataset.store, dataset.tokens)
         return start.give(model, trains=dataset.epochs > 0)
     if model.encoder.asv.sketch is not None:
-        asvs_U = learned_asvs(dataset)
-        true.place(model.encoder.asv.sketch, tokens, asvs_U)
+        true.place(model.encoder.asv.sketch, dataset.tokens, learned_asvs(dataset))
     return []
 
 

@@ -80,11 +80,9 @@ def batch_targets(
     if FAITH_PD in found:
         value_N1 = found.pop(FAITH_PD)
         exact = replace(exact, faith_pd_scale=(float(value_N1.mean()), float(value_N1.std())))
-    variances = {}
-    for name, matrix_NN in found.items():
-        above = np.triu_indices(len(matrix_NN), 1)
-        variances[name] = max(float(matrix_NN[above].var()), 1e-6)
-    return TrueDistances(variances, exact=exact)
+    one_view = {name: matrix_NN[None] for name, matrix_NN in found.items()}
+    every_N = np.arange(len(some_of(training)))
+    return TrueDistances(pair_variances(one_view, every_N), exact=exact)
 
 
 def room(max_memory_gb: float | None, processes: int) -> float:

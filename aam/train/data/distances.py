@@ -16,7 +16,7 @@ from aam.unifrac.store import read_faith_pd
 logger = logging.getLogger(__name__)
 DISTANCES_AT_ONCE = 1 << 20
 """Distances that are read at a time where all pairs are summed up."""
-Matrix = NDArray[np.float32] | MappedMatrix
+Matrix = NDArray[np.floating] | MappedMatrix
 """Distances [N, N], for indices made by `numpy.ix_`."""
 Views = NDArray[np.float32] | list[MappedMatrix]
 """The matrices of V views."""
@@ -94,7 +94,9 @@ def mapped_mb(distances: Mapping[str, Views]) -> float:
     return sum(part.bytes / 2**20 for part in parts if isinstance(part, MappedMatrix))
 
 
-def pair_variances(distances: Mapping[str, Views], samples: NDArray[np.int64]) -> dict[str, float]:
+def pair_variances(
+    distances: Mapping[str, NDArray[np.floating] | list[MappedMatrix]], samples: NDArray[np.int64]
+) -> dict[str, float]:
     """Return the variance of each metric over pairs of some samples, in view 0."""
     return {m: max(_pair_variance(views[0], samples), 1e-6) for m, views in distances.items()}
 

@@ -129,16 +129,11 @@ def joined(blocks: list[SampleBlock], asvs: int | None = None) -> SampleBlock:
     """Return blocks of samples as one, padded to so many ASVs, or else to the richest sample."""
     width = asvs or max(block.asv_BA.shape[1] for block in blocks)
 
-    def together(parts: list[Tensor]) -> Tensor:
-        return torch.cat([pad(part, (0, width - part.shape[1])) for part in parts])
+    def together(*parts: Tensor | None) -> Any:
+        padded = [pad(part, (0, width - part.shape[1])) for part in parts if part is not None]
+        return torch.cat(padded) if padded else None
 
-    masks = [block.count_mask_BA for block in blocks if block.count_mask_BA is not None]
-    return SampleBlock(
-        asv_BA=together([block.asv_BA for block in blocks]),
-        present_BA=together([block.present_BA for block in blocks]),
-        counts_BA=together([block.counts_BA for block in blocks]),
-        count_mask_BA=together(masks) if masks else None,
-    )
+    return SampleBlock(*map(together, *(vars(block).values() for block in blocks)))
 
 
 class _Gathered(torch.autograd.Function):
