@@ -47,10 +47,6 @@ class NotSaved(OSError):
     """A checkpoint could not be written; those before it are as they were."""
 
 
-class BestNotSaved(InputError, OSError):
-    """The best weights could not be written, which a run with early stopping ends with."""
-
-
 class Checkpoints:
     """The checkpoints of one run, in `<folder>/<start of the fingerprint>/`.
 
@@ -76,8 +72,9 @@ class Checkpoints:
 
         The state holds tensors of any device, and values of the types `aam.train.host_copy.PLAIN`,
         in dictionaries, lists and tuples; their values at the moment of the call are written. In
-        the background anything else is a TypeError. It is a `NotSaved` or `BestNotSaved` where this
-        file or, in the background, the one before could not be written.
+        the background anything else is a TypeError. It is a `NotSaved` where this file or, in the
+        background, the one before could not be written; an InputError where that one has the best
+        weights, which a run with early stopping ends with.
         """
         self._put(f"step-{step:09d}.pt", step, state)
 
@@ -191,7 +188,7 @@ class Checkpoints:
         self._writing = self._thread.submit(self._write, name, self._copy.of(content))
 
     def _write(self, name: str, content: dict[str, Any]) -> None:
-        failed: OSError | None = None
+        failed: Exception | None = None
         try:
             with atomic_path(self._run / name) as partial:
                 torch.save(content, partial)
@@ -233,19 +230,18 @@ def _tried_by_all(devices: Devices, write: Callable[[], None]) -> BaseException 
     return None if written else failed or OSError("another process")
 
 
-def _not_saved(path: Path, error: BaseException) -> OSError:
+def _not_saved(path: Path, error: BaseException) -> NotSaved | InputError:
     folder = next(parent for parent in path.absolute().parents if parent.exists())
     reason = f"{first_line(error)}; {shutil.disk_usage(folder).free / MB:.0f} MB free"
     if path.name != BEST:
         return NotSaved(f"the checkpoint {path} could not be written ({reason})")
-    error = problem(
+    return problem(
         path,
         f"no room or no right to write the best weights ({reason})",
         "a file",
         "make room on that disk and run the same command again: it goes on from the last "
         "checkpoint",
     )
-    return BestNotSaved(str(error))
 
 
 def _check(path: Path) -> None:

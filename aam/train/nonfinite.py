@@ -24,10 +24,6 @@ LEAST_SCALE = 2.0**-14
 """Scale of fp16's gradients below which it is not the scale that makes them overflow."""
 
 
-class NotFinite(InputError, RuntimeError):
-    """A loss or a gradient is not finite, and the policy allows nothing but to stop."""
-
-
 class Rollback(Exception):
     """The run has to go back to its last checkpoint."""
 
@@ -125,21 +121,20 @@ class NonFiniteGuard:
         self.restored = max(self.restored, restored)
         self._first, self._overflows = NEVER, 0
 
-    def error(self, step: int | None, names: list[str], reason: str = "") -> NotFinite:
+    def error(self, step: int | None, names: list[str], reason: str = "") -> InputError:
         """Return the error for a step, from 0, in which some values were not finite."""
         got = f"{', '.join(names)} not finite" + (f" ({reason})" if reason else "")
         if step is not None:
             got += f", in a batch of samples {self._samples(step)}"
         if self.skipped or self.restored:
             got += f", after {self.skipped} steps left out and {self.restored} returns"
-        error = problem(
+        return problem(
             "training" if step is None else f"training step {step + 1}",
             got,
             "finite losses and gradients",
             "try precision fp32 or a lower learning_rate; optimization.anomaly names the operation "
             "that made the first NaN; see docs/explanation/stability.md",
         )
-        return NotFinite(str(error))
 
     def _act(self, step: int, names: list[str]) -> None:
         what = f"step {step + 1}: {', '.join(names)} not finite"

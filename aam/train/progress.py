@@ -21,10 +21,6 @@ class TimeIsUp(InputError):
     """The time limit came before the end; the checkpoint lets the next run go on."""
 
 
-class NoCheckpointToRestore(InputError):
-    """A run was to go on from a checkpoint, and there is none."""
-
-
 @dataclass
 class Sums:
     """Sums of device values, read when logging only."""
@@ -146,7 +142,7 @@ class Saver:
         return True
 
     def roll_back(self, why: Exception) -> None:
-        """Go on from the newest checkpoint, or stop with `NoCheckpointToRestore`."""
+        """Go on from the newest checkpoint, or raise InputError where there is none."""
         elapsed_s = self.progress.elapsed_s
         self.optimizer.zero_grad(set_to_none=True)
         self.tried(self.checkpoints.wait)
@@ -154,7 +150,7 @@ class Saver:
         # What was summed since is of steps that are done again.
         self.progress.sums = Sums()
         if not self.resume():
-            raise NoCheckpointToRestore(
+            raise InputError(
                 f"{self.name}: {why}, and there is no checkpoint to go back to. "
                 "Hint: run the same command again"
             ) from why
