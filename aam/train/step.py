@@ -3,6 +3,7 @@
 import signal
 import threading
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Any, TypeVar
 
 import torch
@@ -14,7 +15,7 @@ from aam.model.batch import Batch
 from aam.train.clipping import clip_gradients
 from aam.train.data.dataset import BatchDataset
 from aam.train.distributed.devices import Devices
-from aam.train.distributed.shards import own_shards
+from aam.train.distributed.shards import shard_of
 from aam.train.nonfinite import NonFiniteGuard
 from aam.train.optimizer import set_rate, warmup_cosine
 from aam.train.options import StepOptions
@@ -80,9 +81,14 @@ def batches(
     dataset: BatchDataset, first: int, *, workers: int, pin: bool, devices: Devices | None = None
 ) -> Iterator[Batch]:
     """Yield the batches of a dataset from a step on, or this process's shards of them."""
+    shard = None
+    if devices is not None and devices.processes > 1:
+        # Numbers, not `devices`: it may be pickled for a worker.
+        shard = partial(shard_of, rank=devices.rank, processes=devices.processes)
     loader = DataLoader(
-        dataset if devices is None else own_shards(dataset, devices),
+        dataset,
         batch_size=None,
+        collate_fn=shard,
         sampler=range(first, len(dataset)),
         num_workers=workers,
         prefetch_factor=PREFETCHED if workers else None,

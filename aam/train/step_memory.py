@@ -15,7 +15,7 @@ from aam.model.batch import Batch
 from aam.model.encoder import Recompute
 from aam.train.data.dataset import BatchDataset
 from aam.train.distributed.devices import Devices
-from aam.train.distributed.shards import own_shards
+from aam.train.distributed.shards import own_shard
 from aam.train.micro_batches import MicroBatches
 from aam.train.monitoring import memory
 from aam.train.monitoring.memory import MB
@@ -109,9 +109,9 @@ def fit_to_memory(
     found = MicroBatches(recompute=recompute, limit_gb=limit_gb, processes=devices.processes)
     found.apply(model.module)
     step = heaviest_step(dataset)
-    batch = own_shards(dataset, devices)[step]
+    batch = own_shard(dataset[step], devices)
     few = replace(dataset, batch_size=max(2 * devices.processes, dataset.batch_size // PART))
-    part = own_shards(few, devices)[step * few.steps_per_epoch // dataset.steps_per_epoch]
+    part = own_shard(few[step * few.steps_per_epoch // dataset.steps_per_epoch], devices)
     weights = sum(p.nbytes for p in model.parameters() if p.requires_grad) / MB
     weights /= devices.processes if devices.is_sharded else 1
     memory.release()

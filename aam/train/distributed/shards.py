@@ -18,11 +18,9 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 from torch.nn.functional import pad
-from torch.utils.data import Dataset
 
 from aam.model.batch import AsvBlock, Batch, Masked, SampleBlock, changed
 from aam.model.encoder import Encoded, Encoder
-from aam.train.data.dataset import BatchDataset
 from aam.train.distributed.devices import Devices
 from aam.util.seeds import seed_of
 
@@ -48,28 +46,9 @@ class BatchShard(Batch):
         return len(self.sample_B)
 
 
-@dataclass(frozen=True)
-class ShardDataset(Dataset[Batch]):
-    """Step to the shard of one process; a batch is a function of the step alone."""
-
-    dataset: BatchDataset
-    rank: int
-    processes: int
-
-    def __len__(self) -> int:
-        """Return the number of steps of the whole run."""
-        return len(self.dataset)
-
-    def __getitem__(self, step: int) -> BatchShard:
-        """Return the shard of one step."""
-        return shard_of(self.dataset[step], self.rank, self.processes)
-
-
-def own_shards(dataset: BatchDataset, devices: Devices) -> BatchDataset | ShardDataset:
-    """Return what this process works of every step's batch."""
-    if devices.processes == 1:
-        return dataset
-    return ShardDataset(dataset, devices.rank, devices.processes)
+def own_shard(batch: Batch, devices: Devices) -> Batch:
+    """Return what this process works of a batch."""
+    return batch if devices.processes == 1 else shard_of(batch, devices.rank, devices.processes)
 
 
 def shard_of(batch: Batch, rank: int, processes: int) -> BatchShard:
