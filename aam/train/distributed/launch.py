@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -43,17 +43,6 @@ ADDRESS_AWAITED_S = 300
 """Seconds in which the first node must say where it is."""
 
 
-@dataclass(frozen=True)
-class Job:
-    """What every process calls: the `run` of a stage, by the name of its module."""
-
-    stage: str
-    cfg: Mapping[str, Any]
-    inputs: Files
-    outputs: Files
-    runtime: RunOptions
-
-
 def is_needed(runtime: RunOptions) -> bool:
     """Whether a stage has to be started in several processes, and this is none of them."""
     return runtime.devices * runtime.nodes > 1 and not runtime.launched
@@ -71,11 +60,12 @@ def together(
     world = World(runtime.devices, runtime.nodes, runtime.strategy)
     command = _command(world)
     threads = max(1, runtime.threads // runtime.devices)
-    job = Job(stage, cfg, inputs, outputs, replace(runtime, threads=threads, launched=True))
+    granted = replace(runtime, threads=threads, launched=True)
+    arguments = {"cfg": cfg, "inputs": inputs, "outputs": outputs, "runtime": granted}
     runtime.work.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="launch-", dir=runtime.work) as name:
         folder = Path(name).absolute()
-        (folder / JOB).write_bytes(pickle.dumps(job))
+        (folder / JOB).write_bytes(pickle.dumps((stage, arguments)))
         logger.info("starting %d processes (%s)", world.processes, world.strategy)
         command += [str(folder), str(os.getpid())]
         # The same package before any other.
@@ -131,22 +121,23 @@ def agent(folder: Path, stage: int) -> None:
         hint = "put results_dir on a file system that all nodes share"
         found = f"nothing on {socket.gethostname()}"
         sys.exit(str(problem(folder, found, "a folder that all nodes see", hint)))
-    job: Job = pickle.loads((folder / JOB).read_bytes())
-    if job.runtime.nodes == 1:
+    module, arguments = pickle.loads((folder / JOB).read_bytes())
+    runtime: RunOptions = arguments["runtime"]
+    if runtime.nodes == 1:
         end_with(stage)
     # What it would say of a process that failed is said by the stage.
     logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)
     config = LaunchConfig(
-        min_nodes=job.runtime.nodes,
-        max_nodes=job.runtime.nodes,
-        nproc_per_node=job.runtime.devices,
+        min_nodes=runtime.nodes,
+        max_nodes=runtime.nodes,
+        nproc_per_node=runtime.devices,
         run_id=folder.name,
         max_restarts=0,
         logs_specs=DefaultLogsSpecs(log_dir=str(folder)),
-        **_rendezvous(folder, job.runtime.nodes),
+        **_rendezvous(folder, runtime.nodes),
     )
     try:
-        elastic_launch(config, process)(job, os.getpid())
+        elastic_launch(config, process)(module, arguments, os.getpid())
     except ChildFailedError as error:
         rank, failure = error.get_first_failure()
         if failure.exitcode < 0:
@@ -173,10 +164,10 @@ def _rendezvous(folder: Path, nodes: int) -> dict[str, Any]:
     return {"rdzv_backend": "static", "rdzv_endpoint": endpoint, "rdzv_configs": {"rank": node}}
 
 
-def process(job: Job, parent: int) -> None:
-    """Run the stage as one of the processes; `parent` is the process ID of the agent."""
+def process(stage: str, arguments: dict[str, Any], parent: int) -> None:
+    """Call the stage's `run` as one of the processes; `parent` is the process ID of the agent."""
     end_with(parent)
-    runtime = job.runtime
+    runtime: RunOptions = arguments["runtime"]
     if int(os.environ["RANK"]) == 0:
         log.start(None if runtime.log_dir is None else runtime.log_dir.with_suffix(".log"))
     else:
@@ -185,9 +176,9 @@ def process(job: Job, parent: int) -> None:
         log.start(None)
         logging.getLogger().setLevel(logging.WARNING)
         runtime = replace(runtime, log_dir=None)
-    run = importlib.import_module(job.stage).run
+    run = importlib.import_module(stage).run
     try:
-        run(job.cfg, inputs=job.inputs, outputs=job.outputs, runtime=runtime)
+        run(**{**arguments, "runtime": runtime})
     except InputError as error:
         # By the name of the class, under which the stage looks for it.
         raise InputError(str(error)) from None
