@@ -1,19 +1,11 @@
 """What an optimization level stands for, and a model that is set up by it."""
 
-from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import nn
 
-from aam.config.sections.execution import (
-    BY_LEVEL,
-    Clipping,
-    Compile,
-    Nonfinite,
-    Optimization,
-    Precision,
-)
+from aam.config.sections.execution import BY_LEVEL, Clipping, Compile, Optimization
 from aam.config.sections.training import Training
 from aam.model.encoder import Recompute
 from aam.nn.attention import AttentionBackend
@@ -22,22 +14,14 @@ from aam.train.distributed.devices import Devices
 from aam.train.optimizer import make_optimizer
 
 
-@dataclass(frozen=True)
-class StepOptions:
-    """The options of a training step, by `aam.config.sections.execution.Optimization`."""
+class StepOptions(Optimization):
+    """The options of a training step: what its level sets, and what was chosen beside that."""
 
     attention: AttentionBackend
     fused_optimizer: bool
     compile: Compile
     checkpointing: bool
     deterministic: bool
-    anomaly: bool = False
-    level: str = "custom"
-    precision: Precision = "bf16"
-    clipping: Clipping = "norm"
-    gradient_clip: float | None = None
-    nonfinite: Nonfinite = "raise"
-    nonfinite_limit: int = 5
 
     @property
     def recompute(self) -> Recompute:
@@ -52,21 +36,19 @@ class StepOptions:
 
 LIMITS: dict[Clipping, float] = {"norm": 1.0, "value": 1.0, "adaptive": 0.01}
 """What bounds a gradient where no limit is given."""
-_ADVANCED = StepOptions("auto", True, "off", False, False)
-LEVELS = {
-    "basic": StepOptions("math", False, "off", False, False),
+_ADVANCED = dict(zip(BY_LEVEL, ("auto", True, "off", False, False), strict=True))
+LEVELS: dict[str, dict[str, Any]] = {
+    "basic": _ADVANCED | {"attention": "math", "fused_optimizer": False},
     "advanced": _ADVANCED,
-    "ultra": replace(_ADVANCED, compile="default"),
+    "ultra": _ADVANCED | {"compile": "default"},
+    "custom": {},
 }
-"""What a level sets; ``custom`` sets nothing."""
+"""What a level sets."""
 
 
 def step_options(section: Optimization) -> StepOptions:
     """Return the options of the section's level with its own overrides."""
-    chosen = {name: value for name, value in section if value is not None}
-    if section.level == "custom":
-        return StepOptions(**chosen)
-    return replace(LEVELS[section.level], **chosen)
+    return StepOptions(**{**LEVELS[section.level], **section.model_dump(exclude_none=True)})
 
 
 def set_up(

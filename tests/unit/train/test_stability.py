@@ -6,7 +6,7 @@ import pytest
 import safetensors.torch
 import torch
 
-from aam.config.sections.execution import BY_LEVEL, Optimization
+from aam.config.sections.execution import Optimization
 from aam.model.heads import pairwise_error
 from aam.train import loop, nonfinite
 from aam.train.checkpoint import Checkpoints
@@ -243,20 +243,19 @@ def test_gradients_of_the_losses_of_pretraining_are_those_of_differences(
 
 
 def test_levels_set_what_the_table_says():
-    assert set(LEVELS) == {"basic", "advanced", "ultra"}
-    ultra = step_options(Optimization(level="ultra"))
-    assert ultra == replace(step_options(Optimization()), compile="default", level="ultra")
+    assert set(LEVELS) == {"basic", "advanced", "ultra", "custom"}
+    ultra, advanced = step_options(Optimization(level="ultra")), step_options(Optimization())
+    assert ultra == advanced.model_copy(update={"compile": "default", "level": "ultra"})
     given = {"attention": "math", "fused_optimizer": True, "compile": "off", "checkpointing": True}
-    given["deterministic"] = False
-    assert step_options(Optimization(level="custom", **given)) == StepOptions(**given)
+    given |= {"deterministic": False, "level": "custom"}
+    assert step_options(Optimization(**given)) == StepOptions(**given)
     with pytest.raises(ValueError, match="without compile; expected every option"):
-        Optimization(level="custom", **{**given, "compile": None})
+        Optimization(**{**given, "compile": None})
 
 
 def test_what_the_machine_lacks_is_recorded_and_said_once(train, monkeypatch, caplog):
     monkeypatch.setattr("aam.train.compilation._why_not", lambda device: "no compiler")
     _, progress = train(level="ultra")
-    expected = {name: getattr(LEVELS["advanced"], name) for name in (*BY_LEVEL, "anomaly")}
-    expected |= {"level": "ultra", "precision": "fp32"}
+    expected = {**LEVELS["advanced"], "anomaly": False, "level": "ultra", "precision": "fp32"}
     assert progress.report["optimization"] == {**expected, "lacking": ["compile: default"]}
     assert caplog.text.count("is not available") == 1
