@@ -24,7 +24,6 @@ RECORDED_KEYS = (
     "peak_memory_mb",
     "estimated_step_memory_mb",
     "measured_step_memory_mb",
-    "mapped_distances_mb",
     "loading_share",
     "model_flop_utilisation",
     "gpu_utilisation",

@@ -30,14 +30,8 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOp
     origin = devices.broadcast(provenance(cfg, inputs) if devices.rank == 0 else {})
     fingerprint = settings_digest({**origin, "code": code_digest(__name__)})
     checkpoints = Checkpoints(runtime.work, fingerprint, writes=devices.rank == 0)
-    with devices.main_process_first():
-        prepared = prepare(
-            cfg,
-            inputs,
-            work=runtime.work,
-            max_memory_gb=runtime.max_memory_gb,
-            processes=devices.world.devices,
-        )
+    processes = devices.world.devices
+    prepared = prepare(cfg, inputs, max_memory_gb=runtime.max_memory_gb, processes=processes)
     progress = train(cfg, prepared, devices, checkpoints, runtime, "pretraining")
     found = scores(prepared, progress, devices, peak_flops)
     if devices.rank > 0:

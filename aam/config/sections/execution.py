@@ -91,9 +91,9 @@ class Runtime(Section):
     checkpoint_every_s: float = Field(60, gt=0)
     """Seconds between checkpoints."""
     max_memory_gb: float | None = Field(None, gt=0)
-    """Memory that a step may take; a larger batch is cut into micro-batches. On a CPU distances may
-    take half of what is left of it, and are mapped from a file else. Null: what is free when a job
-    starts, so give a limit where several train side by side on a CPU."""
+    """Memory that a step may take; a larger batch is cut into micro-batches. On a CPU stored
+    distances may take half of what is left of it. Null: what is free when a job starts, so give a
+    limit where several train side by side on a CPU."""
     devices: int = Field(1, ge=1)
     """Processes that pretrain one encoder together on each node: one per accelerator, or so many
     on a CPU."""

@@ -38,9 +38,9 @@ def fold_encoder(
             logger.info("%s was finished before", directory.name)
             return known
     assert runtime.work is not None
-    work = runtime.work / directory.name
-    checkpoints, devices = Checkpoints(work, fingerprint), devices_of(cfg, runtime)
-    prepared = prepare(cfg, inputs, unseen, work=work, max_memory_gb=runtime.max_memory_gb)
+    checkpoints = Checkpoints(runtime.work / directory.name, fingerprint)
+    devices = devices_of(cfg, runtime)
+    prepared = prepare(cfg, inputs, unseen, max_memory_gb=runtime.max_memory_gb)
     name = f"pretraining without {directory.name}"
     progress = train(cfg, prepared, devices, checkpoints, runtime, name)
     known = {

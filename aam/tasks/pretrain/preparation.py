@@ -2,8 +2,7 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,17 +39,15 @@ def prepare(
     inputs: Mapping[str, Any],
     without: Collection[str] = (),
     *,
-    work: Path | None = None,
     max_memory_gb: float | None = None,
     processes: int = 1,
 ) -> Prepared:
     """Open the inputs of the stage and build dataset, validation and model.
 
-    The samples `without` are neither trained on nor validated, and have no part in a scale.
-    Distances that memory has no room for go to the folder `work`, if there is one. This process may
-    take `max_memory_gb` (of 2^30 bytes; None: what is free) of the machine's memory, or its part of
-    it where several `processes` do the same. It is an InputError where neither memory nor the disk
-    has room for the distances, or there are too few samples.
+    The samples `without` are neither trained on nor validated, and have no part in a scale. This
+    process may take `max_memory_gb` (of 2^30 bytes; None: what is free) of the machine's memory, or
+    its part of it where several `processes` do the same. It is an InputError where the memory has
+    no room for stored distances, or there are too few samples.
     """
     settings = Pretraining.model_validate(cfg["pretraining"])
     store, tokens = SampleStore.open(inputs["samples"]), TokenStore.open(inputs["tokens"])
@@ -59,14 +56,13 @@ def prepare(
     blocks = None
     if settings.sampler == "blocks":
         blocks = Blocks.of(training, len(is_in), settings.seed)
-    free = room(max_memory_gb, processes)
     # In the order of the file: a block's rows lie together there.
     line = training if blocks is None else blocks.training_line
     true = (
         batch_targets(cfg, inputs["tree"], store, tokens, training)
         if settings.targets == "batch"
         else stored_targets(
-            cfg, inputs["distances"], store, is_in, line, blocks, work=work, room_bytes=free
+            cfg, inputs["distances"], store, is_in, line, room(max_memory_gb, processes)
         )
     )
     start = StartingModel.of(inputs)
@@ -94,7 +90,7 @@ def prepare(
         read,
         validation,
         training,
-        cast("Mapping[str, NDArray[np.float32]]", true.distances),
+        true.distances,
         true.values,
         masker=replace(masker, seed=seed_of("validation", settings.seed)),
         exact=true.exact,

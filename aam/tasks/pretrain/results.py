@@ -19,7 +19,6 @@ from aam.model.store import KNOWN_ASVS, save_model
 from aam.tasks.pretrain.preparation import Prepared
 from aam.tasks.pretrain.starts import known_asvs
 from aam.train.compilation import graphs_compiled
-from aam.train.data.distances import mapped_mb
 from aam.train.distributed.devices import Devices
 from aam.train.history import write_table
 from aam.train.monitoring.memory import peak_mb
@@ -66,7 +65,6 @@ def _facts(
         "loading_share": progress.summary.get("loading_share"),
         "peak_memory_mb": peak_mb(devices.device),
         "graphs_compiled": graphs_compiled(),
-        "mapped_distances_mb": mapped_mb(prepared.dataset.distances),
         **progress.report,
         "parameters": sum(parameter.numel() for parameter in prepared.model.parameters()),
         "model_flop_utilisation": _utilisation(prepared, rate, devices, peak_flops),

@@ -17,13 +17,10 @@ from aam.data.trees.branches import check_lengths
 from aam.model.known_asvs import KnownAsvs
 from aam.model.placement import Placement
 from aam.train.batch_norm import some_of
-from aam.train.data.distances import Maps, Views, load_matrices, pair_variances
-from aam.train.data.sampler import Blocks
+from aam.train.data.distances import load_matrices, pair_variances
 from aam.train.monitoring.memory import MB, budget_mb, held_mb
 from aam.unifrac.in_batch import BatchDistances
 
-FOLDER = "distances"
-"""Folder in the work folder which mapped distances lie in, alone."""
 DISTANCES_FRACTION = 0.5
 """Fraction of the memory left that distances may take; the rest is for the steps."""
 
@@ -34,7 +31,7 @@ class TrueDistances:
 
     variances: Mapping[str, float]
     """Of each distance over pairs of training samples."""
-    distances: Mapping[str, Views] = field(default_factory=dict)
+    distances: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
     values: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
     exact: BatchDistances | None = None
 
@@ -51,15 +48,11 @@ def stored_targets(
     store: SampleStore,
     is_in: NDArray[np.bool_],
     training: NDArray[np.int64],
-    blocks: Blocks | None,
-    *,
-    work: Path | None,
     room_bytes: float,
 ) -> TrueDistances:
-    """Read the distances of all samples, or map them; the variances are those of `training`."""
-    maps = None if work is None else Maps(work / FOLDER, room_bytes, blocks)
+    """Read the distances of all samples; the variances are those of `training`."""
     metrics = list(cfg["pretraining"]["distances"])
-    found = load_matrices(paths, metrics, store.views, store.sample_ids, is_in, maps)
+    found = load_matrices(paths, metrics, store.views, store.sample_ids, is_in, room_bytes)
     return TrueDistances(pair_variances(found[0], training), *found)
 
 

@@ -65,7 +65,7 @@ class HeldOut:
     """Positions of the held-out samples in the store."""
     training_samples: NDArray[np.int64]
     distances: Mapping[str, NDArray[np.float32]]
-    """Per metric [V, N, N], in memory or mapped; the held-out rows of view 0 alone are read."""
+    """Per metric [V, N, N]; the held-out rows of view 0 alone are read."""
     values: Mapping[str, NDArray[np.float32]]
     """Per name the standardized values [N, 1] of all samples."""
     masker: Masker

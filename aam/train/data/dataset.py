@@ -18,7 +18,6 @@ from aam.data.tokens import TokenStore
 from aam.model.batch import CATEGORIES, EMBEDDING, Batch
 from aam.train.data.asv_dropout import AsvDropout
 from aam.train.data.collate import assemble, entries_of, sample_blocks
-from aam.train.data.distances import Views
 from aam.train.data.masking import Masker
 from aam.train.data.sampler import Blocks
 from aam.unifrac.in_batch import BatchDistances
@@ -37,8 +36,8 @@ class BatchDataset(Dataset[Batch]):
     epochs: int
     seed: int
     masker: Masker | None = None
-    distances: Mapping[str, Views] = field(default_factory=dict)
-    """Per metric the matrices [N, N] of all V views, in memory or mapped."""
+    distances: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
+    """Per metric the matrices [V, N, N] of all V views."""
     exact: BatchDistances | None = None
     """Computes the distances of a batch from the reads of its rows, in place of `distances`."""
     values: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)

@@ -1,38 +1,22 @@
-"""Distances between samples as training reads them, in memory or mapped from files."""
+"""Distances between all samples, as training reads them into memory.
 
-import logging
+Shape suffixes: V views, N samples, R rows.
+"""
+
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from aam.config.metrics import FAITH_PD
-from aam.train.data.mapped_distances import GB, ITEM_BYTES, MappedMatrix, checked_rows, map_matrices
-from aam.train.data.sampler import Blocks
-from aam.unifrac.store import read_faith_pd
+from aam.unifrac.store import distance_rows, read_faith_pd
+from aam.util.errors import first_names, problem
 
-logger = logging.getLogger(__name__)
 DISTANCES_AT_ONCE = 1 << 20
 """Distances that are read at a time where all pairs are summed up."""
-Matrix = NDArray[np.floating] | MappedMatrix
-"""Distances [N, N], for indices made by `numpy.ix_`."""
-Views = NDArray[np.float32] | list[MappedMatrix]
-"""The matrices of V views."""
-
-
-@dataclass(frozen=True)
-class Maps:
-    """Where distances go that memory has no room for.
-
-    The folder is for the converted files alone. Where all distances together take more than
-    `memory` bytes, all are mapped. Batches are drawn from `blocks`; None: from all samples.
-    """
-
-    folder: Path
-    memory: float
-    blocks: Blocks | None = None
+GB = 2**30
 
 
 def load_matrices(
@@ -41,30 +25,30 @@ def load_matrices(
     views: int,
     sample_ids: Sequence[str],
     is_in: NDArray[np.bool_] | None = None,
-    maps: Maps | None = None,
-) -> tuple[dict[str, Views], dict[str, NDArray[np.float32]]]:
-    """Read the distances of all metrics and views, or map them.
+    room_bytes: float = math.inf,
+) -> tuple[dict[str, NDArray[np.float32]], dict[str, NDArray[np.float32]]]:
+    """Read the distances of all metrics and views.
 
     The Parquet files lie metric by metric, within a metric view by view. Returned are per metric
-    the matrices [N, N] of V views, and for Faith's PD the values [N, 1], the mean of the views,
-    standardized by the samples `is_in` [N], or by all.
+    the matrices [V, N, N], and for Faith's PD the values [N, 1], the mean of the views,
+    standardized by the samples `is_in` [N], or by all. It is an InputError where all matrices take
+    more than `room_bytes`, or a distance is not finite.
     """
     assert len(paths) == len(metrics) * views, "one file per metric and view"
     files = {metric: paths[n * views : (n + 1) * views] for n, metric in enumerate(metrics)}
-    values = {}
-    if FAITH_PD in files:
-        values[FAITH_PD] = _faith_pd(files.pop(FAITH_PD), sample_ids, is_in)
-    needed = ITEM_BYTES * len(sample_ids) ** 2 * views * len(files)
-    if maps is None or needed <= maps.memory:
-        return {metric: _read(own, sample_ids) for metric, own in files.items()}, values
-    logger.info(
-        "distances of %.3g GB are mapped from files: more than the %.3g GB of memory for them; "
-        "batches are of %s",
-        *(needed / GB, maps.memory / GB, "any samples" if maps.blocks is None else "blocks"),
-    )
-    sources = {f"{m}-view{view}": path for m, own in files.items() for view, path in enumerate(own)}
-    found = map_matrices(maps.folder, sources, sample_ids, maps.blocks)
-    return {m: [found[f"{m}-view{view}"] for view in range(views)] for m in files}, values
+    scaled = files.pop(FAITH_PD, None)
+    matrices = [path for own in files.values() for path in own]
+    needed = np.dtype(np.float32).itemsize * len(sample_ids) ** 2 * len(matrices)
+    if needed > room_bytes:
+        raise problem(
+            matrices[0],
+            f"distances that take {needed / GB:.3g} GB of memory, in {len(matrices)} such files",
+            f"at most {room_bytes / GB:.3g} GB, what there is for them",
+            "set pretraining.targets: batch, which needs no distances of all samples; or allow "
+            "more memory: runtime.max_memory_gb where it is set, else the memory of the job",
+        )
+    values = {} if scaled is None else {FAITH_PD: _faith_pd(scaled, sample_ids, is_in)}
+    return {metric: _read(own, sample_ids) for metric, own in files.items()}, values
 
 
 def _faith_pd(
@@ -83,25 +67,32 @@ def _read(paths: Sequence[Path], sample_ids: Sequence[str]) -> NDArray[np.float3
     samples = len(sample_ids)
     matrix_VNN = np.empty((len(paths), samples, samples), np.float32)
     for matrix_NN, path in zip(matrix_VNN, paths, strict=True):
-        for first, rows_RN in checked_rows(path, sample_ids):
-            matrix_NN[first : first + len(rows_RN)] = rows_RN
+        first, other = 0, f"{path} holds other samples than the store"
+        for names, rows_RN in distance_rows(path):
+            assert names == list(sample_ids[first : first + len(names)]), other
+            assert rows_RN.shape[1] == samples, other
+            bad_R = ~np.isfinite(rows_RN).all(axis=1)
+            if bad_R.any():
+                raise problem(
+                    path,
+                    "distances that are not finite, of samples "
+                    + first_names(np.array(names)[bad_R].tolist()),
+                    "numbers of 0 or more",
+                    "delete the file and run again: the unifrac stage writes none such",
+                )
+            matrix_NN[first : first + len(names)] = rows_RN
+            first += len(names)
     return matrix_VNN
 
 
-def mapped_mb(distances: Mapping[str, Views]) -> float:
-    """Return the size of the distances that are mapped from files, in MB of 2^20 bytes."""
-    parts = [matrix for views in distances.values() for matrix in views]
-    return sum(part.bytes / 2**20 for part in parts if isinstance(part, MappedMatrix))
-
-
 def pair_variances(
-    distances: Mapping[str, NDArray[np.floating] | list[MappedMatrix]], samples: NDArray[np.int64]
+    distances: Mapping[str, NDArray[np.floating]], samples: NDArray[np.int64]
 ) -> dict[str, float]:
     """Return the variance of each metric over pairs of some samples, in view 0."""
     return {m: max(_pair_variance(views[0], samples), 1e-6) for m, views in distances.items()}
 
 
-def _pair_variance(matrix_NN: Matrix, samples: NDArray[np.int64]) -> float:
+def _pair_variance(matrix_NN: NDArray[np.floating], samples: NDArray[np.int64]) -> float:
     """Merge means and squared deviations of blocks of rows (Chan et al. 1979), in their order."""
     rows_at_once = max(1, DISTANCES_AT_ONCE // len(samples))
     number, mean, square = 0, 0.0, 0.0

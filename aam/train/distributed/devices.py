@@ -31,7 +31,7 @@ from aam.util.errors import problem
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
 PATIENCE = timedelta(days=1)
-"""Of processes that wait on the host: the first one reads and converts the distances of all."""
+"""Of processes that wait on the host: the first one makes digests of the inputs of all."""
 _MIXED: dict[str, Any] = {"bf16": "bf16-mixed", "fp16": "16-mixed"}
 
 
@@ -259,15 +259,6 @@ class Devices:
         """Wait for all processes."""
         if self.processes > 1:
             dist.barrier(group=self._host)
-
-    @contextmanager
-    def main_process_first(self) -> Iterator[None]:
-        """Run the block in the first process, then in the others: what it makes is there then."""
-        if self.rank > 0:
-            self.barrier()
-        yield
-        if self.rank == 0:
-            self.barrier()
 
     @property
     def name(self) -> str:

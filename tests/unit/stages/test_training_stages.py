@@ -1,7 +1,6 @@
 """Pretraining: what it writes, and how it goes on after it was stopped or killed."""
 
 import json
-import logging
 import os
 import shutil
 import signal
@@ -174,19 +173,11 @@ def test_targets_of_the_batch_teach_what_stored_ones_do(study, tmp_path):
         pretrain.run(cfg, inputs=inputs, outputs=outputs, runtime=runtime)
 
 
-def test_the_model_does_not_depend_on_where_the_distances_lie(study, tmp_path, monkeypatch, caplog):
-    """Distances that memory has no room for are mapped from files."""
-    settings = {"epochs": 1, "sampler": "blocks"}
-    in_memory = study.pretrain(tmp_path / "memory", settings)
+def test_distances_without_room_end_the_stage(study, tmp_path, monkeypatch):
     monkeypatch.setattr(true_distances, "DISTANCES_FRACTION", 0.0)
-    with caplog.at_level(logging.INFO):
-        mapped = study.pretrain(tmp_path / "mapped", settings)
-    assert sum("are mapped from files" in message for message in caplog.messages) == 1
-    assert not differing(in_memory, mapped)
-    assert read_json(in_memory["metrics"])["mapped_distances_mb"] == 0
-    # One panel, as wide as a block.
-    assert read_json(mapped["metrics"])["mapped_distances_mb"] == 4 * 20 * 256 / 2**20
-    assert not (tmp_path / "mapped" / "work").exists()
+    with pytest.raises(InputError, match=r"Hint: set pretraining.targets: batch"):
+        study.pretrain(tmp_path)
+    assert not (tmp_path / "work").exists()
 
 
 def test_a_limit_of_memory_is_kept_by_all_processes_together():
