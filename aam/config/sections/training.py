@@ -7,7 +7,6 @@ from pydantic import Field, field_validator
 from aam.config.sections.base import Section
 
 Optimizer = Literal["adamw", "muon"]
-Sampler = Literal["uniform", "blocks"]
 Masking = Literal["random", "block", "patch"]
 
 
@@ -64,9 +63,6 @@ class Pretraining(Training):
     masking: Masking = "random"
     """What is masked: single nucleotides, blocks of 8 or longer where they meet, or the patches of
     `patch_bp` nucleotides that the model reads as one."""
-    sampler: Sampler = "uniform"
-    """uniform: any samples meet in a batch; blocks: those of a few blocks of 256 random samples,
-    others in every epoch. Blocks are for distances larger than the memory, on a slow disk."""
     validations: int = Field(8, ge=1)
     """Validations of a run, the last after its last step."""
     early_stopping: EarlyStoppingSettings | None = None

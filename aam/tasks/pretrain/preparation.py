@@ -17,7 +17,6 @@ from aam.tasks.pretrain.true_distances import batch_targets, room, stored_target
 from aam.tasks.pretrain.validation import HeldOut
 from aam.train.data.dataset import BatchDataset
 from aam.train.data.masking import Masker
-from aam.train.data.sampler import Blocks
 from aam.util.seeds import seed_of
 
 
@@ -53,16 +52,11 @@ def prepare(
     store, tokens = SampleStore.open(inputs["samples"]), TokenStore.open(inputs["tokens"])
     is_in, is_held_out = divided(cfg, inputs, store.sample_ids, without)
     training, validation = np.flatnonzero(~is_held_out & is_in), np.flatnonzero(is_held_out)
-    blocks = None
-    if settings.sampler == "blocks":
-        blocks = Blocks.of(training, len(is_in), settings.seed)
-    # In the order of the file: a block's rows lie together there.
-    line = training if blocks is None else blocks.training_line
     true = (
         batch_targets(cfg, inputs["tree"], store, tokens, training)
         if settings.targets == "batch"
         else stored_targets(
-            cfg, inputs["distances"], store, is_in, line, room(max_memory_gb, processes)
+            cfg, inputs["distances"], store, is_in, training, room(max_memory_gb, processes)
         )
     )
     start = StartingModel.of(inputs)
@@ -81,7 +75,6 @@ def prepare(
         distances=true.distances,
         values=true.values,
         exact=true.exact,
-        blocks=blocks,
     )
     learned = begin(model, start, true, dataset)
     model.start(dataset[0], settings.dropout, learned)

@@ -19,7 +19,6 @@ from aam.model.batch import CATEGORIES, EMBEDDING, Batch
 from aam.train.data.asv_dropout import AsvDropout
 from aam.train.data.collate import assemble, entries_of, sample_blocks
 from aam.train.data.masking import Masker
-from aam.train.data.sampler import Blocks
 from aam.unifrac.in_batch import BatchDistances
 from aam.util.seeds import generator, seed_of
 
@@ -45,8 +44,6 @@ class BatchDataset(Dataset[Batch]):
     asv_dropout: AsvDropout | None = None
     category_NF: NDArray[np.int64] | None = None
     """Categories of all samples by their numbers."""
-    blocks: Blocks | None = None
-    """What the samples that meet in a batch are drawn from; None: any meet."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_augmented", augmented_rows(self.store, self.samples))
@@ -97,7 +94,8 @@ class BatchDataset(Dataset[Batch]):
         A sample's row is that of the view or one of its augmented rows, each alike likely.
         """
         epoch, position = divmod(step, self.steps_per_epoch)
-        members_B = np.array_split(self._order(epoch), self.steps_per_epoch)[position]
+        order = generator("order", self.seed, epoch).permutation(self.samples)
+        members_B = np.array_split(order, self.steps_per_epoch)[position]
         view = seed_of("view", self.seed, step) % self.store.views
         starts, rows = self._augmented  # type: ignore[attr-defined]
         extra_B = starts[members_B + 1] - starts[members_B]
@@ -107,11 +105,6 @@ class BatchDataset(Dataset[Batch]):
         draw_B = generator("row", self.seed, step).integers(0, extra_B + 1)
         chosen_B = np.minimum(starts[members_B] + draw_B, len(rows) - 1)
         return np.where(draw_B == extra_B, base_B, rows[chosen_B]), view
-
-    def _order(self, epoch: int) -> NDArray[np.int64]:
-        if self.blocks is not None:
-            return self.blocks.order(self.seed, epoch)
-        return generator("order", self.seed, epoch).permutation(self.samples)
 
     def targets(self, rows_B: NDArray[np.int64]) -> dict[str, torch.Tensor]:
         """Return targets and categories of rows: of mixed ones, by all parents and the main one."""

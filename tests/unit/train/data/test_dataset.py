@@ -20,7 +20,6 @@ from aam.train.data.asv_dropout import MASKED, AsvDropout
 from aam.train.data.collate import entries_of
 from aam.train.data.dataset import BatchDataset, EmbeddingDataset
 from aam.train.data.masking import Masker
-from aam.train.data.sampler import Blocks
 from aam.unifrac.in_batch import BatchDistances
 
 TRAINING = np.array([0, 2, 3, 5, 6, 7, 9, 11, 12, 15, 18])
@@ -56,27 +55,17 @@ def rows_of_epoch(dataset: BatchDataset, epoch: int) -> list[np.ndarray]:
     return [dataset.rows(step)[0] for step in steps]
 
 
-def few_blocks(samples: np.ndarray = TRAINING, seed: int = 0) -> Blocks:
-    drawn = Blocks.of(samples, 20, seed)
-    return Blocks(drawn.line_N, drawn.training, size=3, pool=2)
-
-
 @pytest.mark.parametrize("batch_size", [2, 4, 64])
 def test_every_training_sample_comes_once_per_epoch_in_a_new_order(dataset_of, batch_size):
-    """Drawn from blocks, too: then in their order."""
     dataset = dataset_of(batch_size=batch_size)
-    blocked = dataset_of(batch_size=batch_size, blocks=few_blocks())
     store, orders = dataset.store, []
     for epoch in range(3):
-        batches, others = rows_of_epoch(dataset, epoch), rows_of_epoch(blocked, epoch)
+        batches = rows_of_epoch(dataset, epoch)
         sizes = [len(batch) for batch in batches]
-        assert [len(batch) for batch in others] == sizes
         assert 2 <= min(sizes) <= max(sizes) <= max(batch_size, 3)
         assert max(sizes) - min(sizes) <= 1
-        first = store.parents[store.parent_offsets[np.concatenate([*batches, *others])]]
-        orders.append(first[:11].tolist())
+        orders.append(store.parents[store.parent_offsets[np.concatenate(batches)]].tolist())
         assert sorted(orders[-1]) == TRAINING.tolist()
-        assert first[11:].tolist() == few_blocks().order(1, epoch).tolist()
     assert len(dataset) == 3 * dataset.steps_per_epoch
     assert orders[0] != orders[1] != orders[2]
 
@@ -204,37 +193,3 @@ def test_entries_are_those_of_the_asvs_that_stay(tiny):
     assert richness_B.tolist() == [keep.sum() for keep in stays]
     np.testing.assert_array_equal(count_mask, dropout.count_mask(richness_B, 11))
     assert 0 < len(asvs) < before_B.sum()
-
-
-@given(
-    number=st.integers(2, 60),
-    others=st.integers(0, 9),
-    size=st.integers(1, 9),
-    pool=st.integers(1, 5),
-    seed=st.integers(0, 9),
-)
-def test_an_epoch_has_every_training_sample_once_and_keeps_blocks_in_one_pool(
-    number, others, size, pool, seed
-):
-    samples = np.sort(np.random.default_rng(seed).permutation(number + others)[:number])
-    drawn = Blocks.of(samples, number + others, seed)
-    blocks = Blocks(drawn.line_N, drawn.training, size, pool)
-    order = blocks.order(seed, epoch=0)
-    np.testing.assert_array_equal(order, blocks.order(seed, epoch=0))
-    assert sorted(order.tolist()) == samples.tolist()
-    block_of_each = blocks.place_N[order] // size
-    for block in range(-(-number // size)):
-        places = np.flatnonzero(block_of_each == block)
-        assert places[-1] - places[0] < pool * size
-
-
-def test_blocks_change_with_seed_and_epoch_so_that_all_pairs_meet():
-    # Batches of 3 never reach over the end of a pool of 6.
-    samples = np.array([*TRAINING, 19])
-    orders = [few_blocks(samples, seed).order(seed, epoch) for seed in (0, 1) for epoch in (0, 1)]
-    assert len({tuple(order) for order in orders}) == 4
-    met = set()
-    for epoch in range(200):
-        for batch in few_blocks(samples).order(1, epoch).reshape(-1, 3).tolist():
-            met.update((one, other) for one in batch for other in batch if one < other)
-    assert met == {(one, other) for one in samples for other in samples if one < other}
