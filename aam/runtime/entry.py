@@ -15,6 +15,8 @@ from aam.util.atomic import remove_partial
 from aam.util.errors import InputError
 from aam.util.worklog import at_work
 
+Cfg = Mapping[str, Any]
+"""The settings that a stage depends on: a slice of `aam.config.slices`."""
 Files = Mapping[str, Any]
 """Paths by name, or lists of them."""
 MARGIN_S = 180.0

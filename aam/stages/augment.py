@@ -1,21 +1,18 @@
 """The sample store: views and augmented rows."""
 
 import logging
-from collections.abc import Mapping
-from typing import Any
 
 from aam.augment.views import Augmentation, build_store
 from aam.data.samples import write_samples
 from aam.data.table import read_biom
 from aam.data.tokens import TokenStore
-from aam.runtime.entry import Files
-from aam.runtime.run_options import RunOptions
+from aam.runtime.entry import Cfg, Files, RunOptions
 from aam.util.provenance import provenance
 
 logger = logging.getLogger(__name__)
 
 
-def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
+def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
     """Write all rows that training reads: V views of N samples, then augmented rows."""
     store = build_store(
         TokenStore.open(inputs["tokens"]).feature_ids,

@@ -1,8 +1,7 @@
 """What a task's folds give without deep learning."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,12 +14,11 @@ from aam.data.trees.branches import branches, read_tree
 from aam.evaluate.baselines.problem import Problem
 from aam.evaluate.baselines.registry import predict_baselines
 from aam.evaluate.predictions import TARGET, write_predictions
-from aam.runtime.entry import Files
-from aam.runtime.run_options import RunOptions
+from aam.runtime.entry import Cfg, Files, RunOptions
 from aam.unifrac.store import read_distances
 
 
-def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
+def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
     """Predict a task's samples with simple methods, on the folds that the model gets.
 
     Reads and distances are means of all views. Of several targets each is predicted by itself.

@@ -1,20 +1,16 @@
 """The comparison of all models on one dataset: what they cost and what they reach."""
 
-from collections.abc import Mapping
-from typing import Any
-
 import pandas as pd
 
 from aam.bench.models import models_page, side_by_side, step_costs, with_scores
 from aam.bench.subprocess_runner import SubprocessRunner
 from aam.bench.tables import about_run
-from aam.runtime.entry import Files
-from aam.runtime.run_options import RunOptions
+from aam.runtime.entry import Cfg, Files, RunOptions
 from aam.util.atomic import read_json, write_text, write_tsv
 from aam.util.errors import problem
 
 
-def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
+def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
     """Time a step of every model, and read from the trainings what each had learned by when.
 
     Raises
@@ -41,7 +37,7 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOp
     write_text(outputs["text"], models_page(table, cfg["metric"], about))
 
 
-def _require_comparable(cfg: Mapping[str, Any]) -> None:
+def _require_comparable(cfg: Cfg) -> None:
     if cfg["metric"] is None:
         got, wanted = "models that learn different distances", "one at least that all of them learn"
         raise problem("models", got, wanted, "give their `pretraining.distances` one in common")

@@ -1,16 +1,12 @@
 """The speed table: a naive training step against the optimized one."""
 
-from collections.abc import Mapping
-from typing import Any
-
 from aam.bench.ablation import run_ablation
 from aam.bench.subprocess_runner import SubprocessRunner
 from aam.bench.tables import about_run
-from aam.runtime.entry import Files
-from aam.runtime.run_options import RunOptions
+from aam.runtime.entry import Cfg, Files, RunOptions
 
 
-def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
+def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
     """Time every variant of a training step on the real data."""
     with SubprocessRunner() as measure:
         ablation = run_ablation(measure, cfg, inputs, runtime)

@@ -1,19 +1,15 @@
 """The distances of studies that models were not pretrained on, as they predict them."""
 
-from collections.abc import Mapping
-from typing import Any
-
 import torch
 
 from aam.bench.tables import machine
 from aam.bench.transfer import Studies, transfer_page, transfer_table
-from aam.runtime.entry import Files
-from aam.runtime.run_options import RunOptions
+from aam.runtime.entry import Cfg, Files, RunOptions
 from aam.util.atomic import write_text, write_tsv
 from aam.util.provenance import provenance
 
 
-def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
+def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
     """Score every pretrained model on every study that it was not pretrained on.
 
     The inputs `models` and `embeddings` are those of the models in `cfg`, in that order.

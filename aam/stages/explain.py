@@ -1,8 +1,6 @@
 """The ASVs that the predictions of one task rest on."""
 
 import logging
-from collections.abc import Mapping
-from typing import Any
 
 from aam.data.folds import CATEGORY, TEST, read_folds
 from aam.data.samples import SampleStore
@@ -11,8 +9,7 @@ from aam.data.vocabulary import untokenize
 from aam.evaluate.importance import Importance
 from aam.inference.attribution import chosen_samples, explain_samples, explained_names
 from aam.inference.bundle import fold_models
-from aam.runtime.entry import Files
-from aam.runtime.run_options import RunOptions
+from aam.runtime.entry import Cfg, Files, RunOptions
 from aam.train.distributed.devices import Devices
 from aam.util.atomic import write_json, write_tsv
 from aam.util.provenance import provenance
@@ -22,7 +19,7 @@ TRUSTED = 0.5
 """Rank correlation with removal below which attributions are warned of."""
 
 
-def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
+def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
     """Explain samples of every fold by the models that never saw their labels.
 
     Of each fold at most `samples` are explained, and `checked` of these by removing their ASVs one

@@ -1,17 +1,14 @@
 """Fine-tuning: a task's folds, each predicted by a model that never saw its labels."""
 
 import shutil
-from collections.abc import Mapping
 from functools import partial
-from typing import Any
 
 import pyarrow as pa
 
 from aam.config.digest import code_digest
 from aam.evaluate.predictions import write_predictions
 from aam.inference.bundle import SHARED, write_bundle
-from aam.runtime.entry import Files
-from aam.runtime.run_options import RunOptions
+from aam.runtime.entry import Cfg, Files, RunOptions
 from aam.tasks.finetune.cross_validation import CrossValidation, prediction_table
 from aam.tasks.finetune.parallel import in_processes, processes, turns
 from aam.tasks.finetune.setup import FinetuneSetup
@@ -20,7 +17,7 @@ from aam.util.atomic import write_json
 from aam.util.provenance import file_digest
 
 
-def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
+def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
     """Fine-tune and cross-validate one task.
 
     `model` is a pretrained model, a directory of one per fold where the evaluation is inductive,
@@ -58,9 +55,7 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOp
     shutil.rmtree(setup.work, ignore_errors=True)
 
 
-def _train(
-    cfg: Mapping[str, Any], inputs: Files, models: list[tuple[int, int]], runtime: RunOptions
-) -> None:
+def _train(cfg: Cfg, inputs: Files, models: list[tuple[int, int]], runtime: RunOptions) -> None:
     """Train some of the models, in a process of their own."""
     setup = FinetuneSetup.open(cfg, inputs, runtime, code_digest(__name__))
     CrossValidation(setup).train(models)

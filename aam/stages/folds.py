@@ -1,8 +1,6 @@
 """The folds of a task."""
 
 import logging
-from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,13 +10,12 @@ from aam.data.metadata import metadata_column, read_metadata
 from aam.data.splits import divide, members
 from aam.data.table import read_biom
 from aam.data.targets import chosen_samples, observed_values, require_logarithms
-from aam.runtime.entry import Files
-from aam.runtime.run_options import RunOptions
+from aam.runtime.entry import Cfg, Files, RunOptions
 
 logger = logging.getLogger(__name__)
 
 
-def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
+def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
     """Write the fold, the observed values, the group and the categories of every labelled sample.
 
     The members of a fold are all samples of its groups, or of its value of `folds.column`, with a

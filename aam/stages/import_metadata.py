@@ -1,23 +1,20 @@
 """Import the sample metadata."""
 
 import logging
-from collections.abc import Mapping
-from typing import Any
 
 import pandas as pd
 
 from aam.data.importing.metadata import load_metadata
 from aam.data.metadata import write_metadata
 from aam.data.table import read_biom
-from aam.runtime.entry import Files
-from aam.runtime.run_options import RunOptions
+from aam.runtime.entry import Cfg, Files, RunOptions
 from aam.util.errors import first_names, problem
 from aam.util.provenance import provenance
 
 log = logging.getLogger(__name__)
 
 
-def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
+def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
     """Check the metadata, if there are some, and write one row per sample of the table."""
     sample_ids = read_biom(inputs["table"]).sample_ids
     given = pd.DataFrame(index=sample_ids)

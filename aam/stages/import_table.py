@@ -1,22 +1,19 @@
 """Import the feature table and the sequences of its features."""
 
 import logging
-from collections.abc import Mapping
-from typing import Any
 
 from aam.data.importing.sequences import feature_sequences
 from aam.data.importing.table import load_table, without_empty
 from aam.data.sequences import write_fasta
 from aam.data.table import write_biom
-from aam.runtime.entry import Files
-from aam.runtime.run_options import RunOptions
+from aam.runtime.entry import Cfg, Files, RunOptions
 from aam.util.atomic import write_tsv
 from aam.util.provenance import provenance
 
 log = logging.getLogger(__name__)
 
 
-def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
+def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
     """Check the table and the sequences, leave out what has no reads, write both."""
     table, dropped = without_empty(load_table(inputs["table"]))
     sequences = feature_sequences(table, inputs["table"], inputs.get("sequences"))

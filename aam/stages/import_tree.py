@@ -1,8 +1,6 @@
 """Import the phylogeny, or make one."""
 
 import logging
-from collections.abc import Mapping
-from typing import Any
 
 from aam.data.importing.tree import cut_to, load_tree
 from aam.data.sequences import read_fasta
@@ -10,15 +8,14 @@ from aam.data.table import read_biom
 from aam.data.trees.infer import build_tree
 from aam.data.trees.newick import write_newick
 from aam.data.trees.rooting import LONG, set_apart
-from aam.runtime.entry import Files
-from aam.runtime.run_options import RunOptions
+from aam.runtime.entry import Cfg, Files, RunOptions
 from aam.util.errors import first_names
 from aam.util.scikit_bio import TreeNode
 
 log = logging.getLogger(__name__)
 
 
-def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
+def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
     """Check the user's tree and cut it to the features, or build one from the sequences."""
     if "tree" in inputs:
         given = load_tree(inputs["tree"])

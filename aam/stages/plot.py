@@ -1,7 +1,6 @@
 """Figures of recorded results, as the table `aam.config.figures` names them."""
 
 import inspect
-from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -9,15 +8,14 @@ from typing import Any
 import pandas as pd
 
 from aam.evaluate.predictions import read_predictions
-from aam.runtime.entry import Files
-from aam.runtime.run_options import RunOptions
+from aam.runtime.entry import Cfg, Files, RunOptions
 from aam.util.atomic import read_json
 
 NAMES = ("sample-id", "feature-id", "task", "name", "model")
 """Columns that stay text where their values look like numbers."""
 
 
-def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
+def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
     """Draw every output with the function that `cfg["draw"]` has for it.
 
     A function of `aam.evaluate.figures` gets, by the names of its parameters, the content of

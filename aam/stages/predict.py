@@ -1,18 +1,15 @@
 """Prediction: a task's models applied to another table, ASVs never seen included."""
 
 import logging
-from collections.abc import Mapping
-from typing import Any
 
 from aam.api import Model
-from aam.runtime.entry import Files
-from aam.runtime.run_options import RunOptions
+from aam.runtime.entry import Cfg, Files, RunOptions
 from aam.util.atomic import write_tsv
 
 logger = logging.getLogger(__name__)
 
 
-def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
+def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
     """Predict the samples of a table; `cfg` is empty, the models bring their own settings."""
     result = Model.load(inputs["model"]).predict(
         inputs["table"],

@@ -1,12 +1,8 @@
 """Pretraining: an encoder learns UniFrac distances and masked nucleotides."""
 
-from collections.abc import Mapping
-from typing import Any
-
 from aam.bench.roofline import peak_flops
 from aam.config.digest import code_digest
-from aam.runtime.entry import Files
-from aam.runtime.run_options import RunOptions
+from aam.runtime.entry import Cfg, Files, RunOptions
 from aam.tasks.pretrain.preparation import prepare
 from aam.tasks.pretrain.results import save, scores, write_embeddings, write_pairs
 from aam.tasks.pretrain.run import devices_of, train
@@ -17,7 +13,7 @@ from aam.util.atomic import write_json
 from aam.util.provenance import provenance, settings_digest
 
 
-def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
+def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
     """Pretrain one encoder.
 
     Where several processes train it together, this starts them, and each calls it again; the first

@@ -1,23 +1,20 @@
 """Pretraining for inductive evaluation: an encoder per fold that never saw the fold's samples."""
 
 import shutil
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from aam.bench.roofline import peak_flops
 from aam.config.digest import code_digest
 from aam.data.folds import TEST, read_folds
-from aam.runtime.entry import Files
-from aam.runtime.run_options import RunOptions
+from aam.runtime.entry import Cfg, Files, RunOptions
 from aam.tasks.pretrain.inductive import fold_encoder
 from aam.util.atomic import atomic_path, write_json
 from aam.util.provenance import provenance, settings_digest
 
 
-def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
+def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
     """Pretrain one encoder per fold of a task.
 
     It sees no member of its fold (`members`, of `aam.stages.folds`), labelled or not, and none of

@@ -1,16 +1,13 @@
 """Expected richness by depth, to choose the rarefaction depth from."""
 
 import logging
-from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from aam.data.rarefaction import expected_richness
 from aam.data.table import read_biom
-from aam.runtime.entry import Files
-from aam.runtime.run_options import RunOptions
+from aam.runtime.entry import Cfg, Files, RunOptions
 from aam.util.atomic import write_tsv
 from aam.util.seeds import seed_of
 
@@ -22,7 +19,7 @@ DEPTHS = 20
 logger = logging.getLogger(__name__)
 
 
-def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
+def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
     """Write the expected richness of every sample at common depths and at all of its reads."""
     table = read_biom(inputs["table"])
     reads = table.reads

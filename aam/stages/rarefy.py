@@ -1,8 +1,6 @@
 """One rarefied view of the table."""
 
 import logging
-from collections.abc import Mapping
-from typing import Any
 
 import pandas as pd
 
@@ -10,15 +8,14 @@ from aam.data.rarefaction import rarefy
 from aam.data.table import read_biom, write_biom
 from aam.data.trees.newick import read_newick
 from aam.data.trees.rooting import set_apart
-from aam.runtime.entry import Files
-from aam.runtime.run_options import RunOptions
+from aam.runtime.entry import Cfg, Files, RunOptions
 from aam.util.atomic import write_tsv
 from aam.util.provenance import provenance
 
 logger = logging.getLogger(__name__)
 
 
-def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
+def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
     """Draw `depth` reads from every sample, and list the samples that have fewer.
 
     With a `tree`, the ASVs behind its long branches are left out first.

@@ -1,8 +1,5 @@
 """The scores of a task's cross-validated predictions, beside those of its baselines."""
 
-from collections.abc import Mapping
-from typing import Any
-
 import pandas as pd
 
 from aam.data.folds import read_folds
@@ -16,8 +13,7 @@ from aam.evaluate.predictions import (
     write_predictions,
 )
 from aam.evaluate.report import model_report
-from aam.runtime.entry import Files
-from aam.runtime.run_options import RunOptions
+from aam.runtime.entry import Cfg, Files, RunOptions
 from aam.util.atomic import read_json, write_json
 from aam.util.provenance import provenance
 
@@ -28,7 +24,7 @@ DESCRIBED = ("kind", "bounds", "encoder", "start", "labels", "evaluation")
 """Settings that are written beside the scores."""
 
 
-def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
+def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
     """Score one model on one task, and write an interval, or a set of classes, per sample.
 
     Of a task with several targets the metrics are those of the first, and in `targets` each.

@@ -1,11 +1,7 @@
 """The embedded data set: a tree, sequences evolved on it, and two studies of communities."""
 
-from collections.abc import Mapping
-from typing import Any
-
 from aam.data.table import write_biom
-from aam.runtime.entry import Files
-from aam.runtime.run_options import RunOptions
+from aam.runtime.entry import Cfg, Files, RunOptions
 from aam.simulate.birth_death import birth_death_tree
 from aam.simulate.community import draw_biology, draw_study, metadata_tsv
 from aam.simulate.evolution import evolve
@@ -14,7 +10,7 @@ from aam.util.provenance import provenance
 from aam.util.seeds import generator
 
 
-def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
+def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
     """Draw and write the data set; the same settings give the same bytes."""
     seed = cfg["seed"]
     tree = birth_death_tree(cfg["features"], generator(seed, "tree"))

@@ -3,15 +3,14 @@
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from aam.evaluate.summary import Results, summary_page, terminal_lines
-from aam.runtime.entry import Files
-from aam.runtime.run_options import RunOptions
+from aam.runtime.entry import Cfg, Files, RunOptions
 from aam.util.atomic import read_json, write_text
 from aam.util.errors import InputError, problem
 
@@ -33,7 +32,7 @@ OF_TASKS = {
 """Tables beside the `metrics.json` of a fine-tuning."""
 
 
-def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
+def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
     """Write the summary into the folder of the dataset's results, so that its links are short."""
     root, finetune = outputs["summary"].parent, inputs.get("finetune", [])
     listed = {name: inputs.get(name, []) for name in ("predictions", "dropped")}

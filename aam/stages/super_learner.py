@@ -1,8 +1,6 @@
 """The super learner of a task, kept for other tables."""
 
 import shutil
-from collections.abc import Mapping
-from typing import Any
 
 import pandas as pd
 
@@ -18,13 +16,12 @@ from aam.evaluate.predictions import (
     write_predictions,
 )
 from aam.evaluate.report import CONSTANT
-from aam.runtime.entry import Files
-from aam.runtime.run_options import RunOptions
+from aam.runtime.entry import Cfg, Files, RunOptions
 from aam.util.atomic import atomic_path, write_json
 from aam.util.provenance import file_digest, provenance, settings_digest
 
 
-def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
+def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
     """Write what predicting another table with the mixture of model and baselines takes."""
     folds = read_folds(inputs["folds"])
     model, units = cfg["names"]["model"], mixing.units_of(folds["group"])

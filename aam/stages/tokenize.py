@@ -1,21 +1,18 @@
 """The token cache of a table."""
 
 import logging
-from collections.abc import Mapping
-from typing import Any
 
 from aam.data.sequences import read_fasta
 from aam.data.table import read_biom
 from aam.data.tokens import TokenStore, write_tokens
 from aam.data.vocabulary import tokenize
-from aam.runtime.entry import Files
-from aam.runtime.run_options import RunOptions
+from aam.runtime.entry import Cfg, Files, RunOptions
 from aam.util.provenance import provenance
 
 logger = logging.getLogger(__name__)
 
 
-def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
+def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
     """Write the tokens of every feature of a table, in its order."""
     feature_ids = read_biom(inputs["table"]).feature_ids
     sequence_of = read_fasta(inputs["sequences"])

@@ -3,13 +3,11 @@
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
 
 from aam.config.metrics import METRICS, Parameters
 from aam.data.table import FeatureTable, read_biom
 from aam.data.trees import branches
-from aam.runtime.entry import Files
-from aam.runtime.run_options import RunOptions
+from aam.runtime.entry import Cfg, Files, RunOptions
 from aam.unifrac import check, parts, store
 from aam.unifrac.engines import Engine, ScikitBio, Sparse, Ssu, choose
 from aam.unifrac.stripes import Joined, StripeMatrix
@@ -21,7 +19,7 @@ Wanted = tuple[FeatureTable, TreeNode | None, str, Parameters]
 LOG = logging.getLogger(__name__)
 
 
-def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
+def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
     """Compute one metric of one view, check a sample of it by other means, and write it.
 
     The metadata of the file names the engine under `aam.engine`. Its bytes do not depend on the
@@ -45,7 +43,7 @@ def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOp
 
 @contextmanager
 def _computed(
-    cfg: Mapping[str, Any],
+    cfg: Cfg,
     wanted: Wanted,
     metadata: Mapping[str, str],
     inputs: Files,

@@ -1,14 +1,11 @@
 """A range of the distances between all samples of a rarefied table, for one of several jobs."""
 
 import logging
-from collections.abc import Mapping
-from typing import Any
 
 from aam.config.metrics import METRICS
 from aam.data.table import read_biom
 from aam.data.trees.branches import read_tree
-from aam.runtime.entry import Files
-from aam.runtime.run_options import RunOptions
+from aam.runtime.entry import Cfg, Files, RunOptions
 from aam.unifrac.engines import installed_ssu
 from aam.unifrac.parts import write_part
 from aam.unifrac.stripes import of_job
@@ -17,7 +14,7 @@ from aam.util.provenance import provenance
 LOG = logging.getLogger(__name__)
 
 
-def run(cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
+def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
     """Compute some stripes of the distances by `ssu`, and write them for the stage `unifrac`."""
     engine = installed_ssu(
         "unifrac.partitions", "a number of jobs of ssu", "set it to auto",

@@ -17,7 +17,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,8 +27,7 @@ from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from torch.distributed.launcher import LaunchConfig, elastic_launch
 
 from aam.config.digest import PACKAGE_ROOT
-from aam.runtime.entry import Files
-from aam.runtime.run_options import RunOptions
+from aam.runtime.entry import Cfg, Files, RunOptions
 from aam.train.distributed.world import World, check_granted
 from aam.util import log
 from aam.util.atomic import write_text
@@ -48,9 +46,7 @@ def is_needed(runtime: RunOptions) -> bool:
     return runtime.devices * runtime.nodes > 1 and not runtime.launched
 
 
-def together(
-    stage: str, cfg: Mapping[str, Any], *, inputs: Files, outputs: Files, runtime: RunOptions
-) -> None:
+def together(stage: str, cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
     """Call the `run` of the module `stage` in all processes that `runtime` asks for.
 
     The processes of a node share the threads. One that ends badly ends all: with the InputError
