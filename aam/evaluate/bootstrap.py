@@ -25,17 +25,11 @@ Resampled = dict[str, NDArray[np.float64]]
 def bootstrap_intervals(
     kind: str, predictions: pd.DataFrame, groups: ArrayLike, seed: int
 ) -> dict[str, list[float] | None]:
-    """Return percentile intervals of the headline scores of one target.
+    """Return the percentile interval [low, high] of each score of `resampled_scores`, by name.
 
-    The models are not trained again: the intervals tell what another draw of samples would
-    change, not what another training would. A group of rows, [N], is drawn as a whole, a row with
-    "" by itself.
-
-    Returns
-    -------
-    dict
-        [low, high] by name of the score (see `resampled_scores`), None where the score is
-        undefined in more than half of the resamples.
+    It is None where the score is undefined in more than half of the resamples. The models are not
+    trained again: the intervals tell what another draw of samples would change, not what another
+    training would. A group of rows, [N], is drawn as a whole, a row with "" by itself.
     """
     names = [f"group {g}" if g else f"row {i}" for i, g in enumerate(np.asarray(groups).tolist())]
     unit_N = np.unique(names, return_inverse=True)[1]

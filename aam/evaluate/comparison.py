@@ -18,17 +18,12 @@ def compare(
 ) -> Comparison:
     """Compare two tables of predictions of the same samples and folds, in any order.
 
-    The score of a fold is that of `fold_scores`. All tests are two-sided; those over samples are
-    left out unless the samples are `independent`, which those of one group are not.
-
-    Returns
-    -------
-    dict
-        `folds`, their number; `difference`, own less other mean over the folds' scores;
-        `folds_won`, the fraction of folds in which own is the better; `corrected_t_p`
-        (`corrected_resampled_t`); `wilcoxon_folds_p`, the signed-rank test over folds; and over
-        samples `wilcoxon_samples_p` of the absolute errors of a regression, `mcnemar_p` of right
-        and wrong classes. None where undefined.
+    The score of a fold is that of `fold_scores`. Returned are `folds`, their number; `difference`,
+    own less other mean over the folds' scores; `folds_won`, the fraction of folds in which own is
+    the better; and two-sided tests, None where undefined: `corrected_t_p`
+    (`corrected_resampled_t`); `wilcoxon_folds_p`, the signed-rank test over folds; and over samples
+    `wilcoxon_samples_p` of the absolute errors of a regression, `mcnemar_p` of right and wrong
+    classes, if the samples are `independent`, which those of one group are not.
     """
     own = own.set_index("sample-id")
     other = other.set_index("sample-id").reindex(own.index)

@@ -254,12 +254,8 @@ def load_calibration(
 ) -> Calibration | None:
     """Learn intervals from the cross-validated predictions of a fine-tuned model directory.
 
-    Without their file there is a warning, and None. A mixture has no `quantiles`.
-
-    Raises
-    ------
-    InputError
-        When the predictions are damaged, or not of `target`.
+    Without their file there is a warning, and None. A mixture has no `quantiles`. Predictions that
+    are damaged, or not of `target`, raise an InputError.
     """
     path = directory / CROSS_VALIDATION
     if not path.exists():

@@ -24,18 +24,13 @@ CONSTANT = ("median", "majority")
 def task_metrics(
     kind: str, predictions: pd.DataFrame, labels: Mapping[str, pd.Series] = {}
 ) -> dict[str, Any]:
-    """Score predictions of one target, whatever their fold.
+    """Score predictions of one target, whatever their fold, in plain types: None where undefined.
 
     `labels` are columns of the metadata, by sample ID, whose values are scored too. Classes with
-    an order have it in the columns of probabilities, the lowest first.
-
-    Returns
-    -------
-    dict
-        `n`, the names of `scores.MAIN[kind]`, and `folds` (n and score of each fold, of a
-        regression also r2 and pearson). A regression has `mae_by` (column, value: `n`, `mae`); the
-        other kinds `accuracy_by`, `per_class` and `confusion`. Plain types without NaN: None where
-        a score is undefined.
+    an order have it in the columns of probabilities, the lowest first. There are `n`, the names of
+    `scores.MAIN[kind]`, and `folds` (n and score of each fold, of a regression also r2 and
+    pearson). A regression has `mae_by` (column, value: `n`, `mae`); the other kinds `accuracy_by`,
+    `per_class` and `confusion`.
     """
     assert predictions["sample-id"].is_unique
     observed, predicted, fold = (predictions[name] for name in ("observed", "predicted", "fold"))
@@ -79,15 +74,10 @@ def task_metrics(
 def target_report(
     kind: str, predictions: pd.DataFrame, labels: Mapping[str, pd.Series] = {}
 ) -> dict[str, Any]:
-    """Score the rows of fold 0 and above, and separately the held-out test samples of fold -1.
+    """Return `task_metrics` of fold 0 and above, and in `test` those of held-out fold -1, if any.
 
-    Returns
-    -------
-    dict
-        What `task_metrics` returns for the cross-validated samples, and in `test`, where there
-        are any, for the test samples. Of classes both have also `calibrated_brier` and
-        `calibrated_ece`, of probabilities scaled by the temperature of the other folds, and the
-        first `temperature`, that of all folds.
+    Of classes both have also `calibrated_brier` and `calibrated_ece`, of probabilities scaled by
+    the temperature of the other folds, and the first `temperature`, that of all folds.
     """
     is_test = predictions["fold"].to_numpy() < 0
     names = class_names(predictions)
@@ -114,27 +104,13 @@ def model_report(
     labels: Mapping[str, pd.Series],
     group: pd.Series,
 ) -> dict[str, Any]:
-    """Score one target of a model and of the baselines, and compare them.
+    """Score one target of a model (`own`) and of the baselines (`others`), and compare them.
 
-    Parameters
-    ----------
-    cfg
-        The slice `score` of the configuration.
-    own, others
-        Predictions of the model, and of each baseline.
-    labels
-        Columns of the metadata whose values are scored too, by sample ID.
-    group
-        Group of each sample, by its ID.
-
-    Returns
-    -------
-    dict
-        What `target_report` returns, with `bootstrap` intervals; `baselines`, the same of each
-        without intervals; `comparisons`, the paired tests against each; and `super_learner`, the
-        same of the mixture of all, where they learned from all labels, with its `weights` and
-        `temperatures`, and `without_own`: the scores of the mixture of baselines alone, and the
-        `comparison` with it.
+    `cfg` is the slice `score`; `labels` and `group` are by sample ID. To what `target_report`
+    returns come `bootstrap` intervals; `baselines`, the scores of each; `comparisons`, the paired
+    tests against each; and, where they learned from all labels, `super_learner`: the same of the
+    mixture of all, its `weights` and `temperatures`, and in `without_own` the scores of the mixture
+    of baselines alone and the `comparison` with it.
     """
     kind, model = cfg["kind"], cfg["names"]["model"]
     groups = group.loc[own.loc[own["fold"] >= 0, "sample-id"]].to_numpy()

@@ -96,24 +96,11 @@ class Mixture:
 def super_learner(
     tables: Mapping[str, pd.DataFrame], groups: pd.Series
 ) -> tuple[pd.DataFrame, Mixture]:
-    """Return the mixture of cross-validated predictions, and the one for other samples.
+    """Return the first table with the mixed `predicted` and probabilities, and the last mixture.
 
-    Every fold is predicted by a mixture fitted to the other folds of 0 and above; the rows of fold
-    -1 by the one fitted to all folds, which is returned.
-
-    Parameters
-    ----------
-    tables
-        Predictions of the same samples and folds by method.
-    groups
-        Group of each sample, or its ID, by sample ID.
-
-    Returns
-    -------
-    table : pandas.DataFrame
-        The rows of the first table, with the mixed `predicted` and probabilities.
-    mixture : Mixture
-        Fitted to all folds.
+    `tables` are predictions of the same samples and folds by method; `groups` has the group of each
+    sample, or its ID, by sample ID. Every fold is predicted by a mixture fitted to the other folds
+    of 0 and above; the rows of fold -1 by the one fitted to all folds, which is returned.
     """
     first = next(iter(tables.values()))
     classes, fold = class_names(first), first["fold"].to_numpy()

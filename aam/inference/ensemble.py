@@ -41,19 +41,13 @@ def predict_table(
     asvs: Path | None = None,
     metadata: pd.DataFrame | None = None,
 ) -> pd.DataFrame:
-    """Predict every sample that is deep enough; the others are named in a warning.
+    """Predict as `aam.api.Model.predict`, given the sequence of every feature.
 
-    As `aam.api.Model.predict`, given the sequence of every feature.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Index `sample-id`; `predicted`; `sd` over the models, of the number or of the
-        probability of the predicted class; `probability:<class>` in the order of the classes,
-        or `quantile:<level>`; `unseen_asvs`, the fraction of reads whose ASV the models never saw;
-        `novelty`, how far from the samples of training
-        (`aam.inference.reference.Reference.novelty`). Where there are several targets, the
-        columns of each end with a colon and its name.
+    The table has the index `sample-id`; `predicted`; `sd` over the models, of the number or of the
+    probability of the predicted class; `probability:<class>` in the order of the classes, or
+    `quantile:<level>`; `unseen_asvs`, the fraction of reads whose ASV the models never saw; and
+    `novelty`, how far from the samples of training (`aam.inference.reference.Reference.novelty`).
+    Where there are several targets, the columns of each end with a colon and its name.
     """
     tokens, store = rarefied(
         table, sequences, bundle.depth, bundle.views, bundle.seed, bundle.max_length_bp

@@ -13,10 +13,8 @@ from aam.util.errors import problem
 def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
     """Time a step of every model, and read from the trainings what each had learned by when.
 
-    Raises
-    ------
-    InputError
-        If there is no distance that all models learn, or they hold out different samples.
+    Without a distance that all models learn, or if they hold out different samples, it raises an
+    InputError.
     """
     _require_comparable(cfg)
     data = {
