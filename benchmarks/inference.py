@@ -33,7 +33,7 @@ from aam.data.samples import SampleStore, write_samples
 from aam.data.tokens import TokenStore, write_tokens
 from aam.evaluate.labels import quantity
 from aam.inference.asv_cache import AsvEmbeddings, embed_asvs_cached, encoder_digest
-from aam.inference.embed import embedded_blocks, load_encoder
+from aam.inference.embed import embed_samples, load_encoder
 from aam.model.asv_encoders import Architecture
 from aam.model.build import build_encoder
 from aam.model.store import save_model
@@ -203,8 +203,8 @@ def embed(request: Mapping[str, Any]) -> dict[str, float]:
     instants.append(time.time())
     rows_N = np.arange(len(store.sample_ids))
     with (folder / "embeddings").open("wb") as handle:
-        for _, block_WD in embedded_blocks(encoder, store, tokens, rows_N, devices, asv_UD):
-            handle.write(block_WD.numpy().data)
+        embedding_ND = embed_samples(encoder, store, tokens, rows_N, devices, asv_UD)
+        handle.write(embedding_ND.numpy().data)
     instants.append(time.time())
     if request["fill"] is not None:
         digest = encoder_digest(encoder, devices.precision)

@@ -65,47 +65,24 @@ def embed_samples(
     `asv_UD` are the embeddings of all ASVs of `tokens`; None: those of the rows are computed, each
     once.
     """
-    if devices.processes > 1 and asv_UD is None:
-        asvs_U = asvs_of(store, rows_R, len(tokens.lengths))
-        own_UD = embed_asvs(encoder, tokens, devices.shard(asvs_U), devices)
-        asv_UD = torch.zeros(len(tokens.lengths), own_UD.shape[1])
-        asv_UD[torch.from_numpy(asvs_U)] = devices.all_gather(own_UD, len(asvs_U))
-    own_R = devices.shard(rows_R)
-    out_RD = torch.empty(len(own_R), encoder.shape.sample_width)
-    done = 0
-    for rows, block_WD in embedded_blocks(encoder, store, tokens, own_R, devices, asv_UD):
-        out_RD[done : done + len(rows)] = block_WD
-        done += len(rows)
-    return devices.all_gather(out_RD, len(rows_R))
-
-
-def embedded_blocks(
-    encoder: Encoder,
-    store: SampleStore,
-    tokens: TokenStore,
-    rows_R: NDArray[np.int64],
-    devices: Devices,
-    asv_UD: torch.Tensor | None = None,
-) -> Iterator[tuple[NDArray[np.int64], torch.Tensor]]:
-    """Yield `rows_R` block by block in their order, each with its embeddings [W, D] on the host.
-
-    As `embed_samples` in one process, but of the samples' embeddings one block exists at a time.
-    """
     place_U = np.arange(len(tokens.lengths))
     if asv_UD is None:
-        asvs_U = asvs_of(store, rows_R, len(tokens.lengths))
+        asvs_U = asvs_of(store, rows_R, len(place_U))
         place_U[asvs_U] = np.arange(len(asvs_U))
-        asv_UD = embed_asvs(encoder, tokens, asvs_U, devices)
-    asv_UD = asv_UD.to(devices.device)
-    for first in range(0, len(rows_R), ROWS_PER_BLOCK):
-        rows_W = rows_R[first : first + ROWS_PER_BLOCK]
-        out_WD = torch.empty(len(rows_W), encoder.shape.sample_width, device=devices.device)
-        # A generator must not pause inside: its caller would run without gradients too.
-        with devices.inference(encoder):
+        own_UD = embed_asvs(encoder, tokens, devices.shard(asvs_U), devices)
+        asv_UD = devices.all_gather(own_UD, len(asvs_U))
+    asv_UD, own_R = asv_UD.to(devices.device), devices.shard(rows_R)
+    out_RD = torch.empty(len(own_R), encoder.shape.sample_width)
+    with devices.inference(encoder):
+        for first in range(0, len(own_R), ROWS_PER_BLOCK):
+            rows_W = own_R[first : first + ROWS_PER_BLOCK]
+            # On the device until the block ends: batches do not wait for copies.
+            block_WD = torch.empty(len(rows_W), out_RD.shape[1], device=devices.device)
             for members, batch in sample_batches(store, rows_W, place_U, devices.device):
                 to = torch.from_numpy(members).to(devices.device)
-                out_WD[to] = encoder.encode_samples(asv_UD, batch)[0]
-        yield rows_W, out_WD.cpu()
+                block_WD[to] = encoder.encode_samples(asv_UD, batch)[0]
+            out_RD[first : first + len(rows_W)] = block_WD.cpu()
+    return devices.all_gather(out_RD, len(rows_R))
 
 
 def embed_asvs(
