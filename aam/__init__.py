@@ -20,12 +20,8 @@ def load(directory: str | Path) -> "Model":
     Raises
     ------
     InputError
-        When the directory holds no fine-tuned models, or one of its parts is missing or damaged.
-
-    Examples
-    --------
-    >>> model = aam.load("results/oral/finetune/base/age/model")  # doctest: +SKIP
-    >>> model.predict("table.biom")  # doctest: +SKIP
+        When the directory holds no fine-tuned models, or one of its parts is missing, damaged or
+        of another version.
     """
     # Here, because it takes torch: the workflow and the importers do without it.
     from aam.api import Model
@@ -46,10 +42,6 @@ def encoder(start: str | Path = "v4") -> "PretrainedEncoder":
     ------
     InputError
         When the directory holds no pretrained model, or one of another version.
-
-    Examples
-    --------
-    >>> aam.encoder("v4").embed("table.biom")  # doctest: +SKIP
     """
     from aam.api import PretrainedEncoder
 

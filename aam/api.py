@@ -40,12 +40,6 @@ class Model:
         """Rebuild all models of `results/<dataset>/finetune/<model>/<task>/model`.
 
         Of the folder `super_learner` beside it, they are mixed with the baselines.
-
-        Raises
-        ------
-        InputError
-            When the directory holds no fine-tuned models, or one of its parts is missing,
-            damaged or of another version.
         """
         folder = Path(directory)
         mixed = SuperLearner.load(folder)
@@ -121,22 +115,8 @@ class Model:
         return pd.concat([*parts, result.iloc[:, place:]], axis=1)
 
 
-@dataclass(frozen=True, eq=False)
-class PretrainedEncoder:
+class PretrainedEncoder(TableEmbedder):
     """A pretrained encoder, for tables of any study of its region."""
-
-    embedder: TableEmbedder
-
-    @classmethod
-    def load(cls, start: str | Path) -> "PretrainedEncoder":
-        """Rebuild an encoder that comes with the package, by its name, or of a model directory.
-
-        Raises
-        ------
-        InputError
-            When the directory holds no pretrained model, or one of another version.
-        """
-        return cls(TableEmbedder.load(start))
 
     def embed(
         self,
@@ -171,9 +151,8 @@ class PretrainedEncoder:
             When a file cannot be read, or features are without a sequence.
         """
         counts, found = _read(table, sequences)
-        names, sample_ND = self.embedder.embed(
-            counts, found, depth, threads or torch.get_num_threads()
-        )
+        number = threads or torch.get_num_threads()
+        names, sample_ND = self.embed_table(counts, found, depth, number)
         return pd.DataFrame(sample_ND.numpy(), index=pd.Index(names, name="sample-id"))
 
     def distances(
@@ -197,9 +176,9 @@ class PretrainedEncoder:
         InputError
             As `embed`, or when the encoder did not learn the metric.
         """
-        self.embedder.head(metric)
+        self.head(metric)
         frame = self.embed(table, sequences, depth=depth, threads=threads)
-        found = self.embedder.distances(torch.tensor(frame.to_numpy()), metric)
+        found = self.between(torch.tensor(frame.to_numpy()), metric)
         return pd.DataFrame(found.numpy(), index=frame.index, columns=frame.index)
 
 

@@ -140,7 +140,7 @@ def transfer_table(
             names = [data.store.sample_ids[sample] for sample in samples]
             sample_BD = torch.from_numpy(np.stack(embedding.loc[names].tolist()))
             found = {
-                "model": embedder.distances(sample_BD, SKETCHED).numpy(),
+                "model": embedder.between(sample_BD, SKETCHED).numpy(),
                 "tree": sketched(data, samples, true_FK),
                 "placed": placed(data, samples, seen),
             }

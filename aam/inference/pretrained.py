@@ -6,6 +6,7 @@ Shape suffixes: N samples, D width of an embedding.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 import torch
@@ -34,7 +35,7 @@ class TableEmbedder:
     known: KnownAsvs | None
 
     @classmethod
-    def load(cls, start: str | Path) -> "TableEmbedder":
+    def load(cls, start: str | Path) -> Self:
         """Rebuild the encoder with a name of `SHIPPED`, or that of a pretrained model directory."""
         shipped = SHIPPED / str(start)
         directory = shipped if shipped.is_dir() else Path(start).expanduser()
@@ -55,7 +56,7 @@ class TableEmbedder:
             raise problem("metric", metric, expected, "choose one of them")
         return self.heads[metric]
 
-    def embed(
+    def embed_table(
         self, table: FeatureTable, sequences: Mapping[str, str], depth: int | None, threads: int
     ) -> tuple[list[str], torch.Tensor]:
         """Return sample IDs and embeddings [N, D] of a table, rarefied to a depth if there is one.
@@ -71,7 +72,7 @@ class TableEmbedder:
         return list(store.sample_ids), embed_samples(self.encoder, store, tokens, rows, devices)
 
     @torch.inference_mode()
-    def distances(self, sample_ND: torch.Tensor, metric: str) -> torch.Tensor:
+    def between(self, sample_ND: torch.Tensor, metric: str) -> torch.Tensor:
         """Return the distances [N, N] of some embeddings."""
         head = self.head(metric)
         z_ND = head.projected(sample_ND)
