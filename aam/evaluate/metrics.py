@@ -50,6 +50,8 @@ def classification_metrics(
     probabilities: ArrayLike,
     classes: Sequence[str],
     fold: ArrayLike,
+    *,
+    ordinal: bool = False,
 ) -> Scores:
     """Score predicted names [N] and probabilities [N, C] of classes by `scores.CLASSIFICATION`.
 
@@ -59,6 +61,11 @@ def classification_metrics(
     predictions are the same. `brier` is the mean squared error of the probabilities, summed over
     classes where there are more than two; `ece` the expected calibration error over the bins of
     `reliability`.
+
+    Of `ordinal` classes, the lowest first, there are also those of `scores.ORDINAL`: `mae_ranks`,
+    the mean distance in steps between observed and predicted class; and `quadratic_kappa`, Cohen's
+    kappa with squared steps as weights (Cohen 1968, doi:10.1037/h0026256), None where all are
+    observed and predicted in one class.
     """
     truth, guess = _names(observed), _names(predicted)
     assert len(truth) == len(guess) > 0
@@ -66,7 +73,7 @@ def classification_metrics(
     mean, sd = _over_folds(truth == guess, fold)
     varies = len(np.union1d(truth, guess)) > 1
     areas = _areas(truth, probabilities, classes)
-    return {
+    scores = {
         "accuracy": _number(metrics.accuracy_score(truth, guess)),
         "accuracy_fold_mean": mean,
         "accuracy_fold_sd": sd,
@@ -76,31 +83,14 @@ def classification_metrics(
         "roc_auc": None if None in areas else _number(np.mean(np.array(areas, dtype=float))),
         **probability_metrics(truth, probabilities, classes),
     }
-
-
-def ordinal_metrics(
-    observed: ArrayLike,
-    predicted: ArrayLike,
-    probabilities: ArrayLike,
-    classes: Sequence[str],
-    fold: ArrayLike,
-) -> Scores:
-    """Score predictions of classes in their order, the lowest first, by `scores.ORDINAL`.
-
-    Beside the scores of `classification_metrics`: `mae_ranks`, the mean distance in steps between
-    observed and predicted class; and `quadratic_kappa`, Cohen's kappa with squared steps as weights
-    (Cohen 1968, doi:10.1037/h0026256), None where all are observed and predicted in one class.
-    """
-    truth, guess = class_codes(observed, classes), class_codes(predicted, classes)
-    kappa = None
-    if len(np.union1d(truth, guess)) > 1:
-        labels = list(range(len(classes)))
-        kappa = metrics.cohen_kappa_score(truth, guess, labels=labels, weights="quadratic")
-    return {
-        **classification_metrics(observed, predicted, probabilities, classes, fold),
-        "mae_ranks": _number(np.abs(truth - guess).mean()),
-        "quadratic_kappa": _number(kappa),
-    }
+    if ordinal:
+        codes = class_codes(truth, classes), class_codes(guess, classes)
+        labels, kappa = list(range(len(classes))), metrics.cohen_kappa_score
+        scores["mae_ranks"] = _number(np.abs(codes[0] - codes[1]).mean())
+        scores["quadratic_kappa"] = (
+            _number(kappa(*codes, labels=labels, weights="quadratic")) if varies else None
+        )
+    return scores
 
 
 def probability_metrics(

@@ -51,9 +51,10 @@ def task_metrics(
         score, values = "accuracy", observed.astype(str) == predicted.astype(str)
         names = class_names(predictions)
         shares_NC = class_probabilities(predictions, names)
-        scored = metrics.ordinal_metrics if kind == "ordinal" else metrics.classification_metrics
         scores = {
-            **scored(observed, predicted, shares_NC, names, fold),
+            **metrics.classification_metrics(
+                observed, predicted, shares_NC, names, fold, ordinal=kind == "ordinal"
+            ),
             "per_class": metrics.per_class_table(observed, predicted, shares_NC, names),
             "confusion": metrics.confusion(observed, predicted, names),
         }

@@ -50,7 +50,7 @@ def test_rows_that_count_twice_score_as_rows_that_stand_twice(kind):
             plain["mae_fold_mean"] = np.average(error, weights=weight / sizes)
         else:
             shares = rows.filter(like="probability:").to_numpy()
-            plain = metrics.ordinal_metrics(*pair, shares, CLASSES, fold)
+            plain = metrics.classification_metrics(*pair, shares, CLASSES, fold, ordinal=True)
         for name, values in found.items():
             assert values[number] == pytest.approx(plain[name]), name
 

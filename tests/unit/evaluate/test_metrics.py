@@ -36,7 +36,9 @@ def test_what_never_varies_has_no_correlation_and_one_fold_no_spread():
     assert scores["pearson"] is scores["spearman"] is scores["mae_fold_sd"] is None
     assert scores["r2_pooled"] == pytest.approx(0)
     names = ["b", "b"]
-    scores = metrics.ordinal_metrics(names, names, probabilities(names), CLASSES, [0, 1])
+    scores = metrics.classification_metrics(
+        names, names, probabilities(names), CLASSES, [0, 1], ordinal=True
+    )
     assert (scores["quadratic_kappa"], scores["mae_ranks"]) == (None, 0)
 
 
@@ -90,7 +92,9 @@ def test_an_absent_class_leaves_the_area_undefined_and_the_rest_defined():
 def test_ordered_classes_are_scored_by_their_distance():
     observed, near, far = ["a", "b", "c", "c"], ["b", "b", "c", "c"], ["c", "b", "c", "c"]
     close, distant = (
-        metrics.ordinal_metrics(observed, guess, probabilities(guess), CLASSES, [0, 0, 1, 1])
+        metrics.classification_metrics(
+            observed, guess, probabilities(guess), CLASSES, [0, 0, 1, 1], ordinal=True
+        )
         for guess in (near, far)
     )
     assert close["accuracy"] == distant["accuracy"]
