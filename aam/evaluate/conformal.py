@@ -67,12 +67,6 @@ class Calibration:
     @classmethod
     def fit(cls, predictions: pd.DataFrame) -> "Calibration":
         """Learn from the rows of fold 0 and above of what `read_predictions` returned."""
-        found = cls._fit(predictions)
-        _warn_of_few([*found.thresholds.values()])
-        return found
-
-    @classmethod
-    def _fit(cls, predictions: pd.DataFrame) -> "Calibration":
         method, value = _method(predictions), 1.0
         known = predictions[predictions["fold"] >= 0]
         if (classes := class_names(known)) and len(known):
@@ -108,7 +102,7 @@ def cross_intervals(predictions: pd.DataFrame, bounds: Bounds = (None, None)) ->
     parts, thresholds = [], []
     for number in np.unique(predictions["fold"]):
         own = predictions["fold"] == number
-        calibration = Calibration._fit(predictions[~own])
+        calibration = Calibration.fit(predictions[~own])
         thresholds += [*calibration.thresholds.values()]
         parts.append(calibration.apply(predictions[own], bounds=bounds))
     _warn_of_few(thresholds)
@@ -189,11 +183,8 @@ def _at_temperature(frame: pd.DataFrame, value: float) -> pd.DataFrame:
     classes = class_names(frame)
     if not classes:
         return frame
-    return _with_shares(frame, at_temperature(class_probabilities(frame, classes), value))
-
-
-def _with_shares(frame: pd.DataFrame, shares_NC: NDArray[np.float64]) -> pd.DataFrame:
-    columns = [PROBABILITY + name for name in class_names(frame)]
+    shares_NC = at_temperature(class_probabilities(frame, classes), value)
+    columns = [PROBABILITY + name for name in classes]
     return frame.assign(**dict(zip(columns, shares_NC.T, strict=True)))
 
 
@@ -271,4 +262,6 @@ def load_calibration(
     targets = set(target.columns) if len(target.columns) > 1 else {""}
     if not expected <= set(table) or set(by_target(table)) != targets:
         raise problem(path, "those of another task", wanted, HINT)
-    return Calibration.fit(table)
+    calibration = Calibration.fit(table)
+    _warn_of_few([*calibration.thresholds.values()])
+    return calibration
