@@ -21,7 +21,6 @@ from scipy.special import softmax
 
 from aam.data.target import QUANTILES, Target
 from aam.data.targets import SEPARATOR
-from aam.evaluate.classes import temperature_of
 from aam.evaluate.metrics import class_codes
 from aam.evaluate.predictions import (
     CROSS_VALIDATION,
@@ -33,6 +32,7 @@ from aam.evaluate.predictions import (
     class_probabilities,
     numbers,
     read_predictions,
+    temperature_of,
 )
 from aam.util.errors import problem
 

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 from sklearn import metrics
 
-from aam.evaluate.classes import mean_recall
+from aam.evaluate.predictions import mean_recall
 
 BINS = 10
 """Bins of a reliability table, of as many samples each as ties allow."""

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from aam.config.sections.finetuning import Finetuning
 from aam.data.folds import TEST
-from aam.evaluate.classes import mean_recall
+from aam.evaluate.predictions import mean_recall
 from aam.model.asv_encoders import Architecture
 from aam.tasks.finetune.fold_model import FoldModel, FrozenEmbeddings
 from aam.tasks.finetune.kernel_machine import CANDIDATES, MOST_SAMPLES
