@@ -80,16 +80,9 @@ def draw_ordination(embeddings: pd.DataFrame, path: Path) -> None:
     size = float(np.clip(8000 / len(split), 5, 26))
     with saved_figure(path, 5.6) as (_, (axes,)):
         for name, color in SPLITS.items():
-            of_split = place_N2[split == name]
-            axes.scatter(
-                of_split[:, 0],
-                of_split[:, 1],
-                s=size,
-                color=color,
-                alpha=0.65,
-                linewidths=0,
-                label=f"{name} ({len(of_split)})",
-            )
+            x_N, y_N = place_N2[split == name].T
+            label = f"{name} ({len(x_N)})"
+            axes.scatter(x_N, y_N, s=size, color=color, alpha=0.65, linewidths=0, label=label)
         shares = pca.explained_variance_ratio_
         axes.set_xlabel(f"principal component 1 ({shares[0]:.1%} of the variance)")
         axes.set_ylabel(f"principal component 2 ({shares[1]:.1%})")
