@@ -58,7 +58,8 @@ def predict_table(
     result = mean_columns(bundle.target, outputs)
     sequences_U = untokenize(tokens.tokens, tokens.lengths)
     is_new_U = np.array([name not in bundle.seen_asvs for name in sequences_U], float)
-    result["unseen_asvs"] = _reads(store, is_new_U) / bundle.depth
+    reads_VN = [store.view_matrix(view, len(is_new_U)) @ is_new_U for view in range(store.views)]
+    result["unseen_asvs"] = np.mean(reads_VN, axis=0) / bundle.depth
     if novelty_N is not None:
         result["novelty"] = novelty_N
     result.index = pd.Index(store.sample_ids, name="sample-id")
@@ -135,12 +136,6 @@ def _outputs(
         )
         outputs[number] = decoded(predictor.target, output_RO, store.views, by_R)
     return [outputs[number] for number in range(len(keys))], novelty_N
-
-
-def _reads(store: SampleStore, weight_U: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the weighted reads of the samples, the mean of the views, [N]."""
-    views = [store.view_matrix(view, len(weight_U)) @ weight_U for view in range(store.views)]
-    return np.mean(views, axis=0)
 
 
 def _warn_of_unlike(result: pd.DataFrame) -> None:
