@@ -1,6 +1,5 @@
 """What a task's folds give without deep learning."""
 
-from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -62,11 +61,6 @@ def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None
 def _distances(path: Path, sample_ids: pd.Index) -> NDArray[np.float32]:
     """Return the distances between some samples, in their order."""
     names, distances = read_distances(path)
-    places = _places(names, sample_ids)
-    return distances[np.ix_(places, places)]
-
-
-def _places(names: Sequence[str], wanted: Iterable[str]) -> NDArray[np.intp]:
-    places = pd.Index(names).get_indexer(pd.Index(list(wanted)))
+    places = pd.Index(names).get_indexer(sample_ids)
     assert places.min() >= 0, "a sample of the folds is missing"
-    return places
+    return distances[np.ix_(places, places)]
