@@ -11,7 +11,7 @@ from aam.bench.subprocess_runner import Measure
 from aam.bench.tables import markdown_table, page, spread
 from aam.bench.timing import medians
 from aam.bench.variants import usual
-from aam.evaluate.labels import plain, quantity, score, score_column, score_columns, scored_task
+from aam.evaluate.labels import plain, quantity, score, score_columns, scored_task
 from aam.evaluate.scores import HEADLINE, accuracy_table
 from aam.runtime.run_options import RunOptions
 
@@ -123,7 +123,7 @@ def with_scores(table: pd.DataFrame, reports: Sequence[Mapping[str, Any]]) -> pd
     for task, part in found.groupby("task", sort=False):
         headline = HEADLINE[part["kind"].iloc[0]]
         scores = part.set_index("name")[headline]
-        table = table.assign(**{score_column(str(task), headline): table["model"].map(scores)})
+        table = table.assign(**{f"{task}:{headline}": table["model"].map(scores)})
     return table
 
 

@@ -36,13 +36,8 @@ def row_label(name: str, role: str) -> str:
     return BASELINES.get(name, plain(name)) if role == "baseline" else name
 
 
-def score_column(task: str, name: str) -> str:
-    """Return the name of the column with a score of a task, beside those of other tasks."""
-    return f"{task}:{name}"
-
-
 def score_columns(columns: Iterable[str]) -> list[str]:
-    """Return the columns whose names are from `score_column`."""
+    """Return the columns with a score of a task, which are named `<task>:<score>`."""
     return [column for column in columns if ":" in column]
 
 
