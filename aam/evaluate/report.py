@@ -38,17 +38,13 @@ def task_metrics(
         observed, predicted = pd.to_numeric(observed), pd.to_numeric(predicted)
         score, values = "mae", (observed - predicted).abs()
         scores: dict[str, Any] = metrics.regression_metrics(observed, predicted, fold)
-        of_folds = {
-            str(name): metrics.regression_metrics(observed[rows], predicted[rows], fold[rows])
-            for name, rows in predictions.groupby("fold").groups.items()
-        }
-        further = {
-            name: {"r2": found["r2_pooled"], "pearson": found["pearson"]}
-            for name, found in of_folds.items()
-        }
+        folds = metrics.means_by_label(score, values, fold)
+        for name, rows in predictions.groupby("fold").groups.items():
+            found = metrics.regression_metrics(observed[rows], predicted[rows], fold[rows])
+            folds[str(name)] |= {"r2": found["r2_pooled"], "pearson": found["pearson"]}
     else:
-        further = {}
         score, values = "accuracy", observed.astype(str) == predicted.astype(str)
+        folds = metrics.means_by_label(score, values, fold)
         names = class_names(predictions)
         shares_NC = class_probabilities(predictions, names)
         scores = {
@@ -61,10 +57,7 @@ def task_metrics(
     return {
         "n": len(predictions),
         **scores,
-        "folds": {
-            name: {**found, **further.get(name, {})}
-            for name, found in metrics.means_by_label(score, values, fold).items()
-        },
+        "folds": folds,
         f"{score}_by": {
             name: metrics.means_by_label(score, values, column.reindex(predictions["sample-id"]))
             for name, column in labels.items()
