@@ -31,7 +31,8 @@ def write_reference(path: Path, embedding_ND: NDArray[np.floating]) -> None:
     assert number > 1, "a sample's nearest other needs a second one"
     rows_R = np.linspace(0, number - 1, min(number, REFERENCES)).astype(np.int64)
     kept_RD = np.ascontiguousarray(embedding_ND[rows_R], np.float32)
-    distance_R = _nearest(kept_RD, kept_RD, themselves=True)
+    # The nearest of all is the sample itself.
+    distance_R = _nearest(kept_RD, kept_RD, left_out=1)
     parts = {"embedding": torch.from_numpy(kept_RD), "distance": torch.from_numpy(distance_R)}
     write_tensors(path, parts, {"version": VERSION})
 
@@ -66,9 +67,9 @@ def _nearest(
     embedding_MD: NDArray[np.floating],
     reference_RD: NDArray[np.float32],
     *,
-    themselves: bool = False,
+    left_out: int = 0,
 ) -> NDArray[np.float32]:
-    """Return the distance to the nearest reference, [M].
+    """Return the distance to the nearest reference, [M], but for `left_out` that are nearer.
 
     By differences, not by products: the distance of a sample to itself has to be 0.
     """
@@ -78,8 +79,5 @@ def _nearest(
     for first in range(0, len(embedding_MD), ROWS_PER_BLOCK):
         rows_WD = embedding_MD[first : first + ROWS_PER_BLOCK]
         distance_WR = cdist(rows_WD, reference_RD, "seuclidean", V=variance_D)
-        if themselves:
-            own = np.arange(len(rows_WD))
-            distance_WR[own, first + own] = np.inf
-        nearest_M[first : first + len(rows_WD)] = distance_WR.min(axis=1)
+        nearest_M[first : first + len(rows_WD)] = np.partition(distance_WR, left_out)[:, left_out]
     return nearest_M
