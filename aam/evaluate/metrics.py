@@ -118,16 +118,15 @@ def reliability(
     is the observed one); samples of the same probability share one.
     """
     shares_NC = _numbers(probabilities)
-    is_right = shares_NC.argmax(axis=1) == class_codes(observed, classes)
-    confidence = shares_NC.max(axis=1)
+    right = shares_NC.argmax(axis=1) == class_codes(observed, classes)
+    sure = shares_NC.max(axis=1)
     inner = np.linspace(0, 1, BINS + 1)[1:-1]
-    edges = np.unique(np.quantile(confidence, inner, method="inverted_cdf"))
-    code = np.searchsorted(edges, confidence)
-    bins = [code == number for number in np.unique(code)]
-    means = [(float(confidence[rows].mean()), float(is_right[rows].mean())) for rows in bins]
+    edges = np.unique(np.quantile(sure, inner, method="inverted_cdf"))
+    code = np.searchsorted(edges, sure)
+    bins = (np.flatnonzero(code == number) for number in np.unique(code))
     return [
-        {"n": int(rows.sum()), "confidence": sure, "accuracy": right}
-        for rows, (sure, right) in zip(bins, means, strict=True)
+        {"n": len(at), "confidence": float(sure[at].mean()), "accuracy": float(right[at].mean())}
+        for at in bins
     ]
 
 
