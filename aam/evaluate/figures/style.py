@@ -107,11 +107,8 @@ def bars(
     lengths = np.nan_to_num(np.asarray(values, dtype=float), nan=left)
     half = np.nan_to_num(np.asarray(np.zeros(len(lengths)) if errors is None else errors, float))
     places = np.arange(len(names))
-    axes.barh(places, lengths, color=list(bar_colors), height=0.68)
-    shown = half > 0
-    axes.errorbar(
-        lengths[shown], places[shown], xerr=half[shown], fmt="none", ecolor=BLACK, elinewidth=1
-    )
+    look: dict[str, Any] = {"height": 0.68, "error_kw": {"ecolor": BLACK, "elinewidth": 1}}
+    axes.barh(places, lengths, xerr=half, color=list(bar_colors), **look)
     for place, end, text in zip(places, lengths + half, texts, strict=True):
         axes.annotate(
             text, (end, place), xytext=(4, 0), textcoords="offset points", va="center", fontsize=8
