@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -95,7 +96,11 @@ def _command(world: World) -> list[str]:
 
 def _error(folder: Path, world: World, code: int) -> Exception:
     paths = sorted(folder.rglob("error.json"), key=lambda path: path.stat().st_mtime_ns)
-    raised = [json.loads(path.read_text(encoding="utf-8"))["message"] for path in paths]
+    raised = []
+    for path in paths:
+        # A process that was ended while it wrote leaves a part of it.
+        with suppress(json.JSONDecodeError):
+            raised.append(json.loads(path.read_text(encoding="utf-8"))["message"])
     for each in raised:
         kind, _, text = each["message"].partition(": ")
         if kind == InputError.__name__:

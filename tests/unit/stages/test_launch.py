@@ -17,10 +17,14 @@ import torch
 from aam.config.sections.execution import Runtime
 from aam.runtime.run_options import RunOptions
 from aam.stages import pretrain
+from aam.train.distributed import launch
+from aam.train.distributed.world import World
 from aam.util.atomic import read_json
 from aam.util.errors import InputError
 
 PRETRAINING = ("model", "metrics", "history", "embeddings", "asvs", "pairs")
+SAID = '{"message": {"message": "InputError: a.biom: odd"}}'
+"""What torch writes of a process that raised, but for its traceback."""
 SMALL_STAGE = Path(__file__).with_name("launched.py")
 FAKE_SRUN = """#!/bin/sh
 echo "$@" > {said}
@@ -124,6 +128,17 @@ def test_what_a_process_raises_ends_the_stage(start, tmp_path, does, kind, said)
 
 
 @pytest.mark.usefixtures("start")
+def test_a_process_ended_while_it_wrote_why_hides_nobody_elses_reason(tmp_path):
+    for name, text in (("0", '{"message": {"mess'), ("1", ""), ("2", SAID)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "error.json").write_text(text)
+    error = launch._error(tmp_path, World(devices=3), 1)
+    assert isinstance(error, InputError)
+    assert str(error) == "a.biom: odd"
+    (tmp_path / "2" / "error.json").unlink()
+    assert "exit code 1" in str(launch._error(tmp_path, World(devices=3), 1))
+
+
 def test_processes_end_with_the_one_that_started_them(tmp_path):
     """Those of pretraining, and those that train the models of a task."""
     with subprocess.Popen([sys.executable, SMALL_STAGE, tmp_path]) as stage:
