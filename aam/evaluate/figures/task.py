@@ -180,7 +180,7 @@ def _draw_reliability(axes: Axes, predictions: pd.DataFrame, report: Mapping[str
         axes.plot(
             rows["confidence"], rows["accuracy"], color=color, marker="o", markersize=3, label=text
         )
-    axes.legend(loc="upper left", fontsize=7, handlelength=1.2, labelspacing=0.3)
+    axes.legend(loc="best", fontsize=7, handlelength=1.2, labelspacing=0.3)
     axes.set(xlim=(-0.01, 1.01), ylim=(-0.01, 1.02), aspect="equal")
     axes.set_xlabel("probability of the likeliest class")
     axes.set_ylabel("share of samples in that class")
