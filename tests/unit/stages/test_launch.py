@@ -127,7 +127,6 @@ def test_what_a_process_raises_ends_the_stage(start, tmp_path, does, kind, said)
     assert not list((tmp_path / "work").iterdir())
 
 
-@pytest.mark.usefixtures("start")
 def test_a_process_ended_while_it_wrote_why_hides_nobody_elses_reason(tmp_path):
     for name, text in (("0", '{"message": {"mess'), ("1", ""), ("2", SAID)):
         (tmp_path / name).mkdir()
@@ -139,6 +138,7 @@ def test_a_process_ended_while_it_wrote_why_hides_nobody_elses_reason(tmp_path):
     assert "exit code 1" in str(launch._error(tmp_path, World(devices=3), 1))
 
 
+@pytest.mark.usefixtures("start")
 def test_processes_end_with_the_one_that_started_them(tmp_path):
     """Those of pretraining, and those that train the models of a task."""
     with subprocess.Popen([sys.executable, SMALL_STAGE, tmp_path]) as stage:
