@@ -141,7 +141,8 @@ def probe_hardware(
     Where one of the slices of pretraining, `cfgs`, asks for the compiler, that is tried.
     """
     device = _ask(measure, "device", runtime, compile=any(map(asks_for_compilation, cfgs)))
-    return Hardware(device["accelerator"], device["compiles"], runtime.workers), device["about"]
+    has = device["accelerator"], device["compiles"], runtime.workers, device["bf16"]
+    return Hardware(*has), device["about"]
 
 
 def _ask(measure: Measure, kind: str, runtime: RunOptions, **more: Any) -> dict[str, Any]:

@@ -52,7 +52,7 @@ class Variant:
 
 @dataclass(frozen=True)
 class Hardware:
-    """What the machine has: a working torch.compile, processes that assemble batches.
+    """What the machine has: a working torch.compile, loading processes, products of bf16.
 
     With an `accelerator` compilation is timed unasked, and loading in processes.
     """
@@ -60,6 +60,7 @@ class Hardware:
     accelerator: bool = False
     compiles: bool = False
     workers: int = 0
+    bf16: bool = True
 
 
 def variants(cfg: Mapping[str, Any], hardware: Hardware) -> list[Variant]:
@@ -112,6 +113,8 @@ def configured(cfg: Mapping[str, Any], mode: Mode, hardware: Hardware) -> Mode:
     own = {key: getattr(options, key) for key in OF_OPTIMIZATION}
     if own["precision"] == "fp16" and not hardware.accelerator:
         own["precision"] = "bf16"
+    if own["precision"] == "bf16" and not hardware.bf16:
+        own["precision"] = "fp32"
     if not hardware.compiles:
         own["compile"] = "off"
     patch_bp, optimizer = cfg["model"]["patch_bp"], cfg["pretraining"]["optimizer"]
@@ -135,9 +138,12 @@ def _changes(
         "distinct ASVs once": {"copies": False},
         "no padding of samples": {"asvs_per_sample": None},
         f"attention: {words}": {"attention": timed["attention"]},
-        timed["precision"]: {"precision": timed["precision"]},
-        "fused AdamW": {"fused_optimizer": True},
     }
+    if timed["precision"] == "bf16" and not hardware.bf16:
+        changes["bf16: no instructions for it"] = None
+    else:
+        changes[timed["precision"]] = {"precision": timed["precision"]}
+    changes["fused AdamW"] = {"fused_optimizer": True}
     if wanted.optimizer != naive.optimizer:
         changes[wanted.optimizer] = {"optimizer": wanted.optimizer}
     if not hardware.accelerator:

@@ -35,6 +35,11 @@ PATIENCE = timedelta(days=1)
 _MIXED: dict[str, Any] = {"bf16": "bf16-mixed", "fp16": "16-mixed"}
 
 
+def multiplies_bf16() -> bool:
+    """Return whether this CPU multiplies bf16 by itself; emulated, it takes 40 times as long."""
+    return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+
+
 class _Autocast(MixedPrecision):
     """Autocast alone: Fabric would also round counts, distances, targets and embeddings."""
 
@@ -68,6 +73,9 @@ class Devices:
         if precision == "fp16" and not torch.cuda.is_available():
             logger.warning("precision fp16 needs an accelerator: training in bf16")
             precision = "bf16"
+        if precision == "bf16" and not (torch.cuda.is_available() or multiplies_bf16()):
+            logger.warning("this CPU has no instructions for bf16: training in fp32")
+            precision = "fp32"
         torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
         # An LSTM's products are those of cuDNN, which has a switch of its own.
         torch.backends.cudnn.allow_tf32 = precision == "tf32"

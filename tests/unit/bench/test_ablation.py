@@ -14,6 +14,7 @@ from aam.bench.variants import ALONE, BATCH, ORDER, Hardware, Mode, variants
 from aam.model.batch import Batch
 from aam.runtime.run_options import RunOptions
 from aam.stages import benchmark_speed
+from aam.train.distributed import devices
 
 CONTRACT = """name batch_size step_ms_median step_ms_iqr samples_per_s peak_memory_mb speedup
 loss_after_steps""".split()
@@ -53,6 +54,7 @@ def test_every_kind_of_batch_learns_the_same(files, speed_cfg, monkeypatch):
 
 
 def test_a_mode_is_what_the_step_gets(files, speed_cfg, monkeypatch):
+    monkeypatch.setattr(devices, "multiplies_bf16", lambda: True)
     seen, real = [], measurements.train_step
     monkeypatch.setattr(timing, "MOST_STEPS", 2)
     monkeypatch.setattr(measurements, "train_step", lambda *a, **k: seen.append(a) or real(*a, **k))

@@ -3,6 +3,7 @@ import torch
 from torch import nn
 
 from aam.model.batch import TARGET, Batch
+from aam.train.distributed import devices as devices_module
 from aam.train.distributed.devices import Devices
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -40,8 +41,9 @@ HAS_GPU = torch.cuda.is_available()
     ],
 )
 def test_layers_compute_in_the_precision_and_batches_are_not_rounded(
-    caplog, precision, deterministic, product, matmul, warnings
+    caplog, monkeypatch, precision, deterministic, product, matmul, warnings
 ):
+    monkeypatch.setattr(devices_module, "multiplies_bf16", lambda: True)
     devices, spy = Devices(precision, 1, deterministic=deterministic), Spy()
     assert caplog.text.count("precision fp16 needs an accelerator") == warnings
     assert torch.get_float32_matmul_precision() == matmul
@@ -55,8 +57,20 @@ def test_layers_compute_in_the_precision_and_batches_are_not_rounded(
     assert next(spy.parameters()).dtype == torch.float32
 
 
+@pytest.mark.skipif(HAS_GPU, reason="an accelerator has bf16")
+@pytest.mark.parametrize("precision", ["bf16", "fp16"])
+def test_a_cpu_without_bf16_trains_in_fp32(monkeypatch, caplog, precision):
+    monkeypatch.setattr(devices_module, "multiplies_bf16", lambda: False)
+    devices, spy = Devices(precision, 1), Spy()
+    assert devices.precision == "fp32"
+    assert "no instructions for bf16: training in fp32" in caplog.text
+    devices.setup_model(spy)(a_batch())
+    assert spy.product.dtype == torch.float32
+
+
 @pytest.mark.parametrize("precision", ["bf16", "tf32"])
-def test_exact_inference_is_in_fp32_and_training_goes_on_as_before(precision):
+def test_exact_inference_is_in_fp32_and_training_goes_on_as_before(monkeypatch, precision):
+    monkeypatch.setattr(devices_module, "multiplies_bf16", lambda: True)
     devices, spy = Devices(precision, 1), Spy()
     before = torch.get_float32_matmul_precision()
     batch, found = a_batch(), {}
