@@ -20,11 +20,12 @@ import numpy as np
 import pandas as pd
 from sklearn.model_selection import GroupKFold, StratifiedGroupKFold
 
-from aam.evaluate import super_learner as mixtures
+from aam.evaluate import mixture
 from aam.evaluate.baselines.problem import Problem
 from aam.evaluate.baselines.registry import predict_baselines
 from aam.evaluate.report import CONSTANT, task_metrics
 from aam.evaluate.scores import HEADLINE
+from aam.evaluate.super_learner import super_learner
 from benchmarks.labels import read_problem
 
 FOLDS, RIDGES = 5, (0.1, 0.5, 2.0, 8.0, 1e6)
@@ -44,7 +45,7 @@ def mixed(task: Problem, predictions: Mapping[str, pd.DataFrame]) -> pd.DataFram
     """Return the predictions of the super learner."""
     names = [str(row) for row in range(len(task.target))]
     units = np.where(task.group == "", names, task.group)
-    return mixtures.super_learner(predictions, pd.Series(units, names))[0]
+    return super_learner(predictions, pd.Series(units, names))[0]
 
 
 def nested(task: Problem) -> pd.DataFrame:
@@ -92,7 +93,7 @@ def few(task: Problem, samples: int, draws: int, name: str) -> None:
         single = [task_metrics(task.kind, table)[name] for table in own.values()]
         found = {"best": min(single) if task.regression else max(single)}
         for ridge in RIDGES:
-            with patch.object(mixtures, "RIDGE", ridge):
+            with patch.object(mixture, "RIDGE", ridge):
                 found[f"ridge {ridge:g}"] = task_metrics(task.kind, mixed(part, own))[name]
         rows.append(found)
         print(pd.Series(found).round(4).to_dict(), flush=True)

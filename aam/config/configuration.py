@@ -11,7 +11,7 @@ from aam.config.messages import config_error
 from aam.config.sections.base import Section
 from aam.config.sections.dataset import Dataset
 from aam.config.sections.execution import Benchmark, Optimization, Runtime
-from aam.config.sections.finetuning import CHOSEN, Finetuning
+from aam.config.sections.finetuning import SET_BY_AUTO, Finetuning
 from aam.config.sections.model import ModelSettings
 from aam.config.sections.preparation import AugmentationSettings, Rarefaction, Tokens, Unifrac
 from aam.config.sections.task import METHODS, Prediction, Task
@@ -194,11 +194,11 @@ def _require_possible(
 
 
 def _require_chosen(name: str, given: Collection[str], training: Finetuning) -> None:
-    keys = [key for key in CHOSEN if key in given]
+    keys = [key for key in SET_BY_AUTO if key in given]
     if training.encoder == "auto" and training.start == "pretrained" and keys:
         raise problem(
             f"configuration key finetuning.{keys[0]} (task {name})",
-            f"{getattr(training, keys[0])} with encoder auto, which chooses it",
+            f"{getattr(training, keys[0])} with encoder auto, which sets it",
             "auto without it, or another encoder",
             f"remove it, or set tasks.{name}.finetuning.encoder to full, partial or frozen",
         )

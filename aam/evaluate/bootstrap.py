@@ -11,8 +11,7 @@ import pandas as pd
 import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
 
-from aam.evaluate.metrics import class_codes
-from aam.evaluate.predictions import class_names, class_probabilities, numbers
+from aam.evaluate.predictions import class_codes, class_names, class_probabilities, numbers
 
 RESAMPLES = 2000
 LEVEL = 0.95

@@ -9,7 +9,7 @@ Shape suffixes: N samples, C classes.
 
 import logging
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,22 +17,22 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import softmax
 
 from aam.data.target import QUANTILES, Target
 from aam.data.targets import SEPARATOR
-from aam.evaluate.metrics import class_codes
 from aam.evaluate.predictions import (
     CROSS_VALIDATION,
     PROBABILITY,
     QUANTILE,
     TARGET,
+    at_temperature,
     by_target,
+    class_codes,
     class_names,
     class_probabilities,
     numbers,
     read_predictions,
-    temperature_of,
+    temperature,
 )
 from aam.util.errors import problem
 
@@ -44,8 +44,6 @@ LEVEL = 0.9
 """Fraction of the samples that an interval is to cover."""
 ENDS = f"{QUANTILE}{(1 - LEVEL) / 2:g}", f"{QUANTILE}{(1 + LEVEL) / 2:g}"
 """Columns of the predicted quantiles that bound it."""
-LEAST_PROBABILITY = 1e-12
-"""What a probability of 0 counts as where its logarithm is taken."""
 
 Bounds = tuple[float | None, float | None]
 
@@ -148,14 +146,6 @@ def finite_sample_quantile(scores: ArrayLike, level: float) -> float:
     return float(np.partition(values, rank - 1)[rank - 1]) if rank <= len(values) else math.inf
 
 
-def temperature(observed: ArrayLike, probabilities: ArrayLike, classes: Sequence[str]) -> float:
-    """Return the T > 0 for which p^(1/T), normalized, has the least log loss.
-
-    `observed` are names of classes, [N]; `probabilities` are [N, C].
-    """
-    return temperature_of(_logits(probabilities), class_codes(observed, classes))
-
-
 def scaled_probabilities(predictions: pd.DataFrame, classes: list[str]) -> NDArray[np.float64]:
     """Return probabilities [N, C] scaled by the temperature of the other folds' rows.
 
@@ -173,11 +163,6 @@ def scaled_probabilities(predictions: pd.DataFrame, classes: list[str]) -> NDArr
     return scaled_NC
 
 
-def at_temperature(probabilities: ArrayLike, value: float) -> NDArray[np.float64]:
-    """Return p^(1/T), normalized, [N, C]."""
-    return softmax(_logits(probabilities) / value, axis=1)
-
-
 def _at_temperature(frame: pd.DataFrame, value: float) -> pd.DataFrame:
     """Return a table with scaled probabilities, where it has any."""
     classes = class_names(frame)
@@ -186,10 +171,6 @@ def _at_temperature(frame: pd.DataFrame, value: float) -> pd.DataFrame:
     shares_NC = at_temperature(class_probabilities(frame, classes), value)
     columns = [PROBABILITY + name for name in classes]
     return frame.assign(**dict(zip(columns, shares_NC.T, strict=True)))
-
-
-def _logits(probabilities: ArrayLike) -> NDArray[np.float64]:
-    return np.log(np.maximum(np.asarray(probabilities, dtype=np.float64), LEAST_PROBABILITY))
 
 
 def _method(frame: pd.DataFrame) -> str:

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 from sklearn import metrics
 
-from aam.evaluate.predictions import mean_recall
+from aam.evaluate.predictions import class_codes, mean_recall
 
 BINS = 10
 """Bins of a reliability table, of as many samples each as ties allow."""
@@ -141,12 +141,6 @@ def fold_scores(
         return np.array([error[own].mean() for own in rows])
     truth, guess = _names(observed), _names(predicted)
     return np.array([mean_recall(truth[own], guess[own]) for own in rows])
-
-
-def class_codes(names: ArrayLike, classes: Sequence[str]) -> NDArray[np.int64]:
-    """Return the place of each name in `classes`, [N]."""
-    place = {name: number for number, name in enumerate(classes)}
-    return np.array([place[name] for name in _names(names)], dtype=np.int64)
 
 
 def per_class_table(

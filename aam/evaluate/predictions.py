@@ -4,14 +4,15 @@ Shape suffixes: N samples, C classes.
 """
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize_scalar
-from scipy.special import log_softmax
+from scipy.special import log_softmax, softmax
 
 from aam.util.atomic import write_tsv
 
@@ -26,6 +27,8 @@ CROSS_VALIDATION = "cross_validation.tsv"
 """File of a fine-tuned model directory, and of a super learner: its cross-validated predictions."""
 TEMPERATURES = (0.05, 20.0)
 """Least and largest temperature."""
+LEAST_PROBABILITY = 1e-12
+"""What a probability of 0 counts as where its logarithm is taken."""
 
 
 def mean_recall(truth: NDArray[Any], guess: NDArray[Any]) -> float:
@@ -46,6 +49,25 @@ def temperature_of(logit_NC: NDArray[np.float64], code_N: NDArray[np.int64]) -> 
 
     bounds = tuple(math.log(value) for value in TEMPERATURES)
     return math.exp(minimize_scalar(log_loss, bounds=bounds, method="bounded").x)
+
+
+def temperature(observed: ArrayLike, probabilities: ArrayLike, classes: Sequence[str]) -> float:
+    """Return the T > 0 for which p^(1/T), normalized, has the least log loss.
+
+    `observed` are names of classes, [N]; `probabilities` are [N, C].
+    """
+    return temperature_of(_logits(probabilities), class_codes(observed, classes))
+
+
+def at_temperature(probabilities: ArrayLike, value: float) -> NDArray[np.float64]:
+    """Return p^(1/T), normalized, [N, C]."""
+    return softmax(_logits(probabilities) / value, axis=1)
+
+
+def class_codes(names: ArrayLike, classes: Sequence[str]) -> NDArray[np.int64]:
+    """Return the place of each name in `classes`, [N]."""
+    place = {name: number for number, name in enumerate(classes)}
+    return np.array([place[name] for name in np.asarray(names).astype(str)], dtype=np.int64)
 
 
 def class_names(predictions: pd.DataFrame) -> list[str]:
@@ -83,3 +105,7 @@ def read_predictions(path: Path) -> pd.DataFrame:
 def write_predictions(path: Path, predictions: pd.DataFrame) -> None:
     """Write a `predictions.tsv` atomically; numbers have nine digits, as fp32 does."""
     write_tsv(path, predictions, float_format="%.9g")
+
+
+def _logits(probabilities: ArrayLike) -> NDArray[np.float64]:
+    return np.log(np.maximum(np.asarray(probabilities, dtype=np.float64), LEAST_PROBABILITY))

@@ -9,8 +9,8 @@ import pandas as pd
 from aam.evaluate import metrics
 from aam.evaluate.bootstrap import bootstrap_intervals
 from aam.evaluate.comparison import compare, holm
-from aam.evaluate.conformal import scaled_probabilities, temperature
-from aam.evaluate.predictions import class_names, class_probabilities
+from aam.evaluate.conformal import scaled_probabilities
+from aam.evaluate.predictions import class_names, class_probabilities, temperature
 from aam.evaluate.scores import HEADLINE
 from aam.evaluate.super_learner import super_learner, units_of
 from aam.util.seeds import seed_of

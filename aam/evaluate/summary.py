@@ -1,6 +1,5 @@
 """Results in words: the accuracy page, the summary of a dataset, a few lines for a terminal."""
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -199,7 +198,7 @@ def _task_lines(report: Mapping[str, Any]) -> list[str]:
     """Say how a model does, against each baseline, on test samples, and how sure it is."""
     lines = [_super_learner_sentence(report)] if "super_learner" in report else []
     lines += [_task_sentence(report)]
-    lines += [_recipe_sentence(report)] if report["encoder"] == "auto" else []
+    lines += [_recipe_sentence(report)] if len(report["recipes"]) > 1 else []
     lines += [_test_sentence(report)] if "test" in report else []
     lines += [_interval_sentence(report)]
     if "temperature" in report:
@@ -212,25 +211,10 @@ def _task_lines(report: Mapping[str, Any]) -> list[str]:
 
 
 def _recipe_sentence(report: Mapping[str, Any]) -> str:
-    """Say what was chosen inside of the training folds, and by which errors there."""
-    folds = report["recipes"].values()
-    chosen = Counter(found["recipe"] for found in folds).most_common()
-    names = ", ".join(f"{recipe} in {number}" for recipe, number in chosen)
-    tried: dict[str, list[float]] = {}
-    for found in folds:
-        for recipe, error in found["errors"].items():
-            tried.setdefault(recipe, []).append(error)
-    errors = ", ".join(f"{name} {score(sum(each) / len(each))}" for name, each in tried.items())
-    unit = "standard deviations" if report["kind"] == "regression" else "one less the mean recall"
-    by = f"mean errors there, in {unit}: {errors}" if errors else "nothing else was tried"
-    looked = [found["optimism"] for found in folds if found["optimism"] is not None]
-    if looked:
-        gain = score(sum(looked) / len(looked))
-        by += f"; an error that had been chosen by the same parts would look lower by {gain}"
-    return (
-        f"**{report['model']}**, chosen inside of the training samples of {len(folds)} folds: "
-        f"{names} ({by})."
-    )
+    """Say of which recipes a model is mixed, and what each reaches alone."""
+    found = sorted(report["recipes"].items(), key=lambda item: -item[1]["weight"])
+    parts = ", ".join(f"{name} {one['weight']:.0%} ({score(one['score'])})" for name, one in found)
+    return f"**{report['model']}**, recipes by weight, and what each reaches alone: {parts}."
 
 
 def _super_learner_sentence(report: Mapping[str, Any]) -> str:

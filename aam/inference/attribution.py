@@ -224,7 +224,7 @@ def chosen_samples(names: Iterable[str], number: int, seed: int) -> list[str]:
 
 
 def explain_samples(
-    predictors: Sequence[Predictor],
+    predictors: Mapping[Predictor, float],
     store: SampleStore,
     tokens: TokenStore,
     samples: Sequence[int],
@@ -233,7 +233,7 @@ def explain_samples(
     checked: int,
     categories: Sequence[Mapping[Any, str]],
 ) -> Iterator[tuple[NDArray[np.int64], Explanation]]:
-    """Explain samples of view 0, their reads there too, by the mean of the models of their fold.
+    """Explain samples of view 0, their reads there too, by the weighted models of their fold.
 
     The first `checked` samples are predicted without each of their ASVs, too; `categories` are the
     covariates of each. Yields the rows of a sample's ASVs in `tokens`, [A], and their explanation.
@@ -259,7 +259,7 @@ def explain_samples(
             )
             for predictor, asv_UD in zip(predictors, tables, strict=True)
         ]
-        yield asvs_A, _mean(explanations)
+        yield asvs_A, _mean(explanations, [*predictors.values()])
 
 
 def _columns(
@@ -269,7 +269,8 @@ def _columns(
     return head.columns(tokens.tokens[asvs_A]) if isinstance(head, KernelHead) else None
 
 
-def _mean(explanations: Sequence[Explanation]) -> Explanation:
-    """Return the explanation of the mean output."""
+def _mean(explanations: Sequence[Explanation], weights: Sequence[float]) -> Explanation:
+    """Return the explanation of the weighted mean output."""
     names = [name for name, value in vars(explanations[0]).items() if value is not None]
-    return Explanation(*(np.mean([vars(e)[name] for e in explanations], axis=0) for name in names))
+    parts = [[vars(each)[name] for each in explanations] for name in names]
+    return Explanation(*(np.average(part, axis=0, weights=weights) for part in parts))

@@ -1,14 +1,14 @@
 """The model directory of a task: a folder per model, and what predicting another table takes.
 
-`fold<k>` holds the model of fold k, `fold<k>-<s>` a further one of it, of another seed.
+`fold<k>` holds the model of fold k, `fold<k>-<recipe>` one of several recipes, and a number at the
+end tells a further one of another seed.
 """
 
 import json
 import logging
-import re
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +20,11 @@ from aam.data.target import Target
 from aam.data.tokens import TokenStore
 from aam.data.vocabulary import untokenize
 from aam.evaluate.predictions import CROSS_VALIDATION, write_predictions
+from aam.inference.outputs import Share
 from aam.inference.reference import Reference, write_reference
 from aam.model.predictor import FORMAT, Predictor, load_predictor
 from aam.model.store import CONFIG, REFERENCE, SEEN_ASVS, load_config
-from aam.util.atomic import atomic_path, write_text
+from aam.util.atomic import atomic_path, read_json, write_json, write_text
 from aam.util.errors import InputError, problem
 
 logger = logging.getLogger(__name__)
@@ -32,7 +33,9 @@ NEEDED = ("rarefaction", "architecture", "settings", "target")
 """Keys of `config.json` that predicting another table takes."""
 AGAIN = "copy the model directory again, with all of its files, or fine-tune again"
 MIXED = "copy the model directory again: folders of several are mixed"
-SHARED = (SEEN_ASVS, REFERENCE, CROSS_VALIDATION)
+SHARES = "shares.json"
+"""What each model counts for: `models`, a list of `folder`, `weight` and `temperature`."""
+SHARED = (SHARES, SEEN_ASVS, REFERENCE, CROSS_VALIDATION)
 """Files beside the models."""
 GIVE = "give finetune/<model>/<task>/model"
 
@@ -46,6 +49,7 @@ class ModelBundle:
     """
 
     predictors: list[Predictor]
+    shares: list[Share]
     depth: int
     seed: int
     max_length_bp: int
@@ -56,11 +60,12 @@ class ModelBundle:
 
     @classmethod
     def load(cls, directory: Path) -> "ModelBundle":
-        """Rebuild all models, in the order of their folders: fold0, fold0-1, fold1, …, fold10.
+        """Rebuild all models, in the order of `shares.json`: fold0, fold0-1, fold1, …, fold10.
 
         An `InputError` names what is missing, damaged, of another version or of another target.
         """
-        loaded = [_load_model(folder) for folder in _folders(directory)]
+        shares = _shares(directory)
+        loaded = [_load_model(directory / name) for name in shares]
         predictors, config = [predictor for predictor, _ in loaded], loaded[0][1]
         targets = [predictor.target for predictor in predictors]
         if len({(one.kind, one.columns, one.classes, one.loss) for one in targets}) > 1:
@@ -76,6 +81,7 @@ class ModelBundle:
             )
         return cls(
             predictors=predictors,
+            shares=[*shares.values()],
             depth=rarefaction["depth"],
             seed=rarefaction["seed"],
             max_length_bp=config["architecture"]["max_length_bp"],
@@ -94,19 +100,22 @@ class ModelBundle:
 def write_bundle(
     directory: Path,
     models: Mapping[str, Path],
+    shares: Mapping[str, Share],
     tokens: TokenStore,
     reference_ND: torch.Tensor,
     predictions: pd.DataFrame,
 ) -> None:
     """Write a model directory anew, atomically.
 
-    It takes the directory of each model by its name, the ASVs and embeddings of the training
-    samples, and the cross-validated predictions, which intervals are learned from.
+    It takes the directory and the share of each model by its name, the ASVs and embeddings of the
+    training samples, and the cross-validated predictions, which intervals are learned from.
     """
     with atomic_path(directory) as partial:
         partial.mkdir()
         for name, source in models.items():
             shutil.copytree(source, partial / name)
+        rows = [{"folder": name, **asdict(share)} for name, share in shares.items()]
+        write_json(partial / SHARES, {"models": rows})
         # Other tables are cut to what the models read, too.
         shape = load_config(next(iter(models.values())))["architecture"]
         read = tokens.cut(shape["max_length_bp"])
@@ -116,21 +125,37 @@ def write_bundle(
         write_predictions(partial / CROSS_VALIDATION, predictions)
 
 
-def fold_models(directory: Path, fold: int) -> list[Predictor]:
-    """Rebuild the models of one fold; having none is an `InputError`."""
-    folders = [directory / f"fold{fold}", *sorted(directory.glob(f"fold{fold}-*"))]
-    if not folders[0].is_dir():
+def fold_models(directory: Path, fold: int) -> dict[Predictor, float]:
+    """Rebuild the models of one fold, with their weights; having none is an `InputError`."""
+    own = {
+        name: one for name, one in _shares(directory).items() if name.split("-")[0] == f"fold{fold}"
+    }
+    if not own:
         hint = "fine-tune again: the folds have changed since"
         raise problem(directory, f"no folder fold{fold}", "a model of every fold", hint)
-    return [load_predictor(folder)[0] for folder in folders]
+    return {load_predictor(directory / name)[0]: one.weight for name, one in own.items()}
 
 
-def _folders(directory: Path) -> list[Path]:
-    found = [path for path in directory.glob("fold*") if path.is_dir()]
-    if not found:
+def _shares(directory: Path) -> dict[str, Share]:
+    """Return the share of every model by the name of its folder, in the order of the file."""
+    folders = {path.name for path in directory.glob("fold*") if path.is_dir()}
+    if not folders:
         got = "no folder fold0" if directory.is_dir() else "no such directory"
         raise problem(directory, got, "a fine-tuned model directory", GIVE)
-    return sorted(found, key=lambda path: [int(n) for n in re.findall(r"\d+", path.name)])
+    path = directory / SHARES
+    try:
+        rows = read_json(path)["models"]
+        shares = {row["folder"]: Share(row["weight"], row["temperature"]) for row in rows}
+    except FileNotFoundError as error:
+        raise problem(path, "no such file", "the weight of every model", AGAIN) from error
+    except (KeyError, TypeError, ValueError) as error:
+        raise problem(
+            path, f"no such file ({error})", "the weight of every model", AGAIN
+        ) from error
+    if set(shares) != folders:
+        differing = ", ".join(sorted(set(shares) ^ folders))
+        raise problem(directory, f"{SHARES} and folders that differ: {differing}", EXPECTED, MIXED)
+    return shares
 
 
 def _load_model(folder: Path) -> tuple[Predictor, dict[str, Any]]:

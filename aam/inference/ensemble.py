@@ -55,7 +55,7 @@ def predict_table(
     covariates = _covariates(bundle, store.sample_ids, metadata)
     devices = Devices("fp32", threads).exact()
     outputs, novelty_N = _outputs(bundle, store, tokens, devices, asvs, covariates)
-    result = mean_columns(bundle.target, outputs)
+    result = mean_columns(bundle.target, outputs, bundle.shares)
     sequences_U = untokenize(tokens.tokens, tokens.lengths)
     is_new_U = np.array([name not in bundle.seen_asvs for name in sequences_U], float)
     reads_VN = [store.view_matrix(view, len(is_new_U)) @ is_new_U for view in range(store.views)]

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from aam.data.samples import SampleStore
 from aam.data.target import QUANTILES, Target
 from aam.data.tokens import TokenStore
+from aam.evaluate.predictions import at_temperature
 from aam.inference.embed import embed_asvs, embed_samples, sample_batches
 from aam.model.kernel_head import ABSENT, KernelHead, log_reads
 from aam.model.predictor import Predictor
@@ -30,6 +31,16 @@ class Outputs:
     """Numbers in the units of the columns, or probabilities of the classes."""
     quantile_NCQ: NDArray[np.float64] | None = None
     """Quantiles of the numbers, where the loss is of quantiles."""
+
+
+@dataclass(frozen=True)
+class Share:
+    """What a model counts for among several."""
+
+    weight: float = 1.0
+    """Of the models that are mixed, relative to the others."""
+    temperature: float = 1.0
+    """What its probabilities are scaled by before."""
 
 
 def raw_outputs(
@@ -114,17 +125,29 @@ def decoded(
     )
 
 
-def mean_outputs(outputs: Sequence[Outputs]) -> Outputs:
-    """Return the mean of what several models say of the same samples."""
+def mean_outputs(outputs: Sequence[Outputs], shares: Sequence[Share]) -> Outputs:
+    """Return the weighted mean of what several models say of the same samples."""
+    weights = [share.weight for share in shares]
     quantiles = [out.quantile_NCQ for out in outputs if out.quantile_NCQ is not None]
-    point_NC = np.mean([out.point_NC for out in outputs], axis=0)
-    return Outputs(point_NC, np.mean(quantiles, axis=0) if quantiles else None)
+    point_NC = np.average(_points(outputs, shares), axis=0, weights=weights)
+    return Outputs(point_NC, np.average(quantiles, axis=0, weights=weights) if quantiles else None)
 
 
-def mean_columns(target: Target, outputs: Sequence[Outputs]) -> pd.DataFrame:
-    """Return the columns of the mean over some models, and of their spread."""
-    mean, sd_NC = mean_outputs(outputs), np.std([out.point_NC for out in outputs], axis=0)
+def _points(outputs: Sequence[Outputs], shares: Sequence[Share]) -> list[NDArray[np.float64]]:
+    return [
+        out.point_NC if share.temperature == 1 else at_temperature(out.point_NC, share.temperature)
+        for out, share in zip(outputs, shares, strict=True)
+    ]
+
+
+def mean_columns(
+    target: Target, outputs: Sequence[Outputs], shares: Sequence[Share]
+) -> pd.DataFrame:
+    """Return the columns of the weighted mean over some models, and of their spread."""
+    mean, weights = mean_outputs(outputs, shares), [share.weight for share in shares]
     mean_NC, quantile_NCQ = mean.point_NC, mean.quantile_NCQ
+    away_MNC = np.stack(_points(outputs, shares)) - mean_NC
+    sd_NC = np.sqrt(np.average(away_MNC**2, axis=0, weights=weights))
     if target.classes:
         best_N, names = mean_NC.argmax(axis=1), np.array(target.classes)
         sd_N = sd_NC[np.arange(len(best_N)), best_N]

@@ -36,7 +36,7 @@ def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None
     for fold in sorted(set(folds["fold"].tolist()) - {TEST}):
         predictors = fold_models(inputs["model"], fold)
         if importance is None:
-            names = explained_names(predictors[0].target)
+            names = explained_names(next(iter(predictors)).target)
             importance = Importance(len(tokens.lengths), names)
         chosen = chosen_samples(folds.index[folds["fold"] == fold], cfg["samples"], cfg["seed"])
         explained = explain_samples(

@@ -9,7 +9,11 @@ from aam.config.digest import code_digest
 from aam.evaluate.predictions import write_predictions
 from aam.inference.bundle import SHARED, write_bundle
 from aam.runtime.entry import Cfg, Files, RunOptions
-from aam.tasks.finetune.cross_validation import CrossValidation, prediction_table
+from aam.tasks.finetune.cross_validation import (
+    CrossValidation,
+    prediction_table,
+    recipe_table,
+)
 from aam.tasks.finetune.parallel import in_processes, processes, turns
 from aam.tasks.finetune.setup import FinetuneSetup
 from aam.train.history import write_history
@@ -28,23 +32,22 @@ def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None
     validation, origin = CrossValidation(setup), setup.about["provenance"]
     several = processes(setup.settings, len(validation.models()), runtime.threads)
     if several > 1:
-        work = turns(setup.settings, validation.models(), several)
+        work = turns(validation.models(), several)
         in_processes(partial(_train, cfg, inputs), work, runtime)
     finished = validation.run()
     table = prediction_table(setup, finished.outputs)
     write_predictions(outputs["predictions"], table)
-    numbers = [("fold", pa.int64()), ("model", pa.int64())]
-    write_history(outputs["history"], finished.history, origin, extra=numbers)
-    write_bundle(outputs["model"], finished.models, setup.tokens, finished.reference_ND, table)
-    recipes = {
-        str(fold): {
-            "recipe": choice.recipe,
-            "errors": dict(choice.errors),
-            "optimism": choice.optimism,
-        }
-        for fold, choice in finished.choices.items()
-    }
-    write_json(outputs["recipes"], {"folds": recipes, "provenance": origin})
+    which = [("fold", pa.int64()), ("recipe", pa.string()), ("model", pa.int64())]
+    write_history(outputs["history"], finished.history, origin, extra=which)
+    write_bundle(
+        outputs["model"],
+        finished.models,
+        finished.shares,
+        setup.tokens,
+        finished.reference_ND,
+        table,
+    )
+    write_predictions(outputs["recipes"], recipe_table(setup, finished))
     # What stands for the model directory: no fact that leaves predictions as they are.
     digests = {
         "models": finished.digests,
@@ -55,7 +58,9 @@ def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None
     shutil.rmtree(setup.work, ignore_errors=True)
 
 
-def _train(cfg: Cfg, inputs: Files, models: list[tuple[int, int]], runtime: RunOptions) -> None:
+def _train(
+    cfg: Cfg, inputs: Files, models: list[tuple[int, str, int]], runtime: RunOptions
+) -> None:
     """Train some of the models, in a process of their own."""
     setup = FinetuneSetup.open(cfg, inputs, runtime, code_digest(__name__))
     CrossValidation(setup).train(models)

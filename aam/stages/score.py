@@ -12,9 +12,10 @@ from aam.evaluate.predictions import (
     read_predictions,
     write_predictions,
 )
-from aam.evaluate.report import model_report
+from aam.evaluate.report import model_report, task_metrics
+from aam.evaluate.scores import HEADLINE
 from aam.runtime.entry import Cfg, Files, RunOptions
-from aam.util.atomic import read_json, write_json
+from aam.util.atomic import write_json
 from aam.util.provenance import provenance
 
 INTERVALS = "sample-id", TARGET, "fold", "observed", "predicted", "lower", "upper", "prediction_set"
@@ -55,10 +56,22 @@ def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None
         **{key: cfg["names"][key] for key in ("model", "task")},
         **{key: cfg[key] for key in DESCRIBED},
         **({"targets": reports} if "" not in reports else {}),
-        "recipes": read_json(inputs["recipes"])["folds"],
+        "recipes": _recipes(cfg["kind"], read_predictions(inputs["recipes"])),
         "provenance": provenance(cfg, inputs),
     }
     write_json(outputs["metrics"], content)
+
+
+def _recipes(kind: str, predictions: pd.DataFrame) -> dict[str, dict[str, float]]:
+    """Return the score of each recipe on the first target, and its mean weight over the folds."""
+    first = next(iter(by_target(predictions[predictions["fold"] >= 0]).values()))
+    return {
+        str(name): {
+            "score": task_metrics(kind, part)[HEADLINE[kind]],
+            "weight": float(pd.to_numeric(part.groupby("fold")["weight"].first()).mean()),
+        }
+        for name, part in first.groupby("recipe", sort=False)
+    }
 
 
 def _in_order(predictions: pd.DataFrame, classes: list[str] | None) -> pd.DataFrame:

@@ -15,15 +15,16 @@ from aam.data.table import FeatureTable, write_biom
 from aam.data.target import Target
 from aam.evaluate.conformal import Calibration, load_calibration
 from aam.evaluate.predictions import CROSS_VALIDATION, write_predictions
-from aam.inference.bundle import ModelBundle
+from aam.inference.bundle import SHARES, ModelBundle
 from aam.inference.embed import embed_samples
-from aam.inference.outputs import decoded, raw_outputs
+from aam.inference.outputs import Share, decoded, raw_outputs
 from aam.inference.reference import write_reference
 from aam.model.fusion import Vocabulary
 from aam.model.predictor import Predictor
 from aam.model.store import REFERENCE, SEEN_ASVS
 from aam.runtime.run_options import RunOptions
 from aam.stages import predict
+from aam.util.atomic import write_json
 from aam.util.errors import InputError
 
 AGES = np.array([[str(number + 0.5)] for number in range(20)])
@@ -57,7 +58,10 @@ def saved(augmented, new_encoder, devices, tmp_path_factory) -> tuple[Path, list
     """Write three models of two views as fine-tuning does."""
     folder, predictors = tmp_path_factory.mktemp("model"), []
     about = {"rarefaction": {"depth": 60, "seed": 0, "views": 2}, "settings": {}}
-    for seed, name in enumerate(("fold0", "fold0-1", "fold1")):
+    names = "fold0", "fold0-1", "fold1"
+    shares = [{"folder": name, "weight": 0.5, "temperature": 1.0} for name in names]
+    write_json(folder / SHARES, {"models": shares})
+    for seed, name in enumerate(names):
         predictors.append(Predictor(new_encoder(20, seed=seed), AGE, seed=seed))
         for weight in predictors[-1].head.parameters():
             weight.data.mul_(5)
@@ -150,7 +154,9 @@ def test_the_file_is_metadata_to_qiime(
         "site": (cross_validated(SITE.classes), {"prediction_set"}),
     }[case]
     if case == "site":
-        bundle = replace(bundle, predictors=[Predictor(new_encoder(20), SITE, seed=0)])
+        bundle = replace(
+            bundle, predictors=[Predictor(new_encoder(20), SITE, seed=0)], shares=[Share()]
+        )
     chosen = Model(bundle, Calibration.fit(cross_validation))
     monkeypatch.setattr(Model, "load", lambda path: chosen)
     inputs = {"table": files["table.biom"], "sequences": files["sequences.fasta"], "model": None}
@@ -194,7 +200,9 @@ def test_metadata_come_as_a_file_or_in_memory(new_encoder, tiny, files, tmp_path
     """Categories that pandas reads as numbers are the same as the text of the file."""
     vocabulary = Vocabulary(("host",), (("1", "2"),))
     predictor = Predictor(new_encoder(20), AGE, fusion="concat", vocabulary=vocabulary, seed=0)
-    model = Model(ModelBundle([predictor], 60, 0, 20, frozenset(tiny.sequences.values())))
+    model = Model(
+        ModelBundle([predictor], [Share()], 60, 0, 20, frozenset(tiny.sequences.values()))
+    )
     index = pd.Index(tiny.table.sample_ids, name="sample-id")
     frame = pd.DataFrame({"host": [1, 2] * 10}, index=index)
     frame.to_csv(tmp_path / "metadata.tsv", sep="\t")

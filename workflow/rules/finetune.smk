@@ -3,7 +3,7 @@
 Inputs: `inputs/metadata.parquet`, `rarefied/view<v>.biom`, `views/samples.arrow`, `tokens/asvs.arrow`, `pretrain/<model>/model/`,
 `inputs/tree.nwk` and `unifrac/unweighted/view<v>.parquet` (the baselines).
 Outputs: `folds/<task>.tsv`, `folds/<task>.members.tsv`, `baselines/<task>/`, `finetune/<model>/<task>/`: `model/`, `predictions.tsv`,
-`digests.json`, `recipes.json`, `metrics.json`, `intervals.tsv`, `history.parquet`.
+`digests.json`, `recipes.tsv`, `metrics.json`, `intervals.tsv`, `history.parquet`.
 """
 
 
@@ -72,7 +72,7 @@ rule finetune:
         predictions=result("finetune/{model}/{task}/predictions.tsv"),
         digests=result("finetune/{model}/{task}/digests.json"),
         history=result("finetune/{model}/{task}/history.parquet"),
-        recipes=result("finetune/{model}/{task}/recipes.json"),
+        recipes=result("finetune/{model}/{task}/recipes.tsv"),
     log:
         result("logs/finetune/{model}/{task}.log"),
     benchmark:
@@ -99,7 +99,7 @@ rule finetune:
 rule score:
     input:
         predictions=result("finetune/{model}/{task}/predictions.tsv"),
-        recipes=result("finetune/{model}/{task}/recipes.json"),
+        recipes=result("finetune/{model}/{task}/recipes.tsv"),
         baselines=baselines_file,
         folds=folds_file,
         metadata=result("inputs/metadata.parquet"),

@@ -10,10 +10,10 @@ from aam.config.sections.training import Training
 
 Fusion = Literal["concat", "add", "gated", "attention", "scale"]
 
-CHOSEN = tuple(
+SET_BY_AUTO = tuple(
     "epochs batch_size optimizer learning_rate trained_layers asv_dropout class_weights".split()
 )
-"""Keys that `encoder: auto` chooses."""
+"""Keys that `encoder: auto` sets."""
 
 
 class Finetuning(Training):
@@ -30,13 +30,13 @@ class Finetuning(Training):
     encoder: Literal["auto", "full", "partial", "frozen", "kernel"] = "auto"
     """full: full fine-tuning; partial: the top of the sample encoder is trained; frozen: a head on
     the pretrained sample embeddings; kernel: support vectors on these embeddings and on the reads
-    of the study's own ASVs. auto: one of kernel, partial and full, chosen for each fold on parts of
-    its training samples that are left out, with epochs, batches, optimizer, rate and dropout of
-    ASVs by the number of labels; from scratch it is full."""
+    of the study's own ASVs. auto: kernel, partial and full, as far as the budget allows, mixed by
+    weights that the other folds ask for, with epochs, batches, optimizer, rate and dropout of ASVs
+    by the number of labels; from scratch it is full."""
     budget_minutes: float = Field(5.0, gt=0)
     """About how long auto may take for five folds of up to 500 samples, on two cores of a common
-    computer, and in proportion for more folds or samples: more recipes are tried on more parts. An
-    estimate decides, so that the same is tried everywhere."""
+    computer, and in proportion for more folds or samples: more of kernel, partial and full are
+    trained. An estimate decides, so that it is the same everywhere."""
     trained_layers: int = Field(2, ge=1)
     """Blocks over the ASVs of a sample that a partial encoder trains, counted from the top."""
     inductive: bool = False

@@ -72,7 +72,7 @@ def _draw_panel(axes: Axes, panel: Panel, part: pd.DataFrame) -> None:
     palette = dict(
         zip(names, [BLACK, *colors(6)] if names[0] == "loss" else colors(7), strict=False)
     )
-    runs = ["name", "split"] + (["fold"] if "fold" in part else [])
+    runs = ["name", "split", *(key for key in ("fold", "recipe", "model") if key in part)]
     number = part["fold"].nunique() if "fold" in part else 1
     alone = part["split"].nunique() == 1
     smoothed = panel.noisy and len(part) >= LEAST_SMOOTHED * number

@@ -4,26 +4,31 @@ Shape suffixes: N samples of the store, L labelled samples, C columns or classes
 width.
 """
 
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import torch
+from numpy.typing import NDArray
 
 from aam.data.folds import TEST
 from aam.data.target import QUANTILES
 from aam.evaluate.predictions import PROBABILITY, QUANTILE, TARGET
 from aam.inference.asv_cache import embed_asvs_cached, module_digest
 from aam.inference.embed import embed_samples
-from aam.inference.outputs import Outputs, mean_outputs
+from aam.inference.outputs import Outputs, Share, mean_outputs
 from aam.tasks.finetune.fold_model import FoldModel, FrozenEmbeddings
-from aam.tasks.finetune.recipes import Choice, choose, kept, possible_recipes
+from aam.tasks.finetune.recipe_mixture import recipe_mixture
+from aam.tasks.finetune.recipes import affordable_recipes, recipe_settings
 from aam.tasks.finetune.setup import FinetuneSetup
 from aam.tasks.finetune.train_fold import trained
 from aam.train.progress import Record
+
+Key = tuple[int, str, int]
+"""Fold, recipe and number of a model."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,88 +37,138 @@ class CrossValidation:
 
     setup: FinetuneSetup
 
-    def models(self) -> list[tuple[int, int]]:
-        """Return fold and number of every model."""
-        folds = sorted(set(self.setup.labelled.fold.tolist()) - {TEST})
-        return [(fold, number) for fold in folds for number in range(self.setup.settings.models)]
+    @cached_property
+    def recipes(self) -> list[str]:
+        """What is trained in every fold: as the settings say, or what their budget allows."""
+        settings = self.setup.settings
+        if settings.encoder != "auto":
+            return [settings.encoder]
+        # From scratch nothing is learned yet that could be kept.
+        return ["full"] if settings.start == "scratch" else affordable_recipes(self.setup)
 
-    def train(self, models: Sequence[tuple[int, int]]) -> None:
+    def models(self) -> list[Key]:
+        """Return fold, recipe and number of every model."""
+        return [
+            (fold, recipe, number)
+            for fold in self._folds()
+            for recipe in self.recipes
+            # Nothing of a kernel machine is drawn: a second one would be the same again.
+            for number in range(1 if recipe == "kernel" else self.setup.settings.models)
+        ]
+
+    def train(self, models: Sequence[Key]) -> None:
         """Train some of the models, for a `run` that finds them finished."""
-        for model, _ in self._fold_models(models):
+        for _, model in self._fold_models(models):
             trained(model)
 
     def run(self) -> "Finished":
         """Train all models; one that an earlier run finished is read, not trained."""
-        parts: dict[int, list[Outputs]] = defaultdict(list)
+        own: dict[Key, Outputs] = {}
+        test: dict[Key, Outputs] = {}
         history: list[Record] = []
-        directories, digests, choices, reference_ND = {}, {}, {}, None
-        for model, choice in self._fold_models(self.models()):
-            choices[model.fold] = choice
+        names, directories, digests, reference_ND = {}, {}, {}, None
+        for key, model in self._fold_models(self.models()):
             predictor, records = trained(model)
+            names[key] = model.name
             directories[model.name] = model.directory
             digests[model.name] = module_digest(predictor)
-            history += [{"fold": model.fold, "model": model.number, **one} for one in records]
-            for part in (model.fold, TEST):
-                rows = np.flatnonzero(self.setup.labelled.fold == part)
-                if len(rows):
-                    parts[part].append(model.outputs(predictor, rows))
+            about = dict(zip(("fold", "recipe", "model"), key, strict=True))
+            history += [{**about, **one} for one in records]
+            own[key] = model.outputs(predictor, self._rows(model.fold))
+            if len(rows := self._rows(TEST)):
+                test[key] = model.outputs(predictor, rows)
             if reference_ND is None:
                 reference_ND = model.training_embeddings(predictor)
         assert reference_ND is not None, "a task has folds"
-        outputs = self._joined(parts)
-        return Finished(outputs, history, directories, digests, choices, reference_ND)
+        alone = {
+            recipe: self._joined(own, test, {key: Share() for key in own if key[1] == recipe})
+            for recipe in self.recipes
+        }
+        shares, weights = self._shares(alone)
+        return Finished(
+            outputs=self._joined(own, test, shares),
+            by_recipe=alone,
+            weights=weights,
+            history=history,
+            models=directories,
+            shares={names[key]: share for key, share in shares.items()},
+            digests=digests,
+            reference_ND=reference_ND,
+        )
 
-    def _fold_models(self, models: Sequence[tuple[int, int]]) -> Iterator[tuple[FoldModel, Choice]]:
-        frozen, embedded_fold = None, None
-        for fold, number in models:
+    def _folds(self) -> list[int]:
+        return sorted(set(self.setup.labelled.fold.tolist()) - {TEST})
+
+    def _rows(self, part: int) -> NDArray[np.intp]:
+        return np.flatnonzero(self.setup.labelled.fold == part)
+
+    def _fold_models(self, models: Sequence[Key]) -> Iterator[tuple[Key, FoldModel]]:
+        given, frozen, embedded_fold = self.setup.settings, None, None
+        for fold, recipe, number in models:
             # Of inductive folds each has an encoder of its own, else all have the same.
-            if frozen is None or (self.setup.settings.inductive and fold != embedded_fold):
+            if frozen is None or (given.inductive and fold != embedded_fold):
                 frozen, embedded_fold = self._frozen(fold), fold
-            choice = self._choice(fold, frozen)
-            if number > 0 and choice.settings.encoder == "kernel":
-                # Nothing of it is drawn: it would be the same again.
-                continue
-            setup = replace(self.setup, settings=choice.settings)
-            stay = kept(frozen, choice.settings.encoder)
-            yield FoldModel(setup, fold, number, stay), choice
-
-    def _choice(self, fold: int, frozen: FrozenEmbeddings) -> Choice:
-        """Return the settings of a fold: those given, or what is chosen inside of its samples."""
-        settings = self.setup.settings
-        if settings.encoder != "auto":
-            return Choice(settings.encoder, settings, {})
-        if settings.start == "scratch":
-            # Nothing is learned yet that could be kept.
-            return Choice("full", settings.model_copy(update={"encoder": "full"}), {})
-        return choose(self.setup, fold, frozen)
+            settings = given.model_copy(update={"encoder": recipe})
+            if given.encoder == "auto" and given.start == "pretrained":
+                settings = recipe_settings(self.setup, fold, recipe)
+            name = recipe if len(self.recipes) > 1 else ""
+            setup, stay = replace(self.setup, settings=settings), frozen.kept_by(recipe)
+            yield (fold, recipe, number), FoldModel(setup, fold, number, stay, name)
 
     def _frozen(self, fold: int) -> FrozenEmbeddings:
         """Embed once what the models of a fold do not change."""
-        setup, settings = self.setup, self.setup.settings
-        if settings.encoder == "full" or settings.start == "scratch":
+        setup = self.setup
+        if self.recipes == ["full"]:
             return FrozenEmbeddings()
         # Weights that are kept are pretrained ones, which the models of a fold have in common.
         encoder, devices = setup.make_encoder(fold, 0), setup.devices.exact()
         asv_UD = embed_asvs_cached(encoder, setup.tokens, devices, setup.asvs)
-        if settings.encoder == "partial":
+        if not {"frozen", "kernel"} & set(self.recipes):
             return FrozenEmbeddings(asv_UD)
         views = setup.store.views * len(setup.store.sample_ids)
-        if settings.encoder == "auto" and "kernel" not in possible_recipes(setup):
-            return FrozenEmbeddings(asv_UD)
-        rows = np.arange(len(setup.store.row_view) if settings.encoder == "frozen" else views)
+        rows = np.arange(len(setup.store.row_view) if "frozen" in self.recipes else views)
         embedding_RD = embed_samples(encoder, setup.store, setup.tokens, rows, devices, asv_UD)
         return FrozenEmbeddings(asv_UD, embedding_RD)
 
-    def _joined(self, parts: Mapping[int, list[Outputs]]) -> Outputs:
+    def _shares(
+        self, alone: Mapping[str, Outputs]
+    ) -> tuple[dict[Key, Share], dict[str, dict[int, float]]]:
+        """Return the share of each model, and the weight of each recipe by fold and for `TEST`."""
+        mixtures = {fold: recipe_mixture(self.setup, fold, alone) for fold in self._folds()}
+        models, shares = self.models(), {}
+        for fold, recipe, number in models:
+            mixture = mixtures[fold]
+            equals = sum(key[:2] == (fold, recipe) for key in models)
+            share = Share(mixture.weights[recipe] / equals, mixture.temperatures[recipe])
+            shares[fold, recipe, number] = share
+        weights = {}
+        for recipe in self.recipes:
+            of_fold = {fold: mixture.weights[recipe] for fold, mixture in mixtures.items()}
+            weights[recipe] = {**of_fold, TEST: float(np.mean([*of_fold.values()]))}
+        return shares, weights
+
+    def _joined(
+        self, own: Mapping[Key, Outputs], test: Mapping[Key, Outputs], shares: Mapping[Key, Share]
+    ) -> Outputs:
         """Return the outputs of all labelled samples, each the mean over its models."""
-        means = [mean_outputs(outputs) for outputs in parts.values()]
-        fold = self.setup.labelled.fold
-        order = np.argsort(np.concatenate([np.flatnonzero(fold == part) for part in parts]))
-        quantiles = [mean.quantile_NCQ for mean in means if mean.quantile_NCQ is not None]
+        parts = {
+            fold: mean_outputs(*_of(own, {k: s for k, s in shares.items() if k[0] == fold}))
+            for fold in self._folds()
+        }
+        if test:
+            parts[TEST] = mean_outputs(*_of(test, shares))
+        order = np.argsort(np.concatenate([self._rows(part) for part in parts]))
+        quantiles = [mean.quantile_NCQ for mean in parts.values() if mean.quantile_NCQ is not None]
         return Outputs(
-            point_NC=np.concatenate([mean.point_NC for mean in means])[order],
+            point_NC=np.concatenate([mean.point_NC for mean in parts.values()])[order],
             quantile_NCQ=np.concatenate(quantiles)[order] if quantiles else None,
         )
+
+
+def _of(
+    outputs: Mapping[Key, Outputs], shares: Mapping[Key, Share]
+) -> tuple[list[Outputs], list[Share]]:
+    return [outputs[key] for key in shares], [*shares.values()]
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,17 +176,32 @@ class Finished:
     """What cross-validation leaves."""
 
     outputs: Outputs
-    """Of each labelled sample, the mean over the models that never saw its label, and the views."""
+    """Of each labelled sample, mixed of the models that never saw its label, mean of the views."""
+    by_recipe: dict[str, Outputs]
+    """The same of the models of each recipe alone."""
+    weights: dict[str, dict[int, float]]
+    """What each recipe counts for in every fold, and in the held-out test set."""
     history: list[Record]
     """The training curves."""
     models: dict[str, Path]
     """Directory of each model by its name."""
+    shares: dict[str, Share]
+    """What each model counts for."""
     digests: dict[str, str]
     """What identifies the weights of each."""
-    choices: dict[int, Choice]
-    """The recipe of each fold."""
     reference_ND: torch.Tensor
     """Embeddings of the training samples by the first model, of view 0."""
+
+
+def recipe_table(setup: FinetuneSetup, finished: Finished) -> pd.DataFrame:
+    """Return `prediction_table` of every recipe alone, with the columns `recipe` and `weight`."""
+    parts = []
+    for recipe, outputs in finished.by_recipe.items():
+        table = prediction_table(setup, outputs)
+        table.insert(0, "recipe", recipe)
+        table.insert(1, "weight", table["fold"].map(finished.weights[recipe]))
+        parts.append(table)
+    return pd.concat(parts, ignore_index=True)
 
 
 def prediction_table(setup: FinetuneSetup, outputs: Outputs) -> pd.DataFrame:

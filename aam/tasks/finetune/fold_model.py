@@ -40,20 +40,29 @@ class FrozenEmbeddings:
     embedding_RD: Tensor | None = None
     """Of all rows of the sample store, where nothing of the encoder is trained."""
 
+    def kept_by(self, encoder: str) -> "FrozenEmbeddings":
+        """Return those that training an encoder as the setting says leaves as they are."""
+        if encoder == "full":
+            return FrozenEmbeddings()
+        return FrozenEmbeddings(self.asv_UD) if encoder == "partial" else self
+
 
 @dataclass(frozen=True, eq=False)
 class FoldModel:
-    """One of the models of a fold: trained without it, the `number`-th of several."""
+    """One of the models of a fold: trained without it, the `number`-th of several of a recipe."""
 
     setup: FinetuneSetup
     fold: int
     number: int
     frozen: FrozenEmbeddings
+    recipe: str = ""
+    """Empty where a task has one recipe."""
 
     @property
     def name(self) -> str:
         """Name of its folder."""
-        return f"fold{self.fold}" if self.number == 0 else f"fold{self.fold}-{self.number}"
+        further = self.recipe, str(self.number) if self.number else ""
+        return "-".join([f"fold{self.fold}", *filter(None, further)])
 
     @property
     def directory(self) -> Path:

@@ -22,8 +22,8 @@ from aam.util.errors import InputError
 from aam.util.machine import end_with
 
 logger = logging.getLogger(__name__)
-Models = list[tuple[int, int]]
-"""Fold and number of each."""
+Models = list[tuple[int, str, int]]
+"""Fold, recipe and number of each."""
 
 
 def threads_of_a_model(threads: int) -> int:
@@ -38,13 +38,10 @@ def processes(settings: Finetuning, models: int, threads: int) -> int:
     return min(models, threads)
 
 
-def turns(settings: Finetuning, models: Models, number: int) -> list[Models]:
-    """Divide the models among processes; one of them makes the choice of a fold."""
-    if settings.encoder != "auto":
-        return [models[first::number] for first in range(number)]
-    folds = list(dict.fromkeys(fold for fold, _ in models))
-    shares = [set(folds[first::number]) for first in range(number)]
-    return [[one for one in models if one[0] in share] for share in shares if share]
+def turns(models: Models, number: int) -> list[Models]:
+    """Divide the models among processes, each recipe alike."""
+    by_recipe = sorted(models, key=lambda model: model[1])
+    return [sorted(by_recipe[first::number]) for first in range(number)]
 
 
 def in_processes(

@@ -168,7 +168,7 @@ def test_values_that_no_stage_can_use(key: str, value: Any, got: str) -> None:
             *({"loss": "cross_entropy"}, "loss (task age)"),
             "got cross_entropy with kind regression; expected null or one of mae, huber",
         ),
-        ({"epochs": 9}, "epochs (task age)", "got 9 with encoder auto, which chooses it"),
+        ({"epochs": 9}, "epochs (task age)", "got 9 with encoder auto, which sets it"),
         ({"encoder": "kernel", "loss": "mse"}, "encoder (task age)", "got kernel with loss mse"),
         (
             *({"encoder": "kernel", "asv_dropout": 0.1}, "encoder (task age)"),

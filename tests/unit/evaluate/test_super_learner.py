@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from aam.evaluate import super_learner as module
+from aam.evaluate import mixture as module
 from aam.evaluate.super_learner import super_learner
 
 ROWS = 60

@@ -128,7 +128,7 @@ def test_reads_have_a_part_in_a_kernel_machine(kernel_predictor, augmented, devi
     predictor = kernel_predictor(Target.fit(name, columns, observed, np.ones(4, bool)))
     rows = [4, 11]
     explained = explain_samples(
-        [predictor],
+        {predictor: 1.0},
         augmented.store,
         augmented.tokens,
         rows,
@@ -169,8 +169,9 @@ def test_samples_of_the_store_are_explained_by_the_mean_of_their_models(
     predict_with, tiny, devices
 ):
     rows, models = [4, 11, 2], [predict_with(seed=seed) for seed in (0, 1)]
+    weights = dict(zip(models, (0.25, 0.75), strict=True))
     explained = explain_samples(
-        models, tiny.store, tiny.tokens, rows, devices, checked=2, categories=[{}] * 3
+        weights, tiny.store, tiny.tokens, rows, devices, checked=2, categories=[{}] * 3
     )
     for number, (row, (asvs_A, found)) in enumerate(zip(rows, explained, strict=True)):
         held = slice(tiny.store.offsets[row], tiny.store.offsets[row + 1])
@@ -183,5 +184,6 @@ def test_samples_of_the_store_are_explained_by_the_mean_of_their_models(
         assert (found.removed_AC is None) == (number == 2)
         for name, value in vars(found).items():
             if value is not None:
-                mean = np.mean([getattr(one, name) for one in single], axis=0)
+                parts = [getattr(one, name) for one in single]
+                mean = np.average(parts, axis=0, weights=[0.25, 0.75])
                 np.testing.assert_allclose(value, mean, atol=1e-5)

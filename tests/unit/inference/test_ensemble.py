@@ -15,13 +15,15 @@ from aam.data.table import FeatureTable
 from aam.data.target import Target
 from aam.inference import ensemble
 from aam.inference.asv_cache import AsvEmbeddings, embed_asvs_cached, encoder_digest, module_digest
-from aam.inference.bundle import ModelBundle
+from aam.inference.bundle import SHARES, ModelBundle
 from aam.inference.embed import embed_samples
 from aam.inference.ensemble import predict_table
+from aam.inference.outputs import Share
 from aam.inference.reference import Reference, write_reference
 from aam.model.fusion import Vocabulary
 from aam.model.predictor import Predictor
 from aam.model.store import REFERENCE, SEEN_ASVS
+from aam.util.atomic import write_json
 from aam.util.errors import InputError
 
 AGES = np.array([["28"], ["52"]])
@@ -32,7 +34,8 @@ NAMES = ("fold2", "fold2-1", "fold10")
 
 
 def bundle_of(predictors: list[Predictor], seen=(), **more) -> ModelBundle:
-    return ModelBundle(predictors, 60, 0, 20, frozenset(seen), **more)
+    shares = [Share() for _ in predictors]
+    return ModelBundle(predictors, shares, 60, 0, 20, frozenset(seen), **more)
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +57,24 @@ def predict(tiny):
 
 def one_by_one(predict, bundle: ModelBundle, **given) -> list[pd.DataFrame]:
     """Return the predictions of each model."""
-    return [predict(replace(bundle, predictors=[one]), **given) for one in bundle.predictors]
+    return [
+        predict(replace(bundle, predictors=[one], shares=[Share()]), **given)
+        for one in bundle.predictors
+    ]
+
+
+def test_models_count_by_their_shares(predict, three):
+    """A weighted mean and its spread; probabilities are scaled before, each by its temperature."""
+    bundle = replace(three(SITE), shares=[Share(2.0), Share(1.0, temperature=0.5), Share(0.0)])
+    columns = [f"probability:{name}" for name in SITE.classes]
+    each = [table[columns].to_numpy() for table in one_by_one(predict, bundle)]
+    sharp = each[1] ** 2 / (each[1] ** 2).sum(axis=1, keepdims=True)
+    expected = (2 * each[0] + sharp) / 3
+    found = predict(bundle)
+    np.testing.assert_allclose(found[columns], expected, rtol=1e-9)
+    rows, best = np.arange(len(found)), expected.argmax(axis=1)
+    gap = np.abs(each[0] - sharp)[rows, best]
+    np.testing.assert_allclose(found["sd"], gap * np.sqrt(2) / 3, rtol=1e-6)
 
 
 def levels(caplog) -> list[str]:
@@ -251,6 +271,8 @@ def saved(three, tmp_path_factory) -> tuple[Path, ModelBundle]:
     for name, predictor in zip(NAMES, bundle.predictors, strict=True):
         predictor.save(folder / name, about)
     (folder / SEEN_ASVS).write_text("ACGT\n")
+    shares = [{"folder": name, "weight": 0.5, "temperature": 1.0} for name in NAMES]
+    write_json(folder / SHARES, {"models": shares})
     write_reference(folder / REFERENCE, np.random.default_rng(0).normal(size=(5, 16)))
     return folder, replace(bundle, reference=Reference.open(folder / REFERENCE))
 
@@ -287,6 +309,11 @@ OTHER_WIDTH = np.eye(3, dtype=np.float32)
 BROKEN = {
     "no folder fold0": lambda at: [shutil.rmtree(path) for path in at.glob("fold*")],
     "no such directory": shutil.rmtree,
+    r"shares\.json: got no such file": lambda at: (at / SHARES).unlink(),
+    r"shares\.json: got no such file \('weight'\)": lambda at: edit(
+        at / SHARES, models=[{"folder": "fold2"}]
+    ),
+    "folders that differ: fold10": lambda at: shutil.rmtree(at / "fold10"),
     r"asvs\.txt: got no such file": lambda at: (at / SEEN_ASVS).unlink(),
     r"fold10: got no config\.json": lambda at: (at / "fold10/config.json").unlink(),
     "no JSON": lambda at: (at / "fold2/config.json").write_text("{"),

@@ -53,4 +53,4 @@ def start(folder: Path, does: str, **options) -> None:
 if __name__ == "__main__":
     stage = Path(sys.argv[1])
     threading.Thread(target=start, args=(stage, "sleep")).start()
-    in_processes(partial(sleep, stage), [[(0, 0)], [(1, 0)]], RunOptions())
+    in_processes(partial(sleep, stage), [[(0, "full", 0)], [(1, "full", 0)]], RunOptions())

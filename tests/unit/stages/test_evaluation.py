@@ -88,9 +88,8 @@ def described(headline: str, predictions: pd.DataFrame) -> dict:
         "evaluation": "transductive",
         "encoder": "auto",
         "recipes": {
-            "0": {"recipe": "kernel", "errors": {"kernel": 0.5, "partial": 0.75}, "optimism": 0.25},
-            "1": {"recipe": "partial", "errors": {"kernel": 0.75, "partial": 0.7}, "optimism": 0.5},
-            "2": {"recipe": "kernel", "errors": {"kernel": 0.25, "partial": 0.5}, "optimism": None},
+            "kernel": {"score": 0.5, "weight": 0.25},
+            "partial": {"score": 0.75, "weight": 0.75},
         },
         "bounds": [None, None],
         "labels": 1.0,
@@ -208,9 +207,7 @@ def test_summary_says_what_was_learned_and_its_links_lead_somewhere(results):
         "not better than the best baseline, kNN on UniFrac (0.750)",
         "at batch 8, 20 times as many as naive; 200 samples per second at batch 64",
         "Transductive: pretraining saw every sample",
-        "training samples of 3 folds: kernel in 2, partial in 1 (mean errors there, in standard "
-        "deviations: kernel 0.500, partial 0.650; an error that had been chosen by the same "
-        "parts would look lower by 0.375).",
+        "recipes by weight, and what each reaches alone: partial 75% (0.750), kernel 25% (0.500).",
         "prediction intervals for 60%: they cover 100.0% (100.0% to 100.0% in a fold)",
         "mean width 2.00",
         "less training median, mean of the folds: MAE -3, better in 100% of 3 folds; "

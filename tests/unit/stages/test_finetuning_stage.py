@@ -111,7 +111,8 @@ def test_the_models_of_a_fold_start_from_weights_of_their_own(study, tmp_path):
 def test_digests_stand_for_what_predicting_takes(finetuned, study, pretrained, tmp_path):
     known = read_json(finetuned["age"]["digests"])
     assert list(known["models"]) == ["fold0", "fold1"]
-    assert set(known["files"]) == {"asvs.txt", "cross_validation.tsv", "reference.safetensors"}
+    files = {"asvs.txt", "cross_validation.tsv", "reference.safetensors", "shares.json"}
+    assert set(known["files"]) == files
     cfg = study.finetune_slice("age")
     cfg["rarefaction"]["views"] = 2
     outputs = {name: tmp_path / name for name in finetuned["age"]}
@@ -142,8 +143,9 @@ def test_the_models_predict_their_samples_again_from_the_table(finetuned, study,
         metadata = read_folds(study.files["ordered.tsv"])["category:host"].to_frame("host")
     own, table = len(bundle.predictors) // 2, (study.tiny.table, study.tiny.sequences)
     for fold in (0, 1, -1):
-        chosen = bundle.predictors[own * fold : own * (fold + 1)] if fold >= 0 else None
-        one = replace(bundle, predictors=chosen or bundle.predictors)
+        chosen = slice(own * fold, own * (fold + 1)) if fold >= 0 else slice(None)
+        parts = {"predictors": bundle.predictors[chosen], "shares": bundle.shares[chosen]}
+        one = replace(bundle, **parts)
         found = predict_table(one, *table, metadata=metadata)
         expected = known.loc[known["fold"] == fold, columns]
         assert not found["unseen_asvs"].any()

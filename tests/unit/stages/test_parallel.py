@@ -2,17 +2,21 @@
 
 import os
 import time
+from collections import Counter
+from itertools import product
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 import torch
 
 from aam.config.sections.finetuning import Finetuning
+from aam.evaluate.predictions import read_predictions
 from aam.runtime.run_options import RunOptions
 from aam.stages import finetune
 from aam.tasks.finetune import parallel
 from aam.train.loop import TimeIsUp
-from aam.util.atomic import read_json
 from aam.util.errors import InputError
 
 OUTPUTS = ("model", "predictions", "history", "digests", "recipes")
@@ -54,28 +58,31 @@ def test_neither_the_number_of_cores_nor_a_time_limit_changes_a_byte(run, tmp_pa
         assert (one / path).read_bytes() == (two / path).read_bytes(), path
 
 
-def test_a_fold_has_one_choice_whatever_the_processes_and_its_curves_are_its_own(run, tmp_path):
+def test_recipes_are_the_same_whatever_the_processes_and_their_curves_are_their_own(run, tmp_path):
     for folder, threads in ((tmp_path / "1", 1), (tmp_path / "2", 2)):
         run(folder, "auto", models=2, threads=threads, log_dir=folder / "curves")
     for name in ("recipes", "predictions", "digests"):
         assert (tmp_path / "1" / name).read_bytes() == (tmp_path / "2" / name).read_bytes(), name
-    found = read_json(tmp_path / "1" / "recipes")["folds"]
-    assert all(set(fold["errors"]) == {"kernel", "partial", "full"} for fold in found.values())
+    table = read_predictions(tmp_path / "1" / "recipes")
+    weight = pd.to_numeric(table.groupby(["fold", "recipe"], sort=False)["weight"].first())
+    np.testing.assert_allclose(weight.groupby("fold").sum(), 1, rtol=1e-6)
+    curves = {path.parent.parent.name for path in (tmp_path / "1").rglob("events*")}
+    expected = {
+        f"fold{fold}-{recipe}{number}"
+        for fold, recipe, number in product("01", ("partial", "full"), ("", "-1"))
+    }
+    assert curves == expected
     trained = {path.name for path in (tmp_path / "1" / "model").glob("fold*")}
-    kernel = {f"fold{fold}-1" for fold, one in found.items() if one["recipe"] == "kernel"}
-    assert trained == {"fold0", "fold0-1", "fold1", "fold1-1"} - kernel
-    curves = {path.parent.name for path in (tmp_path / "1").rglob("events*")}
-    assert curves == {name for name in trained if found[name[4]]["recipe"] != "kernel"}
+    assert trained == expected | {"fold0-kernel", "fold1-kernel"}
 
 
-def test_whole_folds_are_divided_where_each_is_chosen_for():
-    models = [(fold, number) for fold in range(3) for number in range(2)]
-    assert parallel.turns(Finetuning(), models, 2) == [
-        [(0, 0), (0, 1), (2, 0), (2, 1)],
-        [(1, 0), (1, 1)],
-    ]
-    assert parallel.turns(Finetuning(encoder="full"), models, 2) == [models[::2], models[1::2]]
-    assert len(parallel.turns(Finetuning(), models, 5)) == 3
+def test_every_process_has_its_part_of_each_recipe():
+    models = [(fold, recipe, 0) for fold in range(4) for recipe in ("kernel", "partial", "full")]
+    turns = parallel.turns(models, 2)
+    assert sorted(sum(turns, [])) == sorted(models)
+    for turn in turns:
+        assert Counter(recipe for _, recipe, _ in turn) == {"kernel": 2, "partial": 2, "full": 2}
+        assert [fold for fold, _, _ in turn] == sorted(fold for fold, _, _ in turn)
 
 
 def test_a_model_has_one_core_and_a_frozen_encoder_one_process(run, tmp_path, monkeypatch):
@@ -111,7 +118,7 @@ def test_a_process_says_at_once_what_stopped_it(monkeypatch, caplog, error):
     monkeypatch.setattr(parallel.log, "start", lambda path: None)
     monkeypatch.setenv("TTY_COMPATIBLE", "1")
     with pytest.raises(type(error)):
-        parallel._process(fail, [(0, 0)], RunOptions(), os.getppid())
+        parallel._process(fail, [(0, "full", 0)], RunOptions(), os.getppid())
     record = caplog.records[-1]
     assert record.levelname == "ERROR"
     assert "odd weights" in caplog.text

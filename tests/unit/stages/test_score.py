@@ -14,11 +14,11 @@ from aam.evaluate.bootstrap import bootstrap_intervals
 from aam.evaluate.predictions import read_predictions, write_predictions
 from aam.runtime.run_options import RunOptions
 from aam.stages import score
-from aam.util.atomic import write_json
 from aam.util.errors import InputError
 from aam.util.seeds import seed_of
 
-RECIPES = {"0": {"recipe": "full", "errors": {}, "optimism": None}}
+RECIPES = {"kernel": 0.25, "full": 0.75}
+"""Their weights."""
 CLASSES = ["low", "mid", "high"]
 SETTINGS = {
     "names": {"dataset": "d", "model": "m", "task": "t"},
@@ -55,7 +55,8 @@ def scored(tmp_path: Path, folds: pd.DataFrame) -> Callable[..., dict]:
         study = ["ab"[i % 2] for i in range(len(folds))]
         table = pa.table({"sample_id": folds["sample-id"].to_numpy(object), "study": study})
         pq.write_table(table, files["metadata"])
-        write_json(files["recipes"], {"folds": RECIPES})
+        of_recipes = [own.assign(recipe=name, weight=value) for name, value in RECIPES.items()]
+        write_predictions(files["recipes"], pd.concat(of_recipes))
         score.run({**SETTINGS, **cfg}, inputs=files, outputs=outputs, runtime=RunOptions())
         return json.loads(outputs["metrics"].read_text())
 
@@ -74,7 +75,8 @@ def test_a_model_is_compared_with_every_baseline_and_mixed_with_them(folds, scor
     forest["predicted"] = 2 * forest["observed"] - forest["predicted"]
     baselines = pd.concat([other.assign(baseline="median"), forest])
     report = scored(own, baselines, report_by=["study"])
-    assert report["recipes"] == RECIPES
+    assert {name: one["weight"] for name, one in report["recipes"].items()} == RECIPES
+    assert {one["score"] for one in report["recipes"].values()} == {report["mae_fold_mean"]}
     assert report["mae_by"]["study"].keys() == {"a", "b"}
     assert (report["model"], report["task"], report["start"]) == ("m", "t", "pretrained")
     assert (report["evaluation"], report["labels"]) == ("transductive", 1.0)

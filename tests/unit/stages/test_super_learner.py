@@ -16,14 +16,15 @@ from aam.data.rarefaction import rarefy
 from aam.data.table import FeatureTable, write_biom
 from aam.data.target import Target
 from aam.data.trees.branches import branches, read_tree
-from aam.evaluate.conformal import Calibration, at_temperature
-from aam.evaluate.predictions import read_predictions, write_predictions
+from aam.evaluate.conformal import Calibration
+from aam.evaluate.predictions import at_temperature, read_predictions, write_predictions
 from aam.evaluate.report import CONSTANT
 from aam.evaluate.super_learner import super_learner as mixture_of
 from aam.evaluate.super_learner import units_of
 from aam.inference.bundle import ModelBundle, write_bundle
 from aam.inference.embed import embed_samples
 from aam.inference.ensemble import predict_table
+from aam.inference.outputs import Share
 from aam.model.predictor import Predictor
 from aam.runtime.run_options import RunOptions
 from aam.stages import baselines, super_learner
@@ -91,7 +92,14 @@ def study(request, augmented, new_encoder, devices, tmp_path_factory) -> dict[st
         right = rng.uniform(0.35, 0.95, size=len(ids))
         shares = np.where(np.array(observed) == "gut", [right, 1 - right], [1 - right, right]).T
         own[[f"probability:{name}" for name in KINDS[kind]]] = shares
-    write_bundle(paths["model"], {"fold0": folder / "fold0"}, augmented.tokens, known, own)
+    write_bundle(
+        paths["model"],
+        {"fold0": folder / "fold0"},
+        {"fold0": Share()},
+        augmented.tokens,
+        known,
+        own,
+    )
     held_out = table.of_samples(np.arange(HELD_OUT))
     said = predict_table(ModelBundle.load(paths["model"]), held_out, augmented.sequences)
     columns = [name for name in own if name in said]

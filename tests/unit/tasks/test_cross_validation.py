@@ -40,7 +40,7 @@ def deeper(new_encoder):
 @pytest.mark.parametrize(("encoder", "fold"), [("full", FOLD), ("frozen", WITH_TEST)])
 def test_no_model_is_trained_on_a_row_made_of_its_held_out_samples(new_task, encoder, fold):
     task = new_task(encoder=encoder, epochs=20, fold=fold)
-    models = [model for model, _ in task._fold_models(task.models())]
+    models = [model for _, model in task._fold_models(task.models())]
     assert [model.fold for model in models] == [0, 1, 2]
     for model in models:
         dataset = model.dataset(model.new_predictor())
@@ -60,8 +60,8 @@ def test_no_model_is_trained_on_a_row_made_of_its_held_out_samples(new_task, enc
         ("regression", "frozen", WITH_TEST, TEST),
         ("regression", "kernel", FOLD, 1),
         ("classification", "kernel", FOLD, 1),
-        ("regression", "auto", FOLD, 1),
-        ("classification", "auto", FOLD, 1),
+        ("regression", "auto", WITH_TEST, TEST),
+        ("classification", "auto", WITH_TEST, TEST),
     ],
 )
 def test_the_labels_of_a_fold_do_not_change_its_predictions(

@@ -1,76 +1,63 @@
+"""What `encoder: auto` trains, and how it is mixed."""
+
 import numpy as np
 import pytest
 
 from aam.data.folds import TEST
+from aam.inference.outputs import Outputs
+from aam.model.predictor import load_predictor
 from aam.tasks.finetune import recipes
-from aam.tasks.finetune.fold_model import FrozenEmbeddings
-from aam.tasks.finetune.recipes import affordable, choose, possible_recipes, recipe_settings
+from aam.tasks.finetune.recipe_mixture import recipe_mixture
+from aam.tasks.finetune.recipes import affordable_recipes, possible_recipes, recipe_settings
 
 SIX = np.arange(18) % 6
+ALL = ["kernel", "partial", "full"]
 
 
 @pytest.fixture
 def setup(new_task):
-    """Return the setup of 18 samples in six folds, whose choice costs what a test says."""
+    """Return the function that sets up 18 samples in six folds."""
 
     def build(**changes):
         observed = [str(number) for number in range(18)]
-        common = {"samples": np.arange(18), "fold": SIX, "encoder": "auto"}
-        return new_task(observed=observed, **{**common, **changes}).setup
+        common = {"observed": observed, "samples": np.arange(18), "fold": SIX, "encoder": "auto"}
+        return new_task(**{**common, **changes}).setup
 
     return build
 
 
-@pytest.mark.parametrize(
-    ("minutes", "tried", "parts"),
-    [(1e-9, ["kernel"], 0), (1.0, ["kernel", "partial", "full"], 5)],
-)
-def test_a_budget_decides_what_is_tried(setup, minutes, tried, parts):
-    own = setup(budget_minutes=minutes)
-    settings = {name: recipe_settings(own, 0, name) for name in possible_recipes(own)}
-    assert affordable(own, settings, 0) == (tried, parts)
+@pytest.fixture
+def costs(monkeypatch) -> None:
+    """Let each of six folds take a core 0, 10 and 30 seconds; two cores 30 s and 90 s in all."""
+    seconds = {"kernel": 0, "partial": 10, "full": 30}
+    monkeypatch.setattr(recipes, "seconds", lambda setup, shape, own, samples: seconds[own.encoder])
 
 
-def test_recipes_are_tried_cheapest_first_on_as_many_parts_as_fit(setup, monkeypatch):
-    """Each of six folds costs a core 60 s and 180 s, less a fifth inside: 24, 72; 90 s the last."""
-    monkeypatch.setattr(
-        recipes,
-        "seconds",
-        lambda setup, shape, settings, samples: {"kernel": 0, "partial": 10, "full": 30}[
-            settings.encoder
-        ],
-    )
+def test_as_many_recipes_as_the_budget_allows_are_trained_the_cheapest_first(setup, costs):
+    """Of five folds and 500 samples; here are six folds, and few samples are no less."""
     found = {}
-    for minutes in (0.8, 1.0, 1.5, 2.6, 5.0, 9.0):
-        # Of five folds and 500 samples; here are six folds, and few samples are no less.
-        own = setup(budget_minutes=minutes * 5 / 6)
-        settings = {name: recipe_settings(own, 0, name) for name in possible_recipes(own)}
-        found[minutes] = affordable(own, settings, 0)
-    two, three = ["kernel", "partial"], ["kernel", "partial", "full"]
-    assert found == {
-        0.8: (["kernel"], 0),
-        1.0: (two, 1),
-        1.5: (two, 2),
-        2.6: (two, 5),
-        5.0: (three, 2),
-        9.0: (three, 4),
-    }
+    for minutes in (0.4, 0.6, 1.9, 2.1):
+        found[minutes] = affordable_recipes(setup(budget_minutes=minutes * 5 / 6))
+    assert found == {0.4: ALL[:1], 0.6: ALL[:2], 1.9: ALL[:2], 2.1: ALL}
 
 
-def test_a_budget_grows_with_the_samples(setup, monkeypatch):
-    monkeypatch.setattr(recipes, "seconds", lambda *_: 10)
-    own = setup(budget_minutes=1.2)
-    settings = {name: recipe_settings(own, 0, name) for name in possible_recipes(own)}
-    assert affordable(own, settings, 0) == (["kernel", "partial"], 1)
+def test_one_recipe_is_trained_whatever_the_budget(setup):
+    assert affordable_recipes(setup(budget_minutes=1e-9)) == ["kernel"]
+
+
+def test_a_budget_grows_with_the_samples(setup, costs, monkeypatch):
+    own = setup(budget_minutes=1.1 * 5 / 6)
+    assert affordable_recipes(own) == ALL[:2]
     # Twice as many as it is for.
     monkeypatch.setattr(recipes, "SAMPLES", 9)
-    assert affordable(own, settings, 0) == (["kernel", "partial", "full"], 1)
+    assert affordable_recipes(own) == ALL
 
 
-def test_samples_of_one_group_leave_nothing_to_choose_on(setup):
-    own = setup(fold=np.arange(18) % 2, units=["one"] * 18, budget_minutes=9.0)
-    settings = {name: recipe_settings(own, 0, name) for name in possible_recipes(own)}
-    assert affordable(own, settings, 0) == (["kernel"], 0)
+def test_several_models_cost_as_many_times(setup):
+    shape = setup().make_encoder(0, 0).shape
+    one, two = (setup(models=models) for models in (1, 2))
+    cost = [recipes.seconds(own, shape, recipe_settings(own, 0, "full"), 15) for own in (one, two)]
+    assert cost[1] == 2 * cost[0] > 0
 
 
 def test_fewer_labels_get_more_passes(setup, monkeypatch):
@@ -82,6 +69,7 @@ def test_fewer_labels_get_more_passes(setup, monkeypatch):
     for steps, epochs in ((1, recipes.LEAST_EPOCHS), (20, 20)):
         monkeypatch.setattr(recipes, "STEPS", steps)
         assert recipe_settings(own, 0, "full").epochs == epochs
+    assert recipe_settings(own, 0, "partial").trained_layers == 1, "as many as there are"
 
 
 @pytest.mark.parametrize(
@@ -103,46 +91,74 @@ def test_many_samples_are_not_for_a_kernel_machine(new_task, monkeypatch):
     assert possible_recipes(new_task(encoder="auto").setup) == ["partial", "full"]
 
 
-def test_the_recipe_of_least_error_is_chosen_and_kept(setup, monkeypatch):
-    """The samples that are held out, and those of no fold, are no part of what is tried on."""
-    seen = []
-
-    def errors(setup, fold, name, settings, frozen, parts):
-        training = setup.labelled.training(fold, 1.0, 0)
-        seen.append((name, parts, int(training.sum())))
-        error = {"kernel": 0.7, "partial": 0.4, "full": 0.5}[name]
-        return error, [error - 0.1, error + 0.1]
-
-    monkeypatch.setattr(recipes, "_errors", errors)
-    own = setup(budget_minutes=9.0, fold=np.where(np.arange(18) < 3, TEST, SIX))
-    choice = choose(own, 3, FrozenEmbeddings())
-    assert (choice.recipe, choice.settings.encoder) == ("partial", "partial")
-    assert choice.settings.trained_layers == 1, "as many as there are"
-    assert choice.errors == {"kernel": 0.7, "partial": 0.4, "full": 0.5}
-    assert choice.optimism == pytest.approx(0.0), "partial is the best on each part"
-    assert seen == [("kernel", 5, 12), ("partial", 5, 12), ("full", 5, 12)]
-    assert choose(own, 3, FrozenEmbeddings()) == choice
-    assert len(seen) == 3, "it is known"
+def predicted(setup, errors: dict[str, float]) -> dict[str, Outputs]:
+    """Return outputs of recipes that are off by about so much."""
+    truth_LC = setup.labelled.observed_LC.astype(float)
+    draw = np.random.default_rng(0)
+    return {
+        name: Outputs(truth_LC + draw.normal(0, error, truth_LC.shape))
+        for name, error in errors.items()
+    }
 
 
-def test_optimism_is_what_looking_at_the_quoted_part_gains():
-    """By the others the first part takes the second recipe, and the second part the first."""
-    assert recipes.optimism_of(np.array([[0.1, 0.5], [0.4, 0.3]])) == pytest.approx(0.45 - 0.3)
-    for seed in range(20):
-        error_RP = np.random.default_rng(seed).random((3, 5))
-        assert recipes.optimism_of(error_RP) >= 0
+def test_weights_follow_the_held_out_errors_of_what_a_fold_is_trained_on(setup):
+    """Neither the fold itself nor the test set, whatever is said there, has a part in them."""
+    own = setup(fold=np.where(np.arange(18) < 3, TEST, SIX))
+    outputs = predicted(own, {"kernel": 1.0, "full": 9.0})
+    found = recipe_mixture(own, 3, outputs).weights
+    assert found["kernel"] > 0.7
+    assert sum(found.values()) == pytest.approx(1)
+    for part in (3, TEST):
+        outputs["kernel"].point_NC[own.labelled.fold == part] += 1000
+    assert recipe_mixture(own, 3, outputs).weights == found
+    assert recipe_mixture(own, 4, outputs).weights["kernel"] < 0.1, "it is trained on fold 3"
 
 
-def test_the_error_is_that_of_models_which_saw_neither_the_fold_nor_the_part(new_task, datasets):
-    task = new_task(encoder="auto", fold=np.arange(9) % 3, budget_minutes=9.0)
-    frozen = task._frozen(0)
-    settings = recipe_settings(task.setup, 0, "full").model_copy(update={"epochs": 1})
-    error, by_part = recipes._errors(task.setup, 0, "full", settings, frozen, 5)
-    # Parts of three samples each.
-    assert 0 < error < 10
-    assert error == pytest.approx(np.mean(by_part))
-    held_out = set(task.setup.labelled.samples[np.arange(9) % 3 == 0])
-    trained = [set(dataset.samples) for dataset in datasets]
-    assert len(trained) == 2
-    assert not trained[0] & trained[1]
-    assert not held_out & (trained[0] | trained[1])
+def test_labels_that_are_left_out_have_no_part_in_the_weights(setup):
+    own = setup(labels=0.5)
+    outputs = predicted(own, {"kernel": 1.0, "full": 9.0})
+    found = recipe_mixture(own, 0, outputs).weights
+    outputs["kernel"].point_NC[~own.labelled.training(0, 0.5, own.settings.seed)] += 1000
+    assert recipe_mixture(own, 0, outputs).weights == found
+
+
+def test_columns_count_alike_whatever_their_units(setup):
+    two = np.arange(36).reshape(18, 2).astype(float)
+    columns = {"target": {"columns": ("a", "b")}}
+    found = []
+    for units in ((1, 1), (1, 1000)):
+        own = setup(observed=(two * units).astype(str), **columns)
+        off = {"partial": (9.0, 1.0), "full": (1.0, 5.0)}
+        outputs = {name: Outputs((two + error) * units) for name, error in off.items()}
+        found.append(recipe_mixture(own, 0, outputs).weights["full"])
+    assert found[0] == pytest.approx(found[1], abs=1e-3)
+    assert found[0] > 0.5
+
+
+@pytest.mark.parametrize("kind", ["regression", "classification"])
+def test_a_fold_is_predicted_by_its_recipes_with_their_shares(new_task, ask, monkeypatch, kind):
+    """All of them together predict the test set."""
+    monkeypatch.setattr(recipes, "MOST_EPOCHS", 2)
+    fold = np.array([0, 1, 2, 0, 1, 2, TEST, TEST, TEST])
+    task = new_task(kind, encoder="auto", fold=fold, models=2)
+    finished = task.run()
+    one = ["kernel", "partial", "partial-1", "full", "full-1"]
+    assert list(finished.models) == [f"fold{number}-{name}" for number in range(3) for name in one]
+    for number in range(3):
+        of_fold = [finished.weights[recipe][number] for recipe in ALL]
+        assert sum(of_fold) == pytest.approx(1)
+        shares = [finished.shares[f"fold{number}-{name}"].weight for name in one]
+        assert shares == pytest.approx([of_fold[0], *np.repeat(np.array(of_fold[1:]) / 2, 2)])
+    samples = task.setup.labelled.samples
+    for part in (0, 1, 2, TEST):
+        own = {n: s for n, s in finished.shares.items() if part in (TEST, int(n[4]))}
+        said = []
+        for name, share in own.items():
+            predictor = load_predictor(finished.models[name])[0]
+            value_NC = ask(predictor, samples[part == fold]).point_NC
+            if kind == "classification":
+                value_NC = value_NC ** (1 / share.temperature)
+                value_NC = value_NC / value_NC.sum(axis=1, keepdims=True)
+            said.append(value_NC)
+        expected = np.average(said, axis=0, weights=[share.weight for share in own.values()])
+        np.testing.assert_allclose(finished.outputs.point_NC[part == fold], expected, rtol=1e-4)
