@@ -161,7 +161,7 @@ LOGIC: dict[str, Counter[str]] = {
     "tasks/finetune/fold_model.py": FINETUNED,
     "bench/batches.py": SPEED + Counter(summary=1),
     # A prediction for another table has intervals too.
-    "evaluate/metrics.py": times(4, SCORED) + TABLES + times(2, PREDICTED),
+    "evaluate/conformal.py": times(4, SCORED) + TABLES + times(2, PREDICTED),
 }
 """What a line of logic in a module makes stale."""
 

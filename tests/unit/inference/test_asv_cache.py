@@ -18,6 +18,7 @@ from aam.inference.asv_cache import (
     sequence_keys,
 )
 from aam.inference.embed import embed_asvs
+from aam.train.distributed import devices as devices_module
 from aam.train.distributed.devices import Devices
 
 SEQUENCE = st.text(alphabet="ACGTN", min_size=1, max_size=12)
@@ -88,8 +89,9 @@ def test_only_what_a_cache_lacks_is_computed(
 
 @pytest.mark.parametrize(("seed", "precision"), [(1, "fp32"), (0, "bf16")])
 def test_a_cache_of_another_encoder_or_arithmetic_is_not_used_and_said_once(
-    mixed_lengths, new_encoder, cache, computed, caplog, seed, precision
+    mixed_lengths, new_encoder, cache, computed, caplog, monkeypatch, seed, precision
 ):
+    monkeypatch.setattr(devices_module, "multiplies_bf16", lambda: True)
     encoder, devices = new_encoder(20, seed=seed), Devices(precision, 1)
     found = embed_asvs_cached(encoder, mixed_lengths.tokens, devices, cache)
     assert computed == list(range(30))
