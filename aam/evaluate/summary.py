@@ -72,7 +72,7 @@ def summary_page(results: Results) -> str:
         parts += ["## Tasks"]
         for task, of_task, tables in _tasks(results.tasks):
             lines = _items(line for report in of_task for line in _task_lines(report))
-            parts += [f"### {task}", lines, *tables]
+            parts += [f"### {task}", lines, *tables, *_comparison_tables(of_task)]
     if results.speed is not None:
         parts += ["## Speed", _speed_sentence(results.speed)]
     if results.figures:
@@ -207,7 +207,7 @@ def _task_lines(report: Mapping[str, Any]) -> list[str]:
             f"Brier score {score(report['brier'])}; scaled by the temperature of the other folds "
             f"{score(report['calibrated_ece'])} and {score(report['calibrated_brier'])}."
         )
-    return [*lines, *(_comparison_sentence(report, name) for name in report["comparisons"])]
+    return lines
 
 
 def _recipe_sentence(report: Mapping[str, Any]) -> str:
@@ -267,17 +267,31 @@ def _interval_sentence(report: Mapping[str, Any]) -> str:
     )
 
 
-def _comparison_sentence(report: Mapping[str, Any], baseline: str) -> str:
-    found = report["comparisons"][baseline]
-    name = "MAE" if report["kind"] == "regression" else "balanced accuracy"
-    tests = ", ".join(
-        f"{label} {p_value(found[key])}" for key, label in TESTS.items() if key in found
-    )
-    return (
-        f"**{report['model']}** less {row_label(baseline, 'baseline')}, mean of the folds: {name} "
-        f"{found['difference']:+.3g}, better in {found['folds_won']:.0%} of {found['folds']} "
-        f"folds; {tests}."
-    )
+def _comparison_tables(reports: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield for each model words and a table: its difference to every baseline, and the tests."""
+    for report in reports:
+        if not report["comparisons"]:
+            continue
+        score_name, better = (
+            ("MAE", "lower") if report["kind"] == "regression" else ("balanced accuracy", "higher")
+        )
+        known = next(iter(report["comparisons"].values()))
+        tests = [key for key in TESTS if key in known]
+        rows = [
+            [
+                row_label(baseline, "baseline"),
+                f"{found['difference']:+.3g}",
+                f"{found['folds_won']:.0%} of {found['folds']}",
+                *(p_value(found[key]).removeprefix("p = ").removeprefix("p ") for key in tests),
+            ]
+            for baseline, found in report["comparisons"].items()
+        ]
+        yield (
+            f"**{report['model']}** less each baseline, {score_name}, mean of the folds ({better} "
+            "is better), and the p-values of paired tests:"
+        )
+        head = "baseline", "difference", "better in folds", *(TESTS[key] for key in tests)
+        yield markdown_table(head, rows)
 
 
 def _speed_sentence(speed: pd.DataFrame) -> str:

@@ -210,9 +210,9 @@ def test_summary_says_what_was_learned_and_its_links_lead_somewhere(results):
         "recipes by weight, and what each reaches alone: partial 75% (0.750), kernel 25% (0.500).",
         "prediction intervals for 60%: they cover 100.0% (100.0% to 100.0% in a fold)",
         "mean width 2.00",
-        "less training median, mean of the folds: MAE -3, better in 100% of 3 folds; "
-        "corrected t-test over folds p = 0.012, Wilcoxon over folds –, "
-        "Wilcoxon over samples p < 0.0001.",
+        "| baseline | difference | better in folds | corrected t-test over folds | "
+        "Wilcoxon over folds | Wilcoxon over samples |",
+        "| training median | -3 | 100% of 3 | 0.012 | – | < 0.0001 |",
         "| **base** | 1.00 [0.875, 1.25] |",
         "sets of classes for 60%",
         "2, with fewer than 1000 reads",
