@@ -109,7 +109,7 @@ def load(raw: Mapping[str, Any]) -> Config:
         }
         # A task that asks for another encoder does not want the settings of the one for all.
         common = set() if "encoder" in task.finetuning else config.finetuning.model_fields_set
-        _require_chosen(name, common | set(task.finetuning), training)
+        _require_left_to_auto(name, common | set(task.finetuning), training)
         _require_fitting(
             name, task, training, {model: shape["sample_layers"] for model, shape in layers.items()}
         )
@@ -193,7 +193,7 @@ def _require_possible(
         )
 
 
-def _require_chosen(name: str, given: Collection[str], training: Finetuning) -> None:
+def _require_left_to_auto(name: str, given: Collection[str], training: Finetuning) -> None:
     keys = [key for key in SET_BY_AUTO if key in given]
     if training.encoder == "auto" and training.start == "pretrained" and keys:
         raise problem(

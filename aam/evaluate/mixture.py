@@ -17,7 +17,7 @@ RIDGE = 0.5
 """Strength of the pull towards equal weights, for one group; of G groups it is 1 / G of that."""
 SMOOTH = 0.01
 """Part of the mean error of the best method below which an error counts as its square."""
-LEAST_PROBABILITY = 1e-3
+LEAST_SHARE = 1e-3
 """What a smaller probability counts as where its logarithm is taken."""
 
 Floats = NDArray[np.float64]
@@ -54,7 +54,8 @@ class Mixture:
             weight_M = _weights(error_NM, np.ones(len(observed)), strength, are_shares=False)
             return cls(_named(values, weight_M), dict.fromkeys(values, 1.0))
         scales = {
-            name: temperature(observed, share_NC, classes) for name, share_NC in values.items()
+            name: temperature(observed, share_NC, classes, strength)
+            for name, share_NC in values.items()
         }
         scaled = [at_temperature(share_NC, scales[name]) for name, share_NC in values.items()]
         code = class_codes(observed, classes)
@@ -88,8 +89,8 @@ def _weights(fit_NM: Floats, importance_N: Floats, strength: float, *, are_share
     def loss(weight_M: Floats) -> tuple[float, Floats]:
         mixed_N = fit_NM @ weight_M
         if are_shares:
-            sure_N = np.maximum(mixed_N, LEAST_PROBABILITY)
-            slope_N = np.where(mixed_N > LEAST_PROBABILITY, -1.0 / sure_N, 0.0)
+            sure_N = np.maximum(mixed_N, LEAST_SHARE)
+            slope_N = np.where(mixed_N > LEAST_SHARE, -1.0 / sure_N, 0.0)
             return float(share_N @ -np.log(sure_N)), (share_N * slope_N) @ fit_NM
         error_N = np.sqrt(mixed_N**2 + smooth**2)
         return float(share_N @ error_N), (share_N * mixed_N / error_N) @ fit_NM

@@ -37,26 +37,33 @@ def mean_recall(truth: NDArray[Any], guess: NDArray[Any]) -> float:
     return float(np.mean([is_right[truth == name].mean() for name in np.unique(truth)]))
 
 
-def temperature_of(logit_NC: NDArray[np.float64], code_N: NDArray[np.int64]) -> float:
+def temperature_of(
+    logit_NC: NDArray[np.float64], code_N: NDArray[np.int64], strength: float = 0.0
+) -> float:
     """Return what logits are divided by for the least log loss of the true classes.
+
+    Its squared logarithm is penalized: few samples without an error make others less sure.
 
     Guo et al. (2017), On calibration of modern neural networks, arXiv:1706.04599.
     """
 
     def log_loss(log_temperature: float) -> float:
         log_share_NC = log_softmax(logit_NC / math.exp(log_temperature), axis=1)
-        return -float(np.take_along_axis(log_share_NC, code_N[:, None], axis=1).mean())
+        loss = -float(np.take_along_axis(log_share_NC, code_N[:, None], axis=1).mean())
+        return loss + strength * log_temperature**2
 
     bounds = tuple(math.log(value) for value in TEMPERATURES)
     return math.exp(minimize_scalar(log_loss, bounds=bounds, method="bounded").x)
 
 
-def temperature(observed: ArrayLike, probabilities: ArrayLike, classes: Sequence[str]) -> float:
-    """Return the T > 0 for which p^(1/T), normalized, has the least log loss.
+def temperature(
+    observed: ArrayLike, probabilities: ArrayLike, classes: Sequence[str], strength: float = 0.0
+) -> float:
+    """Return the T > 0 for which p^(1/T), normalized, has the least log loss, and that penalty.
 
     `observed` are names of classes, [N]; `probabilities` are [N, C].
     """
-    return temperature_of(_logits(probabilities), class_codes(observed, classes))
+    return temperature_of(_logits(probabilities), class_codes(observed, classes), strength)
 
 
 def at_temperature(probabilities: ArrayLike, value: float) -> NDArray[np.float64]:

@@ -1,4 +1,4 @@
-"""The mixture of several methods that the other folds ask for.
+"""The mixture of several methods, with weights fitted to the predictions for other folds.
 
 A super learner (van der Laan, Polley & Hubbard 2007, doi:10.2202/1544-6115.1309) weights methods by
 their cross-validated predictions. No label of a fold is fitted to by the weights of that fold; the

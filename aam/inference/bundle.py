@@ -34,7 +34,7 @@ NEEDED = ("rarefaction", "architecture", "settings", "target")
 AGAIN = "copy the model directory again, with all of its files, or fine-tune again"
 MIXED = "copy the model directory again: folders of several are mixed"
 SHARES = "shares.json"
-"""What each model counts for: `models`, a list of `folder`, `weight` and `temperature`."""
+"""What each model counts for: `models`, a list of its `folder` and of its `Share`."""
 SHARED = (SHARES, SEEN_ASVS, REFERENCE, CROSS_VALIDATION)
 """Files beside the models."""
 GIVE = "give finetune/<model>/<task>/model"
@@ -60,7 +60,7 @@ class ModelBundle:
 
     @classmethod
     def load(cls, directory: Path) -> "ModelBundle":
-        """Rebuild all models, in the order of `shares.json`: fold0, fold0-1, fold1, …, fold10.
+        """Rebuild all models, in the order of `shares.json`, which is that of the folds.
 
         An `InputError` names what is missing, damaged, of another version or of another target.
         """
@@ -126,14 +126,21 @@ def write_bundle(
 
 
 def fold_models(directory: Path, fold: int) -> dict[Predictor, float]:
-    """Rebuild the models of one fold, with their weights; having none is an `InputError`."""
+    """Rebuild the models of one fold, with the weights of what they put out.
+
+    Log-odds of probabilities that are scaled by T are 1 / T of what they were. Having no model is
+    an `InputError`.
+    """
     own = {
         name: one for name, one in _shares(directory).items() if name.split("-")[0] == f"fold{fold}"
     }
     if not own:
         hint = "fine-tune again: the folds have changed since"
         raise problem(directory, f"no folder fold{fold}", "a model of every fold", hint)
-    return {load_predictor(directory / name)[0]: one.weight for name, one in own.items()}
+    return {
+        load_predictor(directory / name)[0]: one.weight / one.temperature
+        for name, one in own.items()
+    }
 
 
 def _shares(directory: Path) -> dict[str, Share]:
@@ -145,13 +152,10 @@ def _shares(directory: Path) -> dict[str, Share]:
     path = directory / SHARES
     try:
         rows = read_json(path)["models"]
-        shares = {row["folder"]: Share(row["weight"], row["temperature"]) for row in rows}
-    except FileNotFoundError as error:
-        raise problem(path, "no such file", "the weight of every model", AGAIN) from error
-    except (KeyError, TypeError, ValueError) as error:
-        raise problem(
-            path, f"no such file ({error})", "the weight of every model", AGAIN
-        ) from error
+        shares = {row.pop("folder"): Share(**row) for row in rows}
+    except (OSError, KeyError, TypeError, ValueError) as error:
+        got = f"not the shares of the models ({error})"
+        raise problem(path, got, "the weight of every model", AGAIN) from error
     if set(shares) != folders:
         differing = ", ".join(sorted(set(shares) ^ folders))
         raise problem(directory, f"{SHARES} and folders that differ: {differing}", EXPECTED, MIXED)

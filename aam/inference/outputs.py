@@ -38,9 +38,11 @@ class Share:
     """What a model counts for among several."""
 
     weight: float = 1.0
-    """Of the models that are mixed, relative to the others."""
+    """Relative to the others."""
     temperature: float = 1.0
     """What its probabilities are scaled by before."""
+    group: str = ""
+    """Models of one group have the same share, and are averaged before they are scaled."""
 
 
 def raw_outputs(
@@ -127,17 +129,21 @@ def decoded(
 
 def mean_outputs(outputs: Sequence[Outputs], shares: Sequence[Share]) -> Outputs:
     """Return the weighted mean of what several models say of the same samples."""
-    weights = [share.weight for share in shares]
+    points: dict[tuple[Share, int], list[NDArray[np.float64]]] = {}
+    for number, (out, share) in enumerate(zip(outputs, shares, strict=True)):
+        points.setdefault((share, -1 if share.group else number), []).append(out.point_NC)
+    scaled = [_scaled(np.mean(parts, axis=0), share) for (share, _), parts in points.items()]
+    weights = [share.weight * len(parts) for (share, _), parts in points.items()]
     quantiles = [out.quantile_NCQ for out in outputs if out.quantile_NCQ is not None]
-    point_NC = np.average(_points(outputs, shares), axis=0, weights=weights)
-    return Outputs(point_NC, np.average(quantiles, axis=0, weights=weights) if quantiles else None)
+    each = [share.weight for share in shares]
+    return Outputs(
+        point_NC=np.average(scaled, axis=0, weights=weights),
+        quantile_NCQ=np.average(quantiles, axis=0, weights=each) if quantiles else None,
+    )
 
 
-def _points(outputs: Sequence[Outputs], shares: Sequence[Share]) -> list[NDArray[np.float64]]:
-    return [
-        out.point_NC if share.temperature == 1 else at_temperature(out.point_NC, share.temperature)
-        for out, share in zip(outputs, shares, strict=True)
-    ]
+def _scaled(point_NC: NDArray[np.float64], share: Share) -> NDArray[np.float64]:
+    return point_NC if share.temperature == 1 else at_temperature(point_NC, share.temperature)
 
 
 def mean_columns(
@@ -146,7 +152,8 @@ def mean_columns(
     """Return the columns of the weighted mean over some models, and of their spread."""
     mean, weights = mean_outputs(outputs, shares), [share.weight for share in shares]
     mean_NC, quantile_NCQ = mean.point_NC, mean.quantile_NCQ
-    away_MNC = np.stack(_points(outputs, shares)) - mean_NC
+    scaled = [_scaled(out.point_NC, share) for out, share in zip(outputs, shares, strict=True)]
+    away_MNC = np.stack(scaled) - mean_NC
     sd_NC = np.sqrt(np.average(away_MNC**2, axis=0, weights=weights))
     if target.classes:
         best_N, names = mean_NC.argmax(axis=1), np.array(target.classes)

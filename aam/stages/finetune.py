@@ -14,7 +14,7 @@ from aam.tasks.finetune.cross_validation import (
     prediction_table,
     recipe_table,
 )
-from aam.tasks.finetune.parallel import in_processes, processes, turns
+from aam.tasks.finetune.parallel import Models, in_processes, processes, turns
 from aam.tasks.finetune.setup import FinetuneSetup
 from aam.train.history import write_history
 from aam.util.atomic import write_json
@@ -58,9 +58,7 @@ def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None
     shutil.rmtree(setup.work, ignore_errors=True)
 
 
-def _train(
-    cfg: Cfg, inputs: Files, models: list[tuple[int, str, int]], runtime: RunOptions
-) -> None:
+def _train(cfg: Cfg, inputs: Files, models: Models, runtime: RunOptions) -> None:
     """Train some of the models, in a process of their own."""
     setup = FinetuneSetup.open(cfg, inputs, runtime, code_digest(__name__))
     CrossValidation(setup).train(models)

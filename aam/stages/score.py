@@ -45,6 +45,8 @@ def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None
         )
         for target, own in by_target(predictions).items()
     }
+    for target, part in by_target(read_predictions(inputs["recipes"])).items():
+        reports[target]["recipes"] = _recipes(cfg["kind"], part[part["fold"] >= 0])
     intervals = cross_intervals(predictions, cfg["bounds"])
     for target, part in by_target(intervals).items():
         reports[target]["intervals"] = interval_report(part)
@@ -56,21 +58,19 @@ def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None
         **{key: cfg["names"][key] for key in ("model", "task")},
         **{key: cfg[key] for key in DESCRIBED},
         **({"targets": reports} if "" not in reports else {}),
-        "recipes": _recipes(cfg["kind"], read_predictions(inputs["recipes"])),
         "provenance": provenance(cfg, inputs),
     }
     write_json(outputs["metrics"], content)
 
 
 def _recipes(kind: str, predictions: pd.DataFrame) -> dict[str, dict[str, float]]:
-    """Return the score of each recipe on the first target, and its mean weight over the folds."""
-    first = next(iter(by_target(predictions[predictions["fold"] >= 0]).values()))
+    """Return the score of each recipe on one target, and its mean weight over the folds."""
     return {
         str(name): {
             "score": task_metrics(kind, part)[HEADLINE[kind]],
             "weight": float(pd.to_numeric(part.groupby("fold")["weight"].first()).mean()),
         }
-        for name, part in first.groupby("recipe", sort=False)
+        for name, part in predictions.groupby("recipe", sort=False)
     }
 
 

@@ -73,7 +73,8 @@ def _draw_panel(axes: Axes, panel: Panel, part: pd.DataFrame) -> None:
         zip(names, [BLACK, *colors(6)] if names[0] == "loss" else colors(7), strict=False)
     )
     runs = ["name", "split", *(key for key in ("fold", "recipe", "model") if key in part)]
-    number = part["fold"].nunique() if "fold" in part else 1
+    number = part.groupby(runs[2:]).ngroups if len(runs) > 2 else 1
+    recipes = sorted(part["recipe"].unique()) if "recipe" in part else []
     alone = part["split"].nunique() == 1
     smoothed = panel.noisy and len(part) >= LEAST_SMOOTHED * number
     labelled: set[str] = set()
@@ -84,13 +85,17 @@ def _draw_panel(axes: Axes, panel: Panel, part: pd.DataFrame) -> None:
         label = NAMES.get(measured, plain(measured))
         if not alone:
             label += f", {split}"
+        color = GREY if "baseline" in name else palette.get(name, GREY)
+        if len(recipes) > 1:
+            recipe = str(line["recipe"].iloc[0])
+            label, color = f"{label}, {recipe}", colors(6)[recipes.index(recipe)]
         is_validation = split == "validation"
         if smoothed:
             axes.plot(line["epoch"], line["value"], color=GREY, alpha=0.4 / number, linewidth=0.7)
         axes.plot(
             line["epoch"],
             _running_median(line["value"]) if smoothed else line["value"],
-            color=GREY if "baseline" in name else palette.get(name, GREY),
+            color=color,
             linestyle="--" if "baseline" in name or (is_validation and not alone) else "-",
             marker="o" if is_validation and "baseline" not in name else None,
             markersize=3,
@@ -101,7 +106,7 @@ def _draw_panel(axes: Axes, panel: Panel, part: pd.DataFrame) -> None:
         labelled.add(label)
     _scale(axes, panel, part["value"].to_numpy())
     title = panel.title + (", running median" if smoothed else "")
-    axes.set_title(title + (f", {number} folds" if number > 1 else ""))
+    axes.set_title(title + (f", {part['fold'].nunique()} folds" if number > 1 else ""))
     axes.set_xlabel("epoch")
     axes.set_ylabel(panel.label)
     axes.set_xlim(left=0)

@@ -139,7 +139,8 @@ class CrossValidation:
         for fold, recipe, number in models:
             mixture = mixtures[fold]
             equals = sum(key[:2] == (fold, recipe) for key in models)
-            share = Share(mixture.weights[recipe] / equals, mixture.temperatures[recipe])
+            weight, group = mixture.weights[recipe] / equals, f"fold{fold}-{recipe}"
+            share = Share(weight, mixture.temperatures[recipe], group if equals > 1 else "")
             shares[fold, recipe, number] = share
         weights = {}
         for recipe in self.recipes:

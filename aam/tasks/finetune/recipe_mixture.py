@@ -13,7 +13,7 @@ from aam.tasks.finetune.setup import FinetuneSetup
 
 
 def recipe_mixture(setup: FinetuneSetup, fold: int, by_recipe: Mapping[str, Outputs]) -> Mixture:
-    """Return the mixture that the held-out predictions of a fold's training samples ask for.
+    """Return the mixture fitted to the held-out predictions of a fold's training samples.
 
     `by_recipe` are outputs of all labelled samples, each by models that never saw its label. So no
     label of the fold enters its weights directly, but the models behind the other folds'

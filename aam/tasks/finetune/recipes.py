@@ -20,7 +20,7 @@ RECIPES: dict[str, dict[str, Any]] = {
     "partial": {"encoder": "partial", "learning_rate": 5e-4, "asv_dropout": 0.3, **COMMON},
     "full": {"encoder": "full", "learning_rate": 3e-4, "asv_dropout": 0.15, **COMMON},
 }
-"""Changes of the settings, the cheapest first."""
+"""Changes of the settings."""
 CORES, SPEED, SAMPLE_BLOCK, DISTINCT, FIT_SECONDS = 2, 1.3e11, 3.3, 0.4, 3e-11
 """Of the machine that costs are estimated for: cores, and operations per second of each; how many
 times as long those of a block over a sample's ASVs take; the part of the ASVs of a batch's samples
@@ -39,19 +39,22 @@ def affordable_recipes(setup: FinetuneSetup) -> list[str]:
     folds = sorted(set(setup.labelled.fold.tolist()) - {TEST})
     grown = len(folds) / FOLDS * max(1.0, (setup.labelled.fold != TEST).sum() / SAMPLES)
     left = 60.0 * setup.settings.budget_minutes * grown
+    shape, settings = setup.make_encoder(folds[0], 0).shape, setup.settings
+    samples = int(setup.labelled.training(folds[0], settings.labels, settings.seed).sum())
+    cost = {
+        name: seconds(setup, shape, recipe_settings(setup, folds[0], name), samples)
+        for name in possible_recipes(setup)
+    }
     names: list[str] = []
-    shape = setup.make_encoder(folds[0], 0).shape
-    for name in possible_recipes(setup):
-        training = setup.labelled.training(folds[0], setup.settings.labels, setup.settings.seed)
-        settings = recipe_settings(setup, folds[0], name)
-        left -= len(folds) * seconds(setup, shape, settings, int(training.sum())) / CORES
+    for name in sorted(cost, key=cost.__getitem__):
+        left -= len(folds) * cost[name] / CORES
         if left >= 0 or not names:
             names.append(name)
     return names
 
 
 def possible_recipes(setup: FinetuneSetup) -> list[str]:
-    """Return the recipes that can learn the target, the cheapest first."""
+    """Return the recipes that can learn the target."""
     task = setup.task
     obstacle = setup.settings.kernel_obstacle(task.kind, task.columns, task.condition)
     few = (setup.labelled.fold != TEST).sum() <= MOST_SAMPLES

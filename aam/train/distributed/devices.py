@@ -37,6 +37,8 @@ _MIXED: dict[str, Any] = {"bf16": "bf16-mixed", "fp16": "16-mixed"}
 
 def multiplies_bf16() -> bool:
     """Return whether this CPU multiplies bf16 by itself; emulated, it takes 40 times as long."""
+    if not torch.backends.mkldnn.is_available():
+        return False
     return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
 
 
@@ -70,12 +72,11 @@ class Devices:
             os.environ.setdefault(cache, "256")
         torch.set_num_threads(max(1, threads))
         logging.getLogger("lightning_fabric.utilities.rank_zero").setLevel(logging.WARNING)
-        if precision == "fp16" and not torch.cuda.is_available():
-            logger.warning("precision fp16 needs an accelerator: training in bf16")
-            precision = "bf16"
-        if precision == "bf16" and not (torch.cuda.is_available() or multiplies_bf16()):
-            logger.warning("this CPU has no instructions for bf16: training in fp32")
-            precision = "fp32"
+        if precision in _MIXED and not torch.cuda.is_available():
+            possible = "bf16" if multiplies_bf16() else "fp32"
+            if possible != precision:
+                logger.warning("this CPU has no %s: training in %s", precision, possible)
+                precision = possible
         torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
         # An LSTM's products are those of cuDNN, which has a switch of its own.
         torch.backends.cudnn.allow_tf32 = precision == "tf32"
