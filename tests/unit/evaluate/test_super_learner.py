@@ -99,3 +99,12 @@ def test_a_method_that_is_far_off_leaves_the_others_their_weights():
     found = super_learner(given, no_groups())[1].weights
     assert found["wild"] == pytest.approx(0, abs=1e-3)
     assert found["good"] == pytest.approx(expected["good"], abs=0.03)
+
+
+@pytest.mark.parametrize(("samples", "least", "most"), [(8, 0.7, 0.97), (4000, 0.99, 1.0)])
+def test_few_samples_without_an_error_do_not_make_a_mixture_sure(samples, least, most):
+    code = np.arange(samples) % 2
+    share = np.where(code == 0, 0.7, 0.3)
+    values = {name: np.stack([share, 1 - share], axis=1) for name in "ab"}
+    mixture = module.Mixture.fit(values, np.array(["x", "y"])[code], ["x", "y"], np.arange(samples))
+    assert least < mixture.apply(values)[0, 0] < most

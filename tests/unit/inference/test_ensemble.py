@@ -15,7 +15,7 @@ from aam.data.table import FeatureTable
 from aam.data.target import Target
 from aam.inference import ensemble
 from aam.inference.asv_cache import AsvEmbeddings, embed_asvs_cached, encoder_digest, module_digest
-from aam.inference.bundle import SHARES, ModelBundle
+from aam.inference.bundle import SHARES, ModelBundle, fold_models
 from aam.inference.embed import embed_samples
 from aam.inference.ensemble import predict_table
 from aam.inference.outputs import Share
@@ -292,6 +292,20 @@ def test_a_bundle_is_loaded_from_the_folder_alone(predict, saved, tmp_path, capl
     assert levels(caplog) == ["WARNING"]
     assert "novelty" in caplog.text
     pd.testing.assert_frame_equal(predict(loaded), expected.drop(columns="novelty"))
+
+
+def test_models_of_a_fold_are_explained_by_their_share_of_the_log_odds(saved, tmp_path):
+    folder = shutil.copytree(saved[0], tmp_path / "model")
+    rows = [Share(0.75), Share(0.25, temperature=0.5), Share(1.0)]
+    shares = [{"folder": name, **vars(row)} for name, row in zip(NAMES, rows, strict=True)]
+    write_json(folder / SHARES, {"models": shares})
+    found = fold_models(folder, 2)
+    assert [module_digest(one) for one in found] == [
+        module_digest(one) for one in saved[1].predictors[:2]
+    ]
+    assert list(found.values()) == [0.75, 0.5]
+    with pytest.raises(InputError, match="no folder fold1;"):
+        fold_models(folder, 1)
 
 
 def edit(path: Path, **changes) -> None:
