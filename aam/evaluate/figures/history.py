@@ -88,7 +88,8 @@ def _draw_panel(axes: Axes, panel: Panel, part: pd.DataFrame) -> None:
         color = GREY if "baseline" in name else palette.get(name, GREY)
         if len(recipes) > 1:
             recipe = str(line["recipe"].iloc[0])
-            label, color = f"{label}, {recipe}", colors(6)[recipes.index(recipe)]
+            place = names.index(name) * len(recipes) + recipes.index(recipe)
+            label, color = f"{label}, {recipe}", colors(7)[place % 7]
         is_validation = split == "validation"
         if smoothed:
             axes.plot(line["epoch"], line["value"], color=GREY, alpha=0.4 / number, linewidth=0.7)
