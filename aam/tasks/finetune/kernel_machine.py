@@ -23,7 +23,7 @@ from aam.inference.outputs import known_reads
 from aam.model.kernel_head import KernelHead
 from aam.model.predictor import Predictor
 from aam.tasks.finetune.fold_model import FoldModel
-from aam.tasks.finetune.setup import PARTS, Part
+from aam.tasks.finetune.setup import Part
 from aam.util.errors import problem
 
 WEIGHTS = (0.5, 0.1, 0.9)
@@ -79,7 +79,7 @@ def fit_machine(model: FoldModel, predictor: Predictor) -> None:
         predictor.encoder.shape.width,
         known_reads(head, store, tokens, rows_T).double().numpy(),
         value_LE[model.is_training].astype(np.float64),
-        labelled.parts(model.is_training, PARTS),
+        labelled.parts(model.is_training),
     )
     # On several threads BLAS adds up in another order.
     with threadpool_limits(1):

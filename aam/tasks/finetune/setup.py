@@ -75,10 +75,10 @@ class Labelled:
         chosen = set(names[: max(2, round(fraction * len(names)))])
         return is_training & np.array([unit in chosen for unit in self.units])
 
-    def parts(self, is_training: NDArray[np.bool_], most: int) -> list[Part]:
+    def parts(self, is_training: NDArray[np.bool_]) -> list[Part]:
         """Divide training samples: positions among them to train on, and those left out.
 
-        The parts, `most` at most, are whole training folds, or whole units of a single fold.
+        The parts, `PARTS` at most, are whole training folds, or whole units of a single fold.
         """
         fold = self.fold[is_training]
         unit = fold.astype(str) if len(np.unique(fold)) > 1 else np.array(self.units)[is_training]
@@ -87,7 +87,7 @@ class Labelled:
             return []
         splits = GroupKFold(number).split(fold, groups=unit)
         # One sample alone has no spread to standardize by.
-        return [split for split in splits if len(split[0]) > 1][:most]
+        return [split for split in splits if len(split[0]) > 1]
 
 
 @dataclass(frozen=True)
