@@ -28,12 +28,13 @@ from aam.evaluate.scores import HEADLINE
 from aam.evaluate.super_learner import super_learner
 from benchmarks.labels import read_problem
 
+THREADS = 2
 FOLDS, RIDGES = 5, (0.1, 0.5, 2.0, 8.0, 1e6)
 
 
 def tables(task: Problem) -> dict[str, pd.DataFrame]:
     """Return the predictions of every baseline but the constant."""
-    found = predict_baselines(task, threads=2)
+    found = predict_baselines(task, THREADS)
     found.insert(0, "sample-id", found.pop("row").astype(str))
     parts = found.groupby("baseline", sort=False)
     return {

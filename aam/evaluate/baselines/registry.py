@@ -5,22 +5,21 @@ features and the penalties.
 """
 
 import dataclasses
+import os
 import warnings
 from collections.abc import Collection, Sequence
 
 import numpy as np
 import pandas as pd
-from joblib import (  # type: ignore[import-untyped]
-    Parallel,
-    delayed,
-    parallel_config,
-)
+from joblib import Parallel, delayed  # type: ignore[import-untyped]
+from joblib.externals.loky import get_reusable_executor  # type: ignore[import-untyped]
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from aam.evaluate.baselines import log_ratios, neighbours, on_reads, support_vectors
 from aam.evaluate.baselines.problem import Predictor, Problem
 from aam.evaluate.predictions import PROBABILITY
+from aam.util.machine import end_with
 
 BASELINES: dict[str, tuple[Predictor, str]] = {
     "median": (on_reads.constant, "numbers"),
@@ -57,21 +56,15 @@ def predict_baselines(
     columns `row` (of `task`), `fold`, `baseline`, `observed`, `predicted`, `probability:<class>`,
     is sorted by baseline, then row, and is the same for any number of threads.
     """
-    # On several threads BLAS adds up in another order, and OpenMP costs boosting more than it
-    # gives: its loops are short, and threads that wait for a busy core spin.
-    with (
-        threadpool_limits(1),
-        parallel_config("threading", n_jobs=threads),
-        warnings.catch_warnings(),
-    ):
-        # A weak penalty may need more steps; how well it predicts by then decides about it.
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        # A class of few samples may be missing in a part that is left out.
-        for message in ("y_pred contains classes not in y_true", "A single label was found"):
-            warnings.filterwarnings("ignore", message=message)
-        asked = np.unique(task.fold).tolist() if folds is None else folds
-        parts = [dataclasses.replace(task, held_out=fold) for fold in asked]
-        found = Parallel()(delayed(_of_fold)(part) for part in parts)
+    asked = np.unique(task.fold).tolist() if folds is None else folds
+    parts = [dataclasses.replace(task, held_out=fold) for fold in asked]
+    # Processes, as threads wait for each other: much of a search is Python.
+    processes = min(threads, len(parts))
+    at_a_time = Parallel(processes, initializer=end_with, initargs=(os.getpid(),))
+    found = at_a_time(delayed(_of_fold)(part) for part in parts)
+    if processes > 1:
+        # The work of a process is counted when it has ended.
+        get_reusable_executor().shutdown()
     return pd.concat(
         [_joined(task, name, [of_fold[name] for of_fold in found]) for name in baselines_of(task)],
         ignore_index=True,
@@ -82,14 +75,22 @@ def _of_fold(part: Problem) -> dict[str, pd.DataFrame]:
     """Predict one fold with every baseline."""
     # Training samples that are all alike teach every method the same; some refuse them.
     alike, found = len(np.unique(part.target[part.train])) == 1, {}
-    for name, predict in baselines_of(part).items():
-        values, probabilities_TC = (on_reads.constant if alike else predict)(part)
-        if part.regression:
-            values = np.clip(values, *part.bounds)
-        columns = [PROBABILITY + class_name for class_name in part.classes]
-        table = pd.DataFrame(probabilities_TC, index=part.test, columns=columns)
-        table.insert(0, "predicted", values)
-        found[name] = table
+    # On several threads BLAS adds up in another order, and OpenMP costs boosting more than it
+    # gives: its loops are short, and threads that wait for a busy core spin.
+    with threadpool_limits(1), warnings.catch_warnings():
+        # A weak penalty may need more steps; how well it predicts by then decides about it.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        # A class of few samples may be missing in a part that is left out.
+        for message in ("y_pred contains classes not in y_true", "A single label was found"):
+            warnings.filterwarnings("ignore", message=message)
+        for name, predict in baselines_of(part).items():
+            values, probabilities_TC = (on_reads.constant if alike else predict)(part)
+            if part.regression:
+                values = np.clip(values, *part.bounds)
+            columns = [PROBABILITY + class_name for class_name in part.classes]
+            table = pd.DataFrame(probabilities_TC, index=part.test, columns=columns)
+            table.insert(0, "predicted", values)
+            found[name] = table
     return found
 
 

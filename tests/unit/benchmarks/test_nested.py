@@ -9,7 +9,8 @@ from benchmarks.nested import mixed, nested, tables
 
 
 @pytest.mark.usefixtures("few_trees")
-def test_nested_predictions_of_a_fold_know_none_of_its_labels():
+def test_nested_predictions_of_a_fold_know_none_of_its_labels(monkeypatch):
+    monkeypatch.setattr("benchmarks.nested.THREADS", 1)
     rng = np.random.default_rng(0)
     target = rng.random(40)
     reads = rng.poisson(5 + 40 * target[:, None] * np.array([1, 0, 0]), (40, 3))
