@@ -40,7 +40,8 @@ def run(study, tmp_path):
 
     def pretraining(folder: Path = tmp_path, **options) -> dict[str, Path]:
         cfg = study.pretrain_slice()
-        cfg["pretraining"] |= {"epochs": 6, "validations": 2}
+        # Muon multiplies in bf16, which CPUs round differently.
+        cfg["pretraining"] |= {"epochs": 6, "validations": 2, "optimizer": "adamw"}
         cfg["optimization"] |= {"precision": "fp32"}
         outputs = {name: folder / name for name in PRETRAINING}
         runtime = RunOptions(work=folder / "work", **options)
@@ -104,7 +105,7 @@ def test_a_killed_process_ends_all_and_two_nodes_go_on_and_end_as_one_process_wo
     one = run(tmp_path_factory.mktemp("one"))
     expected, found = curves(one["history"]), curves(several["history"])
     assert found.index.equals(expected.index)
-    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
     found, expected = (
         np.stack(pd.read_parquet(run["embeddings"])["embedding"]) for run in (several, one)
     )
