@@ -1,9 +1,10 @@
 """Every learner on every labelled study, all with default settings.
 
 `python -m benchmarks.leaderboard prepare ../shared/data leaderboard` writes a folder per study with
-the labels of `config/leaderboard.yaml`; Snakemake then makes the scores, and
-`python -m benchmarks.leaderboard report results PAGE FIGURE` their ranks. Settings and defaults are
-judged by the tasks of `DEVELOPMENT` alone.
+the labels of `config/leaderboard.yaml`; Snakemake then makes the reports,
+`python -m benchmarks.leaderboard scores results TABLE` puts their scores into a table, in which
+draws that were run elsewhere stay, and `python -m benchmarks.leaderboard report TABLE PAGE FIGURE`
+makes ranks of it. Settings and defaults are judged by the tasks of `DEVELOPMENT` alone.
 
 Shape suffixes: T tasks, L learners.
 """
@@ -38,6 +39,7 @@ DEVELOPMENT = ("mackerel", "westernization")
 """Datasets that settings may be chosen on; all others are only quoted."""
 RANKS = {"Che": "0", "Pue": "1", "Iqu": "2", "Man": "3"}
 """Towns by their size: Checherta, Puerto Almendras, Iquitos, Manaus."""
+KEYS = ["dataset", "task", "draw", "learner"]
 SUPER, FOREST = "super learner", row_label("random_forest", "baseline")
 
 
@@ -77,10 +79,10 @@ def prepare(data: Path, folder: Path) -> None:
 
 
 def scores(results: Path) -> pd.DataFrame:
-    """Return the score of every learner, its loss, and its relative error.
+    """Return the score of every learner in every draw, its loss, and its relative error.
 
     The loss is the score, or less the score of classes. The error of the constant is 1, none is 0.
-    Tasks whose names end with an underscore and a number are repeats of one.
+    Tasks whose names end with an underscore and a number are draws of one.
     """
     rows = []
     for path in sorted(results.glob("*/finetune/*/*/metrics.json")):
@@ -89,7 +91,7 @@ def scores(results: Path) -> pd.DataFrame:
             continue
         name, regression = HEADLINE[report["kind"]], report["kind"] == "regression"
         task, _, number = report["task"].rpartition("_")
-        task = task if task and number.isdigit() else report["task"]
+        task, drawn = (task, int(number)) if task and number.isdigit() else (report["task"], 0)
         found = {"AAM": report[name], SUPER: report["super_learner"][name]}
         found[f"{SUPER} without AAM"] = report["super_learner"]["without_own"][name]
         found |= {
@@ -104,10 +106,22 @@ def scores(results: Path) -> pd.DataFrame:
         for learner, value in found.items():
             error = value / nothing if regression else (1 - value) / (1 - nothing)
             loss = value if regression else -value
-            rows.append((dataset, f"{dataset}, {task}", learner, value, loss, error, covered))
-    columns = ["dataset", "task", "learner", "score", "loss", "error", "coverage"]
-    table = pd.DataFrame(rows, columns=columns)
-    return table.groupby(["dataset", "task", "learner"], as_index=False).mean()
+            name_of_task = f"{dataset}, {task}"
+            rows.append((dataset, name_of_task, drawn, learner, value, loss, error, covered))
+    columns = [*KEYS, "score", "loss", "error", "coverage"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def merged(old: pd.DataFrame, new: pd.DataFrame) -> pd.DataFrame:
+    """Return the scores of both tables, of the second where a draw of a task is in both."""
+    draws = [pd.MultiIndex.from_frame(table[["task", "draw"]]) for table in (old, new)]
+    return pd.concat([old[~draws[0].isin(draws[1])], new]).sort_values(KEYS, ignore_index=True)
+
+
+def mean_of_draws(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the means of each task over its draws."""
+    means = table.groupby(["dataset", "task", "learner"], as_index=False).mean()
+    return means.drop(columns="draw")
 
 
 def ranked(table: pd.DataFrame) -> tuple[list[str], NDArray[np.float64], NDArray[np.float64]]:
@@ -185,22 +199,29 @@ def draw(table: pd.DataFrame, path: Path) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Prepare the studies, or report the scores."""
+    """Prepare the studies, gather the scores, or report them."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     commands = parser.add_subparsers(dest="command", required=True)
     first = commands.add_parser("prepare")
     first.add_argument("data", type=Path)
     first.add_argument("folder", type=Path)
-    second = commands.add_parser("report")
-    for name in ("results", "page", "figure"):
-        second.add_argument(name, type=Path)
+    second = commands.add_parser("scores")
+    third = commands.add_parser("report")
+    for command, names in ((second, ("results", "table")), (third, ("table", "page", "figure"))):
+        for name in names:
+            command.add_argument(name, type=Path)
     given = parser.parse_args(arguments)
     if given.command == "prepare":
         prepare(given.data, given.folder)
-        return
-    table = scores(given.results)
-    write_text(given.page, page(table))
-    draw(table, given.figure)
+    elif given.command == "scores":
+        table = scores(given.results)
+        if given.table.exists():
+            table = merged(pd.read_csv(given.table, sep="\t"), table)
+        write_text(given.table, table.to_csv(sep="\t", index=False, float_format="%.6g"))
+    else:
+        table = mean_of_draws(pd.read_csv(given.table, sep="\t"))
+        write_text(given.page, page(table))
+        draw(table, given.figure)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,17 @@ import pandas as pd
 import pytest
 
 from aam.util.atomic import write_json
-from benchmarks.leaderboard import SUPER, critical_difference, draw, labels, page, ranked, scores
+from benchmarks.leaderboard import (
+    SUPER,
+    critical_difference,
+    draw,
+    labels,
+    main,
+    mean_of_draws,
+    page,
+    ranked,
+    scores,
+)
 
 
 def test_labels_are_read_from_the_names_of_samples():
@@ -47,7 +57,7 @@ def results(tmp_path):
 
 
 def test_repeats_are_averaged_in_units_of_the_constant(results):
-    table = scores(results).set_index(["task", "learner"])
+    table = mean_of_draws(scores(results)).set_index(["task", "learner"])
     assert table.loc[("ecam, days", "AAM"), "error"] == pytest.approx((60 / 120 + 80 / 100) / 2)
     assert table.loc[("ecam, days", "AAM"), "score"] == 70
     net = ("mackerel, site", "elastic net on CLR")
@@ -58,8 +68,21 @@ def test_repeats_are_averaged_in_units_of_the_constant(results):
     assert ranks["elastic net on CLR"] == 3.5
 
 
+def test_draws_that_were_run_elsewhere_stay_in_the_table(results, tmp_path):
+    table = tmp_path / "scores.tsv"
+    main(["scores", str(results), str(table)])
+    path = results / "ecam/finetune/base/days_1/metrics.json"
+    write_json(path, report("days_1", "regression", 70, 50, 100))
+    (results / "ecam/finetune/base/days_0/metrics.json").unlink()
+    main(["scores", str(results), str(table)])
+    main(["report", str(table), str(tmp_path / "page.md"), str(tmp_path / "ranks.png")])
+    found = pd.read_csv(table, sep="\t").query("task == 'ecam, days' and learner == 'AAM'")
+    assert dict(zip(found["draw"], found["score"], strict=True)) == {0: 60, 1: 70}
+    assert "65.000" in (tmp_path / "page.md").read_text()
+
+
 def test_the_page_keeps_the_halves_apart_and_the_figure_is_drawn(results, tmp_path):
-    table = scores(results)
+    table = mean_of_draws(scores(results))
     text = page(table)
     assert text.index("## Development") < text.index("## Quoted") < text.index("## Scores")
     assert (

@@ -19,7 +19,6 @@ from aam.model.build import set_dropout
 from aam.train.data import collate
 from aam.train.data.collate import assemble
 from aam.train.data.masking import Masker
-from aam.train.distributed.devices import multiplies_bf16
 
 properties = settings(deadline=None, max_examples=8)
 ROWS = st.lists(st.integers(0, 19), min_size=1, max_size=20, unique=True)
@@ -141,7 +140,7 @@ def test_every_weight_has_a_gradient_and_bf16_is_near_fp32(kind, mixed_lengths, 
     encoder = new_encoder(20, **kind)
     exact = everything(encoder, batch)
     assert all(gradient.any() for gradient in exact[2:])
-    if not multiplies_bf16():
+    if not torch.ops.mkldnn._is_mkldnn_bf16_supported():
         pytest.skip("this CPU has no instructions for bf16")
     with torch.autocast("cpu", dtype=torch.bfloat16):
         low = everything(encoder, batch)

@@ -45,7 +45,7 @@ def test_layers_compute_in_the_precision_and_batches_are_not_rounded(
 ):
     monkeypatch.setattr(devices_module, "multiplies_bf16", lambda: True)
     devices, spy = Devices(precision, 1, deterministic=deterministic), Spy()
-    assert caplog.text.count("this CPU has no fp16: training in bf16") == warnings
+    assert caplog.text.count("this CPU has no fast fp16: training in bf16") == warnings
     assert torch.get_float32_matmul_precision() == matmul
     assert torch.are_deterministic_algorithms_enabled() == deterministic
     wrapped = devices.setup_model(spy)
@@ -64,10 +64,27 @@ def test_a_cpu_without_bf16_trains_in_fp32(monkeypatch, caplog, precision):
     devices, spy = Devices(precision, 1), Spy()
     assert devices.precision == "fp32"
     assert [r.getMessage() for r in caplog.records] == [
-        f"this CPU has no {precision}: training in fp32"
+        f"this CPU has no fast {precision}: training in fp32"
     ]
     devices.setup_model(spy)(a_batch())
     assert spy.product.dtype == torch.float32
+
+
+@pytest.mark.parametrize(
+    ("name", "amx", "has_bf16", "fast"),
+    [
+        ("Intel Xeon", False, True, False),
+        ("Intel Xeon", True, True, True),
+        ("AMD EPYC", False, True, True),
+        ("AMD EPYC", False, False, False),
+    ],
+)
+def test_bf16_is_fast_where_a_cpu_has_products_for_it(monkeypatch, name, amx, has_bf16, fast):
+    monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: True)
+    monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: has_bf16)
+    capabilities = {"cpu_name": name, "amx_bf16": amx}
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: capabilities)
+    assert devices_module.multiplies_bf16() == fast
 
 
 @pytest.mark.parametrize("precision", ["bf16", "tf32"])
