@@ -13,8 +13,6 @@ Masking = Literal["random", "block", "patch"]
 class Training(Section):
     """Settings that pretraining and fine-tuning have in common."""
 
-    epochs: int = Field(12, ge=1)
-    """Passes over the training samples."""
     batch_size: int = Field(64, ge=2)
     """Samples per step."""
     optimizer: Optimizer = "adamw"
@@ -43,8 +41,9 @@ class EarlyStoppingSettings(Section):
 class Pretraining(Training):
     """Self-supervision by distances between samples and masked nucleotides."""
 
-    epochs: int = Field(12, ge=0)
-    """Passes over the training samples; 0: the `start` of the model is used as it is."""
+    epochs: int | None = Field(None, ge=0)
+    """Passes over the training samples; 0: the `start` of the model is used as it is; null: 12, or
+    as many as make 200 steps where the samples are few."""
     optimizer: Optimizer = "muon"
     """muon: orthogonalized momentum for the matrices of the blocks, AdamW for the rest."""
     learning_rate: float = Field(5e-4, gt=0)
@@ -68,6 +67,10 @@ class Pretraining(Training):
     early_stopping: EarlyStoppingSettings | None = None
     """Stop when the held-out correlation stands still, and keep the weights for which it was best:
     what is reported is then what was selected by. Null: never."""
+
+    def passes(self, steps_per_epoch: int) -> int:
+        """Return the number of epochs, for so many steps in each."""
+        return max(12, -(-200 // steps_per_epoch)) if self.epochs is None else self.epochs
 
     @field_validator("distances")
     @classmethod

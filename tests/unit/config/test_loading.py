@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 
 from aam.config.configuration import load, resolved
+from aam.config.sections.training import Pretraining
+from aam.train.data.dataset import steps_per_epoch
 from aam.util.errors import InputError
 
 TASK = {"dataset": "demo", "column": "age", "kind": "regression", "folds": {"k": 5}}
@@ -217,3 +219,12 @@ def test_a_frozen_encoder_may_hide_asvs_where_the_head_looks_at_them() -> None:
     training = FROZEN | {"asv_dropout": 0.1, "fusion": "attention"}
     raw = with_key("tasks.age", TASK | {"condition": ["sex"], "finetuning": training})
     assert resolved(load(raw), "finetuning", task="age").asv_dropout == 0.1
+
+
+@pytest.mark.parametrize(
+    ("epochs", "samples", "passes"),
+    [(None, 28, 200), (None, 180, 67), (None, 2000, 12), (0, 28, 0), (4, 28, 4)],
+)
+def test_a_small_study_is_passed_over_more_often_unless_a_number_is_given(epochs, samples, passes):
+    settings = Pretraining(epochs=epochs)
+    assert settings.passes(steps_per_epoch(samples, settings.batch_size)) == passes
