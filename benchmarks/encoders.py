@@ -20,7 +20,7 @@ from aam.model.asv_encoders import Architecture, AsvEncoder
 from aam.model.batch import Batch
 from aam.model.build import build_encoder
 from aam.train.data.collate import assemble
-from aam.train.distributed.devices import multiplies_bf16
+from aam.train.distributed.devices import has_fast_bf16
 from aam.util.seeds import generator
 from benchmarks.reference_encoders import reference_asvs
 
@@ -66,7 +66,7 @@ def compare(batch: Batch, length: int, *, repeats: int, chunks: int) -> list[dic
 
 
 def _optimized(encoder: AsvEncoder, tokens_US: Tensor) -> Tensor:
-    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=multiplies_bf16()):
+    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=has_fast_bf16()):
         return encoder(tokens_US, None, "auto")[0]
 
 

@@ -9,7 +9,7 @@ from torch import nn
 
 from aam.bench import roofline
 from aam.train.compilation import compile_blocks
-from aam.train.distributed.devices import Devices, multiplies_bf16
+from aam.train.distributed.devices import Devices, has_fast_bf16
 
 
 def device(request: Mapping[str, Any]) -> dict[str, Any]:
@@ -24,7 +24,7 @@ def device(request: Mapping[str, Any]) -> dict[str, Any]:
     about = {"device": devices.name, "torch": torch.__version__}
     if devices.device.type == "cuda":
         about |= {"cuda": str(torch.version.cuda), "driver": _driver()}
-    has_bf16 = on_accelerator or multiplies_bf16()
+    has_bf16 = on_accelerator or has_fast_bf16()
     has = {"accelerator": on_accelerator, "compiles": compiles, "bf16": has_bf16}
     return {**has, "about": about}
 

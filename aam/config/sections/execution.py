@@ -33,8 +33,7 @@ class Optimization(Section):
     """Only algorithms whose reruns on an accelerator are bit-identical; a CPU's always are."""
     precision: Precision = "bf16"
     """Arithmetic of the layers; weights and their updates are always fp32. tf32 and fp16 (with
-    scaled gradients) are for accelerators; a CPU that multiplies bf16 no
-    faster computes in fp32."""
+    scaled gradients) are for accelerators; a CPU that is no faster in bf16 computes in fp32."""
     clipping: Clipping = "norm"
     """norm: the gradient's norm; value: each of its values; adaptive: each unit's norm, in units of
     its weights' norm."""

@@ -1,5 +1,6 @@
 """Settings of all training, and of pretraining."""
 
+import math
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, field_validator
@@ -44,6 +45,8 @@ class Pretraining(Training):
     epochs: int | None = Field(None, ge=0)
     """Passes over the training samples; 0: the `start` of the model is used as it is; null: 12, or
     as many as make 200 steps where the samples are few."""
+    least_steps: ClassVar[int] = 200
+    """Steps of a study of few samples."""
     optimizer: Optimizer = "muon"
     """muon: orthogonalized momentum for the matrices of the blocks, AdamW for the rest."""
     learning_rate: float = Field(5e-4, gt=0)
@@ -70,7 +73,8 @@ class Pretraining(Training):
 
     def passes(self, steps_per_epoch: int) -> int:
         """Return the number of epochs, for so many steps in each."""
-        return max(12, -(-200 // steps_per_epoch)) if self.epochs is None else self.epochs
+        enough = max(12, math.ceil(self.least_steps / steps_per_epoch))
+        return enough if self.epochs is None else self.epochs
 
     @field_validator("distances")
     @classmethod

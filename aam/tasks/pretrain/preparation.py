@@ -15,7 +15,7 @@ from aam.tasks.pretrain.starts import StartingModel, begin
 from aam.tasks.pretrain.studies import divided
 from aam.tasks.pretrain.true_distances import batch_targets, room, stored_targets
 from aam.tasks.pretrain.validation import HeldOut
-from aam.train.data.dataset import BatchDataset, steps_per_epoch
+from aam.train.data.dataset import BatchDataset, number_of_batches
 from aam.train.data.masking import Masker
 from aam.util.seeds import seed_of
 
@@ -69,7 +69,7 @@ def prepare(
         read,
         training,
         settings.batch_size,
-        settings.passes(steps_per_epoch(len(training), settings.batch_size)),
+        settings.passes(number_of_batches(len(training), settings.batch_size)),
         settings.seed,
         masker=masker if settings.nucleotide_weight > 0 else None,
         distances=true.distances,

@@ -23,7 +23,7 @@ from aam.unifrac.in_batch import BatchDistances
 from aam.util.seeds import generator, seed_of
 
 
-def steps_per_epoch(samples: int, batch_size: int) -> int:
+def number_of_batches(samples: int, batch_size: int) -> int:
     """Return how many batches samples are split into: of nearly equal sizes, of two at least."""
     return max(1, min(-(-samples // batch_size), samples // 2))
 
@@ -56,7 +56,7 @@ class BatchDataset(Dataset[Batch]):
     @property
     def steps_per_epoch(self) -> int:
         """Batches that the samples are split into."""
-        return steps_per_epoch(len(self.samples), self.batch_size)
+        return number_of_batches(len(self.samples), self.batch_size)
 
     def __len__(self) -> int:
         """Return the number of steps of the whole run."""

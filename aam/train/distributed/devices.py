@@ -35,7 +35,7 @@ PATIENCE = timedelta(days=1)
 _MIXED: dict[str, Any] = {"bf16": "bf16-mixed", "fp16": "16-mixed"}
 
 
-def multiplies_bf16() -> bool:
+def has_fast_bf16() -> bool:
     """Return whether this CPU multiplies bf16 faster than fp32.
 
     Without instructions for bf16 it takes 40 times as long; on Intel without AMX, 1.7 times.
@@ -78,7 +78,7 @@ class Devices:
         torch.set_num_threads(max(1, threads))
         logging.getLogger("lightning_fabric.utilities.rank_zero").setLevel(logging.WARNING)
         if precision in _MIXED and not torch.cuda.is_available():
-            possible = "bf16" if multiplies_bf16() else "fp32"
+            possible = "bf16" if has_fast_bf16() else "fp32"
             if possible != precision:
                 logger.warning("this CPU has no fast %s: training in %s", precision, possible)
                 precision = possible

@@ -54,7 +54,7 @@ def test_every_kind_of_batch_learns_the_same(files, speed_cfg, monkeypatch):
 
 
 def test_a_mode_is_what_the_step_gets(files, speed_cfg, monkeypatch):
-    monkeypatch.setattr(devices, "multiplies_bf16", lambda: True)
+    monkeypatch.setattr(devices, "has_fast_bf16", lambda: True)
     seen, real = [], measurements.train_step
     monkeypatch.setattr(timing, "MOST_STEPS", 2)
     monkeypatch.setattr(measurements, "train_step", lambda *a, **k: seen.append(a) or real(*a, **k))

@@ -7,7 +7,7 @@ import pytest
 
 from aam.config.configuration import load, resolved
 from aam.config.sections.training import Pretraining
-from aam.train.data.dataset import steps_per_epoch
+from aam.train.data.dataset import number_of_batches
 from aam.util.errors import InputError
 
 TASK = {"dataset": "demo", "column": "age", "kind": "regression", "folds": {"k": 5}}
@@ -227,4 +227,4 @@ def test_a_frozen_encoder_may_hide_asvs_where_the_head_looks_at_them() -> None:
 )
 def test_a_small_study_is_passed_over_more_often_unless_a_number_is_given(epochs, samples, passes):
     settings = Pretraining(epochs=epochs)
-    assert settings.passes(steps_per_epoch(samples, settings.batch_size)) == passes
+    assert settings.passes(number_of_batches(samples, settings.batch_size)) == passes

@@ -91,7 +91,7 @@ def test_only_what_a_cache_lacks_is_computed(
 def test_a_cache_of_another_encoder_or_arithmetic_is_not_used_and_said_once(
     mixed_lengths, new_encoder, cache, computed, caplog, monkeypatch, seed, precision
 ):
-    monkeypatch.setattr(devices_module, "multiplies_bf16", lambda: True)
+    monkeypatch.setattr(devices_module, "has_fast_bf16", lambda: True)
     encoder, devices = new_encoder(20, seed=seed), Devices(precision, 1)
     found = embed_asvs_cached(encoder, mixed_lengths.tokens, devices, cache)
     assert computed == list(range(30))

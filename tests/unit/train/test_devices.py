@@ -43,7 +43,7 @@ HAS_GPU = torch.cuda.is_available()
 def test_layers_compute_in_the_precision_and_batches_are_not_rounded(
     caplog, monkeypatch, precision, deterministic, product, matmul, warnings
 ):
-    monkeypatch.setattr(devices_module, "multiplies_bf16", lambda: True)
+    monkeypatch.setattr(devices_module, "has_fast_bf16", lambda: True)
     devices, spy = Devices(precision, 1, deterministic=deterministic), Spy()
     assert caplog.text.count("this CPU has no fast fp16: training in bf16") == warnings
     assert torch.get_float32_matmul_precision() == matmul
@@ -60,7 +60,7 @@ def test_layers_compute_in_the_precision_and_batches_are_not_rounded(
 @pytest.mark.skipif(HAS_GPU, reason="an accelerator has bf16")
 @pytest.mark.parametrize("precision", ["bf16", "fp16"])
 def test_a_cpu_without_bf16_trains_in_fp32(monkeypatch, caplog, precision):
-    monkeypatch.setattr(devices_module, "multiplies_bf16", lambda: False)
+    monkeypatch.setattr(devices_module, "has_fast_bf16", lambda: False)
     devices, spy = Devices(precision, 1), Spy()
     assert devices.precision == "fp32"
     assert [r.getMessage() for r in caplog.records] == [
@@ -84,12 +84,12 @@ def test_bf16_is_fast_where_a_cpu_has_products_for_it(monkeypatch, name, amx, ha
     monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: has_bf16)
     capabilities = {"cpu_name": name, "amx_bf16": amx}
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: capabilities)
-    assert devices_module.multiplies_bf16() == fast
+    assert devices_module.has_fast_bf16() == fast
 
 
 @pytest.mark.parametrize("precision", ["bf16", "tf32"])
 def test_exact_inference_is_in_fp32_and_training_goes_on_as_before(monkeypatch, precision):
-    monkeypatch.setattr(devices_module, "multiplies_bf16", lambda: True)
+    monkeypatch.setattr(devices_module, "has_fast_bf16", lambda: True)
     devices, spy = Devices(precision, 1), Spy()
     before = torch.get_float32_matmul_precision()
     batch, found = a_batch(), {}
