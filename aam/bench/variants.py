@@ -140,7 +140,7 @@ def _changes(
         f"attention: {words}": {"attention": timed["attention"]},
     }
     if timed["precision"] == "bf16" and not hardware.bf16:
-        changes["bf16: no instructions for it"] = None
+        changes["bf16: no faster here"] = None
     else:
         changes[timed["precision"]] = {"precision": timed["precision"]}
     changes["fused AdamW"] = {"fused_optimizer": True}
