@@ -148,15 +148,16 @@ RULES: tuple[tuple[str, Callable[[Path], bytes]], ...] = (
     ("pretrain/*/metrics.json", _without_recorded_keys),
     ("inductive/*/metrics.json", _without_recorded_keys),
     ("history.parquet", _without_system_rows),
-    ("history.png", _presence),
+    ("history.svg", _presence),
     *(
         (pattern.format(name), _presence)
         for name in ("speed", "models")
-        for pattern in ("figures/{}.png", "benchmark/{}.*")
+        for pattern in ("figures/{}.svg", "benchmark/{}.*")
     ),
     ("benchmark/models_curves.tsv", _presence),
     ("benchmark/roofline.json", _presence),
     ("summary.md", _without_the_line_of_times),
+    ("report.html", _presence),
 )
 """Files with recorded times and memory, and what of them must be the same; all others wholly."""
 

@@ -24,15 +24,20 @@ NEUTRAL = frozenset(
 COUNTING = frozenset({"aam.bench.roofline", "aam.model.flops"})
 """Modules whose figures training only logs; they are results where a benchmark imports them."""
 
+TEMPLATES = frozenset({".html", ".css", ".js"})
+
 
 def code_digest(*modules: str) -> str:
     """Return the SHA-256 of modules, by dotted name, and of everything of `aam` they import.
 
-    Comments, docstrings, formatting and file times do not change it; any other edit does.
+    Comments, docstrings, formatting and file times do not change it; any other edit does, of the
+    templates beside a package's modules too.
     """
     digest = hashlib.sha256()
     for name in sorted(set().union(*map(imported_modules, modules))):
         digest.update(f"{name}\n{_normalized(name)[0]}\n".encode())
+        for template in _templates(name):
+            digest.update(f"{template.name}\n{template.read_text(encoding='utf-8')}\n".encode())
     return digest.hexdigest()
 
 
@@ -89,6 +94,11 @@ def _source(name: str) -> Path | None:
         if path.is_file():
             return path
     return None
+
+
+def _templates(name: str) -> list[Path]:
+    folder = PACKAGE_ROOT.joinpath(*name.split(".")[1:])
+    return sorted(path for path in folder.glob("*.*") if path.suffix in TEMPLATES)
 
 
 def _is_bare_string(node: ast.AST) -> bool:

@@ -11,7 +11,7 @@ from aam.config.configuration import Config
 
 @dataclass(frozen=True)
 class Figure:
-    """One PNG."""
+    """One SVG."""
 
     draw: str
     """A module of `aam.evaluate.figures` and a function of inputs, settings and the `path`."""
@@ -72,12 +72,16 @@ PLOTS: dict[str, Plot] = {
     ),
     "pretraining": Plot(
         "Pretraining",
-        {name: f"{PRE}/{name}.parquet" for name in ("history", "pairs", "embeddings")},
+        {
+            **{name: f"{PRE}/{name}.parquet" for name in ("history", "pairs", "embeddings")},
+            "metadata": "inputs/metadata.parquet",
+        },
         [
             Figure("history.draw", f"{PRE}/history", "training curves", "pretraining"),
             Figure("distances.draw_pairs", f"{PRE}/pairs", "predicted distances", "pairs"),
             Figure("distances.draw_ordination", f"{PRE}/embeddings", "ordination", "embeddings"),
         ],
+        settings=slices.plot_pretraining,
     ),
     "task": Plot(
         "Tasks",

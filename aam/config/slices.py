@@ -217,9 +217,10 @@ def score(config: Config, dataset: str, model: str, task: str) -> Slice:
     unseen = training.inductive or training.start == "scratch"
     return {
         "names": {"dataset": dataset, "model": model, "task": task},
-        **{key: section[key] for key in ("kind", "classes", "bounds", "report_by")},
+        **{key: section[key] for key in ("kind", "column", "classes", "bounds", "report_by")},
         **{key: getattr(training, key) for key in ("encoder", "start", "labels")},
         "evaluation": "inductive" if unseen else "transductive",
+        "grouping": section["folds"]["groups"] or section["folds"]["column"],
     }
 
 
@@ -246,6 +247,37 @@ def explain(config: Config, task: str) -> Slice:
 def plot_rarefaction(config: Config, dataset: str) -> Slice:
     """Return the depth that the figure marks on the curves."""
     return {"depth": resolved(config, "rarefaction", dataset=dataset).depth}
+
+
+def plot_pretraining(config: Config, dataset: str) -> Slice:
+    """Return the metadata columns of a dataset's tasks, each of which colours an ordination."""
+    told: list[str | None] = []
+    for task in config.tasks.values():
+        if task.dataset == dataset:
+            told += [*task.columns, *task.condition, task.folds.groups, *task.report_by]
+    return {"columns": sorted({column for column in told if column})}
+
+
+def summary(config: Config, dataset: str) -> Slice:
+    """Return the settings that the methods of a dataset's page name."""
+    rarefaction = resolved(config, "rarefaction", dataset=dataset)
+    shown = "encoder", "width", "asv_layers", "sample_layers"
+    return {
+        **{key: getattr(rarefaction, key) for key in ("depth", "views")},
+        "metrics": list(resolved(config, "unifrac", dataset=dataset).metrics),
+        "models": {
+            name: {
+                **{key: architecture(config, dataset, name)[key] for key in shown},
+                "start": section.start,
+            }
+            for name, section in config.models.items()
+        },
+        "tasks": {
+            name: {"columns": task.columns, "kind": task.kind}
+            for name, task in config.tasks.items()
+            if task.dataset == dataset
+        },
+    }
 
 
 def benchmark(config: Config, dataset: str, model: str) -> Slice:

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from aam.evaluate import metrics
@@ -101,10 +102,10 @@ def model_report(
     """Score one target of a model (`own`) and of the baselines (`others`), and compare them.
 
     `cfg` is the slice `score`; `labels` and `group` are by sample ID. To what `target_report`
-    returns come `bootstrap` intervals; `baselines`, the scores of each; `comparisons`, the paired
-    tests against each; and, where they learned from all labels, `super_learner`: the same of the
-    mixture of all, its `weights` and `temperatures`, and in `without_own` the scores of the mixture
-    of baselines alone and the `comparison` with it.
+    returns come `groups`, their number; `bootstrap` intervals; `baselines`, the scores of each;
+    `comparisons`, the paired tests against each; and, where they learned from all labels,
+    `super_learner`: the same of the mixture of all, its `weights` and `temperatures`, and in
+    `without_own` the scores of the mixture of baselines alone and the `comparison` with it.
     """
     kind, model = cfg["kind"], cfg["names"]["model"]
     groups = group.loc[own.loc[own["fold"] >= 0, "sample-id"]].to_numpy()
@@ -130,7 +131,9 @@ def model_report(
             ),
         }
 
+    named = groups[groups != ""]
     report = compared(model, own)
+    report["groups"] = len(np.unique(named.astype(str))) if len(named) else None
     report["baselines"] = {name: scores(name, table) for name, table in others.items()}
     rivals = {name: part for name, part in others.items() if name not in CONSTANT}
     # Baselines that know all labels would hide what the model does with few.

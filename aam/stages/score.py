@@ -21,7 +21,7 @@ from aam.util.provenance import provenance
 INTERVALS = "sample-id", TARGET, "fold", "observed", "predicted", "lower", "upper", "prediction_set"
 """Columns of the table of intervals, as far as the kind of target has them; then probabilities."""
 
-DESCRIBED = ("kind", "bounds", "encoder", "start", "labels", "evaluation")
+DESCRIBED = ("kind", "column", "bounds", "encoder", "start", "labels", "evaluation", "grouping")
 """Settings that are written beside the scores."""
 
 

@@ -108,8 +108,8 @@ def test_digests_stand_for_a_model_directory(rule: str) -> None:
 @pytest.mark.parametrize("plot", PLOTS.values(), ids=PLOTS.keys())
 def test_figures_are_drawn_by_functions_of_their_inputs(plot: Plot) -> None:
     """The rules of figures are made from this table: see `workflow/rules/figures.smk`."""
-    assert plot.settings in (None, slices.plot_rarefaction)
-    known = {*plot.inputs, "path"} | ({"depth"} if plot.settings else set())
+    settings = {None: [], slices.plot_rarefaction: ["depth"], slices.plot_pretraining: ["columns"]}
+    known = {*plot.inputs, *settings[plot.settings], "path"}
     for figure in plot.figures:
         module, function = figure.draw.split(".")
         assert f"aam.evaluate.figures.{module}" in plot.modules

@@ -4,9 +4,11 @@ The tiny study has two views, two models, and two tasks: `environment` starts fr
 pretrained models and is predicted for a second study, `site` starts from scratch.
 """
 
+import html
 import json
 import re
 import shutil
+import subprocess
 import zipfile
 from collections import Counter
 from collections.abc import Iterator
@@ -212,11 +214,11 @@ def test_report_holds_all_figures_with_captions(completed: Any) -> None:
     with zipfile.ZipFile(completed.root / "report.zip") as archive:
         page = next(name for name in archive.namelist() if name.endswith("report.html"))
         text = archive.read(page).decode()
-        inside = [name for name in archive.namelist() if name.endswith(".png")]
+        inside = [name for name in archive.namelist() if name.endswith(".svg")]
     found = re.search(r"var results = (\{.*\});$", text, re.MULTILINE)
     assert found is not None
     entries = json.loads(found[1])
-    figures = (completed.root / "results" / "demo" / "figures").rglob("*.png")
+    figures = (completed.root / "results" / "demo" / "figures").rglob("*.svg")
     shown = {str(path.relative_to(completed.root)) for path in figures}
     assert len(shown) == 1 + 2 * 3 + 4 * 3 + 2
     assert len(inside) == len(shown)
@@ -231,5 +233,24 @@ def test_summary_links_lead_somewhere(completed: Any) -> None:
     folder = completed.root / "results" / "demo"
     text = (folder / "summary.md").read_text(encoding="utf-8")
     links = re.findall(r"\]\(([^)]+)\)", text)
-    assert links
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    links += re.findall(r'<a href="([^#][^"]*)"', page)
+    assert len(links) > 10
     assert [link for link in links if not (folder / link).exists()] == []
+
+
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="needs Chromium")
+def test_the_page_opens_in_a_browser_without_a_word_of_complaint(completed: Any) -> None:
+    page = completed.root / "results" / "demo" / "report.html"
+    options = "--headless --no-sandbox --disable-gpu --disable-background-networking".split()
+    options += ["--enable-logging=stderr", f"--user-data-dir={completed.root / 'browser'}"]
+    done = subprocess.run(
+        ["chromium", *options, "--dump-dom", page.as_uri()], capture_output=True, text=True
+    )
+    assert [line for line in done.stderr.splitlines() if "CONSOLE" in line] == []
+    text = html.unescape(done.stdout)
+    # What its script makes, and what it is there to say.
+    assert "Download as TSV" in text
+    assert text.count("From these samples, environment is predicted to within") == 2
+    assert text.count("From these samples, site is predicted right in") == 2
+    assert text.count("<svg") == len(list((page.parent / "figures").rglob("*.svg"))) - 1

@@ -351,7 +351,7 @@ def figures_of(dataset):
         for plot in PLOTS.values()
         if plot.shown in shown
         for figure in plot.figures
-        for path in result_files(dataset, f"figures/{figure.place}.png")
+        for path in result_files(dataset, f"figures/{figure.place}.svg")
     ]
 
 
@@ -374,7 +374,7 @@ def bench_of(dataset):
     compared = ["models"] if slices.comparable(CONFIG, dataset) else []
     left_out = ["transfer"] if slices.transfer(CONFIG, dataset)["models"] else []
     names = ["speed", *compared, *left_out]
-    paths = ("benchmark/{}.md", "figures/{}.png")
+    paths = ("benchmark/{}.md", "figures/{}.svg")
     return [
         result(path.format(name), dataset=dataset) for name in names for path in paths
     ]

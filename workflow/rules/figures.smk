@@ -14,7 +14,7 @@ for name, plot in PLOTS.items():
         output:
             **{
                 figure.name: report(
-                    result(f"figures/{figure.place}.png"),
+                    result(f"figures/{figure.place}.svg"),
                     caption=f"../report/{figure.caption}.rst",
                     category=plot.category,
                     labels={

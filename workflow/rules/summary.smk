@@ -1,8 +1,13 @@
 """Put the headline figures of a dataset on one page, with links to its tables and figures.
 
 Inputs: `metrics.json` of all models and tasks, `predict/`, the lists of what was dropped, `benchmark/*.tsv`, `figures/`.
-Outputs: `summary.md`.
+Outputs: `summary.md`, `report.html`.
 """
+
+CAPTIONS = {
+    path.stem: path.read_text(encoding="utf-8")
+    for path in sorted((REPOSITORY / "workflow" / "report").glob("*.rst"))
+}
 
 
 rule summary:
@@ -15,6 +20,7 @@ rule summary:
         figures=lambda wildcards: figures_of(wildcards.dataset),
     output:
         summary=result("summary.md"),
+        report=result("report.html"),
     log:
         result("logs/summary.log"),
     benchmark:
@@ -26,7 +32,10 @@ rule summary:
         mem_mb=4000,
         runtime=60,
     params:
-        cfg={},
+        cfg=lambda wildcards: {
+            **slices.summary(CONFIG, wildcards.dataset),
+            "captions": CAPTIONS,
+        },
         code=code_digest("aam.stages.summary"),
     message:
         "Summing up {wildcards.dataset}"

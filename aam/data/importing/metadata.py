@@ -5,6 +5,9 @@ The format: https://docs.qiime2.org, "Metadata in QIIME 2".
 
 import csv
 import io
+import logging
+import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +18,7 @@ from aam.data.importing.files import doubled, listed, read_text, refuse
 from aam.data.metadata import TYPES_ATTRIBUTE
 from aam.util.errors import InputError, first_names, problem
 
+logger = logging.getLogger(__name__)
 EXPECTED = "sample metadata in the QIIME 2 format: tab-separated text, sample IDs first"
 ID_HEADERS = frozenset({
     "id", "sampleid", "sample id", "sample-id", "sample_id", "sample_name", "featureid",
@@ -25,10 +29,12 @@ LEGACY_HEADERS = frozenset({"#SampleID", "#Sample ID", "#OTUID", "#OTU ID"})
 """Names of the first column that would be comments otherwise."""
 TYPES = ("categorical", "numeric")
 """What `#q2:types` may say of a column."""
-INSDC_MISSING = frozenset({
-    "not applicable", "missing", "not collected", "not provided", "restricted access",
-})  # fmt: skip
-"""Cells that are missing values where `#q2:missing` says INSDC:missing."""
+MISSING = re.compile(
+    "na|n/a|nan|null|(missing|not applicable|not collected|not provided|restricted access)(:.*)?",
+    re.IGNORECASE,
+)
+"""Cells that are missing values unless `#q2:missing` says blank: words of spreadsheets and of R,
+and those of INSDC's list of missing values, with reasons behind a colon as there and in Qiita."""
 _DIRECTIVES = ("#q2:types", "#q2:missing")
 
 
@@ -44,7 +50,8 @@ class _Sheet:
 def load_metadata(path: Path) -> pd.DataFrame:
     """Read sample metadata: tab-separated text with a name of `ID_HEADERS`, or a legacy one, first.
 
-    The frame has, by sample ID as it is written, strings, and None where a cell is empty;
+    The frame has, by sample ID as it is written, strings, and None where a cell is empty or says
+    that there is no value (`MISSING`); a warning tells which;
     `attrs["q2:types"]` has the type by column, where the file gives one. All problems of the file
     are one InputError.
     """
@@ -53,15 +60,30 @@ def load_metadata(path: Path) -> pd.DataFrame:
     columns = sheet.header[1:]
     cells = [[cell or None for cell in row[1:]] for row in sheet.rows]
     frame = pd.DataFrame(cells, index=[row[0] for row in sheet.rows], columns=columns, dtype=object)
-    for column, scheme in zip(columns, sheet.directives.get("#q2:missing", [])[1:], strict=False):
-        if scheme == "INSDC:missing":
-            frame[column] = frame[column].where(~frame[column].isin(INSDC_MISSING), None)
+    _drop_missing(path, frame, sheet.directives.get("#q2:missing", [])[1:])
     types = {
         column: kind for column, kind in zip(columns, _types(sheet), strict=False) if kind in TYPES
     }
     refuse(_type_problems(path, frame, types))
     frame.attrs[TYPES_ATTRIBUTE] = types
     return frame
+
+
+def _drop_missing(path: Path, frame: pd.DataFrame, schemes: list[str]) -> None:
+    """Empty the cells that say in words that there is no value, and say which."""
+    blank = {column for column, scheme in zip(frame, schemes, strict=False) if scheme == "blank"}
+    found: Counter[str] = Counter()
+    for column in frame.columns.difference(list(blank)):
+        is_word = frame[column].map(lambda cell: bool(cell and MISSING.fullmatch(cell)))
+        found.update(frame.loc[is_word, column])
+        frame[column] = frame[column].mask(is_word, None)
+    if found:
+        words = ", ".join(f"{word!r} ({count} cells)" for word, count in found.most_common(6))
+        logger.warning(
+            "%s: taken for missing values: %s; 'blank' in a line '#q2:missing' keeps them in a "
+            "column as they are",
+            *(path, words),
+        )
 
 
 def _types(sheet: _Sheet) -> list[str]:

@@ -8,8 +8,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from aam.evaluate.figures.style import BLACK, GREY, colors, saved_panels
-from aam.evaluate.labels import plain
+from aam.evaluate.figures.style import BLACK, GREY, colors, saved_panels, tell
+from aam.evaluate.labels import plain, quantity
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def _draw_panel(axes: Axes, panel: Panel, part: pd.DataFrame) -> None:
         is_validation = split == "validation"
         if smoothed:
             axes.plot(line["epoch"], line["value"], color=GREY, alpha=0.4 / number, linewidth=0.7)
-        axes.plot(
+        drawn = axes.plot(
             line["epoch"],
             _running_median(line["value"]) if smoothed else line["value"],
             color=color,
@@ -104,6 +104,8 @@ def _draw_panel(axes: Axes, panel: Panel, part: pd.DataFrame) -> None:
             linewidth=1.4 if number == 1 else 0.9,
             label=None if label in labelled else label,
         )
+        fold = f", fold {line['fold'].iloc[0]}" if "fold" in line else ""
+        tell(drawn, [f"{label}{fold}: {quantity(line['value'].iloc[-1])} at the end"])
         labelled.add(label)
     _scale(axes, panel, part["value"].to_numpy())
     title = panel.title + (", running median" if smoothed else "")

@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
 from aam.data.trees.branches import read_tree
-from aam.evaluate.figures.style import BLACK, BLUE, GREY, VERMILION, saved_figure
+from aam.evaluate.figures.style import BLACK, BLUE, GREY, VERMILION, cells, saved_figure, tell
 from aam.evaluate.importance import DIRECTION, direction_columns
 from aam.evaluate.labels import plain, quantity, short
 from aam.util.scikit_bio import TreeNode
@@ -88,8 +88,13 @@ def _draw_directions(axes: Axes, direction: pd.DataFrame) -> None:
     kept = [name for name in direction.columns if name in set(by_size[:SHOWN_OUTPUTS])]
     values_AC = direction[kept].to_numpy(float)
     largest = float(np.abs(values_AC).max()) or 1.0
-    axes.imshow(values_AC, cmap="RdBu", vmin=-largest, vmax=largest, aspect="auto")
-    labels = [short(plain(name.removeprefix(f"{DIRECTION}:")), 16) for name in kept]
+    outputs = [plain(name.removeprefix(f"{DIRECTION}:")) for name in kept]
+    texts = [
+        f"{direction.index[row]}\n{'raises' if value > 0 else 'lowers'} {outputs[column]}"
+        for (row, column), value in np.ndenumerate(values_AC)
+    ]
+    cells(axes, values_AC, "RdBu", (-largest, largest), texts)
+    labels = [short(name, 16) for name in outputs]
     axes.set_xticks(range(len(kept)), labels, rotation=90)
     axes.grid(visible=False)
     axes.set_title("Direction\nblue raises")
@@ -109,7 +114,8 @@ def _draw_bars(axes: Axes, table: pd.DataFrame, check: Mapping[str, Any]) -> Non
             loc="lower right",
             bbox_to_anchor=(1.0, 1.0),
         )
-    axes.barh(range(len(size)), size, color=colors if single else BLUE, height=0.68)
+    drawn = axes.barh(range(len(size)), size, color=colors if single else BLUE, height=0.68)
+    tell(drawn, (f"{name}\n{quantity(x)}" for name, x in zip(table.index, size, strict=True)))
     axes.grid(visible=False, axis="y")
     axes.set_xlim(0, 1.05 * size.max() if size.max() > 0 else 1)
     axes.set_xlabel("mean size of attribution")

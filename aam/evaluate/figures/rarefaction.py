@@ -1,6 +1,7 @@
 """Rarefaction curves, with what the chosen depth keeps and drops."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -8,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.ticker import FuncFormatter, PercentFormatter
 
-from aam.evaluate.figures.style import BLACK, BLUE, VERMILION, saved_figure
+from aam.evaluate.figures.style import BLACK, BLUE, VERMILION, saved_figure, tell
 
 
 def draw(curve: pd.DataFrame, dropped: pd.DataFrame, depth: int, path: Path) -> None:
@@ -30,12 +31,19 @@ def _draw_curves(axes: Axes, curve: pd.DataFrame, dropped: set[str], depth: int)
         str(name): part[["depth", "richness"]].to_numpy(dtype=float)
         for name, part in curve.groupby("sample-id")
     }
-    kept_lines = [line for name, line in lines.items() if name not in dropped]
+    texts = {name: f"{name}: {line[-1, 0]:.0f} reads" for name, line in lines.items()}
+    kept_names = [name for name in lines if name not in dropped]
+    alpha = float(np.clip(12 / max(len(kept_names), 1), 0.04, 0.6))
+    looks: list[tuple[list[str], dict[str, Any]]] = [
+        (kept_names, {"colors": BLUE, "linewidths": 0.8, "alpha": alpha}),
+        ([name for name in lines if name in dropped], {"colors": VERMILION, "linewidths": 0.9}),
+    ]
+    for names, look in looks:
+        drawn = LineCollection([lines[name] for name in names], **look)
+        tell(drawn, (texts[name] for name in names))
+        axes.add_collection(drawn)
     dropped_lines = [line for name, line in lines.items() if name in dropped]
-    alpha = float(np.clip(12 / max(len(kept_lines), 1), 0.04, 0.6))
-    axes.add_collection(LineCollection(kept_lines, colors=BLUE, linewidths=0.8, alpha=alpha))
     if dropped_lines:
-        axes.add_collection(LineCollection(dropped_lines, colors=VERMILION, linewidths=0.9))
         ends = np.array([line[-1] for line in dropped_lines])
         axes.scatter(ends[:, 0], ends[:, 1], s=10, color=VERMILION, zorder=3)
     axes.plot([], [], color=BLUE, label="kept")

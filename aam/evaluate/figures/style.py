@@ -1,6 +1,7 @@
 """One look for all figures, and one way to save them: the same data give the same bytes."""
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -8,10 +9,12 @@ from typing import Any
 import matplotlib
 import matplotlib.style
 import numpy as np
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.collections import Collection, PolyCollection
 from matplotlib.figure import Figure
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from aam.util.atomic import atomic_path
 
@@ -22,6 +25,8 @@ BLUE, VERMILION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
 ORANGE, SKY, BLACK, GREY = "#E69F00", "#56B4E9", "#222222", "#999999"
 CYCLE = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, BLACK)
 """Distinguishable with any colour vision: Okabe, M. & Ito, K. (2008), Color Universal Design."""
+ON_DARK, ON_LIGHT = "#FEFEFE", "#1A1A1A"
+"""Of texts on coloured cells, which stay as they are where the page is dark."""
 
 LOOK: dict[str, Any] = {
     "font.family": "DejaVu Sans",
@@ -42,7 +47,14 @@ LOOK: dict[str, Any] = {
     "ytick.labelsize": 8,
     "figure.facecolor": "white",
     "lines.linewidth": 1.4,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "aam",
 }
+MARK = re.compile(r"<a xlink:href=([\"'])(.*?)\1[^>]*>(.*?)</a>", re.DOTALL)
+"""A link in an SVG file, as Matplotlib writes the URL of a mark: its text and what it is around."""
+ALONE = re.compile(r"\s*<g clip-path=[^>]*>\s*(<use [^>]*>)\s*</g>\s*")
+"""A point: they lie inside of their axes, and thousands of clips would make a file large."""
+TEXT_FONT = "'DejaVu Sans'"
 
 
 @contextmanager
@@ -54,9 +66,9 @@ def saved_figure(
     width_in: float = WIDTH_IN,
     **grid: Any,
 ) -> Iterator[tuple[Figure, list[Axes]]]:
-    """Yield a figure and its axes, row by row; save it as PNG at the end.
+    """Yield a figure and its axes, row by row; save it at the end, as SVG or PNG by its ending.
 
-    The size is in inches, of 150 px each; `grid` are further arguments of `Figure.subplots`.
+    The size is in inches, of a PNG 150 px each; `grid` are further arguments of `Figure.subplots`.
     """
     # A user's own matplotlibrc must not change the figures.
     with matplotlib.style.context(["default", LOOK]):
@@ -65,9 +77,33 @@ def saved_figure(
         figure.set_layout_engine("constrained", w_pad=0.08, h_pad=0.08)
         axes = figure.subplots(rows, columns, squeeze=False, **grid)
         yield figure, list(axes.flat)
+        kind = path.suffix.removeprefix(".")
+        # Version and date would be part of the file otherwise.
+        hidden = ("Date", "Creator") if kind == "svg" else ("Software",)
         with atomic_path(path) as partial:
-            # The version of matplotlib would be part of the file otherwise.
-            figure.savefig(partial, format="png", metadata={"Software": None})
+            figure.savefig(partial, format=kind, metadata=dict.fromkeys(hidden))
+            if kind == "svg":
+                text = partial.read_text(encoding="utf-8")
+                partial.write_text(_with_titles(text), encoding="utf-8")
+
+
+def tell(marks: Collection | Iterable[Artist], texts: Iterable[str]) -> None:
+    """Let an SVG say of every point, cell, bar or line a text, where the pointer is on it."""
+    if isinstance(marks, Collection):
+        marks.set_urls(list(texts))
+        return
+    for mark, text in zip(marks, texts, strict=True):
+        mark.set_url(text)
+
+
+def _with_titles(svg: str) -> str:
+    """Return an SVG with a title in place of each link, and fonts that stand in for its own."""
+
+    def titled(mark: re.Match[str]) -> str:
+        inner = ALONE.sub(r"\1", mark[3])
+        return f"<g><title>{mark[2]}</title>{inner}</g>"
+
+    return MARK.sub(titled, svg).replace(TEXT_FONT, f"{TEXT_FONT}, Verdana, sans-serif")
 
 
 @contextmanager
@@ -108,7 +144,8 @@ def bars(
     half = np.nan_to_num(np.asarray(np.zeros(len(lengths)) if errors is None else errors, float))
     places = np.arange(len(names))
     look: dict[str, Any] = {"height": 0.68, "error_kw": {"ecolor": BLACK, "elinewidth": 1}}
-    axes.barh(places, lengths, xerr=half, color=list(bar_colors), **look)
+    drawn = axes.barh(places, lengths, xerr=half, color=list(bar_colors), **look)
+    tell(drawn, (f"{name}: {text}" for name, text in zip(names, texts, strict=True)))
     for place, end, text in zip(places, lengths + half, texts, strict=True):
         axes.annotate(
             text, (end, place), xytext=(4, 0), textcoords="offset points", va="center", fontsize=8
@@ -119,6 +156,24 @@ def bars(
     axes.grid(visible=False, axis="y")
     right = float((lengths + half).max())
     axes.set_xlim(left, 1.28 * right if right > left else left + 1)
+
+
+def cells(
+    axes: Axes,
+    values_RC: NDArray[np.float64],
+    cmap: str,
+    limits: tuple[float, float],
+    texts: Iterable[str],
+) -> None:
+    """Draw a matrix of coloured squares, row 0 on top, with a text for each, row by row."""
+    rows, columns = values_RC.shape
+    corners = np.array([(-0.5, -0.5), (0.5, -0.5), (0.5, 0.5), (-0.5, 0.5)])
+    squares = [corners + (column, row) for row in range(rows) for column in range(columns)]
+    drawn = PolyCollection(squares, array=values_RC.ravel(), cmap=cmap, edgecolors="face")
+    drawn.set_clim(*limits)
+    tell(drawn, texts)
+    axes.add_collection(drawn)
+    axes.set(xlim=(-0.5, columns - 0.5), ylim=(rows - 0.5, -0.5))
 
 
 def share_axis(axes: Axes, label: str) -> None:

@@ -16,13 +16,17 @@ from aam.evaluate.figures.style import (
     BLACK,
     BLUE,
     GREY,
+    ON_DARK,
+    ON_LIGHT,
     ORANGE,
     bars,
+    cells,
     colors,
     saved_figure,
     share_axis,
+    tell,
 )
-from aam.evaluate.labels import plain, score, short
+from aam.evaluate.labels import plain, quantity, score, short
 from aam.evaluate.metrics import reliability
 from aam.evaluate.predictions import PROBABILITY, QUANTILE, by_target
 from aam.evaluate.scores import HEADLINE, of_each_target
@@ -94,12 +98,22 @@ def _draw_scatter(axes: Axes, predictions: pd.DataFrame, report: Mapping[str, An
     order = order[fold[order] >= 0]
     color_of = dict(zip(names, palette, strict=True))
     shades = [color_of[name] for name in fold[order]]
-    axes.scatter(observed[order], predicted[order], s=size, c=shades, alpha=0.6, linewidths=0)
+    texts = [
+        f"{name}\nobserved {quantity(true)}, predicted {quantity(guess)}, fold {place}"
+        for name, true, guess, place in zip(
+            predictions["sample-id"], observed, predicted, fold, strict=True
+        )
+    ]
+    points = axes.scatter(
+        observed[order], predicted[order], s=size, c=shades, alpha=0.6, linewidths=0
+    )
+    tell(points, (texts[place] for place in order))
     is_test = fold < 0
     if is_test.any():
-        axes.scatter(
+        crosses = axes.scatter(
             observed[is_test], predicted[is_test], s=size, marker="x", color=BLACK, linewidths=0.8
         )
+        tell(crosses, (texts[place] for place in np.flatnonzero(is_test)))
         axes.scatter([], [], s=22, marker="x", color=BLACK, label="test")
     if distinct:
         for name in names:
@@ -192,13 +206,19 @@ def _label_size(count: int) -> float:
 
 
 def _draw_confusion(axes: Axes, report: Mapping[str, Any]) -> None:
-    classes = [short(name, 16) for name in report["confusion"]["classes"]]
+    names = report["confusion"]["classes"]
+    classes = [short(name, 16) for name in names]
     counts_CC = np.array(report["confusion"]["counts"])
     shares_CC = counts_CC / np.maximum(counts_CC.sum(axis=1, keepdims=True), 1)
-    axes.imshow(shares_CC, cmap="Blues", vmin=0, vmax=1)
+    texts = [
+        f"{count} of {names[row]}, predicted as {names[column]}: {shares_CC[row, column]:.0%}"
+        for (row, column), count in np.ndenumerate(counts_CC)
+    ]
+    cells(axes, shares_CC, "Blues", (0, 1), texts)
+    axes.set_aspect("equal")
     if len(classes) <= ANNOTATED_CLASSES:
         for (row, column), count in np.ndenumerate(counts_CC):
-            color = "white" if shares_CC[row, column] > 0.55 else BLACK
+            color = ON_DARK if shares_CC[row, column] > 0.55 else ON_LIGHT
             axes.text(column, row, str(count), ha="center", va="center", color=color, fontsize=8)
     ticks, size = np.arange(len(classes)), _label_size(len(classes))
     axes.set_yticks(ticks, classes, fontsize=size)
@@ -241,7 +261,8 @@ def _draw_roc(axes: Axes, predictions: pd.DataFrame, report: Mapping[str, Any]) 
         is_class = (predictions["observed"].astype(str) == name).to_numpy()
         false, true, _ = roc_curve(is_class, predictions[PROBABILITY + name])
         area = score(table[name]["roc_auc"])
-        axes.plot(false, true, color=color, label=f"{short(name, 14)}  {area}")
+        lines = axes.plot(false, true, color=color, label=f"{short(name, 14)}  {area}")
+        tell(lines, [f"{name}: area {area}"])
     if shown:
         axes.legend(loc="lower right", fontsize=7, handlelength=1.2, labelspacing=0.3)
     axes.set(xlim=(-0.01, 1.01), ylim=(-0.01, 1.02), aspect="equal")

@@ -1,10 +1,12 @@
 """Distances of studies that encoders were not pretrained on."""
 
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
-from aam.evaluate.figures.style import BLACK, BLUE, GREY, VERMILION, saved_figure
+from aam.evaluate.figures.style import BLACK, BLUE, GREY, VERMILION, saved_figure, tell
+from aam.evaluate.labels import quantity
 
 WAYS = {
     "placed": ("nothing learned: placed ASVs", GREY, "x"),
@@ -26,7 +28,9 @@ def draw(transfer: pd.DataFrame, path: Path) -> None:
                 part, column = shown[way], "model" if way == "plain" else way
                 unseen, values = 100 * part["unseen"], part[f"{column}_{score}"]
                 if len(part):
-                    axes.scatter(unseen, values, s=28, color=color, marker=marker, label=name)
+                    look: dict[str, Any] = {"color": color, "marker": marker, "label": name}
+                    points = axes.scatter(unseen, values, s=28, **look)
+                    tell(points, part["study"] + ", " + part["model"] + ": " + values.map(quantity))
             axes.set_xlim(0, 100)
             axes.set_xlabel("ASVs of the study that the encoder has not seen (%)")
             axes.set_ylabel(label)

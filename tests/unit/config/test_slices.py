@@ -69,7 +69,7 @@ def all_slices(config: Config) -> dict[str, Any]:
             {"tasks": {"age": {"kind": "ordinal", "classes": ["young", "old"]}}},
             {"folds:age", "baselines:age"} | TUNED | SCORED,
         ),
-        ({"tasks": {"age": {"column": ["age", "bmi"]}}}, {"folds:age"} | TUNED),
+        ({"tasks": {"age": {"column": ["age", "bmi"]}}}, {"folds:age"} | TUNED | SCORED),
         ({"tasks": {"age": {"condition": ["host"]}}}, {"folds:age"} | TUNED),
         # The folds are asked for numbers above -1.
         ({"tasks": {"age": {"transform": "log"}}}, {"folds:age"} | TUNED),

@@ -33,7 +33,7 @@ def test_a_file_as_spreadsheets_leave_it_is_kept_in_our_own(path, tmp_path):
     text = (
         "\ufeffSampleID\tage\tbody site\tnote\t\t\r\n"
         "#q2:types\tNumeric\tcategorical\t\r\n"
-        "#q2:missing\tblank\tINSDC:missing\t\r\n"
+        "#q2:missing\tblank\tINSDC:missing\tblank\r\n"
         "# a comment\tx\r\n"
         ' 01 \t 07 \t gut\t"said ""yes"""\t\t\r\n'
         "\t\t\t\r\n"
@@ -52,6 +52,33 @@ def test_a_file_as_spreadsheets_leave_it_is_kept_in_our_own(path, tmp_path):
     stored = pq.read_schema(tmp_path / "a")
     types = [{b"q2:type": b"numeric"}, {b"q2:type": b"categorical"}, None]
     assert [stored.field(name).metadata for name in frame.columns] == types
+
+
+@pytest.mark.parametrize(
+    ("cell", "is_missing"),
+    [
+        ("NA", True),
+        ("n/a", True),
+        ("nan", True),
+        ("Missing: Not provided", True),
+        ("missing: control sample", True),
+        ("Not Applicable", True),
+        ("not collected", True),
+        ("restricted access", True),
+        ("None", False),
+        ("unknown", False),
+        ("missing teeth", False),
+        ("Namibia", False),
+    ],
+)
+def test_words_for_missing_values_are_no_class_and_are_told(path, caplog, cell, is_missing):
+    frame = loaded(
+        path, f"id\tsite\tkept\n#q2:missing\t\tblank\na\tgut\t{cell}\nb\t{cell}\t{cell}\n"
+    )
+    assert frame.loc["b", "site"] == (None if is_missing else cell)
+    assert frame["kept"].tolist() == [cell, cell]
+    told = f"taken for missing values: {cell!r} (1 cells);" in caplog.text
+    assert told == is_missing
 
 
 def test_all_problems_of_a_file_are_named_at_once(path):
@@ -84,7 +111,10 @@ def test_all_problems_of_a_file_are_named_at_once(path):
         ("sample-id,age\nx,1\n", "save it tab-separated"),
         ("# only\n# comments\n", "begins with ''"),
         ("id\tage\n", "no samples below the header"),
-        ("id\tage\n#q2:types\tnumeric\nx\told\ny\tnan\n", r"'age' of type numeric.*2 \(old, nan\)"),
+        (
+            "id\tage\n#q2:types\tnumeric\nx\told\ny\tnine\n",
+            r"'age' of type numeric.*2 \(old, nine\)",
+        ),
         ('id\tage\nx\t"a"b\n', "cannot be split into cells \\(line 2"),
         ("PK\x03\x04", "a zip archive.*qiime tools export.*xlsx"),
     ],

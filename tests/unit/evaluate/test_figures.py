@@ -1,7 +1,10 @@
 """Figures: reproducible, of bounded size, nothing cut off."""
 
+import html
+import re
 from collections.abc import Callable
 from pathlib import Path
+from xml.etree import ElementTree
 
 import matplotlib as mpl
 import numpy as np
@@ -85,7 +88,14 @@ def pairs(path: Path) -> None:
 def ordination(path: Path) -> None:
     split = ["training", "held-out", "training", "training"] * 5
     embedding = list(np.random.default_rng(0).normal(size=(20, 6)))
-    distances.draw_ordination(pd.DataFrame({"split": split, "embedding": embedding}), path)
+    ids = [f"s{i}" for i in range(20)]
+    table = pd.DataFrame({"sample_id": ids, "split": split, "embedding": embedding})
+    columns = {
+        "age": [str(i) for i in range(19)] + [None],
+        "host": [f"h{i % 9}" for i in range(20)],
+    }
+    metadata = pd.DataFrame({"sample_id": ids[::-1], **columns})
+    distances.draw_ordination(table, metadata, ["age", "host"], path)
 
 
 def regression_report(folds: int = 12, test: int = 0) -> tuple[pd.DataFrame, dict]:
@@ -211,6 +221,38 @@ def test_figure_is_the_same_for_everyone(name, tmp_path):
     with mpl.rc_context({"font.size": 20, "savefig.dpi": 50, "lines.linewidth": 9}):
         FIGURES[name](second)
     assert first.read_bytes() == second.read_bytes()
+
+
+def titles(path: Path) -> list[str]:
+    """Return what an SVG says where the pointer is."""
+    found = re.findall(r"<title>(.*?)</title>", path.read_text(encoding="utf-8"), re.DOTALL)
+    return [html.unescape(text) for text in found]
+
+
+def test_an_svg_names_every_sample_and_is_the_same_for_everyone(tmp_path):
+    table, report = regression_report(3, test=6)
+    table["sample-id"] = [f'<{name}> & "co"' for name in table["sample-id"]]
+    first, second = tmp_path / "first.svg", tmp_path / "second.svg"
+    task.draw(table, report, first)
+    with mpl.rc_context({"svg.hashsalt": "mine", "svg.fonttype": "path"}):
+        task.draw(table, report, second)
+    assert first.read_bytes() == second.read_bytes()
+    ElementTree.parse(first)
+    said = titles(first)
+    own = table.iloc[7]
+    told = f"{own['sample-id']}\nobserved 7, predicted {own['predicted']:g}, fold {own['fold']}"
+    assert said.count(told) == 1
+    assert sum(text.startswith("<") for text in said) == len(table)
+
+
+def test_an_ordination_says_the_value_of_the_sample_under_the_pointer(tmp_path):
+    ordination(tmp_path / "ordination.svg")
+    said = titles(tmp_path / "ordination.svg")
+    # The metadata have the samples the other way round.
+    assert "s19\n0" in said
+    assert "s0\nh1" in said
+    assert "s1\nheld-out" in said
+    assert len(said) == 20 + 19 + 20
 
 
 def panels(figure: Figure) -> dict[str, Axes]:

@@ -9,7 +9,7 @@ import pytest
 from aam.evaluate.predictions import read_predictions, write_predictions
 from aam.evaluate.report import target_report, task_metrics
 from aam.evaluate.scores import accuracy_table
-from aam.evaluate.summary import Results, summary_page, terminal_lines
+from aam.evaluate.summary import summary_page, terminal_lines
 
 
 def regression(errors: list[float]) -> pd.DataFrame:
@@ -113,9 +113,12 @@ def test_probabilities_that_are_too_sure_get_better_by_the_other_folds():
 def test_a_model_that_was_not_trained_is_told_as_it_came():
     report = {"held_out_samples": 7, "steps": 0, "parameters": 1600, "wall_s": 0.0}
     report |= {"samples_per_s": None, "unifrac_pearson": 0.9, "unifrac_mae": 0.05}
-    results = Results("mine", {"v4": {**report, "near_known_reads": 0.987}}, [])
-    page = summary_page(results)
+    reports = {"v4": {**report, "near_known_reads": 0.987}}
+    page = summary_page("mine", reports, [], [])
     assert "99% of the reads lie near an ASV that the model it started from had seen." in page
     assert "It is used as it came, with 1,600 parameters." in page
     assert "nucleotides" not in page
-    assert "pretraining, v4: UniFrac r 0.900, on held-out samples" in terminal_lines(results)[1]
+    assert (
+        "encoder v4: UniFrac of held-out samples at r 0.900"
+        in terminal_lines("mine", reports, [])[1]
+    )

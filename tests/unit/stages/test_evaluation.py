@@ -1,5 +1,6 @@
 """The stages from baselines to summary, on small stores made here."""
 
+import html
 import json
 import re
 from pathlib import Path
@@ -92,6 +93,9 @@ def described(headline: str, predictions: pd.DataFrame) -> dict:
             "partial": {"score": 0.75, "weight": 0.75},
         },
         "bounds": [None, None],
+        "column": "a column",
+        "grouping": "host",
+        "groups": 4,
         "labels": 1.0,
         "bootstrap": {headline: [0.875, 1.25]},
         "intervals": interval_report(cross_intervals(predictions)),
@@ -109,7 +113,8 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "unifrac_mae": 0.04,
         "nucleotide_accuracy": 0.8,
         "nucleotide_baseline_accuracy": 0.55,
-        "held_out_samples": 30,
+        "held_out_samples": 3,
+        "training_samples": 7,
         "steps": 100,
         "wall_s": 90.0,
         "samples_per_s": 512.0,
@@ -125,14 +130,14 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         for error in (1.0, 4.0)
     )
     against = {"folds": 3, "difference": -3.0, "folds_won": 1.0, "corrected_t_p": 0.0123}
-    against |= {"wilcoxon_folds_p": None, "wilcoxon_samples_p": 1e-7}
+    against |= {"holm_p": 0.0246, "wilcoxon_folds_p": None, "wilcoxon_samples_p": 1e-7}
     age = {
         **own,
         "model": "base",
         "task": "age",
         "kind": "regression",
         **described("mae_fold_mean", table.assign(predicted=observed + 1)),
-        "comparisons": {"median": against},
+        "comparisons": {"median": against, "random_forest": against},
         "baselines": {"median": other, "random_forest": {**other, "mae_fold_mean": 2.5}},
     }
     site = table.assign(observed=["a", "b"] * 6, predicted=["a", "a"] * 6)
@@ -140,23 +145,24 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     scores = target_report("classification", site)
     of_site = {
         **scores,
-        **{"model": "base", "task": "site", "kind": "classification", "comparisons": {}},
+        **{"model": "base", "task": "site", "kind": "classification"},
+        "comparisons": {"knn_unifrac": {**against, "holm_p": 0.5}},
         **described("balanced_accuracy", site),
         "baselines": {"knn_unifrac": {**scores, "balanced_accuracy": 0.75}},
     }
     for report, predictions in ((age, table.assign(predicted=observed + 1)), (of_site, site)):
         folder = root / "finetune" / "base" / report["task"]
         write_json(folder / "metrics.json", report)
-        predictions.to_csv(folder / "predictions.tsv", sep="\t", index=False)
-        for name in ("intervals.tsv", "importance.tsv"):
-            (folder / name).touch()
+        predictions.to_csv(folder / "intervals.tsv", sep="\t", index=False)
+        asvs = pd.DataFrame({"feature-id": ["<b>", "NA"], "importance": [0.25, 0.125]})
+        asvs.to_csv(folder / "importance.tsv", sep="\t", index=False)
     (root / "benchmark").mkdir()
     (root / "benchmark" / "speed.tsv").write_text(
         "name\tbatch_size\tsamples_per_s\tpeak_memory_mb\tspeedup\tgroup\n"
         "naive\t8\t5\t900\t1\torder\nadvanced\t8\t100\t800\t20\torder\n"
         "advanced\t64\t200\t800\t40\tbatch\nhuge\t64\t\t\t\tbatch\n"
     )
-    outputs = {"table": root / "benchmark/accuracy.tsv", "text": root / "benchmark/accuracy.md"}
+    outputs = {"table": root / "benchmark/accuracy.tsv"}
     metrics = sorted(root.glob("finetune/*/*/metrics.json"))
     benchmark_accuracy.run({}, inputs={"metrics": metrics}, outputs=outputs, runtime=RunOptions())
     return root
@@ -172,74 +178,111 @@ def test_accuracy_has_a_row_per_model_and_baseline(results):
         ["site", "base", "model"],
     ]
     assert table["mae_fold_mean"].tolist()[:3] == [1.0, 2.5, 4.0]
-    page = (results / "benchmark/accuracy.md").read_text()
-    assert "| **base** | 1.00 [0.875, 1.25] |" in page
-    assert "| x | 6 | 1.00 | 4.00 | 4.00 |" in page
-    assert "by a model that never saw its label, and" in page
 
 
-def test_summary_says_what_was_learned_and_its_links_lead_somewhere(results):
+SETTINGS: dict[str, Any] = {
+    **{"depth": 1000, "views": 2, "metrics": ["unweighted", "bray_curtis"]},
+    "captions": {
+        "predictions": "Of ``{{ snakemake.wildcards.task }}`` with {{ snakemake.wildcards.model }}"
+    },
+    "models": {
+        "base": {"encoder": "bdh", "width": 64, "asv_layers": 2, "sample_layers": 3, "start": "v4"}
+    },
+    "tasks": {
+        name: {"columns": [name], "kind": kind}
+        for name, kind in (("age", "regression"), ("site", "classification"))
+    },
+}
+
+
+def summed_up(results: Path, **inputs: Any) -> tuple[str, str]:
+    """Return the page and the summary of some files of results."""
+    outputs = {"report": results / "report.html", "summary": results / "summary.md"}
+    summary.run(SETTINGS, inputs=inputs, outputs=outputs, runtime=RunOptions())
+    page, text = (path.read_text(encoding="utf-8") for path in outputs.values())
+    return " ".join(html.unescape(page).split()), text
+
+
+def test_the_page_says_what_was_learned_and_its_links_lead_somewhere(results):
     files = {
-        "figures/finetune/base/age/predictions.png": "",
+        "figures/finetune/base/age/predictions.svg": '<svg viewBox="0 0 72 72">mark</svg>',
+        "predict/base/age/new.tsv": "sample-id\tpredicted\tunseen_asvs\nNA\t5\t0.75\nq\t4\t0.25\n",
         "inputs/dropped.tsv": "what\tid\twhy\nsample\tq\tno reads\nfeature\tz\tno reads\n",
         "rarefied/view0.dropped.tsv": "sample-id\treads\tdepth\nu\t7\t1000\nw\t9\t1000\n",
     }
-    for name, text in files.items():
+    for name, content in files.items():
         (results / name).parent.mkdir(parents=True)
-        (results / name).write_text(text)
-    figure, *dropped = (results / name for name in files)
-    inputs = {
-        "pretrain": [results / "pretrain" / "base" / "metrics.json"],
-        "finetune": sorted(results.glob("finetune/*/*/metrics.json")),
-        "speed": results / "benchmark" / "speed.tsv",
-        "accuracy": results / "benchmark" / "accuracy.tsv",
-        "figures": [figure],
-        "dropped": dropped,
-    }
-    page = results / "summary.md"
-    summary.run({}, inputs=inputs, outputs={"summary": page}, runtime=RunOptions())
-    text = page.read_text()
+        (results / name).write_text(content)
+    figure, prediction, *dropped = (results / name for name in files)
+    page, text = summed_up(
+        results,
+        pretrain=[results / "pretrain" / "base" / "metrics.json"],
+        finetune=sorted(results.glob("finetune/*/*/metrics.json")),
+        speed=results / "benchmark" / "speed.tsv",
+        accuracy=results / "benchmark" / "accuracy.tsv",
+        figures=[figure],
+        predictions=[prediction],
+        dropped=dropped,
+    )
     for words in (
+        "From these samples, a column is predicted to within 1.00 on average; the best baseline, "
+        "random forest, is off by 2.50; the difference is hardly chance, p = 0.025.",
+        "in 50% of the cases, every class counting alike; by the best baseline, kNN on UniFrac, in "
+        "75%; the difference could be chance, p = 0.5.",
+        "Not shown to be better than the best baseline, kNN on UniFrac.",
+        "Only 4 groups: other ones may give other scores.",
+        "Scored on 3 samples kept from training.",
         "Pearson r 0.910",
-        "80.0% of the masked nucleotides",
-        "55.0%",
-        "better than the best baseline, random forest (2.50)",
-        "not better than the best baseline, kNN on UniFrac (0.750)",
-        "at batch 8, 20 times as many as naive; 200 samples per second at batch 64",
-        "Transductive: pretraining saw every sample",
-        "recipes by weight, and what each reaches alone: partial 75% (0.750), kernel 25% (0.500).",
-        "prediction intervals for 60%: they cover 100.0% (100.0% to 100.0% in a fold)",
-        "mean width 2.00",
-        "| baseline | difference | better in folds | corrected t-test over folds | "
-        "Wilcoxon over folds | Wilcoxon over samples |",
-        "| training median | -3 | 100% of 3 | 0.012 | – | < 0.0001 |",
-        "| **base** | 1.00 [0.875, 1.25] |",
-        "sets of classes for 60%",
         "2, with fewer than 1000 reads",
         "feature: 1, no reads",
     ):
+        assert words in page
         assert words in text
-    assert "Trained on" not in text
-    links = re.findall(r"\]\(([^)]+)\)", text)
-    assert len(links) == 7 + 2 * 2
+    for words in (
+        "80.0% of the masked nucleotides",
+        "at batch 8, 20 times as many as naive; 200 samples per second at batch 64",
+        "Transductive: pretraining saw every sample",
+        "recipes by weight, and what each reaches alone: partial 75% (0.750), kernel 25% (0.500).",
+        "Prediction intervals for 60%: they cover 100.0% (100.0% to 100.0% in a fold)",
+        "Sets of classes for 60%",
+        "<td>training median</td><td>-3</td><td>100% of 3</td><td>0.012</td>",
+        "<td>base</td><td>1.00 [0.875, 1.25]</td>",
+        "<td>x</td><td>6</td><td>1.00</td><td>4.00</td><td>4.00</td>",
+        "2 samples, 17%, have too few reads for the rarefaction depth.",
+        "50% of the reads in new are of ASVs that training never saw.",
+        "<td>NA</td><td>5</td>",
+        "Of <code>age</code> with base",
+        "rarefied to 1000 reads per sample (2 draws)",
+        "that began with the weights of v4",
+        ">mark</svg>",
+    ):
+        assert words in page
+    assert "Trained on" not in page
+    links = re.findall(r'<a href="([^#"]+)"', page)
+    assert len(links) == 1 + 1 + 2 + 1 + 2 + 1
     assert all((results / link).is_file() for link in links)
+
+
+def test_the_page_needs_no_other_file_and_takes_names_for_names(results):
+    summed_up(results, pretrain=[], finetune=sorted(results.glob("finetune/*/*/metrics.json")))
+    page = (results / "report.html").read_text(encoding="utf-8")
+    assert "<td>&lt;b&gt;</td>" in page
+    assert re.findall(r'(?:src|href)="(?!#|data:|finetune/)[^"]*"|@import|url\(', page) == []
 
 
 @pytest.mark.parametrize(("labels", "said"), [(0.1, "10 %"), (0.125, "12.5 %")])
 def test_a_model_of_few_labels_says_that_its_baselines_had_all(results, labels, said):
     path = results / "finetune" / "base" / "age" / "metrics.json"
     write_json(path, {**json.loads(path.read_text()), "labels": labels})
-    inputs = {"pretrain": [], "finetune": [path]}
-    page = results / "summary.md"
-    summary.run({}, inputs=inputs, outputs={"summary": page}, runtime=RunOptions())
-    assert f"Trained on {said} of the labels; the baselines on all. Transd" in page.read_text()
+    page, _ = summed_up(results, pretrain=[], finetune=[path])
+    assert f"Trained on {said} of the labels; the baselines on all. Transd" in page
 
 
-def test_terminal_summary_is_short_and_names_the_scores(results, tmp_path):
+def test_terminal_summary_is_short_and_has_the_answers(results, tmp_path):
     lines = summary.terminal_summary(results).splitlines()
-    assert len(lines) == 5
-    assert "UniFrac r 0.910" in lines[1]
-    assert "base 1.00 | random forest 2.50 | training median 4.00" in lines[2]
+    assert len(lines) == 4
+    assert "r 0.910" in lines[1]
+    assert "a column is predicted to within 1.00 on average" in lines[2]
     with pytest.raises(InputError, match="make demo"):
         summary.terminal_summary(tmp_path)
 

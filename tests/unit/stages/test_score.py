@@ -26,6 +26,8 @@ SETTINGS = {
     "start": "pretrained",
     "labels": 1.0,
     "evaluation": "transductive",
+    "column": "age",
+    "grouping": "host",
     "kind": "regression",
     "classes": None,
     "bounds": [None, None],
@@ -125,6 +127,7 @@ def test_bootstrap_draws_the_groups_of_the_folds(folds, scored, tmp_path):
     written = read_predictions(tmp_path / "predictions")
     by_id = folds.set_index("sample-id")["group"].loc[written["sample-id"]]
     seed = seed_of("bootstrap", "d", "t")
+    assert report["groups"] == folds["group"].nunique()
     assert report["bootstrap"] == bootstrap_intervals("regression", written, by_id, seed)
     assert report["bootstrap"] != bootstrap_intervals("regression", written, folds["group"], seed)
 

@@ -1,0 +1,123 @@
+"""The page itself: one file without references to others, from Jinja templates."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from markupsafe import Markup, escape
+
+from aam.evaluate.page.answers import Caution
+from aam.evaluate.page.result_tables import Table
+
+FOLDER = Path(__file__).parent
+COLOURS = {"#ffffff": "var(--paper)", "#222222": "currentColor", "#000000": "currentColor"}
+COLOURS |= {"#e6e6e6": "var(--rule)"}
+"""Of figures, in lower case, and what stands in for them where a page is light or dark."""
+EMPTY = Table("", (), ())
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A figure as SVG, with its title and caption."""
+
+    title: str
+    caption: str
+    svg: str
+
+
+@dataclass(frozen=True)
+class OfTask:
+    """What one model found in one task, or in one target of it."""
+
+    name: str
+    model: str
+    answer: str
+    cautions: Sequence[Caution]
+    sentences: Sequence[str] = ()
+    figures: Sequence[Shown] = ()
+    training: Sequence[Shown] = ()
+    tables: Sequence[Table] = ()
+
+
+@dataclass(frozen=True)
+class OfEncoder:
+    """What one encoder learned without labels."""
+
+    name: str
+    text: str
+    figures: Sequence[Shown] = ()
+
+
+@dataclass(frozen=True)
+class Results:
+    """All that a page tells of a dataset."""
+
+    dataset: str
+    tasks: Sequence[OfTask]
+    encoders: Sequence[OfEncoder]
+    cautions: Sequence[Caution] = ()
+    left_out: Sequence[str] = ()
+    data_figures: Sequence[Shown] = ()
+    speed: str | None = None
+    speed_figures: Sequence[Shown] = ()
+    methods: Mapping[str, Any] = field(default_factory=dict)
+    """What the template of the methods asks for."""
+    files: Sequence[tuple[str, str]] = ()
+    """What a file holds, and the link to it."""
+    made_from: Table = EMPTY
+    """Of each file of scores the version that wrote it, and the digest of its settings."""
+
+
+def page(results: Results) -> str:
+    """Return the HTML of a page: it needs no network, and says all without its script."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(FOLDER),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    numbers = iter(range(1_000_000))
+    environment.filters["inline"] = lambda shown: _inline(shown, next(numbers))
+    environment.filters["words"] = _words
+    environment.filters["anchor"] = lambda name: re.sub(r"[^a-zA-Z0-9]+", "-", name).strip("-")
+    parts = {name: Markup((FOLDER / name).read_text("utf-8")) for name in ("page.css", "page.js")}
+    return environment.get_template("page.html").render(
+        results=results, css=parts["page.css"], js=parts["page.js"]
+    )
+
+
+def caption(template: str, wildcards: Mapping[str, str], config: Mapping[str, Any]) -> str:
+    """Return a caption of Snakemake's report, reStructuredText, as Snakemake fills it in."""
+    known = {"wildcards": wildcards, "config": config}
+    return jinja2.Template(template).render(snakemake=known)
+
+
+def _words(text: str) -> Markup:
+    """Return a caption's double backticks and asterisks as HTML."""
+    marked = re.sub(r"``(.+?)``", r"<code>\1</code>", str(escape(" ".join(text.split()))))
+    return Markup(re.sub(r"\*\*(.+?)\*\*", r"<strong>\1</strong>", marked))
+
+
+def _inline(shown: Shown, number: int) -> Markup:
+    """Return an SVG for a place inside of the page: IDs of its own, colours of the page."""
+    body = shown.svg[shown.svg.index("<svg") :]
+    body = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", "", body, flags=re.S)
+    box = re.search(r'viewBox="([^"]+)"', body)
+    assert box is not None, "an SVG without a viewBox"
+    used = set(re.findall(r'(?:url\(|href=")#([^")]+)', body))
+    body = re.sub(
+        r' id="([^"]*)"', lambda m: f' id="f{number}-{m[1]}"' if m[1] in used else "", body
+    )
+    body = re.sub(r'(url\(|href=")#', rf"\1#f{number}-", body)
+    pattern = "|".join(COLOURS)
+    body = re.sub(pattern, lambda m: COLOURS[m[0].lower()], body, flags=re.IGNORECASE)
+    body = re.sub(r">\s+<", "><", body[body.index(">") + 1 :])
+    width = float(box[1].split()[2])
+    return Markup(
+        f'<svg role="img" aria-label="{escape(shown.title)}" viewBox="{box[1]}" '
+        f'style="max-width: {width / 72:.3g}in">{body}'
+    )
