@@ -2,6 +2,8 @@
 
 import logging
 
+import pandas as pd
+
 from aam.data.folds import CATEGORY, TEST, read_folds
 from aam.data.samples import SampleStore
 from aam.data.tokens import TokenStore
@@ -53,7 +55,12 @@ def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None
         logger.info("fold %d: %d samples explained", fold, len(chosen))
     assert importance is not None, "a task has folds"
     sequences = untokenize(tokens.tokens, tokens.lengths)
-    write_tsv(outputs["importance"], importance.table(tokens.feature_ids, sequences))
+    table = importance.table(tokens.feature_ids, sequences)
+    if "taxonomy" in inputs:
+        taxa = pd.read_csv(inputs["taxonomy"], sep="\t", dtype=str, keep_default_na=False)
+        own = taxa.set_index("feature-id")["taxon"].loc[table["feature-id"]]
+        table.insert(1, "taxon", own.to_numpy())
+    write_tsv(outputs["importance"], table)
     check = importance.check()
     logger.info(
         "rank correlation with the change when an ASV is removed: gradients %s, attention %s",

@@ -207,6 +207,14 @@ def folds_file(wildcards):
     return result("folds/{task}.tsv", dataset=wildcards.dataset, task=owner)
 
 
+def taxonomy_file(wildcards):
+    """Return the taxa of the ASVs, where the dataset has them."""
+    dataset = wildcards.dataset
+    if CONFIG.datasets[dataset].taxonomy is None:
+        return {}
+    return {"taxonomy": result("inputs/taxonomy.tsv", dataset=dataset)}
+
+
 def baselines_file(wildcards):
     """Return the predictions of a task's baselines."""
     path, owner = "baselines/{task}/predictions.tsv", baselines_owner(wildcards.task)

@@ -1,12 +1,13 @@
 """Say which ASVs the predictions of a task rest on.
 
-Inputs: `finetune/<model>/<task>/model/` and the `digests.json` that stands for it, `folds/<task>.tsv`, `tokens/asvs.arrow`, `views/samples.arrow`.
+Inputs: `finetune/<model>/<task>/model/` and the `digests.json` that stands for it, `folds/<task>.tsv`, `tokens/asvs.arrow`, `views/samples.arrow`, `inputs/taxonomy.tsv` where there is one.
 Outputs: `finetune/<model>/<task>/importance.tsv`, `importance_check.json`.
 """
 
 
 rule explain:
     input:
+        unpack(taxonomy_file),
         model=ancient(result("finetune/{model}/{task}/model")),
         digests=result("finetune/{model}/{task}/digests.json"),
         folds=folds_file,

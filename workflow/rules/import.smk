@@ -1,7 +1,7 @@
 """Bring the user's files, or a simulated study, into the form that every other stage reads.
 
 Inputs: the files of `datasets`, or none.
-Outputs: `simulated/`, `inputs/table.biom`, `sequences.fasta`, `dropped.tsv`, `tree.nwk`, `metadata.parquet`.
+Outputs: `simulated/`, `inputs/table.biom`, `sequences.fasta`, `dropped.tsv`, `tree.nwk`, `metadata.parquet`, `taxonomy.tsv` where one is given.
 """
 
 
@@ -106,5 +106,30 @@ rule import_metadata:
         code=code_digest("aam.stages.import_metadata"),
     message:
         "Reading the metadata of {wildcards.dataset}"
+    script:
+        "../scripts/run_stage.py"
+
+
+rule import_taxonomy:
+    input:
+        unpack(source_files("taxonomy")),
+        table=result("inputs/table.biom"),
+    output:
+        taxonomy=result("inputs/taxonomy.tsv"),
+    log:
+        result("logs/import_taxonomy.log"),
+    benchmark:
+        result("benchmarks/import_taxonomy.tsv")
+    conda:
+        ENVIRONMENT
+    threads: 1
+    resources:
+        mem_mb=4000,
+        runtime=60,
+    params:
+        cfg={},
+        code=code_digest("aam.stages.import_taxonomy"),
+    message:
+        "Reading the taxonomy of {wildcards.dataset}"
     script:
         "../scripts/run_stage.py"

@@ -6,6 +6,9 @@ from pydantic import Field, model_validator
 
 from aam.config.sections.base import Override, Section
 
+BROUGHT = ("sequences", "tree", "metadata", "taxonomy")
+"""Files beside a table."""
+
 
 class Simulation(Section):
     """Settings of the embedded data set."""
@@ -33,6 +36,8 @@ class Dataset(Section):
     """Rooted phylogeny: Newick or .qza; null: made with MAFFT and FastTree."""
     metadata: str | None = None
     """Sample metadata in the QIIME 2 format."""
+    taxonomy: str | None = None
+    """Taxa of the features, which figures and tables then name: .qza or TSV."""
     study: str | None = None
     """Metadata column that names the study of each sample, for `models.<m>.pretrained_on`."""
     rarefaction: Override = {}
@@ -50,10 +55,10 @@ class Dataset(Section):
     def _one_source(self) -> Self:
         if (self.simulate is None) == (self.table is None):
             raise ValueError("give either `simulate` or `table`, not both and not neither")
-        given = [name for name in ("sequences", "tree", "metadata") if getattr(self, name)]
+        given = [name for name in BROUGHT if getattr(self, name)]
         if self.simulate is not None and given:
             raise ValueError(
                 f"got {', '.join(f'`{name}`' for name in given)} beside `simulate`; expected "
-                "neither sequences, nor tree, nor metadata: a simulated study brings its own"
+                "no file: a simulated study brings its own"
             )
         return self

@@ -13,6 +13,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
+from aam.data.importing.taxonomy import taxon_name
 from aam.data.trees.branches import read_tree
 from aam.evaluate.figures.style import BLACK, BLUE, GREY, VERMILION, cells, saved_figure, tell
 from aam.evaluate.importance import DIRECTION, direction_columns
@@ -47,10 +48,19 @@ def draw(importance: pd.DataFrame, tree: Path, check: Mapping[str, Any], path: P
         _draw_bars(panels[-1], table, check)
         # Of shared axes only the first would have labels.
         panels[1].tick_params(axis="y", left=False, labelleft=True)
-        panels[1].set_yticks(range(len(names)), [short(name, 16) for name in names])
+        panels[1].set_yticks(range(len(names)), _labels(table))
         panels[0].tick_params(axis="y", left=False, labelleft=False)
         panels[-1].tick_params(axis="y", left=False)
         panels[0].set_ylim(len(names) - 0.4, -0.6)
+
+
+def _labels(table: pd.DataFrame) -> list[str]:
+    """Return the ends of the IDs, or the beginning behind the name of the taxon."""
+    if "taxon" not in table:
+        return [short(name, 16) for name in table.index]
+    taxa = table["taxon"].fillna("").map(taxon_name)
+    pairs = zip(taxa, table.index, strict=True)
+    return [f"{short(taxon, 30)} ({name[:8]})" if taxon else name[:8] for taxon, name in pairs]
 
 
 def _draw_tree(axes: Axes, tree: TreeNode) -> None:
@@ -115,7 +125,8 @@ def _draw_bars(axes: Axes, table: pd.DataFrame, check: Mapping[str, Any]) -> Non
             bbox_to_anchor=(1.0, 1.0),
         )
     drawn = axes.barh(range(len(size)), size, color=colors if single else BLUE, height=0.68)
-    tell(drawn, (f"{name}\n{quantity(x)}" for name, x in zip(table.index, size, strict=True)))
+    known = table["taxon"].fillna("") + "\n" if "taxon" in table else pd.Series("", table.index)
+    tell(drawn, (f"{known[name]}{name}\n{quantity(x)}" for name, x in table["importance"].items()))
     axes.grid(visible=False, axis="y")
     axes.set_xlim(0, 1.05 * size.max() if size.max() > 0 else 1)
     axes.set_xlabel("mean size of attribution")

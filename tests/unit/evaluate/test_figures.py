@@ -305,6 +305,18 @@ def test_intervals_are_cut_at_the_bounds_as_those_of_the_table_are(figures, tmp_
     assert np.isin(free[inside], cut).all()
 
 
+def test_asvs_are_called_by_their_taxa(figures, tmp_path):
+    taxa = {"taxon": ["k__B; g__Rothia", np.nan]}
+    table = pd.DataFrame({"feature-id": ["TACGTAGGAA", "B"], **taxa, "importance": [2.0, 1.0]})
+    (tmp_path / "tree.nwk").write_text("(TACGTAGGAA:1,B:2);")
+    check = {"outputs": ["age"], "samples": 3, "gradients": None}
+    table = table.assign(direction=1.0)
+    importance.draw(table, tmp_path / "tree.nwk", check, tmp_path / "p.svg")
+    labels = [label.get_text() for label in figures[0].axes[1].get_yticklabels()]
+    assert labels == ["g__Rothia (TACGTAGG)", "B"]
+    assert "k__B; g__Rothia\nTACGTAGGAA\n2" in titles(tmp_path / "p.svg")
+
+
 def test_bars_stand_beside_their_tips(figures, tmp_path):
     columns = {"feature-id": list("BAC"), "importance": [3.0, 2.0, 1.0], "direction": [1, -1, 1]}
     (tmp_path / "tree.nwk").write_text("((A:1,B:2):0.5,C:4);")

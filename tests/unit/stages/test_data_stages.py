@@ -24,6 +24,7 @@ from aam.stages import (
     augment,
     import_metadata,
     import_table,
+    import_taxonomy,
     import_tree,
     rarefaction_curve,
     rarefy,
@@ -43,7 +44,7 @@ needs_programs = pytest.mark.skipif(
     shutil.which("mafft") is None or shutil.which("fasttree") is None,
     reason="MAFFT or FastTree is not installed",
 )
-OUTPUTS = ("table", "sequences", "dropped", "tree", "metadata")
+OUTPUTS = ("table", "sequences", "dropped", "tree", "metadata", "taxonomy")
 
 
 @pytest.fixture
@@ -115,7 +116,15 @@ def test_metadata_follows_the_order_of_the_table(run, imported):
     assert pq.read_table(out["metadata"]).to_pydict() == {"sample_id": ["0001", "0002"]}
 
 
+def test_taxa_follow_the_order_of_the_table(run, imported):
+    text = "Feature ID\tTaxon\nc\tg__Rothia\nother\tg__Y\na\tk__NA\n"
+    out = run(import_taxonomy, {"table": imported["table"]}, taxonomy=text)
+    assert out["taxonomy"].read_text() == "feature-id\ttaxon\na\tk__NA\nb\t\nc\tg__Rothia\n"
+
+
 def test_a_bad_file_leaves_nothing_behind(run, imported, tmp_path):
+    with pytest.raises(InputError, match=r"no feature of the table; its IDs are 1 \(z\)"):
+        run(import_taxonomy, imported, taxonomy="Feature ID\tTaxon\nz\tg__Y\n")
     with pytest.raises(InputError, match="look like hashes"):
         run(import_table, table=TSV)
     with pytest.raises(InputError, match=r"its IDs are 2 \(1, 2\).*\(0001, 0002\).*lost zeros"):

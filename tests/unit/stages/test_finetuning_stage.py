@@ -180,6 +180,9 @@ def importance(finetuned, study, tmp_path):
     def run(task: str, folds: Path | None = None, **cfg):
         inputs = {**study.task_inputs(task), "model": finetuned[task]["model"]}
         inputs["folds"] = folds or inputs["folds"]
+        inputs["taxonomy"] = tmp_path / "taxonomy.tsv"
+        rows = (f"{name}\tg__{name}\n" for name in study.tiny.tokens.feature_ids)
+        inputs["taxonomy"].write_text("feature-id\ttaxon\n" + "".join(rows))
         outputs = {name: tmp_path / name for name in ("importance", "check")}
         cfg = {"samples": 4, "checked": 2, "seed": 0, **cfg}
         explain.run(cfg, inputs=inputs, outputs=outputs, runtime=RunOptions())
@@ -199,6 +202,7 @@ def test_importance_of_the_asvs_that_held_out_samples_have(importance, study):
     number_U = (tiny.store.view_matrix(0, 30).toarray()[is_labelled] > 0).sum(axis=0)
     known = zip(tiny.tokens.feature_ids, number_U, strict=True)
     assert table["samples"].astype(float).to_dict() == {name: n for name, n in known if n}
+    assert (table["taxon"] == "g__" + table.index).all()
     sequences = untokenize(tiny.tokens.tokens, tiny.tokens.lengths)
     known = dict(zip(tiny.tokens.feature_ids, sequences, strict=True))
     assert table["sequence"].to_dict().items() <= known.items()

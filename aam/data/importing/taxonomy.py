@@ -1,0 +1,55 @@
+"""Taxonomy of the user: what a classifier called each feature."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from aam.data.importing.files import doubled, lines_of, listed, read_text, refuse
+from aam.data.importing.qza import ArtifactKind
+from aam.util.errors import InputError, problem
+
+EXPECTED = (
+    "a taxonomy: .qza of type FeatureData[Taxonomy], or text with the columns Feature ID, Taxon"
+)
+TAXON_HEADERS = ("taxon", "taxonomy")
+"""Names of the second column, whatever their case; further columns are not read."""
+
+_ARTIFACT = ArtifactKind(type="FeatureData[Taxonomy]", member="taxonomy.tsv", hints={})
+
+
+def load_taxonomy(path: Path) -> dict[str, str]:
+    """Read the taxon of each feature ID, with its ranks as they are written.
+
+    Feature IDs come first, the taxon second. All problems of the file are one InputError.
+    """
+    header, *rows = ([cell.strip() for cell in line.split("\t")] for line in _lines(path))
+    refuse(_problems(path, header, rows))
+    return {row[0]: row[1] for row in rows}
+
+
+def taxon_name(taxon: str) -> str:
+    """Return the last rank of a taxon that has a name: `g__Streptococcus`, with its species."""
+    ranks = [rank.strip() for rank in taxon.split(";")]
+    named = [rank for rank in ranks if rank and not rank.endswith("__")]
+    if not named:
+        return taxon
+    return " ".join(named[-2:]) if named[-1].startswith("s__") else named[-1]
+
+
+def _lines(path: Path) -> list[str]:
+    lines = [line for line in lines_of(read_text(path, EXPECTED, _ARTIFACT)) if line.strip()]
+    return [line for line in lines if not line.startswith(("#q2:", "# "))]
+
+
+def _problems(path: Path, header: list[str], rows: list[list[str]]) -> Iterator[InputError]:
+    if len(header) < 2 or header[1].lower() not in TAXON_HEADERS:
+        got = f"a header that begins with {' '.join(header)[:40]!r}"
+        yield problem(
+            path, got, EXPECTED, "export it with `qiime tools export`, or name the columns"
+        )
+        return
+    short = [row[0] for row in rows if len(row) < 2]
+    got, hint = "rows without a taxon:", "write Unassigned where a feature has no taxon"
+    yield from listed(path, short, got, "a taxon behind every feature ID", hint)
+    got = "feature IDs that occur more than once:"
+    names = [row[0] for row in rows]
+    yield from listed(path, doubled(names), got, "every ID once", "remove the doubled rows")

@@ -1,0 +1,47 @@
+import zipfile
+
+import pytest
+
+from aam.data.importing.taxonomy import load_taxonomy, taxon_name
+from aam.util.errors import InputError
+
+TEXT = (
+    "\ufeffFeature ID\tTaxon\tConfidence\r\n#q2:types\tcategorical\tnumeric\r\n"
+    "01\tk__Bacteria; g__Rothia\t0.9\r\n\r\n1e5\tUnassigned\t0.7\r\n"
+)
+
+
+def test_a_taxonomy_is_read_as_text_and_as_an_artifact(tmp_path):
+    (tmp_path / "t.tsv").write_text(TEXT, encoding="utf-8")
+    with zipfile.ZipFile(tmp_path / "t.qza", "w") as archive:
+        archive.writestr("u/metadata.yaml", "uuid: u\ntype: FeatureData[Taxonomy]\nformat: x\n")
+        archive.writestr("u/data/taxonomy.tsv", TEXT)
+    for name in ("t.tsv", "t.qza"):
+        found = load_taxonomy(tmp_path / name)
+        assert found == {"01": "k__Bacteria; g__Rothia", "1e5": "Unassigned"}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("id,taxon\na,b\n", "header that begins with 'id,taxon'"),
+        ("Feature ID\tTaxon\na\tx\na\ty\nb\n", r"(?s)without a taxon: 1 \(b\).*once: 1 \(a\)"),
+    ],
+)
+def test_all_problems_of_a_file_are_named(tmp_path, text, message):
+    (tmp_path / "t.tsv").write_text(text)
+    with pytest.raises(InputError, match=message):
+        load_taxonomy(tmp_path / "t.tsv")
+
+
+@pytest.mark.parametrize(
+    ("taxon", "name"),
+    [
+        ("k__Bacteria; p__Firmicutes; f__X; g__; s__", "f__X"),
+        ("d__Bacteria;g__Rothia;s__Rothia_mucilaginosa", "g__Rothia s__Rothia_mucilaginosa"),
+        ("Unassigned", "Unassigned"),
+        ("k__; p__", "k__; p__"),
+    ],
+)
+def test_a_taxon_is_called_by_its_last_named_rank(taxon, name):
+    assert taxon_name(taxon) == name
