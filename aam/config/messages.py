@@ -1,12 +1,15 @@
 """Errors of the configuration in the words of its keys."""
 
 import difflib
+from collections import Counter
+from pathlib import Path
 from typing import Any, get_args, get_origin
 
+import yaml
 from pydantic import ValidationError
 
 from aam.config.sections.base import Section
-from aam.util.errors import InputError, problem, problems
+from aam.util.errors import InputError, first_names, problem, problems
 
 
 def config_error(error: ValidationError, section: type[Section], prefix: str = "") -> InputError:
@@ -28,6 +31,25 @@ def config_error(error: ValidationError, section: type[Section], prefix: str = "
             got, expected, hint = "nothing", "a value", f"add it; {hint}"
         lines.append(problem(where, got, expected.removeprefix("Input should be "), hint))
     return problems(lines)
+
+
+def refuse_doubled_keys(path: Path) -> None:
+    """Raise InputError where a mapping of a YAML file has a key twice: one would be lost."""
+    waiting, seen = [yaml.compose(path.read_text(encoding="utf-8"))], set[int]()
+    while waiting:
+        node = waiting.pop()
+        if id(node) in seen or not isinstance(node, yaml.CollectionNode):
+            continue
+        seen.add(id(node))
+        if isinstance(node, yaml.SequenceNode):
+            waiting += node.value
+            continue
+        waiting += [value for _, value in node.value]
+        keys = Counter(key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode))
+        if twice := [key for key, count in keys.items() if count > 1]:
+            line = node.start_mark.line + 1
+            got = f"keys that occur twice in the section from line {line} on: {first_names(twice)}"
+            raise problem(path, got, "every key once", "remove or rename one of them")
 
 
 def _known_keys(section: type[Section], path: list[str]) -> list[str]:

@@ -14,6 +14,7 @@ if (REPOSITORY / "aam").is_dir():
 from aam.config import digest, slices
 from aam.config.figures import PLOTS
 from aam.config.configuration import load, resolved
+from aam.config.messages import refuse_doubled_keys
 from aam.config.metrics import METRICS
 from aam.util.machine import accelerated
 from aam.util.errors import InputError
@@ -22,6 +23,8 @@ from aam.util.errors import InputError
 def loaded(raw):
     """Return the validated configuration, or stop with one message."""
     try:
+        for path in workflow.configfiles:
+            refuse_doubled_keys(Path(path))
         return load(raw)
     except InputError as error:
         # An exception would be printed with the lines of this file.

@@ -1,7 +1,7 @@
 """Bring the user's files, or a simulated study, into the form that every other stage reads.
 
 Inputs: the files of `datasets`, or none.
-Outputs: `simulated/`, `inputs/table.biom`, `sequences.fasta`, `dropped.tsv`, `tree.nwk`, `metadata.parquet`, `taxonomy.tsv` where one is given.
+Outputs: `simulated/`, `inputs/table.biom`, `sequences.fasta`, `dropped.tsv`, `tree.nwk`, `metadata.parquet`, `taxonomy.tsv` where one is given; `check.txt` when asked for.
 """
 
 
@@ -131,5 +131,29 @@ rule import_taxonomy:
         code=code_digest("aam.stages.import_taxonomy"),
     message:
         "Reading the taxonomy of {wildcards.dataset}"
+    script:
+        "../scripts/run_stage.py"
+
+
+rule describe:
+    input:
+        unpack(source_files("table", "sequences", "tree", "metadata", "taxonomy")),
+    output:
+        text=result("check.txt"),
+    log:
+        result("logs/describe.log"),
+    benchmark:
+        result("benchmarks/describe.tsv")
+    conda:
+        ENVIRONMENT
+    threads: 1
+    resources:
+        mem_mb=4000,
+        runtime=60,
+    params:
+        cfg=lambda wildcards: {"dataset": wildcards.dataset},
+        code=code_digest("aam.stages.describe"),
+    message:
+        "Reading the files of {wildcards.dataset}"
     script:
         "../scripts/run_stage.py"

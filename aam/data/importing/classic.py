@@ -34,6 +34,10 @@ def parse_classic(path: Path, text: str) -> tuple[list[str], list[str], csr_arra
             "check the path; a TSV table starts with '#OTU ID', a tab and the sample IDs",
         )
     header = [name.strip() for name in lines[header_at].split("\t")]
+    hashed = [line for line in lines[header_at + 1 :] if line.startswith("#") and "\t" in line]
+    got = "rows whose feature ID begins with '#', which makes them comments:"
+    names = [line.partition("\t")[0] for line in hashed]
+    refuse(listed(path, names, got, "other feature IDs", "rename these features"))
     body = [line for line in lines[header_at + 1 :] if not line.startswith("#")]
     wrong = [
         f"{line.split(maxsplit=1)[0][:20]} has {width}"

@@ -55,7 +55,11 @@ def load_table(path: Path) -> FeatureTable:
         sample_ids, feature_ids, values = _parse_json(path, content)
     else:
         sample_ids, feature_ids, values = parse_classic(path, decoded(path, content, EXPECTED))
+    given = values.nnz
     values.sum_duplicates()
+    if values.nnz < given:
+        got = f"{given - values.nnz} counts of a sample and a feature that have one already"
+        raise problem(path, got, "one count for a sample and a feature", _CHECK)
     values.eliminate_zeros()
     found = [_id_problems(path, "sample", sample_ids), _id_problems(path, "feature", feature_ids)]
     refuse(chain(*found, _count_problems(path, sample_ids, feature_ids, values)))
@@ -108,7 +112,12 @@ def _parse_json(path: Path, content: bytes) -> Parsed:
     # what it changed where an error ends the block.
     before = seterr(obsdup="ignore", sampdup="ignore")
     try:
-        table = biom.Table.from_json(json.loads(content))
+        given = json.loads(content)
+        if given.get("matrix_type") == "sparse":
+            places = [tuple(entry[:2]) for entry in given["data"]]
+            if len(set(places)) < len(places):
+                raise ValueError("a sample and a feature have two counts")
+        table = biom.Table.from_json(given)
         samples, features = ([*map(str, table.ids(axis))] for axis in ("sample", "observation"))
         return samples, features, csr_array(table.matrix_data.T.tocsr())
     except _BIOM_ERRORS as error:

@@ -1,11 +1,15 @@
 """The tree file (Newick) that stages exchange."""
 
 import io
+import re
 from pathlib import Path
 
 from aam.util.atomic import write_text
 from aam.util.scikit_bio import TreeNode
 
+_NO_SYNTAX = re.compile(r"'(?:[^']|'')*'|\[[^\]]*\]")
+"""Quoted names and comments."""
+_TWO_LENGTHS = re.compile(r":[^,();:]*:")
 _QUOTED = frozenset(" \t(),:;[]'\"")
 
 
@@ -17,8 +21,14 @@ def read_newick(path: Path) -> TreeNode:
 def parse_newick(text: str) -> TreeNode:
     """Parse Newick without turning underscores in names into spaces.
 
-    Names of brackets, commas, colons or quotes alone are beyond scikit-bio's reader.
+    Names of brackets, commas, colons or quotes alone are beyond scikit-bio's reader, which also
+    takes a text of two trees, or a branch of two lengths, for one: here they are a ValueError.
     """
+    bare = _NO_SYNTAX.sub("", text)
+    if ";" in bare.strip().removesuffix(";"):
+        raise ValueError("more than one tree")
+    if (doubled := _TWO_LENGTHS.search(bare)) is not None:
+        raise ValueError(f"a branch of two lengths, {doubled[0]}")
     return TreeNode.read(
         io.StringIO(text), format="newick", verify=False, convert_underscores=False
     )

@@ -125,8 +125,9 @@ def _draw_bars(axes: Axes, table: pd.DataFrame, check: Mapping[str, Any]) -> Non
             bbox_to_anchor=(1.0, 1.0),
         )
     drawn = axes.barh(range(len(size)), size, color=colors if single else BLUE, height=0.68)
-    known = table["taxon"].fillna("") + "\n" if "taxon" in table else pd.Series("", table.index)
-    tell(drawn, (f"{known[name]}{name}\n{quantity(x)}" for name, x in table["importance"].items()))
+    taxa = (table["taxon"].fillna("") + "\n") if "taxon" in table else [""] * len(size)
+    told = zip(taxa, table.index, size, strict=True)
+    tell(drawn, (f"{taxon}{name}\n{quantity(value)}" for taxon, name, value in told))
     axes.grid(visible=False, axis="y")
     axes.set_xlim(0, 1.05 * size.max() if size.max() > 0 else 1)
     axes.set_xlabel("mean size of attribution")

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from aam.config.configuration import load, resolved
+from aam.config.messages import refuse_doubled_keys
 from aam.config.sections.training import Pretraining
 from aam.train.data.dataset import number_of_batches
 from aam.util.errors import InputError
@@ -228,3 +229,21 @@ def test_a_frozen_encoder_may_hide_asvs_where_the_head_looks_at_them() -> None:
 def test_a_small_study_is_passed_over_more_often_unless_a_number_is_given(epochs, samples, passes):
     settings = Pretraining(epochs=epochs)
     assert settings.passes(number_of_batches(samples, settings.batch_size)) == passes
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("tasks:\n  a: {kind: x}\n  b: {}\n  a: {}\n", r"section from line 2 on: 1 \(a\)"),
+        ("x: 1\ny: [{k: 1, k: 2}]\nx: 2\n", r"line 1 on: 1 \(x\)"),
+        ("base: &b {k: 1}\nx: {<<: *b, k: 2}\ny: *b\n", None),
+    ],
+)
+def test_a_key_that_occurs_twice_is_named(tmp_path, text, message):
+    path = tmp_path / "mine.yaml"
+    path.write_text(text)
+    if message is None:
+        refuse_doubled_keys(path)
+        return
+    with pytest.raises(InputError, match=message):
+        refuse_doubled_keys(path)

@@ -168,6 +168,26 @@ def test_hdf5_that_is_cut_off_or_damaged_is_named(tmp_path):
             load_table(path)
 
 
+DOUBLED = (
+    b'{"id": null, "format": "Biological Observation Matrix 1.0.0", "type": "OTU table",'
+    b'"format_url": "", "generated_by": "x", "date": "2020-01-01T00:00:00",'
+    b'"matrix_type": "sparse", "matrix_element_type": "int", "shape": [1, 1],'
+    b'"rows": [{"id": "x", "metadata": null}], "columns": [{"id": "a", "metadata": null}],'
+    b'"data": [[0, 0, 3], [0, 0, 4]]}'
+)
+
+
+def test_hdf5_that_counts_a_feature_of_a_sample_twice_is_named(tmp_path):
+    path = write_hdf5(tmp_path / "t.biom", COUNTS)
+    with h5py.File(path, "a") as handle:
+        matrix = handle["sample/matrix"]
+        indices = matrix["indices"][:]
+        indices[1] = indices[0]
+        matrix["indices"][:] = indices
+    with pytest.raises(InputError, match="1 counts of a sample and a feature that have one"):
+        load_table(path)
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -181,6 +201,8 @@ def test_hdf5_that_is_cut_off_or_damaged_is_named(tmp_path):
         (b"#OTU ID\ta\tb\nx\t1\t\ny\tmany\t2\n", "no numbers: 2 \\('many' in sample a, feature y"),
         (b"#OTU ID\ta\nx\tTrue\ny\tFalse\n", "cells that are no numbers: 2"),
         (b"#OTU ID\ttaxonomy\nx\tk__A\n", "a table without samples"),
+        (b"#OTU ID\ta\nx\t1\n#y\t2\n", "feature ID begins with '#'.*: 1 \\(#y\\)"),
+        (DOUBLED, "a sample and a feature have two counts"),
     ],
 )
 def test_no_table_at_all(tmp_path, content, message):

@@ -122,7 +122,12 @@ def test_features_that_the_tree_lacks_are_named(tmp_path):
         cut_to(load_tree(path), ["x"], path)
 
 
-@pytest.mark.parametrize("text", ["(a:1,b:2", "((a:1,b:2);", "(a:one,b:2);", "x;", "(a:1,b c:2);"])
+TWO, DOUBLED = "(a:1,b:2);(a:1,c:1);", "(a:1:2,b:2);"
+
+
+@pytest.mark.parametrize(
+    "text", ["(a:1,b:2", "((a:1,b:2);", "(a:one,b:2);", "x;", "(a:1,b c:2);", TWO, DOUBLED]
+)
 def test_text_that_is_no_tree(tmp_path, text):
     path = newick(tmp_path, text)
     with pytest.raises(InputError, match="Hint: ") as caught:

@@ -9,8 +9,10 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
+import yaml
 from scipy.sparse import csr_array
 
+from aam.__main__ import main
 from aam.config import slices
 from aam.config.configuration import load
 from aam.data.metadata import read_metadata
@@ -22,6 +24,7 @@ from aam.data.trees.newick import read_newick
 from aam.runtime.run_options import RunOptions
 from aam.stages import (
     augment,
+    describe,
     import_metadata,
     import_table,
     import_taxonomy,
@@ -120,6 +123,26 @@ def test_taxa_follow_the_order_of_the_table(run, imported):
     text = "Feature ID\tTaxon\nc\tg__Rothia\nother\tg__Y\na\tk__NA\n"
     out = run(import_taxonomy, {"table": imported["table"]}, taxonomy=text)
     assert out["taxonomy"].read_text() == "feature-id\ttaxon\na\tk__NA\nb\t\nc\tg__Rothia\n"
+
+
+def test_files_are_described_and_configured_before_anything_is_computed(tmp_path, capsys):
+    texts = {"table": TSV, "sequences": FASTA, "metadata": "id\tage\n0001\t5\n2\t6\n"}
+    texts["taxonomy"] = f"Feature ID\tTaxon\n{HASHES[0]}\tg__Rothia\n"
+    files = {name: tmp_path / f"{name}.txt" for name in texts}
+    for name, path in files.items():
+        path.write_text(texts[name])
+    execute(describe, {"dataset": "mine"}, files, {"text": tmp_path / "check.txt"})
+    text = (tmp_path / "check.txt").read_text()
+    assert "2 samples, 2 ASVs, 8 reads" in text
+    assert "2 samples and ASVs have no reads" in text
+    assert "50% of the ASVs have a taxon" in text
+    assert text in capsys.readouterr().out
+    options = ["--sequences", str(files["sequences"]), "--output", str(tmp_path / "mine.yaml")]
+    main(["init", str(files["table"]), str(files["metadata"]), *options])
+    written = load(yaml.safe_load((tmp_path / "mine.yaml").read_text()))
+    assert written.datasets["mine"].sequences == str(files["sequences"])
+    with pytest.raises(InputError, match="a file that is there"):
+        main(["init", str(files["table"]), str(files["metadata"]), *options])
 
 
 def test_a_bad_file_leaves_nothing_behind(run, imported, tmp_path):

@@ -1,0 +1,100 @@
+"""What a study is said to be, and the configuration that is proposed for it."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+from scipy.sparse import csr_array
+
+from aam.config.configuration import load
+from aam.data.study import columns_of, configuration, described, grouping, proposed_depth
+from aam.data.table import FeatureTable
+
+SAMPLES = 60
+IDS = [f"s{i}" for i in range(SAMPLES)]
+METADATA = pd.DataFrame(
+    {
+        "age": [str(i / 2) for i in range(SAMPLES)],
+        "patient": [f"p{i // 4}" for i in range(SAMPLES)],
+        "diagnosis": ["ill", "well"] * 29 + ["odd", None],
+        "plate": ["1", "2", "3"] * 20,
+        "collection_date": [f"2020-01-{i:02d}" for i in range(SAMPLES)],
+        "host_id": IDS,
+        "body": ["gut"] * SAMPLES,
+    },
+    index=IDS,
+    dtype=object,
+)
+
+
+def table(reads: list[int]) -> FeatureTable:
+    counts = np.zeros((len(reads), 2), np.int64)
+    counts[:, 0] = reads
+    counts[:, 1] = 1
+    return FeatureTable(IDS[: len(reads)], ["a", "b"], csr_array(counts))
+
+
+def test_columns_are_told_by_what_they_could_be():
+    found = {one.name: one for one in columns_of(METADATA)}
+    kinds = {name: one.kind for name, one in found.items()}
+    assert kinds == {
+        "age": "number",
+        "patient": "classes",
+        "diagnosis": "classes",
+        "plate": "classes",
+        "collection_date": "names",
+        "host_id": "names",
+        "body": "one value",
+    }
+    assert str(found["diagnosis"]) == "diagnosis: classes ill (29), well (29), odd (1); 1 missing"
+    assert found["diagnosis"].enough == ["ill", "well"]
+    assert str(found["age"]) == "age: number from 0 to 29.5"
+    together = grouping(list(found.values()))
+    assert together is not None
+    assert together.name == "patient"
+
+
+def test_a_proposed_depth_loses_few_samples():
+    assert proposed_depth(table([5] * 3 + list(range(1234, 1291)))) == 1200
+    assert proposed_depth(table([90_000] * 40)) == 10_000
+    assert proposed_depth(table([3, 3])) == 4
+
+
+V4 = "TACGTAGGTGGCAAGCG"
+
+
+@pytest.mark.parametrize(
+    ("sequence", "said"),
+    [
+        (V4, None),
+        ("CGCTTGCCACCTACGTA", "reverse complements: turn them round"),
+        ("GTGCCAGCCGCCGCGGTAA" + V4, "still have the primer 515F: trim it"),
+    ],
+)
+def test_a_study_is_described(sequence, said):
+    text = "\n".join(described(table([2000] * SAMPLES), {"a": sequence, "b": "A" * 20}, METADATA))
+    assert "60 samples, 2 ASVs, 120,060 reads: 2,001 in the median sample" in text
+    assert "Samples of one `patient` should stay together (`groups`): there are 15" in text
+    assert "1 (plate) tell how samples were processed" in text
+    assert f"{1 if said is None else 0:.0%} of the reads begin as 16S" in text
+    for words in ("reverse complements", "still have the primer"):
+        assert (words in text) == (said is not None and words in said)
+
+
+def test_a_proposed_configuration_is_one_and_leaves_the_rest_as_comments():
+    files = {"table": "/d/t.biom", "metadata": "/d/m.tsv"}
+    text = configuration(files, columns_of(METADATA), 1200)
+    tasks = load(yaml.safe_load(text)).tasks
+    assert list(tasks) == ["age", "diagnosis"]
+    assert tasks["age"].folds.groups == tasks["diagnosis"].folds.groups == "patient"
+    assert tasks["diagnosis"].where == {"diagnosis": ["ill", "well"]}
+    assert "#   host_id: names, 60 different ones" in text
+    assert load(yaml.safe_load(configuration(files, [], 9))).tasks == {}
+    more = METADATA.assign(sex=["m", "f", "f"] * 20, score=METADATA["age"])
+    listed = configuration(files, columns_of(more), 9).partition("tasks:\n")[2]
+    assert list(yaml.safe_load(listed.replace("\n#  ", "\n  "))) == [
+        "age",
+        "sex",
+        "score",
+        "diagnosis",
+    ]
