@@ -4,7 +4,6 @@
 end tells a further one of another seed.
 """
 
-import json
 import logging
 import shutil
 from collections.abc import Mapping
@@ -26,13 +25,11 @@ from aam.model.predictor import FORMAT, Predictor, load_predictor
 from aam.model.store import CONFIG, REFERENCE, SEEN_ASVS, load_config
 from aam.util.atomic import atomic_path, read_json, write_json, write_text
 from aam.util.errors import InputError, problem
+from aam.util.manifest import check_manifest, write_manifest
 
 logger = logging.getLogger(__name__)
 EXPECTED = f"a fine-tuned model, format {FORMAT}"
-NEEDED = ("rarefaction", "architecture", "settings", "target")
-"""Keys of `config.json` that predicting another table takes."""
 AGAIN = "copy the model directory again, with all of its files, or fine-tune again"
-MIXED = "copy the model directory again: folders of several are mixed"
 SHARES = "shares.json"
 """What each model counts for: `models`, a list of its `folder` and of its `Share`."""
 SHARED = (SHARES, SEEN_ASVS, REFERENCE, CROSS_VALIDATION)
@@ -62,17 +59,24 @@ class ModelBundle:
     def load(cls, directory: Path) -> "ModelBundle":
         """Rebuild all models, in the order of `shares.json`, which is that of the folds.
 
-        An `InputError` names what is missing, damaged, of another version or of another target.
+        An `InputError` names what is missing, damaged or of another version.
         """
+        if not directory.is_dir():
+            raise problem(directory, "no such directory", EXPECTED, GIVE)
+        check_manifest(directory, GIVE if not (directory / SHARES).is_file() else AGAIN)
+        try:
+            return cls._load(directory)
+        except InputError:
+            raise
+        except (SafetensorError, OSError, RuntimeError, KeyError, TypeError, ValueError) as error:
+            got = f"files that do not fit each other ({error or type(error).__name__})"
+            raise problem(directory, got, EXPECTED, AGAIN) from error
+
+    @classmethod
+    def _load(cls, directory: Path) -> "ModelBundle":
         shares = _shares(directory)
         loaded = [_load_model(directory / name) for name in shares]
         predictors, config = [predictor for predictor, _ in loaded], loaded[0][1]
-        targets = [predictor.target for predictor in predictors]
-        if len({(one.kind, one.columns, one.classes, one.loss) for one in targets}) > 1:
-            raise problem(directory, "models of different targets", "the models of one task", MIXED)
-        path = directory / SEEN_ASVS
-        if not path.is_file():
-            raise problem(path, "no such file", "the ASVs that the models were trained on", AGAIN)
         rarefaction = config["rarefaction"]
         if rarefaction.get("long_branches") == "drop":
             logger.warning(
@@ -85,9 +89,9 @@ class ModelBundle:
             depth=rarefaction["depth"],
             seed=rarefaction["seed"],
             max_length_bp=config["architecture"]["max_length_bp"],
-            seen_asvs=frozenset(path.read_text(encoding="utf-8").split()),
+            seen_asvs=frozenset((directory / SEEN_ASVS).read_text(encoding="utf-8").split()),
             views=max(1, rarefaction.get("views", 1)),
-            reference=_reference(directory / REFERENCE, predictors[0]),
+            reference=Reference.open(directory / REFERENCE),
             transform_by=config["settings"].get("transform_by"),
         )
 
@@ -123,6 +127,7 @@ def write_bundle(
         write_text(partial / SEEN_ASVS, "".join(f"{sequence}\n" for sequence in sorted(sequences)))
         write_reference(partial / REFERENCE, reference_ND.numpy())
         write_predictions(partial / CROSS_VALIDATION, predictions)
+        write_manifest(partial)
 
 
 def fold_models(directory: Path, fold: int) -> dict[Predictor, float]:
@@ -145,59 +150,21 @@ def fold_models(directory: Path, fold: int) -> dict[Predictor, float]:
 
 def _shares(directory: Path) -> dict[str, Share]:
     """Return the share of every model by the name of its folder, in the order of the file."""
-    folders = {path.name for path in directory.glob("fold*") if path.is_dir()}
-    if not folders:
-        got = "no folder fold0" if directory.is_dir() else "no such directory"
-        raise problem(directory, got, "a fine-tuned model directory", GIVE)
-    path = directory / SHARES
-    try:
-        rows = read_json(path)["models"]
-        shares = {row.pop("folder"): Share(**row) for row in rows}
-    except (OSError, KeyError, TypeError, ValueError) as error:
-        got = f"not the shares of the models ({error})"
-        raise problem(path, got, "the weight of every model", AGAIN) from error
-    if set(shares) != folders:
-        differing = ", ".join(sorted(set(shares) ^ folders))
-        raise problem(directory, f"{SHARES} and folders that differ: {differing}", EXPECTED, MIXED)
-    return shares
+    rows = read_json(directory / SHARES)["models"]
+    return {row.pop("folder"): Share(**row) for row in rows}
 
 
 def _load_model(folder: Path) -> tuple[Predictor, dict[str, Any]]:
-    """Rebuild one model, or say what is wrong with its folder."""
-    _check_config(folder)
-    try:
-        return load_predictor(folder)
-    except InputError:
-        raise
-    except (SafetensorError, OSError, RuntimeError, KeyError, TypeError, ValueError) as error:
-        got = f"files that are missing, damaged or do not fit ({error or type(error).__name__})"
-        raise problem(folder, got, EXPECTED, AGAIN) from error
-
-
-def _check_config(folder: Path) -> None:
-    path = folder / CONFIG
-    try:
-        config = load_config(folder)
-    except json.JSONDecodeError as error:
-        raise problem(path, f"no JSON ({error})", EXPECTED, AGAIN) from error
-    found = config.get("format")
+    """Rebuild one model of this version."""
+    config, path = load_config(folder), folder / CONFIG
+    found, kind = config.get("format"), config.get("kind")
     if found != FORMAT:
         newer = isinstance(found, int) and found > FORMAT
         hint = "install the version of aam that wrote it" if newer else AGAIN
         raise problem(path, f"format {found}", EXPECTED, hint)
-    if config.get("kind") != "predictor":
-        raise problem(path, f"a model of kind {config.get('kind')}", EXPECTED, GIVE)
-    missing = [key for key in NEEDED if key not in config]
-    if missing:
-        raise problem(path, f"no key {', '.join(missing)}", EXPECTED, AGAIN)
-
-
-def _reference(path: Path, predictor: Predictor) -> Reference | None:
-    if not path.exists():
-        logger.warning("%s is missing: the novelty of the samples is left out", path)
-        return None
-    reference = Reference.open(path)
-    found, width = reference.embedding_RD.shape[1], predictor.encoder.shape.sample_width
-    if found != width:
-        raise problem(path, f"embeddings of width {found}", f"width {width}", MIXED)
-    return reference
+    if kind != "predictor":
+        raise problem(path, f"a model of kind {kind}", EXPECTED, GIVE)
+    predictor, config = load_predictor(folder)
+    if not all(bool(weight.isfinite().all()) for weight in predictor.state_dict().values()):
+        raise problem(folder, "weights that are not finite", EXPECTED, "fine-tune again")
+    return predictor, config

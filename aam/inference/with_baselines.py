@@ -22,6 +22,7 @@ from aam.evaluate.super_learner import FOLDS, FORMAT, MODEL, SETTINGS, Mixture
 from aam.inference.kept_reads import KeptReads
 from aam.util.atomic import read_json
 from aam.util.errors import InputError, problem
+from aam.util.manifest import check_manifest
 
 ON_DISTANCES = {"svm_unifrac", "knn_unifrac"}
 """Baselines that look at distances between samples."""
@@ -44,22 +45,26 @@ class SuperLearner:
 
     @classmethod
     def load(cls, directory: Path) -> "SuperLearner | None":
-        """Read a directory of the stage; None: it is none, an `InputError`: of another version."""
+        """Read a directory of the stage, or return None where it is none.
+
+        An `InputError` says what is missing, damaged or of another version.
+        """
         if not (directory / SETTINGS).is_file():
             return None
+        hint = "copy the directory again, with all of its files"
         try:
             settings = read_json(directory / SETTINGS)
             if settings["format"] != FORMAT:
                 got, expected = f"format {settings['format']}", f"format {FORMAT}"
                 raise problem(directory / SETTINGS, got, expected, "run its stage again")
+            check_manifest(directory, hint)
             folds = read_folds(directory / FOLDS)
             folds = folds[folds["fold"] >= 0]
             reads = KeptReads.load(directory, settings["rarefaction"])
         except InputError:
             raise
         except (OSError, KeyError, ValueError) as error:
-            got = f"files that are missing, damaged or do not fit ({error or type(error).__name__})"
-            hint = "copy the directory again, with all of its files"
+            got = f"files that do not fit each other ({error or type(error).__name__})"
             raise problem(directory, got, "a super learner", hint) from error
         return cls(settings, folds, reads, directory / MODEL)
 

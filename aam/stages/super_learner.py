@@ -18,6 +18,7 @@ from aam.evaluate.predictions import (
 from aam.evaluate.report import CONSTANT
 from aam.runtime.entry import Cfg, Files, RunOptions
 from aam.util.atomic import atomic_path, write_json
+from aam.util.manifest import write_manifest
 from aam.util.provenance import file_digest, provenance, settings_digest
 
 
@@ -64,6 +65,7 @@ def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None
             write_biom(partial / f"view{view}.biom", reads, {})
         write_predictions(partial / CROSS_VALIDATION, pd.concat(parts, ignore_index=True))
         write_json(partial / mixing.SETTINGS, settings)
+        write_manifest(partial)
     files = {key: file_digest(inputs[key]) for key in ("digests", "folds", "tree", "sequences")}
     known_by = settings_digest({"settings": settings, "files": files})
     write_json(outputs["digest"], {"digest": known_by})

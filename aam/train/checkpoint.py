@@ -6,6 +6,8 @@ A save copies the state and returns; a thread writes the copy while training goe
 import errno
 import logging
 import shutil
+import zipfile
+import zlib
 from collections.abc import Callable
 from concurrent import futures
 from pathlib import Path
@@ -35,7 +37,10 @@ DAMAGED = "damaged-"
 """Begins the name of a checkpoint that could not be read."""
 UNWRITTEN = (OSError, RuntimeError, CheckpointException)
 """What writing to a full disk raises: torch's own writers know no OSError."""
-UNREADABLE = (*UNWRITTEN, EOFError, KeyError, ValueError, UnpicklingError, SafetensorError)
+UNREADABLE = (
+    *(*UNWRITTEN, EOFError, KeyError, ValueError, UnpicklingError, SafetensorError),
+    *(zipfile.BadZipFile, zlib.error),
+)
 """What reading a damaged checkpoint raises, by what is damaged."""
 _OF_THE_MACHINE = frozenset(
     {errno.EACCES, errno.EPERM, errno.EIO, errno.ESTALE, errno.ENOMEM, errno.EMFILE}
@@ -259,6 +264,11 @@ def _read(path: Path, like: nn.Module | None = None) -> dict[str, Any]:
     if path.suffix == SHARDED:
         assert like is not None
         return sharded.read(path, like)
+    # torch reads the archive without a look at the checksums in it.
+    with zipfile.ZipFile(path) as archive:
+        part = archive.testzip()
+    if part is not None:
+        raise ValueError(f"the checksum of its part {part} is wrong")
     return torch.load(path, map_location="cpu", weights_only=True)
 
 

@@ -26,6 +26,7 @@ from aam.runtime.run_options import RunOptions
 from aam.stages import predict
 from aam.util.atomic import write_json
 from aam.util.errors import InputError
+from aam.util.manifest import write_manifest
 
 AGES = np.array([[str(number + 0.5)] for number in range(20)])
 EVERY = np.ones(20, bool)
@@ -71,6 +72,7 @@ def saved(augmented, new_encoder, devices, tmp_path_factory) -> tuple[Path, list
     embedding = embed_samples(predictors[0].encoder, store, tokens, rows, devices)
     write_reference(folder / REFERENCE, embedding.numpy())
     write_predictions(folder / CROSS_VALIDATION, cross_validated())
+    write_manifest(folder)
     return folder, predictors
 
 

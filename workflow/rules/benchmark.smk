@@ -46,7 +46,9 @@ rule benchmark_models:
         unpack(partial(target_files, models=CONFIG.models)),
         tokens=result("tokens/asvs.arrow"),
         samples=result("views/samples.arrow"),
-        histories=lambda wildcards: of_models(wildcards.dataset, "history.parquet"),
+        histories=lambda wildcards: result_files(
+            wildcards.dataset, "pretrain/{model}/history.parquet"
+        ),
         metrics=lambda wildcards: finetuning_of(wildcards.dataset),
     output:
         table=report(

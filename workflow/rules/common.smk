@@ -312,14 +312,9 @@ def result_files(dataset, path):
     ]
 
 
-def of_models(dataset, name):
-    """Return a file of the pretraining of every encoder on a dataset."""
-    return result_files(dataset, f"pretrain/{{model}}/{name}")
-
-
 def pretraining_of(dataset):
     """Return the metrics of every encoder on a dataset."""
-    return of_models(dataset, "metrics.json")
+    return result_files(dataset, "pretrain/{model}/metrics.json")
 
 
 def finetuning_of(dataset):

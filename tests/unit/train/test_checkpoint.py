@@ -14,6 +14,7 @@ from torch import nn
 from torch.utils._pytree import tree_flatten
 
 from aam.train.checkpoint import BEST, KEPT, Checkpoints
+from aam.util.errors import InputError
 
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 DTYPES = [torch.float32, torch.bfloat16, torch.float64, torch.int64, torch.uint8, torch.bool]
@@ -202,3 +203,30 @@ def test_the_best_is_kept_beside_the_newest(tmp_path):
     assert len(files(tmp_path)) == KEPT + 1
     assert f"a/{BEST}" in files(tmp_path)
     assert Checkpoints(tmp_path, "b").load_best() is None
+
+
+def test_a_flipped_bit_never_loads_other_values(tmp_path):
+    x = torch.arange(50, dtype=torch.float32)
+    rng = np.random.default_rng(0)
+    content = b""
+    for number in range(40):
+        checkpoints = Checkpoints(tmp_path / str(number), "a", background=False)
+        checkpoints.save(1, {"x": x})
+        checkpoints.save(2, {"x": x + 1})
+        path = tmp_path / str(number) / "a" / "step-000000002.pt"
+        content = path.read_bytes()
+        damaged = bytearray(content)
+        damaged[rng.integers(len(content))] ^= 1 << rng.integers(8)
+        path.write_bytes(damaged)
+        state = checkpoints.load()
+        assert state is not None
+        assert torch.equal(state["x"], x + state["step"] - 1)
+    damaged = bytearray(content)
+    damaged[content.index((x + 1).numpy().tobytes())] ^= 1
+    path.write_bytes(damaged)
+    assert checkpoints.load()["step"] == 1
+    checkpoints.save_best(3, {"x": x})
+    best = path.with_name(BEST)
+    best.write_bytes(best.read_bytes()[:-40])
+    with pytest.raises(InputError, match="a damaged file"):
+        checkpoints.load_best()

@@ -1,0 +1,39 @@
+"""The digests of a folder's files, which tell a folder that was changed or copied in part."""
+
+from pathlib import Path
+
+from aam.util.atomic import read_json, write_json
+from aam.util.errors import first_names, problem
+from aam.util.provenance import file_digest
+
+MANIFEST = "MANIFEST.json"
+
+
+def write_manifest(folder: Path) -> None:
+    """Write the SHA-256 of every file of a folder, by its path, into the folder."""
+    write_json(folder / MANIFEST, {"sha256": _digests(folder)})
+
+
+def check_manifest(folder: Path, hint: str) -> None:
+    """Raise InputError, with a `hint`, where files are missing, changed or were added since."""
+    path, expected = folder / MANIFEST, "the files that were written together"
+    if not path.is_file():
+        raise problem(path, "no such file", expected, hint)
+    try:
+        known, found = dict(read_json(path)["sha256"]), _digests(folder)
+    except (KeyError, TypeError, ValueError) as error:
+        raise problem(path, f"no list of files ({error})", expected, hint) from error
+    names = sorted(known.keys() | found.keys())
+    differing = [name for name in names if known.get(name) != found.get(name)]
+    if differing:
+        got = f"files that are missing, damaged, or were added: {first_names(differing)}"
+        raise problem(folder, got, expected, hint)
+
+
+def _digests(folder: Path) -> dict[str, str]:
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    return {
+        path.relative_to(folder).as_posix(): file_digest(path)
+        for path in files
+        if path != folder / MANIFEST
+    }
