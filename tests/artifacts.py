@@ -158,6 +158,10 @@ RULES: tuple[tuple[str, Callable[[Path], bytes]], ...] = (
     ("benchmark/roofline.json", _presence),
     ("summary.md", _without_the_line_of_times),
     ("report.html", _presence),
+    # Every file that they have the digest of is compared itself.
+    ("MANIFEST.json", _presence),
+    (".*.sha256", _presence),
+    (".digests.json", _presence),
 )
 """Files with recorded times and memory, and what of them must be the same; all others wholly."""
 

@@ -20,7 +20,7 @@ from aam.config.starts import architecture_of, chain_of
 from aam.util.errors import problem
 
 S = TypeVar("S", bound=Section)
-NAME = r"^[A-Za-z0-9][A-Za-z0-9_-]*$"
+NAME = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$"
 """Names become folders, wildcards and parts of links."""
 NAMED: dict[str, Any] = {"propertyNames": {"pattern": NAME}}
 
@@ -30,7 +30,7 @@ class Config(Section):
 
     data_dir: str = "."
     """Folder that the paths of datasets and predictions are relative to."""
-    results_dir: str = "results"
+    results_dir: str = Field("results", pattern=r"^[^~{}\s][^{}]*$")
     """Folder of everything that the workflow writes."""
     datasets: dict[str, Dataset] = Field(min_length=1, json_schema_extra=NAMED)
     """Datasets by name."""
@@ -59,7 +59,7 @@ class Config(Section):
         if bad:
             raise ValueError(
                 f"got the name {', '.join(map(repr, bad))}; expected letters, digits, '_' and "
-                "'-', with a letter or a digit first"
+                "'-', with a letter or a digit first, 100 at most"
             )
         return named
 

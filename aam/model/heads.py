@@ -70,7 +70,7 @@ class DistanceHead(nn.Module):
         standard_BD = batch_norm(sample_BD.float(), None, None, training=True)
         pairs = torch.pdist(self.project(standard_BD))
         wanted = -math.log1p(-min(mean, 0.99)) if self.bounded else mean
-        self.log_scale.fill_(math.log(wanted / max(float(pairs.mean()), 1e-6)))
+        self.log_scale.fill_(math.log(max(wanted, 1e-6) / max(float(pairs.mean()), 1e-6)))
 
     def between(self, a_ND: Tensor, b_MD: Tensor) -> Tensor:
         """Return the distances [N, M] of two sets of projected embeddings."""

@@ -12,6 +12,7 @@ from aam.config.sections.execution import Runtime
 from aam.runtime.run_options import RunOptions
 from aam.util import log
 from aam.util.atomic import remove_partial
+from aam.util.digests import check_digests, forget_digests, write_digests
 from aam.util.errors import InputError
 from aam.util.worklog import at_work
 
@@ -33,9 +34,12 @@ def main(run: Callable[..., None], snakemake: Any) -> None:
     outputs = _paths(snakemake.output)
     remove_partial(outputs.values())
     inputs, runtime = _paths(snakemake.input), _run_options(snakemake, log_file)
+    forget_digests(_listed(outputs))
     try:
+        check_digests(_listed(inputs))
         with at_work():
             run(snakemake.params.cfg, inputs=inputs, outputs=outputs, runtime=runtime)
+        write_digests(_listed(outputs))
     except InputError as error:
         # A cluster job's standard error is far away: its log is where Snakemake points to.
         if log_file is not None:
@@ -61,6 +65,10 @@ def _run_options(snakemake: Any, log_file: Path | None) -> RunOptions:
         deadline=deadline,
         log_dir=log_file.with_suffix("") if log_file is not None else None,
     )
+
+
+def _listed(files: Files) -> list[Path]:
+    return [path for one in files.values() for path in (one if isinstance(one, list) else [one])]
 
 
 def _paths(names: Any) -> dict[str, Any]:

@@ -11,7 +11,7 @@ MANIFEST = "MANIFEST.json"
 
 def write_manifest(folder: Path) -> None:
     """Write the SHA-256 of every file of a folder, by its path, into the folder."""
-    write_json(folder / MANIFEST, {"sha256": _digests(folder)})
+    write_json(folder / MANIFEST, {"sha256": digests_in(folder)})
 
 
 def check_manifest(folder: Path, hint: str) -> None:
@@ -20,7 +20,7 @@ def check_manifest(folder: Path, hint: str) -> None:
     if not path.is_file():
         raise problem(path, "no such file", expected, hint)
     try:
-        known, found = dict(read_json(path)["sha256"]), _digests(folder)
+        known, found = dict(read_json(path)["sha256"]), digests_in(folder)
     except (KeyError, TypeError, ValueError) as error:
         raise problem(path, f"no list of files ({error})", expected, hint) from error
     names = sorted(known.keys() | found.keys())
@@ -30,10 +30,14 @@ def check_manifest(folder: Path, hint: str) -> None:
         raise problem(folder, got, expected, hint)
 
 
-def _digests(folder: Path) -> dict[str, str]:
+def digests_in(folder: Path) -> dict[str, str]:
+    """Return the SHA-256 of every file below a folder, by its path, but of hidden files.
+
+    Snakemake marks the folders that jobs made by a hidden file.
+    """
     files = (path for path in sorted(folder.rglob("*")) if path.is_file())
     return {
         path.relative_to(folder).as_posix(): file_digest(path)
         for path in files
-        if path != folder / MANIFEST
+        if path != folder / MANIFEST and not path.name.startswith(".")
     }

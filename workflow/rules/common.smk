@@ -17,6 +17,7 @@ from aam.config.configuration import load, resolved
 from aam.config.messages import refuse_doubled_keys
 from aam.config.metrics import METRICS
 from aam.util.machine import accelerated
+from aam.util.digests import claim, user_digests
 from aam.util.errors import InputError
 
 
@@ -25,7 +26,9 @@ def loaded(raw):
     try:
         for path in workflow.configfiles:
             refuse_doubled_keys(Path(path))
-        return load(raw)
+        found = load(raw)
+        claim(Path(found.results_dir), Path.cwd())
+        return found
     except InputError as error:
         # An exception would be printed with the lines of this file.
         sys.exit(f"\n{error}\n")
@@ -112,6 +115,11 @@ def source_files(*names):
         }
 
     return files
+
+
+def given(files):
+    """Return the function of the digests of an input function's files, where they are the user's."""
+    return lambda wildcards: user_digests(files(wildcards), Path(CONFIG.results_dir))
 
 
 def views(dataset):
@@ -359,20 +367,6 @@ def figures_of(dataset):
         for figure in plot.figures
         for path in result_files(dataset, f"figures/{figure.place}.svg")
     ]
-
-
-def job_of(plot):
-    """Return the path that the log of a job that draws figures has below `logs`."""
-    return "/".join(
-        [f"plot_{plot}", *(f"{{{name}}}" for name in PLOTS[plot].wildcards)]
-    )
-
-
-def figure_settings(name, wildcards):
-    """Return what draws the figures of a rule, and what they depend on beside files."""
-    plot = PLOTS[name]
-    settings = plot.settings(CONFIG, wildcards.dataset) if plot.settings else {}
-    return {"draw": plot.draw, **settings}
 
 
 def bench_of(dataset):

@@ -4,6 +4,21 @@ Inputs: `rarefied/curve.tsv`, the records of pretraining, fine-tuning and explan
 Outputs: `figures/`.
 """
 
+
+def job_of(plot):
+    """Return the path that the log of a job that draws figures has below `logs`."""
+    return "/".join(
+        [f"plot_{plot}", *(f"{{{name}}}" for name in PLOTS[plot].wildcards)]
+    )
+
+
+def figure_settings(name, wildcards):
+    """Return what draws the figures of a rule, and what they depend on beside files."""
+    plot = PLOTS[name]
+    settings = plot.settings(CONFIG, wildcards.dataset) if plot.settings else {}
+    return {"draw": plot.draw, **settings}
+
+
 for name, plot in PLOTS.items():
 
     rule:

@@ -13,11 +13,11 @@ BROUGHT = ("sequences", "tree", "metadata", "taxonomy")
 class Simulation(Section):
     """Settings of the embedded data set."""
 
-    samples: int = Field(160, ge=20)
+    samples: int = Field(160, ge=20, le=1_000_000)
     """Samples in the table, about five of each host."""
-    features: int = Field(800, ge=50)
+    features: int = Field(800, ge=50, le=1_000_000)
     """ASVs at the tips of the simulated tree."""
-    length_bp: int = Field(100, ge=40)
+    length_bp: int = Field(100, ge=40, le=10_000)
     """Length of every ASV in base pairs."""
     seed: int = 1
     """Seed of everything random in the simulation."""

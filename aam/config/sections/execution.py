@@ -70,9 +70,9 @@ class Benchmark(Section):
     """No further step of a repeat is begun after so many seconds, once two are timed; where a
     step takes longer, once one is. A repeat times ten steps at most, after one step of warm-up,
     five where something is compiled or on an accelerator."""
-    repeats: int = Field(3, ge=1)
+    repeats: int = Field(3, ge=1, le=1000)
     """Repeats of each mode, interleaved; the median and the spread are reported."""
-    naive_asvs: int = Field(1024, ge=1)
+    naive_asvs: int = Field(1024, ge=1, le=1_000_000)
     """ASVs that the naive mode pads every sample to."""
 
 
@@ -83,10 +83,10 @@ class Runtime(Section):
     with other dropout masks.
     """
 
-    threads: int = Field(8, ge=1)
+    threads: int = Field(8, ge=1, le=4096)
     """Most cores of one job that can use several: fewer let the jobs of small studies run side by
     side. Timings take all."""
-    workers: int = Field(2, ge=0)
+    workers: int = Field(2, ge=0, le=1024)
     """Processes that assemble batches beside the training; on a CPU training does so itself."""
     checkpoint_every_s: float = Field(60, gt=0)
     """Seconds between checkpoints."""
@@ -94,10 +94,10 @@ class Runtime(Section):
     """Memory that a step may take; a larger batch is cut into micro-batches. On a CPU stored
     distances may take half of what is left of it. Null: what is free when a job starts, so give a
     limit where several train side by side on a CPU."""
-    devices: int = Field(1, ge=1)
+    devices: int = Field(1, ge=1, le=1024)
     """Processes that pretrain one encoder together on each node: one per accelerator, or so many
     on a CPU."""
-    nodes: int = Field(1, ge=1)
+    nodes: int = Field(1, ge=1, le=10_000)
     """Nodes that pretrain one encoder together; more than one need SLURM."""
     strategy: Literal["ddp", "fsdp"] = "ddp"
     """ddp: every process holds the whole model; fsdp: weights, gradients and moments are sharded

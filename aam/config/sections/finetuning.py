@@ -19,7 +19,7 @@ SET_BY_AUTO = tuple(
 class Finetuning(Training):
     """Supervised training on columns of the sample metadata."""
 
-    epochs: int = Field(6, ge=1)
+    epochs: int = Field(6, ge=1, le=1_000_000)
     """Passes over the training samples of a fold."""
     learning_rate: float = Field(3e-4, gt=0)
     """Peak learning rate of AdamW."""
@@ -60,7 +60,7 @@ class Finetuning(Training):
     """Fraction of the ASVs that are left out of each sample, anew in every step."""
     count_weight: float = Field(0.0, ge=0)
     """Weight of a second task: the reads of each ASV, hidden from the encoder for some of them."""
-    models: int = Field(1, ge=1)
+    models: int = Field(1, ge=1, le=1000)
     """Models per fold, of different seeds; their predictions are averaged."""
 
     def kernel_obstacle(

@@ -18,19 +18,19 @@ class ModelSettings(Section):
     encoder: Literal["transformer", "bilstm", "bdh"] = "transformer"
     """Kind of the ASV encoder; samples are always sets that a transformer reads. bilstm:
     bidirectional LSTM; bdh: Baby Dragon Hatchling, one layer gone through `asv_layers` times."""
-    width: int = Field(128, ge=8)
+    width: int = Field(128, ge=8, le=16_384)
     """Width of every token, ASV and sample embedding."""
-    heads: int = Field(4, ge=1)
+    heads: int = Field(4, ge=1, le=1024)
     """Attention heads."""
-    asv_layers: int = Field(4, ge=1)
+    asv_layers: int = Field(4, ge=1, le=1000)
     """Blocks over the nucleotides of an ASV."""
-    sample_layers: int = Field(4, ge=1)
+    sample_layers: int = Field(4, ge=1, le=1000)
     """Blocks over the ASVs of a sample."""
-    patch_bp: int = Field(10, ge=1)
+    patch_bp: int = Field(10, ge=1, le=1000)
     """Nucleotides per token of the ASV encoder; 1: one token each."""
-    ffn_ratio: float = Field(4, gt=0)
+    ffn_ratio: float = Field(4, gt=0, le=100)
     """Hidden width of the feed-forward layers, as a multiple of `width`."""
-    sketch: int = Field(0, ge=0)
+    sketch: int = Field(0, ge=0, le=65_536)
     """Numbers that each sample's sketch of the tree adds to its embedding; unweighted UniFrac then
     follows from two sketches, for ASVs never seen too. 0: none; 1024 does well."""
     start: str | None = None

@@ -11,9 +11,9 @@ from aam.config.sections.base import Section
 class Rarefaction(Section):
     """Random draws of the same number of reads from every sample, without replacement."""
 
-    depth: int = Field(1000, ge=1)
+    depth: int = Field(1000, ge=1, le=10_000_000)
     """Reads drawn from each sample; samples with fewer are dropped and listed."""
-    views: int = Field(1, ge=1)
+    views: int = Field(1, ge=1, le=1000)
     """Independent draws, one file each."""
     seed: int = 42
     """Seed of the draws."""
@@ -26,7 +26,7 @@ class Rarefaction(Section):
 class Tokens(Section):
     """The token cache."""
 
-    max_length_bp: int = Field(150, ge=8)
+    max_length_bp: int = Field(150, ge=8, le=10_000)
     """Longer sequences are cut to this length."""
 
 
@@ -37,7 +37,7 @@ class Unifrac(Section):
     """Metrics to compute; pretraining learns those it names in `pretraining.distances`."""
     engine: Literal["auto", "ssu", "scikit-bio"] = "auto"
     """auto: `ssu` and `faithpd` where they are installed, else scikit-bio."""
-    partitions: Literal["auto"] | Annotated[int, Field(ge=1)] = "auto"
+    partitions: Literal["auto"] | Annotated[int, Field(ge=1, le=10_000)] = "auto"
     """Jobs that compute a matrix of UniFrac together; auto: one, in as many steps as its memory
     needs, by the number of samples. The bytes are the same."""
     alpha: float = Field(0.5, ge=0, le=1)
@@ -66,5 +66,5 @@ class AugmentationSettings(Section):
 
     asv_dropout: float = Field(0.0, ge=0, lt=1)
     """Fraction of the ASVs left out, in one more row per sample and view; 0: no such rows."""
-    cutmix: float = Field(0.0, ge=0)
+    cutmix: float = Field(0.0, ge=0, le=1000)
     """Rows mixed of two samples, per sample and view; 0: none."""

@@ -26,7 +26,7 @@ class Folds(Section):
     column: str | None = None
     """Metadata column that names the fold of each sample. Each of its values is a fold: a column of
     studies leaves one study out at a time."""
-    k: int | None = Field(None, ge=2)
+    k: int | None = Field(None, ge=2, le=100_000)
     """Number of folds to draw."""
     groups: str | None = None
     """Metadata column whose samples stay together, a host for instance."""

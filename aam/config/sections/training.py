@@ -14,7 +14,7 @@ Masking = Literal["random", "block", "patch"]
 class Training(Section):
     """Settings that pretraining and fine-tuning have in common."""
 
-    batch_size: int = Field(64, ge=2)
+    batch_size: int = Field(64, ge=2, le=1_000_000)
     """Samples per step."""
     optimizer: Optimizer = "adamw"
     """muon: orthogonalized momentum for the matrices of the blocks, AdamW for the rest."""
@@ -42,7 +42,7 @@ class EarlyStoppingSettings(Section):
 class Pretraining(Training):
     """Self-supervision by distances between samples and masked nucleotides."""
 
-    epochs: int | None = Field(None, ge=0)
+    epochs: int | None = Field(None, ge=0, le=1_000_000)
     """Passes over the training samples; 0: the `start` of the model is used as it is; null: 12, or
     as many as make 200 steps where the samples are few."""
     least_steps: ClassVar[int] = 200
@@ -65,7 +65,7 @@ class Pretraining(Training):
     masking: Masking = "random"
     """What is masked: single nucleotides, blocks of 8 or longer where they meet, or the patches of
     `patch_bp` nucleotides that the model reads as one."""
-    validations: int = Field(8, ge=1)
+    validations: int = Field(8, ge=1, le=100_000)
     """Validations of a run, the last after its last step."""
     early_stopping: EarlyStoppingSettings | None = None
     """Stop when the held-out correlation stands still, and keep the weights for which it was best:

@@ -21,6 +21,8 @@ def read_content(path: Path, expected: str, kind: ArtifactKind | None) -> bytes:
         raise problem(path, "no such file", expected, hint)
     if path.is_dir():
         raise problem(path, "a folder", expected, "name the file inside of it")
+    if not path.is_file():
+        raise problem(path, "a device or a pipe", expected, "save it as a file first")
     content = path.read_bytes()
     if not content.strip():
         raise problem(path, "an empty file", expected, "export or download it again")

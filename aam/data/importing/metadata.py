@@ -145,6 +145,9 @@ def _problems(path: Path, sheet: _Sheet) -> Iterator[InputError]:
     if nameless := ids.count(""):
         got = f"rows without a sample ID: {nameless}"
         yield problem(path, got, "an ID in every row", "fill in or delete these rows")
+    broken = [row[0] for row in sheet.rows if any(len(cell.splitlines()) > 1 for cell in row)]
+    hint = "write these cells on one line"
+    yield from listed(path, broken, "line breaks in cells of", "cells of one line", hint)
     long = [row[0] for row in sheet.rows if len(row) > len(sheet.header)]
     got = f"more cells than the header's {len(sheet.header)} in rows"
     hint = "name the columns, or empty them"

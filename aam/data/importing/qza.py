@@ -19,8 +19,10 @@ from aam.util.errors import InputError, first_names, problem
 _MAGIC = (b"PK\x03\x04", b"PK\x05\x06")
 _DAMAGE = (
     zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, NotImplementedError, RuntimeError,
-    OSError,
+    OSError, ValueError,
 )  # fmt: skip
+LARGEST = 2**32
+"""Bytes of a data file: a damaged or hostile archive may claim any number."""
 _KEYS = {
     "FeatureTable": "this is a feature table: give it under the key `table`",
     "FeatureData[Sequence]": "these are sequences: give them under the key `sequences`",
@@ -54,13 +56,21 @@ def read_artifact(path: Path, content: bytes, kind: ArtifactKind) -> bytes:
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             root = _root(path, archive.namelist())
+            member = f"{root}/data/{kind.member}"
+            for name, most in ((f"{root}/metadata.yaml", 2**20), (member, LARGEST)):
+                size = archive.getinfo(name).file_size if name in archive.namelist() else 0
+                if size > most:
+                    got = f"{name} of {size:,} bytes"
+                    raise problem(path, got, f"at most {most:,}", "split the table, or check it")
             described = yaml.safe_load(archive.read(f"{root}/metadata.yaml"))
             if not isinstance(described, dict) or "type" not in described:
                 raise _not_an_artifact(path, "a metadata.yaml without a `type`")
             found = str(described["type"])
             if found != kind.type:
                 raise problem(path, f"an artifact of type {found}", kind.type, _hint(found, kind))
-            return archive.read(f"{root}/data/{kind.member}")
+            return archive.read(member)
+    except InputError:
+        raise
     except _DAMAGE as error:
         got = f"a damaged archive ({error})"
         raise problem(path, got, "a QIIME 2 artifact", "download or export it again") from error

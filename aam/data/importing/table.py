@@ -24,6 +24,8 @@ from aam.util.errors import InputError, problem
 EXPECTED = "a feature table: BIOM 2.1, BIOM 1.0, TSV or a .qza of type FeatureTable[Frequency]"
 LARGEST_COUNT = 2**53
 """BIOM holds counts as float64, which is exact up to here."""
+MOST_INFLATED = 1100
+"""Bytes that one stored byte becomes at most: gzip reaches 1032."""
 
 _ARTIFACT = ArtifactKind(
     type="FeatureTable[Frequency]",
@@ -32,8 +34,8 @@ _ARTIFACT = ArtifactKind(
 )
 _HDF5 = b"\x89HDF\r\n\x1a\n"
 _BIOM_ERRORS = (
-    AttributeError, BiomException, IndexError, KeyError, OSError, RuntimeError, TypeError,
-    ValueError,
+    AttributeError, BiomException, IndexError, KeyError, OSError, OverflowError, RuntimeError,
+    TypeError, ValueError,
 )  # fmt: skip
 _CHECK = "check how the table was filtered or exported"
 _RAW = "give the raw read counts, not normalised or transformed ones"
@@ -93,10 +95,10 @@ def _parse_hdf5(path: Path, content: bytes) -> Parsed:
     try:
         with h5py.File(io.BytesIO(content), "r") as handle:
             # biom-format writes an empty axis as numbers.
-            ids = [handle[f"{axis}/ids"] for axis in ("sample", "observation")]
+            ids = [_dataset(handle, f"{axis}/ids") for axis in ("sample", "observation")]
             samples, features = ([*own.asstr()[:]] if own.size else [] for own in ids)
             parts = tuple(
-                handle[f"sample/matrix/{key}"][:] for key in ("data", "indices", "indptr")
+                _dataset(handle, f"sample/matrix/{key}")[:] for key in ("data", "indices", "indptr")
             )
         values = csr_array(parts, shape=(len(samples), len(features)), dtype=np.float64)
         values.check_format(full_check=True)
@@ -105,6 +107,21 @@ def _parse_hdf5(path: Path, content: bytes) -> Parsed:
         got = f"an HDF5 file that is cut off, damaged or not BIOM 2.1 ({error})"
         hint = "copy or export it again; check it with `biom validate-table -i FILE`"
         raise problem(path, got, EXPECTED, hint) from error
+
+
+def _dataset(handle: h5py.File, name: str) -> h5py.Dataset:
+    """Return a list of values that are stored in the file itself."""
+    place = ""
+    for part in name.split("/"):
+        place = f"{place}/{part}"
+        if not isinstance(handle.get(place, getlink=True), h5py.HardLink):
+            raise KeyError(f"no {place} in the file itself")
+    found = handle[name]
+    if found.ndim != 1 or found.is_virtual or found.external:
+        raise ValueError(f"{name} is no list of values in the file itself")
+    if found.nbytes > MOST_INFLATED * (found.id.get_storage_size() + 2**20):
+        raise ValueError(f"{name} claims {found.size:,} values")
+    return found
 
 
 def _parse_json(path: Path, content: bytes) -> Parsed:
@@ -133,8 +150,10 @@ def _id_problems(path: Path, what: str, ids: list[str]) -> Iterator[InputError]:
         yield problem(path, f"a table without {what}s", f"at least one {what}", _CHECK)
     got, hint = f"{what} IDs that occur more than once:", f"rename or merge the {what}s"
     yield from listed(path, doubled(ids), got, "every ID once", hint)
-    unusable = [repr(name) for name in ids if not name.strip() or not name.isprintable()]
-    got = f"{what} IDs that are empty or hold tabs or line breaks:"
+    unusable = [
+        repr(name) for name in ids if not name.strip("'\"()[],:; ") or not name.isprintable()
+    ]
+    got = f"{what} IDs that are empty, of punctuation alone, or hold tabs or line breaks:"
     yield from listed(path, unusable, got, f"printable {what} IDs", f"rename the {what}s")
 
 

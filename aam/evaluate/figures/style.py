@@ -48,6 +48,7 @@ LOOK: dict[str, Any] = {
     "figure.facecolor": "white",
     "lines.linewidth": 1.4,
     "svg.fonttype": "none",
+    "text.parse_math": False,
     "svg.hashsalt": "aam",
 }
 MARK = re.compile(r"<a xlink:href=([\"'])(.*?)\1[^>]*>(.*?)</a>", re.DOTALL)

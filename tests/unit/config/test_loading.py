@@ -247,3 +247,20 @@ def test_a_key_that_occurs_twice_is_named(tmp_path, text, message):
         return
     with pytest.raises(InputError, match=message):
         refuse_doubled_keys(path)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"models": {"base": {"asv_layers": 1_000_000}}},
+        {"rarefaction": {"views": 10**9}},
+        {"rarefaction": {"depth": 10**8}},
+        {"results_dir": ""},
+        {"results_dir": "~/results"},
+        {"results_dir": "{x}"},
+        {"datasets": {"x" * 256: {"simulate": {}}}},
+    ],
+)
+def test_what_no_machine_has_room_for_is_refused_at_the_start(change):
+    with pytest.raises(InputError, match="Hint: "):
+        load({"datasets": {"demo": {"simulate": {}}}, **change})

@@ -81,6 +81,11 @@ def test_words_for_missing_values_are_no_class_and_are_told(path, caplog, cell, 
     assert told == is_missing
 
 
+def test_a_cell_of_two_lines_is_named(path):
+    with pytest.raises(InputError, match=r"line breaks in cells of 1 \(b\)"):
+        loaded(path, 'id\tsite\na\tgut\nb\t"gut\rskin"\n')
+
+
 def test_all_problems_of_a_file_are_named_at_once(path):
     with pytest.raises(InputError) as caught:
         loaded(

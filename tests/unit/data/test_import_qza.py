@@ -3,6 +3,7 @@ import zipfile
 import pytest
 from scipy.sparse import csr_array
 
+from aam.data.importing import qza
 from aam.data.importing.sequences import load_sequences
 from aam.data.importing.table import load_table
 from aam.data.importing.tree import load_tree
@@ -108,3 +109,10 @@ def test_zip_archives_that_are_no_artifacts(tmp_path, members, message):
     with pytest.raises(InputError, match=message) as caught:
         load_tree(path)
     assert str(caught.value).startswith(f"{path}: got ")
+
+
+def test_an_archive_that_claims_much_is_refused_before_it_is_unpacked(tmp_path, monkeypatch):
+    path = artifact(tmp_path / "t.qza", "Phylogeny[Rooted]")
+    monkeypatch.setattr(qza, "LARGEST", 3)
+    with pytest.raises(InputError, match=r"data/tree\.nwk of \d+ bytes; expected at most 3"):
+        load_tree(path)

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 from datetime import datetime
 
 import biom
@@ -188,6 +189,43 @@ def test_hdf5_that_counts_a_feature_of_a_sample_twice_is_named(tmp_path):
         load_table(path)
 
 
+def claimed(handle):
+    del handle["sample/matrix/data"]
+    handle.create_dataset("sample/matrix/data", shape=(10**11,), dtype=float, chunks=(1000,))
+
+
+def elsewhere(handle):
+    del handle["sample/ids"]
+    handle["sample/ids"] = h5py.ExternalLink("/etc/hosts", "/")
+
+
+def stored_elsewhere(handle):
+    del handle["sample/matrix/data"]
+    handle.create_dataset("sample/matrix/data", (4,), "u1", external=[("/etc/hosts", 0, 4)])
+
+
+def square(handle):
+    ids = handle["sample/ids"][:]
+    del handle["sample/ids"]
+    handle["sample/ids"] = ids[:, None]
+
+
+@pytest.mark.parametrize("change", [claimed, elsewhere, stored_elsewhere, square])
+def test_hdf5_that_claims_much_or_lies_elsewhere_is_refused_before_it_is_read(tmp_path, change):
+    path = write_hdf5(tmp_path / "t.biom", COUNTS)
+    with h5py.File(path, "a") as handle:
+        change(handle)
+    with pytest.raises(InputError, match="damaged or not BIOM 2\\.1") as caught:
+        load_table(path)
+    assert "localhost" not in str(caught.value)
+
+
+def test_a_pipe_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(InputError, match="a device or a pipe"):
+        load_table(tmp_path / "pipe")
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -203,6 +241,8 @@ def test_hdf5_that_counts_a_feature_of_a_sample_twice_is_named(tmp_path):
         (b"#OTU ID\ttaxonomy\nx\tk__A\n", "a table without samples"),
         (b"#OTU ID\ta\nx\t1\n#y\t2\n", "feature ID begins with '#'.*: 1 \\(#y\\)"),
         (DOUBLED, "a sample and a feature have two counts"),
+        (DOUBLED.replace(b", [0, 0, 4]", b"").replace(b"3", b"3" * 400), "JSON that is cut off"),
+        (b"#OTU ID\ta\n':\t1\n", "of punctuation alone"),
     ],
 )
 def test_no_table_at_all(tmp_path, content, message):

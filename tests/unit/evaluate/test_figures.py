@@ -1,6 +1,7 @@
 """Figures: reproducible, of bounded size, nothing cut off."""
 
 import html
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -221,6 +222,16 @@ def test_figure_is_the_same_for_everyone(name, tmp_path):
     with mpl.rc_context({"font.size": 20, "savefig.dpi": 50, "lines.linewidth": 9}):
         FIGURES[name](second)
     assert first.read_bytes() == second.read_bytes()
+
+
+def test_names_are_text_and_no_formulas(tmp_path):
+    table, report = class_report(2)
+    first, *_ = report["confusion"]["classes"]
+    text = json.dumps(report).replace(first, "$\\\\frac{1}{$")
+    columns = {f"probability:{first}": "probability:$\\frac{1}{$"}
+    table = table.replace(first, "$\\frac{1}{$").rename(columns=columns)
+    task.draw(table, json.loads(text), tmp_path / "classes.svg")
+    assert "$\\frac{1}{$" in (tmp_path / "classes.svg").read_text(encoding="utf-8")
 
 
 def titles(path: Path) -> list[str]:

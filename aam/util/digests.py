@@ -1,0 +1,102 @@
+"""Digests beside files: of what a stage wrote, to tell damage, and of the user's, to see a change.
+
+A file `name` has its digest in `.name.sha256`.
+"""
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from aam.util.atomic import remove, write_text
+from aam.util.errors import problem
+from aam.util.manifest import digests_in
+from aam.util.provenance import file_digest, settings_digest
+
+CACHE = ".digests.json"
+"""File in the folder of results with the digests of the user's files, by path, size and time."""
+CHECKOUT = ".checkout"
+"""File in the folder of results that names the checkout which makes them."""
+
+
+def forget_digests(outputs: Iterable[Path]) -> None:
+    """Remove the digests of what a stage is about to write."""
+    for path in outputs:
+        remove(_beside(path))
+
+
+def write_digests(outputs: Iterable[Path]) -> None:
+    """Write the digest of every file or folder that a stage wrote."""
+    for path in outputs:
+        write_text(_beside(path), _digest(path) + "\n")
+
+
+def check_digests(inputs: Iterable[Path]) -> None:
+    """Raise InputError where an input is no longer what a stage wrote.
+
+    Inputs without a digest are the user's, or copied without it. Links lead to Snakemake's cache,
+    whose files another checkout may have written.
+    """
+    for path in inputs:
+        beside = _beside(path)
+        if path.is_symlink() or not beside.is_file():
+            continue
+        if beside.read_text(encoding="utf-8").strip() != _digest(path):
+            raise problem(
+                path,
+                "content that its stage did not write: damaged, cut off or edited",
+                f"the digest in {beside.name}",
+                f"delete {path} and run the same command again, which makes it anew",
+            )
+
+
+def user_digests(files: Mapping[str, str], results_dir: Path) -> dict[str, str]:
+    """Return the digest of each file outside of the results; what did not change is not read again.
+
+    The time of a file alone does not tell: unpacked and copied files keep old ones.
+    """
+    cache = results_dir / CACHE
+    known: dict[str, Any] = json.loads(cache.read_text("utf-8")) if cache.is_file() else {}
+    found = {}
+    for name, given in files.items():
+        path = Path(given).absolute()
+        if path.is_file() and not path.is_relative_to(results_dir.absolute()):
+            status = path.stat()
+            state = [status.st_size, status.st_mtime_ns, status.st_ino]
+            last = known.get(str(path))
+            digest = last[-1] if last and last[:-1] == state else file_digest(path)
+            found[name], known[str(path)] = digest, [*state, digest]
+    if found and os.access(results_dir, os.W_OK):
+        write_text(cache, json.dumps(known, sort_keys=True))
+    return found
+
+
+def claim(results_dir: Path, checkout: Path) -> None:
+    """Refuse results outside of the checkout that another one made.
+
+    Snakemake keeps in each checkout what its files were made with: another would take them for its
+    own, whatever their settings.
+    """
+    results_dir, mark = results_dir.resolve(), results_dir / CHECKOUT
+    if results_dir.is_relative_to(checkout) or not results_dir.is_dir():
+        return
+    if mark.is_file():
+        other = Path(mark.read_text(encoding="utf-8").strip())
+        if other != checkout and (other / ".snakemake").is_dir():
+            raise problem(
+                "configuration key results_dir",
+                f"{results_dir}, whose files were made by the checkout {other}",
+                "a folder for this checkout alone",
+                f"give another results_dir, or run the command in {other}",
+            )
+    if os.access(results_dir, os.W_OK):
+        write_text(mark, f"{checkout}\n")
+
+
+def _digest(path: Path) -> str:
+    return settings_digest(digests_in(path)) if path.is_dir() else file_digest(path)
+
+
+def _beside(path: Path) -> Path:
+    return path.with_name(f".{path.name}.sha256")

@@ -1,0 +1,71 @@
+"""Digests beside files: what was damaged since it was written, and what the user replaced."""
+
+import os
+
+import pytest
+
+from aam.util import digests
+from aam.util.digests import check_digests, claim, forget_digests, user_digests, write_digests
+from aam.util.errors import InputError
+
+
+def test_what_a_stage_wrote_is_known_again(tmp_path):
+    file, folder = tmp_path / "folds.tsv", tmp_path / "model"
+    file.write_bytes(b"sample-id\tfold\na\t0\nb\t1\n")
+    folder.mkdir()
+    (folder / "weights").write_bytes(bytes(100))
+    write_digests([file, folder])
+    # Snakemake's own, in every folder that a job made.
+    (folder / ".snakemake_timestamp").touch()
+    check_digests([file, folder, tmp_path / "of the user"])
+    content = file.read_bytes()
+    for place in range(len(content)):
+        damaged = bytearray(content)
+        damaged[place] ^= 4
+        for spoiled in (bytes(damaged), content[:place]):
+            file.write_bytes(spoiled)
+            with pytest.raises(InputError, match=r"folds\.tsv: got content that its stage did not"):
+                check_digests([file])
+    (folder / "weights").write_bytes(bytes(99))
+    with pytest.raises(InputError, match="delete .*model and run the same command again"):
+        check_digests([folder])
+    forget_digests([file, folder])
+    check_digests([file, folder])
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["folds.tsv", "model"]
+
+
+def test_a_file_that_is_replaced_by_an_older_one_is_seen(tmp_path, monkeypatch):
+    results, file = tmp_path / "results", tmp_path / "table.tsv"
+    results.mkdir()
+    file.write_text("one")
+    files = {"table": str(file), "made": str(results / "made"), "absent": str(tmp_path / "no")}
+    (results / "made").write_text("by the workflow")
+    first = user_digests(files, results)
+    assert list(first) == ["table"]
+    read = []
+    monkeypatch.setattr(digests, "file_digest", lambda path: read.append(path) or "new")
+    assert user_digests(files, results) == first
+    assert read == []
+    (tmp_path / "older").write_text("two")
+    os.utime(tmp_path / "older", (1, 1))
+    (tmp_path / "older").replace(file)
+    assert user_digests(files, results) == {"table": "new"}
+    assert read == [file]
+    assert user_digests({"table": str(file)}, tmp_path / "nowhere") == {"table": "new"}
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_results_of_another_checkout_are_refused(tmp_path):
+    one, other, results = (tmp_path / name for name in ("one", "other", "results"))
+    for folder in (one, other, results):
+        (folder / ".snakemake").mkdir(parents=True)
+    claim(results, one)
+    claim(results, one)
+    with pytest.raises(InputError, match="made by the checkout .*one"):
+        claim(results, other)
+    # Results inside of a checkout are copied and moved with it, and its records.
+    (one / "results").mkdir()
+    claim(one / "results", one)
+    assert list((one / "results").iterdir()) == []
+    (one / ".snakemake").rename(tmp_path / "gone")
+    claim(results, other)
