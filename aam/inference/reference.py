@@ -64,10 +64,7 @@ class Reference:
 
 
 def _nearest(
-    embedding_MD: NDArray[np.floating],
-    reference_RD: NDArray[np.float32],
-    *,
-    left_out: int = 0,
+    embedding_MD: NDArray[np.floating], reference_RD: NDArray[np.float32], *, left_out: int = 0
 ) -> NDArray[np.float32]:
     """Return the distance to the nearest reference, [M], but for `left_out` that are nearer.
 

@@ -64,11 +64,7 @@ class SuperLearner:
         return cls(settings, folds, reads, directory / MODEL)
 
     def mixed(
-        self,
-        own: pd.DataFrame,
-        table: FeatureTable,
-        sequences: Mapping[str, str],
-        threads: int,
+        self, own: pd.DataFrame, table: FeatureTable, sequences: Mapping[str, str], threads: int
     ) -> pd.DataFrame:
         """Return the model's predictions of other samples, mixed with those of the baselines.
 

@@ -9,11 +9,7 @@ from aam.config.digest import code_digest
 from aam.evaluate.predictions import write_predictions
 from aam.inference.bundle import SHARED, write_bundle
 from aam.runtime.entry import Cfg, Files, RunOptions
-from aam.tasks.finetune.cross_validation import (
-    CrossValidation,
-    prediction_table,
-    recipe_table,
-)
+from aam.tasks.finetune.cross_validation import CrossValidation, prediction_table, recipe_table
 from aam.tasks.finetune.parallel import Models, in_processes, processes, turns
 from aam.tasks.finetune.setup import FinetuneSetup
 from aam.train.history import write_history

@@ -43,11 +43,7 @@ def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None
 
 @contextmanager
 def _computed(
-    cfg: Cfg,
-    wanted: Wanted,
-    metadata: Mapping[str, str],
-    inputs: Files,
-    runtime: RunOptions,
+    cfg: Cfg, wanted: Wanted, metadata: Mapping[str, str], inputs: Files, runtime: RunOptions
 ) -> Iterator[tuple[store.Values, str, Engine | None]]:
     """Yield the values, the name of the engine that computed them, and another to check them."""
     name, samples = cfg["metric"], len(wanted[0].sample_ids)

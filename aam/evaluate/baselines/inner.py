@@ -42,10 +42,7 @@ def leave_one_part_out(task: Problem) -> list[Split]:
 
 
 def search(
-    task: Problem,
-    model: BaseEstimator,
-    grid: Mapping[str, Sequence[Any]],
-    splits: Sequence[Split],
+    task: Problem, model: BaseEstimator, grid: Mapping[str, Sequence[Any]], splits: Sequence[Split]
 ) -> BaseEstimator:
     """Return a model that chooses its settings when it is fitted; without splits it keeps its own.
 

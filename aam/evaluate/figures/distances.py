@@ -145,10 +145,7 @@ def _draw_classes(
 
 
 def _draw_numbers(
-    axes: Axes,
-    place_N2: NDArray[np.float64],
-    value_N: NDArray[np.float64],
-    names: NDArray[np.str_],
+    axes: Axes, place_N2: NDArray[np.float64], value_N: NDArray[np.float64], names: NDArray[np.str_]
 ) -> None:
     known_N = np.isfinite(value_N)
     look: dict[str, Any] = {"s": _size(len(names)), "linewidths": 0}
