@@ -50,9 +50,8 @@ def _draw_metric(
     predicted: NDArray[np.floating],
     metric: str,
 ) -> None:
-    axes.set_title(f"{plain(metric).capitalize()} UniFrac\n{len(observed)} held-out pairs")
-    axes.set_xlabel("true distance")
-    axes.set_ylabel("predicted distance")
+    title = f"{plain(metric).capitalize()} UniFrac\n{len(observed)} held-out pairs"
+    axes.set(title=title, xlabel="true distance", ylabel="predicted distance")
     if not len(observed):
         axes.text(0.5, 0.5, "no pairs recorded", ha="center", transform=axes.transAxes)
         return

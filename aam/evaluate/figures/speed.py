@@ -43,8 +43,7 @@ def draw(speed: pd.DataFrame, path: Path) -> None:
             sizes = sorted(set(part["batch_size"]))
             batch = f" (batch {sizes[0]})" if len(sizes) == 1 else " (samples per step)"
             throughput.set_title(GROUPS[name] + batch)
-            memory.set_xlim(0, 1.3 * memory_gb or 1.0)
-            memory.set_title("Memory" if number == 0 else "")
+            memory.set(xlim=(0, 1.3 * memory_gb or 1.0), title="Memory" if number == 0 else "")
         throughput.set_xlabel("samples per second, and times the naive step's")
         memory.set_xlabel("peak memory (GiB)")
 
