@@ -28,10 +28,7 @@ def task_metrics(
     """Score predictions of one target, whatever their fold, in plain types: None where undefined.
 
     `labels` are columns of the metadata, by sample ID, whose values are scored too. Classes with
-    an order have it in the columns of probabilities, the lowest first. There are `n`, the names of
-    `scores.MAIN[kind]`, and `folds` (n and score of each fold, of a regression also r2 and
-    pearson). A regression has `mae_by` (column, value: `n`, `mae`); the other kinds `accuracy_by`,
-    `per_class` and `confusion`.
+    an order have it in the columns of probabilities, the lowest first.
     """
     assert predictions["sample-id"].is_unique
     observed, predicted, fold = (predictions[name] for name in ("observed", "predicted", "fold"))
@@ -71,8 +68,7 @@ def target_report(
 ) -> dict[str, Any]:
     """Return `task_metrics` of fold 0 and above, and in `test` those of held-out fold -1, if any.
 
-    Of classes both have also `calibrated_brier` and `calibrated_ece`, of probabilities scaled by
-    the temperature of the other folds, and the first `temperature`, that of all folds.
+    The calibrated scores are of probabilities scaled by the temperature of the other folds.
     """
     is_test = predictions["fold"].to_numpy() < 0
     names = class_names(predictions)
@@ -101,11 +97,8 @@ def model_report(
 ) -> dict[str, Any]:
     """Score one target of a model (`own`) and of the baselines (`others`), and compare them.
 
-    `cfg` is the slice `score`; `labels` and `group` are by sample ID. To what `target_report`
-    returns come `groups`, their number; `bootstrap` intervals; `baselines`, the scores of each;
-    `comparisons`, the paired tests against each; and, where they learned from all labels,
-    `super_learner`: the same of the mixture of all, its `weights` and `temperatures`, and in
-    `without_own` the scores of the mixture of baselines alone and the `comparison` with it.
+    `cfg` is the slice `score`; `labels` and `group` are by sample ID. The keys are those of
+    `metrics.json` in `docs/reference/artifacts.md`.
     """
     kind, model = cfg["kind"], cfg["names"]["model"]
     groups = group.loc[own.loc[own["fold"] >= 0, "sample-id"]].to_numpy()

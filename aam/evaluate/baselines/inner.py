@@ -46,8 +46,7 @@ def search(
 ) -> BaseEstimator:
     """Return a model that chooses its settings when it is fitted; without splits it keeps its own.
 
-    The best has the least mean absolute error, or the highest mean recall of the classes; of
-    equals the first is taken.
+    Of equals the first is taken.
     """
     if not splits:
         return model

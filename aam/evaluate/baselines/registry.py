@@ -1,8 +1,4 @@
-"""All baselines, on the folds of a task.
-
-The training folds alone decide everything: the median, the trees, the number of neighbours, the
-features and the penalties.
-"""
+"""All baselines, on the folds of a task; the training folds alone decide everything."""
 
 import dataclasses
 import os
@@ -52,9 +48,8 @@ def predict_baselines(
 ) -> pd.DataFrame:
     """Predict the samples of some folds from all others, with every baseline.
 
-    The samples of fold -1 are predicted from all folds, and no fold from them. The table has the
-    columns `row` (of `task`), `fold`, `baseline`, `observed`, `predicted`, `probability:<class>`,
-    is sorted by baseline, then row, and is the same for any number of threads.
+    The samples of fold -1 are predicted from all folds, and no fold from them. The table is sorted
+    by baseline, then `row` (of `task`), and is the same for any number of threads.
     """
     asked = np.unique(task.fold).tolist() if folds is None else folds
     parts = [dataclasses.replace(task, held_out=fold) for fold in asked]

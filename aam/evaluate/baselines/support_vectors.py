@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.preprocessing import StandardScaler
@@ -65,23 +66,18 @@ def _kernels(task: Problem, features_NP: Floats) -> list[Floats]:
 def _support_vectors(task: Problem, kernels: Sequence[Floats]) -> Prediction:
     """Predict with the kernel and the cost that are best on parts of the training folds.
 
-    Numbers are predicted with least absolute errors. Probabilities are the softmax of the decision
-    values, divided by the temperature of least log loss on the parts left out.
-
-    Guo et al. (2017), On calibration of modern neural networks, arXiv:1706.04599.
+    Probabilities are the softmax of the decision values, divided by the temperature of least log
+    loss on the parts left out (Guo et al. 2017, arXiv:1706.04599).
     """
     split, target = leave_each_part_out(task), task.target[task.train]
     tried: list[tuple[Any, Floats]] = []
+    known, machine = target, SVC(kernel="precomputed", class_weight="balanced")
+    if task.regression:
+        known = StandardScaler().fit_transform(target[:, None])[:, 0]
+        machine = SVR(kernel="precomputed", epsilon=0.0)
     for kernel_NN in kernels:
-        own_TT = kernel_NN[np.ix_(task.train, task.train)]
-        if task.regression:
-            scale = StandardScaler()
-            found = search(task, SVR(kernel="precomputed", epsilon=0.0), COSTS, split)
-            found.fit(own_TT, scale.fit_transform(target[:, None])[:, 0])
-        else:
-            found = search(task, SVC(kernel="precomputed", class_weight="balanced"), COSTS, split)
-            found.fit(own_TT, target)
-        tried.append((found, kernel_NN))
+        found = search(task, clone(machine), COSTS, split)
+        tried.append((found.fit(kernel_NN[np.ix_(task.train, task.train)], known), kernel_NN))
     # Of equals the first; without a part to leave out there is no score, and the first is taken.
     best, kernel_NN = max(tried, key=lambda one: getattr(one[0], "best_score_", 0.0))
     model = getattr(best, "best_estimator_", best)
