@@ -53,11 +53,9 @@ def explain(
     steps: int = STEPS,
     remove: bool = False,
 ) -> Explanation:
-    """Explain one sample by its embedded ASVs, their reads (float) and its covariates.
+    """Explain the outputs of `explained` by the sample's embedded ASVs, reads and covariates.
 
-    Explained is what the head of a predictor in evaluation puts out: for a number its transformed
-    value (its median where quantiles are predicted), for classes the log-odds of each, for ordered
-    ones those of a higher class. `column_A` are the columns of the ASVs in a kernel machine.
+    The predictor is in evaluation. `column_A` are the columns of the ASVs in a kernel machine.
     `remove`: it is predicted without each ASV, too.
     """
     copies = _Copies(predictor, asv_AD, categories or {}, column_A)
@@ -195,7 +193,10 @@ def _at_a_time(asvs: int) -> int:
 
 
 def explained(output_SO: Tensor, target: Target) -> Tensor:
-    """Return the explained outputs [S, C] of a predictor's raw ones."""
+    """Return the explained outputs [S, C] of a predictor's raw ones.
+
+    Transformed numbers (medians of quantiles), or log-odds: of each class, or of a higher one.
+    """
     if target.loss == "ordinal":
         # They differ by constants, so all have the same gradients.
         return output_SO.mean(dim=1, keepdim=True)
@@ -254,19 +255,13 @@ def explain_samples(
                 asv_UD[place_A].to(devices.device),
                 counts_A,
                 categories[number],
-                _columns(predictor, tokens, asvs_A),
+                head.columns(tokens.tokens[asvs_A]) if isinstance(head, KernelHead) else None,
                 remove=number < checked,
             )
             for predictor, asv_UD in zip(predictors, tables, strict=True)
+            for head in [predictor.head]
         ]
         yield asvs_A, _mean(explanations, [*predictors.values()])
-
-
-def _columns(
-    predictor: Predictor, tokens: TokenStore, asvs_A: NDArray[np.int64]
-) -> NDArray[np.int64] | None:
-    head = predictor.head
-    return head.columns(tokens.tokens[asvs_A]) if isinstance(head, KernelHead) else None
 
 
 def _mean(explanations: Sequence[Explanation], weights: Sequence[float]) -> Explanation:

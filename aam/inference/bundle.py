@@ -42,11 +42,7 @@ GIVE = "give finetune/<model>/<task>/model"
 
 @dataclass(frozen=True, eq=False)
 class ModelBundle:
-    """Predictors of one target, and what they know of the table they were trained on.
-
-    A table gets `views` rarefaction draws of `depth` reads, by `seed`. The categories of the
-    metadata column `transform_by` have scales of their own.
-    """
+    """Predictors of one target; a table gets `views` draws of `depth` reads by `seed`."""
 
     predictors: list[Predictor]
     shares: list[Share]
@@ -60,10 +56,7 @@ class ModelBundle:
 
     @classmethod
     def load(cls, directory: Path) -> "ModelBundle":
-        """Rebuild all models, in the order of `shares.json`, which is that of the folds.
-
-        An `InputError` names what is missing, damaged, of another version or of another target.
-        """
+        """Rebuild all models, in the order of the folds; an `InputError` names what is wrong."""
         shares = _shares(directory)
         loaded = [_load_model(directory / name) for name in shares]
         predictors, config = [predictor for predictor, _ in loaded], loaded[0][1]
@@ -105,10 +98,9 @@ def write_bundle(
     reference_ND: torch.Tensor,
     predictions: pd.DataFrame,
 ) -> None:
-    """Write a model directory anew, atomically.
+    """Write a model directory anew, atomically, from directories and shares by the models' names.
 
-    It takes the directory and the share of each model by its name, the ASVs and embeddings of the
-    training samples, and the cross-validated predictions, which intervals are learned from.
+    Reference are embeddings of the training samples, predictions the cross-validated ones.
     """
     with atomic_path(directory) as partial:
         partial.mkdir()
@@ -128,19 +120,17 @@ def write_bundle(
 def fold_models(directory: Path, fold: int) -> dict[Predictor, float]:
     """Rebuild the models of one fold, with the weights of what they put out.
 
-    Log-odds of probabilities that are scaled by T are 1 / T of what they were. Having no model is
-    an `InputError`.
+    Log-odds of probabilities that are scaled by T are 1 / T of what they were.
     """
-    own = {
-        name: one for name, one in _shares(directory).items() if name.split("-")[0] == f"fold{fold}"
+    found = {
+        load_predictor(directory / name)[0]: one.weight / one.temperature
+        for name, one in _shares(directory).items()
+        if name.split("-")[0] == f"fold{fold}"
     }
-    if not own:
+    if not found:
         hint = "fine-tune again: the folds have changed since"
         raise problem(directory, f"no folder fold{fold}", "a model of every fold", hint)
-    return {
-        load_predictor(directory / name)[0]: one.weight / one.temperature
-        for name, one in own.items()
-    }
+    return found
 
 
 def _shares(directory: Path) -> dict[str, Share]:

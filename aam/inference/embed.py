@@ -36,10 +36,7 @@ ROWS_PER_BLOCK = 4096
 
 
 def load_encoder(directory: Path, backend: AttentionBackend = "auto") -> Encoder:
-    """Rebuild the encoder of a pretrained or fine-tuned model from its directory alone.
-
-    It is an InputError where another version of the package wrote the directory.
-    """
+    """Rebuild the encoder of a pretrained or fine-tuned model of this version of the package."""
     config = load_config(directory)
     try:
         shape = Architecture(**config["architecture"])
@@ -62,8 +59,7 @@ def embed_samples(
     """Return the embeddings [R, D] of some rows of the store, in any order, in fp32 on the host.
 
     Of W processes each computes every W-th ASV and every W-th row, and all get all.
-    `asv_UD` are the embeddings of all ASVs of `tokens`; None: those of the rows are computed, each
-    once.
+    `asv_UD` are the embeddings of all ASVs of `tokens`; None: those of the rows are computed.
     """
     place_U = np.arange(len(tokens.lengths))
     if asv_UD is None:
