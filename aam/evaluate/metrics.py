@@ -89,7 +89,7 @@ def classification_metrics(
 def probability_metrics(
     observed: ArrayLike, probabilities: ArrayLike, classes: Sequence[str]
 ) -> Scores:
-    """Return `brier` and `ece` of the probabilities [N, C] of `classes`."""
+    """Return `brier`, summed over more than two classes, and `ece`, over bins of `reliability`."""
     shares_NC = _numbers(probabilities)
     # Files hold nine digits: the sum of a row may miss 1 by more than the library lets pass.
     normal_NC = shares_NC / shares_NC.sum(axis=1, keepdims=True)

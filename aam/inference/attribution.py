@@ -249,18 +249,13 @@ def explain_samples(
         asvs_A = store.asvs[held].astype(np.int64)
         place_A = torch.from_numpy(np.searchsorted(asvs_U, asvs_A))
         counts_A = torch.from_numpy(store.counts[held].astype(np.float32)).to(devices.device)
-        explanations = [
-            explain(
-                predictor,
-                asv_UD[place_A].to(devices.device),
-                counts_A,
-                categories[number],
-                head.columns(tokens.tokens[asvs_A]) if isinstance(head, KernelHead) else None,
-                remove=number < checked,
+        explanations, known = [], categories[number]
+        for predictor, asv_UD in zip(predictors, tables, strict=True):
+            head, own_AD = predictor.head, asv_UD[place_A].to(devices.device)
+            column_A = head.columns(tokens.tokens[asvs_A]) if isinstance(head, KernelHead) else None
+            explanations.append(
+                explain(predictor, own_AD, counts_A, known, column_A, remove=number < checked)
             )
-            for predictor, asv_UD in zip(predictors, tables, strict=True)
-            for head in [predictor.head]
-        ]
         yield asvs_A, _mean(explanations, [*predictors.values()])
 
 

@@ -32,7 +32,8 @@ def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None
     if metric.phylogenetic:
         tree = branches.read_tree(inputs["tree"], table.feature_ids)
         if metric.is_ratio:
-            height_F = branches.heights(tree, table.feature_ids)
+            above_FB, length_B = branches.branches(tree, table.feature_ids)
+            height_F = above_FB @ length_B
             branches.check_lengths(table.sample_ids, table.counts, height_F, inputs["tree"])
     wanted = (table, tree, cfg["metric"], metric.parameters_in(cfg))
     with _computed(cfg, wanted, metadata, inputs, runtime) as (values, name, other):
