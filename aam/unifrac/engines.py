@@ -74,11 +74,9 @@ def installed() -> bool:
 def choose(
     setting: Literal["auto", "ssu", "scikit-bio"], *, threads: int = 1, scratch: Path | None = None
 ) -> tuple[Engine, Engine | None]:
-    """Return the engine of phylogenetic metrics, and the one to check it with.
+    """Return the engine of phylogenetic metrics, and the one to check it with, if there is one.
 
-    auto: `ssu` where it is installed, else scikit-bio, with none to check it. `ssu` takes a number
-    of threads and a folder for temporary files, None: the system's; it is an InputError where it
-    is the setting and not installed.
+    auto: `ssu` where it is installed, else scikit-bio. `scratch` is for temporary files of `ssu`.
     """
     if setting != "ssu" and not installed():
         if setting == "auto":
