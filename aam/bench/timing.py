@@ -65,8 +65,7 @@ class StepTimes:
     def result(self) -> dict[str, Any]:
         """Return plain types, by names; `losses` are of all steps, the rest of the timed ones.
 
-        `loading_s` is the part of `step_s` spent waiting for the batch, `sizes` count samples and
-        `distinct_asvs` sequences encoded; `recompilations` are those after the first step.
+        `loading_s` is the part of `step_s` spent waiting for the batch.
         """
         return {
             **{name: [step[name] for step in self.timed] for name in self.timed[0]},
@@ -115,10 +114,8 @@ def medians(results: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     `loading_share` is over the sum of all steps; `peak_memory_mb` and `recompilations` are the most
     of a repeat.
     """
-    step_s, sizes, flops = (
-        np.concatenate([result[name] for result in results])
-        for name in ("step_s", "sizes", "flops")
-    )
+    names = ("step_s", "sizes", "flops")
+    step_s, sizes, flops = (np.concatenate([own[name] for own in results]) for name in names)
     median, iqr = median_iqr(step_s)
     return {
         "step_ms_median": 1e3 * median,

@@ -83,8 +83,7 @@ def placed(
 ) -> NDArray[np.float64]:
     """Return UniFrac [B, B] with every ASV that was not seen beside the nearest one that was.
 
-    It gets the branches of the ASV with the fewest mismatches, and one of its own, as the sketches
-    of an encoder do, but no sketch stands between.
+    It gets the branches of the ASV with the fewest mismatches, and one of its own.
     """
     asvs = data.asvs(rows_B)
     new = np.setdiff1d(asvs, seen)
