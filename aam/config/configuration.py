@@ -88,9 +88,8 @@ def load(raw: Mapping[str, Any]) -> Config:
         raise config_error(error, Config) from error
     for model in config.models:
         if model in METHODS:
-            raise problem(
-                f"models.{model}", "the name of a baseline", "another name", "rename the model"
-            )
+            got, expected = "the name of a baseline", "another name"
+            raise problem(f"models.{model}", got, expected, "rename the model")
         resolved(config, "optimization", model=model)
     for dataset in config.datasets:
         for section in ("rarefaction", "tokens", "unifrac", "augmentation"):
@@ -103,16 +102,15 @@ def load(raw: Mapping[str, Any]) -> Config:
             _require_possible(config, dataset, model, training, where)
     for name, task in config.tasks.items():
         training = resolved(config, "finetuning", task=name)
-        layers = {
+        shapes = {
             model: architecture_of(config.models, config.datasets, task.dataset, model)
             for model in config.models
         }
         # A task that asks for another encoder does not want the settings of the one for all.
         common = set() if "encoder" in task.finetuning else config.finetuning.model_fields_set
         _require_left_to_auto(name, common | set(task.finetuning), training)
-        _require_fitting(
-            name, task, training, {model: shape["sample_layers"] for model, shape in layers.items()}
-        )
+        layers = {model: shape["sample_layers"] for model, shape in shapes.items()}
+        _require_fitting(name, task, training, layers)
     return config
 
 
