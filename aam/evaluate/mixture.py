@@ -62,6 +62,10 @@ class Mixture:
         weight_M = _weights(share_NM, importance_N, strength, are_shares=True)
         return cls(_named(values, weight_M), scales)
 
+    def plain(self) -> dict[str, dict[str, float]]:
+        """Return weights and temperatures as JSON has them."""
+        return {"weights": dict(self.weights), "temperatures": dict(self.temperatures)}
+
     def apply(self, values: Mapping[str, Floats]) -> Floats:
         """Return the mixed numbers, or probabilities, [N, C]."""
         parts = []

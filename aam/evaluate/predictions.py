@@ -97,6 +97,12 @@ def by_target(predictions: pd.DataFrame) -> dict[str, pd.DataFrame]:
     return {str(name): part.drop(columns=TARGET) for name, part in parts}
 
 
+def by_baseline(predictions: pd.DataFrame) -> dict[str, dict[str, pd.DataFrame]]:
+    """Return the rows of each baseline by target, in the order of appearance."""
+    parts = predictions.groupby("baseline", sort=False)
+    return {str(name): by_target(part.drop(columns="baseline")) for name, part in parts}
+
+
 def read_predictions(path: Path) -> pd.DataFrame:
     """Read a `predictions.tsv`: names stay strings; fold, probabilities, quantiles are numbers."""
     table = pd.read_csv(path, sep="\t", dtype=str, keep_default_na=False)

@@ -66,10 +66,7 @@ def task_metrics(
 def target_report(
     kind: str, predictions: pd.DataFrame, labels: Mapping[str, pd.Series] = {}
 ) -> dict[str, Any]:
-    """Return `task_metrics` of fold 0 and above, and in `test` those of held-out fold -1, if any.
-
-    The calibrated scores are of probabilities scaled by the temperature of the other folds.
-    """
+    """Return `task_metrics` of fold 0 and above, and in `test` those of fold -1, if there are any."""
     is_test = predictions["fold"].to_numpy() < 0
     names = class_names(predictions)
     scaled_NC = scaled_probabilities(predictions, names) if names else None
@@ -102,7 +99,8 @@ def model_report(
     """
     kind, model = cfg["kind"], cfg["names"]["model"]
     groups = group.loc[own.loc[own["fold"] >= 0, "sample-id"]].to_numpy()
-    independent = not pd.Series(groups[groups != ""]).duplicated().any()
+    named = groups[groups != ""]
+    independent = not pd.Series(named).duplicated().any()
     # The seed names no model: all models of a task are resampled alike.
     seed = seed_of("bootstrap", cfg["names"]["dataset"], cfg["names"]["task"])
 
@@ -124,7 +122,6 @@ def model_report(
             ),
         }
 
-    named = groups[groups != ""]
     report = compared(model, own)
     report["groups"] = len(np.unique(named.astype(str))) if len(named) else None
     report["baselines"] = {name: scores(name, table) for name, table in others.items()}
@@ -137,8 +134,7 @@ def model_report(
         known = [table[table["fold"] >= 0] for table in (mixed, without)]
         report["super_learner"] = {
             **compared(f"super learner with {model}", mixed),
-            "weights": dict(mixture.weights),
-            "temperatures": dict(mixture.temperatures),
+            **mixture.plain(),
             "without_own": {
                 **scores(f"super learner without {model}", without),
                 "comparison": compare(kind, *known, independent=independent),
