@@ -133,10 +133,7 @@ def run_ablation(
 def probe_hardware(
     measure: Measure, cfgs: Iterable[Mapping[str, Any]], runtime: RunOptions
 ) -> tuple[Hardware, dict[str, str]]:
-    """Return what the machine has, and words by name on what models run on.
-
-    The compiler is tried where a slice of pretraining asks for it.
-    """
+    """Return what the machine has, and words on it; the compiler is tried where it is asked for."""
     device = _ask(measure, "device", runtime, compile=any(map(asks_for_compilation, cfgs)))
     has = device["accelerator"], device["compiles"], runtime.workers, device["bf16"]
     return Hardware(*has), device["about"]

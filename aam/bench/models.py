@@ -32,10 +32,7 @@ NOTES = """\
 def step_costs(
     measure: Measure, cfg: Mapping[str, Any], inputs: Mapping[str, Any], runtime: RunOptions
 ) -> tuple[dict[str, dict[str, float]], dict[str, str]]:
-    """Return `COSTS` by model, of those that could run, and words on what they were measured on.
-
-    `cfg` is the slice `models`; the input `distances` are files, metric by metric.
-    """
+    """Return `COSTS` by model, of those that could run, and words on what they were measured on."""
     models = cfg["models"]
     hardware, about = probe_hardware(measure, models.values(), runtime)
     requests = {

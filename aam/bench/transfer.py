@@ -81,10 +81,7 @@ class Studies:
 def placed(
     data: Studies, rows_B: NDArray[np.int64], seen: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """Return UniFrac [B, B] with every ASV that was not seen beside the nearest one that was.
-
-    It gets the branches of the ASV with the fewest mismatches, and one of its own.
-    """
+    """Return UniFrac [B, B] with every ASV that was not seen beside the nearest one that was."""
     asvs = data.asvs(rows_B)
     new = np.setdiff1d(asvs, seen)
     known = KnownAsvs.of(data.tokens, seen)

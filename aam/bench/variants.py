@@ -63,10 +63,7 @@ class Hardware:
 
 
 def variants(cfg: Mapping[str, Any], hardware: Hardware) -> list[Variant]:
-    """Return what the speed table has to hold, by the slice `aam.config.slices.benchmark`.
-
-    The modes of the groups `order` and `alone` get every option, configured or not.
-    """
+    """Return what the speed table has to hold, by the slice `aam.config.slices.benchmark`."""
     naive = Mode(asvs_per_sample=cfg["naive_asvs"])
     changes = _changes(cfg, naive, hardware)
     (first, *larger), alone = cfg["batch_sizes"], cfg["alone_batch_size"]

@@ -179,10 +179,7 @@ def _first_alike(
 
 
 def finetune(config: Config, dataset: str, model: str, task: str) -> Slice:
-    """Return fine-tuning settings, and what a saved model must know to treat another table alike.
-
-    The architecture is part of it only where no pretrained model hands it over.
-    """
+    """Return fine-tuning settings, and what a saved model must know to treat other tables alike."""
     section = config.tasks[task].plain()
     training = resolved(config, "finetuning", task=task)
     keys = ("kind", "classes", "transform", "transform_by", "bounds", "condition")

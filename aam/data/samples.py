@@ -109,10 +109,7 @@ def _lists(offsets: NDArray[np.int64], values: NDArray, kind: pa.DataType) -> pa
 def places_of(
     offsets: NDArray[np.int64], rows_B: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return where the entries of some rows lie, row after row, and their numbers [B].
-
-    Row r has the entries from `offsets[r]` up to `offsets[r + 1]`.
-    """
+    """Return where the entries of some rows lie, row after row, and their numbers [B]."""
     starts_B = offsets[rows_B]
     number_B = offsets[rows_B + 1] - starts_B
     ends_B = np.cumsum(number_B)

@@ -71,10 +71,7 @@ def members(metadata: pd.DataFrame, fold: pd.Series, column: str | None) -> pd.S
 def _named(
     metadata: pd.DataFrame, values: pd.DataFrame, settings: Mapping[str, Any]
 ) -> tuple[pd.DataFrame, NDArray[np.int64]]:
-    """Return the samples that a column puts into a fold, and these folds.
-
-    What is held out for testing are whole folds of the column, which may be studies or hosts.
-    """
+    """Return the samples that a column puts into a fold, and these folds: whole ones to test."""
     column = settings["column"]
     labels = metadata_column(metadata, column).loc[values.index]
     without = labels.index[labels.isna()]
@@ -265,10 +262,7 @@ def assign_folds(
     classes: Names | None = None,
     groups: Names | None = None,
 ) -> NDArray[np.int64]:
-    """Return the fold of each sample, [N], of `k` of about the same size, whatever their order.
-
-    The classes keep their proportions in all folds; a group stays in one fold.
-    """
+    """Return the fold of each sample, [N], of `k` alike in size and classes, groups as a whole."""
     order = np.array(sorted(range(len(sample_ids)), key=sample_ids.__getitem__))
     kind = KFold if classes is None else StratifiedKFold
     if groups is not None:

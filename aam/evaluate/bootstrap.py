@@ -47,8 +47,7 @@ def resampled_scores(
 ) -> Resampled:
     """Return the headline scores of samples that count as often as `weight_BN` says, [B] each.
 
-    NaN where undefined. A fold counts in `mae_fold_mean` in proportion to how much of it was drawn,
-    so that folds of one group each are resampled as the groups are.
+    NaN where undefined. A fold counts in `mae_fold_mean` by how much of it was drawn.
     """
     if kind == "regression":
         return _of_numbers(predictions, weight_BN)

@@ -106,10 +106,7 @@ def cross_intervals(predictions: pd.DataFrame, bounds: Bounds = (None, None)) ->
 
 
 def interval_report(intervals: pd.DataFrame) -> dict[str, Any]:
-    """Say how often the intervals or sets of `cross_intervals` cover what was observed.
-
-    In `test` are the rows of fold -1; the mean width is None without bounds.
-    """
+    """Say how often intervals or sets cover what was observed, in `test` of the rows of fold -1."""
     table = pd.DataFrame({"fold": intervals["fold"]})
     if "prediction_set" in intervals:
         sets = intervals["prediction_set"].str.split(SEPARATOR, regex=False)

@@ -66,7 +66,7 @@ def task_metrics(
 def target_report(
     kind: str, predictions: pd.DataFrame, labels: Mapping[str, pd.Series] = {}
 ) -> dict[str, Any]:
-    """Return `task_metrics` of fold 0 and above, and in `test` those of fold -1, if there are any."""
+    """Return `task_metrics` of fold 0 and above, and in `test` those of fold -1, if any."""
     is_test = predictions["fold"].to_numpy() < 0
     names = class_names(predictions)
     scaled_NC = scaled_probabilities(predictions, names) if names else None

@@ -104,10 +104,7 @@ def encoder_digest(encoder: Encoder, precision: str) -> str:
 def embed_asvs_cached(
     encoder: Encoder, tokens: TokenStore, devices: Devices, cache: Path | None
 ) -> torch.Tensor:
-    """Return the embeddings [U, D] of all ASVs of a token store, in fp32 on the host.
-
-    What `cache`, a file of `AsvEmbeddings.write`, has is read, the rest computed.
-    """
+    """Return the embeddings [U, D] of all ASVs, in fp32 on the host; what `cache` has is read."""
     tokens = tokens.cut(encoder.shape.max_length_bp)
     row_U = np.full(len(tokens.lengths), -1)
     if cache is not None:

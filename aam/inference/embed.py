@@ -122,10 +122,7 @@ def asv_batches(
 def sample_batches(
     store: SampleStore, rows_R: NDArray[np.int64], place_U: NDArray[np.int64], device: torch.device
 ) -> Iterator[tuple[NDArray[np.int64], Batch]]:
-    """Yield positions in `rows_R`, richest first, and their batch, which fits into the device.
-
-    The batch has no sequences: its samples point to places in a table of embedded ASVs.
-    """
+    """Yield positions in `rows_R`, richest first, and a batch of them, which has no sequences."""
     richness_R = store.offsets[rows_R + 1] - store.offsets[rows_R]
     for members in _batches(np.argsort(-richness_R, kind="stable"), richness_R, device):
         block = _sample_block(store, rows_R[members], place_U)

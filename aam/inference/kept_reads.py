@@ -62,10 +62,7 @@ class KeptReads:
         *,
         distances: bool,
     ) -> dict[str, Any]:
-        """Return the reads of the kept samples and, behind them, of the wanted ones of a table.
-
-        They are fields of `aam.evaluate.baselines.problem.Problem` of N + M samples.
-        """
+        """Return the fields of a `Problem` of the kept samples and, behind them, wanted ones."""
         measure = BatchDistances(("unweighted",), 1.0, self.above.astype(np.float64), self.lengths)
         place = self._features(table, sequences)
         number = len(self.views[0].sample_ids) + len(wanted)

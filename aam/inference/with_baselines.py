@@ -66,10 +66,7 @@ class SuperLearner:
     def mixed(
         self, own: pd.DataFrame, table: FeatureTable, sequences: Mapping[str, str], threads: int
     ) -> pd.DataFrame:
-        """Return the model's predictions of other samples, `own`, mixed with the baselines'.
-
-        Quantiles and the spread of the models, which are of the model alone, are left out.
-        """
+        """Return the predictions `own`, mixed with the baselines', without `sd` and quantiles."""
         result = own.loc[:, [not str(name).startswith((QUANTILE, "sd")) for name in own]].copy()
         mixtures, classes = {}, self.settings["classes"]
         for target, found in self.settings["mixtures"].items():

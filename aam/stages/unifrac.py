@@ -20,11 +20,7 @@ LOG = logging.getLogger(__name__)
 
 
 def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
-    """Compute one metric of one view, check a sample of it by other means, and write it.
-
-    The metadata of the file names the engine under `aam.engine`. Its bytes do not depend on the
-    number of `parts`, what `unifrac_part` wrote, in order.
-    """
+    """Compute one metric of one view, or join its parts, check a sample of it, and write it."""
     table = read_biom(inputs["table"])
     metadata = provenance(cfg, {name: inputs[name] for name in ("table", "tree") if name in inputs})
     metric = METRICS[cfg["metric"]]

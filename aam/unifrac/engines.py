@@ -45,10 +45,7 @@ class ScikitBio:
 
 
 class Sparse:
-    """The engine of distances without a tree. It holds the table twice, and few rows at a time.
-
-    The work for a sample is the number of entries in the columns of its features.
-    """
+    """The engine of distances without a tree: the table twice in memory, and few rows at a time."""
 
     name = "aam"
 
@@ -74,10 +71,7 @@ def installed() -> bool:
 def choose(
     setting: Literal["auto", "ssu", "scikit-bio"], *, threads: int = 1, scratch: Path | None = None
 ) -> tuple[Engine, Engine | None]:
-    """Return the engine of phylogenetic metrics, and the one to check it with, if there is one.
-
-    auto: `ssu` where it is installed, else scikit-bio. `scratch` is for temporary files of `ssu`.
-    """
+    """Return the engine of phylogenetic metrics, and one to check it with, if `ssu` is there."""
     if setting != "ssu" and not installed():
         if setting == "auto":
             LOG.warning(

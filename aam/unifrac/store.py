@@ -33,10 +33,7 @@ Values = Rows | NDArray[np.float64]
 def write_distances(
     path: Path, sample_ids: Sequence[str], matrix: Rows, provenance: Mapping[str, str]
 ) -> None:
-    """Write distances [N, N], atomically, as lists of N float32 in row order.
-
-    The matrix is read in blocks of rows, so it need not be in memory.
-    """
+    """Write distances [N, N], read in blocks of rows, as lists of N float32 in row order."""
     samples = len(sample_ids)
     assert matrix.shape == (samples, samples)
     distances = pa.list_(pa.field("element", pa.float32(), nullable=False), samples)
