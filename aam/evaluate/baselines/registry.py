@@ -12,7 +12,7 @@ from joblib.externals.loky import get_reusable_executor  # type: ignore[import-u
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-from aam.evaluate.baselines import log_ratios, neighbours, on_reads, support_vectors
+from aam.evaluate.baselines import log_ratios, on_pairs, on_reads
 from aam.evaluate.baselines.problem import Predictor, Problem
 from aam.evaluate.predictions import PROBABILITY
 from aam.util.machine import end_with
@@ -24,10 +24,10 @@ BASELINES: dict[str, tuple[Predictor, str]] = {
     "random_forest_median": (on_reads.random_forest_median, "numbers"),
     "gradient_boosting": (on_reads.gradient_boosting, "both"),
     "elastic_net": (log_ratios.elastic_net, "both"),
-    "svm_clr": (support_vectors.svm_clr, "both"),
-    "svm_clades": (support_vectors.svm_clades, "both"),
-    "svm_unifrac": (support_vectors.svm_unifrac, "both"),
-    "knn_unifrac": (neighbours.knn_unifrac, "both"),
+    "svm_clr": (on_pairs.svm_clr, "both"),
+    "svm_clades": (on_pairs.svm_clades, "both"),
+    "svm_unifrac": (on_pairs.svm_unifrac, "both"),
+    "knn_unifrac": (on_pairs.knn_unifrac, "both"),
 }
 """By name: what predicts, and which targets it is for."""
 

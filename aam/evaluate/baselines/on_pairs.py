@@ -1,4 +1,4 @@
-"""Support vectors on kernels of all samples.
+"""Methods on pairs of samples: support vectors on kernels, nearest neighbours on UniFrac.
 
 Shape suffixes: N samples, P features, T training samples.
 """
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import TransformedTargetRegressor
+from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR
 
@@ -20,6 +21,8 @@ from aam.evaluate.baselines.problem import Prediction, Problem, fit_predict, pre
 
 COSTS = {"C": (0.1, 0.3, 1.0, 3.0, 10.0)}
 """Candidate weights of the data against the penalty; the strongest penalty first."""
+NEIGHBOURS = (1, 3, 5, 10, 20, 40)
+"""Candidate numbers of neighbours; the smallest of equals is taken."""
 
 Floats = NDArray[np.float64]
 
@@ -40,6 +43,16 @@ def svm_clr(task: Problem) -> Prediction:
 def svm_clades(task: Problem) -> Prediction:
     """Predict with a linear or a Gaussian kernel of the log-reads of the clades of the tree."""
     return _support_vectors(task, _kernels(task, clade_logs(task)))
+
+
+def knn_unifrac(task: Problem) -> Prediction:
+    """Predict from the nearest training samples, weighted by the inverse of their distance."""
+    kind = KNeighborsRegressor if task.regression else KNeighborsClassifier
+    splits = leave_parts_out(task, parts=10)
+    smallest = min((len(inner) for inner, _ in splits), default=1)
+    grid = {"n_neighbors": [k for k in NEIGHBOURS if k <= smallest]}
+    model = kind(n_neighbors=1, weights="distance", metric="precomputed")
+    return fit_predict(task, search(task, model, grid, splits), task.distances, pairwise=True)
 
 
 def laplacian(distances_NN: NDArray[np.float32], train: NDArray[np.intp]) -> Floats:
