@@ -97,9 +97,7 @@ def load(raw: Mapping[str, Any]) -> Config:
         metrics = resolved(config, "unifrac", dataset=dataset).metrics
         for model in config.models:
             training = resolved(config, "pretraining", dataset=dataset, model=model)
-            where = f"model {model} on {dataset}"
-            _require_metrics(training.distances or {}, metrics, where)
-            _require_possible(config, dataset, model, training, where)
+            _require_possible(config, dataset, model, training, metrics)
     for name, task in config.tasks.items():
         training = resolved(config, "finetuning", task=name)
         shapes = {
@@ -140,20 +138,17 @@ def _require(name: str, among: Collection[str], where: str) -> None:
         raise ValueError(f"{where}: '{name}' is not one of {', '.join(among) or 'none'}")
 
 
-def _require_metrics(weights: Mapping[str, float], metrics: list[str], where: str) -> None:
-    for metric in sorted(weights.keys() - set(metrics)):
+def _require_possible(
+    config: Config, dataset: str, model: str, training: Pretraining, metrics: list[str]
+) -> None:
+    section, where = config.models[model], f"model {model} on {dataset}"
+    for metric in sorted(set(training.distances or {}) - set(metrics)):
         raise problem(
             f"configuration key pretraining.distances ({where})",
             f"'{metric}'",
             f"one of {', '.join(metrics)}",
             "add the metric to unifrac.metrics",
         )
-
-
-def _require_possible(
-    config: Config, dataset: str, model: str, training: Pretraining, where: str
-) -> None:
-    section = config.models[model]
     starts = chain_of(config.models, config.datasets, dataset, model)
     inductive = [
         name
@@ -181,11 +176,11 @@ def _require_possible(
             "the metadata column that names the study of each sample",
             f"set datasets.{dataset}.study",
         )
-    metrics = training.distances or resolved(config, "unifrac", dataset=dataset).metrics
-    if section.sketch and not ("unweighted" in metrics and training.targets == "batch"):
+    learned = training.distances or metrics
+    if section.sketch and not ("unweighted" in learned and training.targets == "batch"):
         raise problem(
             f"configuration key models.{model}.sketch ({where})",
-            f"{section.sketch} with targets {training.targets} and {', '.join(metrics)}",
+            f"{section.sketch} with targets {training.targets} and {', '.join(learned)}",
             "targets batch and the metric unweighted, which sketches stand for",
             "set pretraining.targets and unifrac.metrics, or sketch to 0",
         )

@@ -24,9 +24,8 @@ from aam.evaluate.predictions import (
 
 FORMAT = 1
 """Of the directories that are written and read."""
-SETTINGS, FOLDS, TREE, SEQUENCES, MODEL = (
-    *("super_learner.json", "folds.tsv", "tree.nwk", "sequences.fasta", "model"),
-)
+SETTINGS, FOLDS, TREE = "super_learner.json", "folds.tsv", "tree.nwk"
+SEQUENCES, MODEL = "sequences.fasta", "model"
 """What lies in one, beside a table per view; `aam.inference.with_baselines` reads it."""
 
 
