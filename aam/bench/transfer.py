@@ -1,9 +1,5 @@
 """How well encoders predict the distances of studies that they were not pretrained on.
 
-Beside every encoder stand two ways without one. `tree`: sketches of all ASVs at their own places in
-the tree of all studies, the most that so many numbers can tell. `placed`: UniFrac after every ASV
-that the encoder's studies lack was put beside the nearest one they have; nothing is learned.
-
 Shape suffixes: F ASVs, B samples, K numbers of a sketch, P pairs, D width of an embedding.
 """
 

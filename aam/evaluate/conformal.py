@@ -212,9 +212,9 @@ def _warn_of_few(thresholds: ArrayLike) -> None:
 def load_calibration(
     directory: Path, target: Target, *, quantiles: bool = True
 ) -> Calibration | None:
-    """Learn intervals from the cross-validated predictions of a fine-tuned model directory.
+    """Learn intervals from the predictions of a model directory; None: it has none.
 
-    Without their file: None. A mixture has no `quantiles`. Other predictions are an InputError.
+    A mixture has no `quantiles`; predictions of another task are an InputError.
     """
     path = directory / CROSS_VALIDATION
     if not path.exists():

@@ -1,8 +1,4 @@
-"""The model directory of a task: a folder per model, and what predicting another table takes.
-
-`fold<k>` holds the model of fold k, `fold<k>-<recipe>` one of several recipes, and a number at the
-end tells a further one of another seed.
-"""
+"""The model directory of a task: a folder per model, and what predicting another table takes."""
 
 import json
 import logging

@@ -88,10 +88,7 @@ def _draw_metric(
 def draw_ordination(
     embeddings: pd.DataFrame, metadata: pd.DataFrame, columns: Sequence[str], path: Path
 ) -> None:
-    """Draw the first two principal components of the sample embeddings, a panel per colouring.
-
-    The first is coloured by split, the others by `columns` of the metadata.
-    """
+    """Draw two principal components of the embeddings, coloured by split and by `columns`."""
     embedding_ND = np.stack(embeddings["embedding"].to_list()).astype(np.float64)
     pca = PCA(n_components=2, svd_solver="full")
     place_N2 = pca.fit_transform(embedding_ND)

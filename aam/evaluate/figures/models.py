@@ -21,11 +21,7 @@ COSTS = (
 
 
 def draw_models(models: pd.DataFrame, curves: pd.DataFrame, path: Path) -> None:
-    """Draw correlation against steps and time, and bars of costs and of the tasks' scores.
-
-    `models` has per task a column `<task>:<score>`, and NaN where a model could not be timed;
-    `curves` has `model`, `step`, `seconds`, `pearson`.
-    """
+    """Draw `curves` of correlation against steps and time, and bars of costs and scores."""
     names = models["model"].tolist()
     shades = dict(zip(names, colors(len(names)), strict=True))
     scored = score_columns(models.columns)

@@ -20,10 +20,7 @@ GROUPS = {
 
 
 def draw(speed: pd.DataFrame, path: Path) -> None:
-    """Draw throughput and peak memory of every mode, one row of panels per group.
-
-    A mode that could not run has NaN.
-    """
+    """Draw throughput and peak memory of every mode, one row of panels per group."""
     groups = [(name, speed[speed["group"] == name]) for name in dict.fromkeys(speed["group"])]
     heights = [0.55 + 0.27 * len(part) for _, part in groups]
     grid: dict[str, Any] = {"columns": 2, "width_ratios": (3, 2), "height_ratios": heights}

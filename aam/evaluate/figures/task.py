@@ -39,10 +39,7 @@ BAND_POINTS = 400
 
 
 def draw(predictions: pd.DataFrame, report: Mapping[str, Any], path: Path) -> None:
-    """Draw the predictions of a task by its kind; `report` is its `metrics.json`.
-
-    Of classes the test samples of fold -1 are not shown.
-    """
+    """Draw predictions by the kind of task, of classes without fold -1; `report` has its scores."""
     if report["kind"] == "regression":
         _draw_regression(predictions, report, path)
     else:
@@ -139,10 +136,7 @@ def _draw_intervals(
     limits: tuple[float, float],
     bounds: Bounds,
 ) -> None:
-    """Draw intervals of one width as a band around the diagonal, others as a line per sample.
-
-    Both end at `bounds`, the least and the largest possible number.
-    """
+    """Draw intervals of one width as a band, others as a line per sample; both end at `bounds`."""
     intervals = cross_intervals(predictions)
     lower, upper = intervals["lower"].to_numpy(), intervals["upper"].to_numpy()
     if not np.isfinite(lower).all():
