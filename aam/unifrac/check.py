@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from aam.config.metrics import METRICS, Parameters
 from aam.data.table import FeatureTable
-from aam.data.trees.branches import branch_fractions, sheared
+from aam.data.trees.branches import branch_fractions
 from aam.unifrac.engines import Engine
 from aam.unifrac.formulas import FORMULAS, Floats
 from aam.unifrac.store import Values
@@ -45,7 +45,7 @@ def check(
     rows = np.unique(chosen)
     places = tuple(np.searchsorted(rows, numbers) for numbers in chosen)
     part = table.of_samples(rows)
-    part_tree = None if tree is None else sheared(tree, part.feature_ids)
+    part_tree = None if tree is None else tree.shear(part.feature_ids, prune=False)
     if other is None:
         expected = _by_definition(part, part_tree, metric, places, parameters)
     else:

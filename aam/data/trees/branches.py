@@ -23,14 +23,9 @@ def read_tree(path: Path, feature_ids: Sequence[str]) -> TreeNode:
     missing = [name for name in feature_ids if name not in tips]
     assert not missing, f"{path} lacks {first_names(missing)} features of the table"
     if len(tips) > len(feature_ids):
-        tree = sheared(tree, feature_ids)
+        tree = tree.shear(feature_ids, prune=False)
     tree.length = None
     return tree
-
-
-def sheared(tree: TreeNode, feature_ids: Sequence[str]) -> TreeNode:
-    """Return the part of a tree that leads to some tips, every branch with its length."""
-    return tree.shear(feature_ids, prune=False)
 
 
 def branches(tree: TreeNode, feature_ids: Sequence[str]) -> tuple[csr_array, NDArray[np.float64]]:
