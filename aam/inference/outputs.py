@@ -102,9 +102,8 @@ def known_reads(
 
 def mean_reads(store: SampleStore, samples: NDArray[np.int64], asvs: int) -> scipy.sparse.csc_array:
     """Return the reads [N, U] of some samples, the mean of all views."""
-    total = store.counts_of(samples, asvs)
-    for view in range(1, store.views):
-        total = total + store.counts_of(view * len(store.sample_ids) + samples, asvs)
+    first_V = len(store.sample_ids) * np.arange(store.views)
+    total = sum(store.counts_of(first + samples, asvs) for first in first_V)
     return scipy.sparse.csc_array(total / store.views)
 
 
