@@ -96,7 +96,7 @@ def write_bundle(
 ) -> None:
     """Write a model directory anew, atomically, from directories and shares by the models' names.
 
-    Reference are embeddings of the training samples, predictions the cross-validated ones.
+    `tokens` and `reference_ND` are the ASVs and the embeddings of the training samples.
     """
     with atomic_path(directory) as partial:
         partial.mkdir()

@@ -20,7 +20,7 @@ from aam.util.provenance import file_digest
 def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
     """Fine-tune and cross-validate one task.
 
-    `model` is a pretrained model, of one per fold where the evaluation is inductive; none: scratch.
+    `model` is a pretrained model, or one per fold where the evaluation is inductive; none: scratch.
     """
     setup = FinetuneSetup.open(cfg, inputs, runtime, code_digest(__name__))
     validation, origin = CrossValidation(setup), setup.about["provenance"]
