@@ -7,19 +7,14 @@ from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
-import pynvml
-import torch
-from torch import nn
-
-from aam.bench import roofline
+from aam.bench import hardware
 from aam.bench.batches import NaiveDataset
 from aam.bench.timing import StepTimes
 from aam.config.sections.execution import Optimization
 from aam.config.sections.training import Pretraining
 from aam.model.flops import step_flops
 from aam.tasks.pretrain.preparation import prepare
-from aam.train.compilation import compile_blocks
-from aam.train.distributed.devices import Devices, has_fast_bf16
+from aam.train.distributed.devices import Devices
 from aam.train.monitoring.memory import peak_mb
 from aam.train.options import set_up, step_options
 from aam.train.step import batches, learning_rate, train_step
@@ -28,7 +23,7 @@ from aam.util.errors import problem
 
 def run(request: Mapping[str, Any]) -> dict[str, Any]:
     """Do what the key `kind` of a request says: `device`, `roofline` or `steps`."""
-    kinds = {"device": _device, "roofline": _rates, "steps": _run_steps}
+    kinds = {"device": hardware.device, "roofline": hardware.rates, "steps": _run_steps}
     return kinds[request["kind"]](request)
 
 
@@ -85,32 +80,3 @@ def _run_steps(request: Mapping[str, Any]) -> dict[str, Any]:
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "precision": devices.precision,
     }
-
-
-def _device(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the device has; compiling is tried on a CPU where `compile` asks for it."""
-    devices = Devices("fp32", request["threads"])
-    on_accelerator = devices.device.type != "cpu"
-    try_it = request["compile"] or on_accelerator
-    compiles = try_it and compile_blocks(nn.Module(), "default", devices.device)
-    about = {"device": devices.name, "torch": torch.__version__}
-    if devices.device.type == "cuda":
-        about |= {"cuda": str(torch.version.cuda), "driver": _driver()}
-    has_bf16 = on_accelerator or has_fast_bf16()
-    has = {"accelerator": on_accelerator, "compiles": compiles, "bf16": has_bf16}
-    return {**has, "about": about}
-
-
-def _rates(request: Mapping[str, Any]) -> dict[str, roofline.Rates]:
-    """Return the rates of products and copies, by precision."""
-    device = Devices("fp32", request["threads"]).device
-    shape = {key: request[key] for key in ("width", "ffn_ratio")}
-    return roofline.measure(request["precisions"], device, **shape)
-
-
-def _driver() -> str:
-    try:
-        pynvml.nvmlInit()
-        return str(pynvml.nvmlSystemGetDriverVersion())
-    except pynvml.NVMLError as error:
-        return f"unknown: {error}"

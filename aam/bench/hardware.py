@@ -1,0 +1,44 @@
+"""What a machine has and what it can do at best, measured in a process of its own."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pynvml
+import torch
+from torch import nn
+
+from aam.bench import roofline
+from aam.train.compilation import compile_blocks
+from aam.train.distributed.devices import Devices, has_fast_bf16
+
+
+def device(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Return whether there is an `accelerator` that models run on, and more `about` the device.
+
+    Whether it `compiles` is tried on a CPU only where the key `compile` asks for it.
+    """
+    devices = Devices("fp32", request["threads"])
+    on_accelerator = devices.device.type != "cpu"
+    try_it = request["compile"] or on_accelerator
+    compiles = try_it and compile_blocks(nn.Module(), "default", devices.device)
+    about = {"device": devices.name, "torch": torch.__version__}
+    if devices.device.type == "cuda":
+        about |= {"cuda": str(torch.version.cuda), "driver": _driver()}
+    has_bf16 = on_accelerator or has_fast_bf16()
+    has = {"accelerator": on_accelerator, "compiles": compiles, "bf16": has_bf16}
+    return {**has, "about": about}
+
+
+def rates(request: Mapping[str, Any]) -> dict[str, roofline.Rates]:
+    """Return the rates of products and copies, by precision."""
+    device = Devices("fp32", request["threads"]).device
+    shape = {key: request[key] for key in ("width", "ffn_ratio")}
+    return roofline.measure(request["precisions"], device, **shape)
+
+
+def _driver() -> str:
+    try:
+        pynvml.nvmlInit()
+        return str(pynvml.nvmlSystemGetDriverVersion())
+    except pynvml.NVMLError as error:
+        return f"unknown: {error}"
