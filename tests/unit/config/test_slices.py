@@ -77,10 +77,7 @@ def all_slices(config: Config) -> dict[str, Any]:
         ({"tasks": {"age": {"bounds": [0, None]}}}, {"baselines:age"} | TUNED | SCORED),
         ({"tasks": {"age": {"baselines": ["svm_clr"]}}}, {"baselines:age"}),
         ({"tasks": {"age": {"folds": {"k": 4, "test": 0.2}}}}, {"folds:age"}),
-        (
-            {"tasks": {"age": {"folds": {"seed": 4}}}},
-            {"folds:age", "baselines:age", "explain:age"},
-        ),
+        ({"tasks": {"age": {"folds": {"seed": 4}}}}, {"folds:age", "baselines:age", "explain:age"}),
         ({"tasks": {"age": {"report_by": ["study"]}}}, SCORED),
         ({"optimization": {"level": "basic"}}, PRETRAINED | ALL_TUNED),
         (

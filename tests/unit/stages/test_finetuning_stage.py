@@ -42,8 +42,7 @@ def read(path: Path) -> pd.DataFrame:
 
 
 @pytest.mark.parametrize(
-    ("task", "probabilities"),
-    [("age", []), ("scratch", []), ("site", SITES), ("ordered", LEVELS)],
+    ("task", "probabilities"), [("age", []), ("scratch", []), ("site", SITES), ("ordered", LEVELS)]
 )
 def test_every_labelled_sample_is_predicted_once(finetuned, study, task, probabilities):
     table = read(finetuned[task]["predictions"])

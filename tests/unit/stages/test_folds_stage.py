@@ -176,10 +176,7 @@ def in_folds(**folds) -> dict:
         ({"column": "charge", "transform": "log"}, r"'charge': got 2 \(-1.5 in .* not above -1"),
         ({**in_folds(column="described"), "column": "same"}, "'same': .* in all 40 samples that"),
         ({"column": "age", "where": {"study": "x"}}, "'study': .* 60 samples; expected 1 .x., as"),
-        (
-            {**CLASSES, **in_folds(k=4), "column": "rare"},
-            "'rare': .* than folds: 1 .b: 3.",
-        ),
+        ({**CLASSES, **in_folds(k=4), "column": "rare"}, "'rare': .* than folds: 1 .b: 3."),
         (in_folds(k=60), "'age': got a value in 59 samples"),
         (in_folds(k=21, groups="host"), "'host': got groups 20 .h0"),
         (in_folds(k=18, groups="host", test=0.3), "'host': got groups 14 .* beyond folds.test; "),
