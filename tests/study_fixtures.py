@@ -46,7 +46,6 @@ class TinyStudy:
         return {**cfg, "finetuning": {**cfg["finetuning"], **settings}}
 
     def pretrain(self, folder: Path, settings=None, **runtime) -> dict[str, Path]:
-        """Run pretraining and return its outputs."""
         from aam.stages import pretrain
 
         outputs = {name: folder / name for name in PRETRAINING}
@@ -59,7 +58,6 @@ class TinyStudy:
         return outputs
 
     def finetune(self, folder: Path, task: str, settings=None, **models: Path) -> dict[str, Path]:
-        """Run fine-tuning and return its outputs."""
         from aam.stages import finetune
 
         outputs = {name: folder / name for name in FINETUNING}
@@ -123,7 +121,6 @@ def folds_table(task: str, labelled: list[str], site: dict[str, str]) -> pd.Data
 
 @pytest.fixture(scope="session")
 def study(tiny, tmp_path_factory) -> TinyStudy:
-    """Write what the stages before training write."""
     folder = tmp_path_factory.mktemp("study")
     names = ("tokens", "samples", *METRICS, "table.biom", *(f"{task}.tsv" for task in TASKS))
     files = {name: folder / name for name in names}
@@ -146,5 +143,4 @@ def study(tiny, tmp_path_factory) -> TinyStudy:
 
 @pytest.fixture(scope="session")
 def pretrained(study, tmp_path_factory) -> dict[str, Path]:
-    """Return the outputs of pretraining."""
     return study.pretrain(tmp_path_factory.mktemp("pretrained"))

@@ -34,8 +34,6 @@ COLUMN = {"regression": "age", "classification": "site", "ordinal": "level"}
 
 @pytest.fixture(scope="session")
 def new_model(new_encoder) -> Callable[..., PretrainingModel]:
-    """Return the function that builds a small pretraining model."""
-
     def build(seed: int = 0, **changes) -> PretrainingModel:
         return PretrainingModel(
             new_encoder(20, seed=seed, asv_layers=1, sample_layers=1, patch_bp=5),
@@ -136,7 +134,6 @@ def new_task(augmented, new_encoder, devices, tmp_path) -> Callable[..., CrossVa
 
 @pytest.fixture
 def datasets(monkeypatch) -> list[BatchDataset]:
-    """Collect the batches that fine-tuned models are trained on."""
     seen, fit = [], train_fold.fit
 
     def spy(model, dataset, *args, **kwargs):

@@ -1,5 +1,3 @@
-"""The operations on rows, and the store that they fill."""
-
 import dataclasses
 
 import numpy as np

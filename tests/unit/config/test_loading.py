@@ -1,5 +1,3 @@
-"""The configuration: what is refused, in which words, and how overrides resolve."""
-
 from copy import deepcopy
 from typing import Any
 
@@ -16,7 +14,6 @@ CLASSES = {"kind": "classification"}
 
 
 def with_key(key: str, value: Any) -> dict[str, Any]:
-    """Return a configuration in which a dotted key has some value."""
     raw: dict[str, Any] = {
         "datasets": {"demo": {"simulate": {}}},
         "tasks": {"age": deepcopy(TASK)},

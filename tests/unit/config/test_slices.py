@@ -1,5 +1,3 @@
-"""Slices: which settings each stage depends on, key by key."""
-
 import json
 from typing import Any
 

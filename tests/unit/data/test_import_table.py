@@ -1,5 +1,3 @@
-"""Tables of the user, and the sequences of their features."""
-
 import hashlib
 import json
 import os

@@ -1,5 +1,3 @@
-"""Trees of the user, and trees made from the sequences."""
-
 import itertools
 import shutil
 
@@ -29,7 +27,6 @@ def newick(tmp_path, text):
 
 
 def distances(tree):
-    """Return the path length between every two tips."""
     tips = sorted(tree.tips(), key=lambda tip: tip.name)
     return {(a.name, b.name): a.distance(b) for a, b in itertools.combinations(tips, 2)}
 

@@ -1,5 +1,3 @@
-"""Baselines: nothing leaks, nothing depends on threads or order, and they find what is there."""
-
 import dataclasses
 
 import numpy as np

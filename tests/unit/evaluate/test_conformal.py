@@ -1,5 +1,3 @@
-"""Intervals and sets: against a plain loop, their coverage, and nothing from the own fold."""
-
 import logging
 import math
 

@@ -1,5 +1,3 @@
-"""Figures: reproducible, of bounded size, nothing cut off."""
-
 import html
 import json
 import re

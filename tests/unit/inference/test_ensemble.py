@@ -42,8 +42,6 @@ def bundle_of(predictors: list[Predictor], seen=(), **more) -> ModelBundle:
 
 @pytest.fixture(scope="module")
 def three(new_encoder):
-    """Return the function that builds a bundle of three models with encoders of their own."""
-
     def build(target: Target = AGE, seen=()) -> ModelBundle:
         predictors = [Predictor(new_encoder(20, seed=s), target, seed=s) for s in range(3)]
         return bundle_of(predictors, seen)
@@ -53,12 +51,10 @@ def three(new_encoder):
 
 @pytest.fixture(scope="module")
 def predict(tiny):
-    """Return the function that predicts the tiny table."""
     return lambda bundle, **given: predict_table(bundle, tiny.table, tiny.sequences, **given)
 
 
 def one_by_one(predict, bundle: ModelBundle, **given) -> list[pd.DataFrame]:
-    """Return the predictions of each model."""
     return [
         predict(replace(bundle, predictors=[one], shares=[Share()]), **given)
         for one in bundle.predictors

@@ -1,5 +1,3 @@
-"""The stages from the files of a user to the sample store."""
-
 import json
 import shutil
 from pathlib import Path

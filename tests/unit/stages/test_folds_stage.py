@@ -1,5 +1,3 @@
-"""Folds of several targets, of ordered classes, with samples to test; members; and baselines."""
-
 from pathlib import Path
 
 import numpy as np
@@ -66,8 +64,6 @@ def config(task: dict):
 
 @pytest.fixture
 def divide(files, tmp_path):
-    """Run the stage on a task and return its folds."""
-
     def run(column, kind="regression", metadata=files["metadata"], **task) -> pd.DataFrame:
         output = tmp_path / "folds.tsv"
         folds.run(

@@ -1,5 +1,3 @@
-"""Models of a task that are trained at a time."""
-
 import os
 import time
 from collections import Counter
@@ -32,8 +30,6 @@ def on_a_cpu(monkeypatch) -> None:
 
 @pytest.fixture
 def run(study, pretrained):
-    """Return the function that trains the models of a task in a folder."""
-
     def finetuning(folder: Path, encoder: str = "full", models: int = 1, **options) -> None:
         cfg = study.finetune_slice("age")
         cfg["finetuning"] |= {"encoder": encoder, "models": models}

@@ -1,5 +1,3 @@
-"""Sketches, studies that are learned from, and pretraining that starts from another model."""
-
 import shutil
 from collections.abc import Callable
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""Pretraining: what it writes, and how it goes on after it was stopped or killed."""
-
 import json
 import os
 import shutil

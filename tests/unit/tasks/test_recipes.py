@@ -1,5 +1,3 @@
-"""What `encoder: auto` trains, and how it is mixed."""
-
 import numpy as np
 import pytest
 
@@ -16,8 +14,6 @@ ALL = ["kernel", "partial", "full"]
 
 @pytest.fixture
 def setup(new_task):
-    """Return the function that sets up 18 samples in six folds."""
-
     def build(**changes):
         observed = [str(number) for number in range(18)]
         common = {"observed": observed, "samples": np.arange(18), "fold": SIX, "encoder": "auto"}

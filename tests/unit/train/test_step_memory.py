@@ -63,7 +63,6 @@ def dataset(make, new_feed, one_thread):
 
 @pytest.fixture
 def model(new_model, devices):
-    """Return a wrapped model on its device, with dropout."""
     built = new_model()
     set_dropout(built, 0.2)
     return devices.setup_model(built).train()
