@@ -45,19 +45,21 @@ class TinyStudy:
         cfg = slices.finetune(self.config, "d", "small", task)
         return {**cfg, "finetuning": {**cfg["finetuning"], **settings}}
 
-    def pretrain(self, folder: Path, settings=None, **runtime) -> dict[str, Path]:
+    def pretrain(self, folder: Path, settings=None, inputs=None, **runtime) -> dict[str, Path]:
         from aam.stages import pretrain
 
         outputs = {name: folder / name for name in PRETRAINING}
         pretrain.run(
             self.pretrain_slice(**(settings or {})),
-            inputs=self.pretraining_inputs,
+            inputs=inputs or self.pretraining_inputs,
             outputs=outputs,
             runtime=RunOptions(work=folder / "work", **runtime),
         )
         return outputs
 
-    def finetune(self, folder: Path, task: str, settings=None, **models: Path) -> dict[str, Path]:
+    def finetune(
+        self, folder: Path, task: str, settings=None, runtime=None, **models: Path
+    ) -> dict[str, Path]:
         from aam.stages import finetune
 
         outputs = {name: folder / name for name in FINETUNING}
@@ -65,7 +67,7 @@ class TinyStudy:
             self.finetune_slice(task, **(settings or {})),
             inputs={**self.task_inputs(task), **models},
             outputs=outputs,
-            runtime=RunOptions(work=folder / "work"),
+            runtime=RunOptions(work=folder / "work", **(runtime or {})),
         )
         return outputs
 

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from skbio import TreeNode
 from skbio.diversity import beta_diversity
+from unifrac_cases import needs_programs
 
 from aam.data.importing.tree import cut_to, load_tree
 from aam.data.trees.infer import build_tree
@@ -14,10 +15,6 @@ from aam.data.trees.newick import parse_newick, read_newick, write_newick
 from aam.util.errors import InputError
 
 BALANCED = "(((a:1,b:2):0.5,(c:3,d:1):0.25):2,((e:1,f:1):0.125,(g:4,h:1):0.75):1);"
-needs_programs = pytest.mark.skipif(
-    shutil.which("mafft") is None or shutil.which("fasttree") is None,
-    reason="MAFFT or FastTree is not installed",
-)
 
 
 def newick(tmp_path, text):

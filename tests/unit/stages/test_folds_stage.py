@@ -9,7 +9,6 @@ from aam.config import slices
 from aam.config.configuration import load
 from aam.data.folds import TEST, read_folds
 from aam.data.table import FeatureTable, write_biom
-from aam.evaluate.baselines import on_reads
 from aam.runtime.run_options import RunOptions
 from aam.stages import baselines, folds
 from aam.unifrac.store import write_distances
@@ -221,9 +220,8 @@ def test_members_without_groups_are_the_labelled_samples_and_no_conditions_matte
     assert read_folds(tmp_path / "members.tsv")["fold"].equals(members)
 
 
-def test_baselines_read_what_the_folds_say(files, divide, tmp_path, monkeypatch):
-    monkeypatch.setattr(on_reads, "TREES", 5)
-    monkeypatch.setattr(on_reads, "ITERATIONS", 5)
+@pytest.mark.usefixtures("few_trees")
+def test_baselines_read_what_the_folds_say(files, divide, tmp_path):
     task = {"column": ["age", "weight"], "kind": "regression"}
     made = divide(**task, folds={"k": 2, "test": 0.2})
     baselines.run(
