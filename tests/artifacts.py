@@ -35,10 +35,9 @@ def of(results: Path) -> dict[str, str]:
     """Return a digest per file, by its path below `results`; of some files a part counts."""
     found = {}
     for path in sorted(results.rglob("*")):
-        name = str(path.relative_to(results))
-        rule = next((rule for pattern, rule in RULES if path.match(pattern)), _whole)
         if path.is_file() and not set(path.relative_to(results).parts) & set(NO_ARTIFACTS):
-            found[name] = hashlib.sha256(rule(path)).hexdigest()
+            content = _rule(path)(path)
+            found[str(path.relative_to(results))] = hashlib.sha256(content).hexdigest()
     return found
 
 
@@ -47,9 +46,8 @@ def contents(results: Path) -> dict[str, str]:
     found = of(results)
     for name in found:
         path = results / name
-        rule = next((rule for pattern, rule in RULES if path.match(pattern)), _whole)
         reader = READERS.get(path.suffix)
-        if reader is not None and rule is not _presence:
+        if reader is not None and _rule(path) is not _presence:
             found[name] = hashlib.sha256(reader(path)).hexdigest()
     return found
 
@@ -67,20 +65,20 @@ def differences(expected: dict[str, str], found: dict[str, str]) -> list[str]:
     ]
 
 
-def _whole(path: Path) -> bytes:
-    return path.read_bytes()
+def _rule(path: Path) -> Callable[[Path], bytes]:
+    return next((rule for pattern, rule in RULES if path.match(pattern)), Path.read_bytes)
 
 
 def _presence(path: Path) -> bytes:
     return b""
 
 
-def _without_recorded_keys(path: Path) -> bytes:
+def _without_recorded_keys(path: Path, keys: tuple[str, ...] = RECORDED_KEYS) -> bytes:
     def cleaned(value: Any) -> Any:
         if isinstance(value, list):
             return [cleaned(item) for item in value]
         if isinstance(value, dict):
-            return {k: cleaned(v) for k, v in value.items() if k not in RECORDED_KEYS}
+            return {k: cleaned(v) for k, v in value.items() if k not in keys}
         return value
 
     return json.dumps(cleaned(json.loads(path.read_text(encoding="utf-8")))).encode()
@@ -95,17 +93,6 @@ def _without_system_rows(path: Path) -> bytes:
 def _without_the_line_of_times(path: Path) -> bytes:
     lines = path.read_text(encoding="utf-8").splitlines()
     return "\n".join(line for line in lines if "samples per second" not in line).encode()
-
-
-def _json_content(path: Path) -> bytes:
-    def cleaned(value: Any) -> Any:
-        if isinstance(value, list):
-            return [cleaned(item) for item in value]
-        if isinstance(value, dict):
-            return {k: cleaned(v) for k, v in value.items() if k not in UNCOMPARED_KEYS}
-        return value
-
-    return json.dumps(cleaned(json.loads(path.read_text(encoding="utf-8")))).encode()
 
 
 def _table_content(table: pa.Table) -> bytes:
@@ -135,7 +122,7 @@ def _biom_content(path: Path) -> bytes:
 UNCOMPARED_KEYS = (*RECORDED_KEYS, "provenance", "fingerprint", "settings")
 """Of JSON files: what depends on the code and on the names of settings, not on the results."""
 READERS: dict[str, Callable[[Path], bytes]] = {
-    ".json": _json_content,
+    ".json": lambda path: _without_recorded_keys(path, UNCOMPARED_KEYS),
     ".parquet": lambda path: _table_content(pq.read_table(path)),
     ".arrow": lambda path: _table_content(pa.ipc.open_file(path).read_all()),
     ".safetensors": _tensors_content,

@@ -42,13 +42,11 @@ def configuration(**sections) -> dict:
 
 @pytest.fixture(scope="session")
 def new_config():
-    """Return the function that makes a plain configuration."""
     return configuration
 
 
 @pytest.fixture(scope="session")
 def speed_cfg():
-    """Return the function that makes the slice of the speed table."""
     return lambda **sections: slices.benchmark(load(configuration(**sections)), "d", "small")
 
 
@@ -81,7 +79,6 @@ def measured(asked) -> dict:
 
 @pytest.fixture
 def stand_in():
-    """Return the function that answers requests in place of measurements."""
     return measured
 
 

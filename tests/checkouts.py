@@ -20,15 +20,7 @@ TABLE = re.compile(r"^(\w+) +(\d+)$", re.MULTILINE)
 MODEL = {"width": 16, "heads": 2, "asv_layers": 1, "sample_layers": 1}
 TASK = {"dataset": "demo", "folds": {"k": 2, "groups": "host"}}
 TINY: dict[str, Any] = {
-    "datasets": {
-        "demo": {
-            "simulate": {
-                "samples": 36,
-                "features": 60,
-                "length_bp": 40,
-            }
-        }
-    },
+    "datasets": {"demo": {"simulate": {"samples": 36, "features": 60, "length_bp": 40}}},
     "rarefaction": {"depth": 200, "views": 2},
     "tokens": {"max_length_bp": 40},
     "models": {"base": MODEL, "other": {**MODEL, "patch_bp": 8}},

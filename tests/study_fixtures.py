@@ -45,21 +45,21 @@ class TinyStudy:
         cfg = slices.finetune(self.config, "d", "small", task)
         return {**cfg, "finetuning": {**cfg["finetuning"], **settings}}
 
-    def pretrain(self, folder: Path, settings=None, **runtime) -> dict[str, Path]:
-        """Run pretraining and return its outputs."""
+    def pretrain(self, folder: Path, settings=None, inputs=None, **runtime) -> dict[str, Path]:
         from aam.stages import pretrain
 
         outputs = {name: folder / name for name in PRETRAINING}
         pretrain.run(
             self.pretrain_slice(**(settings or {})),
-            inputs=self.pretraining_inputs,
+            inputs=inputs or self.pretraining_inputs,
             outputs=outputs,
             runtime=RunOptions(work=folder / "work", **runtime),
         )
         return outputs
 
-    def finetune(self, folder: Path, task: str, settings=None, **models: Path) -> dict[str, Path]:
-        """Run fine-tuning and return its outputs."""
+    def finetune(
+        self, folder: Path, task: str, settings=None, runtime=None, **models: Path
+    ) -> dict[str, Path]:
         from aam.stages import finetune
 
         outputs = {name: folder / name for name in FINETUNING}
@@ -67,7 +67,7 @@ class TinyStudy:
             self.finetune_slice(task, **(settings or {})),
             inputs={**self.task_inputs(task), **models},
             outputs=outputs,
-            runtime=RunOptions(work=folder / "work"),
+            runtime=RunOptions(work=folder / "work", **(runtime or {})),
         )
         return outputs
 
@@ -123,7 +123,6 @@ def folds_table(task: str, labelled: list[str], site: dict[str, str]) -> pd.Data
 
 @pytest.fixture(scope="session")
 def study(tiny, tmp_path_factory) -> TinyStudy:
-    """Write what the stages before training write."""
     folder = tmp_path_factory.mktemp("study")
     names = ("tokens", "samples", *METRICS, "table.biom", *(f"{task}.tsv" for task in TASKS))
     files = {name: folder / name for name in names}
@@ -146,5 +145,4 @@ def study(tiny, tmp_path_factory) -> TinyStudy:
 
 @pytest.fixture(scope="session")
 def pretrained(study, tmp_path_factory) -> dict[str, Path]:
-    """Return the outputs of pretraining."""
     return study.pretrain(tmp_path_factory.mktemp("pretrained"))

@@ -34,37 +34,23 @@ COLUMN = {"regression": "age", "classification": "site", "ordinal": "level"}
 
 @pytest.fixture(scope="session")
 def new_model(new_encoder) -> Callable[..., PretrainingModel]:
-    """Return the function that builds a small pretraining model."""
-
-    def build(seed: int = 0, **changes) -> PretrainingModel:
-        return PretrainingModel(
-            new_encoder(20, seed=seed, asv_layers=1, sample_layers=1, patch_bp=5),
-            weights={"unweighted": 1.0},
-            variances={"unweighted": 0.05},
-            nucleotide_weight=1.0,
-            seed=1,
-            **changes,
-        )
+    def build(encoder=None, **changes) -> PretrainingModel:
+        settings = {"weights": {"unweighted": 1.0}, "variances": {"unweighted": 0.05}}
+        settings |= {"nucleotide_weight": 1.0, "seed": 1, **changes}
+        own = encoder or new_encoder(20, asv_layers=1, sample_layers=1, patch_bp=5)
+        return PretrainingModel(own, **settings)
 
     return build
 
 
 @pytest.fixture(scope="session")
 def new_feed(tiny) -> Callable[..., BatchDataset]:
-    """Return the function that builds a dataset of the tiny data: 5 steps per epoch, 2 epochs."""
+    """Return the function that builds a dataset, by itself of 5 steps per epoch and 2 epochs."""
 
-    def build(kind: type[BatchDataset] = BatchDataset, **changes) -> BatchDataset:
-        return kind(
-            store=tiny.store,
-            tokens=tiny.tokens,
-            samples=np.arange(20),
-            batch_size=4,
-            epochs=2,
-            seed=0,
-            masker=Masker(0.2, 0),
-            distances={"unweighted": tiny.distances},
-            **changes,
-        )
+    def build(kind: type[BatchDataset] = BatchDataset, data=tiny, **changes) -> BatchDataset:
+        own = {"store": data.store, "tokens": data.tokens, "samples": np.arange(20)}
+        own |= {"batch_size": 4, "epochs": 2, "seed": 0, "masker": Masker(0.2, 0)}
+        return kind(**{**own, "distances": {"unweighted": data.distances}, **changes})
 
     return build
 
@@ -136,7 +122,6 @@ def new_task(augmented, new_encoder, devices, tmp_path) -> Callable[..., CrossVa
 
 @pytest.fixture
 def datasets(monkeypatch) -> list[BatchDataset]:
-    """Collect the batches that fine-tuned models are trained on."""
     seen, fit = [], train_fold.fit
 
     def spy(model, dataset, *args, **kwargs):

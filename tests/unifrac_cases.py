@@ -1,5 +1,7 @@
 """Small tables and trees for the tests of UniFrac."""
 
+import shutil
+from collections.abc import Sequence
 from io import StringIO
 
 import numpy as np
@@ -18,6 +20,11 @@ needs_ssu = pytest.mark.skipif(
     not engines.installed(), reason="ssu and faithpd are not installed (apt: unifrac-tools)"
 )
 
+needs_programs = pytest.mark.skipif(
+    shutil.which("mafft") is None or shutil.which("fasttree") is None,
+    reason="MAFFT or FastTree is not installed",
+)
+
 
 def parameters(metric: str, alpha: float = 0.5) -> dict[str, float]:
     return dict.fromkeys(METRICS[metric].parameters, alpha)
@@ -33,10 +40,10 @@ def tree_of(text: str) -> TreeNode:
     return TreeNode.read(StringIO(text), convert_underscores=False)
 
 
-def random_tree(tips: int, rng: np.random.Generator) -> TreeNode:
-    tree = birth_death_tree(tips, rng)
-    for number, tip in enumerate(tree.tips()):
-        tip.name = f"f{number}"
+def random_tree(names: Sequence[str], rng: np.random.Generator) -> TreeNode:
+    tree = birth_death_tree(len(names), rng)
+    for name, tip in zip(names, tree.tips(), strict=True):
+        tip.name = name
     return tree
 
 
@@ -44,7 +51,7 @@ def random_case(seed: int, samples: int = 0) -> tuple[FeatureTable, TreeNode]:
     """Return a table without empty rows and columns, and the tree of its features."""
     rng = np.random.default_rng(seed)
     features, samples = int(rng.integers(2, 30)), samples or int(rng.integers(2, 9))
-    tree = random_tree(features, rng)
+    tree = random_tree([f"f{number}" for number in range(features)], rng)
     counts = rng.poisson(rng.gamma(0.3, 8.0, size=(samples, features)))
     counts[:, 0] += counts.sum(axis=1) == 0
     table = table_of(counts).of_samples(rng.permutation(samples))

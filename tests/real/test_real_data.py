@@ -1,5 +1,3 @@
-"""The real data sets: their import, UniFrac as published, and scores on the published folds."""
-
 from pathlib import Path
 
 import numpy as np

@@ -74,7 +74,6 @@ def make_tiny(
 
 @pytest.fixture(scope="session")
 def make() -> Callable[..., Tiny]:
-    """Return the function that draws a data set."""
     return make_tiny
 
 
@@ -117,7 +116,6 @@ SMALL = {
 
 @pytest.fixture(scope="session")
 def new_encoder(one_thread: None) -> Callable[..., object]:
-    """Return the function that builds an encoder for sequences of some length."""
     from aam.model.asv_encoders import Architecture
     from aam.model.build import build_encoder
 
@@ -130,7 +128,6 @@ def new_encoder(one_thread: None) -> Callable[..., object]:
 
 @pytest.fixture
 def figures(monkeypatch) -> list[Figure]:
-    """Return the list that gets every figure saved in the test."""
     saved: list[Figure] = []
     save = Figure.savefig
 
@@ -144,7 +141,6 @@ def figures(monkeypatch) -> list[Figure]:
 
 @pytest.fixture
 def few_trees(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Baselines of few trees, which are quick."""
     from aam.evaluate.baselines import on_reads
 
     monkeypatch.setattr(on_reads, "TREES", 8)

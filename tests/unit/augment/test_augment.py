@@ -1,5 +1,3 @@
-"""The operations on rows, and the store that they fill."""
-
 import dataclasses
 
 import numpy as np
@@ -21,7 +19,6 @@ SAMPLES = [f"s{i}" for i in range(9)]
 FEATURES = [f"f{i}" for i in range(25)]
 DENSE = np.random.default_rng(0).poisson(6, (9, 25))
 DEPTH = 40
-NOTHING = Augmentation(asv_dropout=0.0, cutmix=0.0, seed=7)
 EVERYTHING = Augmentation(asv_dropout=0.2, cutmix=1.5, seed=7)
 
 

@@ -6,29 +6,25 @@ from torch.nn.functional import cross_entropy
 from aam.bench.batches import ASVS_PER_CHUNK, NaiveDataset, each_copy, pad_samples
 from aam.tasks.pretrain.model import PretrainingModel
 from aam.train.data.collate import assemble
-from aam.train.data.dataset import BatchDataset
 from aam.train.data.masking import Masker
 from aam.util.errors import InputError
 
 ROWS = np.array([4, 17, 0, 9, 12])
 PADDED_TO = 40
 MASKER = Masker(0.2, 3)
-
-
-def dataset_of(tiny, kind: type[BatchDataset], **changes) -> BatchDataset:
-    plain = {"store": tiny.store, "tokens": tiny.tokens, "samples": np.arange(20)}
-    return kind(**plain, batch_size=5, epochs=1, seed=0, masker=MASKER, **changes)
+PLAIN = {"batch_size": 5, "epochs": 1, "masker": MASKER, "distances": {}}
 
 
 @pytest.fixture(scope="module")
-def batches(tiny) -> dict:
+def batches(tiny, new_feed) -> dict:
     """Return the optimized batch and those that lack a saving, of the same samples and masks."""
-    datasets = {
-        "optimized": dataset_of(tiny, BatchDataset),
-        "naive": dataset_of(tiny, NaiveDataset, asvs_per_sample=PADDED_TO),
-        "padded": dataset_of(tiny, NaiveDataset, copies=False, asvs_per_sample=PADDED_TO),
-        "copied": dataset_of(tiny, NaiveDataset, asvs_per_sample=None),
+    kinds = {
+        "naive": {"asvs_per_sample": PADDED_TO},
+        "padded": {"copies": False, "asvs_per_sample": PADDED_TO},
+        "copied": {"asvs_per_sample": None},
     }
+    datasets = {name: new_feed(NaiveDataset, **PLAIN, **kind) for name, kind in kinds.items()}
+    datasets["optimized"] = new_feed(**PLAIN)
     found = {name: dataset.assemble(ROWS, 2) for name, dataset in datasets.items()}
     for batch in found.values():
         batch.distances["unweighted"] = torch.from_numpy(tiny.distances[0][np.ix_(ROWS, ROWS)])
@@ -36,21 +32,15 @@ def batches(tiny) -> dict:
 
 
 @pytest.fixture(scope="module")
-def model(new_encoder) -> PretrainingModel:
-    return PretrainingModel(
-        new_encoder(20),
-        weights={"unweighted": 1.0},
-        variances={"unweighted": 0.02},
-        nucleotide_weight=0.0,
-        seed=1,
-    )
+def model(new_encoder, new_model) -> PretrainingModel:
+    return new_model(new_encoder(20), variances={"unweighted": 0.02}, nucleotide_weight=0.0)
 
 
 def asvs_of(tiny, row: int) -> list[int]:
     return tiny.store.asvs[tiny.store.offsets[row] : tiny.store.offsets[row + 1]].tolist()
 
 
-def test_the_naive_batch_pads_every_sample_and_repeats_asvs(tiny, batches):
+def test_the_naive_batch_pads_every_sample_and_repeats_asvs(tiny, batches, new_feed):
     distinct = {asv for row in ROWS for asv in asvs_of(tiny, row)}
     sequences = {n: sum(len(b.tokens_US) for b in batch.asvs) for n, batch in batches.items()}
     assert sequences == {
@@ -61,7 +51,8 @@ def test_the_naive_batch_pads_every_sample_and_repeats_asvs(tiny, batches):
     }
     for name in ("naive", "padded"):
         assert [b.present_BA.shape for b in batches[name].samples] == [(len(ROWS), PADDED_TO)]
-    many = dataset_of(tiny, NaiveDataset, asvs_per_sample=4 * ASVS_PER_CHUNK).assemble(ROWS, 0)
+    long = {**PLAIN, "asvs_per_sample": 4 * ASVS_PER_CHUNK}
+    many = new_feed(NaiveDataset, **long).assemble(ROWS, 0)
     assert [len(block.tokens_US) for block in many.asvs] == [ASVS_PER_CHUNK] * 4 * len(ROWS)
 
 

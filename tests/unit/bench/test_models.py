@@ -1,5 +1,3 @@
-"""Models side by side."""
-
 import json
 
 import numpy as np

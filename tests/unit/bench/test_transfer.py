@@ -23,9 +23,7 @@ def results(tiny, tmp_path_factory):
     store, tokens = tiny.store, tiny.tokens
     write_tokens(folder / "tokens/asvs.arrow", tokens, {})
     write_samples(folder / "views/samples.arrow", store, {})
-    tree = random_tree(len(tokens.feature_ids), np.random.default_rng(1))
-    for tip, name in zip(tree.tips(), tokens.feature_ids, strict=True):
-        tip.name = name
+    tree = random_tree(tokens.feature_ids, np.random.default_rng(1))
     write_newick(folder / "inputs/tree.nwk", tree)
     study = ["a" if int(name) % 4 else "b" for name in store.sample_ids]
     metadata = pd.DataFrame({"sample_id": store.sample_ids, "study": study})

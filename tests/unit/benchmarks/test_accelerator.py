@@ -10,8 +10,6 @@ from benchmarks import accelerator
 
 @pytest.fixture
 def specify(files, new_config, tmp_path):
-    """Return the function that writes a specification with some changes."""
-
     def write(**keys) -> str:
         plain = new_config(benchmark={"batch_sizes": [4], "repeats": 1})
         base = {key: value for key, value in plain.items() if key != "models"}

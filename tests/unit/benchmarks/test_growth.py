@@ -1,5 +1,3 @@
-"""How the stages grow with a study."""
-
 from pathlib import Path
 
 import numpy as np

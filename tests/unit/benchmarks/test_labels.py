@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from scipy.sparse import csr_array
+from problems import problem_of
 
 from aam.evaluate.baselines.problem import Problem
 from benchmarks import labels
@@ -18,11 +18,7 @@ def task(request) -> Problem:
     target = host.astype(float) if kind == "regression" else np.array(["a", "b"])[host % 20 // 10]
     classes = [] if kind == "regression" else ["a", "b"]
     group = np.array([f"host{number}" for number in host])
-    fold = np.zeros(80, int)
-    above, lengths = csr_array(np.eye(30)), np.ones(30)
-    return Problem(
-        kind, target, classes, fold, group, csr_array(reads), distances, above, lengths, 0
-    )
+    return problem_of(target, reads, distances, np.zeros(80, int), classes, group)
 
 
 @pytest.mark.parametrize("task", ["regression", "classification"], indirect=True)

@@ -1,5 +1,3 @@
-"""The leaderboard: labels from names, errors in units of the constant, ranks."""
-
 import numpy as np
 import pandas as pd
 import pytest

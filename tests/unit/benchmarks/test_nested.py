@@ -2,9 +2,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.sparse import csr_array
+from problems import problem_of
 
-from aam.evaluate.baselines.problem import Problem
 from benchmarks.nested import mixed, nested, tables
 
 
@@ -14,16 +13,8 @@ def test_nested_predictions_of_a_fold_know_none_of_its_labels(monkeypatch):
     rng = np.random.default_rng(0)
     target = rng.random(40)
     reads = rng.poisson(5 + 40 * target[:, None] * np.array([1, 0, 0]), (40, 3))
-    distances = np.abs(target[:, None] - target).astype(np.float32)
-    fold, group = np.arange(40) % 4, np.full(40, "")
-    above, lengths = csr_array(np.eye(3)), np.ones(3)
-    asked = ["elastic_net", "knn_unifrac"]
-    task = replace(
-        Problem(
-            "regression", target, [], fold, group, csr_array(reads), distances, above, lengths, 0
-        ),
-        asked=asked,
-    )
+    distances, fold = np.abs(target[:, None] - target), np.arange(40) % 4
+    task = problem_of(target, reads, distances, fold, asked=["elastic_net", "knn_unifrac"])
     first = nested(task)
     changed = np.where(fold == 1, 9.0, target)
     second = nested(replace(task, target=changed))

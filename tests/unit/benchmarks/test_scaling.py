@@ -1,5 +1,3 @@
-"""The script that times steps of growing size."""
-
 import numpy as np
 import pytest
 import yaml

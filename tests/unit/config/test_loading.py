@@ -1,5 +1,3 @@
-"""The configuration: what is refused, in which words, and how overrides resolve."""
-
 from copy import deepcopy
 from typing import Any
 
@@ -16,7 +14,6 @@ CLASSES = {"kind": "classification"}
 
 
 def with_key(key: str, value: Any) -> dict[str, Any]:
-    """Return a configuration in which a dotted key has some value."""
     raw: dict[str, Any] = {
         "datasets": {"demo": {"simulate": {}}},
         "tasks": {"age": deepcopy(TASK)},
@@ -116,19 +113,13 @@ FROZEN = {"encoder": "frozen"}
         ("unifrac.partitions", 0, "got 0"),
         ("unifrac.partitions", "many", "got 'many'"),
         ("pretraining.learning_rate", float("inf"), "got inf"),
-        (
-            *("pretraining.distances", {"generalized": 1.0}),
-            "'generalized'; expected one of unweighted. Hint: add the metric to unifrac.metrics",
-        ),
+        ("pretraining.distances", {"generalized": 1.0}, "unweighted. Hint: add the metric to unif"),
         ("pretraining.distances", {"unweighted": 0}, "above 0"),
         ("pretraining.distances", {}, "got {}"),
         ("models.a.pretraining.distances", {"unweighted": -1}, "got -1"),
         ("tasks.age.folds", {}, "either `column` or `k`"),
         ("tasks.age.folds", {"k": 5, "column": "fold"}, "either `column` or `k`"),
-        (
-            *("tasks.age.folds", {"column": "fold", "groups": "host"}),
-            "`groups` and `stratified` go with `k`",
-        ),
+        ("tasks.age.folds", {"column": "fold", "groups": "host"}, "`stratified` go with `k`"),
         ("tasks.age.folds", {"k": 2, "test": 1}, "got 1"),
         *(
             ("tasks.age", TASK | changes, got)
@@ -149,6 +140,7 @@ FROZEN = {"encoder": "frozen"}
         ("tasks.age.finetuning", FROZEN | {"start": "scratch"}, "start scratch with encoder froz"),
         ("finetuning", {"start": "scratch", "inductive": True}, "start scratch"),
         ("finetuning.labels", 0, "got 0"),
+        ("tasks.age.finetuning.loss", "hinge", "got 'hinge'"),
         ("predictions.new.metadata", "m.tsv", "`metadata` goes with `table`"),
     ],
 )
@@ -160,38 +152,29 @@ def test_values_that_no_stage_can_use(key: str, value: Any, got: str) -> None:
 @pytest.mark.parametrize(
     ("tuning", "key", "got"),
     [
-        ({"loss": "hinge"}, "loss", "got 'hinge'"),
-        (FROZEN | {"asv_dropout": 0.1}, "asv_dropout (task age)", "got 0.1 with encoder frozen"),
+        (FROZEN | {"asv_dropout": 0.1}, "asv_dropout", "got 0.1 with encoder frozen"),
         # Without a condition nothing looks at the ASVs.
-        (
-            *(FROZEN | {"count_weight": 2, "fusion": "attention"}, "count_weight (task age)"),
-            "got 2 with encoder frozen",
-        ),
-        (
-            *({"loss": "cross_entropy"}, "loss (task age)"),
-            "got cross_entropy with kind regression; expected null or one of mae, huber",
-        ),
-        ({"epochs": 9}, "epochs (task age)", "got 9 with encoder auto, which sets it"),
-        ({"encoder": "kernel", "loss": "mse"}, "encoder (task age)", "got kernel with loss mse"),
-        (
-            *({"encoder": "kernel", "asv_dropout": 0.1}, "encoder (task age)"),
-            "got kernel with asv_dropout 0.1",
-        ),
-        (
-            *({"encoder": "partial", "trained_layers": 5}, "trained_layers (task age)"),
-            "got 5; expected at most 4, the sample_layers of model base",
-        ),
+        (FROZEN | {"count_weight": 2, "fusion": "attention"}, "count_weight", "got 2 with encoder"),
+        ({"loss": "cross_entropy"}, "loss", "got cross_entropy with kind regression; expected nu"),
+        ({"epochs": 9}, "epochs", "got 9 with encoder auto, which sets it"),
+        ({"encoder": "kernel", "loss": "mse"}, "encoder", "got kernel with loss mse"),
+        ({"encoder": "kernel", "asv_dropout": 0.1}, "encoder", "got kernel with asv_dropout 0.1"),
+        ({"encoder": "partial", "trained_layers": 5}, "trained_layers", "expected at most 4, the"),
     ],
 )
 def test_a_training_that_does_not_fit(tuning: dict[str, Any], key: str, got: str) -> None:
     raw = with_key("tasks.age.finetuning", tuning)
-    assert_one_line(raw, "configuration key ", f"finetuning.{key}", got)
+    assert_one_line(raw, "configuration key ", f"finetuning.{key} (task age)", got)
 
 
-def test_a_task_may_choose_where_the_others_have_settings() -> None:
-    raw = {**with_key("tasks.age.finetuning", {"encoder": "auto"})}
+def test_what_a_task_may_choose_beside_settings_of_others_and_of_its_own() -> None:
+    raw = with_key("tasks.age.finetuning", {"encoder": "auto"})
     raw["finetuning"] = {"encoder": "full", "epochs": 20}
     assert resolved(load(raw), "finetuning", task="age").encoder == "auto"
+    hidden = FROZEN | {"asv_dropout": 0.1, "fusion": "attention"}
+    raw = with_key("tasks.age", TASK | {"condition": ["sex"], "finetuning": hidden})
+    found = resolved(load(raw), "finetuning", task="age")
+    assert found.asv_dropout == 0.1, "a frozen encoder, whose ASVs the head looks at"
 
 
 def test_the_losses_of_a_kind_are_named() -> None:
@@ -214,12 +197,6 @@ def test_names_that_lead_nowhere(key: str, name: Any, got: str) -> None:
     raw["datasets"] |= {"real": {"table": "t"}, "other": {"simulate": {}}}
     raw["tasks"]["bmi"] = TASK | {"dataset": "other"}
     assert_one_line(raw, "configuration key (root)", got)
-
-
-def test_a_frozen_encoder_may_hide_asvs_where_the_head_looks_at_them() -> None:
-    training = FROZEN | {"asv_dropout": 0.1, "fusion": "attention"}
-    raw = with_key("tasks.age", TASK | {"condition": ["sex"], "finetuning": training})
-    assert resolved(load(raw), "finetuning", task="age").asv_dropout == 0.1
 
 
 @pytest.mark.parametrize(

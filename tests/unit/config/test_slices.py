@@ -1,5 +1,3 @@
-"""Slices: which settings each stage depends on, key by key."""
-
 import json
 from typing import Any
 
@@ -18,7 +16,15 @@ BASE: dict[str, Any] = {
     "models": {"a": {"width": 16, "heads": 2}, "b": {"width": 32, "heads": 2}},
     "tasks": {"age": TASK, "raw": TASK | {"finetuning": {"start": "scratch"}}},
 }
+
+
+def age(**task: Any) -> dict[str, Any]:
+    """Return what changes a task."""
+    return {"tasks": {"age": task}}
+
+
 RAREFIED = {"rarefy:0", "rarefy:1"}
+FOLDED = {"folds:age", "baselines:age"}
 TUNED = {"finetune:a:age", "finetune:b:age"}
 SCORED = {"score:a:age", "score:b:age"}
 ALL_TUNED = TUNED | {"finetune:a:raw", "finetune:b:raw"}
@@ -64,24 +70,18 @@ def all_slices(config: Config) -> dict[str, Any]:
         ({"models": {"b": {"pretraining": {"epochs": 3}}}}, {"pretrain:b", "models"}),
         ({"pretraining": {"epochs": 3}}, PRETRAINED),
         ({"finetuning": {"loss": "mse", "models": 2}}, ALL_TUNED),
-        ({"tasks": {"age": {"finetuning": {"labels": 0.1}}}}, TUNED | SCORED),
-        (
-            {"tasks": {"age": {"kind": "ordinal", "classes": ["young", "old"]}}},
-            {"folds:age", "baselines:age"} | TUNED | SCORED,
-        ),
-        ({"tasks": {"age": {"column": ["age", "bmi"]}}}, {"folds:age"} | TUNED | SCORED),
-        ({"tasks": {"age": {"condition": ["host"]}}}, {"folds:age"} | TUNED),
+        (age(finetuning={"labels": 0.1}), TUNED | SCORED),
+        (age(kind="ordinal", classes=["young", "old"]), FOLDED | TUNED | SCORED),
+        (age(column=["age", "bmi"]), {"folds:age"} | TUNED | SCORED),
+        (age(condition=["host"]), {"folds:age"} | TUNED),
         # The folds are asked for numbers above -1.
-        ({"tasks": {"age": {"transform": "log"}}}, {"folds:age"} | TUNED),
-        ({"tasks": {"age": {"transform": "quantile"}}}, TUNED),
-        ({"tasks": {"age": {"bounds": [0, None]}}}, {"baselines:age"} | TUNED | SCORED),
-        ({"tasks": {"age": {"baselines": ["svm_clr"]}}}, {"baselines:age"}),
-        ({"tasks": {"age": {"folds": {"k": 4, "test": 0.2}}}}, {"folds:age"}),
-        (
-            {"tasks": {"age": {"folds": {"seed": 4}}}},
-            {"folds:age", "baselines:age", "explain:age"},
-        ),
-        ({"tasks": {"age": {"report_by": ["study"]}}}, SCORED),
+        (age(transform="log"), {"folds:age"} | TUNED),
+        (age(transform="quantile"), TUNED),
+        (age(bounds=[0, None]), {"baselines:age"} | TUNED | SCORED),
+        (age(baselines=["svm_clr"]), {"baselines:age"}),
+        (age(folds={"k": 4, "test": 0.2}), {"folds:age"}),
+        (age(folds={"seed": 4}), FOLDED | {"explain:age"}),
+        (age(report_by=["study"]), SCORED),
         ({"optimization": {"level": "basic"}}, PRETRAINED | ALL_TUNED),
         (
             {"models": {"b": {"optimization": {"level": "basic"}}}},
@@ -90,15 +90,8 @@ def all_slices(config: Config) -> dict[str, Any]:
         ({"pretraining": {"targets": "batch"}}, PRETRAINED),
         ({"benchmark": {"seconds": 9}}, {"benchmark", "models"}),
         ({"benchmark": {"batch_sizes": [4]}}, {"benchmark"}),
-        (
-            {
-                "runtime": {"workers": 0, "checkpoint_every_s": 5},
-                "data_dir": "elsewhere",
-                "results_dir": "/tmp/r",
-                "datasets": {"other": {"table": "t.biom"}},
-            },
-            set(),
-        ),
+        ({"runtime": {"workers": 0, "checkpoint_every_s": 5}, "data_dir": "elsewhere"}, set()),
+        ({"results_dir": "/tmp/r", "datasets": {"other": {"table": "t.biom"}}}, set()),
     ],
 )
 def test_a_key_changes_exactly_these_slices(change: dict[str, Any], changed: set[str]) -> None:
@@ -137,18 +130,12 @@ def test_a_super_learner_follows_its_baselines_and_the_depth_and_no_training() -
     def kept(change: dict[str, Any]) -> Any:
         return slices.super_learner(load(merged(BASE, change)), "demo", "a", "age")
 
-    for change in (
-        {"tasks": {"age": {"baselines": ["svm_clr"]}}},
-        {"tasks": {"age": {"bounds": [0, None]}}},
-        {"rarefaction": {"depth": 500}},
-    ):
+    depth = {"rarefaction": {"depth": 500}}
+    for change in (age(baselines=["svm_clr"]), age(bounds=[0, None]), depth):
         assert kept(change) != kept({})
     assert kept({"finetuning": {"loss": "mse"}}) == kept({"pretraining": {"epochs": 3}}) == kept({})
-    for change, mixes in (
-        ({}, True),
-        ({"tasks": {"age": {"baselines": []}}}, False),
-        ({"finetuning": {"labels": 0.5}}, False),
-    ):
+    few = {"finetuning": {"labels": 0.5}}
+    for change, mixes in (({}, True), (age(baselines=[]), False), (few, False)):
         assert slices.mixes(load(merged(BASE, change)), "age") == mixes
 
 

@@ -1,5 +1,3 @@
-"""Trees of the user, and trees made from the sequences."""
-
 import itertools
 import shutil
 
@@ -9,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from skbio import TreeNode
 from skbio.diversity import beta_diversity
+from unifrac_cases import needs_programs
 
 from aam.data.importing.tree import cut_to, load_tree
 from aam.data.trees.infer import build_tree
@@ -16,10 +15,6 @@ from aam.data.trees.newick import parse_newick, read_newick, write_newick
 from aam.util.errors import InputError
 
 BALANCED = "(((a:1,b:2):0.5,(c:3,d:1):0.25):2,((e:1,f:1):0.125,(g:4,h:1):0.75):1);"
-needs_programs = pytest.mark.skipif(
-    shutil.which("mafft") is None or shutil.which("fasttree") is None,
-    reason="MAFFT or FastTree is not installed",
-)
 
 
 def newick(tmp_path, text):
@@ -29,7 +24,6 @@ def newick(tmp_path, text):
 
 
 def distances(tree):
-    """Return the path length between every two tips."""
     tips = sorted(tree.tips(), key=lambda tip: tip.name)
     return {(a.name, b.name): a.distance(b) for a, b in itertools.combinations(tips, 2)}
 

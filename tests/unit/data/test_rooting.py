@@ -26,7 +26,7 @@ def least_variance(tree, places: int = 9) -> float:
 @given(seed=st.integers(0, 10**6), tips=st.integers(2, 9))
 def test_no_other_place_has_less_variance_and_no_length_is_lost(seed, tips):
     rng = np.random.default_rng(seed)
-    tree = random_tree(tips, rng)
+    tree = random_tree([f"f{number}" for number in range(tips)], rng)
     for node in tree.traverse(include_self=False):
         node.length = float(rng.uniform(0, 0.6))
     expected = least_variance(tree)

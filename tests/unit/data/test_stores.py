@@ -1,5 +1,3 @@
-"""The token cache and the sample store."""
-
 import dataclasses
 import gc
 

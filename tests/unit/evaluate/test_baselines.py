@@ -1,11 +1,10 @@
-"""Baselines: nothing leaks, nothing depends on threads or order, and they find what is there."""
-
 import dataclasses
 
 import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse
+from problems import problem_of
 
 from aam.config.sections.task import METHODS
 from aam.evaluate.baselines import on_reads
@@ -34,25 +33,11 @@ def problem(kind: str, test: int = 0) -> Problem:
     target = 100 * gradient
     fold = np.arange(SAMPLES) % 3
     fold[:test] = -1
-    classes = {
-        "regression": [],
-        "classification": ["a", "b", "c"],
-        "ordinal": ["c", "never", *"ba"],
-    }
-    return Problem(
-        kind=kind,
-        target=target
-        if kind == "regression"
-        else np.array(["a", "b", "c"])[(target // 34).astype(int)],
-        classes=classes[kind],
-        fold=fold,
-        group=np.full(SAMPLES, ""),
-        counts=scipy.sparse.csr_array(rng.poisson(rates)),
-        distances=np.abs(gradient[:, None] - gradient).astype(np.float32),
-        above=scipy.sparse.csr_array(np.eye(FEATURES)),
-        lengths=np.ones(FEATURES),
-        seed=1,
-    )
+    classes = {"regression": [], "classification": list("abc"), "ordinal": ["c", "never", *"ba"]}
+    if kind != "regression":
+        target = np.array(["a", "b", "c"])[(target // 34).astype(int)]
+    distances, more = np.abs(gradient[:, None] - gradient), {"kind": kind, "seed": 1}
+    return problem_of(target, rng.poisson(rates), distances, fold, classes[kind], **more)
 
 
 def part(task: Problem, rows: np.ndarray) -> Problem:
@@ -158,16 +143,8 @@ def test_each_baseline_finds_the_signal_in_what_it_looks_at_and_no_other(where, 
     place = target if where == "distances" else noise
     if where == "feature":
         counts[:, 3] = np.exp(4 * target).astype(int)
-    task = dataclasses.replace(
-        problem("regression"),
-        target=target,
-        fold=np.arange(90) % 3,
-        group=np.full(90, ""),
-        counts=scipy.sparse.csr_array(counts),
-        above=scipy.sparse.csr_array(np.eye(10)),
-        lengths=np.ones(10),
-        distances=np.abs(place[:, None] - place).astype(np.float32),
-    )
+    distances = np.abs(place[:, None] - place)
+    task = problem_of(target, counts, distances, np.arange(90) % 3, seed=1)
     errors = error(predict_baselines(task, threads=1))
     assert (errors[finds] < 0.75 * errors["median"]).all()
     assert (errors[misses] > 0.8 * errors["median"]).all()
@@ -195,18 +172,10 @@ def twins(fold: np.ndarray) -> Problem:
     rng = np.random.default_rng(3)
     pairs = len(fold)
     place = np.repeat(rng.random(pairs), 2)
-    return dataclasses.replace(
-        problem("regression"),
-        target=np.repeat(rng.normal(size=pairs), 2),
-        fold=np.repeat(fold, 2),
-        group=np.repeat(np.arange(pairs), 2).astype(str),
-        counts=scipy.sparse.csr_array(np.ones((2 * pairs, 2), dtype=np.int64)),
-        above=scipy.sparse.csr_array(np.eye(2)),
-        lengths=np.ones(2),
-        distances=(np.abs(place[:, None] - place) + 1e-3 * (place[:, None] != place)).astype(
-            np.float32
-        ),
-    )
+    distances = np.abs(place[:, None] - place) + 1e-3 * (place[:, None] != place)
+    target, counts = np.repeat(rng.normal(size=pairs), 2), np.ones((2 * pairs, 2), dtype=np.int64)
+    group = np.repeat(np.arange(pairs), 2).astype(str)
+    return problem_of(target, counts, distances, np.repeat(fold, 2), group=group, seed=1)
 
 
 def test_neighbours_are_chosen_without_looking_within_a_group():

@@ -1,5 +1,3 @@
-"""Paired tests: by hand, from the other side, and where they are undefined."""
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,5 +1,3 @@
-"""Intervals and sets: against a plain loop, their coverage, and nothing from the own fold."""
-
 import logging
 import math
 
@@ -138,9 +136,7 @@ def test_the_temperature_is_the_one_of_least_log_loss():
 
 def test_temperatures_come_from_the_other_folds():
     table = classes(120)
-    changed = table.assign(
-        observed=np.where(table["fold"] == 2, "a", table["observed"]),
-    )
+    changed = table.assign(observed=np.where(table["fold"] == 2, "a", table["observed"]))
     own = (table["fold"] == 2).to_numpy()
     before, after = (scaled_probabilities(rows, CLASSES) for rows in (table, changed))
     assert np.array_equal(before[own], after[own])

@@ -1,5 +1,3 @@
-"""Figures: reproducible, of bounded size, nothing cut off."""
-
 import html
 import json
 import re
@@ -11,7 +9,6 @@ import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pytest
-from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.figure import Figure
 from matplotlib.image import imread
@@ -20,7 +17,6 @@ from aam.evaluate.conformal import cross_intervals, interval_report
 from aam.evaluate.figures import accuracy as accuracy_figure
 from aam.evaluate.figures import distances, importance, rarefaction, task
 from aam.evaluate.figures import history as training
-from aam.evaluate.figures import speed as speed_figure
 from aam.evaluate.importance import Importance
 from aam.evaluate.report import target_report
 from aam.evaluate.scores import accuracy_table
@@ -56,20 +52,15 @@ WATCHED = {
 }
 
 
-def history(path: Path, steps: int = 8, **splits: dict[str, float]) -> None:
-    splits = splits or {"train": TRAINED, "validation": VALIDATED}
+def history(path: Path) -> None:
     rng = np.random.default_rng(2)
     rows = [
         (step / 4, split, name, value * (1 + 0.1 * rng.random()))
-        for split, values in splits.items()
+        for split, values in (("train", TRAINED), ("validation", VALIDATED), ("system", WATCHED))
         for name, value in values.items()
-        for step in range(1, steps + 1)
+        for step in range(1, 41)
     ]
     training.draw(pd.DataFrame(rows, columns=["epoch", "split", "name", "value"]), path)
-
-
-def watched_history(path: Path) -> None:
-    history(path, 40, train=TRAINED, validation=VALIDATED, system=WATCHED)
 
 
 def history_of_folds(path: Path) -> None:
@@ -146,20 +137,6 @@ def class_report(classes: int) -> tuple[pd.DataFrame, dict]:
     return table, {**scores, **report, "baselines": dict.fromkeys(BASELINES, scores)}
 
 
-def speed(path: Path) -> None:
-    table = pd.DataFrame(
-        {
-            "name": ["naive", "advanced", LONG],
-            "batch_size": [8, 64, 64],
-            "group": ["order", "order", "batch"],
-            "samples_per_s": [3.0, 4500.0, np.nan],
-            "peak_memory_mb": [9000.0, 800.0, np.nan],
-            "speedup": [1.0, 1500.0, np.nan],
-        }
-    )
-    speed_figure.draw(table, path)
-
-
 def accuracy(path: Path) -> None:
     reports = [regression_report()[1], class_report(3)[1]]
     accuracy_figure.draw(accuracy_table(reports), path)
@@ -186,14 +163,12 @@ FIGURES: dict[str, Callable[[Path], None]] = {
     "curves": curves,
     "history": history,
     "history_of_folds": history_of_folds,
-    "watched_history": watched_history,
     "pairs": pairs,
     "ordination": ordination,
     "regression": lambda path: task.draw(*regression_report(), path),
     "several_targets": lambda path: task.draw(*several_targets(), path),
     "two_classes": lambda path: task.draw(*class_report(2), path),
     "thirty_classes": lambda path: task.draw(*class_report(30), path),
-    "speed": speed,
     "accuracy": accuracy,
     "importance": lambda path: important(path, 1),
     "importance_of_one_asv": lambda path: important(path, 1, 1),
@@ -266,13 +241,10 @@ def test_an_ordination_says_the_value_of_the_sample_under_the_pointer(tmp_path):
     assert len(said) == 20 + 19 + 20
 
 
-def panels(figure: Figure) -> dict[str, Axes]:
-    return {axes.get_title(loc="left"): axes for axes in figure.axes if axes.get_visible()}
-
-
 def test_a_watched_run_shows_what_it_took_in_plain_units(figures, tmp_path):
-    watched_history(tmp_path / "history.png")
-    shown = panels(figures[0])
+    history(tmp_path / "history.png")
+    visible = [axes for axes in figures[0].axes if axes.get_visible()]
+    shown = {axes.get_title(loc="left"): axes for axes in visible}
     assert list(shown) == [
         "Loss",
         "Distances between held-out samples",
@@ -316,24 +288,15 @@ def test_intervals_are_cut_at_the_bounds_as_those_of_the_table_are(figures, tmp_
     assert np.isin(free[inside], cut).all()
 
 
-def test_asvs_are_called_by_their_taxa(figures, tmp_path):
-    taxa = {"taxon": ["k__B; g__Rothia", np.nan]}
-    table = pd.DataFrame({"feature-id": ["TACGTAGGAA", "B"], **taxa, "importance": [2.0, 1.0]})
-    (tmp_path / "tree.nwk").write_text("(TACGTAGGAA:1,B:2);")
+def test_bars_stand_beside_their_tips_which_are_called_by_their_taxa(figures, tmp_path):
+    columns = {"importance": [3.0, 2.0, 1.0], "direction": [1, -1, 1]}
+    taxa = [np.nan, "k__B; g__Rothia", np.nan]
+    columns |= {"feature-id": ["B", "TACGTAGGAA", "C"], "taxon": taxa}
+    (tmp_path / "tree.nwk").write_text("((TACGTAGGAA:1,B:2):0.5,C:4);")
     check = {"outputs": ["age"], "samples": 3, "gradients": None}
-    table = table.assign(direction=1.0)
-    importance.draw(table, tmp_path / "tree.nwk", check, tmp_path / "p.svg")
+    importance.draw(pd.DataFrame(columns), tmp_path / "tree.nwk", check, tmp_path / "p.svg")
     labels = [label.get_text() for label in figures[0].axes[1].get_yticklabels()]
-    assert labels == ["g__Rothia (TACGTAGG)", "B"]
+    widths = [bar.get_width() for bar in figures[0].axes[-1].patches]
+    expected = {"g__Rothia (TACGTAGG)": 2.0, "B": 3.0, "C": 1.0}
+    assert dict(zip(labels, widths, strict=True)) == expected
     assert "k__B; g__Rothia\nTACGTAGGAA\n2" in titles(tmp_path / "p.svg")
-
-
-def test_bars_stand_beside_their_tips(figures, tmp_path):
-    columns = {"feature-id": list("BAC"), "importance": [3.0, 2.0, 1.0], "direction": [1, -1, 1]}
-    (tmp_path / "tree.nwk").write_text("((A:1,B:2):0.5,C:4);")
-    check = {"outputs": ["age"], "samples": 3, "gradients": None}
-    importance.draw(pd.DataFrame(columns), tmp_path / "tree.nwk", check, tmp_path / "p.png")
-    bars = figures[0].axes[-1]
-    labels = [label.get_text() for label in figures[0].axes[1].get_yticklabels()]
-    widths = [bar.get_width() for bar in bars.patches]
-    assert dict(zip(labels, widths, strict=True)) == {"A": 2.0, "B": 3.0, "C": 1.0}

@@ -1,5 +1,3 @@
-"""The importance of ASVs: the table by hand, and how far it can be trusted."""
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,5 +1,3 @@
-"""Scores: by hand, against their definitions, and where they are undefined."""
-
 import json
 
 import numpy as np

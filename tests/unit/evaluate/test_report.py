@@ -1,5 +1,3 @@
-"""The report of a task, its files, and the table of all tasks."""
-
 import json
 
 import numpy as np

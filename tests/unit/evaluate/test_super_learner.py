@@ -1,5 +1,3 @@
-"""The mixture of several methods: without a fold's labels, in any order, of the least loss."""
-
 import numpy as np
 import pandas as pd
 import pytest

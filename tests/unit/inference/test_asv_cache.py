@@ -41,7 +41,6 @@ def cache(mixed_lengths, new_encoder, devices, tmp_path_factory):
 
 @pytest.fixture
 def computed(monkeypatch) -> list[int]:
-    """Collect the numbers of the ASVs that are computed."""
     seen = []
 
     def spy(encoder, tokens, asvs_U, devices):

@@ -44,7 +44,6 @@ def predict_with(new_encoder):
 
 @pytest.fixture(scope="module")
 def sample(predict_with, tiny, devices):
-    """Return embeddings and reads of the ASVs of one sample."""
     held = slice(tiny.store.offsets[3], tiny.store.offsets[4])
     asv_AD = embed_asvs(predict_with().encoder, tiny.tokens, tiny.store.asvs[held], devices)
     return asv_AD, torch.from_numpy(tiny.store.counts[held].astype(np.float32))

@@ -42,8 +42,6 @@ def bundle_of(predictors: list[Predictor], seen=(), **more) -> ModelBundle:
 
 @pytest.fixture(scope="module")
 def three(new_encoder):
-    """Return the function that builds a bundle of three models with encoders of their own."""
-
     def build(target: Target = AGE, seen=()) -> ModelBundle:
         predictors = [Predictor(new_encoder(20, seed=s), target, seed=s) for s in range(3)]
         return bundle_of(predictors, seen)
@@ -53,12 +51,10 @@ def three(new_encoder):
 
 @pytest.fixture(scope="module")
 def predict(tiny):
-    """Return the function that predicts the tiny table."""
     return lambda bundle, **given: predict_table(bundle, tiny.table, tiny.sequences, **given)
 
 
 def one_by_one(predict, bundle: ModelBundle, **given) -> list[pd.DataFrame]:
-    """Return the predictions of each model."""
     return [
         predict(replace(bundle, predictors=[one], shares=[Share()]), **given)
         for one in bundle.predictors
@@ -73,8 +69,10 @@ def test_models_count_by_their_shares(predict, three):
     sharp = each[1] ** 2 / (each[1] ** 2).sum(axis=1, keepdims=True)
     expected = (2 * each[0] + sharp) / 3
     found = predict(bundle)
+    assert list(found.columns) == ["predicted", "sd", *columns, "unseen_asvs"]
     np.testing.assert_allclose(found[columns], expected, rtol=1e-9)
     rows, best = np.arange(len(found)), expected.argmax(axis=1)
+    assert found["predicted"].tolist() == np.array(SITE.classes)[best].tolist()
     gap = np.abs(each[0] - sharp)[rows, best]
     np.testing.assert_allclose(found["sd"], gap * np.sqrt(2) / 3, rtol=1e-6)
 
@@ -102,20 +100,6 @@ def test_predictions_do_not_depend_on_the_order_of_rows_and_columns(
     found = predict_table(bundle, shuffled, tiny.sequences)
     assert found.index.tolist() == [name for name in shuffled.sample_ids if name in expected.index]
     pd.testing.assert_frame_equal(found, expected.loc[found.index], atol=1e-3, rtol=1e-5)
-
-
-def test_classes_come_with_their_probabilities(three, predict):
-    bundle = three(SITE)
-    found = predict(bundle)
-    names = [f"probability:{name}" for name in SITE.classes]
-    assert list(found.columns) == ["predicted", "sd", *names, "unseen_asvs"]
-    np.testing.assert_allclose(found[names].sum(axis=1), 1)
-    best = found[names].idxmax(axis=1)
-    assert found["predicted"].tolist() == best.str.removeprefix("probability:").tolist()
-    single = [one[names] for one in one_by_one(predict, bundle)]
-    sd = pd.DataFrame(np.std(single, axis=0), found.index, names)
-    expected = [sd.loc[sample, name] for sample, name in best.items()]
-    np.testing.assert_allclose(found["sd"], expected, rtol=1e-3)
 
 
 def test_the_views_of_training_are_drawn_again_and_averaged(augmented, three, devices):

@@ -63,13 +63,13 @@ def test_an_lstm_costs_what_torch_counts_of_its_plain_form(tiny, new_encoder):
     assert step_flops(model.encoder.shape, batch) == in_products + not_sent
 
 
-def test_what_is_computed_twice_counts_once_and_what_was_made_before_not_at_all(tiny, new_encoder):
+def test_what_is_computed_twice_counts_once_and_what_was_made_before_not_at_all(
+    tiny, new_encoder, new_feed
+):
     model, batch = model_and_batch(tiny, new_encoder(20))
     once = counted(model, batch)
     model.encoder.recompute("micro-batches")
     assert counted(model, batch) > 1.2 * once
     assert step_flops(model.encoder.shape, batch) == once
-    settings = {"samples": np.arange(20), "batch_size": 4, "epochs": 1, "seed": 0}
-    embedding_RD = torch.zeros(20, 16)
-    dataset = EmbeddingDataset(tiny.store, tiny.tokens, **settings, embedding_RD=embedding_RD)
-    assert step_flops(model.encoder.shape, dataset[0]) == 0
+    embedded = new_feed(EmbeddingDataset, embedding_RD=torch.zeros(20, 16))
+    assert step_flops(model.encoder.shape, embedded[0]) == 0

@@ -3,12 +3,7 @@ import torch
 from torch.nn.functional import batch_norm
 
 from aam.model.batch import Masked
-from aam.model.heads import (
-    DistanceHead,
-    NucleotideHead,
-    Thresholds,
-    ValueHead,
-)
+from aam.model.heads import DistanceHead, NucleotideHead, Thresholds, ValueHead
 from aam.train.batch_norm import recalibrate_batch_norm
 
 pytestmark = pytest.mark.usefixtures("one_thread")

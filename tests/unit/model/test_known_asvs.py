@@ -1,5 +1,3 @@
-"""How near the ASVs of a study are to those of an encoder."""
-
 import numpy as np
 import pytest
 from scipy.sparse import csr_array

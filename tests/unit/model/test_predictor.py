@@ -28,10 +28,7 @@ CASES = {
     "quantiles": (QUANTILES, {"count_weight": 0.5}),
     **{name: (AGE, {"fusion": name, "vocabulary": VOCABULARY}) for name in FUSIONS},
 }
-ENCODERS = {
-    "classes": {"encoder": "bilstm"},
-    "ordinal": {"encoder": "bdh"},
-}
+ENCODERS = {"classes": {"encoder": "bilstm"}, "ordinal": {"encoder": "bdh"}}
 """What is saved need not be a transformer."""
 
 

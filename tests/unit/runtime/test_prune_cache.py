@@ -1,5 +1,3 @@
-"""Pruning Snakemake's between-workflow cache."""
-
 import os
 import time
 

@@ -83,7 +83,6 @@ def run(spec: dict, moment: dict, pipe: int) -> None:
 
 
 def start(spec: dict, moment: dict) -> dict:
-    """Run in a new process until it is killed."""
     reached, pipe = os.pipe()
     child = os.fork()
     if child == 0:

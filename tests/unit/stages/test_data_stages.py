@@ -1,7 +1,4 @@
-"""The stages from the files of a user to the sample store."""
-
 import json
-import shutil
 from pathlib import Path
 
 import h5py
@@ -11,6 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 from scipy.sparse import csr_array
+from unifrac_cases import needs_programs
 
 from aam.__main__ import main
 from aam.config import slices
@@ -43,10 +41,6 @@ def execute(stage, cfg, inputs, outputs, **options) -> None:
 HASHES = ["d41d8cd98f00b204e9800998ecf8427e", "0cc175b9c0f1b6a831c399e269772661"]
 TSV = "#OTU ID\t0001\t2\tblank\n{}\t3\t0\t0\n{}\t1\t4\t0\nunseen\t0\t0\t0\n".format(*HASHES)
 FASTA = "".join(f">{name}\nacgu{letter}\n" for name, letter in zip(HASHES, "AC", strict=True))
-needs_programs = pytest.mark.skipif(
-    shutil.which("mafft") is None or shutil.which("fasttree") is None,
-    reason="MAFFT or FastTree is not installed",
-)
 OUTPUTS = ("table", "sequences", "dropped", "tree", "metadata", "taxonomy")
 
 

@@ -1,5 +1,3 @@
-"""Every other ASV encoder goes through every stage that trains or uses a model."""
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""Fine-tuning of every kind of task, from and to files, and what its models do then."""
-
 from dataclasses import replace
 from pathlib import Path
 
@@ -42,8 +40,7 @@ def read(path: Path) -> pd.DataFrame:
 
 
 @pytest.mark.parametrize(
-    ("task", "probabilities"),
-    [("age", []), ("scratch", []), ("site", SITES), ("ordered", LEVELS)],
+    ("task", "probabilities"), [("age", []), ("scratch", []), ("site", SITES), ("ordered", LEVELS)]
 )
 def test_every_labelled_sample_is_predicted_once(finetuned, study, task, probabilities):
     table = read(finetuned[task]["predictions"])
@@ -175,8 +172,6 @@ def test_the_table_again_gets_its_predictions_and_intervals_of_every_column(
 
 @pytest.fixture
 def importance(finetuned, study, tmp_path):
-    """Return the function that explains the models of a task."""
-
     def run(task: str, folds: Path | None = None, **cfg):
         inputs = {**study.task_inputs(task), "model": finetuned[task]["model"]}
         inputs["folds"] = folds or inputs["folds"]

@@ -1,5 +1,3 @@
-"""Folds of several targets, of ordered classes, with samples to test; members; and baselines."""
-
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +9,6 @@ from aam.config import slices
 from aam.config.configuration import load
 from aam.data.folds import TEST, read_folds
 from aam.data.table import FeatureTable, write_biom
-from aam.evaluate.baselines import on_reads
 from aam.runtime.run_options import RunOptions
 from aam.stages import baselines, folds
 from aam.unifrac.store import write_distances
@@ -66,8 +63,6 @@ def config(task: dict):
 
 @pytest.fixture
 def divide(files, tmp_path):
-    """Run the stage on a task and return its folds."""
-
     def run(column, kind="regression", metadata=files["metadata"], **task) -> pd.DataFrame:
         output = tmp_path / "folds.tsv"
         folds.run(
@@ -176,10 +171,7 @@ def in_folds(**folds) -> dict:
         ({"column": "charge", "transform": "log"}, r"'charge': got 2 \(-1.5 in .* not above -1"),
         ({**in_folds(column="described"), "column": "same"}, "'same': .* in all 40 samples that"),
         ({"column": "age", "where": {"study": "x"}}, "'study': .* 60 samples; expected 1 .x., as"),
-        (
-            {**CLASSES, **in_folds(k=4), "column": "rare"},
-            "'rare': .* than folds: 1 .b: 3.",
-        ),
+        ({**CLASSES, **in_folds(k=4), "column": "rare"}, "'rare': .* than folds: 1 .b: 3."),
         (in_folds(k=60), "'age': got a value in 59 samples"),
         (in_folds(k=21, groups="host"), "'host': got groups 20 .h0"),
         (in_folds(k=18, groups="host", test=0.3), "'host': got groups 14 .* beyond folds.test; "),
@@ -228,9 +220,8 @@ def test_members_without_groups_are_the_labelled_samples_and_no_conditions_matte
     assert read_folds(tmp_path / "members.tsv")["fold"].equals(members)
 
 
-def test_baselines_read_what_the_folds_say(files, divide, tmp_path, monkeypatch):
-    monkeypatch.setattr(on_reads, "TREES", 5)
-    monkeypatch.setattr(on_reads, "ITERATIONS", 5)
+@pytest.mark.usefixtures("few_trees")
+def test_baselines_read_what_the_folds_say(files, divide, tmp_path):
     task = {"column": ["age", "weight"], "kind": "regression"}
     made = divide(**task, folds={"k": 2, "test": 0.2})
     baselines.run(

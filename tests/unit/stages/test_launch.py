@@ -1,5 +1,3 @@
-"""Pretraining in several processes, started and ended by the stage."""
-
 import os
 import runpy
 import subprocess
@@ -66,7 +64,6 @@ def two_nodes(tmp_path_factory, monkeypatch) -> Path:
 
 @pytest.fixture
 def start(monkeypatch):
-    """Return the function that starts the small stage in two processes."""
     monkeypatch.setenv("PYTHONPATH", str(SMALL_STAGE.parent), prepend=os.pathsep)
     return runpy.run_path(str(SMALL_STAGE))["start"]
 

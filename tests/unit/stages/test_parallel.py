@@ -1,5 +1,3 @@
-"""Models of a task that are trained at a time."""
-
 import os
 import time
 from collections import Counter
@@ -14,12 +12,9 @@ import torch
 from aam.config.sections.finetuning import Finetuning
 from aam.evaluate.predictions import read_predictions
 from aam.runtime.run_options import RunOptions
-from aam.stages import finetune
 from aam.tasks.finetune import parallel
 from aam.train.loop import TimeIsUp
 from aam.util.errors import InputError
-
-OUTPUTS = ("model", "predictions", "history", "digests", "recipes")
 
 
 @pytest.fixture(autouse=True)
@@ -32,15 +27,9 @@ def on_a_cpu(monkeypatch) -> None:
 
 @pytest.fixture
 def run(study, pretrained):
-    """Return the function that trains the models of a task in a folder."""
-
     def finetuning(folder: Path, encoder: str = "full", models: int = 1, **options) -> None:
-        cfg = study.finetune_slice("age")
-        cfg["finetuning"] |= {"encoder": encoder, "models": models}
-        inputs = {**study.task_inputs("age"), "model": pretrained["model"]}
-        outputs = {name: folder / name for name in OUTPUTS}
-        runtime = RunOptions(work=folder / "work", **options)
-        finetune.run(cfg, inputs=inputs, outputs=outputs, runtime=runtime)
+        settings = {"encoder": encoder, "models": models}
+        study.finetune(folder, "age", settings, options, model=pretrained["model"])
 
     return finetuning
 

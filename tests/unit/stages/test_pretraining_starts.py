@@ -1,5 +1,3 @@
-"""Sketches, studies that are learned from, and pretraining that starts from another model."""
-
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -22,7 +20,6 @@ from aam.model.store import KNOWN_ASVS, load_config
 from aam.runtime.run_options import RunOptions
 from aam.stages import pretrain
 from aam.tasks.finetune.encoders import encoder_maker
-from aam.tasks.pretrain.model import PretrainingModel
 from aam.util.atomic import read_json
 from aam.util.errors import InputError
 
@@ -35,10 +32,7 @@ def run(study, tmp_path_factory) -> Callable[..., dict[str, Path]]:
     folder = tmp_path_factory.mktemp("starts")
     tree, metadata = folder / "tree.nwk", folder / "metadata.parquet"
     asvs, names = study.tiny.tokens.feature_ids, study.tiny.store.sample_ids
-    grown = random_tree(len(asvs), np.random.default_rng(3))
-    for tip, name in zip(grown.tips(), asvs, strict=True):
-        tip.name = name
-    write_newick(tree, grown)
+    write_newick(tree, random_tree(asvs, np.random.default_rng(3)))
     studies = ["soil" if int(name) % 2 else "sea" for name in names]
     pd.DataFrame({"sample_id": names, "study": studies}).to_parquet(metadata)
     files = {name: study.files[name] for name in ("tokens", "samples")} | {"tree": tree}
@@ -155,16 +149,10 @@ def test_a_start_says_what_it_cannot_be(run, sketched, small, tmp_path):
         run("more", {"start": str(once["model"])}, once["model"], epochs=0)
 
 
-def test_no_training_is_stopped_by_what_sketches_tell(new_encoder):
-    model = PretrainingModel(
-        new_encoder(20, sketch=8),
-        weights={"unweighted": 1.0, "weighted_normalized": 1.0},
-        variances={"unweighted": 1.0, "weighted_normalized": 1.0},
-        nucleotide_weight=0.0,
-        seed=0,
-    )
-    assert model.primary == "unweighted"
-    assert model.watched == "weighted_normalized"
+def test_no_training_is_stopped_by_what_sketches_tell(new_encoder, new_model):
+    both = {"unweighted": 1.0, "weighted_normalized": 1.0}
+    model = new_model(new_encoder(20, sketch=8), weights=both, variances=both)
+    assert (model.primary, model.watched) == ("unweighted", "weighted_normalized")
 
 
 def test_from_scratch_there_are_no_sketches(small):

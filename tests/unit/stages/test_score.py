@@ -1,5 +1,3 @@
-"""The stage `score`: targets, test samples, groups, order of classes, and what it writes."""
-
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -45,8 +43,6 @@ def folds() -> pd.DataFrame:
 
 @pytest.fixture
 def scored(tmp_path: Path, folds: pd.DataFrame) -> Callable[..., dict]:
-    """Return the function that writes tables, scores them and reads the metrics."""
-
     def run(own: pd.DataFrame, baselines: pd.DataFrame, **cfg) -> dict:
         names = ("predictions", "baselines", "folds", "metadata", "recipes")
         files = {name: tmp_path / name for name in names}

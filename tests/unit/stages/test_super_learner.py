@@ -1,5 +1,3 @@
-"""The super learner of a task, kept in a folder and asked about other tables."""
-
 import shutil
 import subprocess
 import sys

@@ -1,5 +1,3 @@
-"""Pretraining: what it writes, and how it goes on after it was stopped or killed."""
-
 import json
 import os
 import shutil
@@ -14,14 +12,11 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 import torch
-from study_fixtures import PRETRAINING
 from unifrac_cases import random_tree
 
 from aam.data.trees.newick import write_newick
 from aam.inference.embed import load_encoder
 from aam.model.store import load_config
-from aam.runtime.run_options import RunOptions
-from aam.stages import pretrain
 from aam.tasks.pretrain import true_distances
 from aam.train.loop import TimeIsUp
 from aam.unifrac.in_batch import BatchDistances
@@ -143,34 +138,26 @@ def test_a_run_killed_again_and_again_ends_with_the_same_bytes(study, pretrained
 def test_targets_of_the_batch_teach_what_stored_ones_do(study, tmp_path):
     """The stored distances of all samples are computed from the same tree here."""
     store, tokens = study.tiny.store, study.tiny.tokens
-    names, ids = tokens.feature_ids, store.sample_ids
-    tree = random_tree(len(names), np.random.default_rng(0))
-    for tip, name in zip(tree.tips(), names, strict=True):
-        tip.name = name
-    write_newick(tmp_path / "tree.nwk", tree)
-    exact = BatchDistances.of(["unweighted", "faith_pd"], tmp_path / "tree.nwk", names, 0.5)
+    names, ids, path = tokens.feature_ids, store.sample_ids, tmp_path / "tree.nwk"
+    tree = random_tree(names, np.random.default_rng(0))
+    write_newick(path, tree)
+    exact = BatchDistances.of(["unweighted", "faith_pd"], path, names, 0.5)
     whole = exact(store.counts_of(np.arange(len(ids)), len(names)))
     files = [tmp_path / "unweighted.parquet", tmp_path / "faith_pd.parquet"]
     write_distances(files[0], ids, whole["unweighted"], {})
     write_faith_pd(files[1], ids, whole["faith_pd"][:, 0], {})
     found = {}
-    for targets, given in (
-        ("stored", {"distances": files}),
-        ("batch", {"tree": tmp_path / "tree.nwk"}),
-    ):
-        cfg = study.pretrain_slice(targets=targets)
+    for targets, given in (("stored", {"distances": files}), ("batch", {"tree": path})):
         inputs = {name: study.files[name] for name in ("tokens", "samples")} | given
-        outputs = {name: tmp_path / targets / name for name in PRETRAINING}
-        runtime = RunOptions(work=tmp_path / targets / "work")
-        pretrain.run(cfg, inputs=inputs, outputs=outputs, runtime=runtime)
+        outputs = study.pretrain(tmp_path / targets, {"targets": targets}, inputs)
         found[targets] = read_json(outputs["metrics"])
     for name in ("unweighted_pearson", "unweighted_mae", "faith_pd_pearson"):
         assert found["batch"][name] == pytest.approx(found["stored"][name], abs=2e-3)
     for node in tree.traverse():
         node.length = 0.0
-    write_newick(tmp_path / "tree.nwk", tree)
+    write_newick(path, tree)
     with pytest.raises(InputError, match="tree.nwk: got branches of length 0 only"):
-        pretrain.run(cfg, inputs=inputs, outputs=outputs, runtime=runtime)
+        study.pretrain(tmp_path / "again", {"targets": targets}, inputs)
 
 
 def test_distances_without_room_end_the_stage(study, tmp_path, monkeypatch):

@@ -33,7 +33,6 @@ def predictors_of(finished) -> list:
 
 @pytest.fixture
 def deeper(new_encoder):
-    """Return what makes encoders of three blocks over the ASVs of a sample."""
     return lambda fold, number: new_encoder(20, seed=8, asv_layers=1, sample_layers=3)
 
 

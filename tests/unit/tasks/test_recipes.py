@@ -1,5 +1,3 @@
-"""What `encoder: auto` trains, and how it is mixed."""
-
 import numpy as np
 import pytest
 
@@ -16,8 +14,6 @@ ALL = ["kernel", "partial", "full"]
 
 @pytest.fixture
 def setup(new_task):
-    """Return the function that sets up 18 samples in six folds."""
-
     def build(**changes):
         observed = [str(number) for number in range(18)]
         common = {"observed": observed, "samples": np.arange(18), "fold": SIX, "encoder": "auto"}
@@ -33,24 +29,26 @@ def costs(monkeypatch) -> None:
     monkeypatch.setattr(recipes, "seconds", lambda setup, shape, own, samples: seconds[own.encoder])
 
 
-def test_as_many_recipes_as_the_budget_allows_are_trained_the_cheapest_first(setup, costs):
+def test_as_many_recipes_as_the_budget_allows_are_trained_the_cheapest_first(
+    setup, costs, monkeypatch
+):
     """Of five folds and 500 samples; here are six folds, and few samples are no less."""
     found = {}
     for minutes in (0.4, 0.6, 1.9, 2.1):
         found[minutes] = affordable_recipes(setup(budget_minutes=minutes * 5 / 6))
     assert found == {0.4: ALL[:1], 0.6: ALL[:2], 1.9: ALL[:2], 2.1: ALL}
-
-
-def test_one_recipe_is_trained_whatever_the_budget(setup):
-    assert affordable_recipes(setup(budget_minutes=1e-9)) == ["kernel"]
-
-
-def test_a_budget_grows_with_the_samples(setup, costs, monkeypatch):
-    own = setup(budget_minutes=1.1 * 5 / 6)
-    assert affordable_recipes(own) == ALL[:2]
-    # Twice as many as it is for.
+    # Twice as many samples as the budget is for.
     monkeypatch.setattr(recipes, "SAMPLES", 9)
-    assert affordable_recipes(own) == ALL
+    assert affordable_recipes(setup(budget_minutes=1.1 * 5 / 6)) == ALL
+
+
+def test_the_cheapest_recipe_is_trained_whatever_the_budget(setup, monkeypatch):
+    own = setup(budget_minutes=1e-9)
+    assert affordable_recipes(own) == ["kernel"]
+    # As a kernel machine of many samples is not.
+    seconds = {"kernel": 50, "partial": 10, "full": 30}
+    monkeypatch.setattr(recipes, "seconds", lambda setup, shape, own, samples: seconds[own.encoder])
+    assert affordable_recipes(own) == ["partial"]
 
 
 def test_several_models_cost_as_many_times(setup):
@@ -60,7 +58,7 @@ def test_several_models_cost_as_many_times(setup):
     assert cost[1] == 2 * cost[0] > 0
 
 
-def test_fewer_labels_get_more_passes(setup, monkeypatch):
+def test_fewer_labels_get_more_passes_and_all_layers_over_the_asvs_are_trained(setup, monkeypatch):
     own = setup()
     found = recipe_settings(own, 0, "full")
     assert (found.epochs, found.batch_size) == (recipes.MOST_EPOCHS, 32)
@@ -69,16 +67,7 @@ def test_fewer_labels_get_more_passes(setup, monkeypatch):
     for steps, epochs in ((1, recipes.LEAST_EPOCHS), (20, 20)):
         monkeypatch.setattr(recipes, "STEPS", steps)
         assert recipe_settings(own, 0, "full").epochs == epochs
-
-
-def test_all_layers_over_the_asvs_of_a_sample_are_trained(setup):
-    assert recipe_settings(setup(), 0, "partial").trained_layers == 1, "as many as there are"
-
-
-def test_a_kernel_machine_of_many_samples_is_not_the_cheapest(setup, monkeypatch):
-    seconds = {"kernel": 50, "partial": 10, "full": 30}
-    monkeypatch.setattr(recipes, "seconds", lambda setup, shape, own, samples: seconds[own.encoder])
-    assert affordable_recipes(setup(budget_minutes=1e-9)) == ["partial"]
+    assert recipe_settings(own, 0, "partial").trained_layers == 1, "as many as there are"
 
 
 @pytest.mark.parametrize(
@@ -90,14 +79,14 @@ def test_a_kernel_machine_of_many_samples_is_not_the_cheapest(setup, monkeypatch
         ("regression", {"loss": "mse"}),
     ],
 )
-def test_what_a_kernel_machine_cannot_learn_is_left_to_the_network(new_task, kind, changes):
+def test_what_a_kernel_machine_cannot_learn_is_left_to_the_network(
+    new_task, kind, changes, monkeypatch
+):
     assert possible_recipes(new_task(kind, encoder="auto", **changes).setup) == ["partial", "full"]
-    assert possible_recipes(new_task("regression", encoder="auto").setup)[0] == "kernel"
-
-
-def test_many_samples_are_not_for_a_kernel_machine(new_task, monkeypatch):
+    plain = new_task(encoder="auto").setup
+    assert possible_recipes(plain)[0] == "kernel"
     monkeypatch.setattr(recipes, "MOST_SAMPLES", 8)
-    assert possible_recipes(new_task(encoder="auto").setup) == ["partial", "full"]
+    assert possible_recipes(plain) == ["partial", "full"], "nor can it learn from many samples"
 
 
 def predicted(setup, errors: dict[str, float]) -> dict[str, Outputs]:

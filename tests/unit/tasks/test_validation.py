@@ -32,14 +32,8 @@ def scored(mixed_lengths) -> HeldOut:
 
 
 @pytest.fixture
-def model(new_encoder) -> PretrainingModel:
-    return PretrainingModel(
-        new_encoder(20, asv_layers=1, sample_layers=1, patch_bp=5),
-        weights={"unweighted": 1.0, "faith_pd": 1.0},
-        variances={"unweighted": 0.05},
-        nucleotide_weight=1.0,
-        seed=1,
-    )
+def model(new_model) -> PretrainingModel:
+    return new_model(weights={"unweighted": 1.0, "faith_pd": 1.0})
 
 
 @given(

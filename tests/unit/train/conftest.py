@@ -21,7 +21,6 @@ from aam.train.options import step_options
 
 @pytest.fixture
 def train(devices, quick, new_model, new_feed, monkeypatch) -> Callable:
-    """Return the function that trains a new model and gives its bytes and its progress."""
     # No batch is asked for before the first step.
     monkeypatch.setattr(step_memory, "fit_to_memory", lambda *_, **__: MicroBatches())
 

@@ -6,60 +6,32 @@ which the second process takes twice as many. Every process writes `<case>-<rank
 """
 
 import json
-import os
-import runpy
-import socket
 import sys
 from pathlib import Path
 
-import numpy as np
 import torch
-from torch.multiprocessing import ProcessExitedException, start_processes
+from together import SAMPLES, new_feed, new_model, start
+from torch.multiprocessing import ProcessExitedException
 
 from aam.config.sections.execution import Optimization
 from aam.config.sections.training import Pretraining
-from aam.model.asv_encoders import Architecture
-from aam.model.build import build_encoder
 from aam.runtime.run_options import RunOptions
-from aam.tasks.pretrain.model import PretrainingModel
 from aam.train import loop, step_memory
 from aam.train.checkpoint import Checkpoints
-from aam.train.data.dataset import BatchDataset
-from aam.train.data.masking import Masker
 from aam.train.distributed.devices import Devices
 from aam.train.distributed.world import World
 from aam.train.options import step_options
 from aam.util.errors import InputError
 
-HELD, BUDGET, STEPS, SAMPLES = 100.0, 145.0, 4, 19
-TINY = runpy.run_path(str(Path(__file__).parents[1] / "conftest.py"))
-DATA = TINY["make_tiny"](SAMPLES, 41, lengths=(20, 17, 9), views=2, cutmix=0.5)
-SHAPE = Architecture(**{**TINY["SMALL"], "asv_layers": 1, "sample_layers": 1}, max_length_bp=20)
+HELD, BUDGET, STEPS = 100.0, 145.0, 4
 
 
 def train(world, max_memory_gb):
-    model = PretrainingModel(
-        build_encoder(SHAPE, seed=0, backend="auto"),
-        weights={"unweighted": 1.0},
-        variances={"unweighted": 0.05},
-        nucleotide_weight=1.0,
-        seed=1,
-    )
-    dataset = BatchDataset(
-        store=DATA.store,
-        tokens=DATA.tokens,
-        samples=np.arange(SAMPLES),
-        batch_size=SAMPLES,
-        epochs=STEPS,
-        seed=0,
-        masker=Masker(0.2, 0),
-        distances={"unweighted": DATA.distances},
-    )
     settings = {"epochs": STEPS, "batch_size": SAMPLES, "learning_rate": 1e-3}
     try:
         progress = loop.fit(
-            model,
-            dataset,
+            new_model({"unweighted": 1.0}),
+            new_feed(STEPS),
             Pretraining(**settings, optimizer="adamw"),
             devices=Devices("fp32", 1, world=world),
             options=step_options(Optimization(precision="fp32")),
@@ -79,10 +51,7 @@ def train(world, max_memory_gb):
     }
 
 
-def process(rank, number, port, folder):
-    torchrun = {"RANK": rank, "LOCAL_RANK": rank, "GROUP_RANK": 0, "WORLD_SIZE": number}
-    torchrun |= {"LOCAL_WORLD_SIZE": number, "MASTER_ADDR": "localhost", "MASTER_PORT": port}
-    os.environ.update({name: str(value) for name, value in torchrun.items()})
+def process(rank, number, folder):
     measure, step = step_memory.measure_step, loop.train_step
 
     def made_up(model, batch, devices):
@@ -109,10 +78,7 @@ def process(rank, number, port, folder):
 if __name__ == "__main__":
     torch.set_num_threads(1)
     for number in (1, 2):
-        with socket.socket() as free:
-            free.bind(("localhost", 0))
-            port = free.getsockname()[1]
         try:
-            start_processes(process, (number, port, Path(sys.argv[1])), number, start_method="fork")
+            start(number, process, Path(sys.argv[1]))
         except ProcessExitedException as error:
             print(error)

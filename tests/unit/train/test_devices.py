@@ -10,8 +10,6 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 class Spy(nn.Module):
-    """Keeps the batch and the type of its products."""
-
     def __init__(self) -> None:
         super().__init__()
         self.layer = nn.Linear(2, 2)

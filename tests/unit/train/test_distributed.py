@@ -1,5 +1,3 @@
-"""Training in several processes: what one process would do with the same batches."""
-
 import json
 import subprocess
 import sys
@@ -82,7 +80,6 @@ def work(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def results(work):
-    """Return the function that gives what each of so many processes tells of a case."""
     return lambda number, name: [
         json.loads((work / f"{number}-{name}-{rank}.json").read_text()) for rank in range(number)
     ]

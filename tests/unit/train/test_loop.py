@@ -74,9 +74,7 @@ def test_the_losses_of_a_run_are_those_recorded_and_its_history_is_complete(trai
 
 
 def test_training_lowers_the_losses(train, new_feed):
-    dataset = new_feed()
-    object.__setattr__(dataset, "epochs", 20)
-    _, progress = train(None, dataset, epochs=20)
+    _, progress = train(None, new_feed(epochs=20), epochs=20)
     for name, part in (("unweighted_loss", 0.9), ("nucleotide_loss", 0.98)):
         values = values_of(progress, name)
         assert sum(values[-20:]) < part * sum(values[:20]), name

@@ -10,8 +10,6 @@ from aam.model.batch import Batch
 from aam.model.build import set_dropout
 from aam.tasks.pretrain.model import PretrainingModel
 from aam.train.data.collate import bucket
-from aam.train.data.dataset import BatchDataset
-from aam.train.data.masking import Masker
 from aam.train.distributed.shards import shard_of
 from aam.train.micro_batches import MicroBatches
 
@@ -19,19 +17,9 @@ LIMITS = st.none() | st.integers(1, 40)
 
 
 @pytest.fixture(scope="module")
-def batch(mixed_lengths) -> Batch:
+def batch(mixed_lengths, new_feed) -> Batch:
     """Return 18 samples of three lengths: 30 ASVs in three blocks, two blocks of samples."""
-    dataset = BatchDataset(
-        store=mixed_lengths.store,
-        tokens=mixed_lengths.tokens,
-        samples=np.arange(18),
-        batch_size=18,
-        epochs=1,
-        seed=0,
-        masker=Masker(0.2, 0),
-        distances={"unweighted": mixed_lengths.distances},
-    )
-    return dataset[0]
+    return new_feed(data=mixed_lengths, samples=np.arange(18), batch_size=18, epochs=1)[0]
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from aam.config.sections.execution import Optimization
 from aam.config.sections.training import Pretraining
 from aam.train.optimizer import MUON_RATE, make_optimizer, set_rate, warmup_cosine
-from aam.train.options import step_options
+from aam.train.options import LEVELS, StepOptions, step_options
 
 
 @given(total=st.integers(1, 500), warmup=st.floats(0, 0.99))
@@ -100,11 +100,20 @@ def test_a_model_without_trainable_blocks_is_left_to_adamw(new_model):
 
 
 def test_levels_name_the_options_and_single_options_win():
-    basic, advanced = (step_options(Optimization(level=level)) for level in ("basic", "advanced"))
+    assert set(LEVELS) == {"basic", "advanced", "ultra", "custom"}
+    basic, advanced, ultra, usual = (
+        step_options(Optimization(**level))
+        for level in ({"level": "basic"}, {"level": "advanced"}, {"level": "ultra"}, {})
+    )
+    assert usual == advanced
+    assert ultra == advanced.model_copy(update={"compile": "default", "level": "ultra"})
     assert (basic.attention, basic.fused_optimizer) == ("math", False)
     assert (advanced.attention, advanced.fused_optimizer) == ("auto", True)
     assert (basic.compile, basic.checkpointing, basic.deterministic) == ("off", False, False)
     chosen = step_options(Optimization(level="basic", attention="flash", fused_optimizer=True))
     assert (chosen.attention, chosen.fused_optimizer) == ("flash", True)
-    assert not step_options(Optimization(level="advanced", fused_optimizer=False)).fused_optimizer
-    assert step_options(Optimization(compile="default")).compile == "default"
+    given = {"attention": "math", "fused_optimizer": False, "compile": "off", "checkpointing": True}
+    given |= {"deterministic": False, "level": "custom"}
+    assert step_options(Optimization(**given)) == StepOptions(**given)
+    with pytest.raises(ValueError, match="without compile; expected every option"):
+        Optimization(**{**given, "compile": None})

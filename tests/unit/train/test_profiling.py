@@ -1,5 +1,3 @@
-"""The profile of a few steps: what it holds, and that it costs nothing but time."""
-
 import json
 import logging
 from pathlib import Path

@@ -13,7 +13,7 @@ from aam.train.checkpoint import Checkpoints
 from aam.train.data.dataset import BatchDataset
 from aam.train.distributed.devices import Devices, _Autocast
 from aam.train.nonfinite import NonFiniteGuard
-from aam.train.options import LEVELS, StepOptions, step_options
+from aam.train.options import LEVELS, step_options
 from aam.util.errors import InputError
 
 STEPS = 10
@@ -240,17 +240,6 @@ def test_gradients_of_the_losses_of_pretraining_are_those_of_differences(
 
     values = tuple(small[name].requires_grad_() for name in names)
     assert torch.autograd.gradcheck(losses, values, fast_mode=True, atol=1e-6)
-
-
-def test_levels_set_what_the_table_says():
-    assert set(LEVELS) == {"basic", "advanced", "ultra", "custom"}
-    ultra, advanced = step_options(Optimization(level="ultra")), step_options(Optimization())
-    assert ultra == advanced.model_copy(update={"compile": "default", "level": "ultra"})
-    given = {"attention": "math", "fused_optimizer": True, "compile": "off", "checkpointing": True}
-    given |= {"deterministic": False, "level": "custom"}
-    assert step_options(Optimization(**given)) == StepOptions(**given)
-    with pytest.raises(ValueError, match="without compile; expected every option"):
-        Optimization(**{**given, "compile": None})
 
 
 def test_what_the_machine_lacks_is_recorded_and_said_once(train, monkeypatch, caplog):

@@ -51,19 +51,11 @@ def recovered(monkeypatch):
 @pytest.fixture
 def dataset(make, new_feed, one_thread):
     """Return a dataset of one batch: 20 samples in blocks of 16 and 4, and 60 ASVs."""
-    data = make(features=60)
-    return replace(
-        new_feed(),
-        store=data.store,
-        tokens=data.tokens,
-        distances={"unweighted": data.distances},
-        batch_size=20,
-    )
+    return new_feed(data=make(features=60), batch_size=20)
 
 
 @pytest.fixture
 def model(new_model, devices):
-    """Return a wrapped model on its device, with dropout."""
     built = new_model()
     set_dropout(built, 0.2)
     return devices.setup_model(built).train()
@@ -153,7 +145,7 @@ def test_room_for_a_larger_batch_is_said(
     machine, model, new_feed, devices, caplog, batch_size, fits
 ):
     with caplog.at_level(logging.INFO):
-        fit_to_memory(model, replace(new_feed(), batch_size=batch_size), devices, 1.0, "nothing")
+        fit_to_memory(model, new_feed(batch_size=batch_size), devices, 1.0, "nothing")
     assert ("batches of 20 samples would fit" in caplog.text) == fits
 
 

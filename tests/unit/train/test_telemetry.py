@@ -1,5 +1,3 @@
-"""What a run says: when, how long it takes, and that a terminal is left as it was."""
-
 import io
 import logging
 import re

@@ -1,5 +1,3 @@
-"""Curves for TensorBoard, read back as TensorBoard reads them."""
-
 import logging
 import sys
 import time

@@ -1,5 +1,3 @@
-"""How much memory there is, and how much is taken."""
-
 import psutil
 import pytest
 import torch

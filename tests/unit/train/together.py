@@ -65,6 +65,19 @@ class Faulty(BatchDataset):
         return batch
 
 
+def new_feed(steps, kind=BatchDataset, **more):
+    """Return a dataset of so many batches of all samples but those held out."""
+    own = {"store": DATA.store, "tokens": DATA.tokens, "samples": np.arange(SAMPLES), "seed": 0}
+    own |= {"distances": {"unweighted": DATA.distances}, "masker": Masker(0.2, 0)}
+    return kind(**own, batch_size=SAMPLES, epochs=steps, **more)
+
+
+def new_model(weights, sketch=0):
+    encoder = build_encoder(replace(SHAPE, sketch=sketch), seed=0, backend="auto")
+    options = {"variances": {"unweighted": 0.05}, "nucleotide_weight": 1.0, "seed": 1}
+    return PretrainingModel(encoder, weights=weights, **options)
+
+
 def nbytes(tensors):
     """Return the bytes of some tensors that lie in this process."""
     local = [t.to_local() if hasattr(t, "to_local") else t for t in tensors]
@@ -81,27 +94,9 @@ def place(model):
 
 
 def train(case, world):
-    numbers = case.get("sketch", 0)
-    dataset = Faulty(
-        store=DATA.store,
-        tokens=DATA.tokens,
-        samples=np.arange(SAMPLES),
-        batch_size=SAMPLES,
-        epochs=case["steps"],
-        seed=0,
-        masker=Masker(0.2, 0),
-        distances={"unweighted": DATA.distances},
-        values=VALUES,
-        bad=tuple(case.get("bad", ())),
-        full=case.get("full", False),
-    )
-    model = PretrainingModel(
-        build_encoder(replace(SHAPE, sketch=numbers), seed=0, backend="auto"),
-        weights={"unweighted": 1.0, "faith_pd": 0.5},
-        variances={"unweighted": 0.05},
-        nucleotide_weight=1.0,
-        seed=1,
-    )
+    faults = {"bad": tuple(case.get("bad", ())), "full": case.get("full", False)}
+    dataset = new_feed(case["steps"], Faulty, values=VALUES, **faults)
+    model = new_model({"unweighted": 1.0, "faith_pd": 0.5}, case.get("sketch", 0))
     place(model)
     devices = Devices("fp32", 1, world=world)
     held_out = HeldOut(
@@ -161,11 +156,23 @@ def train(case, world):
     }
 
 
-def process(rank, number, port, folder, cases):
-    """Train all cases as one of so many processes, with what torchrun would tell it."""
+def as_torchrun(rank, number, port, process, *inputs):
+    """Be one of so many processes, with what torchrun would tell it."""
     torchrun = {"RANK": rank, "LOCAL_RANK": rank, "GROUP_RANK": 0, "WORLD_SIZE": number}
     torchrun |= {"LOCAL_WORLD_SIZE": number, "MASTER_ADDR": "localhost", "MASTER_PORT": port}
     os.environ.update({name: str(value) for name, value in torchrun.items()})
+    process(rank, number, *inputs)
+
+
+def start(number, process, *inputs):
+    """Fork so many processes and wait for them."""
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        port = free.getsockname()[1]
+    start_processes(as_torchrun, (number, port, process, *inputs), number, start_method="fork")
+
+
+def process(rank, number, folder, cases):
     for name, case in cases.items():
         result = train(case, World(number, 1, case.get("strategy", "ddp")))
         (folder / f"{number}-{name}-{rank}.json").write_text(json.dumps(result))
@@ -177,7 +184,4 @@ if __name__ == "__main__":
     torch.set_num_threads(1)
     work = Path(sys.argv[1])
     for number, cases in json.loads((work / "starts.json").read_text()):
-        with socket.socket() as free:
-            free.bind(("localhost", 0))
-            port = free.getsockname()[1]
-        start_processes(process, (number, port, work, cases), number, start_method="fork")
+        start(number, process, work, cases)

@@ -1,5 +1,3 @@
-"""The stages that compute distances, in one job or in several."""
-
 import subprocess
 from contextlib import contextmanager
 from pathlib import Path

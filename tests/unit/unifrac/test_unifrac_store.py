@@ -1,5 +1,3 @@
-"""Distances in files and in stripes: what is written is read, in blocks of rows."""
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq

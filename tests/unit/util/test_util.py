@@ -1,5 +1,3 @@
-"""Halves of outputs, the machine, and scikit-bio without PyTorch."""
-
 import platform
 import subprocess
 import sys

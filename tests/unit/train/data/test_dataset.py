@@ -26,21 +26,11 @@ TRAINING = np.array([0, 2, 3, 5, 6, 7, 9, 11, 12, 15, 18])
 
 
 @pytest.fixture(scope="module")
-def dataset_of(augmented) -> Callable[..., BatchDataset]:
+def dataset_of(augmented, new_feed) -> Callable[..., BatchDataset]:
     def build(kind: type[BatchDataset] = BatchDataset, **changes) -> BatchDataset:
-        return kind(
-            store=augmented.store,
-            tokens=augmented.tokens,
-            samples=TRAINING,
-            values={"age": np.arange(40, dtype=np.float32).reshape(20, 2)},
-            **{
-                "distances": {"unweighted": augmented.distances},
-                "batch_size": 4,
-                "epochs": 3,
-                "seed": 1,
-                **changes,
-            },
-        )
+        values = {"age": np.arange(40, dtype=np.float32).reshape(20, 2)}
+        own = {"samples": TRAINING, "values": values, "epochs": 3, "seed": 1, "masker": None}
+        return new_feed(kind, augmented, **{**own, **changes})
 
     return build
 
@@ -126,10 +116,7 @@ def test_distances_and_targets_are_those_of_the_parents_in_the_view(dataset_of):
 def test_exact_distances_are_of_the_reads_in_the_batch(dataset_of, tmp_path):
     """Of mixed rows too: rows are compared one by one."""
     names = dataset_of().tokens.feature_ids
-    tree = random_tree(len(names), np.random.default_rng(0))
-    for tip, name in zip(tree.tips(), names, strict=True):
-        tip.name = name
-    write_newick(tmp_path / "tree.nwk", tree)
+    write_newick(tmp_path / "tree.nwk", random_tree(names, np.random.default_rng(0)))
     metrics = ["weighted_normalized", "bray_curtis", "faith_pd"]
     exact = BatchDistances.of(metrics, tmp_path / "tree.nwk", names, 0.5)
     dataset = dataset_of(distances={}, exact=exact, epochs=4)
