@@ -1,4 +1,4 @@
-# make env | demo | quick | test | lint | bench | clean
+# make env | demo | quick | test | fuzz | lint | bench | clean
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .ONESHELL:
@@ -10,7 +10,7 @@ BIN := $(CURDIR)/$(VENV)/bin
 CORES ?= $(shell n=$$(getconf _NPROCESSORS_ONLN); echo $$(( n > 2 ? n : 2 )))
 STAMP := $(VENV)/.installed
 
-.PHONY: help env demo quick test lint bench clean
+.PHONY: help env demo quick test fuzz lint bench clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 8
@@ -49,8 +49,11 @@ quick: env ## check style, and run the contracts and the fast tests
 # The longest files first: SLURM's, which mostly wait, beside the linters and whole studies.
 test: env ## run the linters and all tests
 	$(MAKE) --no-print-directory lint &
-	$(PYTEST) tests/slurm tests/workflow tests/unit tests/contract tests/real
+	$(PYTEST) tests/slurm tests/workflow tests/unit tests/contract tests/real tests/fuzz
 	wait $$!
+
+fuzz: env ## try 100,000 damaged files of each kind on every reader
+	FUZZ=100000 OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses $(CORES) tests/fuzz
 
 bench: env ## time the modes of training, and how they grow, on the embedded dataset
 	$(BIN)/snakemake --cores $(CORES) --configfile config/config.yaml --forcerun benchmark_speed -- bench

@@ -45,6 +45,8 @@ def decoded(path: Path, content: bytes, expected: str) -> str:
     except UnicodeDecodeError as error:
         got = f"bytes that are not UTF-8 text, first at byte {error.start}"
         raise problem(path, got, expected, hint) from error
+    if not text.strip():
+        raise problem(path, "an empty file", expected, "export or download it again")
     if "\0" in text:
         raise problem(path, "a binary file", expected, hint)
     return text

@@ -21,7 +21,7 @@ def load_taxonomy(path: Path) -> dict[str, str]:
 
     Feature IDs come first, the taxon second. All problems of the file are one InputError.
     """
-    header, *rows = ([cell.strip() for cell in line.split("\t")] for line in _lines(path))
+    header, *rows = ([cell.strip() for cell in line.split("\t")] for line in _lines(path) or [""])
     refuse(_problems(path, header, rows))
     return {row[0]: row[1] for row in rows}
 

@@ -34,7 +34,7 @@ def load_tree(path: Path) -> TreeNode:
     text = read_text(path, EXPECTED, _ARTIFACT)
     try:
         tree = parse_newick(text)
-    except (NewickFormatError, ValueError) as error:
+    except (NewickFormatError, ValueError, IndexError, AttributeError) as error:
         got = f"text that is not Newick ({error})"
         raise problem(path, got, EXPECTED, "check the path, or export the tree again") from error
     with path.open("rb") as handle:
@@ -54,8 +54,9 @@ def cut_to(tree: TreeNode, feature_ids: Sequence[str], path: Path) -> TreeNode:
     missing = [name for name in feature_ids if name not in tips]
     if missing:
         hint = (
-            "insert them into a reference tree with SEPP (`qiime fragment-insertion sepp`), "
-            "or set `tree: null` to build one"
+            "insert them into a reference tree (`qiime fragment-insertion sepp`), leave them out "
+            "of the table (`qiime fragment-insertion filter-features`), or set `tree: null` to "
+            "build one"
         )
         if len(missing) == len(feature_ids):
             hint = f"give the tree that was made for this table, or {hint}"
