@@ -25,7 +25,7 @@ $(STAMP): pyproject.toml constraints.txt workflow/install_system.sh
 	touch $@
 
 demo: env ## run the whole workflow on the embedded dataset and print a summary
-	$(BIN)/snakemake --cores $(CORES) --configfile config/config.yaml
+	$(BIN)/snakemake --cores $(CORES) --configfile config/config.yaml -- all bench
 	$(BIN)/python -m aam.stages.summary results/demo
 
 lint: env ## check style, types, imports, the workflow and the documents

@@ -37,10 +37,7 @@ class Model:
 
     @classmethod
     def load(cls, directory: str | Path) -> "Model":
-        """Rebuild all models of `results/<dataset>/finetune/<model>/<task>/model`.
-
-        Of the folder `super_learner` beside it, they are mixed with the baselines.
-        """
+        """Rebuild the models of a folder `model`, or `super_learner`: mixed with baselines."""
         folder = Path(directory)
         mixed = SuperLearner.load(folder)
         bundle = ModelBundle.load(folder if mixed is None else mixed.models)

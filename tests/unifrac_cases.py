@@ -11,7 +11,6 @@ from skbio import TreeNode
 
 from aam.config.metrics import METRICS
 from aam.data.table import FeatureTable
-from aam.data.trees.branches import sheared
 from aam.simulate.birth_death import birth_death_tree
 from aam.unifrac import engines
 
@@ -56,7 +55,7 @@ def random_case(seed: int, samples: int = 0) -> tuple[FeatureTable, TreeNode]:
     counts = rng.poisson(rng.gamma(0.3, 8.0, size=(samples, features)))
     counts[:, 0] += counts.sum(axis=1) == 0
     table = table_of(counts).of_samples(rng.permutation(samples))
-    return table, sheared(tree, table.feature_ids)
+    return table, tree.shear(table.feature_ids, prune=False)
 
 
 def compute(engine, table, tree, metric, alpha=0.5):

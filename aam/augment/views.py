@@ -97,8 +97,7 @@ class _Columns:
     def __init__(self, feature_ids: Sequence[str]) -> None:
         self.position = {name: column for column, name in enumerate(feature_ids)}
         self.by_id = np.array(sorted(range(len(feature_ids)), key=feature_ids.__getitem__))
-        self.rank = np.empty_like(self.by_id)
-        self.rank[self.by_id] = np.arange(len(self.by_id))
+        self.rank = np.argsort(self.by_id)
 
     def counts(self, table: FeatureTable) -> csr_array:
         """Return the counts of a table with the columns of the token store."""
@@ -114,14 +113,8 @@ class _Columns:
     def matrix(self, rows: Sequence[Row]) -> csr_array:
         """Return the counts of rows whose ASVs are ranks, in the order of the token store."""
         offsets = np.cumsum([0, *(len(row.asvs) for row in rows)])
-        ranked = csr_array(
-            (
-                np.concatenate([row.counts for row in rows]),
-                np.concatenate([row.asvs for row in rows]),
-                offsets,
-            ),
-            shape=(len(rows), len(self.by_id)),
-        )
+        asvs, counts = (np.concatenate(parts) for parts in zip(*rows, strict=True))
+        ranked = csr_array((counts, asvs, offsets), shape=(len(rows), len(self.by_id)))
         return self._reordered(ranked, self.by_id)
 
     def _reordered(self, counts: csr_array, columns: NDArray[np.int64]) -> csr_array:
@@ -138,12 +131,9 @@ def build_store(
 ) -> SampleStore:
     """Put V views of the same N samples, in the same order, and augmented rows into one store.
 
-    An augmented row depends on its parents and the seed, not on the order of samples or features;
-    which samples are mixed depends on the set of samples. `feature_ids` are the U ASVs of the token
-    store.
-
-    The views come first, then, view by view, the rows with ASVs left out and the mixed rows; of one
-    sample alone there is nothing to mix, which is an InputError.
+    The views come first, then, view by view, the rows with ASVs left out and the mixed rows. They
+    depend on the samples and the seed, not on the order of samples or features. `feature_ids` are
+    the U ASVs of the token store.
     """
     sample_ids, seed = views[0].sample_ids, settings.seed
     assert all(view.sample_ids == sample_ids for view in views), "views of different samples"

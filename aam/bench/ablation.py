@@ -107,10 +107,9 @@ def run_ablation(
 ) -> Ablation:
     """Time every variant of the slice `slices.benchmark`, and what the machine can do at best.
 
-    The repeats are interleaved, so that changes of the machine's load meet all. In the table
-    `loss_after_steps` stands at `loss_step`, the last step that all variants of the group and the
-    batch size reached. A variant that could not run, for want of memory for instance, has no
-    figures. RuntimeError when not even the device could be used.
+    The repeats are interleaved, so that changes of the machine's load meet all. `loss_step` is the
+    last step that all variants of the group and the batch size reached. A variant that could not
+    run, for want of memory for instance, has no figures.
     """
     hardware, device = probe_hardware(measure, [cfg], runtime)
     chosen = choose(cfg, hardware)
@@ -119,10 +118,8 @@ def run_ablation(
         variant: steps_request(cfg, inputs, mode, variant.batch_size, runtime)
         for variant, mode in modes.items()
     }
-    at_best = {
-        "precisions": sorted({mode.precision for mode in modes.values()}),
-        **{key: cfg["model"][key] for key in ("width", "ffn_ratio")},
-    }
+    at_best = {key: cfg["model"][key] for key in ("width", "ffn_ratio")}
+    at_best["precisions"] = sorted({mode.precision for mode in modes.values()})
     rates: list[dict[str, Any]] = []
 
     def measure_roofline() -> None:
@@ -136,10 +133,7 @@ def run_ablation(
 def probe_hardware(
     measure: Measure, cfgs: Iterable[Mapping[str, Any]], runtime: RunOptions
 ) -> tuple[Hardware, dict[str, str]]:
-    """Return what the machine has, and words by name on what models run on.
-
-    Where one of the slices of pretraining, `cfgs`, asks for the compiler, that is tried.
-    """
+    """Return what the machine has, and words on it; the compiler is tried where it is asked for."""
     device = _ask(measure, "device", runtime, compile=any(map(asks_for_compilation, cfgs)))
     has = device["accelerator"], device["compiles"], runtime.workers, device["bf16"]
     return Hardware(*has), device["about"]

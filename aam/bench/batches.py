@@ -62,7 +62,7 @@ def each_copy(batch: Batch, *, padding: bool) -> Batch:
 
     Shorter sequences are padded to the longest, and the padding takes part as it is; only where
     all have one length are the embeddings those of the optimized batch. With `padding` the places
-    behind a sample's last ASV get sequences too, of padding alone. The batch is on the host.
+    behind a sample's last ASV get sequences too, of padding alone.
     """
     distinct = sum(len(block.tokens_US) for block in batch.asvs)
     samples, copies, done = [], [], 0

@@ -32,11 +32,7 @@ NOTES = """\
 def step_costs(
     measure: Measure, cfg: Mapping[str, Any], inputs: Mapping[str, Any], runtime: RunOptions
 ) -> tuple[dict[str, dict[str, float]], dict[str, str]]:
-    """Return `COSTS` by model, of those that could run, and words on what they were measured on.
-
-    `cfg` is the slice `aam.config.slices.models`, and the input `distances` are the files of all
-    its metrics, metric by metric.
-    """
+    """Return `COSTS` by model, of those that could run, and words on what they were measured on."""
     models = cfg["models"]
     hardware, about = probe_hardware(measure, models.values(), runtime)
     requests = {
@@ -71,9 +67,8 @@ def side_by_side(
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return what each model costs and has reached, and the curves that this was read from.
 
-    `pearson` is of the held-out distances of `cfg["metric"]`, the last validation's of each
-    `history.parquet`; `equal_steps` and `equal_s` are those of the shortest training, by which the
-    other correlations are read; NaN where no validation came so early, or nothing was timed.
+    `equal_steps` and `equal_s` are those of the shortest training, by which correlations are read;
+    NaN where no validation came so early, or nothing was timed.
     """
     rows, curves = [], {}
     for name, model in cfg["models"].items():
@@ -81,29 +76,21 @@ def side_by_side(
         step_s = cost["step_ms_median"] / 1e3
         history = histories[name]
         is_it = (history["split"] == "validation") & (history["name"] == f"{cfg['metric']}_pearson")
-        curve = (
-            history[is_it].sort_values("step", kind="stable").rename(columns={"value": "pearson"})
-        )
-        curve = curve.assign(model=name, seconds=curve["step"] * step_s)
+        curve = history[is_it].sort_values("step", kind="stable")
+        curve = curve.assign(model=name, seconds=curve["step"] * step_s, pearson=curve["value"])
         curves[name] = curve[["model", "step", "seconds", "pearson"]]
-        rows.append(
-            {
-                "model": name,
-                "encoder": model["model"]["encoder"],
-                "patch_bp": model["model"]["patch_bp"],
-                "level": model["optimization"]["level"],
-                "batch_size": model["pretraining"]["batch_size"],
-                **cost,
-                "steps": curve["step"].iloc[-1],
-                "train_s": curve["seconds"].iloc[-1],
-                "pearson": curve["pearson"].iloc[-1],
-            }
-        )
+        row = {
+            "model": name,
+            **{key: model["model"][key] for key in ("encoder", "patch_bp")},
+            "level": model["optimization"]["level"],
+            "batch_size": model["pretraining"]["batch_size"],
+            **cost,
+        }
+        reached = {"steps": "step", "train_s": "seconds", "pearson": "pearson"}
+        rows.append(row | {key: curve[column].iloc[-1] for key, column in reached.items()})
     table = pd.DataFrame(rows)
-    for axis, length, equal in (
-        ("step", "steps", "equal_steps"),
-        ("seconds", "train_s", "equal_s"),
-    ):
+    read_at = ("step", "steps", "equal_steps"), ("seconds", "train_s", "equal_s")
+    for axis, length, equal in read_at:
         at = table[length].min()
         table[equal] = at
         # Without a time of a step its seconds are NaN, and so is what is read at them.

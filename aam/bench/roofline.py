@@ -1,7 +1,4 @@
-"""The highest rates that the machine reaches: matrix products and copies, measured at training.
-
-A matrix product is named by rows, inner dimension and columns.
-"""
+"""The highest rates that the machine reaches: matrix products and copies, measured at training."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,6 +12,7 @@ from torch.utils.benchmark import Timer
 from aam.bench.timing import median_iqr
 
 Product = tuple[int, int, int]
+"""Rows, inner dimension and columns, by which a matrix product is named."""
 Rates = dict[str, list[float]]
 """Measured rates, by product or size of the copy."""
 

@@ -63,11 +63,7 @@ class StepTimes:
             self.timed.append({**values, "flops": flops})
 
     def result(self) -> dict[str, Any]:
-        """Return plain types, by names; `losses` are of all steps, the rest of the timed ones.
-
-        `loading_s` is the part of `step_s` spent waiting for the batch, `sizes` count samples and
-        `distinct_asvs` sequences encoded; `recompilations` are those after the first step.
-        """
+        """Return plain types, by names: `losses` of all steps, the rest of the timed ones."""
         return {
             **{name: [step[name] for step in self.timed] for name in self.timed[0]},
             "step_s": self.clock.intervals_s(),
@@ -110,15 +106,9 @@ def median_iqr(values: Iterable[float]) -> tuple[float, float]:
 
 
 def medians(results: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Return the medians over the timed steps of all repeats of one request.
-
-    `loading_share` is over the sum of all steps; `peak_memory_mb` and `recompilations` are the most
-    of a repeat.
-    """
-    step_s, sizes, flops = (
-        np.concatenate([result[name] for result in results])
-        for name in ("step_s", "sizes", "flops")
-    )
+    """Return medians over all timed steps, of memory and recompilations the most of a repeat."""
+    names = ("step_s", "sizes", "flops")
+    step_s, sizes, flops = (np.concatenate([own[name] for own in results]) for name in names)
     median, iqr = median_iqr(step_s)
     return {
         "step_ms_median": 1e3 * median,

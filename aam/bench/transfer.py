@@ -1,9 +1,5 @@
 """How well encoders predict the distances of studies that they were not pretrained on.
 
-Beside every encoder stand two ways without one. `tree`: sketches of all ASVs at their own places in
-the tree of all studies, the most that so many numbers can tell. `placed`: UniFrac after every ASV
-that the encoder's studies lack was put beside the nearest one they have; nothing is learned.
-
 Shape suffixes: F ASVs, B samples, K numbers of a sketch, P pairs, D width of an embedding.
 """
 
@@ -81,11 +77,7 @@ class Studies:
 def placed(
     data: Studies, rows_B: NDArray[np.int64], seen: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """Return UniFrac [B, B] with every ASV that was not seen beside the nearest one that was.
-
-    It gets the branches of the ASV with the fewest mismatches, and one of its own, as the sketches
-    of an encoder do, but no sketch stands between.
-    """
+    """Return UniFrac [B, B] with every ASV that was not seen beside the nearest one that was."""
     asvs = data.asvs(rows_B)
     new = np.setdiff1d(asvs, seen)
     known = KnownAsvs.of(data.tokens, seen)

@@ -21,8 +21,7 @@ class Mode:
     """How a training step is done; the defaults are the naive one, but for its padding.
 
     `copies`, which are computed twice, and `asvs_per_sample` are those of
-    `aam.bench.batches.NaiveDataset`, `workers` processes that assemble batches, 0 of them where the
-    training does it between its steps, and the rest is as in the configuration.
+    `aam.bench.batches.NaiveDataset`; the rest is as in the configuration.
     """
 
     copies: bool = True
@@ -64,11 +63,7 @@ class Hardware:
 
 
 def variants(cfg: Mapping[str, Any], hardware: Hardware) -> list[Variant]:
-    """Return what the speed table has to hold, by the slice `aam.config.slices.benchmark`.
-
-    The modes of the groups `order` and `alone` get every option, configured or not; where the last
-    of them is not what the configuration says, that is timed too, as a `batch`.
-    """
+    """Return what the speed table has to hold, by the slice `aam.config.slices.benchmark`."""
     naive = Mode(asvs_per_sample=cfg["naive_asvs"])
     changes = _changes(cfg, naive, hardware)
     (first, *larger), alone = cfg["batch_sizes"], cfg["alone_batch_size"]

@@ -88,9 +88,8 @@ def load(raw: Mapping[str, Any]) -> Config:
         raise config_error(error, Config) from error
     for model in config.models:
         if model in METHODS:
-            raise problem(
-                f"models.{model}", "the name of a baseline", "another name", "rename the model"
-            )
+            got, expected = "the name of a baseline", "another name"
+            raise problem(f"models.{model}", got, expected, "rename the model")
         resolved(config, "optimization", model=model)
     for dataset in config.datasets:
         for section in ("rarefaction", "tokens", "unifrac", "augmentation"):
@@ -98,21 +97,18 @@ def load(raw: Mapping[str, Any]) -> Config:
         metrics = resolved(config, "unifrac", dataset=dataset).metrics
         for model in config.models:
             training = resolved(config, "pretraining", dataset=dataset, model=model)
-            where = f"model {model} on {dataset}"
-            _require_metrics(training.distances or {}, metrics, where)
-            _require_possible(config, dataset, model, training, where)
+            _require_possible(config, dataset, model, training, metrics)
     for name, task in config.tasks.items():
         training = resolved(config, "finetuning", task=name)
-        layers = {
+        shapes = {
             model: architecture_of(config.models, config.datasets, task.dataset, model)
             for model in config.models
         }
         # A task that asks for another encoder does not want the settings of the one for all.
         common = set() if "encoder" in task.finetuning else config.finetuning.model_fields_set
         _require_left_to_auto(name, common | set(task.finetuning), training)
-        _require_fitting(
-            name, task, training, {model: shape["sample_layers"] for model, shape in layers.items()}
-        )
+        layers = {model: shape["sample_layers"] for model, shape in shapes.items()}
+        _require_fitting(name, task, training, layers)
     return config
 
 
@@ -142,20 +138,17 @@ def _require(name: str, among: Collection[str], where: str) -> None:
         raise ValueError(f"{where}: '{name}' is not one of {', '.join(among) or 'none'}")
 
 
-def _require_metrics(weights: Mapping[str, float], metrics: list[str], where: str) -> None:
-    for metric in sorted(weights.keys() - set(metrics)):
+def _require_possible(
+    config: Config, dataset: str, model: str, training: Pretraining, metrics: list[str]
+) -> None:
+    section, where = config.models[model], f"model {model} on {dataset}"
+    for metric in sorted(set(training.distances or {}) - set(metrics)):
         raise problem(
             f"configuration key pretraining.distances ({where})",
             f"'{metric}'",
             f"one of {', '.join(metrics)}",
             "add the metric to unifrac.metrics",
         )
-
-
-def _require_possible(
-    config: Config, dataset: str, model: str, training: Pretraining, where: str
-) -> None:
-    section = config.models[model]
     starts = chain_of(config.models, config.datasets, dataset, model)
     inductive = [
         name
@@ -183,11 +176,11 @@ def _require_possible(
             "the metadata column that names the study of each sample",
             f"set datasets.{dataset}.study",
         )
-    metrics = training.distances or resolved(config, "unifrac", dataset=dataset).metrics
-    if section.sketch and not ("unweighted" in metrics and training.targets == "batch"):
+    learned = training.distances or metrics
+    if section.sketch and not ("unweighted" in learned and training.targets == "batch"):
         raise problem(
             f"configuration key models.{model}.sketch ({where})",
-            f"{section.sketch} with targets {training.targets} and {', '.join(metrics)}",
+            f"{section.sketch} with targets {training.targets} and {', '.join(learned)}",
             "targets batch and the metric unweighted, which sketches stand for",
             "set pretraining.targets and unifrac.metrics, or sketch to 0",
         )

@@ -69,6 +69,7 @@ PLOTS: dict[str, Plot] = {
         "Benchmark",
         {"speed": "benchmark/speed.tsv"},
         [Figure("speed.draw", "speed", "speed, figure", "speed_figure")],
+        shown="on_demand",
     ),
     "pretraining": Plot(
         "Pretraining",

@@ -1,7 +1,4 @@
-"""The metrics that pretraining can learn: distances between samples, and values of one sample.
-
-One more takes an entry here, and one in `aam.unifrac.formulas` that says how it is computed.
-"""
+"""The metrics that pretraining can learn: distances between samples, and values of one sample."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

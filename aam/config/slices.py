@@ -79,12 +79,8 @@ def distances(config: Config, dataset: str, model: str) -> dict[str, float]:
 
 def stored_metrics(config: Config, dataset: str, models: Iterable[str]) -> list[str]:
     """Return the metrics whose matrices some models read, in the order of `unifrac.metrics`."""
-    read = {
-        metric
-        for model in models
-        if not computes_targets(config, dataset, model)
-        for metric in distances(config, dataset, model)
-    }
+    stored = [model for model in models if not computes_targets(config, dataset, model)]
+    read = {metric for model in stored for metric in distances(config, dataset, model)}
     return [m for m in resolved(config, "unifrac", dataset=dataset).metrics if m in read]
 
 
@@ -183,10 +179,7 @@ def _first_alike(
 
 
 def finetune(config: Config, dataset: str, model: str, task: str) -> Slice:
-    """Return fine-tuning settings, and what a saved model must know to treat another table alike.
-
-    The architecture is part of it only where no pretrained model hands it over.
-    """
+    """Return fine-tuning settings, and what a saved model must know to treat other tables alike."""
     section = config.tasks[task].plain()
     training = resolved(config, "finetuning", task=task)
     keys = ("kind", "classes", "transform", "transform_by", "bounds", "condition")
@@ -206,11 +199,7 @@ def finetune(config: Config, dataset: str, model: str, task: str) -> Slice:
 
 
 def score(config: Config, dataset: str, model: str, task: str) -> Slice:
-    """Return what a score is called, and by what it is reported: nothing that was trained.
-
-    The evaluation is transductive where the encoder has seen the samples that it is scored on,
-    without their labels.
-    """
+    """Return what a score is called, and by what it is reported: nothing that was trained."""
     section = config.tasks[task].plain()
     training = resolved(config, "finetuning", task=task)
     # An encoder from scratch sees the samples of training alone.
@@ -288,9 +277,8 @@ def benchmark(config: Config, dataset: str, model: str) -> Slice:
 def models(config: Config, dataset: str) -> Slice:
     """Return the settings of all models that are compared, and how their steps are timed.
 
-    `metrics` are those that any model reads, in the order of their files; `metric` is the first
-    distance of all, or None; `differing` are the keys that choose the held-out samples and are not
-    alike.
+    `metrics` are those that any model reads, in the order of their files, `metric` the first
+    distance of all; `differing` keys choose the held-out samples and are not alike.
     """
     each = {model: pretrain(config, dataset, model) for model in config.models}
     training = [model["pretraining"] for model in each.values()]
@@ -300,9 +288,7 @@ def models(config: Config, dataset: str) -> Slice:
         "models": each,
         "metrics": stored_metrics(config, dataset, config.models),
         "metric": next((name for name in common if not METRICS[name].per_sample), None),
-        "differing": [
-            key for key in ("held_out", "seed") if len({own[key] for own in training}) > 1
-        ],
+        "differing": [k for k in ("held_out", "seed") if len({own[k] for own in training}) > 1],
         **{key: getattr(config.benchmark, key) for key in ("seconds", "repeats")},
     }
 

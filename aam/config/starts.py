@@ -40,11 +40,7 @@ def start_of(models: Models, datasets: Datasets, dataset: str, model: str) -> St
 
 
 def chain_of(models: Models, datasets: Datasets, dataset: str, model: str) -> list[Start]:
-    """Return the starts of a model, that of its start, and so on.
-
-    It is an InputError when they go round in a circle, or one is neither a model nor the directory
-    of one.
-    """
+    """Return the starts of a model, that of its start, and so on, without a circle."""
     found: list[Start] = []
     where, begins = model, start_of(models, datasets, dataset, model)
     while begins is not None:

@@ -18,9 +18,8 @@ CATEGORY = "category:"
 def read_folds(path: Path) -> pd.DataFrame:
     """Read the folds of a task, by sample ID; of their members there is the fold alone.
 
-    Columns: `fold` (int64, -1: held out for testing), and as text `observed`, `group` (empty
-    without groups), `observed:<column>` where there are several targets, and `category:<column>`
-    (empty where missing).
+    `fold` is int64, the other columns text: `observed`, `group`, `observed:<column>` where there
+    are several targets, `category:<column>`.
     """
     frame = pd.read_csv(path, sep="\t", dtype=str, na_filter=False).set_index("sample-id")
     return frame.astype({"fold": np.int64})

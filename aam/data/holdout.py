@@ -1,7 +1,4 @@
-"""Which samples of pretraining are held out for validation.
-
-In a module of its own, so that no encoder depends on how the folds of tasks are drawn.
-"""
+"""Samples held out of pretraining; apart, so that no encoder depends on how folds are drawn."""
 
 from collections.abc import Sequence
 
@@ -13,11 +10,7 @@ from aam.util.seeds import seed_of
 
 
 def held_out(sample_ids: Sequence[str], fraction: float, seed: int) -> NDArray[np.bool_]:
-    """Return which samples are held out: those with the smallest digests of (seed, ID).
-
-    The choice, bool [N], depends on the set of samples, never on their order. At least two samples
-    stay on each side; fewer than four raise an InputError.
-    """
+    """Return which samples are held out, bool [N]: those of the smallest digests of (seed, ID)."""
     samples = len(sample_ids)
     if samples < 4:
         raise problem(

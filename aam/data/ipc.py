@@ -9,10 +9,7 @@ from aam.util.atomic import atomic_path
 
 
 def write_batch(path: Path, columns: Mapping[str, pa.Array], provenance: Mapping[str, str]) -> None:
-    """Write columns without nulls as an uncompressed Arrow IPC file, atomically.
-
-    The same columns, and metadata of the schema, give the same bytes.
-    """
+    """Write columns without nulls as an uncompressed Arrow IPC file, atomically."""
     assert all(column.null_count == 0 for column in columns.values())
     schema = pa.schema(
         [pa.field(name, column.type, nullable=False) for name, column in columns.items()],
@@ -28,10 +25,7 @@ def write_batch(path: Path, columns: Mapping[str, pa.Array], provenance: Mapping
 
 
 def map_batch(path: Path) -> pa.RecordBatch:
-    """Map the one record batch of an Arrow IPC file into memory.
-
-    The arrays of the batch, and NumPy views of them, keep the mapping alive.
-    """
+    """Map the one record batch of an Arrow IPC file into memory; its arrays keep it mapped."""
     reader = pa.ipc.open_file(pa.memory_map(str(path)))
     assert reader.num_record_batches == 1, f"{path} has {reader.num_record_batches} record batches"
     return reader.get_batch(0)

@@ -18,10 +18,7 @@ TYPE_FIELD = b"q2:type"
 
 
 def write_metadata(path: Path, frame: pd.DataFrame, provenance: Mapping[str, str]) -> None:
-    """Write sample metadata as Parquet, atomically; the same content gives the same bytes.
-
-    By sample ID: columns of strings and missing values; types in `attrs["q2:types"]`.
-    """
+    """Write sample metadata, strings by sample ID, and their `attrs["q2:types"]` as Parquet."""
     types = frame.attrs.get(TYPES_ATTRIBUTE, {})
     arrays = [pa.array(frame.index, type=pa.string())]
     fields = [pa.field("sample_id", pa.string(), nullable=False)]

@@ -18,18 +18,16 @@ MOST_READS = 10**9
 def rarefy(table: FeatureTable, depth: int, *seed_parts: object) -> FeatureTable:
     """Draw `depth` reads from every sample, without replacement.
 
-    Every sample has a generator of its own, and its features are drawn in the order of their
-    IDs: a draw depends neither on the other samples nor on the order of rows and columns, but on
-    `seed_parts`, the seed and the number of a view for instance. Samples with fewer reads, and
-    features without any left, are left out; if no sample is left, that is an InputError.
+    A draw depends on `seed_parts`, the seed and the number of a view for instance, and neither on
+    the other samples nor on the order of rows and columns. Samples with fewer reads, and features
+    without any left, are left out; if no sample is left, that is an InputError.
     """
     reads = table.reads
     rows = np.flatnonzero(reads >= depth)
     if not rows.size:
         raise _too_deep(table.sample_ids, reads, depth)
     _require_drawable(table.sample_ids, reads)
-    rank = np.empty(len(table.feature_ids), dtype=np.int64)
-    rank[sorted(range(len(rank)), key=table.feature_ids.__getitem__)] = np.arange(len(rank))
+    rank = np.argsort(sorted(range(len(table.feature_ids)), key=table.feature_ids.__getitem__))
     kept = table.counts[rows]
     drawn = np.zeros(kept.nnz, dtype=np.int64)
     for position, row in enumerate(rows):

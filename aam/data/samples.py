@@ -19,8 +19,7 @@ AUGMENTED = -1
 class SampleStore:
     """R rows in compressed form: V views of N samples, then augmented rows.
 
-    Row v * N + i is sample i in view v. The arrays of an opened store are read-only and mapped
-    into memory.
+    Row v * N + i is sample i in view v. The arrays of an opened store are mapped into memory.
     """
 
     sample_ids: list[str]
@@ -58,11 +57,10 @@ class SampleStore:
         batch = map_batch(path)
         row_view = batch.column("view").to_numpy()
         samples = int((row_view == 0).sum())
-        views = int(row_view.max()) + 1
         asvs, parents = batch.column("asvs"), batch.column("parents")
         return cls(
             sample_ids=batch.column("sample_id").slice(0, samples).to_pylist(),
-            views=views,
+            views=int(row_view.max()) + 1,
             row_view=row_view,
             offsets=asvs.offsets.to_numpy().astype(np.int64),
             asvs=asvs.values.to_numpy(),
@@ -86,11 +84,7 @@ class SampleStore:
 
 
 def write_samples(path: Path, store: SampleStore, provenance: Mapping[str, str]) -> None:
-    """Write a sample store as an Arrow file, atomically.
-
-    The `sample_id` of a row joins the IDs of its parents with `+`, for people; programs read
-    `parents`.
-    """
+    """Write a sample store as an Arrow file; `sample_id` joins the parents' IDs, for people."""
     starts, parents = store.parent_offsets.tolist(), store.parents.tolist()
     names = [
         "+".join(store.sample_ids[parent] for parent in parents[start:end])
@@ -115,10 +109,7 @@ def _lists(offsets: NDArray[np.int64], values: NDArray, kind: pa.DataType) -> pa
 def places_of(
     offsets: NDArray[np.int64], rows_B: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return where the entries of some rows lie, row after row, and their numbers [B].
-
-    Row r has the entries from `offsets[r]` up to `offsets[r + 1]`.
-    """
+    """Return where the entries of some rows lie, row after row, and their numbers [B]."""
     starts_B = offsets[rows_B]
     number_B = offsets[rows_B + 1] - starts_B
     ends_B = np.cumsum(number_B)

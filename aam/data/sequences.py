@@ -17,8 +17,5 @@ def read_fasta(path: Path) -> dict[str, str]:
 
 
 def write_fasta(path: Path, sequences: Mapping[str, str]) -> None:
-    """Write sequences by feature ID as FASTA, atomically, one line per sequence.
-
-    FASTA has no place for provenance: the table beside it carries that of the import.
-    """
+    """Write sequences by feature ID as FASTA, atomically, one line per sequence."""
     write_text(path, "".join(f">{name}\n{sequence}\n" for name, sequence in sequences.items()))

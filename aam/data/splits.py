@@ -30,9 +30,8 @@ def divide(
     """Give every labelled sample a fold: that of a metadata column, or one that is drawn.
 
     `metadata` is that of all samples that the task wants, `values` the targets of the labelled
-    ones, `cfg` the slice `folds`. Returns, of the L samples that have a fold, targets, fold (int64,
-    -1: held out for testing), and group, where there are groups. Folds that cannot be trained on
-    are an InputError.
+    ones, `cfg` the slice `folds`. Returns, of the samples that have a fold, targets, fold (-1: held
+    out for testing), and group, where there are groups.
     """
     settings, target = cfg["folds"], cfg["columns"][0]
     groups = None
@@ -57,10 +56,9 @@ def divide(
 
 
 def members(metadata: pd.DataFrame, fold: pd.Series, column: str | None) -> pd.Series:
-    """Return the fold of every sample that has the value of a column with a sample of the fold.
+    """Return the fold of every sample that shares a value of a column with a sample of the fold.
 
-    These are what an encoder that is to know nothing of the fold must not see. Without a column
-    they are the samples of the folds.
+    These are what an encoder that is to know nothing of the fold must not see.
     """
     if column is not None:
         shared = metadata_column(metadata, column)
@@ -73,10 +71,7 @@ def members(metadata: pd.DataFrame, fold: pd.Series, column: str | None) -> pd.S
 def _named(
     metadata: pd.DataFrame, values: pd.DataFrame, settings: Mapping[str, Any]
 ) -> tuple[pd.DataFrame, NDArray[np.int64]]:
-    """Return the samples that a column puts into a fold, and these folds.
-
-    What is held out for testing are whole folds of the column, which may be studies or hosts.
-    """
+    """Return the samples that a column puts into a fold, and these folds: whole ones to test."""
     column = settings["column"]
     labels = metadata_column(metadata, column).loc[values.index]
     without = labels.index[labels.isna()]
@@ -224,13 +219,11 @@ def held_out_groups(
     classes: Names | None = None,
     groups: Names | None = None,
 ) -> NDArray[np.bool_]:
-    """Return which samples are held out for testing, in whole groups.
+    """Return which samples are held out for testing, bool [N], in whole groups.
 
     Groups are gone through in the order of the digests of (seed, group). One is taken where that
     brings the number of samples taken of each class nearer to the fraction of the class, by the
-    squared differences over the wanted numbers. The choice depends on the set of samples, never
-    on their order. Without classes all samples are of one; without groups each is by itself. The
-    result, bool [N], is False where even the smallest group is too large.
+    squared differences over the wanted numbers. None is where even the smallest is too large.
     """
     group_N, names = pd.factorize(np.array(sample_ids if groups is None else groups, object))
     class_N, _ = pd.factorize(np.array([""] * len(group_N) if classes is None else classes, object))
@@ -238,9 +231,8 @@ def held_out_groups(
     wanted_C = fraction * sizes_GC.sum(axis=0)
     missing_C = wanted_C.copy()
     is_chosen = np.zeros(len(names), dtype=np.bool_)
-    for group in sorted(
-        range(len(names)), key=lambda g: (seed_of("test", seed, names[g]), names[g])
-    ):
+    order = sorted((seed_of("test", seed, name), name, g) for g, name in enumerate(names))
+    for _, _, group in order:
         after_C = missing_C - sizes_GC[group]
         if (after_C**2 / wanted_C).sum() < (missing_C**2 / wanted_C).sum():
             missing_C = after_C
@@ -270,11 +262,7 @@ def assign_folds(
     classes: Names | None = None,
     groups: Names | None = None,
 ) -> NDArray[np.int64]:
-    """Divide samples into folds of about the same size, whatever the order of the samples.
-
-    There are at least as many samples, and groups if any, as folds, `k`. The classes keep their
-    proportions in all folds; a group stays in one fold. Returns the fold of each sample, [N].
-    """
+    """Return the fold of each sample, [N], of `k` alike in size and classes, groups as a whole."""
     order = np.array(sorted(range(len(sample_ids)), key=sample_ids.__getitem__))
     kind = KFold if classes is None else StratifiedKFold
     if groups is not None:

@@ -92,11 +92,7 @@ def read_biom(path: Path) -> FeatureTable:
 
 
 def write_biom(path: Path, table: FeatureTable, provenance: Mapping[str, str]) -> None:
-    """Write a table as BIOM 2.1, atomically; the same content gives the same bytes.
-
-    Counts may be up to 2**53: the format holds them as float64. The provenance is kept as JSON in
-    `generated-by`.
-    """
+    """Write a table as BIOM 2.1, atomically, with the provenance as JSON in `generated-by`."""
     matrix = csr_matrix(table.counts.T.tocsr(), dtype=np.float64)
     matrix.sort_indices()
     content = biom.Table(matrix, table.feature_ids, table.sample_ids, type="OTU table")

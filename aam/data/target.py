@@ -68,11 +68,9 @@ class Target:
     ) -> "Target":
         """Learn scales and class weights from the training samples, True in `is_training` [L].
 
-        Without `loss` it is the default of the kind, without `classes` they are all, sorted.
-        Numbers take a `transform` of `Scale`; `by` is a category per sample [L], each with a scale
-        of its own: empty ones, and those whose training numbers are all the same, take the scale
-        over all. `class_weights` are n / (K n_k) over the training samples; a class without any has
-        weight 0 and does not count in K.
+        `by` is a category per sample [L], each with a scale of its own: empty ones, and those whose
+        training numbers are all the same, take the scale over all. `class_weights` are n / (K n_k)
+        over the training samples; a class without any has weight 0 and does not count in K.
         """
         common: dict[str, Any] = {
             "kind": kind,
@@ -122,10 +120,7 @@ class Target:
     def decode(
         self, output_NO: NDArray[np.floating], by: Sequence[str] | None = None
     ) -> NDArray[np.float64]:
-        """Return numbers [N, C] in the columns' units, or class probabilities [N, K].
-
-        It takes raw outputs of a model; `by` is the category of each sample, None: unknown.
-        """
+        """Return numbers [N, C] in the columns' units, or class probabilities [N, K]."""
         if self.loss == "quantile":
             return self.decode_quantiles(output_NO, by)[..., MEDIAN]
         output = output_NO.astype(np.float64)
@@ -140,10 +135,7 @@ class Target:
     def decode_quantiles(
         self, output_NO: NDArray[np.floating], by: Sequence[str] | None = None
     ) -> NDArray[np.float64]:
-        """Return the quantiles [N, C, Q] of `QUANTILES` in the columns' units, ascending.
-
-        It takes what `decode` takes; the loss has to be ``quantile``.
-        """
+        """Return the quantiles [N, C, Q] of `QUANTILES` in the columns' units, ascending."""
         assert self.loss == "quantile", self.loss
         output = output_NO.astype(np.float64).reshape(-1, len(self.columns), len(QUANTILES))
         return self._bounded(self._by_category(np.sort(output, axis=-1), by, Scale.back))

@@ -35,9 +35,8 @@ def observed_values(
 ) -> pd.DataFrame:
     """Return the values of all targets, without the samples that lack one of them.
 
-    Several targets are numbers; `classes` are those of an ordinal one. The result has a column per
-    target: float64 and finite for numbers, else text. A target that cannot be predicted is an
-    InputError.
+    A column per target: float64 and finite for numbers, else text. `classes` are those of an
+    ordinal one. A target that cannot be predicted is an InputError.
     """
     read = [_observed(metadata, kind, column, classes) for column in columns]
     values = pd.concat(read, axis=1, join="inner")

@@ -26,10 +26,7 @@ TOKEN_OF_BYTE[list(map(ord, _TOKENS))] = list(_TOKENS.values())
 def tokenize(
     sequences: Sequence[str], max_length_bp: int
 ) -> tuple[NDArray[np.uint8], NDArray[np.int32]]:
-    """Return tokens, uint8 [U, L], and lengths, int32 [U], of sequences cut to `max_length_bp`.
-
-    Each has IUPAC letters alone, in upper or lower case, and at least one: the import sees to it.
-    """
+    """Return tokens, uint8 [U, L], and lengths, int32 [U], of sequences cut to `max_length_bp`."""
     encoded = [sequence[:max_length_bp].encode("latin-1", "replace") for sequence in sequences]
     lengths = np.fromiter(map(len, encoded), dtype=np.int32, count=len(encoded))
     tokens_of_all = TOKEN_OF_BYTE[np.frombuffer(b"".join(encoded), dtype=np.uint8)]

@@ -26,9 +26,8 @@ def bootstrap_intervals(
 ) -> dict[str, list[float] | None]:
     """Return the percentile interval [low, high] of each score of `resampled_scores`, by name.
 
-    It is None where the score is undefined in more than half of the resamples. The models are not
-    trained again: the intervals tell what another draw of samples would change, not what another
-    training would. A group of rows, [N], is drawn as a whole, a row with "" by itself.
+    None: undefined in more than half of the resamples. The models are not trained again. A group
+    of rows, [N], is drawn as a whole, a row with "" by itself.
     """
     names = [f"group {g}" if g else f"row {i}" for i, g in enumerate(np.asarray(groups).tolist())]
     unit_N = np.unique(names, return_inverse=True)[1]
@@ -48,9 +47,7 @@ def resampled_scores(
 ) -> Resampled:
     """Return the headline scores of samples that count as often as `weight_BN` says, [B] each.
 
-    They are named as in `aam.evaluate.metrics`, and NaN where undefined. A fold counts in
-    `mae_fold_mean` in proportion to how much of it was drawn, so that folds of one group each are
-    resampled as the groups are.
+    NaN where undefined. A fold counts in `mae_fold_mean` by how much of it was drawn.
     """
     if kind == "regression":
         return _of_numbers(predictions, weight_BN)

@@ -1,6 +1,7 @@
 """A model against a baseline by paired tests on the same folds."""
 
 from collections.abc import Mapping
+from itertools import accumulate
 
 import numpy as np
 import pandas as pd
@@ -18,12 +19,9 @@ def compare(
 ) -> Comparison:
     """Compare two tables of predictions of the same samples and folds, in any order.
 
-    The score of a fold is that of `fold_scores`. Returned are `folds`, their number; `difference`,
-    own less other mean over the folds' scores; `folds_won`, the fraction of folds in which own is
-    the better; and two-sided tests, None where undefined: `corrected_t_p`
-    (`corrected_resampled_t`); `wilcoxon_folds_p`, the signed-rank test over folds; and over samples
-    `wilcoxon_samples_p` of the absolute errors of a regression, `mcnemar_p` of right and wrong
-    classes, if the samples are `independent`, which those of one group are not.
+    `difference` is own less other mean of `fold_scores`, `folds_won` the fraction of folds in which
+    own is the better. The tests are two-sided, None where undefined; those over samples are made
+    if the samples are `independent`, which those of one group are not.
     """
     own = own.set_index("sample-id")
     other = other.set_index("sample-id").reindex(own.index)
@@ -57,10 +55,8 @@ def holm(comparisons: Mapping[str, Comparison]) -> dict[str, Comparison]:
     """
     values = {name: found["corrected_t_p"] for name, found in comparisons.items()}
     known = sorted((value, name) for name, value in values.items() if value is not None)
-    raised, largest = {}, 0.0
-    for place, (value, name) in enumerate(known):
-        largest = max(largest, min(1.0, (len(known) - place) * value))
-        raised[name] = largest
+    steps = [min(1.0, (len(known) - place) * value) for place, (value, _) in enumerate(known)]
+    raised = dict(zip((name for _, name in known), accumulate(steps, max), strict=True))
     return {name: {**found, "holm_p": raised.get(name)} for name, found in comparisons.items()}
 
 

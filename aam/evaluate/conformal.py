@@ -65,9 +65,11 @@ class Calibration:
     @classmethod
     def fit(cls, predictions: pd.DataFrame) -> "Calibration":
         """Learn from the rows of fold 0 and above of what `read_predictions` returned."""
-        method, value = _method(predictions), 1.0
+        classes, value = class_names(predictions), 1.0
+        quantiles = set(ENDS) <= set(predictions.columns)
+        method = "set" if classes else "quantile" if quantiles else "residual"
         known = predictions[predictions["fold"] >= 0]
-        if (classes := class_names(known)) and len(known):
+        if classes and len(known):
             value = temperature(known["observed"], class_probabilities(known, classes), classes)
             known = _at_temperature(known, value)
         thresholds = {
@@ -87,16 +89,12 @@ class Calibration:
         """
         targets = frame[TARGET] if TARGET in frame else [target] * len(frame)
         threshold_N = np.array([self.thresholds.get(name, math.inf) for name in targets])
-        return _with_intervals(
-            _at_temperature(frame, self.temperature), self.method, threshold_N, bounds
-        )
+        scaled = _at_temperature(frame, self.temperature)
+        return _with_intervals(scaled, self.method, threshold_N, bounds)
 
 
 def cross_intervals(predictions: pd.DataFrame, bounds: Bounds = (None, None)) -> pd.DataFrame:
-    """Return cross-validated predictions with the columns that `Calibration.apply` adds.
-
-    The rows of every fold are calibrated on those of the other folds 0 and above.
-    """
+    """Return predictions, each fold calibrated on the other folds 0 and above, with intervals."""
     parts, thresholds = [], []
     for number in np.unique(predictions["fold"]):
         own = predictions["fold"] == number
@@ -108,11 +106,7 @@ def cross_intervals(predictions: pd.DataFrame, bounds: Bounds = (None, None)) ->
 
 
 def interval_report(intervals: pd.DataFrame) -> dict[str, Any]:
-    """Say how often the intervals or sets of `cross_intervals` cover what was observed.
-
-    `coverage` and the mean `width`, or `set_size` in classes, are over the rows of fold 0 and
-    above, those in `test` over the rows of fold -1. The width is None without bounds.
-    """
+    """Say how often intervals or sets cover what was observed, in `test` of the rows of fold -1."""
     table = pd.DataFrame({"fold": intervals["fold"]})
     if "prediction_set" in intervals:
         sets = intervals["prediction_set"].str.split(SEPARATOR, regex=False)
@@ -129,8 +123,8 @@ def interval_report(intervals: pd.DataFrame) -> dict[str, Any]:
 
     def summary(part: pd.DataFrame) -> dict[str, float | None]:
         mean = float(part["size"].mean(skipna=False))
-        coverage = float(part["coverage"].mean())
-        return {"coverage": coverage, size: mean if math.isfinite(mean) else None}
+        found = mean if math.isfinite(mean) else None
+        return {"coverage": float(part["coverage"].mean()), size: found}
 
     by_fold = scored.groupby("fold")["coverage"].mean()
     report: dict[str, Any] = {"level": LEVEL, **summary(scored)}
@@ -171,12 +165,6 @@ def _at_temperature(frame: pd.DataFrame, value: float) -> pd.DataFrame:
     shares_NC = at_temperature(class_probabilities(frame, classes), value)
     columns = [PROBABILITY + name for name in classes]
     return frame.assign(**dict(zip(columns, shares_NC.T, strict=True)))
-
-
-def _method(frame: pd.DataFrame) -> str:
-    if class_names(frame):
-        return "set"
-    return "quantile" if set(ENDS) <= set(frame.columns) else "residual"
 
 
 def _scores(frame: pd.DataFrame, method: str) -> NDArray[np.float64]:
@@ -224,10 +212,9 @@ def _warn_of_few(thresholds: ArrayLike) -> None:
 def load_calibration(
     directory: Path, target: Target, *, quantiles: bool = True
 ) -> Calibration | None:
-    """Learn intervals from the cross-validated predictions of a fine-tuned model directory.
+    """Learn intervals from the predictions of a model directory; None: it has none.
 
-    Without their file there is a warning, and None. A mixture has no `quantiles`. Predictions that
-    are damaged, or not of `target`, raise an InputError.
+    A mixture has no `quantiles`; predictions of another task are an InputError.
     """
     path = directory / CROSS_VALIDATION
     if not path.exists():

@@ -38,10 +38,7 @@ class Importance:
         change_C: NDArray[np.float64],
         removed_AC: NDArray[np.float64] | None,
     ) -> None:
-        """Count a sample in: the numbers of its ASVs, and the fields of its explanation.
-
-        See `aam.inference.attribution.Explanation`.
-        """
+        """Count a sample in: its ASVs and fields of `aam.inference.attribution.Explanation`."""
         self.explained += 1
         self.samples_U[asvs_A] += 1
         self.attention_U[asvs_A] += attention_A
@@ -59,10 +56,8 @@ class Importance:
     def table(self, feature_ids: Sequence[str], sequences: Sequence[str]) -> pd.DataFrame:
         """Return one row per ASV of the explained samples, the most important first.
 
-        `importance` is the mean size of the attributions over all explained samples, 0 where the
-        ASV is absent; `direction` their signed mean where it is present, or `direction:<name>` per
-        output; `attention` the mean weight where it is present; `prevalence` the fraction of
-        samples that have it, `samples` their number.
+        `importance` counts 0 where the ASV is absent; the means of `direction` and `attention` are
+        over the samples that have it.
         """
         rows = np.flatnonzero(self.samples_U).tolist()
         samples = self.samples_U[rows]
@@ -90,10 +85,8 @@ class Importance:
     def check(self) -> dict[str, Any]:
         """Return how far the attributions can be trusted.
 
-        `completeness`: over samples and outputs the median change of the output along the path,
-        and the median and largest difference of it from the sum of the gradients; `gradients`,
-        `attention`: mean rank correlation, within a sample, with the change at removal (of
-        attention: with its size).
+        `gradients` and `attention` are mean rank correlations, within a sample, with the change at
+        removal, of attention with its size.
         """
         return {
             "outputs": list(self.names),

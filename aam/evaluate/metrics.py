@@ -25,8 +25,7 @@ def regression_metrics(observed: ArrayLike, predicted: ArrayLike, fold: ArrayLik
     """Score predictions of numbers [N], each held out in a fold, by `scores.REGRESSION`.
 
     `mae_fold_mean` and `mae_fold_sd` (with N - 1; None for a single fold) are over the folds' mean
-    absolute errors, whatever their sizes; the others take all samples at once. `r2_pooled` is None
-    where all observed values are the same, the correlations also where all predicted ones are.
+    absolute errors, whatever their sizes; the others take all samples at once.
     """
     truth, guess = _numbers(observed), _numbers(predicted)
     assert len(truth) == len(guess) > 0
@@ -55,17 +54,11 @@ def classification_metrics(
 ) -> Scores:
     """Score predicted names [N] and probabilities [N, C] of classes by `scores.CLASSIFICATION`.
 
-    All but the two over folds take all samples at once. `balanced_accuracy` is the mean recall of
-    the classes that occur, `roc_auc` the mean over classes of one against the rest, None unless
-    every class occurs beside another; it compares probabilities across folds. `mcc` is 0 where all
-    predictions are the same. `brier` is the mean squared error of the probabilities, summed over
-    classes where there are more than two; `ece` the expected calibration error over the bins of
-    `reliability`.
+    All but the two over folds take all samples at once. `balanced_accuracy` is of the classes that
+    occur; `roc_auc`, of each class against the rest, compares probabilities across folds.
 
-    Of `ordinal` classes, the lowest first, there are also those of `scores.ORDINAL`: `mae_ranks`,
-    the mean distance in steps between observed and predicted class; and `quadratic_kappa`, Cohen's
-    kappa with squared steps as weights (Cohen 1968, doi:10.1037/h0026256), None where all are
-    observed and predicted in one class.
+    Of `ordinal` classes, the lowest first, there are also `mae_ranks`, the mean distance in steps,
+    and `quadratic_kappa`, with squared steps as weights (Cohen 1968, doi:10.1037/h0026256).
     """
     truth, guess = _names(observed), _names(predicted)
     assert len(truth) == len(guess) > 0
@@ -96,7 +89,7 @@ def classification_metrics(
 def probability_metrics(
     observed: ArrayLike, probabilities: ArrayLike, classes: Sequence[str]
 ) -> Scores:
-    """Return `brier` and `ece` of the probabilities [N, C] of `classes`."""
+    """Return `brier`, summed over more than two classes, and `ece`, over bins of `reliability`."""
     shares_NC = _numbers(probabilities)
     # Files hold nine digits: the sum of a row may miss 1 by more than the library lets pass.
     normal_NC = shares_NC / shares_NC.sum(axis=1, keepdims=True)
@@ -114,8 +107,7 @@ def reliability(
 ) -> list[dict[str, Any]]:
     """Bin samples by the probability of their likeliest class, the least sure first.
 
-    Each bin has `n`, `confidence` (mean probability) and `accuracy` (fraction whose likeliest class
-    is the observed one); samples of the same probability share one.
+    `confidence` is its mean; samples of the same probability share a bin.
     """
     shares_NC = _numbers(probabilities)
     right = shares_NC.argmax(axis=1) == class_codes(observed, classes)
@@ -146,11 +138,7 @@ def fold_scores(
 def per_class_table(
     observed: ArrayLike, predicted: ArrayLike, probabilities: ArrayLike, classes: Sequence[str]
 ) -> dict[str, Scores]:
-    """Return `n`, `precision`, `recall`, `f1` and `roc_auc` of every class.
-
-    `n` counts the samples observed in the class. `recall` is None for a class that is not
-    observed, `precision` for one that is never predicted, `f1` where both are missing.
-    """
+    """Return `n` (observed), `precision`, `recall`, `f1` and `roc_auc` of every class."""
     truth, guess = _names(observed), _names(predicted)
     precision, recall, f1, support = metrics.precision_recall_fscore_support(
         truth, guess, labels=list(classes), zero_division=np.nan
@@ -175,10 +163,7 @@ def confusion(observed: ArrayLike, predicted: ArrayLike, classes: Sequence[str])
 
 
 def means_by_label(name: str, values: ArrayLike, labels: ArrayLike) -> dict[str, Scores]:
-    """Return `n` and the mean of `values`, called `name`, within the samples of each label.
-
-    Labels are sorted; samples whose label is missing (None or NaN) are in no subset.
-    """
+    """Return `n` and the mean of `values`, called `name`, of the samples of each known label."""
     known = pd.Series(np.asarray(labels, dtype=object)).dropna().map(str)
     # Not the mean of pandas, whose last bits are others.
     return {

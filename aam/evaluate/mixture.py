@@ -40,14 +40,12 @@ class Mixture:
         classes: Sequence[str],
         unit: NDArray[Any],
     ) -> "Mixture":
-        """Return the mixture of least absolute error, or of least log loss.
+        """Return the mixture of least absolute error, or of least log loss, classes alike.
 
-        All classes count alike. A penalty on the distance from equal weights is the stronger the
-        fewer groups (`unit`, [N]) there are. Without samples the weights are equal.
+        The fewer groups (`unit`, [N]) there are, the nearer the weights are to equal ones.
         """
         if not len(observed):
-            equal, scales = 1.0 / len(values), dict.fromkeys(values, 1.0)
-            return cls(dict.fromkeys(values, equal), scales)
+            return cls(dict.fromkeys(values, 1.0 / len(values)), dict.fromkeys(values, 1.0))
         strength = RIDGE / len(np.unique(unit))
         if not classes:
             error_NM = np.stack([observed - value_NC[:, 0] for value_NC in values.values()], axis=1)
@@ -63,6 +61,10 @@ class Mixture:
         importance_N = 1.0 / np.bincount(code, minlength=len(classes))[code]
         weight_M = _weights(share_NM, importance_N, strength, are_shares=True)
         return cls(_named(values, weight_M), scales)
+
+    def plain(self) -> dict[str, dict[str, float]]:
+        """Return weights and temperatures as JSON has them."""
+        return {"weights": dict(self.weights), "temperatures": dict(self.temperatures)}
 
     def apply(self, values: Mapping[str, Floats]) -> Floats:
         """Return the mixed numbers, or probabilities, [N, C]."""

@@ -43,7 +43,6 @@ def temperature_of(
     """Return what logits are divided by for the least log loss of the true classes.
 
     Its squared logarithm is penalized: few samples without an error make others less sure.
-
     Guo et al. (2017), On calibration of modern neural networks, arXiv:1706.04599.
     """
 
@@ -59,10 +58,7 @@ def temperature_of(
 def temperature(
     observed: ArrayLike, probabilities: ArrayLike, classes: Sequence[str], strength: float = 0.0
 ) -> float:
-    """Return the T > 0 for which p^(1/T), normalized, has the least log loss, and that penalty.
-
-    `observed` are names of classes, [N]; `probabilities` are [N, C].
-    """
+    """Return the temperature of probabilities [N, C] for the observed classes' names [N]."""
     return temperature_of(_logits(probabilities), class_codes(observed, classes), strength)
 
 
@@ -99,6 +95,12 @@ def by_target(predictions: pd.DataFrame) -> dict[str, pd.DataFrame]:
         return {"": predictions}
     parts = predictions.groupby(TARGET, sort=False)
     return {str(name): part.drop(columns=TARGET) for name, part in parts}
+
+
+def by_baseline(predictions: pd.DataFrame) -> dict[str, dict[str, pd.DataFrame]]:
+    """Return the rows of each baseline by target, in the order of appearance."""
+    parts = predictions.groupby("baseline", sort=False)
+    return {str(name): by_target(part.drop(columns="baseline")) for name, part in parts}
 
 
 def read_predictions(path: Path) -> pd.DataFrame:

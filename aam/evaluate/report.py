@@ -28,10 +28,7 @@ def task_metrics(
     """Score predictions of one target, whatever their fold, in plain types: None where undefined.
 
     `labels` are columns of the metadata, by sample ID, whose values are scored too. Classes with
-    an order have it in the columns of probabilities, the lowest first. There are `n`, the names of
-    `scores.MAIN[kind]`, and `folds` (n and score of each fold, of a regression also r2 and
-    pearson). A regression has `mae_by` (column, value: `n`, `mae`); the other kinds `accuracy_by`,
-    `per_class` and `confusion`.
+    an order have it in the columns of probabilities, the lowest first.
     """
     assert predictions["sample-id"].is_unique
     observed, predicted, fold = (predictions[name] for name in ("observed", "predicted", "fold"))
@@ -69,11 +66,7 @@ def task_metrics(
 def target_report(
     kind: str, predictions: pd.DataFrame, labels: Mapping[str, pd.Series] = {}
 ) -> dict[str, Any]:
-    """Return `task_metrics` of fold 0 and above, and in `test` those of held-out fold -1, if any.
-
-    Of classes both have also `calibrated_brier` and `calibrated_ece`, of probabilities scaled by
-    the temperature of the other folds, and the first `temperature`, that of all folds.
-    """
+    """Return `task_metrics` of fold 0 and above, and in `test` those of fold -1, if any."""
     is_test = predictions["fold"].to_numpy() < 0
     names = class_names(predictions)
     scaled_NC = scaled_probabilities(predictions, names) if names else None
@@ -101,15 +94,13 @@ def model_report(
 ) -> dict[str, Any]:
     """Score one target of a model (`own`) and of the baselines (`others`), and compare them.
 
-    `cfg` is the slice `score`; `labels` and `group` are by sample ID. To what `target_report`
-    returns come `groups`, their number; `bootstrap` intervals; `baselines`, the scores of each;
-    `comparisons`, the paired tests against each; and, where they learned from all labels,
-    `super_learner`: the same of the mixture of all, its `weights` and `temperatures`, and in
-    `without_own` the scores of the mixture of baselines alone and the `comparison` with it.
+    `cfg` is the slice `score`; `labels` and `group` are by sample ID. The keys are those of
+    `metrics.json` in `docs/reference/artifacts.md`.
     """
     kind, model = cfg["kind"], cfg["names"]["model"]
     groups = group.loc[own.loc[own["fold"] >= 0, "sample-id"]].to_numpy()
-    independent = not pd.Series(groups[groups != ""]).duplicated().any()
+    named = groups[groups != ""]
+    independent = not pd.Series(named).duplicated().any()
     # The seed names no model: all models of a task are resampled alike.
     seed = seed_of("bootstrap", cfg["names"]["dataset"], cfg["names"]["task"])
 
@@ -131,7 +122,6 @@ def model_report(
             ),
         }
 
-    named = groups[groups != ""]
     report = compared(model, own)
     report["groups"] = len(np.unique(named.astype(str))) if len(named) else None
     report["baselines"] = {name: scores(name, table) for name, table in others.items()}
@@ -144,8 +134,7 @@ def model_report(
         known = [table[table["fold"] >= 0] for table in (mixed, without)]
         report["super_learner"] = {
             **compared(f"super learner with {model}", mixed),
-            "weights": dict(mixture.weights),
-            "temperatures": dict(mixture.temperatures),
+            **mixture.plain(),
             "without_own": {
                 **scores(f"super learner without {model}", without),
                 "comparison": compare(kind, *known, independent=independent),

@@ -56,12 +56,9 @@ def of_each_target(reports: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]
 
 
 def accuracy_table(reports: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    """Put every model and baseline of every `metrics.json` of a task into one table.
+    """Put every model and baseline of every `metrics.json` into one table.
 
-    Columns are `task`, `kind`, `name`, `role` (model or baseline), `n`, the scores of all kinds,
-    NaN where undefined or of another kind, and `headline_low`, `headline_high`, the bootstrap
-    interval of a model's headline score. Tasks are in alphabetical order, the best headline score
-    first within a task, a baseline once per task.
+    Tasks are in alphabetical order, the best first within a task, a baseline once per task.
     """
     rows: dict[tuple[str, str, str], dict[str, Any]] = {}
     for report in of_each_target(reports):

@@ -24,9 +24,8 @@ from aam.evaluate.predictions import (
 
 FORMAT = 1
 """Of the directories that are written and read."""
-SETTINGS, FOLDS, TREE, SEQUENCES, MODEL = (
-    *("super_learner.json", "folds.tsv", "tree.nwk", "sequences.fasta", "model"),
-)
+SETTINGS, FOLDS, TREE = "super_learner.json", "folds.tsv", "tree.nwk"
+SEQUENCES, MODEL = "sequences.fasta", "model"
 """What lies in one, beside a table per view; `aam.inference.with_baselines` reads it."""
 
 
@@ -35,9 +34,9 @@ def super_learner(
 ) -> tuple[pd.DataFrame, Mixture]:
     """Return the first table with the mixed `predicted` and probabilities, and the last mixture.
 
-    `tables` are predictions of the same samples and folds by method; `groups` has the group of each
-    sample, or its ID, by sample ID. Every fold is predicted by a mixture fitted to the other folds
-    of 0 and above; the rows of fold -1 by the one fitted to all folds, which is returned.
+    `tables` are predictions of the same samples and folds by method; `groups` are as of `units_of`.
+    Every fold is predicted by a mixture fitted to the other folds of 0 and above; the rows of fold
+    -1 by the one fitted to all folds, which is returned.
     """
     first = next(iter(tables.values()))
     classes, fold = class_names(first), first["fold"].to_numpy()

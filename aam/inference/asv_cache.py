@@ -1,7 +1,7 @@
 """ASV embeddings in a file that other tables are looked up in, by sequence.
 
-The file is in the safetensors format: `embedding` [U, D] in fp32 in the order of the token store
-that it was made from, `key` [U, 16] ascending, and `row` [U], the row of each key's embedding.
+A safetensors file: `embedding` [U, D] in fp32 in the order of a token store, `key` [U, 16]
+ascending, and `row` [U], the row of each key's embedding.
 
 Shape suffixes: U ASVs of a file or a token store, D width.
 """
@@ -96,10 +96,7 @@ def module_digest(module: nn.Module, *about: str) -> str:
 
 
 def encoder_digest(encoder: Encoder, precision: str) -> str:
-    """Return what ASV embeddings depend on beside the sequence.
-
-    That is the shape, the code and the weights of the ASV encoder, and the precision of `Devices`.
-    """
+    """Return a digest of the shape, code, weights and precision behind ASV embeddings."""
     shape = json.dumps(asdict(encoder.shape), sort_keys=True)
     return module_digest(encoder.asv, shape, precision, code_digest(Encoder.__module__))
 
@@ -107,11 +104,7 @@ def encoder_digest(encoder: Encoder, precision: str) -> str:
 def embed_asvs_cached(
     encoder: Encoder, tokens: TokenStore, devices: Devices, cache: Path | None
 ) -> torch.Tensor:
-    """Return the embeddings [U, D] of all ASVs of a token store, in fp32 on the host.
-
-    `cache` is a file of `AsvEmbeddings.write`, of this table or any other: what it has is read,
-    the rest computed. It is left as it is; if it is no such file, that is an `InputError`.
-    """
+    """Return the embeddings [U, D] of all ASVs, in fp32 on the host; what `cache` has is read."""
     tokens = tokens.cut(encoder.shape.max_length_bp)
     row_U = np.full(len(tokens.lengths), -1)
     if cache is not None:

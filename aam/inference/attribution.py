@@ -53,11 +53,9 @@ def explain(
     steps: int = STEPS,
     remove: bool = False,
 ) -> Explanation:
-    """Explain one sample by its embedded ASVs, their reads (float) and its covariates.
+    """Explain the outputs of `explained` by the sample's embedded ASVs, reads and covariates.
 
-    Explained is what the head of a predictor in evaluation puts out: for a number its transformed
-    value (its median where quantiles are predicted), for classes the log-odds of each, for ordered
-    ones those of a higher class. `column_A` are the columns of the ASVs in a kernel machine.
+    The predictor is in evaluation. `column_A` are the columns of the ASVs in a kernel machine.
     `remove`: it is predicted without each ASV, too.
     """
     copies = _Copies(predictor, asv_AD, categories or {}, column_A)
@@ -195,7 +193,10 @@ def _at_a_time(asvs: int) -> int:
 
 
 def explained(output_SO: Tensor, target: Target) -> Tensor:
-    """Return the explained outputs [S, C] of a predictor's raw ones."""
+    """Return the explained outputs [S, C] of a predictor's raw ones.
+
+    Transformed numbers (medians of quantiles), or log-odds: of each class, or of a higher one.
+    """
     if target.loss == "ordinal":
         # They differ by constants, so all have the same gradients.
         return output_SO.mean(dim=1, keepdim=True)
@@ -248,25 +249,14 @@ def explain_samples(
         asvs_A = store.asvs[held].astype(np.int64)
         place_A = torch.from_numpy(np.searchsorted(asvs_U, asvs_A))
         counts_A = torch.from_numpy(store.counts[held].astype(np.float32)).to(devices.device)
-        explanations = [
-            explain(
-                predictor,
-                asv_UD[place_A].to(devices.device),
-                counts_A,
-                categories[number],
-                _columns(predictor, tokens, asvs_A),
-                remove=number < checked,
+        explanations, known = [], categories[number]
+        for predictor, asv_UD in zip(predictors, tables, strict=True):
+            head, own_AD = predictor.head, asv_UD[place_A].to(devices.device)
+            column_A = head.columns(tokens.tokens[asvs_A]) if isinstance(head, KernelHead) else None
+            explanations.append(
+                explain(predictor, own_AD, counts_A, known, column_A, remove=number < checked)
             )
-            for predictor, asv_UD in zip(predictors, tables, strict=True)
-        ]
         yield asvs_A, _mean(explanations, [*predictors.values()])
-
-
-def _columns(
-    predictor: Predictor, tokens: TokenStore, asvs_A: NDArray[np.int64]
-) -> NDArray[np.int64] | None:
-    head = predictor.head
-    return head.columns(tokens.tokens[asvs_A]) if isinstance(head, KernelHead) else None
 
 
 def _mean(explanations: Sequence[Explanation], weights: Sequence[float]) -> Explanation:

@@ -1,8 +1,4 @@
-"""The model directory of a task: a folder per model, and what predicting another table takes.
-
-`fold<k>` holds the model of fold k, `fold<k>-<recipe>` one of several recipes, and a number at the
-end tells a further one of another seed.
-"""
+"""The model directory of a task: a folder per model, and what predicting another table takes."""
 
 import logging
 import shutil
@@ -39,11 +35,7 @@ GIVE = "give finetune/<model>/<task>/model"
 
 @dataclass(frozen=True, eq=False)
 class ModelBundle:
-    """Predictors of one target, and what they know of the table they were trained on.
-
-    A table gets `views` rarefaction draws of `depth` reads, by `seed`. The categories of the
-    metadata column `transform_by` have scales of their own.
-    """
+    """Predictors of one target; a table gets `views` draws of `depth` reads by `seed`."""
 
     predictors: list[Predictor]
     shares: list[Share]
@@ -109,10 +101,9 @@ def write_bundle(
     reference_ND: torch.Tensor,
     predictions: pd.DataFrame,
 ) -> None:
-    """Write a model directory anew, atomically.
+    """Write a model directory anew, atomically, from directories and shares by the models' names.
 
-    It takes the directory and the share of each model by its name, the ASVs and embeddings of the
-    training samples, and the cross-validated predictions, which intervals are learned from.
+    `tokens` and `reference_ND` are the ASVs and the embeddings of the training samples.
     """
     with atomic_path(directory) as partial:
         partial.mkdir()
@@ -133,19 +124,17 @@ def write_bundle(
 def fold_models(directory: Path, fold: int) -> dict[Predictor, float]:
     """Rebuild the models of one fold, with the weights of what they put out.
 
-    Log-odds of probabilities that are scaled by T are 1 / T of what they were. Having no model is
-    an `InputError`.
+    Log-odds of probabilities that are scaled by T are 1 / T of what they were.
     """
-    own = {
-        name: one for name, one in _shares(directory).items() if name.split("-")[0] == f"fold{fold}"
+    found = {
+        load_predictor(directory / name)[0]: one.weight / one.temperature
+        for name, one in _shares(directory).items()
+        if name.split("-")[0] == f"fold{fold}"
     }
-    if not own:
+    if not found:
         hint = "fine-tune again: the folds have changed since"
         raise problem(directory, f"no folder fold{fold}", "a model of every fold", hint)
-    return {
-        load_predictor(directory / name)[0]: one.weight / one.temperature
-        for name, one in own.items()
-    }
+    return found
 
 
 def _shares(directory: Path) -> dict[str, Share]:

@@ -36,10 +36,7 @@ ROWS_PER_BLOCK = 4096
 
 
 def load_encoder(directory: Path, backend: AttentionBackend = "auto") -> Encoder:
-    """Rebuild the encoder of a pretrained or fine-tuned model from its directory alone.
-
-    It is an InputError where another version of the package wrote the directory.
-    """
+    """Rebuild the encoder of a pretrained or fine-tuned model of this version of the package."""
     config = load_config(directory)
     try:
         shape = Architecture(**config["architecture"])
@@ -62,8 +59,7 @@ def embed_samples(
     """Return the embeddings [R, D] of some rows of the store, in any order, in fp32 on the host.
 
     Of W processes each computes every W-th ASV and every W-th row, and all get all.
-    `asv_UD` are the embeddings of all ASVs of `tokens`; None: those of the rows are computed, each
-    once.
+    `asv_UD` are the embeddings of all ASVs of `tokens`; None: those of the rows are computed.
     """
     place_U = np.arange(len(tokens.lengths))
     if asv_UD is None:
@@ -126,10 +122,7 @@ def asv_batches(
 def sample_batches(
     store: SampleStore, rows_R: NDArray[np.int64], place_U: NDArray[np.int64], device: torch.device
 ) -> Iterator[tuple[NDArray[np.int64], Batch]]:
-    """Yield positions in `rows_R`, richest first, and their batch, which fits into the device.
-
-    The batch has no sequences: its samples point to places in a table of embedded ASVs.
-    """
+    """Yield positions in `rows_R`, richest first, and a batch of them, which has no sequences."""
     richness_R = store.offsets[rows_R + 1] - store.offsets[rows_R]
     for members in _batches(np.argsort(-richness_R, kind="stable"), richness_R, device):
         block = _sample_block(store, rows_R[members], place_U)

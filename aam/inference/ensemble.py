@@ -43,11 +43,8 @@ def predict_table(
 ) -> pd.DataFrame:
     """Predict as `aam.api.Model.predict`, given the sequence of every feature.
 
-    The table has the index `sample-id`; `predicted`; `sd` over the models, of the number or of the
-    probability of the predicted class; `probability:<class>` in the order of the classes, or
-    `quantile:<level>`; `unseen_asvs`, the fraction of reads whose ASV the models never saw; and
-    `novelty`, how far from the samples of training (`aam.inference.reference.Reference.novelty`).
-    Where there are several targets, the columns of each end with a colon and its name.
+    `sd` is over the models, of the number or of the probability of the predicted class;
+    `unseen_asvs` the fraction of reads whose ASV the models never saw; `novelty` as of `Reference`.
     """
     tokens, store = rarefied(
         table, sequences, bundle.depth, bundle.views, bundle.seed, bundle.max_length_bp
@@ -124,15 +121,9 @@ def _outputs(
         if predictor.vocabulary is not None:
             own_RF = covariates_R[[*predictor.vocabulary.columns]].to_numpy()
             category_RF = predictor.vocabulary.encode(own_RF)
+        known = {"embedding_RD": embedding_RD, "asv_UD": asv_UD}
         output_RO = raw_outputs(
-            predictor,
-            store,
-            tokens,
-            rows,
-            devices,
-            embedding_RD=embedding_RD,
-            asv_UD=asv_UD,
-            category_RF=category_RF,
+            predictor, store, tokens, rows, devices, category_RF=category_RF, **known
         )
         outputs[number] = decoded(predictor.target, output_RO, store.views, by_R)
     return [outputs[number] for number in range(len(keys))], novelty_N

@@ -62,11 +62,7 @@ class KeptReads:
         *,
         distances: bool,
     ) -> dict[str, Any]:
-        """Return the reads of the kept samples and, behind them, of the wanted ones of a table.
-
-        They are fields of `aam.evaluate.baselines.problem.Problem`: `counts` [N + M, F],
-        `distances` [N + M, N + M], or an empty matrix, `above` [F, E] and `lengths` [E].
-        """
+        """Return the fields of a `Problem` of the kept samples and, behind them, wanted ones."""
         measure = BatchDistances(("unweighted",), 1.0, self.above.astype(np.float64), self.lengths)
         place = self._features(table, sequences)
         number = len(self.views[0].sample_ids) + len(wanted)
@@ -110,7 +106,5 @@ def _on_features(table: FeatureTable, place: Mapping[str, int], features: int) -
     """Return the reads of a table's ASVs as those of the features that they stand for."""
     column_U = np.array([place.get(name, -1) for name in table.feature_ids])
     known_U = np.flatnonzero(column_U >= 0)
-    shape = len(table.feature_ids), features
-    ones = np.ones(len(known_U), np.int64)
-    moved_UF = csr_array((ones, (known_U, column_U[known_U])), shape=shape)
-    return csr_array(table.counts @ moved_UF)
+    entries = np.ones(len(known_U), np.int64), (known_U, column_U[known_U])
+    return csr_array(table.counts @ csr_array(entries, shape=(len(column_U), features)))

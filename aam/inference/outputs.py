@@ -59,8 +59,7 @@ def raw_outputs(
     """Return the raw outputs [R, O] of some rows of the store, in any order.
 
     `embedding_RD` and `asv_UD` are embeddings of these rows and of all ASVs of `tokens`, where
-    known; a model whose `needs_asvs` is true makes those of the rows itself. `category_RF` are
-    numbers in the predictor's vocabulary; None: all unknown.
+    known; `category_RF` numbers in the predictor's vocabulary; None: all unknown.
     """
     device = devices.device
     category = None if category_RF is None else torch.from_numpy(category_RF).to(device)
@@ -103,19 +102,15 @@ def known_reads(
 
 def mean_reads(store: SampleStore, samples: NDArray[np.int64], asvs: int) -> scipy.sparse.csc_array:
     """Return the reads [N, U] of some samples, the mean of all views."""
-    total = store.counts_of(samples, asvs)
-    for view in range(1, store.views):
-        total = total + store.counts_of(view * len(store.sample_ids) + samples, asvs)
+    first_V = len(store.sample_ids) * np.arange(store.views)
+    total = sum(store.counts_of(first + samples, asvs) for first in first_V)
     return scipy.sparse.csc_array(total / store.views)
 
 
 def decoded(
     target: Target, output_RO: NDArray[np.floating], views: int, by_R: list[str] | None = None
 ) -> Outputs:
-    """Return what raw outputs of V views of N samples, view by view, mean: averaged over the views.
-
-    `by_R` is the category that chooses the scale of each row; None: unknown.
-    """
+    """Return what raw outputs of V views of N samples mean; `by_R` chooses the scale of a row."""
 
     def mean(value: NDArray[np.float64]) -> NDArray[np.float64]:
         return value.reshape(views, -1, *value.shape[1:]).mean(axis=0)

@@ -59,10 +59,7 @@ class TableEmbedder:
     def embed_table(
         self, table: FeatureTable, sequences: Mapping[str, str], depth: int | None, threads: int
     ) -> tuple[list[str], torch.Tensor]:
-        """Return sample IDs and embeddings [N, D] of a table, rarefied to a depth if there is one.
-
-        A warning says when the study is unlike what the encoder saw.
-        """
+        """Return sample IDs and embeddings [N, D] of a table, rarefied if there is a depth."""
         length_bp = self.encoder.shape.max_length_bp
         tokens, store = rarefied(table, sequences, depth, 1, 0, length_bp)
         if self.known is not None:

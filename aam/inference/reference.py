@@ -1,8 +1,5 @@
 """Embeddings of the samples that a model was trained on: how far new samples lie from them.
 
-The file is in the safetensors format: `embedding` [R, D] in fp32, and `distance` [R], from each
-sample to the nearest other one.
-
 Shape suffixes: N samples, R of them kept as references, M new samples, W rows of a block, D width.
 """
 
@@ -55,8 +52,8 @@ class Reference:
     def novelty(self, embedding_MD: NDArray[np.floating]) -> NDArray[np.float64]:
         """Return how new samples are, from 0 to 1, [M], by embeddings of the same encoder.
 
-        The distance to the nearest reference, as a rank: the fraction of the references that lie
-        nearer to their own nearest other one. Samples of the same study are spread over 0 to 1.
+        The fraction of the references that lie nearer to their own nearest other one: samples of
+        the same study are spread over 0 to 1.
         """
         nearest_M = _nearest(np.asarray(embedding_MD), self.embedding_RD)
         rank_M = np.searchsorted(np.sort(self.distance_R), nearest_M, side="left")
@@ -64,10 +61,7 @@ class Reference:
 
 
 def _nearest(
-    embedding_MD: NDArray[np.floating],
-    reference_RD: NDArray[np.float32],
-    *,
-    left_out: int = 0,
+    embedding_MD: NDArray[np.floating], reference_RD: NDArray[np.float32], *, left_out: int = 0
 ) -> NDArray[np.float32]:
     """Return the distance to the nearest reference, [M], but for `left_out` that are nearer.
 

@@ -22,10 +22,7 @@ def rarefied(
     seed: int,
     max_length_bp: int,
 ) -> tuple[TokenStore, SampleStore]:
-    """Draw the views of a table; without a depth it is taken as it is.
-
-    ASVs that no view has are left out, and samples that are too shallow, which a warning names.
-    """
+    """Draw the views of a table, without a depth as it is; too shallow samples are left out."""
     draws = [table] if depth is None else [rarefy(table, depth, seed, v) for v in range(views)]
     left = {name for draw in draws for name in draw.sample_ids}
     shallow = sorted({*table.sample_ids} - left)

@@ -69,34 +69,18 @@ class SuperLearner:
         return cls(settings, folds, reads, directory / MODEL)
 
     def mixed(
-        self,
-        own: pd.DataFrame,
-        table: FeatureTable,
-        sequences: Mapping[str, str],
-        threads: int,
+        self, own: pd.DataFrame, table: FeatureTable, sequences: Mapping[str, str], threads: int
     ) -> pd.DataFrame:
-        """Return the model's predictions of other samples, mixed with those of the baselines.
-
-        `own` is what `aam.inference.ensemble.predict_table` says of the table. Quantiles and the
-        spread of the models, which are of the model alone, are left out.
-        """
+        """Return the predictions `own`, mixed with the baselines', without `sd` and quantiles."""
         result = own.loc[:, [not str(name).startswith((QUANTILE, "sd")) for name in own]].copy()
-        mixtures = {
-            target: Mixture(
-                {name: one for name, one in found["weights"].items() if one > LEAST_WEIGHT},
-                found["temperatures"],
-            )
-            for target, found in self.settings["mixtures"].items()
-        }
-        named = {name for mixture in mixtures.values() for name in mixture.weights}
-        joined = self.reads.beside(
-            table, sequences, list(own.index), distances=bool(named & ON_DISTANCES)
-        )
-        rows = self._problem(joined)
+        mixtures, classes = {}, self.settings["classes"]
+        for target, found in self.settings["mixtures"].items():
+            kept = {name: one for name, one in found["weights"].items() if one > LEAST_WEIGHT}
+            mixtures[target] = Mixture(kept, found["temperatures"])
+        needed = any(ON_DISTANCES & mixture.weights.keys() for mixture in mixtures.values())
+        rows = self._problem(self.reads.beside(table, sequences, list(own.index), distances=needed))
         for target, mixture in mixtures.items():
-            predicted_MC = self._predicted(own, rows, target, mixture, threads)
-            mixed_MC = mixture.apply(predicted_MC)
-            classes = self.settings["classes"]
+            mixed_MC = mixture.apply(self._predicted(own, rows, target, mixture, threads))
             if classes:
                 result[[PROBABILITY + name for name in classes]] = mixed_MC
                 result["predicted"] = np.asarray(classes)[mixed_MC.argmax(axis=1)]

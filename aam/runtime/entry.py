@@ -25,10 +25,7 @@ MARGIN_S = 180.0
 
 
 def main(run: Callable[..., None], snakemake: Any) -> None:
-    """Run a stage on behalf of a Snakemake script.
-
-    A problem of the user's input ends as one message and exit code 1, without a traceback.
-    """
+    """Run a stage for a Snakemake script; an InputError ends as one message and exit code 1."""
     log_file = Path(snakemake.log[0]) if snakemake.log else None
     log.start(log_file)
     outputs = _paths(snakemake.output)

@@ -81,8 +81,7 @@ def expired(
 ) -> list[Entry]:
     """Return the entries that should go, the one that was not used for the longest time first.
 
-    Those go that were not used for `max_age_s`, and others until the rest takes `max_bytes`; None
-    is no limit. Entries stay that were just used, or have a file that is named in `kept`.
+    None is no limit. Entries stay that were just used, or have a file that is named in `kept`.
     """
     size_bytes = sum(entry.size_bytes for entry in found)
     going = []

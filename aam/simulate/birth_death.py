@@ -16,13 +16,12 @@ CLOCK_SD = 0.4
 
 
 def birth_death_tree(tips: int, rng: np.random.Generator) -> TreeNode:
-    """Draw a rooted binary tree with positive branch lengths; tips have no names.
+    """Draw a rooted binary tree with positive branch lengths, in substitutions per site.
 
     The reconstructed tree of a birth-death process is a coalescent point process: the ages of
     the splits between neighbouring tips are independent draws of one distribution (Lambert and
     Stadler 2013, doi:10.1016/j.tpb.2013.10.002). The lengths are then multiplied by log-normal
-    rates, so that the tree is not ultrametric. They are in substitutions per site; the root has
-    none.
+    rates. The root has none, and tips have no names.
     """
     ages = _split_ages(tips - 1, rng)
     root = coalescent_tree(ages)

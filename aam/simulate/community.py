@@ -50,11 +50,9 @@ class Biology:
 
 
 def draw_biology(tree: TreeNode, sequences: list[str], seed: int) -> Biology:
-    """Draw the traits of the ASVs.
+    """Draw the traits of the ASVs, in the order of `tree.tips()`.
 
-    Optima follow Brownian motion along the tree, so relatives live in similar environments;
-    the preferences of a site are shared by whole clades. The sequences are in the order of
-    `tree.tips()`.
+    Optima follow Brownian motion along the tree; the preferences of a site are those of clades.
     """
     rng = generator(seed, "biology")
     features = len(sequences)
@@ -99,9 +97,8 @@ def draw_study(
 ) -> tuple[FeatureTable, pd.DataFrame]:
     """Sample a number of hosts, several times each: their table and the metadata.
 
-    ASVs that no sample has are left out. `name` begins the IDs of samples and hosts, each of which
-    draws from a seed of its own. `newcomers` are a second study: with the novel ASVs, without
-    shallow samples.
+    `name` begins the IDs of samples and hosts, each of which draws from a seed of its own.
+    `newcomers` are a second study: with the novel ASVs, without shallow samples.
     """
     metadata = _draw_metadata(name, samples, hosts, seed)
     depths = _draw_depths(name, samples, 0.0 if newcomers else SHALLOW_FRACTION, seed)

@@ -18,11 +18,10 @@ _LETTERS = np.frombuffer(b"ACGT", dtype=np.uint8)
 
 
 def evolve(tree: TreeNode, length_bp: int, rng: np.random.Generator) -> list[str]:
-    """Evolve one sequence per tip, all distinct.
+    """Evolve one sequence per tip, all distinct, in the order of `tree.tips()`.
 
     Where two tips come out equal, the later one is given one more substitution, and its branch
-    the length of one: the tree, in substitutions per site, is changed in place. The sequences are
-    in the order of `tree.tips()`.
+    the length of one: the tree, in substitutions per site, is changed in place.
     """
     rates = site_rates(length_bp, rng)
     states = {id(tree): rng.integers(0, 4, size=length_bp)}

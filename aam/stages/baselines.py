@@ -18,15 +18,10 @@ from aam.unifrac.store import read_distances
 
 
 def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
-    """Predict a task's samples with simple methods, on the folds that the model gets.
-
-    Reads and distances are means of all views. Of several targets each is predicted by itself.
-    """
+    """Predict each target with simple methods, on the model's folds, from means of all views."""
     folds = read_folds(inputs["folds"])
     views = on_same_features(map(read_biom, inputs["views"]), [*folds.index])
-    feature_ids, counts = views[0].feature_ids, views[0].counts / len(views)
-    for view in views[1:]:
-        counts = counts + view.counts / len(views)
+    feature_ids, counts = views[0].feature_ids, sum(view.counts / len(views) for view in views)
     above, lengths = branches(read_tree(inputs["tree"], feature_ids), feature_ids)
     distances = _distances(inputs["distances"][0], folds.index)
     for path in inputs["distances"][1:]:

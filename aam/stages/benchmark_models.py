@@ -11,11 +11,7 @@ from aam.util.errors import problem
 
 
 def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
-    """Time a step of every model, and read from the trainings what each had learned by when.
-
-    Without a distance that all models learn, or if they hold out different samples, it raises an
-    InputError.
-    """
+    """Time a step of every model, and read from the trainings what each had learned by when."""
     _require_comparable(cfg)
     data = {
         name: inputs[name] for name in ("tokens", "samples", "distances", "tree") if name in inputs

@@ -10,10 +10,7 @@ from aam.util.provenance import provenance
 
 
 def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
-    """Score every pretrained model on every study that it was not pretrained on.
-
-    The inputs `models` and `embeddings` are those of the models in `cfg`, in that order.
-    """
+    """Score every pretrained model of `cfg` on every study that it was not pretrained on."""
     torch.set_num_threads(runtime.threads)
     data = Studies.open(inputs, cfg["column"])
     files = zip(inputs["models"], inputs["embeddings"], strict=True)

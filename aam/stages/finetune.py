@@ -9,11 +9,7 @@ from aam.config.digest import code_digest
 from aam.evaluate.predictions import write_predictions
 from aam.inference.bundle import SHARED, write_bundle
 from aam.runtime.entry import Cfg, Files, RunOptions
-from aam.tasks.finetune.cross_validation import (
-    CrossValidation,
-    prediction_table,
-    recipe_table,
-)
+from aam.tasks.finetune.cross_validation import CrossValidation, prediction_table, recipe_table
 from aam.tasks.finetune.parallel import Models, in_processes, processes, turns
 from aam.tasks.finetune.setup import FinetuneSetup
 from aam.train.history import write_history
@@ -24,9 +20,7 @@ from aam.util.provenance import file_digest
 def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
     """Fine-tune and cross-validate one task.
 
-    `model` is a pretrained model, a directory of one per fold where the evaluation is inductive,
-    and missing where the start is from scratch. Checkpoints and finished models lie in the `work`
-    folder.
+    `model` is a pretrained model, or one per fold where the evaluation is inductive; none: scratch.
     """
     setup = FinetuneSetup.open(cfg, inputs, runtime, code_digest(__name__))
     validation, origin = CrossValidation(setup), setup.about["provenance"]

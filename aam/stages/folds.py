@@ -16,10 +16,9 @@ logger = logging.getLogger(__name__)
 
 
 def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
-    """Write the fold, the observed values, the group and the categories of every labelled sample.
+    """Write fold, observed values, group and categories of every labelled sample.
 
-    The members of a fold are all samples of its groups, or of its value of `folds.column`, with a
-    target or without.
+    Members of a fold are all samples of its groups or values, with a target or without.
     """
     sample_ids = read_biom(inputs["table"]).sample_ids
     stored = read_metadata(inputs["metadata"]).loc[sample_ids]

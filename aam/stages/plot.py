@@ -16,11 +16,7 @@ NAMES = ("sample-id", "feature-id", "task", "name", "model")
 
 
 def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
-    """Draw every output with the function that `cfg["draw"]` has for it.
-
-    A function of `aam.evaluate.figures` gets, by the names of its parameters, the content of
-    inputs (the path of a tree), settings of `cfg`, and as `path` the file to write.
-    """
+    """Draw every output with its function in `cfg["draw"]`: it gets files and settings by name."""
     given = {**cfg, **{name: _content(name, path) for name, path in inputs.items()}}
     for output, path in outputs.items():
         module, function = cfg["draw"][output].split(".")

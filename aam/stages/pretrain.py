@@ -14,11 +14,7 @@ from aam.util.provenance import provenance, settings_digest
 
 
 def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
-    """Pretrain one encoder.
-
-    Where several processes train it together, this starts them, and each calls it again; the first
-    of them writes. Checkpoints lie in the `work` folder.
-    """
+    """Pretrain one encoder; where several processes do it, this starts them, and each calls it."""
     if launch.is_needed(runtime):
         launch.together(__name__, cfg, inputs=inputs, outputs=outputs, runtime=runtime)
         return

@@ -15,11 +15,7 @@ from aam.util.provenance import provenance, settings_digest
 
 
 def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
-    """Pretrain one encoder per fold of a task.
-
-    It sees no member of its fold (`members`, of `aam.stages.folds`), labelled or not, and none of
-    the test set. Checkpoints and finished folds lie in the `work` folder.
-    """
+    """Pretrain one encoder per fold of a task, which sees no member of its fold or the test set."""
     assert runtime.work is not None, "a work folder is needed"
     origin = provenance(cfg, inputs)
     fingerprint = settings_digest({**origin, "code": code_digest(__name__)})

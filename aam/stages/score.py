@@ -8,6 +8,7 @@ from aam.evaluate.conformal import cross_intervals, interval_report
 from aam.evaluate.predictions import (
     PROBABILITY,
     TARGET,
+    by_baseline,
     by_target,
     read_predictions,
     write_predictions,
@@ -26,19 +27,12 @@ DESCRIBED = ("kind", "column", "bounds", "encoder", "start", "labels", "evaluati
 
 
 def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
-    """Score one model on one task, and write an interval, or a set of classes, per sample.
-
-    Of a task with several targets the metrics are those of the first, and in `targets` each.
-    """
+    """Score one model on one task (its first target, and each in `targets`), with intervals."""
     metadata = read_metadata(inputs["metadata"])
     labels = {name: metadata_column(metadata, name) for name in cfg["report_by"]}
     predictions = _in_order(read_predictions(inputs["predictions"]), cfg["classes"])
     group = read_folds(inputs["folds"])["group"]
-    table = _in_order(read_predictions(inputs["baselines"]), cfg["classes"])
-    baselines = {
-        str(name): by_target(part.drop(columns="baseline"))
-        for name, part in table.groupby("baseline", sort=False)
-    }
+    baselines = by_baseline(_in_order(read_predictions(inputs["baselines"]), cfg["classes"]))
     reports = {
         target: model_report(
             cfg, own, {name: parts[target] for name, parts in baselines.items()}, labels, group

@@ -44,7 +44,6 @@ def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None
     dropped = {path: _table(path) for path in inputs.get("dropped", [])}
     left_out = [sentence for table in dropped.values() for sentence in _sentences(table)]
     shown = list(_figures(cfg, root, inputs.get("figures", [])))
-    speed = _table(inputs["speed"], dtype=None) if "speed" in inputs else None
     results = Results(
         dataset=root.name,
         tasks=list(_tasks(reports, shown, inputs.get("predictions", []))),
@@ -55,12 +54,10 @@ def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None
         cautions=list(_cautions(encoders, dropped, inputs.get("predictions", []))),
         left_out=left_out,
         data_figures=_of(shown, "rarefaction"),
-        speed=None if speed is None else words.on_speed(speed),
-        speed_figures=_of(shown, "speed"),
         methods=_methods(cfg, encoders, reports.values()),
         files=[
             (path.name, Path(os.path.relpath(path, root)).as_posix())
-            for name in ("accuracy", "speed", "dropped", "predictions", "finetune", "pretrain")
+            for name in ("accuracy", "dropped", "predictions", "finetune", "pretrain")
             for path in _listed(inputs, name)
         ],
         made_from=_made_from(root, [*inputs["pretrain"], *reports]),

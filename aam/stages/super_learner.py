@@ -10,6 +10,7 @@ from aam.evaluate import super_learner as mixing
 from aam.evaluate.predictions import (
     CROSS_VALIDATION,
     TARGET,
+    by_baseline,
     by_target,
     class_names,
     read_predictions,
@@ -27,21 +28,14 @@ def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None
     folds = read_folds(inputs["folds"])
     model, units = cfg["names"]["model"], mixing.units_of(folds["group"])
     own = by_target(read_predictions(inputs["predictions"]))
-    table = read_predictions(inputs["baselines"])
-    rivals = {
-        str(name): by_target(part.drop(columns="baseline"))
-        for name, part in table.groupby("baseline", sort=False)
-        if name not in CONSTANT
-    }
+    baselines = by_baseline(read_predictions(inputs["baselines"]))
+    rivals = {name: parts for name, parts in baselines.items() if name not in CONSTANT}
     parts, mixtures = [], {}
     for target, first in own.items():
         tables = {model: first, **{name: part[target] for name, part in rivals.items()}}
         mixed, mixture = mixing.super_learner(tables, units)
         parts.append(mixed.assign(**{TARGET: target}) if target else mixed)
-        mixtures[target] = {
-            "weights": dict(mixture.weights),
-            "temperatures": dict(mixture.temperatures),
-        }
+        mixtures[target] = mixture.plain()
     settings = {
         "format": mixing.FORMAT,
         "model": model,
@@ -53,12 +47,9 @@ def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None
     with atomic_path(outputs["directory"]) as partial:
         partial.mkdir()
         shutil.copytree(inputs["model"], partial / mixing.MODEL)
-        for name, key in (
-            (mixing.FOLDS, "folds"),
-            (mixing.TREE, "tree"),
-            (mixing.SEQUENCES, "sequences"),
-        ):
-            shutil.copyfile(inputs[key], partial / name)
+        shutil.copyfile(inputs["folds"], partial / mixing.FOLDS)
+        shutil.copyfile(inputs["tree"], partial / mixing.TREE)
+        shutil.copyfile(inputs["sequences"], partial / mixing.SEQUENCES)
         known = [*folds.index[folds["fold"] >= 0]]
         views = [read_biom(path) for path in inputs["views"]]
         for view, reads in enumerate(on_same_features(views, known)):

@@ -20,11 +20,7 @@ LOG = logging.getLogger(__name__)
 
 
 def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
-    """Compute one metric of one view, check a sample of it by other means, and write it.
-
-    The metadata of the file names the engine under `aam.engine`. Its bytes do not depend on the
-    number of `parts`, what `unifrac_part` wrote, in order.
-    """
+    """Compute one metric of one view, or join its parts, check a sample of it, and write it."""
     table = read_biom(inputs["table"])
     metadata = provenance(cfg, {name: inputs[name] for name in ("table", "tree") if name in inputs})
     metric = METRICS[cfg["metric"]]
@@ -32,7 +28,8 @@ def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None
     if metric.phylogenetic:
         tree = branches.read_tree(inputs["tree"], table.feature_ids)
         if metric.is_ratio:
-            height_F = branches.heights(tree, table.feature_ids)
+            above_FB, length_B = branches.branches(tree, table.feature_ids)
+            height_F = above_FB @ length_B
             branches.check_lengths(table.sample_ids, table.counts, height_F, inputs["tree"])
     wanted = (table, tree, cfg["metric"], metric.parameters_in(cfg))
     with _computed(cfg, wanted, metadata, inputs, runtime) as (values, name, other):
@@ -43,11 +40,7 @@ def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None
 
 @contextmanager
 def _computed(
-    cfg: Cfg,
-    wanted: Wanted,
-    metadata: Mapping[str, str],
-    inputs: Files,
-    runtime: RunOptions,
+    cfg: Cfg, wanted: Wanted, metadata: Mapping[str, str], inputs: Files, runtime: RunOptions
 ) -> Iterator[tuple[store.Values, str, Engine | None]]:
     """Yield the values, the name of the engine that computed them, and another to check them."""
     name, samples = cfg["metric"], len(wanted[0].sample_ids)

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from aam.config.metrics import METRICS, Parameters
 from aam.data.table import FeatureTable
-from aam.data.trees.branches import branch_fractions, sheared
+from aam.data.trees.branches import branch_fractions
 from aam.unifrac.engines import Engine
 from aam.unifrac.formulas import FORMULAS, Floats
 from aam.unifrac.store import Values
@@ -36,8 +36,7 @@ def check(
     `other` is an engine that did not compute them; None: the definition of the metric, in NumPy.
     A difference above `TOLERANCE` is a RuntimeError that names the worst.
     """
-    draw = sample_rows if METRICS[metric].per_sample else sample_pairs
-    chosen = draw(len(table.sample_ids), count, metric)
+    chosen = sampled(len(table.sample_ids), count, metric)
     if not len(chosen[0]):
         return
     items = list(zip(*chosen, strict=True))
@@ -46,7 +45,7 @@ def check(
     rows = np.unique(chosen)
     places = tuple(np.searchsorted(rows, numbers) for numbers in chosen)
     part = table.of_samples(rows)
-    part_tree = None if tree is None else sheared(tree, part.feature_ids)
+    part_tree = None if tree is None else tree.shear(part.feature_ids, prune=False)
     if other is None:
         expected = _by_definition(part, part_tree, metric, places, parameters)
     else:
@@ -55,16 +54,12 @@ def check(
     _compare(values, expected, labels, metric)
 
 
-def sample_rows(samples: int, count: int, metric: str) -> tuple[Numbers, ...]:
-    """Return distinct samples, ascending; the same for the same arguments."""
+def sampled(samples: int, count: int, metric: str) -> tuple[Numbers, ...]:
+    """Return distinct samples of N, or pairs i < j of them; the same for the same arguments."""
     rng = generator("unifrac check", metric, samples)
-    return (np.sort(rng.choice(samples, size=min(count, samples), replace=False)),)
-
-
-def sample_pairs(samples: int, count: int, metric: str) -> tuple[Numbers, ...]:
-    """Return distinct pairs i < j of N samples; the same for the same arguments."""
+    if METRICS[metric].per_sample:
+        return (np.sort(rng.choice(samples, size=min(count, samples), replace=False)),)
     possible = samples * (samples - 1) // 2
-    rng = generator("unifrac check", metric, samples)
     drawn = np.sort(rng.choice(possible, size=min(count, possible), replace=False, shuffle=False))
     starts = np.concatenate([[0], np.cumsum(np.arange(samples - 1, 0, -1))])
     first = np.searchsorted(starts, drawn, side="right") - 1

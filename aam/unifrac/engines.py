@@ -45,10 +45,7 @@ class ScikitBio:
 
 
 class Sparse:
-    """The engine of distances without a tree. It holds the table twice, and few rows at a time.
-
-    The work for a sample is the number of entries in the columns of its features.
-    """
+    """The engine of distances without a tree: the table twice in memory, and few rows at a time."""
 
     name = "aam"
 
@@ -74,12 +71,7 @@ def installed() -> bool:
 def choose(
     setting: Literal["auto", "ssu", "scikit-bio"], *, threads: int = 1, scratch: Path | None = None
 ) -> tuple[Engine, Engine | None]:
-    """Return the engine of phylogenetic metrics, and the one to check it with.
-
-    auto: `ssu` where it is installed, else scikit-bio, with none to check it. `ssu` takes a number
-    of threads and a folder for temporary files, None: the system's; it is an InputError where it
-    is the setting and not installed.
-    """
+    """Return the engine of phylogenetic metrics, and one to check it with, if `ssu` is there."""
     if setting != "ssu" and not installed():
         if setting == "auto":
             LOG.warning(

@@ -151,10 +151,7 @@ class RobustAitchisonRows:
 
 @dataclass(frozen=True)
 class Formula:
-    """What computes a metric of `aam.config.metrics`, and what it is checked by.
-
-    `ssu` computes every phylogenetic distance under its name here.
-    """
+    """What computes a metric of `aam.config.metrics`, and what it is checked by."""
 
     definition: Callable[..., Floats]
     """Slow. Phylogenetic: of fractions of reads below branches and the branches' lengths, with

@@ -44,10 +44,7 @@ class BatchDistances:
         return cls(metrics, alpha, above_FE.astype(np.float64), length_E)
 
     def __call__(self, counts_BF: csr_array) -> dict[str, NDArray[np.float64]]:
-        """Return per metric the distances [B, B] of some rows; of Faith's PD values [B, 1].
-
-        The columns of the reads are the features of `of`, in their order.
-        """
+        """Return per metric the distances [B, B] of rows of reads; of Faith's PD values [B, 1]."""
         found: dict[str, NDArray[np.float64]] = {}
         if self.length_E.size:
             reads_BE = csr_array(counts_BF.astype(np.float64) @ self.above_FE)

@@ -81,10 +81,7 @@ def open_parts(paths: Sequence[Path]) -> Iterator[list[StripeFile]]:
 
 
 def check_whole(parts: Sequence[StripeFile], samples: int, inputs: str) -> None:
-    """Raise an InputError unless files are, in their order, all parts of one matrix [N, N].
-
-    `inputs` are the digests of its table and tree: `aam.inputs` of the provenance.
-    """
+    """Raise an InputError unless files are, in order, the parts of a matrix made from `inputs`."""
     expected = 0
     for part in parts:
         if (part.start, part.samples) != (expected, samples):

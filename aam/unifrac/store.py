@@ -33,12 +33,7 @@ Values = Rows | NDArray[np.float64]
 def write_distances(
     path: Path, sample_ids: Sequence[str], matrix: Rows, provenance: Mapping[str, str]
 ) -> None:
-    """Write distances [N, N], atomically; the same content gives the same bytes.
-
-    The columns are `sample_id`, and `distances` as a list of N float32 in row order. The matrix is
-    read in blocks of rows, so it need not be in memory. It is an AssertionError if a distance is
-    not finite or negative, or a sample is not at distance 0 of itself.
-    """
+    """Write distances [N, N], read in blocks of rows, as lists of N float32 in row order."""
     samples = len(sample_ids)
     assert matrix.shape == (samples, samples)
     distances = pa.list_(pa.field("element", pa.float32(), nullable=False), samples)
@@ -76,10 +71,7 @@ def read_distances(path: Path) -> tuple[list[str], NDArray[np.float32]]:
 
 
 def distance_rows(path: Path) -> Iterator[tuple[list[str], NDArray[np.float32]]]:
-    """Yield what `write_distances` wrote in its order: IDs of at most R samples, and rows [R, N].
-
-    R is the length of a row group (`ROW_GROUP`), of which one is in memory at a time.
-    """
+    """Yield what `write_distances` wrote, a row group at a time: IDs of R samples, rows [R, N]."""
     with pq.ParquetFile(path) as file:
         for group in range(file.num_row_groups):
             table = file.read_row_group(group)

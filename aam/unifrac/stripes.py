@@ -129,7 +129,6 @@ def read_partial(path: Path, labels: Sequence[str]) -> Stripes:
     number of all stripes, a flag, the bytes of the labels before and after compression), the
     labels, each ended by a zero, and per stripe its compressed size and N float64; all of it
     compressed as LZ4 blocks. The magic number ends it. See `api.cpp` of biocore/unifrac-binaries.
-    A file that is not complete, or holds other samples, is a RuntimeError.
     """
     try:
         with path.open("rb") as file:

@@ -27,11 +27,7 @@ def file_digest(path: Path) -> str:
 
 
 def provenance(cfg: Mapping[str, Any], inputs: Mapping[str, Path | list[Path]]) -> dict[str, str]:
-    """Return the metadata of an artifact as strings.
-
-    From the slice of the configuration that made it, and the files it was made from:
-    `aam.schema`, `aam.version`, `aam.settings` (a digest), `aam.inputs` (JSON: a digest per name).
-    """
+    """Return the metadata of an artifact: digests of the settings and files that it is made of."""
     digests = {}
     for name, value in sorted(inputs.items()):
         paths = value if isinstance(value, list) else [value]

@@ -1,7 +1,6 @@
 """What is used of scikit-bio, imported in half the time and memory: without PyTorch.
 
-Wherever PyTorch is installed, scikit-bio imports it for tests of its own, and does without where it
-is not.
+Where that is installed, scikit-bio imports it for tests of its own.
 """
 
 import sys

@@ -12,7 +12,7 @@ import pytest
 pytestmark = [pytest.mark.workflow, pytest.mark.slurm]
 
 GPU_RULES = {
-    *("pretrain", "finetune", "explain", "predict", "predict_super_learner", "benchmark_speed"),
+    *("pretrain", "finetune", "explain", "predict", "predict_super_learner"),
 }
 CPU_RULES = {
     *("simulate", "import_table", "import_tree", "import_metadata"),

@@ -30,7 +30,6 @@ TABLES = Counter(benchmark_accuracy=1, plot_accuracy=1, summary=1)
 SCORED = Counter(score=1, plot_task=1)
 EXPLAINED = Counter(explain=1, plot_importance=1)
 TRAINED = Counter(finetune=1) + EXPLAINED + SCORED
-SPEED = Counter(benchmark_speed=1, plot_speed=1)
 MIXED = Counter(super_learner=1, predict_super_learner=1)
 PREDICTED = Counter(predict=1) + MIXED
 OF_A_MODEL = Counter(pretrain=1, plot_pretraining=1) + PREDICTED + TRAINED
@@ -38,12 +37,12 @@ OF_A_MODEL = Counter(pretrain=1, plot_pretraining=1) + PREDICTED + TRAINED
 OF_A_TASK = times(2, TRAINED) + TABLES
 PRETRAINED = times(2, OF_A_MODEL) + TABLES
 FINETUNED = times(4, TRAINED) + times(2, PREDICTED) + TABLES
-AFTER_SAMPLES = PRETRAINED + times(2, TRAINED) + SPEED
+AFTER_SAMPLES = PRETRAINED + times(2, TRAINED)
 OF_READS = Counter(augment=1, baselines=2) + AFTER_SAMPLES
 """Folds are of the samples of view 0, baselines see the reads and distances of all views."""
 AFTER_RAREFYING = Counter(unifrac=2, folds=2) + OF_READS
 # Distances reach the score of `site` by the baselines alone.
-AFTER_DISTANCES = Counter(unifrac=2, baselines=2) + PRETRAINED + SPEED + times(2, SCORED)
+AFTER_DISTANCES = Counter(unifrac=2, baselines=2) + PRETRAINED + times(2, SCORED)
 OF_NEW_FOLDS = Counter(folds=1, baselines=1) + times(2, PREDICTED) + OF_A_TASK
 
 ROWS: dict[str, tuple[dict[str, Any], Counter[str]]] = {
@@ -65,14 +64,14 @@ ROWS: dict[str, tuple[dict[str, Any], Counter[str]]] = {
     "augmentation": ({"augmentation": {"asv_dropout": 0.1}}, Counter(augment=1) + AFTER_SAMPLES),
     "models, the one that is timed": (
         {"models": {"base": {"width": 32}}},
-        OF_A_MODEL + TRAINED + SPEED + TABLES,
+        OF_A_MODEL + TRAINED + TABLES,
     ),
     "models, another": ({"models": {"other": {"width": 32}}}, OF_A_MODEL + TRAINED + TABLES),
     "models, a new one": (
         {"models": {"third": {"width": 16, "heads": 2}}},
         OF_A_MODEL + TRAINED + TABLES,
     ),
-    "pretraining": ({"pretraining": {"epochs": 2}}, PRETRAINED + SPEED),
+    "pretraining": ({"pretraining": {"epochs": 2}}, PRETRAINED),
     "tasks, folds": ({"tasks": {"environment": {"folds": {"k": 3}}}}, OF_NEW_FOLDS),
     "tasks, covariates": ({"tasks": {"environment": {"condition": ["site"]}}}, OF_NEW_FOLDS),
     "tasks, a transform": (
@@ -91,9 +90,9 @@ ROWS: dict[str, tuple[dict[str, Any], Counter[str]]] = {
     "finetuning": ({"finetuning": {"epochs": 2}}, FINETUNED),
     "optimization": (
         {"optimization": {"attention": "math"}},
-        PRETRAINED + times(2, TRAINED) + SPEED,
+        PRETRAINED + times(2, TRAINED),
     ),
-    "benchmark": ({"benchmark": {"seconds": 0.2}}, SPEED + Counter(summary=1)),
+    "benchmark": ({"benchmark": {"seconds": 0.2}}, Counter()),
     "what changes no result": (
         {"runtime": {"workers": 1, "checkpoint_every_s": 9}, "unifrac": {"alpha": 0.1}},
         Counter(),
@@ -105,6 +104,12 @@ ROWS: dict[str, tuple[dict[str, Any], Counter[str]]] = {
 def test_settings(completed: Any, row: str) -> None:
     change, expected = ROWS[row]
     assert completed.planned(**change) == expected
+
+
+def test_speed_is_measured_when_asked_for(completed: Any) -> None:
+    planned = completed.dry_run(*completed.configured(), "--", "bench")
+    assert "Timing demo" in planned
+    assert "Pretraining" not in planned
 
 
 def test_jobs_that_share_a_matrix_change_nothing_after_it(completed: Any, tmp_path: Path) -> None:
@@ -159,9 +164,9 @@ LOGIC: dict[str, Counter[str]] = {
     "stages/baselines.py": Counter(baselines=2) + times(4, SCORED) + times(2, MIXED) + TABLES,
     "stages/pretrain.py": PRETRAINED,
     "stages/explain.py": times(4, EXPLAINED) + Counter(summary=1),
-    "nn/block.py": PRETRAINED + times(2, TRAINED) + SPEED,
+    "nn/block.py": PRETRAINED + times(2, TRAINED),
     "tasks/finetune/fold_model.py": FINETUNED,
-    "bench/batches.py": SPEED + Counter(summary=1),
+    "bench/batches.py": Counter(),
     # A prediction for another table has intervals too.
     "evaluate/conformal.py": times(4, SCORED) + TABLES + times(2, PREDICTED),
 }
@@ -220,10 +225,9 @@ def test_report_holds_all_figures_with_captions(completed: Any) -> None:
     entries = json.loads(found[1])
     figures = (completed.root / "results" / "demo" / "figures").rglob("*.svg")
     shown = {str(path.relative_to(completed.root)) for path in figures}
-    assert len(shown) == 1 + 2 * 3 + 4 * 3 + 2
+    assert len(shown) == 1 + 2 * 3 + 4 * 3 + 1
     assert len(inside) == len(shown)
-    tables = {f"results/demo/benchmark/{name}.tsv" for name in ("speed", "accuracy")}
-    assert entries.keys() == shown | tables
+    assert entries.keys() == shown | {"results/demo/benchmark/accuracy.tsv"}
     for path, entry in entries.items():
         assert len(entry["caption"]) > 100, path
         assert entry["labels"]["dataset"] == "demo"

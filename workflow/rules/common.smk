@@ -348,13 +348,10 @@ def predictions_of(dataset):
     ]
 
 
-def benchmark_tables(wildcards):
-    """Return the speed table, and the accuracy table where the dataset has tasks, by name."""
-    names = ["speed", *(["accuracy"] if tasks_of(wildcards.dataset) else [])]
-    return {
-        name: result(f"benchmark/{name}.tsv", dataset=wildcards.dataset)
-        for name in names
-    }
+def accuracy_file(wildcards):
+    """Return the accuracy table, where the dataset has tasks."""
+    path = result("benchmark/accuracy.tsv", dataset=wildcards.dataset)
+    return {"accuracy": path} if tasks_of(wildcards.dataset) else {}
 
 
 def figures_of(dataset):

@@ -1,6 +1,6 @@
 """Put the headline figures of a dataset on one page, with links to its tables and figures.
 
-Inputs: `metrics.json` of all models and tasks, `predict/`, the lists of what was dropped, `benchmark/*.tsv`, `figures/`.
+Inputs: `metrics.json` of all models and tasks, `predict/`, the lists of what was dropped, `benchmark/accuracy.tsv`, `figures/`.
 Outputs: `summary.md`, `report.html`.
 """
 
@@ -12,7 +12,7 @@ CAPTIONS = {
 
 rule summary:
     input:
-        unpack(benchmark_tables),
+        unpack(accuracy_file),
         pretrain=lambda wildcards: pretraining_of(wildcards.dataset),
         finetune=lambda wildcards: finetuning_of(wildcards.dataset),
         predictions=lambda wildcards: predictions_of(wildcards.dataset),

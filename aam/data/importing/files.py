@@ -11,11 +11,7 @@ _GZIP = b"\x1f\x8b"
 
 
 def read_content(path: Path, expected: str, kind: ArtifactKind | None) -> bytes:
-    """Return the content of a file, or of the data file inside a QIIME 2 artifact of some kind.
-
-    A file that is missing, empty, a folder, compressed or an artifact of another type is an
-    InputError, which says in the words of `expected` what it should be.
-    """
+    """Return the content of a file, or of the data file in an artifact of some kind."""
     if not path.exists():
         hint = "correct the path; paths in the configuration are relative to `data_dir`"
         raise problem(path, "no such file", expected, hint)

@@ -48,11 +48,7 @@ def is_archive(content: bytes) -> bool:
 
 
 def read_artifact(path: Path, content: bytes, kind: ArtifactKind) -> bytes:
-    """Return the data file of an artifact of some kind, given its bytes.
-
-    An archive that is damaged, holds paths that lead out of it, or is of another type is an
-    InputError.
-    """
+    """Return the data file of an artifact of some kind, given its bytes; else an InputError."""
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             root = _root(path, archive.namelist())
@@ -82,8 +78,7 @@ def read_artifact(path: Path, content: bytes, kind: ArtifactKind) -> bytes:
 
 def _root(path: Path, names: list[str]) -> str:
     """Return the one folder at the top, after refusing paths that lead out of the archive."""
-    outside = [name for name in names if _leads_out(name)]
-    if outside:
+    if outside := [name for name in names if _leads_out(name)]:
         raise problem(
             path,
             f"members with absolute or climbing paths: {first_names(outside)}",

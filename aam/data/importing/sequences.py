@@ -29,22 +29,14 @@ _HASH = re.compile(r"[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{64}", re.IGNORECASE)
 
 
 def load_sequences(path: Path) -> dict[str, str]:
-    """Read sequences by feature ID, in file order, upper-case, with U written as T.
-
-    The file is FASTA, whose IDs are the headers up to the first space, or a
-    `FeatureData[Sequence]` artifact. All its problems are one InputError.
-    """
+    """Read upper-case sequences, U as T, by feature ID, the header up to the first space."""
     records = _records(path, lines_of(read_text(path, EXPECTED, _ARTIFACT)))
     refuse(_problems(path, records))
     return dict(records)
 
 
 def feature_sequences(table: FeatureTable, table_path: Path, path: Path | None) -> dict[str, str]:
-    """Return the upper-case sequence of every feature of the table of a file, in its order.
-
-    They come from the file `path` where one is given; a feature that it lacks is its own sequence
-    if its ID is one. A sequence that is missing is an InputError.
-    """
+    """Return the sequence of every feature, in order: of the file `path`, or the ID itself."""
     known = load_sequences(path) if path is not None else {}
     sequences = {
         name: known[name] if name in known else _normalised(name)

@@ -46,9 +46,8 @@ Parsed = tuple[list[str], list[str], csr_array]
 def load_table(path: Path) -> FeatureTable:
     """Read a feature table in any of the formats that users have, and check it.
 
-    The file may be BIOM 2.1 (HDF5), BIOM 1.0 (JSON), classic TSV, or a `FeatureTable[Frequency]`
-    artifact; the format is told by the content, not by the name. Samples and features keep their
-    order and IDs; their metadata is dropped. All problems of the file are one InputError.
+    The format is told by the content. Samples and features keep their order and IDs; their metadata
+    is dropped. All problems of the file are one InputError.
     """
     content = read_content(path, EXPECTED, _ARTIFACT)
     if content.startswith(_HDF5):
@@ -69,10 +68,7 @@ def load_table(path: Path) -> FeatureTable:
 
 
 def without_empty(table: FeatureTable) -> tuple[FeatureTable, pd.DataFrame]:
-    """Return a table without the samples and features that have no reads, and what was dropped.
-
-    Of these, the columns are `what` (sample or feature), `id` and `why`.
-    """
+    """Return a table without samples and features that have no reads, and a table of those."""
     kept = table.of_samples(np.flatnonzero(np.diff(table.counts.indptr)))
     left_out = [
         (what, name, "no reads")

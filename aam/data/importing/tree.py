@@ -27,9 +27,8 @@ def load_tree(path: Path) -> TreeNode:
     """Read a rooted tree and check it.
 
     A tree whose root has more than two children is taken for unrooted, unless it says otherwise:
-    by its type, `Phylogeny[Rooted]` (reference trees with a multifurcating root come so), or by
-    the Newick comment `[&R]` at its beginning. The root of such a tree gets two children, with a
-    branch of length zero between them, which no UniFrac notices. A length of the root itself is
+    by its type, `Phylogeny[Rooted]`, or by the Newick comment `[&R]` at its beginning. Such a root
+    gets two children, with a branch of length zero between them. A length of the root itself is
     dropped. All problems of the file are one InputError.
     """
     text = read_text(path, EXPECTED, _ARTIFACT)
@@ -48,11 +47,8 @@ def load_tree(path: Path) -> TreeNode:
 def cut_to(tree: TreeNode, feature_ids: Sequence[str], path: Path) -> TreeNode:
     """Return a tree of `load_tree`, changed in place, with a table's features as its only tips.
 
-    Nodes with one child are removed and their lengths summed, except at the root: a branch from
-    the root of the whole tree to the common ancestor of the features stays, so that distances
-    are those on the whole tree.
-
-    Features that are not among the tips are an InputError, which names the file, `path`.
+    Nodes with one child are removed and their lengths summed, except at the root: distances stay
+    those on the whole tree. Features that are not among the tips are an InputError.
     """
     tips = {tip.name for tip in tree.tips(include_self=True)}
     missing = [name for name in feature_ids if name not in tips]

@@ -16,22 +16,16 @@ from aam.util.scikit_bio import TreeNode
 def read_tree(path: Path, feature_ids: Sequence[str]) -> TreeNode:
     """Read the tree of the import stage, and keep what leads to the features, which are its tips.
 
-    Nodes with one child stay, so every tip keeps all branches up to the root. A length
-    on the root itself is left out: `ssu` ignores it, scikit-bio would count it.
+    A length on the root itself is left out: `ssu` ignores it, scikit-bio would count it.
     """
     tree = read_newick(path)
     tips = {tip.name for tip in tree.tips()}
     missing = [name for name in feature_ids if name not in tips]
     assert not missing, f"{path} lacks {first_names(missing)} features of the table"
     if len(tips) > len(feature_ids):
-        tree = sheared(tree, feature_ids)
+        tree = tree.shear(feature_ids, prune=False)
     tree.length = None
     return tree
-
-
-def sheared(tree: TreeNode, feature_ids: Sequence[str]) -> TreeNode:
-    """Return the part of a tree that leads to some tips, every branch with its length."""
-    return tree.shear(feature_ids, prune=False)
 
 
 def branches(tree: TreeNode, feature_ids: Sequence[str]) -> tuple[csr_array, NDArray[np.float64]]:
@@ -60,19 +54,13 @@ def branch_fractions(table: FeatureTable, tree: TreeNode) -> tuple[csr_array, ND
     return csr_array((counts.data / totals, counts.indices, counts.indptr), counts.shape), lengths
 
 
-def heights(tree: TreeNode, feature_ids: Sequence[str]) -> NDArray[np.float64]:
-    """Return the distance from the root to each feature, a tip, [F]."""
-    height = {id(tree): 0.0}
-    for node in tree.preorder(include_self=False):
-        height[id(node)] = height[id(node.parent)] + (node.length or 0.0)
-    by_tip = {tip.name: height[id(tip)] for tip in tree.tips()}
-    return np.array([by_tip[name] for name in feature_ids], dtype=np.float64)
-
-
 def check_lengths(
     sample_ids: Sequence[str], counts_NF: csr_array, height_F: NDArray[np.float64], where: Path
 ) -> None:
-    """Refuse a tree, of the file `where`, on which a distance of two samples would be 0 / 0."""
+    """Refuse a tree, of the file `where`, on which a distance of two samples would be 0 / 0.
+
+    `height_F` are the distances from the root to the features.
+    """
     flat = np.flatnonzero(counts_NF @ (height_F > 0) == 0)
     if len(flat) > 1:
         names = first_names(sample_ids[int(row)] for row in flat)

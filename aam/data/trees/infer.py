@@ -23,12 +23,8 @@ def build_tree(sequences: Mapping[str, str], threads: int, scratch: Path | None)
 
     MAFFT (Katoh and Standley 2013) chooses its strategy by the number of sequences; FastTree
     (Price et al. 2010) fits GTR with its CAT approximation. Equal sequences enter once and come
-    out as tips of length zero.
-
-    The sequences are upper-case, by feature ID. Temporary files go to the folder `scratch`; None:
-    the system's. The root, with two children, lies where its distances to the tips vary least.
-    Feature IDs are at the tips; the tree does not depend on the threads. A program that is missing
-    is an InputError.
+    out as tips of length zero. The tree does not depend on the threads. Temporary files go to the
+    folder `scratch`; None: the system's.
     """
     distinct = sorted(set(sequences.values()))
     log.info("building a tree of %d features, %d sequences", len(sequences), len(distinct))

@@ -29,9 +29,8 @@ def parse_newick(text: str) -> TreeNode:
         raise ValueError("more than one tree")
     if (doubled := _TWO_LENGTHS.search(bare)) is not None:
         raise ValueError(f"a branch of two lengths, {doubled[0]}")
-    return TreeNode.read(
-        io.StringIO(text), format="newick", verify=False, convert_underscores=False
-    )
+    options = {"format": "newick", "verify": False, "convert_underscores": False}
+    return TreeNode.read(io.StringIO(text), **options)
 
 
 def split_root(tree: TreeNode) -> TreeNode:
@@ -44,12 +43,10 @@ def split_root(tree: TreeNode) -> TreeNode:
 
 
 def write_newick(path: Path, tree: TreeNode) -> None:
-    """Write a tree atomically; the same tree gives the same bytes.
+    """Write a tree atomically, lengths with all their digits, without names of inner nodes.
 
-    Lengths are written with all their digits. Names of inner nodes (supports, as a rule) are left
-    out. Names of tips stand in quotes only where Newick demands it: scikit-bio's writer would
-    quote names with underscores and turn spaces into underscores, which other readers take for
-    other names.
+    Names of tips stand in quotes only where Newick demands it: scikit-bio's writer would quote
+    names with underscores and turn spaces into underscores, which is other names to other readers.
     """
     text: dict[int, str] = {}
     for node in tree.postorder():

@@ -42,16 +42,9 @@ def leave_one_part_out(task: Problem) -> list[Split]:
 
 
 def search(
-    task: Problem,
-    model: BaseEstimator,
-    grid: Mapping[str, Sequence[Any]],
-    splits: Sequence[Split],
+    task: Problem, model: BaseEstimator, grid: Mapping[str, Sequence[Any]], splits: Sequence[Split]
 ) -> BaseEstimator:
-    """Return a model that chooses its settings when it is fitted; without splits it keeps its own.
-
-    The best has the least mean absolute error, or the highest mean recall of the classes; of
-    equals the first is taken.
-    """
+    """Return a model that chooses its settings, of equals the first; without splits its own."""
     if not splits:
         return model
     scoring = "neg_mean_absolute_error" if task.regression else "balanced_accuracy"

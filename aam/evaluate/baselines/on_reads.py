@@ -38,16 +38,12 @@ BOOSTING = {"max_leaf_nodes": (15, 5)}
 def constant(task: Problem) -> Prediction:
     """Predict the median of the training folds, or their most frequent class."""
     median, majority = DummyRegressor(strategy="median"), DummyClassifier(strategy="prior")
-    return fit_predict(
-        task, median if task.regression else majority, np.zeros((len(task.target), 1))
-    )
+    nothing = np.zeros((len(task.target), 1))
+    return fit_predict(task, median if task.regression else majority, nothing)
 
 
 def gradient_boosting(task: Problem) -> Prediction:
-    """Predict with boosted trees for absolute errors, or for classes weighted to count alike.
-
-    The size of the trees is chosen on one part of the training folds that is left out.
-    """
+    """Predict with boosted trees of chosen size for absolute errors, or for balanced classes."""
     settings: dict[str, Any] = {
         "max_iter": ITERATIONS,
         "learning_rate": 0.05,
@@ -65,9 +61,8 @@ def gradient_boosting(task: Problem) -> Prediction:
     )
     # Without a part to leave out it keeps the first of each.
     model.set_params(**{name: values[0] for name, values in BOOSTING.items()})
-    return fit_predict(
-        task, search(task, model, BOOSTING, leave_one_part_out(task)), prevalent_reads(task)
-    )
+    searched = search(task, model, BOOSTING, leave_one_part_out(task))
+    return fit_predict(task, searched, prevalent_reads(task))
 
 
 def random_forest(task: Problem) -> Prediction:

@@ -1,8 +1,4 @@
-"""All baselines, on the folds of a task.
-
-The training folds alone decide everything: the median, the trees, the number of neighbours, the
-features and the penalties.
-"""
+"""All baselines, on the folds of a task; the training folds alone decide everything."""
 
 import dataclasses
 import os
@@ -16,7 +12,7 @@ from joblib.externals.loky import get_reusable_executor  # type: ignore[import-u
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-from aam.evaluate.baselines import log_ratios, neighbours, on_reads, support_vectors
+from aam.evaluate.baselines import log_ratios, on_pairs, on_reads
 from aam.evaluate.baselines.problem import Predictor, Problem
 from aam.evaluate.predictions import PROBABILITY
 from aam.util.machine import end_with
@@ -28,10 +24,10 @@ BASELINES: dict[str, tuple[Predictor, str]] = {
     "random_forest_median": (on_reads.random_forest_median, "numbers"),
     "gradient_boosting": (on_reads.gradient_boosting, "both"),
     "elastic_net": (log_ratios.elastic_net, "both"),
-    "svm_clr": (support_vectors.svm_clr, "both"),
-    "svm_clades": (support_vectors.svm_clades, "both"),
-    "svm_unifrac": (support_vectors.svm_unifrac, "both"),
-    "knn_unifrac": (neighbours.knn_unifrac, "both"),
+    "svm_clr": (on_pairs.svm_clr, "both"),
+    "svm_clades": (on_pairs.svm_clades, "both"),
+    "svm_unifrac": (on_pairs.svm_unifrac, "both"),
+    "knn_unifrac": (on_pairs.knn_unifrac, "both"),
 }
 """By name: what predicts, and which targets it is for."""
 
@@ -52,9 +48,8 @@ def predict_baselines(
 ) -> pd.DataFrame:
     """Predict the samples of some folds from all others, with every baseline.
 
-    The samples of fold -1 are predicted from all folds, and no fold from them. The table has the
-    columns `row` (of `task`), `fold`, `baseline`, `observed`, `predicted`, `probability:<class>`,
-    is sorted by baseline, then row, and is the same for any number of threads.
+    The samples of fold -1 are predicted from all folds, and no fold from them. The table is sorted
+    by baseline, then `row` (of `task`), and is the same for any number of threads.
     """
     asked = np.unique(task.fold).tolist() if folds is None else folds
     parts = [dataclasses.replace(task, held_out=fold) for fold in asked]

@@ -50,9 +50,8 @@ def _draw_metric(
     predicted: NDArray[np.floating],
     metric: str,
 ) -> None:
-    axes.set_title(f"{plain(metric).capitalize()} UniFrac\n{len(observed)} held-out pairs")
-    axes.set_xlabel("true distance")
-    axes.set_ylabel("predicted distance")
+    title = f"{plain(metric).capitalize()} UniFrac\n{len(observed)} held-out pairs"
+    axes.set(title=title, xlabel="true distance", ylabel="predicted distance")
     if not len(observed):
         axes.text(0.5, 0.5, "no pairs recorded", ha="center", transform=axes.transAxes)
         return
@@ -89,10 +88,7 @@ def _draw_metric(
 def draw_ordination(
     embeddings: pd.DataFrame, metadata: pd.DataFrame, columns: Sequence[str], path: Path
 ) -> None:
-    """Draw the first two principal components of the sample embeddings, a panel per colouring.
-
-    The first is coloured by split, the others by `columns` of the metadata.
-    """
+    """Draw two principal components of the embeddings, coloured by split and by `columns`."""
     embedding_ND = np.stack(embeddings["embedding"].to_list()).astype(np.float64)
     pca = PCA(n_components=2, svd_solver="full")
     place_N2 = pca.fit_transform(embedding_ND)
@@ -145,10 +141,7 @@ def _draw_classes(
 
 
 def _draw_numbers(
-    axes: Axes,
-    place_N2: NDArray[np.float64],
-    value_N: NDArray[np.float64],
-    names: NDArray[np.str_],
+    axes: Axes, place_N2: NDArray[np.float64], value_N: NDArray[np.float64], names: NDArray[np.str_]
 ) -> None:
     known_N = np.isfinite(value_N)
     look: dict[str, Any] = {"s": _size(len(names)), "linewidths": 0}

@@ -109,10 +109,8 @@ def _draw_panel(axes: Axes, panel: Panel, part: pd.DataFrame) -> None:
         labelled.add(label)
     _scale(axes, panel, part["value"].to_numpy())
     title = panel.title + (", running median" if smoothed else "")
-    axes.set_title(title + (f", {part['fold'].nunique()} folds" if number > 1 else ""))
-    axes.set_xlabel("epoch")
-    axes.set_ylabel(panel.label)
-    axes.set_xlim(left=0)
+    title += f", {part['fold'].nunique()} folds" if number > 1 else ""
+    axes.set(title=title, xlabel="epoch", ylabel=panel.label, xlim=(0, None))
     if len(labelled) > 1:
         if panel.label == "accuracy":
             low, high = axes.get_ylim()

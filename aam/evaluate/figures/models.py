@@ -21,11 +21,7 @@ COSTS = (
 
 
 def draw_models(models: pd.DataFrame, curves: pd.DataFrame, path: Path) -> None:
-    """Draw correlation against steps and time, and bars of costs and of the tasks' scores.
-
-    `models` has per task a column `<task>:<score>`, and NaN where a model could not be timed;
-    `curves` has `model`, `step`, `seconds`, `pearson`.
-    """
+    """Draw `curves` of correlation against steps and time, and bars of costs and scores."""
     names = models["model"].tolist()
     shades = dict(zip(names, colors(len(names)), strict=True))
     scored = score_columns(models.columns)
@@ -37,9 +33,8 @@ def draw_models(models: pd.DataFrame, curves: pd.DataFrame, path: Path) -> None:
         steps, seconds, *below = all_axes
         _draw_curves(steps, curves, "step", models["equal_steps"].iloc[0], shades)
         _draw_curves(seconds, curves, "seconds", models["equal_s"].iloc[0], shades)
-        steps.set_xlabel("training steps")
+        steps.set(xlabel="training steps", ylabel="held-out r")
         seconds.set_xlabel("seconds of training (steps × median step)")
-        steps.set_ylabel("held-out r")
         steps.legend()
         _draw_costs(below[: len(COSTS)], models, shades)
         for axes, column in zip(below[len(COSTS) : panels], scored, strict=True):

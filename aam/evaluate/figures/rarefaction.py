@@ -53,10 +53,9 @@ def _draw_curves(axes: Axes, curve: pd.DataFrame, dropped: set[str], depth: int)
     reads = curve.groupby("sample-id")["depth"].max()
     right = min(float(reads.max()), max(3.0 * depth, float(reads.median()))) * 1.04
     shown = curve.loc[curve["depth"] <= max(right, depth), "richness"]
-    axes.set_xlim(0, max(right, 1.04 * depth))
-    axes.set_ylim(0, 1.05 * max(float(shown.max()), 1.0))
-    axes.set_ylabel("expected richness (ASVs)")
-    axes.set_title(f"Rarefaction curves of {len(lines)} samples")
+    axes.set(xlim=(0, max(right, 1.04 * depth)), ylim=(0, 1.05 * max(float(shown.max()), 1.0)))
+    title = f"Rarefaction curves of {len(lines)} samples"
+    axes.set(ylabel="expected richness (ASVs)", title=title)
     axes.legend(loc="lower right")
 
 
@@ -67,11 +66,9 @@ def _draw_kept(axes: Axes, reads: np.ndarray, depth: int) -> None:
     axes.step([0, *depths, depths[-1]], [1, *share, 0], where="pre", color=BLUE)
     axes.plot([depth], [at_depth], "o", color=BLACK, markersize=4)
     right = min(float(depths[-1]), max(4.0 * depth, float(np.quantile(reads, 0.95))))
-    axes.set_xlim(0, 1.04 * right)
-    axes.set_ylim(0, 1.08)
     axes.yaxis.set_major_formatter(PercentFormatter(1.0))
-    axes.set_ylabel("samples kept")
-    axes.set_title(f"Depth {depth} keeps {at_depth:.1%}")
+    title = f"Depth {depth} keeps {at_depth:.1%}"
+    axes.set(xlim=(0, 1.04 * right), ylim=(0, 1.08), ylabel="samples kept", title=title)
 
 
 def _thousands(value: float, position: int | None) -> str:

@@ -20,10 +20,7 @@ GROUPS = {
 
 
 def draw(speed: pd.DataFrame, path: Path) -> None:
-    """Draw throughput and peak memory of every mode, one row of panels per group.
-
-    A mode that could not run has NaN.
-    """
+    """Draw throughput and peak memory of every mode, one row of panels per group."""
     groups = [(name, speed[speed["group"] == name]) for name in dict.fromkeys(speed["group"])]
     heights = [0.55 + 0.27 * len(part) for _, part in groups]
     grid: dict[str, Any] = {"columns": 2, "width_ratios": (3, 2), "height_ratios": heights}
@@ -43,8 +40,7 @@ def draw(speed: pd.DataFrame, path: Path) -> None:
             sizes = sorted(set(part["batch_size"]))
             batch = f" (batch {sizes[0]})" if len(sizes) == 1 else " (samples per step)"
             throughput.set_title(GROUPS[name] + batch)
-            memory.set_xlim(0, 1.3 * memory_gb or 1.0)
-            memory.set_title("Memory" if number == 0 else "")
+            memory.set(xlim=(0, 1.3 * memory_gb or 1.0), title="Memory" if number == 0 else "")
         throughput.set_xlabel("samples per second, and times the naive step's")
         memory.set_xlabel("peak memory (GiB)")
 

@@ -179,6 +179,4 @@ def cells(
 
 def share_axis(axes: Axes, label: str) -> None:
     """Label the axis of bars that end between 0 and 1, with room for their texts."""
-    axes.set_xlabel(label)
-    axes.set_xlim(0, 1.12)
-    axes.set_xticks(np.linspace(0, 1, 6))
+    axes.set(xlabel=label, xlim=(0, 1.12), xticks=np.linspace(0, 1, 6))

@@ -28,7 +28,7 @@ from aam.evaluate.figures.style import (
 )
 from aam.evaluate.labels import plain, quantity, score, short
 from aam.evaluate.metrics import reliability
-from aam.evaluate.predictions import PROBABILITY, QUANTILE, by_target
+from aam.evaluate.predictions import PROBABILITY, QUANTILE, by_target, class_probabilities
 from aam.evaluate.scores import HEADLINE, of_each_target
 
 LEGEND_FOLDS = 10
@@ -39,10 +39,7 @@ BAND_POINTS = 400
 
 
 def draw(predictions: pd.DataFrame, report: Mapping[str, Any], path: Path) -> None:
-    """Draw the predictions of a task by its kind; `report` is its `metrics.json`.
-
-    Of classes the test samples of fold -1 are not shown.
-    """
+    """Draw predictions by the kind of task, of classes without fold -1; `report` has its scores."""
     if report["kind"] == "regression":
         _draw_regression(predictions, report, path)
     else:
@@ -98,11 +95,10 @@ def _draw_scatter(axes: Axes, predictions: pd.DataFrame, report: Mapping[str, An
     order = order[fold[order] >= 0]
     color_of = dict(zip(names, palette, strict=True))
     shades = [color_of[name] for name in fold[order]]
+    rows = zip(predictions["sample-id"], observed, predicted, fold, strict=True)
     texts = [
         f"{name}\nobserved {quantity(true)}, predicted {quantity(guess)}, fold {place}"
-        for name, true, guess, place in zip(
-            predictions["sample-id"], observed, predicted, fold, strict=True
-        )
+        for name, true, guess, place in rows
     ]
     points = axes.scatter(
         observed[order], predicted[order], s=size, c=shades, alpha=0.6, linewidths=0
@@ -123,8 +119,7 @@ def _draw_scatter(axes: Axes, predictions: pd.DataFrame, report: Mapping[str, An
         title = "fold" if distinct else None
         axes.legend(title=title, ncols=columns, handletextpad=0.2, columnspacing=0.8)
     axes.set(xlim=limits, ylim=limits, aspect="equal")
-    axes.set_xlabel("observed")
-    axes.set_ylabel("predicted by a model that never saw its label")
+    axes.set(xlabel="observed", ylabel="predicted by a model that never saw its label")
     found = report["intervals"]
     axes.set_title(
         f"{_title(report)}: {report['n']} samples, {len(names)} folds\n"
@@ -141,10 +136,7 @@ def _draw_intervals(
     limits: tuple[float, float],
     bounds: Bounds,
 ) -> None:
-    """Draw intervals of one width as a band around the diagonal, others as a line per sample.
-
-    Both end at `bounds`, the least and the largest possible number.
-    """
+    """Draw intervals of one width as a band, others as a line per sample; both end at `bounds`."""
     intervals = cross_intervals(predictions)
     lower, upper = intervals["lower"].to_numpy(), intervals["upper"].to_numpy()
     if not np.isfinite(lower).all():
@@ -161,11 +153,8 @@ def _draw_intervals(
 
 def _draw_classes(predictions: pd.DataFrame, report: Mapping[str, Any], path: Path) -> None:
     classes = report["confusion"]["classes"]
-    heights_in = (
-        float(np.clip(1.2 + 0.17 * len(classes), 3.1, 8)),
-        3.1,
-        0.9 + 0.2 * (1 + len(report["baselines"])),
-    )
+    matrix_in = float(np.clip(1.2 + 0.17 * len(classes), 3.1, 8))
+    heights_in = (matrix_in, 3.1, 0.9 + 0.2 * (1 + len(report["baselines"])))
     with saved_figure(path, sum(heights_in), 3, 2, height_ratios=heights_in) as (figure, all_axes):
         matrix, recall, roc, calibration, left, right = all_axes
         _draw_confusion(matrix, report)
@@ -182,7 +171,7 @@ def _draw_classes(predictions: pd.DataFrame, report: Mapping[str, Any], path: Pa
 def _draw_reliability(axes: Axes, predictions: pd.DataFrame, report: Mapping[str, Any]) -> None:
     """Draw how often the likeliest class is right against its probability, a point per bin."""
     classes = report["confusion"]["classes"]
-    shares_NC = predictions[[PROBABILITY + name for name in classes]].to_numpy(dtype=float)
+    shares_NC = class_probabilities(predictions, classes)
     scaled_NC = scaled_probabilities(predictions, classes)
     axes.plot([0, 1], [0, 1], color=GREY, linewidth=1, linestyle="--")
     for label, values_NC, key, color in (
@@ -196,9 +185,8 @@ def _draw_reliability(axes: Axes, predictions: pd.DataFrame, report: Mapping[str
         )
     axes.legend(loc="best", fontsize=7, handlelength=1.2, labelspacing=0.3)
     axes.set(xlim=(-0.01, 1.01), ylim=(-0.01, 1.02), aspect="equal")
-    axes.set_xlabel("probability of the likeliest class")
-    axes.set_ylabel("share of samples in that class")
-    axes.set_title("Calibration and its error")
+    x, y = "probability of the likeliest class", "share of samples in that class"
+    axes.set(xlabel=x, ylabel=y, title="Calibration and its error")
 
 
 def _label_size(count: int) -> float:
@@ -229,9 +217,8 @@ def _draw_confusion(axes: Axes, report: Mapping[str, Any]) -> None:
     axes.set_xticks(ticks, classes, fontsize=size, **turn)
     axes.tick_params(length=0)
     axes.grid(visible=False)
-    axes.set_xlabel("predicted")
-    axes.set_ylabel("observed")
-    axes.set_title(f"{_title(report)}: {report['n']} samples")
+    title = f"{_title(report)}: {report['n']} samples"
+    axes.set(xlabel="predicted", ylabel="observed", title=title)
 
 
 def _draw_recall(axes: Axes, report: Mapping[str, Any]) -> None:
@@ -266,7 +253,6 @@ def _draw_roc(axes: Axes, predictions: pd.DataFrame, report: Mapping[str, Any]) 
     if shown:
         axes.legend(loc="lower right", fontsize=7, handlelength=1.2, labelspacing=0.3)
     axes.set(xlim=(-0.01, 1.01), ylim=(-0.01, 1.02), aspect="equal")
-    axes.set_xlabel("false positive rate")
-    axes.set_ylabel("true positive rate")
+    axes.set(xlabel="false positive rate", ylabel="true positive rate")
     which = f"{len(shown)} largest classes" if len(table) > ROC_CLASSES else "one against the rest"
     axes.set_title(f"ROC and its area, {which}")

@@ -31,9 +31,8 @@ def draw(transfer: pd.DataFrame, path: Path) -> None:
                     look: dict[str, Any] = {"color": color, "marker": marker, "label": name}
                     points = axes.scatter(unseen, values, s=28, **look)
                     tell(points, part["study"] + ", " + part["model"] + ": " + values.map(quantity))
-            axes.set_xlim(0, 100)
+            axes.set(xlim=(0, 100), ylabel=label)
             axes.set_xlabel("ASVs of the study that the encoder has not seen (%)")
-            axes.set_ylabel(label)
         all_axes[1].set_ylim(bottom=0)
         handles, names = all_axes[0].get_legend_handles_labels()
         figure.legend(handles, names, loc="outside lower center", ncols=len(names))

@@ -96,7 +96,7 @@ def _of_scores(report: Mapping[str, Any]) -> Iterator[Caution]:
     if report["grouping"] is None:
         yield Caution(
             "care",
-            "No column of groups is set (`folds.groups`): where one person or site gave several "
+            "No column of groups is set (folds.groups): where one person or site gave several "
             "samples, the scores are too good.",
         )
     elif groups is not None and groups < FEW_GROUPS:

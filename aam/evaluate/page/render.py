@@ -61,8 +61,6 @@ class Results:
     cautions: Sequence[Caution] = ()
     left_out: Sequence[str] = ()
     data_figures: Sequence[Shown] = ()
-    speed: str | None = None
-    speed_figures: Sequence[Shown] = ()
     methods: Mapping[str, Any] = field(default_factory=dict)
     """What the template of the methods asks for."""
     files: Sequence[tuple[str, str]] = ()

@@ -3,9 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import pandas as pd
-
-from aam.evaluate.labels import EVALUATION, p_value, plain, quantity, row_label, score
+from aam.evaluate.labels import EVALUATION, p_value, quantity, row_label, score
 from aam.evaluate.page.answers import CHANCE
 from aam.evaluate.scores import HEADLINE, SCORES
 
@@ -56,27 +54,6 @@ def on_encoder(report: Mapping[str, Any]) -> str:
         f"({quantity(report['samples_per_s'])} samples per second) for "
         f"{report['parameters']:,} parameters."
     )
-
-
-def on_speed(speed: pd.DataFrame) -> str:
-    """Compare the fastest mode with the first at the same batch size, and say the highest rate."""
-    measured = speed[speed["samples_per_s"].notna()].sort_values("samples_per_s")
-    if not len(measured):
-        return "no mode could run"
-    first, top = speed.iloc[0], measured.iloc[-1]
-    alike = measured[measured["batch_size"] == first["batch_size"]]
-    parts = []
-    if pd.notna(first["samples_per_s"]) and len(alike) > 1:
-        best = alike.iloc[-1]
-        parts.append(
-            f"{plain(str(best['name']))} trains on {quantity(best['samples_per_s'])} samples per "
-            f"second at batch {best['batch_size']}, {quantity(best['speedup'])} times as many as "
-            f"{plain(str(first['name']))}"
-        )
-    if not parts or top["batch_size"] != first["batch_size"]:
-        rate = f"{quantity(top['samples_per_s'])} samples per second at batch {top['batch_size']}"
-        parts.append(rate if parts else f"{plain(str(top['name']))}: {rate}")
-    return "; ".join(parts)
 
 
 def _model(report: Mapping[str, Any]) -> str:

@@ -8,9 +8,9 @@ from problems import problem_of
 
 from aam.config.sections.task import METHODS
 from aam.evaluate.baselines import on_reads
+from aam.evaluate.baselines.on_pairs import laplacian
 from aam.evaluate.baselines.problem import Problem, prevalent_reads
 from aam.evaluate.baselines.registry import BASELINES, baselines_of, predict_baselines
-from aam.evaluate.baselines.support_vectors import laplacian
 
 ON_READS = [
     *("random_forest", "random_forest_median", "gradient_boosting"),

@@ -157,11 +157,6 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         asvs = pd.DataFrame({"feature-id": ["<b>", "NA"], "importance": [0.25, 0.125]})
         asvs.to_csv(folder / "importance.tsv", sep="\t", index=False)
     (root / "benchmark").mkdir()
-    (root / "benchmark" / "speed.tsv").write_text(
-        "name\tbatch_size\tsamples_per_s\tpeak_memory_mb\tspeedup\tgroup\n"
-        "naive\t8\t5\t900\t1\torder\nadvanced\t8\t100\t800\t20\torder\n"
-        "advanced\t64\t200\t800\t40\tbatch\nhuge\t64\t\t\t\tbatch\n"
-    )
     outputs = {"table": root / "benchmark/accuracy.tsv"}
     metrics = sorted(root.glob("finetune/*/*/metrics.json"))
     benchmark_accuracy.run({}, inputs={"metrics": metrics}, outputs=outputs, runtime=RunOptions())
@@ -218,7 +213,6 @@ def test_the_page_says_what_was_learned_and_its_links_lead_somewhere(results):
         results,
         pretrain=[results / "pretrain" / "base" / "metrics.json"],
         finetune=sorted(results.glob("finetune/*/*/metrics.json")),
-        speed=results / "benchmark" / "speed.tsv",
         accuracy=results / "benchmark" / "accuracy.tsv",
         figures=[figure],
         predictions=[prediction],
@@ -240,7 +234,6 @@ def test_the_page_says_what_was_learned_and_its_links_lead_somewhere(results):
         assert words in text
     for words in (
         "80.0% of the masked nucleotides",
-        "at batch 8, 20 times as many as naive; 200 samples per second at batch 64",
         "Transductive: pretraining saw every sample",
         "recipes by weight, and what each reaches alone: partial 75% (0.750), kernel 25% (0.500).",
         "Prediction intervals for 60%: they cover 100.0% (100.0% to 100.0% in a fold)",
@@ -259,7 +252,7 @@ def test_the_page_says_what_was_learned_and_its_links_lead_somewhere(results):
         assert words in page
     assert "Trained on" not in page
     links = re.findall(r'<a href="([^#"]+)"', page)
-    assert len(links) == 1 + 1 + 2 + 1 + 2 + 1
+    assert len(links) == 1 + 2 + 1 + 2 + 1
     assert all((results / link).is_file() for link in links)
 
 

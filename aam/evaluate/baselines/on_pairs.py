@@ -1,4 +1,4 @@
-"""Support vectors on kernels of all samples.
+"""Methods on pairs of samples: support vectors on kernels, nearest neighbours on UniFrac.
 
 Shape suffixes: N samples, P features, T training samples.
 """
@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import TransformedTargetRegressor
+from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR
 
@@ -19,6 +21,8 @@ from aam.evaluate.baselines.problem import Prediction, Problem, fit_predict, pre
 
 COSTS = {"C": (0.1, 0.3, 1.0, 3.0, 10.0)}
 """Candidate weights of the data against the penalty; the strongest penalty first."""
+NEIGHBOURS = (1, 3, 5, 10, 20, 40)
+"""Candidate numbers of neighbours; the smallest of equals is taken."""
 
 Floats = NDArray[np.float64]
 
@@ -39,6 +43,16 @@ def svm_clr(task: Problem) -> Prediction:
 def svm_clades(task: Problem) -> Prediction:
     """Predict with a linear or a Gaussian kernel of the log-reads of the clades of the tree."""
     return _support_vectors(task, _kernels(task, clade_logs(task)))
+
+
+def knn_unifrac(task: Problem) -> Prediction:
+    """Predict from the nearest training samples, weighted by the inverse of their distance."""
+    kind = KNeighborsRegressor if task.regression else KNeighborsClassifier
+    splits = leave_parts_out(task, parts=10)
+    smallest = min((len(inner) for inner, _ in splits), default=1)
+    grid = {"n_neighbors": [k for k in NEIGHBOURS if k <= smallest]}
+    model = kind(n_neighbors=1, weights="distance", metric="precomputed")
+    return fit_predict(task, search(task, model, grid, splits), task.distances, pairwise=True)
 
 
 def laplacian(distances_NN: NDArray[np.float32], train: NDArray[np.intp]) -> Floats:
@@ -65,23 +79,18 @@ def _kernels(task: Problem, features_NP: Floats) -> list[Floats]:
 def _support_vectors(task: Problem, kernels: Sequence[Floats]) -> Prediction:
     """Predict with the kernel and the cost that are best on parts of the training folds.
 
-    Numbers are predicted with least absolute errors. Probabilities are the softmax of the decision
-    values, divided by the temperature of least log loss on the parts left out.
-
-    Guo et al. (2017), On calibration of modern neural networks, arXiv:1706.04599.
+    Probabilities are the softmax of the decision values, divided by the temperature of least log
+    loss on the parts left out (Guo et al. 2017, arXiv:1706.04599).
     """
     split, target = leave_each_part_out(task), task.target[task.train]
     tried: list[tuple[Any, Floats]] = []
+    known, machine = target, SVC(kernel="precomputed", class_weight="balanced")
+    if task.regression:
+        known = StandardScaler().fit_transform(target[:, None])[:, 0]
+        machine = SVR(kernel="precomputed", epsilon=0.0)
     for kernel_NN in kernels:
-        own_TT = kernel_NN[np.ix_(task.train, task.train)]
-        if task.regression:
-            scale = StandardScaler()
-            found = search(task, SVR(kernel="precomputed", epsilon=0.0), COSTS, split)
-            found.fit(own_TT, scale.fit_transform(target[:, None])[:, 0])
-        else:
-            found = search(task, SVC(kernel="precomputed", class_weight="balanced"), COSTS, split)
-            found.fit(own_TT, target)
-        tried.append((found, kernel_NN))
+        found = search(task, clone(machine), COSTS, split)
+        tried.append((found.fit(kernel_NN[np.ix_(task.train, task.train)], known), kernel_NN))
     # Of equals the first; without a part to leave out there is no score, and the first is taken.
     best, kernel_NN = max(tried, key=lambda one: getattr(one[0], "best_score_", 0.0))
     model = getattr(best, "best_estimator_", best)
