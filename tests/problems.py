@@ -1,7 +1,15 @@
 import numpy as np
+import pandas as pd
 from scipy.sparse import csr_array
 
 from aam.evaluate.baselines.problem import Problem
+
+
+def predictions_of(observed, predicted, fold, shares=None, classes=()) -> pd.DataFrame:
+    """Return a table of predictions; `shares` are probabilities of the classes, one per column."""
+    columns = {"fold": fold, "observed": observed, "predicted": predicted}
+    columns |= {f"probability:{name}": shares[:, i] for i, name in enumerate(classes)}
+    return pd.DataFrame({"sample-id": [f"s{i}" for i in range(len(observed))], **columns})
 
 
 def problem_of(target, counts, distances, fold, classes=(), group=None, **more) -> Problem:

@@ -260,6 +260,7 @@ def fasta(tmp_path, text):
     return path
 
 
+@settings(deadline=None)
 @given(st.text("ACGTRYSWKMBDHVN", min_size=1), st.integers(1, 60))
 def test_the_width_of_lines_does_not_matter(tmp_path_factory, sequence, width):
     lines = [sequence[i : i + width] for i in range(0, len(sequence), width)]

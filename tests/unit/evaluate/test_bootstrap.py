@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from problems import predictions_of
 
 from aam.evaluate import bootstrap, metrics
 from aam.evaluate.bootstrap import bootstrap_intervals, resampled_scores
@@ -11,22 +12,15 @@ CLASSES = ["low", "mid", "high"]
 
 
 def numbers(rng: np.random.Generator, samples: int = 40) -> pd.DataFrame:
-    observed = rng.normal(50, 10, samples)
-    return pd.DataFrame(
-        {
-            "fold": rng.integers(0, 4, samples),
-            "observed": observed,
-            "predicted": observed + rng.normal(0, 5, samples),
-        }
-    )
+    observed, fold = rng.normal(50, 10, samples), rng.integers(0, 4, samples)
+    return predictions_of(observed, observed + rng.normal(0, 5, samples), fold)
 
 
 def names(rng: np.random.Generator, samples: int = 40) -> pd.DataFrame:
     shares = rng.dirichlet(np.ones(3), samples).round(1)
-    table = pd.DataFrame({"fold": rng.integers(0, 4, samples)})
-    table["observed"] = rng.choice(CLASSES, samples)
-    table["predicted"] = np.array(CLASSES)[shares.argmax(axis=1)]
-    return table.assign(**{f"probability:{name}": shares[:, i] for i, name in enumerate(CLASSES)})
+    fold, observed = rng.integers(0, 4, samples), rng.choice(CLASSES, samples)
+    predicted = np.array(CLASSES)[shares.argmax(axis=1)]
+    return predictions_of(observed, predicted, fold, shares, CLASSES)
 
 
 def drawn(rng: np.random.Generator, samples: int = 40, resamples: int = 6) -> np.ndarray:

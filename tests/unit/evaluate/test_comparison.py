@@ -1,6 +1,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from problems import predictions_of
 from scipy import stats
 
 from aam.evaluate.comparison import compare, corrected_resampled_t
@@ -8,14 +9,8 @@ from aam.evaluate.comparison import compare, corrected_resampled_t
 
 def table(errors: list[float], folds: int = 4) -> pd.DataFrame:
     rows = np.arange(len(errors))
-    return pd.DataFrame(
-        {
-            "sample-id": [f"s{row}" for row in rows],
-            "fold": rows % folds,
-            "observed": [str(10 + row) for row in rows],
-            "predicted": [str(10 + row + error) for row, error in zip(rows, errors, strict=True)],
-        }
-    )
+    observed, predicted = (10 + rows).astype(str), (10 + rows + errors).astype(str)
+    return predictions_of(observed, predicted, rows % folds)
 
 
 def test_the_corrected_test_by_hand():

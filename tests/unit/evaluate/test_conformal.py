@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from problems import predictions_of
 
 from aam.evaluate.conformal import (
     Calibration,
@@ -24,26 +25,17 @@ def numbers(samples: int = 600, seed: int = 0) -> pd.DataFrame:
     rng = np.random.default_rng(seed)
     scale = np.linspace(0.5, 3, samples)
     predicted = rng.normal(0, 10, samples)
-    return pd.DataFrame(
-        {
-            "sample-id": [f"s{i}" for i in range(samples)],
-            "fold": np.arange(samples) % 6 - 1,
-            "observed": predicted + scale * rng.normal(size=samples),
-            "predicted": predicted,
-            "quantile:0.05": predicted - scale,
-            "quantile:0.95": predicted + scale,
-        }
-    )
+    observed = predicted + scale * rng.normal(size=samples)
+    table = predictions_of(observed, predicted, np.arange(samples) % 6 - 1)
+    return table.assign(**{"quantile:0.05": predicted - scale, "quantile:0.95": predicted + scale})
 
 
 def classes(samples: int = 600, seed: int = 0) -> pd.DataFrame:
     rng = np.random.default_rng(seed)
     shares = rng.dirichlet([0.6] * 3, samples)
     observed = [rng.choice(CLASSES, p=row) for row in shares]
-    table = pd.DataFrame({"sample-id": [f"s{i}" for i in range(samples)]})
-    table = table.assign(fold=np.arange(samples) % 6 - 1, observed=observed)
-    table = table.assign(predicted=np.array(CLASSES)[shares.argmax(axis=1)])
-    return table.assign(**{f"probability:{name}": shares[:, i] for i, name in enumerate(CLASSES)})
+    predicted = np.array(CLASSES)[shares.argmax(axis=1)]
+    return predictions_of(observed, predicted, np.arange(samples) % 6 - 1, shares, CLASSES)
 
 
 def residual(samples: int = 600, seed: int = 0) -> pd.DataFrame:

@@ -12,6 +12,7 @@ import pytest
 from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.figure import Figure
 from matplotlib.image import imread
+from problems import predictions_of
 
 from aam.evaluate.conformal import cross_intervals, interval_report
 from aam.evaluate.figures import accuracy as accuracy_figure
@@ -92,14 +93,8 @@ def ordination(path: Path) -> None:
 
 def regression_report(folds: int = 12, test: int = 0) -> tuple[pd.DataFrame, dict]:
     observed = np.arange(60.0)
-    table = pd.DataFrame(
-        {
-            "sample-id": [str(i) for i in range(60)],
-            "fold": np.where(np.arange(60) < test, -1, np.arange(60) % folds),
-            "observed": observed,
-            "predicted": observed[::-1],
-        }
-    )
+    fold = np.where(np.arange(60) < test, -1, np.arange(60) % folds)
+    table = predictions_of(observed, observed[::-1], fold)
     scores = target_report("regression", table)
     names = {"kind": "regression", "model": LONG, "task": LONG, "bootstrap": BOOTSTRAP}
     names |= {"bounds": [None, None], "intervals": interval_report(cross_intervals(table))}
@@ -123,15 +118,8 @@ def class_report(classes: int) -> tuple[pd.DataFrame, dict]:
     rng = np.random.default_rng(1)
     names = np.array([f"{LONG}_{i}" for i in range(classes)])
     shares = rng.dirichlet(np.ones(classes), 4 * classes)
-    table = pd.DataFrame(
-        {
-            "sample-id": [str(i) for i in range(4 * classes)],
-            "fold": np.arange(4 * classes) % 3,
-            "observed": np.tile(names, 4),
-            "predicted": names[shares.argmax(axis=1)],
-            **{f"probability:{name}": shares[:, i] for i, name in enumerate(names)},
-        }
-    )
+    predicted, fold = names[shares.argmax(axis=1)], np.arange(4 * classes) % 3
+    table = predictions_of(np.tile(names, 4), predicted, fold, shares, names)
     scores = target_report("classification", table)
     report = {"kind": "classification", "model": LONG, "task": "site", "bootstrap": BOOTSTRAP}
     return table, {**scores, **report, "baselines": dict.fromkeys(BASELINES, scores)}

@@ -3,6 +3,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from problems import predictions_of
 
 from aam.evaluate.predictions import read_predictions, write_predictions
 from aam.evaluate.report import target_report, task_metrics
@@ -12,14 +13,8 @@ from aam.evaluate.summary import summary_page, terminal_lines
 
 def regression(errors: list[float]) -> pd.DataFrame:
     observed = np.arange(len(errors), dtype=float)
-    return pd.DataFrame(
-        {
-            "sample-id": [f"s{i}" for i in range(len(errors))],
-            "fold": np.arange(len(errors)) % 2,
-            "observed": [str(value) for value in observed],
-            "predicted": observed + errors,
-        }
-    )
+    text = [str(value) for value in observed]
+    return predictions_of(text, observed + errors, np.arange(len(errors)) % 2)
 
 
 def classification() -> pd.DataFrame:
@@ -97,9 +92,8 @@ def test_probabilities_that_are_too_sure_get_better_by_the_other_folds():
     share = rng.uniform(0.5, 1, 600)
     observed = np.where(rng.random(600) < share, "y", "x")
     sure = share**4 / (share**4 + (1 - share) ** 4)
-    table = pd.DataFrame({"sample-id": np.arange(600).astype(str), "fold": np.arange(600) % 3 - 1})
-    table = table.assign(observed=observed, predicted="y")
-    table = table.assign(**{"probability:x": 1 - sure, "probability:y": sure})
+    shares = np.stack([1 - sure, sure], axis=1)
+    table = predictions_of(observed, "y", np.arange(600) % 3 - 1, shares, "xy")
     report = target_report("classification", table)
     assert report["temperature"] == pytest.approx(4, rel=0.25)
     for scores in (report, report["test"]):

@@ -1,6 +1,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from problems import predictions_of
 
 from aam.evaluate import mixture as module
 from aam.evaluate.super_learner import super_learner
@@ -11,21 +12,17 @@ ROWS = 60
 def tables(kind: str) -> dict[str, pd.DataFrame]:
     """Return predictions of three methods, the first the best."""
     rng = np.random.default_rng(0)
-    base = pd.DataFrame(
-        {"sample-id": [f"s{i}" for i in range(ROWS)], "fold": np.arange(ROWS) % 5 - 1}
-    )
-    found = {}
+    found, fold = {}, np.arange(ROWS) % 5 - 1
     number = rng.normal(size=ROWS)
     name = np.where(number > 0.3, "y", "x")
     for method, error in (("good", 0.3), ("fair", 0.6), ("poor", 3.0)):
         guess = number + rng.normal(0, error, ROWS)
         if kind == "regression":
-            found[method] = base.assign(observed=number, predicted=guess)
+            found[method] = predictions_of(number, guess, fold)
             continue
         share = 1 / (1 + np.exp(3 * (0.3 - guess)))
-        probabilities = {"probability:x": 1 - share, "probability:y": share}
-        predicted = np.where(share > 0.5, "y", "x")
-        found[method] = base.assign(observed=name, predicted=predicted, **probabilities)
+        shares, predicted = np.stack([1 - share, share], axis=1), np.where(share > 0.5, "y", "x")
+        found[method] = predictions_of(name, predicted, fold, shares, "xy")
     return found
 
 
