@@ -2,7 +2,7 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aam.evaluate import metrics
@@ -40,6 +40,7 @@ def test_what_never_varies_has_no_correlation_and_one_fold_no_spread():
     assert (scores["quadratic_kappa"], scores["mae_ranks"]) == (None, 0)
 
 
+@settings(deadline=None)
 @given(ROWS, st.randoms(use_true_random=False))
 def test_regression_ignores_the_order_of_samples_and_subsets_add_up(rows, random):
     first = metrics.regression_metrics(*zip(*rows, strict=True))
@@ -104,6 +105,7 @@ def test_ordered_classes_are_scored_by_their_distance():
     assert tuple(close) == tuple(ORDINAL)
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(1, 4)), min_size=1, max_size=60))
 def test_bins_of_reliability_hold_every_sample_once_whatever_their_order(rows):
     observed = [CLASSES[code] for code, _ in rows]
