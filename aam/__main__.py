@@ -4,7 +4,10 @@ import argparse
 import sys
 from pathlib import Path
 
-from aam.stages.describe import new_configuration
+from aam.data.importing.metadata import load_metadata
+from aam.data.importing.sequences import feature_sequences
+from aam.data.importing.table import load_table, without_empty
+from aam.data.study import columns_of, configuration, proposed_depth
 from aam.util.atomic import write_text
 from aam.util.errors import InputError, problem
 
@@ -22,7 +25,11 @@ def main(arguments: list[str] | None = None) -> None:
     output = given.pop("output")
     if output.exists():
         raise problem(output, "a file that is there", "a new one", "give another --output")
-    write_text(output, new_configuration(given))
+    table, _ = without_empty(load_table(given["table"]))
+    feature_sequences(table, given["table"], given.get("sequences"))
+    columns = columns_of(load_metadata(given["metadata"]))
+    paths = {name: str(path.absolute()) for name, path in given.items()}
+    write_text(output, configuration(paths, columns, proposed_depth(table)))
     print(f"Look at {output}, then run: snakemake --cores 8 --configfile {output}")
 
 

@@ -40,7 +40,7 @@ def start_of(models: Models, datasets: Datasets, dataset: str, model: str) -> St
 
 
 def chain_of(models: Models, datasets: Datasets, dataset: str, model: str) -> list[Start]:
-    """Return the starts of a model, that of its start, and so on, without a circle."""
+    """Return the starts of a model, that of its start, and so on; a circle is an InputError."""
     found: list[Start] = []
     where, begins = model, start_of(models, datasets, dataset, model)
     while begins is not None:

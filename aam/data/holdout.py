@@ -10,7 +10,10 @@ from aam.util.seeds import seed_of
 
 
 def held_out(sample_ids: Sequence[str], fraction: float, seed: int) -> NDArray[np.bool_]:
-    """Return which samples are held out, bool [N]: those of the smallest digests of (seed, ID)."""
+    """Return which samples are held out, bool [N]: those of the smallest digests of (seed, ID).
+
+    Fewer than four samples are an InputError.
+    """
     samples = len(sample_ids)
     if samples < 4:
         raise problem(

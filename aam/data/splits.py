@@ -31,7 +31,7 @@ def divide(
 
     `metadata` is that of all samples that the task wants, `values` the targets of the labelled
     ones, `cfg` the slice `folds`. Returns, of the samples that have a fold, targets, fold (-1: held
-    out for testing), and group, where there are groups.
+    out for testing), and group, where there are groups; an InputError where none can be made.
     """
     settings, target = cfg["folds"], cfg["columns"][0]
     groups = None

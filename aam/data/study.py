@@ -53,7 +53,7 @@ class Column:
     missing: int
 
     @property
-    def enough(self) -> list[str]:
+    def frequent(self) -> list[str]:
         """The classes with samples enough to be predicted."""
         return [str(name) for name, count in self.counts.items() if count >= FOLDS]
 
@@ -105,7 +105,7 @@ def proposed_depth(table: FeatureTable) -> int:
     return max(depth // 10**digits * 10**digits, 1)
 
 
-def described(
+def sentences(
     table: FeatureTable, sequences: Mapping[str, str], metadata: pd.DataFrame
 ) -> Iterator[str]:
     """Yield sentences on a study: reads, sequences, depths, columns, groups, missing values."""
@@ -173,7 +173,7 @@ def configuration(files: Mapping[str, str], columns: list[Column], depth: int) -
             continue
         if one.kind == "number" and one.counts.sum() >= LEAST_NUMBERS:
             tasks.append(_task(one, "regression", together))
-        elif one.kind == "classes" and len(one.enough) > 1:
+        elif one.kind == "classes" and len(one.frequent) > 1:
             tasks.append(_task(one, "classification", together))
     commented = [re.sub("^", "#", text, flags=re.MULTILINE) for text in tasks[ACTIVE:]]
     parts = [
@@ -198,8 +198,8 @@ def _task(column: Column, kind: str, together: Column | None) -> str:
     if kind == "classification":
         folds.append("stratified: true")
     where = ""
-    if kind == "classification" and len(column.enough) < len(column.counts):
-        where = f"    where: {{{json.dumps(column.name)}: {json.dumps(column.enough)}}}\n"
+    if kind == "classification" and len(column.frequent) < len(column.counts):
+        where = f"    where: {{{json.dumps(column.name)}: {json.dumps(column.frequent)}}}\n"
     return (
         f"  {name}:\n    dataset: mine\n    column: {json.dumps(column.name)}\n    kind: {kind}\n"
         f"{where}    folds: {{{', '.join(folds)}}}"

@@ -66,6 +66,15 @@ def plain(name: str) -> str:
     return name.replace("_", " ")
 
 
+def taxon_name(taxon: str) -> str:
+    """Return the last rank of a taxon that has a name: `g__Streptococcus`, with its species."""
+    ranks = [rank.strip() for rank in taxon.split(";")]
+    named = [rank for rank in ranks if rank and not rank.endswith("__")]
+    if not named:
+        return taxon
+    return " ".join(named[-2:]) if named[-1].startswith("s__") else named[-1]
+
+
 def short(name: str, limit: int = 20) -> str:
     """Cut a long name in its middle, where names of a kind differ least."""
     if len(name) <= limit:

@@ -23,6 +23,8 @@ QUANTILE = "quantile:"
 TARGET = "target"
 """Column that names the target of a row, where a task has several."""
 
+NAMES = ("sample-id", "feature-id", "task", "name", "model")
+"""Columns of names, in any file of results."""
 CROSS_VALIDATION = "cross_validation.tsv"
 """File of a fine-tuned model directory, and of a super learner: its cross-validated predictions."""
 TEMPERATURES = (0.05, 20.0)
@@ -101,6 +103,12 @@ def by_baseline(predictions: pd.DataFrame) -> dict[str, dict[str, pd.DataFrame]]
     """Return the rows of each baseline by target, in the order of appearance."""
     parts = predictions.groupby("baseline", sort=False)
     return {str(name): by_target(part.drop(columns="baseline")) for name, part in parts}
+
+
+def read_results(path: Path) -> pd.DataFrame:
+    """Read a TSV file of results: names stay text where they look like numbers, or like nothing."""
+    types = dict.fromkeys(NAMES, str)
+    return pd.read_csv(path, sep="\t", dtype=types, keep_default_na=False, na_values=[""])
 
 
 def read_predictions(path: Path) -> pd.DataFrame:

@@ -7,7 +7,7 @@ from aam.data.importing.sequences import feature_sequences
 from aam.data.importing.table import load_table, without_empty
 from aam.data.importing.taxonomy import load_taxonomy
 from aam.data.importing.tree import cut_to, load_tree
-from aam.data.study import columns_of, configuration, described, proposed_depth
+from aam.data.study import sentences
 from aam.runtime.entry import Cfg, Files, RunOptions
 from aam.util.atomic import write_text
 
@@ -19,22 +19,13 @@ def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None
     write_text(outputs["text"], text)
 
 
-def new_configuration(files: Files) -> str:
-    """Return a commented configuration for some files, after reading them."""
-    table, _ = without_empty(load_table(files["table"]))
-    feature_sequences(table, files["table"], files.get("sequences"))
-    columns = columns_of(load_metadata(files["metadata"]))
-    paths = {name: str(path.absolute()) for name, path in files.items()}
-    return configuration(paths, columns, proposed_depth(table))
-
-
 def _sentences(files: Files) -> list[str]:
     table, dropped = without_empty(load_table(files["table"]))
     sequences = feature_sequences(table, files["table"], files.get("sequences"))
     metadata = pd.DataFrame(index=table.sample_ids)
     if "metadata" in files:
         metadata = load_metadata(files["metadata"])
-    found = list(described(table, sequences, metadata))
+    found = list(sentences(table, sequences, metadata))
     if len(dropped):
         found.append(f"{len(dropped)} samples and ASVs have no reads, and are left out.")
     if "tree" in files:

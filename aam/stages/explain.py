@@ -2,13 +2,12 @@
 
 import logging
 
-import pandas as pd
-
 from aam.data.folds import CATEGORY, TEST, read_folds
 from aam.data.samples import SampleStore
 from aam.data.tokens import TokenStore
 from aam.data.vocabulary import untokenize
 from aam.evaluate.importance import Importance
+from aam.evaluate.predictions import read_results
 from aam.inference.attribution import chosen_samples, explain_samples, explained_names
 from aam.inference.bundle import fold_models
 from aam.runtime.entry import Cfg, Files, RunOptions
@@ -57,7 +56,7 @@ def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None
     sequences = untokenize(tokens.tokens, tokens.lengths)
     table = importance.table(tokens.feature_ids, sequences)
     if "taxonomy" in inputs:
-        taxa = pd.read_csv(inputs["taxonomy"], sep="\t", dtype=str, keep_default_na=False)
+        taxa = read_results(inputs["taxonomy"])
         own = taxa.set_index("feature-id")["taxon"].loc[table["feature-id"]]
         table.insert(1, "taxon", own.to_numpy())
     write_tsv(outputs["importance"], table)

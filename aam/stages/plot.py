@@ -7,12 +7,9 @@ from typing import Any
 
 import pandas as pd
 
-from aam.evaluate.predictions import read_predictions
+from aam.evaluate.predictions import read_predictions, read_results
 from aam.runtime.entry import Cfg, Files, RunOptions
 from aam.util.atomic import read_json
-
-NAMES = ("sample-id", "feature-id", "task", "name", "model")
-"""Columns that stay text where their values look like numbers."""
 
 
 def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
@@ -33,6 +30,5 @@ def _content(name: str, path: Path) -> Any:
     if path.suffix == ".json":
         return read_json(path)
     if path.suffix == ".tsv":
-        types = dict.fromkeys(NAMES, str)
-        return pd.read_csv(path, sep="\t", dtype=types, keep_default_na=False, na_values=[""])
+        return read_results(path)
     return path

@@ -13,23 +13,19 @@ import pandas as pd
 
 from aam import __version__
 from aam.config.figures import PLOTS
-from aam.evaluate.page import answers, result_tables, words
+from aam.evaluate.page import answers, words
 from aam.evaluate.page.answers import Caution
-from aam.evaluate.page.render import OfEncoder, OfTask, Results, Shown, caption, page
+from aam.evaluate.page.render import EncoderSection, PageFigure, Results, caption, page
 from aam.evaluate.page.result_tables import Table
-from aam.evaluate.predictions import by_target
-from aam.evaluate.summary import by_task, summary_page, terminal_lines
+from aam.evaluate.page.sections import TaskFiles, task_sections
+from aam.evaluate.predictions import read_results
+from aam.evaluate.summary import summary_page, terminal_lines
 from aam.runtime.entry import Cfg, Files, RunOptions
-from aam.stages.plot import NAMES
 from aam.util.atomic import read_json, write_text
 from aam.util.errors import InputError, problem
 
 PACKAGES = "torch", "scikit-learn", "scikit-bio", "numpy", "snakemake"
 """Whose versions the methods name."""
-TRAINING = "Training curves"
-"""Title of the figures that the page folds away."""
-MOST_ASVS = 100
-"""ASVs of a table of importance that the page shows."""
 Report = Mapping[str, Any]
 
 
@@ -39,32 +35,32 @@ def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None
     `cfg` is the slice `aam.config.slices.summary`, with the captions of all figures by their names.
     """
     root = outputs["summary"].parent
+    tables = {name: _listed(inputs, name) for name in ("accuracy", "dropped", "predictions")}
     encoders = {path.parent.name: read_json(path) for path in inputs["pretrain"]}
     reports = {path: read_json(path) for path in inputs.get("finetune", [])}
-    dropped = {path: _table(path) for path in inputs.get("dropped", [])}
-    left_out = [sentence for table in dropped.values() for sentence in _sentences(table)]
-    shown = list(_figures(cfg, root, inputs.get("figures", [])))
+    predictions = {path: read_results(path) for path in tables["predictions"]}
+    dropped = [read_results(path) for path in tables["dropped"]]
+    left_out = [sentence for table in dropped for sentence in _sentences(table)]
+    limits = list(_limits(encoders, dropped, predictions))
+    figures = dict(_figures(cfg, root, inputs.get("figures", [])))
+    scored = {**dict(zip(inputs["pretrain"], encoders.values(), strict=True)), **reports}
     results = Results(
         dataset=root.name,
-        tasks=list(_tasks(reports, shown, inputs.get("predictions", []))),
+        tasks=list(task_sections(_task_files(inputs, reports, predictions, figures))),
         encoders=[
-            OfEncoder(name, words.on_encoder(found), _of(shown, "pretrain", name))
+            EncoderSection(name, words.on_encoder(found), _below(figures, f"pretrain/{name}/"))
             for name, found in encoders.items()
         ],
-        cautions=list(_cautions(encoders, dropped, inputs.get("predictions", []))),
+        cautions=limits,
         left_out=left_out,
-        data_figures=_of(shown, "rarefaction"),
+        data_figures=_below(figures, "rarefaction"),
         methods=_methods(cfg, encoders, reports.values()),
-        files=[
-            (path.name, Path(os.path.relpath(path, root)).as_posix())
-            for name in ("accuracy", "dropped", "predictions", "finetune", "pretrain")
-            for path in _listed(inputs, name)
-        ],
-        made_from=_made_from(root, [*inputs["pretrain"], *reports]),
+        files=[_place(root, path) for path in [*sum(tables.values(), []), *scored]],
+        made_from=_made_from({_place(root, path): found for path, found in scored.items()}),
     )
     write_text(outputs["report"], page(results))
-    tasks = list(reports.values())
-    write_text(outputs["summary"], summary_page(root.name, encoders, tasks, left_out))
+    told = encoders, [*reports.values()], limits, left_out
+    write_text(outputs["summary"], summary_page(root.name, *told))
 
 
 def terminal_summary(results_dir: Path) -> str:
@@ -93,67 +89,49 @@ def terminal_summary(results_dir: Path) -> str:
     return "\n".join(lines)
 
 
-def _tasks(
-    reports: Mapping[Path, Report], shown: list[tuple[str, Shown]], predictions: list[Path]
-) -> Iterator[OfTask]:
-    """Yield what each model found in each task, the tasks in the order of the accuracy table."""
-    folders = {(found["model"], found["task"]): path.parent for path, found in reports.items()}
-    for name, of_task, of_all in by_task(list(reports.values())):
-        for report in of_task:
-            task, _, column = name.partition(", ")
-            folder = folders[report["model"], task]
-            figures = _of(shown, "finetune", report["model"], task)
-            yield OfTask(
-                name=name.replace("_", " "),
-                model=report["model"] if len(of_task) > 1 else "",
-                answer=answers.answer(report),
-                cautions=answers.cautions(report)
-                or [Caution("good", "Nothing was found that limits the trust in these scores.")],
-                sentences=list(words.on_task(report)),
-                figures=[one for one in figures if one.title != TRAINING],
-                training=[one for one in figures if one.title == TRAINING],
-                tables=[*of_all, *_task_tables(report, folder, column, predictions)],
-            )
-
-
-def _task_tables(
-    report: Report, folder: Path, column: str, predictions: list[Path]
-) -> Iterator[Table]:
-    for label, found in (("Super learner", report.get("super_learner")), ("AAM", report)):
-        compared = (
-            None if found is None else result_tables.comparison_table(label, found, report["kind"])
+def _task_files(
+    inputs: Files,
+    reports: Mapping[Path, Report],
+    predictions: Mapping[Path, pd.DataFrame],
+    figures: Mapping[str, PageFigure],
+) -> Iterator[TaskFiles]:
+    beside = {
+        name: {path.parent: path for path in inputs.get(name, [])}
+        for name in ("intervals", "importance")
+    }
+    for path, report in reports.items():
+        folder = f"{report['model']}/{report['task']}"
+        of_others = {}
+        for other, table in predictions.items():
+            _, _, rest = other.as_posix().rpartition(f"/predict/{folder}/")
+            if rest:
+                mixed = " by the super learner" if "/" in rest else ""
+                of_others[f"{other.stem}{mixed}"] = table
+        yield TaskFiles(
+            report,
+            **{name: read_results(found[path.parent]) for name, found in beside.items()},
+            figures=_below(figures, f"finetune/{folder}/"),
+            predictions=of_others,
         )
-        if compared is not None:
-            yield compared
-    intervals = by_target(_table(folder / "intervals.tsv", dtype=None))[column]
-    yield result_tables.of_frame("Cross-validated predictions", intervals, "intervals.tsv")
-    importance = folder / "importance.tsv"
-    if importance.is_file():
-        most = _table(importance, dtype=None).head(MOST_ASVS)
-        yield result_tables.of_frame(f"The {len(most)} most important ASVs", most, "importance.tsv")
-    for path in predictions:
-        if path.parts[-3:-1] == (report["model"], report["task"].partition(", ")[0]):
-            table = _table(path, dtype=None)
-            yield result_tables.of_frame(f"Predictions for {path.stem}", table, path.name)
 
 
-def _cautions(
-    encoders: Mapping[str, Report], dropped: Mapping[Path, pd.DataFrame], predictions: list[Path]
+def _limits(
+    encoders: Mapping[str, Report],
+    dropped: list[pd.DataFrame],
+    predictions: Mapping[Path, pd.DataFrame],
 ) -> Iterator[Caution]:
-    """Yield what concerns all tasks."""
-    lost = sum(len(table) for table in dropped.values() if "depth" in table)
+    """Yield what limits the trust in all tasks."""
+    lost = sum(len(table) for table in dropped if "depth" in table)
     kept = [found["held_out_samples"] + found["training_samples"] for found in encoders.values()]
     yield from answers.of_samples(lost, max(kept, default=0))
     for name, found in encoders.items():
         yield from answers.of_encoder(name, found)
-    unseen = {
-        path.stem: float(_table(path, dtype=None)["unseen_asvs"].mean()) for path in predictions
-    }
-    for table, share in unseen.items():
-        yield from answers.of_prediction(table, share)
+    unseen = {path.stem: table["unseen_asvs"].mean() for path, table in predictions.items()}
+    for name, share in unseen.items():
+        yield from answers.of_prediction(name, float(share))
 
 
-def _figures(cfg: Cfg, root: Path, paths: list[Path]) -> Iterator[tuple[str, Shown]]:
+def _figures(cfg: Cfg, root: Path, paths: list[Path]) -> Iterator[tuple[str, PageFigure]]:
     """Yield the place of each figure below `figures/`, and the figure."""
     for path in paths:
         place = path.relative_to(root / "figures").with_suffix("").as_posix()
@@ -162,12 +140,16 @@ def _figures(cfg: Cfg, root: Path, paths: list[Path]) -> Iterator[tuple[str, Sho
             found = re.fullmatch(pattern, place)
             if found is not None:
                 said = caption(cfg["captions"][figure.caption], found.groupdict(), cfg)
-                yield place, Shown(figure.title.capitalize(), said, path.read_text("utf-8"))
+                svg = path.read_text(encoding="utf-8")
+                yield place, PageFigure(figure.title.capitalize(), said, svg)
 
 
-def _of(shown: list[tuple[str, Shown]], *folders: str) -> list[Shown]:
-    start = list(folders)
-    return [one for place, one in shown if place.split("/")[: len(start)] == start]
+def _below(figures: Mapping[str, PageFigure], start: str) -> list[PageFigure]:
+    return [figure for place, figure in figures.items() if place.startswith(start)]
+
+
+def _place(root: Path, path: Path) -> str:
+    return Path(os.path.relpath(path, root)).as_posix()
 
 
 def _methods(cfg: Cfg, encoders: Mapping[str, Report], reports: Any) -> dict[str, Any]:
@@ -191,20 +173,12 @@ def _methods(cfg: Cfg, encoders: Mapping[str, Report], reports: Any) -> dict[str
     }
 
 
-def _made_from(root: Path, paths: list[Path]) -> Table:
+def _made_from(scored: Mapping[str, Report]) -> Table:
     """Return the version and the digest of the settings that each file of scores says of itself."""
-    rows = []
-    for path in paths:
-        made = read_json(path).get("provenance", {})
-        settings = made.get("aam.settings", "")[:16]
-        place = Path(os.path.relpath(path, root)).as_posix()
-        rows.append([place, made.get("aam.version", ""), settings])
+    made = {place: found.get("provenance", {}) for place, found in scored.items()}
+    keys = "aam.version", "aam.settings"
+    rows = [[place, *(one.get(key, "")[:16] for key in keys)] for place, one in made.items()]
     return Table("What made the scores", ["file", "version", "digest of the settings"], rows)
-
-
-def _table(path: Path, dtype: Any = str) -> pd.DataFrame:
-    types = dict.fromkeys(NAMES, str) if dtype is None else dtype
-    return pd.read_csv(path, sep="\t", dtype=types, keep_default_na=False, na_values=[""])
 
 
 def _listed(inputs: Files, name: str) -> list[Path]:

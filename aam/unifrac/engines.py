@@ -71,7 +71,10 @@ def installed() -> bool:
 def choose(
     setting: Literal["auto", "ssu", "scikit-bio"], *, threads: int = 1, scratch: Path | None = None
 ) -> tuple[Engine, Engine | None]:
-    """Return the engine of phylogenetic metrics, and one to check it with, if `ssu` is there."""
+    """Return the engine of phylogenetic metrics, and one to check it with, if `ssu` is there.
+
+    `ssu` as the setting where it is not installed is an InputError.
+    """
     if setting != "ssu" and not installed():
         if setting == "auto":
             LOG.warning(

@@ -58,16 +58,16 @@ def user_digests(files: Mapping[str, str], results_dir: Path) -> dict[str, str]:
     """
     cache = results_dir / CACHE
     known: dict[str, Any] = json.loads(cache.read_text("utf-8")) if cache.is_file() else {}
-    found = {}
+    found, has_read = {}, False
     for name, given in files.items():
         path = Path(given).absolute()
         if path.is_file() and not path.is_relative_to(results_dir.absolute()):
             status = path.stat()
             state = [status.st_size, status.st_mtime_ns, status.st_ino]
-            last = known.get(str(path))
-            digest = last[-1] if last and last[:-1] == state else file_digest(path)
-            found[name], known[str(path)] = digest, [*state, digest]
-    if found and os.access(results_dir, os.W_OK):
+            if known.get(str(path), [])[:-1] != state:
+                known[str(path)], has_read = [*state, file_digest(path)], True
+            found[name] = known[str(path)][-1]
+    if has_read and os.access(results_dir, os.W_OK):
         write_text(cache, json.dumps(known, sort_keys=True))
     return found
 

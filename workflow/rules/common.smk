@@ -117,7 +117,7 @@ def source_files(*names):
     return files
 
 
-def given(files):
+def content_of(files):
     """Return the function of the digests of an input function's files, where they are the user's."""
     return lambda wildcards: user_digests(files(wildcards), Path(CONFIG.results_dir))
 

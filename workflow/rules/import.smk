@@ -51,7 +51,7 @@ rule import_table:
     params:
         cfg={},
         code=code_digest("aam.stages.import_table"),
-        given=given(source_files("table", "sequences")),
+        content=content_of(source_files("table", "sequences")),
     message:
         "Reading the table of {wildcards.dataset}"
     script:
@@ -79,7 +79,7 @@ rule import_tree:
     params:
         cfg={},
         code=code_digest("aam.stages.import_tree"),
-        given=given(source_files("tree")),
+        content=content_of(source_files("tree")),
         work=result("inputs/work"),
     message:
         "Reading or making the tree of {wildcards.dataset}"
@@ -106,7 +106,7 @@ rule import_metadata:
     params:
         cfg={},
         code=code_digest("aam.stages.import_metadata"),
-        given=given(source_files("metadata")),
+        content=content_of(source_files("metadata")),
     message:
         "Reading the metadata of {wildcards.dataset}"
     script:
@@ -132,7 +132,7 @@ rule import_taxonomy:
     params:
         cfg={},
         code=code_digest("aam.stages.import_taxonomy"),
-        given=given(source_files("taxonomy")),
+        content=content_of(source_files("taxonomy")),
     message:
         "Reading the taxonomy of {wildcards.dataset}"
     script:
@@ -157,7 +157,9 @@ rule describe:
     params:
         cfg=lambda wildcards: {"dataset": wildcards.dataset},
         code=code_digest("aam.stages.describe"),
-        given=given(source_files("table", "sequences", "tree", "metadata", "taxonomy")),
+        content=content_of(
+            source_files("table", "sequences", "tree", "metadata", "taxonomy")
+        ),
     message:
         "Reading the files of {wildcards.dataset}"
     script:

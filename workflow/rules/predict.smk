@@ -27,7 +27,7 @@ rule predict:
     params:
         cfg={},
         code=code_digest("aam.stages.predict"),
-        given=given(prediction_files),
+        content=content_of(prediction_files),
     message:
         "Predicting {wildcards.task} of {wildcards.table} with {wildcards.model}"
     script:
@@ -90,7 +90,7 @@ rule predict_super_learner:
     params:
         cfg={},
         code=code_digest("aam.stages.predict"),
-        given=given(prediction_files),
+        content=content_of(prediction_files),
     message:
         "Predicting {wildcards.task} of {wildcards.table} with {wildcards.model} and the baselines"
     script:

@@ -1,6 +1,6 @@
 """Put the headline figures of a dataset on one page, with links to its tables and figures.
 
-Inputs: `metrics.json` of all models and tasks, `predict/`, the lists of what was dropped, `benchmark/accuracy.tsv`, `figures/`.
+Inputs: `metrics.json`, `intervals.tsv`, `importance.tsv` of all models and tasks, `predict/`, the lists of what was dropped, `benchmark/accuracy.tsv`, `figures/`.
 Outputs: `summary.md`, `report.html`.
 """
 
@@ -15,6 +15,12 @@ rule summary:
         unpack(accuracy_file),
         pretrain=lambda wildcards: pretraining_of(wildcards.dataset),
         finetune=lambda wildcards: finetuning_of(wildcards.dataset),
+        intervals=lambda wildcards: result_files(
+            wildcards.dataset, "finetune/{model}/{task}/intervals.tsv"
+        ),
+        importance=lambda wildcards: result_files(
+            wildcards.dataset, "finetune/{model}/{task}/importance.tsv"
+        ),
         predictions=lambda wildcards: predictions_of(wildcards.dataset),
         dropped=[result("inputs/dropped.tsv"), result("rarefied/view0.dropped.tsv")],
         figures=lambda wildcards: figures_of(wildcards.dataset),

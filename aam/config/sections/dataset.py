@@ -6,7 +6,7 @@ from pydantic import Field, model_validator
 
 from aam.config.sections.base import Override, Section
 
-BROUGHT = ("sequences", "tree", "metadata", "taxonomy")
+BESIDE_THE_TABLE = ("sequences", "tree", "metadata", "taxonomy")
 """Files beside a table."""
 
 
@@ -55,7 +55,7 @@ class Dataset(Section):
     def _one_source(self) -> Self:
         if (self.simulate is None) == (self.table is None):
             raise ValueError("give either `simulate` or `table`, not both and not neither")
-        given = [name for name in BROUGHT if getattr(self, name)]
+        given = [name for name in BESIDE_THE_TABLE if getattr(self, name)]
         if self.simulate is not None and given:
             raise ValueError(
                 f"got {', '.join(f'`{name}`' for name in given)} beside `simulate`; expected "

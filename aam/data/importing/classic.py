@@ -20,7 +20,8 @@ def parse_classic(path: Path, text: str) -> tuple[list[str], list[str], csr_arra
     """Return IDs of samples and features, and counts [N, F] in float64, not yet checked.
 
     The header is the last line with a tab among the leading lines that start with `#`, else the
-    first line; a last column named as in `LINEAGE_COLUMNS` is dropped.
+    first line; a last column named as in `LINEAGE_COLUMNS` is dropped. Text
+    that is no table of numbers is an InputError.
     """
     lines = [line for line in lines_of(text) if line.strip()]
     leading = next((i for i, line in enumerate(lines) if not line.startswith("#")), len(lines))

@@ -11,7 +11,10 @@ _GZIP = b"\x1f\x8b"
 
 
 def read_content(path: Path, expected: str, kind: ArtifactKind | None) -> bytes:
-    """Return the content of a file, or of the data file in an artifact of some kind."""
+    """Return the content of a file, or of the data file in an artifact of some kind.
+
+    What is no such file is an InputError, which says in the words of `expected` what it should be.
+    """
     if not path.exists():
         hint = "correct the path; paths in the configuration are relative to `data_dir`"
         raise problem(path, "no such file", expected, hint)

@@ -29,14 +29,20 @@ _HASH = re.compile(r"[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{64}", re.IGNORECASE)
 
 
 def load_sequences(path: Path) -> dict[str, str]:
-    """Read upper-case sequences, U as T, by feature ID, the header up to the first space."""
+    """Read upper-case sequences, U as T, by feature ID, the header up to the first space.
+
+    All problems of the file are one InputError.
+    """
     records = _records(path, lines_of(read_text(path, EXPECTED, _ARTIFACT)))
     refuse(_problems(path, records))
     return dict(records)
 
 
 def feature_sequences(table: FeatureTable, table_path: Path, path: Path | None) -> dict[str, str]:
-    """Return the sequence of every feature, in order: of the file `path`, or the ID itself."""
+    """Return the sequence of every feature, in order: of the file `path`, or the ID itself.
+
+    A feature without one is an InputError.
+    """
     known = load_sequences(path) if path is not None else {}
     sequences = {
         name: known[name] if name in known else _normalised(name)

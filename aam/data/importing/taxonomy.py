@@ -26,15 +26,6 @@ def load_taxonomy(path: Path) -> dict[str, str]:
     return {row[0]: row[1] for row in rows}
 
 
-def taxon_name(taxon: str) -> str:
-    """Return the last rank of a taxon that has a name: `g__Streptococcus`, with its species."""
-    ranks = [rank.strip() for rank in taxon.split(";")]
-    named = [rank for rank in ranks if rank and not rank.endswith("__")]
-    if not named:
-        return taxon
-    return " ".join(named[-2:]) if named[-1].startswith("s__") else named[-1]
-
-
 def _lines(path: Path) -> list[str]:
     lines = [line for line in lines_of(read_text(path, EXPECTED, _ARTIFACT)) if line.strip()]
     return [line for line in lines if not line.startswith(("#q2:", "# "))]

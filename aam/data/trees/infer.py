@@ -24,7 +24,7 @@ def build_tree(sequences: Mapping[str, str], threads: int, scratch: Path | None)
     MAFFT (Katoh and Standley 2013) chooses its strategy by the number of sequences; FastTree
     (Price et al. 2010) fits GTR with its CAT approximation. Equal sequences enter once and come
     out as tips of length zero. The tree does not depend on the threads. Temporary files go to the
-    folder `scratch`; None: the system's.
+    folder `scratch`; None: the system's. A program that is missing is an InputError.
     """
     distinct = sorted(set(sequences.values()))
     log.info("building a tree of %d features, %d sequences", len(sequences), len(distinct))

@@ -13,11 +13,10 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
-from aam.data.importing.taxonomy import taxon_name
 from aam.data.trees.branches import read_tree
 from aam.evaluate.figures.style import BLACK, BLUE, GREY, VERMILION, cells, saved_figure, tell
 from aam.evaluate.importance import DIRECTION, direction_columns
-from aam.evaluate.labels import plain, quantity, short
+from aam.evaluate.labels import plain, quantity, short, taxon_name
 from aam.util.scikit_bio import TreeNode
 
 SHOWN = 30

@@ -53,7 +53,7 @@ LOOK: dict[str, Any] = {
 }
 MARK = re.compile(r"<a xlink:href=([\"'])(.*?)\1[^>]*>(.*?)</a>", re.DOTALL)
 """A link in an SVG file, as Matplotlib writes the URL of a mark: its text and what it is around."""
-ALONE = re.compile(r"\s*<g clip-path=[^>]*>\s*(<use [^>]*>)\s*</g>\s*")
+CLIPPED_POINT = re.compile(r"\s*<g clip-path=[^>]*>\s*(<use [^>]*>)\s*</g>\s*")
 """A point: they lie inside of their axes, and thousands of clips would make a file large."""
 TEXT_FONT = "'DejaVu Sans'"
 
@@ -101,7 +101,7 @@ def _with_titles(svg: str) -> str:
     """Return an SVG with a title in place of each link, and fonts that stand in for its own."""
 
     def titled(mark: re.Match[str]) -> str:
-        inner = ALONE.sub(r"\1", mark[3])
+        inner = CLIPPED_POINT.sub(r"\1", mark[3])
         return f"<g><title>{mark[2]}</title>{inner}</g>"
 
     return MARK.sub(titled, svg).replace(TEXT_FONT, f"{TEXT_FONT}, Verdana, sans-serif")

@@ -20,7 +20,7 @@ EMPTY = Table("", (), ())
 
 
 @dataclass(frozen=True)
-class Shown:
+class PageFigure:
     """A figure as SVG, with its title and caption."""
 
     title: str
@@ -29,7 +29,7 @@ class Shown:
 
 
 @dataclass(frozen=True)
-class OfTask:
+class TaskSection:
     """What one model found in one task, or in one target of it."""
 
     name: str
@@ -37,18 +37,18 @@ class OfTask:
     answer: str
     cautions: Sequence[Caution]
     sentences: Sequence[str] = ()
-    figures: Sequence[Shown] = ()
-    training: Sequence[Shown] = ()
+    figures: Sequence[PageFigure] = ()
+    training: Sequence[PageFigure] = ()
     tables: Sequence[Table] = ()
 
 
 @dataclass(frozen=True)
-class OfEncoder:
+class EncoderSection:
     """What one encoder learned without labels."""
 
     name: str
     text: str
-    figures: Sequence[Shown] = ()
+    figures: Sequence[PageFigure] = ()
 
 
 @dataclass(frozen=True)
@@ -56,15 +56,15 @@ class Results:
     """All that a page tells of a dataset."""
 
     dataset: str
-    tasks: Sequence[OfTask]
-    encoders: Sequence[OfEncoder]
+    tasks: Sequence[TaskSection]
+    encoders: Sequence[EncoderSection]
     cautions: Sequence[Caution] = ()
     left_out: Sequence[str] = ()
-    data_figures: Sequence[Shown] = ()
+    data_figures: Sequence[PageFigure] = ()
     methods: Mapping[str, Any] = field(default_factory=dict)
     """What the template of the methods asks for."""
-    files: Sequence[tuple[str, str]] = ()
-    """What a file holds, and the link to it."""
+    files: Sequence[str] = ()
+    """Links to tables and scores."""
     made_from: Table = EMPTY
     """Of each file of scores the version that wrote it, and the digest of its settings."""
 
@@ -100,7 +100,7 @@ def _words(text: str) -> Markup:
     return Markup(re.sub(r"\*\*(.+?)\*\*", r"<strong>\1</strong>", marked))
 
 
-def _inline(shown: Shown, number: int) -> Markup:
+def _inline(shown: PageFigure, number: int) -> Markup:
     """Return an SVG for a place inside of the page: IDs of its own, colours of the page."""
     body = shown.svg[shown.svg.index("<svg") :]
     body = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", "", body, flags=re.S)

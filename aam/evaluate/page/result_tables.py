@@ -51,11 +51,9 @@ def subset_tables(reports: Sequence[Mapping[str, Any]]) -> Iterator[Table]:
         yield Table(f"{label} within each {column}", [column, "n", *across], rows)
 
 
-def comparison_table(name: str, report: Mapping[str, Any], kind: str) -> Table | None:
+def comparison_table(name: str, report: Mapping[str, Any], kind: str) -> Table:
     """Return the difference of a method to every baseline, with the paired tests."""
     comparisons = report["comparisons"]
-    if not comparisons:
-        return None
     label, better = ("balanced accuracy", "higher") if kind != "regression" else ("MAE", "lower")
     tests = [key for key in TESTS if key in next(iter(comparisons.values()))]
     rows = [
@@ -72,7 +70,7 @@ def comparison_table(name: str, report: Mapping[str, Any], kind: str) -> Table |
     return Table(title, head, rows)
 
 
-def of_frame(title: str, frame: pd.DataFrame, file: str) -> Table:
+def from_frame(title: str, frame: pd.DataFrame, file: str) -> Table:
     """Return a table of a file; numbers have four digits."""
     shown = frame.head(MOST_ROWS)
     columns = [

@@ -2,7 +2,8 @@ import zipfile
 
 import pytest
 
-from aam.data.importing.taxonomy import load_taxonomy, taxon_name
+from aam.data.importing.taxonomy import load_taxonomy
+from aam.evaluate.labels import taxon_name
 from aam.util.errors import InputError
 
 TEXT = (

@@ -7,7 +7,7 @@ import yaml
 from scipy.sparse import csr_array
 
 from aam.config.configuration import load
-from aam.data.study import columns_of, configuration, described, grouping, proposed_depth
+from aam.data.study import columns_of, configuration, grouping, proposed_depth, sentences
 from aam.data.table import FeatureTable
 
 SAMPLES = 60
@@ -47,7 +47,7 @@ def test_columns_are_told_by_what_they_could_be():
         "body": "one value",
     }
     assert str(found["diagnosis"]) == "diagnosis: classes ill (29), well (29), odd (1); 1 missing"
-    assert found["diagnosis"].enough == ["ill", "well"]
+    assert found["diagnosis"].frequent == ["ill", "well"]
     assert str(found["age"]) == "age: number from 0 to 29.5"
     together = grouping(list(found.values()))
     assert together is not None
@@ -72,7 +72,7 @@ V4 = "TACGTAGGTGGCAAGCG"
     ],
 )
 def test_a_study_is_described(sequence, said):
-    text = "\n".join(described(table([2000] * SAMPLES), {"a": sequence, "b": "A" * 20}, METADATA))
+    text = "\n".join(sentences(table([2000] * SAMPLES), {"a": sequence, "b": "A" * 20}, METADATA))
     assert "60 samples, 2 ASVs, 120,060 reads: 2,001 in the median sample" in text
     assert "Samples of one `patient` should stay together (`groups`): there are 15" in text
     assert "1 (plate) tell how samples were processed" in text

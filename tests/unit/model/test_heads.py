@@ -34,6 +34,12 @@ def test_distances_follow_the_formula_in_fp32_and_start_at_their_mean(bounded, m
     torch.testing.assert_close(far, near, atol=2e-2, rtol=0)
 
 
+def test_a_batch_of_samples_that_are_all_alike_has_a_scale():
+    head = DistanceHead(4, 4, bounded=True)
+    head.calibrate(torch.randn(6, 4), 0.0)
+    assert torch.isfinite(head.log_scale)
+
+
 def test_equal_samples_give_finite_gradients():
     x = embeddings(1).repeat(3, 1).requires_grad_()
     DistanceHead(16, 16, bounded=True)(x).sum().backward()

@@ -193,6 +193,8 @@ SETTINGS: dict[str, Any] = {
 def summed_up(results: Path, **inputs: Any) -> tuple[str, str]:
     """Return the page and the summary of some files of results."""
     outputs = {"report": results / "report.html", "summary": results / "summary.md"}
+    for name in ("intervals", "importance"):
+        inputs[name] = [path.with_name(f"{name}.tsv") for path in inputs["finetune"]]
     summary.run(SETTINGS, inputs=inputs, outputs=outputs, runtime=RunOptions())
     page, text = (path.read_text(encoding="utf-8") for path in outputs.values())
     return " ".join(html.unescape(page).split()), text
@@ -202,20 +204,21 @@ def test_the_page_says_what_was_learned_and_its_links_lead_somewhere(results):
     files = {
         "figures/finetune/base/age/predictions.svg": '<svg viewBox="0 0 72 72">mark</svg>',
         "predict/base/age/new.tsv": "sample-id\tpredicted\tunseen_asvs\nNA\t5\t0.75\nq\t4\t0.25\n",
+        "predict/base/age/super_learner/new.tsv": "sample-id\tpredicted\tunseen_asvs\nNA\t6\t0.5\n",
         "inputs/dropped.tsv": "what\tid\twhy\nsample\tq\tno reads\nfeature\tz\tno reads\n",
         "rarefied/view0.dropped.tsv": "sample-id\treads\tdepth\nu\t7\t1000\nw\t9\t1000\n",
     }
     for name, content in files.items():
         (results / name).parent.mkdir(parents=True)
         (results / name).write_text(content)
-    figure, prediction, *dropped = (results / name for name in files)
+    figure, prediction, mixed, *dropped = (results / name for name in files)
     page, text = summed_up(
         results,
         pretrain=[results / "pretrain" / "base" / "metrics.json"],
         finetune=sorted(results.glob("finetune/*/*/metrics.json")),
         accuracy=results / "benchmark" / "accuracy.tsv",
         figures=[figure],
-        predictions=[prediction],
+        predictions=[prediction, mixed],
         dropped=dropped,
     )
     for words in (
@@ -244,6 +247,7 @@ def test_the_page_says_what_was_learned_and_its_links_lead_somewhere(results):
         "2 samples, 17%, have too few reads for the rarefaction depth.",
         "50% of the reads in new are of ASVs that training never saw.",
         "<td>NA</td><td>5</td>",
+        "Predictions for new by the super learner",
         "Of <code>age</code> with base",
         "rarefied to 1000 reads per sample (2 draws)",
         "that began with the weights of v4",
@@ -252,7 +256,7 @@ def test_the_page_says_what_was_learned_and_its_links_lead_somewhere(results):
         assert words in page
     assert "Trained on" not in page
     links = re.findall(r'<a href="([^#"]+)"', page)
-    assert len(links) == 1 + 2 + 1 + 2 + 1
+    assert len(links) == 1 + 2 + 2 + 2 + 1
     assert all((results / link).is_file() for link in links)
 
 
