@@ -83,13 +83,11 @@ def _super_learner(report: Mapping[str, Any]) -> str:
         if weight >= LEAST_SHOWN
     )
     p = without["comparison"]["corrected_t_p"]
-    chance = p_value(p)
-    if p is not None and p >= CHANCE:
-        chance = f"which could be chance, {chance}"
+    chance = "" if p is None else f" ({'which could be chance, ' * (p >= CHANCE)}{p_value(p)})"
     return (
         f"The super learner, a mixture of all methods: {SCORES[name]} {score(found[name])} "
         f"({parts}). Without AAM it has {score(without[name])}; the difference, mean of the "
-        f"folds, is {without['comparison']['difference']:+.3g} ({chance})."
+        f"folds, is {without['comparison']['difference']:+.3g}{chance}."
     )
 
 
