@@ -58,21 +58,17 @@ def test_a_configuration_of_the_user_stands_alone(fresh: Any) -> None:
     assert "simulate" not in output
 
 
-def test_metrics_that_need_no_tree_do_not_wait_for_one(fresh: Any) -> None:
+def test_what_needs_no_tree_does_not_wait_for_one(fresh: Any) -> None:
     config = user_config(fresh.root)
-    for metric, waits in (("bray_curtis", False), ("unweighted", True)):
-        target = f"results/mine/unifrac/{metric}/view0.parquet"
-        output = fresh.dry_run("--configfile", config, "--", target)
-        assert f"Computing {metric} of mine, view 0" in output
-        assert ("import_tree" in output) == waits
-
-
-def test_a_draw_waits_for_the_tree_where_long_branches_are_dropped(fresh: Any) -> None:
-    config, target = user_config(fresh.root), "results/mine/rarefied/view0.biom"
-    for change, waits in (("keep", False), ("drop", True)):
+    for target, change, waits in (
+        ("unifrac/bray_curtis/view0.parquet", "keep", False),
+        ("unifrac/unweighted/view0.parquet", "keep", True),
+        ("rarefied/view0.biom", "keep", False),
+        ("rarefied/view0.biom", "drop", True),
+    ):
         settings = f"rarefaction={{long_branches: {change}}}"
-        output = fresh.dry_run("--configfile", config, "--config", settings, "--", target)
-        assert ("import_tree" in output) == waits
+        command = ("--configfile", config, "--config", settings, "--", f"results/mine/{target}")
+        assert ("import_tree" in fresh.dry_run(*command)) == waits
 
 
 def test_targets_of_the_batch_wait_for_the_tree_and_for_no_distances(fresh: Any) -> None:
