@@ -269,6 +269,45 @@ def summary(config: Config, dataset: str) -> Slice:
     }
 
 
+def exports(config: Config, dataset: str) -> dict[str, tuple[str, str]]:
+    """Return a dataset's QIIME 2 artifacts: by path, what they are made of and their type.
+
+    Predictions have one target there, so those of tasks with several columns are left out.
+    """
+    found = {}
+    for metric in resolved(config, "unifrac", dataset=dataset).metrics:
+        is_alpha = METRICS[metric].per_sample
+        for view in range(resolved(config, "rarefaction", dataset=dataset).views):
+            path = f"unifrac/{metric}/view{view}"
+            kind = "SampleData[AlphaDiversity]" if is_alpha else "DistanceMatrix"
+            found[path] = f"{path}.parquet", kind
+    for model in config.models:
+        embeddings = f"pretrain/{model}/embeddings.parquet"
+        found[f"pretrain/{model}/ordination"] = embeddings, "PCoAResults"
+        for name, task in config.tasks.items():
+            if task.dataset == dataset:
+                found |= _exports_of_task(config, model, name)
+    return found
+
+
+def _exports_of_task(config: Config, model: str, name: str) -> dict[str, tuple[str, str]]:
+    task, path = config.tasks[name], f"finetune/{model}/{name}"
+    found = {f"{path}/importance": (f"{path}/importance.tsv", "FeatureData[Importance]")}
+    if len(task.columns) > 1:
+        return found
+    kind = "Regressor" if task.kind == "regression" else "Classifier"
+    sources = {f"{path}/predictions": f"{path}/intervals.tsv"}
+    for table, section in config.predictions.items():
+        if name in section.tasks:
+            place = f"predict/{model}/{name}/{table}"
+            sources[place] = f"{place}.tsv"
+    for place, source in sources.items():
+        found[place] = source, f"SampleData[{kind}Predictions]"
+        if kind == "Classifier":
+            found[f"{place}.probabilities"] = source, "SampleData[Probabilities]"
+    return found
+
+
 def benchmark(config: Config, dataset: str, model: str) -> Slice:
     """Return the settings of the speed table and of the model it times."""
     return {**config.benchmark.plain(), **pretrain(config, dataset, model)}

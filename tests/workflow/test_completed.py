@@ -93,6 +93,8 @@ ROWS: dict[str, tuple[dict[str, Any], Counter[str]]] = {
         PRETRAINED + times(2, TRAINED),
     ),
     "benchmark": ({"benchmark": {"seconds": 0.2}}, Counter()),
+    # Two views; of each model an ordination, and three files of each task.
+    "outputs": ({"outputs": {"qza": True}}, Counter(export_qza=16)),
     "what changes no result": (
         {"runtime": {"workers": 1, "checkpoint_every_s": 9}, "unifrac": {"alpha": 0.1}},
         Counter(),

@@ -348,6 +348,15 @@ def predictions_of(dataset):
     ]
 
 
+exports = cache(partial(slices.exports, CONFIG))
+
+
+def exports_of(dataset):
+    """Return the results of a dataset that QIIME 2 reads, where they are asked for."""
+    places = exports(dataset) if CONFIG.outputs.qza else []
+    return [result(f"{place}.qza", dataset=dataset) for place in places]
+
+
 def accuracy_file(wildcards):
     """Return the accuracy table, where the dataset has tasks."""
     path = result("benchmark/accuracy.tsv", dataset=wildcards.dataset)
@@ -384,5 +393,6 @@ def everything_of(dataset):
         *pretraining_of(dataset),
         *finetuning_of(dataset),
         *predictions_of(dataset),
+        *exports_of(dataset),
         result("summary.md", dataset=dataset),
     ]

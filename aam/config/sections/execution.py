@@ -76,6 +76,13 @@ class Benchmark(Section):
     """ASVs that the naive mode pads every sample to."""
 
 
+class OutputFormats(Section):
+    """What is written beside the results."""
+
+    qza: bool = False
+    """Distances, ordinations, predictions and importances as QIIME 2 artifacts, too."""
+
+
 class Runtime(Section):
     """Run options: no key here makes a stage stale.
 
