@@ -11,11 +11,11 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.decomposition import PCA
 
-from aam.data.qiime2 import write_artifact
 from aam.evaluate.predictions import PROBABILITY, class_names
 from aam.runtime.entry import Cfg, Files, RunOptions
 from aam.unifrac.store import distance_rows, read_faith_pd
 from aam.util.provenance import provenance
+from aam.util.qiime2 import write_artifact
 
 COMPONENTS = 10
 """Most components of an ordination."""

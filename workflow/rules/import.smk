@@ -155,7 +155,7 @@ rule describe:
         mem_mb=4000,
         runtime=60,
     params:
-        cfg=lambda wildcards: {"dataset": wildcards.dataset},
+        cfg=lambda wildcards: slices.describe(CONFIG, wildcards.dataset),
         code=code_digest("aam.stages.describe"),
         content=content_of(
             source_files("table", "sequences", "tree", "metadata", "taxonomy")

@@ -7,6 +7,7 @@ import math
 from typing import Any
 
 from aam.config.sections.finetuning import Finetuning
+from aam.data.duration import CORES, budget_seconds, training_seconds
 from aam.data.folds import TEST
 from aam.model.asv_encoders import Architecture
 from aam.tasks.finetune.kernel_machine import CANDIDATES, MOST_SAMPLES
@@ -21,13 +22,8 @@ RECIPES: dict[str, dict[str, Any]] = {
     "full": {"encoder": "full", "learning_rate": 3e-4, "asv_dropout": 0.15, **COMMON},
 }
 """Changes of the settings."""
-CORES, SPEED, SAMPLE_BLOCK, DISTINCT, FIT_SECONDS = 2, 1.3e11, 3.3, 0.4, 3e-11
-"""Of the machine that costs are estimated for: cores, and operations per second of each; how many
-times as long those of a block over a sample's ASVs take; the part of the ASVs of a batch's samples
-that are met for the first time in it; and the seconds of support vectors per cube of the samples.
-Measured on the mackerels, infant guts and oral samples of the leaderboard."""
-FOLDS, SAMPLES = 5, 500
-"""What `budget_minutes` is for; it grows in proportion with both, for fewer samples it stays."""
+FIT_SECONDS = 3e-11
+"""Of support vectors, per cube of the samples."""
 
 
 def affordable_recipes(setup: FinetuneSetup) -> list[str]:
@@ -37,8 +33,9 @@ def affordable_recipes(setup: FinetuneSetup) -> list[str]:
     settings give the same recipes on every machine.
     """
     folds = sorted(set(setup.labelled.fold.tolist()) - {TEST})
-    grown = len(folds) / FOLDS * max(1.0, (setup.labelled.fold != TEST).sum() / SAMPLES)
-    left = 60.0 * setup.settings.budget_minutes * grown
+    left = budget_seconds(
+        setup.settings.budget_minutes, len(folds), int((setup.labelled.fold != TEST).sum())
+    )
     shape, settings = setup.make_encoder(folds[0], 0).shape, setup.settings
     samples = int(setup.labelled.training(folds[0], settings.labels, settings.seed).sum())
     cost = {
@@ -81,7 +78,12 @@ def seconds(setup: FinetuneSetup, shape: Architecture, settings: Finetuning, sam
         return outputs * CANDIDATES * PARTS * FIT_SECONDS * samples**3
     # The first rows are those of the first view.
     asvs = setup.store.offsets[len(setup.store.sample_ids)] / len(setup.store.sample_ids)
-    tokens = math.ceil(setup.tokens.tokens.shape[1] / shape.patch_bp) * DISTINCT
-    asv_blocks = shape.asv_layers * tokens if settings.encoder == "full" else 0.0
-    operations = 6.0 * 12 * shape.width**2 * (SAMPLE_BLOCK * shape.sample_layers + asv_blocks)
-    return settings.models * settings.epochs * samples * asvs * operations / SPEED
+    one_pass = training_seconds(
+        width=shape.width,
+        asv_blocks=shape.asv_layers if settings.encoder == "full" else 0,
+        sample_blocks=shape.sample_layers,
+        tokens=math.ceil(setup.tokens.tokens.shape[1] / shape.patch_bp),
+        asvs=asvs,
+        samples=samples,
+    )
+    return settings.models * settings.epochs * one_pass

@@ -12,10 +12,10 @@ import yaml
 from aam.config.configuration import load
 from aam.config.slices import exports
 from aam.data.importing.qza import ArtifactKind, read_artifact
-from aam.data.qiime2 import LAYOUTS
 from aam.runtime.run_options import RunOptions
 from aam.stages import export_qza
 from aam.unifrac.store import read_distances, write_faith_pd
+from aam.util.qiime2 import LAYOUTS
 
 OTHER_FILES = ["VERSION", "checksums.md5", "metadata.yaml"]
 PROVENANCE = ["VERSION", "action/action.yaml", "citations.bib", "metadata.yaml"]

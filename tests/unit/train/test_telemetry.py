@@ -7,7 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from aam.train.monitoring.reporter import WINDOW_STEPS, Reporter, duration
+from aam.train.monitoring.reporter import WINDOW_STEPS, Reporter
+from aam.util.log import duration
 
 
 @pytest.fixture
