@@ -270,23 +270,20 @@ def summary(config: Config, dataset: str) -> Slice:
 
 
 def describe(config: Config, dataset: str) -> Slice:
-    """Return what a dataset is called, and the settings that the time of its trainings rests on."""
-    tasks = {}
-    for name, task in config.tasks.items():
-        if task.dataset == dataset:
-            training = resolved(config, "finetuning", task=name)
-            chosen = ("encoder", "budget_minutes", "epochs", "models")
-            tasks[name] = {
-                **{key: folds(config, name)[key] for key in ("columns", "where")},
-                **{key: getattr(task.folds, key) for key in ("k", "column")},
-                **{key: getattr(training, key) for key in chosen},
-            }
+    """Return what a dataset is called, its tasks, and what the time of its trainings rests on."""
     return {
         "dataset": dataset,
         "depth": resolved(config, "rarefaction", dataset=dataset).depth,
         "max_length_bp": resolved(config, "tokens", dataset=dataset).max_length_bp,
         "models": {model: pretrain(config, dataset, model) for model in config.models},
-        "tasks": tasks,
+        "tasks": {
+            name: {
+                **folds(config, name),
+                "finetuning": resolved(config, "finetuning", task=name).plain(),
+            }
+            for name, task in config.tasks.items()
+            if task.dataset == dataset
+        },
     }
 
 

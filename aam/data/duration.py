@@ -98,8 +98,8 @@ def expected_seconds(
         samples, asv_blocks = passes * learned + FORWARD * seen, shape["asv_layers"]
         found = training_seconds(**sizes, asv_blocks=asv_blocks, samples=samples)
         yield f"pretraining of {name}", START_SECONDS + found / cores
-        for task, own in cfg["tasks"].items():
-            samples, folds = labels[task]
+        for task, section in cfg["tasks"].items():
+            (samples, folds), own = labels[task], section["finetuning"]
             found = START_SECONDS + BASELINE_SECONDS * samples * folds / FOLDS
             if own["encoder"] == "auto":
                 found += budget_seconds(own["budget_minutes"], folds, samples)

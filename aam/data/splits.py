@@ -12,7 +12,12 @@ from sklearn.model_selection import KFold, StratifiedGroupKFold, StratifiedKFold
 
 from aam.data.folds import TEST
 from aam.data.metadata import metadata_column
-from aam.data.targets import require_varied
+from aam.data.targets import (
+    chosen_samples,
+    observed_values,
+    require_logarithms,
+    require_varied,
+)
 from aam.util.errors import first_names, problem
 from aam.util.seeds import seed_of
 
@@ -22,6 +27,21 @@ LEAST_TRAINING = 2
 """Samples that a fold must leave to train on."""
 _SEEDS_OF_SKLEARN = 2**32
 Names = Sequence[str] | NDArray[np.object_]
+
+
+def labelled(
+    metadata: pd.DataFrame, cfg: Mapping[str, Any]
+) -> tuple[pd.DataFrame, pd.DataFrame, NDArray[np.int64], list[str] | None]:
+    """Return the samples that a task wants, and of the labelled ones what `divide` returns.
+
+    `metadata` is that of all samples, `cfg` the slice `folds`. A task that cannot be learned is an
+    InputError.
+    """
+    wanted = chosen_samples(metadata, cfg["where"])
+    values = observed_values(wanted, cfg["kind"], cfg["columns"], cfg["classes"])
+    if cfg["logarithm"]:
+        require_logarithms(values)
+    return wanted, *divide(wanted, values, cfg)
 
 
 def divide(

@@ -1,19 +1,18 @@
 """What a study is, from the user's files alone, before anything is computed."""
 
-from collections.abc import Mapping
-from typing import Any
+import math
 
 import pandas as pd
 
 from aam.data.duration import expected_seconds
-from aam.data.importing.metadata import load_metadata
+from aam.data.folds import TEST
+from aam.data.importing.metadata import metadata_of
 from aam.data.importing.sequences import feature_sequences
 from aam.data.importing.table import load_table, without_empty
 from aam.data.importing.taxonomy import load_taxonomy
 from aam.data.importing.tree import cut_to, load_tree
-from aam.data.metadata import metadata_column
+from aam.data.splits import labelled
 from aam.data.study import sentences
-from aam.data.table import FeatureTable
 from aam.runtime.entry import Cfg, Files, RunOptions
 from aam.util.atomic import write_text
 from aam.util.log import duration
@@ -31,7 +30,7 @@ def _sentences(cfg: Cfg, files: Files) -> list[str]:
     sequences = feature_sequences(table, files["table"], files.get("sequences"))
     metadata = pd.DataFrame(index=table.sample_ids)
     if "metadata" in files:
-        metadata = load_metadata(files["metadata"])
+        metadata = metadata_of(files["metadata"], table.sample_ids)
     found = list(sentences(table, sequences, metadata))
     if len(dropped):
         found.append(f"{len(dropped)} samples and ASVs have no reads, and are left out.")
@@ -42,22 +41,13 @@ def _sentences(cfg: Cfg, files: Files) -> list[str]:
         known = load_taxonomy(files["taxonomy"])
         share = sum(name in known for name in table.feature_ids) / len(table.feature_ids)
         found.append(f"{share:.0%} of the ASVs have a taxon.")
+    deep, labels = metadata[table.reads >= cfg["depth"]], {}
+    for name, task in cfg["tasks"].items():
+        fold = labelled(deep, task)[2]
+        labels[name] = int((fold != TEST).sum()), len({*fold.tolist()} - {TEST})
+        found.append("Task {}: {} labelled samples in {} folds.".format(name, *labels[name]))
     found.append("About how long it takes on two cores like those here:")
-    labels = {name: _labelled(task, table, metadata) for name, task in cfg["tasks"].items()}
-    longest = max(map(len, sequences.values()))
-    for what, seconds in expected_seconds(cfg, table, longest, labels):
-        found.append(f"  {what}: {duration(round(seconds, -1) or seconds)}")
+    longest_bp = max(map(len, sequences.values()))
+    for what, seconds in expected_seconds(cfg, table, longest_bp, labels):
+        found.append(f"  {what}: {duration(10 * math.ceil(seconds / 10))}")
     return found
-
-
-def _labelled(
-    task: Mapping[str, Any], table: FeatureTable, metadata: pd.DataFrame
-) -> tuple[int, int]:
-    """Return the samples that take part in a task, whatever their reads, and its folds."""
-    rows = metadata.loc[[name for name in table.sample_ids if name in metadata.index]]
-    for column, values in task["where"].items():
-        rows = rows[metadata_column(rows, column).isin(values)]
-    known = pd.concat([metadata_column(rows, name) for name in task["columns"]], axis=1).notna()
-    rows = rows[known.all(axis=1)]
-    folds = task["k"] or metadata_column(rows, task["column"]).nunique()
-    return len(rows), folds

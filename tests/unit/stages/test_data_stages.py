@@ -1,4 +1,5 @@
 import json
+import re
 from pathlib import Path
 
 import h5py
@@ -125,9 +126,17 @@ def test_files_are_described_and_configured_before_anything_is_computed(tmp_path
     files = {name: tmp_path / f"{name}.txt" for name in texts}
     for name, path in files.items():
         path.write_text(texts[name])
-    execute(describe, {"dataset": "mine"}, files, {"text": tmp_path / "check.txt"})
+    raw = {"datasets": {"mine": {"table": "table.txt"}}, "rarefaction": {"depth": 1}}
+    execute(describe, slices.describe(load(raw), "mine"), files, {"text": tmp_path / "check.txt"})
     text = (tmp_path / "check.txt").read_text()
     assert "2 samples, 2 ASVs, 8 reads" in text
+    assert re.search(r"on two cores like those here:\n  pretraining of base: \d+ s\n", text)
+    raw["tasks"] = {
+        "age": {"dataset": "mine", "column": "age", "kind": "regression", "folds": {"k": 3}}
+    }
+    with pytest.raises(InputError, match="at least as many as folds, 3"):
+        execute(describe, slices.describe(load(raw), "mine"), files, {"text": tmp_path / "no.txt"})
+    assert not (tmp_path / "no.txt").exists()
     assert "2 samples and ASVs have no reads" in text
     assert "50% of the ASVs have a taxon" in text
     assert text in capsys.readouterr().out
