@@ -35,7 +35,8 @@ def _sentences(cfg: Cfg, files: Files) -> list[str]:
     if len(dropped):
         found.append(f"{len(dropped)} samples and ASVs have no reads, and are left out.")
     if "tree" in files:
-        cut_to(load_tree(files["tree"]), table.feature_ids, files["tree"])
+        tree = load_tree(files["tree"], is_rooted=cfg["root"] == "given")
+        cut_to(tree, table.feature_ids, files["tree"])
         found.append("The tree has a tip for every ASV.")
     if "taxonomy" in files:
         known = load_taxonomy(files["taxonomy"])
