@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from aam.config.sections.training import Pretraining
-from aam.data.rarefaction import expected_richness
+from aam.data.rarefaction import too_deep
 from aam.data.table import FeatureTable
 
 CORES, SPEED, SAMPLE_BLOCK, DISTINCT = 2, 1.3e11, 3.3, 0.4
@@ -20,6 +21,9 @@ the leaderboard."""
 PRODUCT, PRODUCT_SPEED = 768, 1e11
 """Rows of the matrices that are multiplied to learn how fast a core is, and the operations per
 second, in fp32, of a core of that machine."""
+STEP, ASV_OPERATION = 0.33, 2.4e-11
+"""Seconds of a core of that machine for a step, whatever its size, and for an operation of the
+blocks over nucleotides, with all that goes with it: fitted to pretrainings of seven studies."""
 FORWARD = 1 / 3
 """Part of the operations that a validation needs, and an embedding: they go one way."""
 START_SECONDS = 10.0
@@ -80,31 +84,46 @@ def expected_seconds(
 
     `cfg` is `aam.config.slices.describe`; `labels` has the labelled samples and the folds by task.
     """
-    depth, length_bp = cfg["depth"], min(longest_bp, cfg["max_length_bp"])
-    rows, cores = np.flatnonzero(table.reads >= depth), CORES * core_speed()
-    counts = (table.counts[[row]].data for row in rows)
-    asvs = sum(expected_richness(own, np.array([depth]))[0] for own in counts) / max(len(rows), 1)
+    prevalence_F, samples = _prevalence(table, cfg["depth"])
+    cores, length_bp = CORES * core_speed(), min(longest_bp, cfg["max_length_bp"])
+
+    def learning(shape: Mapping[str, Any], passes: float, rows: float, batch_size: int) -> float:
+        """Return the seconds that train a whole model, for passes over so many samples."""
+        steps = passes * math.ceil(rows / batch_size)
+        distinct = (1 - (1 - prevalence_F) ** min(batch_size, rows)).sum() * steps
+        tokens = math.ceil(length_bp / shape["patch_bp"])
+        operations = 6.0 * 12 * shape["width"] ** 2 * shape["asv_layers"] * tokens
+        return float(STEP * steps + ASV_OPERATION * operations * distinct) / cores
+
     for name, model in cfg["models"].items():
         settings, shape = Pretraining.model_validate(model["pretraining"]), model["model"]
-        sizes = {
-            "width": shape["width"],
-            "sample_blocks": shape["sample_layers"],
-            "tokens": math.ceil(length_bp / shape["patch_bp"]),
-            "asvs": asvs,
-        }
-        learned = len(rows) * (1 - settings.held_out)
-        passes = settings.passes(math.ceil(learned / settings.batch_size))
-        seen = len(rows) + settings.validations * (len(rows) - learned) * (passes > 0)
-        samples, asv_blocks = passes * learned + FORWARD * seen, shape["asv_layers"]
-        found = training_seconds(**sizes, asv_blocks=asv_blocks, samples=samples)
-        yield f"pretraining of {name}", START_SECONDS + found / cores
+        learned = samples * (1 - settings.held_out)
+        epochs = settings.passes(math.ceil(learned / settings.batch_size))
+        seen = samples + settings.validations * (samples - learned) * (epochs > 0)
+        passes = epochs + FORWARD * seen / max(learned, 1)
+        seconds = learning(shape, passes, learned, settings.batch_size)
+        yield f"pretraining of {name}", START_SECONDS + seconds
         for task, section in cfg["tasks"].items():
-            (samples, folds), own = labels[task], section["finetuning"]
-            found = START_SECONDS + BASELINE_SECONDS * samples * folds / FOLDS
+            (labelled, folds), own = labels[task], section["finetuning"]
+            found = START_SECONDS + BASELINE_SECONDS * labelled * folds / FOLDS
             if own["encoder"] == "auto":
-                found += budget_seconds(own["budget_minutes"], folds, samples)
+                found += budget_seconds(own["budget_minutes"], folds, labelled)
             elif own["encoder"] in ("full", "partial"):
-                blocks = asv_blocks if own["encoder"] == "full" else 0
-                seen = samples * (folds - 1) * own["epochs"] * own["models"]
-                found += training_seconds(**sizes, asv_blocks=blocks, samples=seen) / cores
+                trained = shape if own["encoder"] == "full" else {**shape, "asv_layers": 0}
+                passes = folds * own["epochs"] * own["models"]
+                found += learning(trained, passes, labelled * (1 - 1 / folds), own["batch_size"])
             yield f"{task} with {name} and its baselines", found
+
+
+def _prevalence(table: FeatureTable, depth: int) -> tuple[NDArray[np.float64], int]:
+    """Return the part of the samples that have each ASV at a depth, [F], and their number.
+
+    Reads are drawn with replacement here, which is near enough.
+    """
+    rows = np.flatnonzero(table.reads >= depth)
+    if not rows.size:
+        raise too_deep(table.sample_ids, table.reads, depth)
+    kept = table.counts[rows].astype(np.float64)
+    reads = np.repeat(kept.sum(axis=1), np.diff(kept.indptr))
+    kept.data = 1 - np.exp(-depth * kept.data / reads)
+    return np.asarray(kept.sum(axis=0)) / len(rows), len(rows)
