@@ -58,20 +58,17 @@ def test_a_configuration_of_the_user_stands_alone(fresh: Any) -> None:
     assert "simulate" not in output
 
 
-def test_metrics_that_need_no_tree_do_not_wait_for_one(fresh: Any) -> None:
+def test_distances_and_draws_wait_for_a_tree_where_they_need_one(fresh: Any) -> None:
     config = user_config(fresh.root)
-    for metric, waits in (("bray_curtis", False), ("unweighted", True)):
-        target = f"results/mine/unifrac/{metric}/view0.parquet"
-        output = fresh.dry_run("--configfile", config, "--", target)
-        assert f"Computing {metric} of mine, view 0" in output
-        assert ("import_tree" in output) == waits
-
-
-def test_a_draw_waits_for_the_tree_where_long_branches_are_dropped(fresh: Any) -> None:
-    config, target = user_config(fresh.root), "results/mine/rarefied/view0.biom"
-    for change, waits in (("keep", False), ("drop", True)):
-        settings = f"rarefaction={{long_branches: {change}}}"
-        output = fresh.dry_run("--configfile", config, "--config", settings, "--", target)
+    for target, branches, said, waits in (
+        ("unifrac/bray_curtis/view0.parquet", "keep", "Computing bray_curtis of", False),
+        ("unifrac/unweighted/view0.parquet", "keep", "Computing unweighted of", True),
+        ("rarefied/view0.biom", "drop", "Rarefying", True),
+    ):
+        change = f"rarefaction={{long_branches: {branches}}}"
+        keys = ("--configfile", config, "--config", change)
+        output = fresh.dry_run(*keys, "--", f"results/mine/{target}")
+        assert f"{said} mine, view 0" in output
         assert ("import_tree" in output) == waits
 
 
