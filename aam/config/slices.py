@@ -3,7 +3,7 @@
 A key that is absent from a slice cannot make its stage stale.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from aam.config.configuration import Config, resolved
@@ -80,13 +80,6 @@ def distances(config: Config, dataset: str, model: str) -> dict[str, float]:
     if weights is None:
         return dict.fromkeys(metrics, 1.0)
     return {metric: weights[metric] for metric in metrics if weights.get(metric, 0) > 0}
-
-
-def stored_metrics(config: Config, dataset: str, models: Iterable[str]) -> list[str]:
-    """Return the metrics whose matrices some models read, in the order of `unifrac.metrics`."""
-    stored = [model for model in models if not computes_targets(config, dataset, model)]
-    read = {metric for model in stored for metric in distances(config, dataset, model)}
-    return [m for m in resolved(config, "unifrac", dataset=dataset).metrics if m in read]
 
 
 def computes_targets(config: Config, dataset: str, model: str) -> bool:
@@ -337,25 +330,6 @@ def benchmark(config: Config, dataset: str, model: str) -> Slice:
     return {**config.benchmark.plain(), **pretrain(config, dataset, model)}
 
 
-def models(config: Config, dataset: str) -> Slice:
-    """Return the settings of all models that are compared, and how their steps are timed.
-
-    `metrics` are those that any model reads, in the order of their files, `metric` the first
-    distance of all; `differing` keys choose the held-out samples and are not alike.
-    """
-    each = {model: pretrain(config, dataset, model) for model in config.models}
-    training = [model["pretraining"] for model in each.values()]
-    metrics = resolved(config, "unifrac", dataset=dataset).metrics
-    common = [name for name in metrics if all(name in own["distances"] for own in training)]
-    return {
-        "models": each,
-        "metrics": stored_metrics(config, dataset, config.models),
-        "metric": next((name for name in common if not METRICS[name].per_sample), None),
-        "differing": [k for k in ("held_out", "seed") if len({own[k] for own in training}) > 1],
-        **{key: getattr(config.benchmark, key) for key in ("seconds", "repeats")},
-    }
-
-
 def transfer(config: Config, dataset: str) -> Slice:
     """Return the studies of every model that has seen these alone, and what names them."""
     models = {
@@ -366,9 +340,3 @@ def transfer(config: Config, dataset: str) -> Slice:
         and "unweighted" in pretrain(config, dataset, name)["pretraining"]["distances"]
     }
     return {"models": models, "column": config.datasets[dataset].study}
-
-
-def comparable(config: Config, dataset: str) -> bool:
-    """Return whether there are several models that can be compared on a dataset."""
-    found = models(config, dataset)
-    return len(found["models"]) > 1 and found["metric"] is not None and not found["differing"]

@@ -60,7 +60,7 @@ class Optimization(Section):
 
 
 class Benchmark(Section):
-    """How the tables of speed and models are measured."""
+    """How the speed table is measured."""
 
     batch_sizes: list[Annotated[int, Field(ge=2)]] = Field([8, 64], min_length=1)
     """Samples per step: at the first the options are added up, at the others the last ones run."""
