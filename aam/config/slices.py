@@ -291,34 +291,31 @@ def exports(config: Config, dataset: str) -> dict[str, tuple[str, str]]:
 
     Predictions have one target there, so those of tasks with several columns are left out.
     """
-    found = {}
-    for metric in resolved(config, "unifrac", dataset=dataset).metrics:
-        is_alpha = METRICS[metric].per_sample
-        for view in range(resolved(config, "rarefaction", dataset=dataset).views):
-            path = f"unifrac/{metric}/view{view}"
-            kind = "SampleData[AlphaDiversity]" if is_alpha else "DistanceMatrix"
-            found[path] = f"{path}.parquet", kind
+    found = {
+        f"unifrac/{metric}/view{view}": (
+            f"unifrac/{metric}/view{view}.parquet",
+            "SampleData[AlphaDiversity]" if METRICS[metric].per_sample else "DistanceMatrix",
+        )
+        for metric in resolved(config, "unifrac", dataset=dataset).metrics
+        for view in range(resolved(config, "rarefaction", dataset=dataset).views)
+    }
+    tasks = [name for name, task in config.tasks.items() if task.dataset == dataset]
     for model in config.models:
         embeddings = f"pretrain/{model}/embeddings.parquet"
         found[f"pretrain/{model}/ordination"] = embeddings, "PCoAResults"
-        for name, task in config.tasks.items():
-            if task.dataset == dataset:
-                found |= _exports_of_task(config, model, name)
+        for name in tasks:
+            found |= _exports_of_task(config, f"{model}/{name}", name)
     return found
 
 
-def _exports_of_task(config: Config, model: str, name: str) -> dict[str, tuple[str, str]]:
-    task, path = config.tasks[name], f"finetune/{model}/{name}"
+def _exports_of_task(config: Config, folder: str, name: str) -> dict[str, tuple[str, str]]:
+    task, path = config.tasks[name], f"finetune/{folder}"
     found = {f"{path}/importance": (f"{path}/importance.tsv", "FeatureData[Importance]")}
-    if len(task.columns) > 1:
-        return found
-    kind = "Regressor" if task.kind == "regression" else "Classifier"
     sources = {f"{path}/predictions": f"{path}/intervals.tsv"}
-    for table, section in config.predictions.items():
-        if name in section.tasks:
-            place = f"predict/{model}/{name}/{table}"
-            sources[place] = f"{place}.tsv"
-    for place, source in sources.items():
+    tables = [table for table, section in config.predictions.items() if name in section.tasks]
+    sources |= {f"predict/{folder}/{table}": f"predict/{folder}/{table}.tsv" for table in tables}
+    kind = "Regressor" if task.kind == "regression" else "Classifier"
+    for place, source in sources.items() if len(task.columns) == 1 else ():
         found[place] = source, f"SampleData[{kind}Predictions]"
         if kind == "Classifier":
             found[f"{place}.probabilities"] = source, "SampleData[Probabilities]"

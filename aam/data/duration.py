@@ -13,60 +13,27 @@ from aam.config.sections.training import Pretraining
 from aam.data.rarefaction import too_deep
 from aam.data.table import FeatureTable
 
-CORES, SPEED, SAMPLE_BLOCK, DISTINCT = 2, 1.3e11, 3.3, 0.4
-"""Of the machine that costs are estimated for: cores, and operations per second of each; how many
-times as long those of a block over a sample's ASVs take; the part of the ASVs of a batch's samples
-that are met for the first time in it. Measured on the mackerels, infant guts and oral samples of
-the leaderboard."""
-PRODUCT, PRODUCT_SPEED = 768, 1e11
-"""Rows of the matrices that are multiplied to learn how fast a core is, and the operations per
-second, in fp32, of a core of that machine."""
-STEP, ASV_OPERATION = 0.33, 2.4e-11
-"""Seconds of a core of that machine for a step, whatever its size, and for an operation of the
-blocks over nucleotides, with all that goes with it: fitted to pretrainings of seven studies."""
+CORES, PRODUCT, PRODUCT_SPEED = 2, 768, 1e11
+"""Of the machine that times are told for: cores, and the operations per second of each in products
+of so many rows in fp32, which tell how fast a core is here."""
+STEP, ASV_OPERATION, START, BASELINES = 0.33, 2.4e-11, 10.0, 0.1
+"""Seconds of a core for a step, whatever its size, and for an operation of the blocks over
+nucleotides, with all that goes with it: fitted to pretrainings of seven studies. Seconds of both
+cores before a training begins, and of all baselines per sample and five folds."""
 FORWARD = 1 / 3
 """Part of the operations that a validation needs, and an embedding: they go one way."""
-START_SECONDS = 10.0
-"""Of any job that trains, for its imports and the measured step."""
-BASELINE_SECONDS = 0.1
-"""Of all baselines, on both cores, per sample and five folds."""
 FOLDS, SAMPLES = 5, 500
-"""What `finetuning.budget_minutes` is for; it grows in proportion with both, for fewer samples it
-stays."""
-
-
-def training_seconds(
-    *, width: int, asv_blocks: int, sample_blocks: int, tokens: int, asvs: float, samples: float
-) -> float:
-    """Return the seconds of a core that go through so many samples, forward and backward.
-
-    Parameters
-    ----------
-    width
-        That of the model.
-    asv_blocks, sample_blocks
-        Trained blocks over the nucleotides of an ASV, and over the ASVs of a sample.
-    tokens
-        Tokens of an ASV.
-    asvs
-        ASVs of a sample, in the mean.
-    samples
-        Samples, times the passes over them.
-    """
-    blocks = SAMPLE_BLOCK * sample_blocks + asv_blocks * tokens * DISTINCT
-    return samples * asvs * 6.0 * 12 * width**2 * blocks / SPEED
+"""What `finetuning.budget_minutes` is for; it grows with both, for fewer samples it stays."""
 
 
 def core_speed() -> float:
     """Return how many times as fast a core of this machine is, by the best of five products."""
-    one_PP = np.ones((PRODUCT, PRODUCT), dtype=np.float32)
-    best = math.inf
+    one_PP, times = np.ones((PRODUCT, PRODUCT), dtype=np.float32), [time.thread_time()]
     with threadpool_limits(1):
         for _ in range(5):
-            t0 = time.thread_time()
             one_PP @ one_PP
-            best = min(best, time.thread_time() - t0)
-    return 2.0 * PRODUCT**3 / best / PRODUCT_SPEED
+            times.append(time.thread_time())
+    return 2.0 * PRODUCT**3 / min(np.diff(times)) / PRODUCT_SPEED
 
 
 def budget_seconds(minutes: float, folds: int, samples: int) -> float:
@@ -102,10 +69,10 @@ def expected_seconds(
         seen = samples + settings.validations * (samples - learned) * (epochs > 0)
         passes = epochs + FORWARD * seen / max(learned, 1)
         seconds = learning(shape, passes, learned, settings.batch_size)
-        yield f"pretraining of {name}", START_SECONDS + seconds
+        yield f"pretraining of {name}", START + seconds
         for task, section in cfg["tasks"].items():
             (labelled, folds), own = labels[task], section["finetuning"]
-            found = START_SECONDS + BASELINE_SECONDS * labelled * folds / FOLDS
+            found = START + BASELINES * labelled * folds / FOLDS
             if own["encoder"] == "auto":
                 found += budget_seconds(own["budget_minutes"], folds, labelled)
             elif own["encoder"] in ("full", "partial"):

@@ -23,7 +23,13 @@ COMPONENTS = 10
 
 def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
     """Write one result as an artifact of the semantic type `cfg["type"]`."""
-    text = WRITERS[cfg["type"].split("[")[-1].rstrip("]")](inputs["source"])
+    text = {
+        "DistanceMatrix": _distances,
+        "PCoAResults": _ordination,
+        "SampleData[AlphaDiversity]": _alpha,
+        "SampleData[Probabilities]": _probabilities,
+        "FeatureData[Importance]": _importance,
+    }.get(cfg["type"], _predictions)(inputs["source"])
     write_artifact(outputs["artifact"], cfg["type"], text, provenance(cfg, inputs))
 
 
@@ -78,18 +84,6 @@ def _importance(path: Path) -> Iterator[str]:
     table = _texts(path).rename(columns={"feature-id": "id"})
     is_text = (table == "").any() | table.columns.isin(["taxon", "sequence"])
     yield _text(table.loc[:, ~is_text])
-
-
-WRITERS = {
-    "DistanceMatrix": _distances,
-    "PCoAResults": _ordination,
-    "AlphaDiversity": _alpha,
-    "RegressorPredictions": _predictions,
-    "ClassifierPredictions": _predictions,
-    "Probabilities": _probabilities,
-    "Importance": _importance,
-}
-"""By the innermost name of a semantic type."""
 
 
 def _texts(path: Path) -> pd.DataFrame:

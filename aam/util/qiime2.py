@@ -12,7 +12,6 @@ import uuid
 import zipfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 import aam
 from aam.util.atomic import atomic_path
@@ -28,48 +27,30 @@ CITATION = (
 )
 
 
-class Layout(NamedTuple):
-    """How the data of a semantic type lie in an artifact."""
-
-    format: str
-    """Format of the folder `data/`."""
-    member: str
-    """Its only file."""
-
-
 LAYOUTS = {
-    "DistanceMatrix": Layout("DistanceMatrixDirectoryFormat", "distance-matrix.tsv"),
-    "PCoAResults": Layout("OrdinationDirectoryFormat", "ordination.txt"),
-    "SampleData[AlphaDiversity]": Layout("AlphaDiversityDirectoryFormat", "alpha-diversity.tsv"),
-    "SampleData[RegressorPredictions]": Layout("PredictionsDirectoryFormat", "predictions.tsv"),
-    "SampleData[ClassifierPredictions]": Layout("PredictionsDirectoryFormat", "predictions.tsv"),
-    "SampleData[Probabilities]": Layout("ProbabilitiesDirectoryFormat", "class_probabilities.tsv"),
-    "FeatureData[Importance]": Layout("ImportanceDirectoryFormat", "importance.tsv"),
+    "DistanceMatrix": ("DistanceMatrixDirectoryFormat", "distance-matrix.tsv"),
+    "PCoAResults": ("OrdinationDirectoryFormat", "ordination.txt"),
+    "SampleData[AlphaDiversity]": ("AlphaDiversityDirectoryFormat", "alpha-diversity.tsv"),
+    "SampleData[RegressorPredictions]": ("PredictionsDirectoryFormat", "predictions.tsv"),
+    "SampleData[ClassifierPredictions]": ("PredictionsDirectoryFormat", "predictions.tsv"),
+    "SampleData[Probabilities]": ("ProbabilitiesDirectoryFormat", "class_probabilities.tsv"),
+    "FeatureData[Importance]": ("ImportanceDirectoryFormat", "importance.tsv"),
 }
-"""By semantic type."""
+"""By semantic type, the format of the folder `data/` and its only file."""
 
 
 def write_artifact(
     path: Path, semantic_type: str, text: Iterable[str], provenance: Mapping[str, str]
 ) -> None:
-    """Write an artifact atomically; its UUID, and so every byte, follows from what it is made of.
+    """Write a .qza file atomically: the `text` of a type of `LAYOUTS`, in parts, with provenance.
 
-    Parameters
-    ----------
-    path
-        The .qza file.
-    semantic_type
-        A key of `LAYOUTS`.
-    text
-        The data file, in parts: it may be larger than the memory.
-    provenance
-        What `aam.util.provenance.provenance` says of the content.
+    Its UUID, and so every byte, follows from what it is made of.
     """
-    layout = LAYOUTS[semantic_type]
+    form, member = LAYOUTS[semantic_type]
     own, action = (_uuid(semantic_type, provenance, part) for part in ("artifact", "action"))
     version = f"QIIME 2\narchive: 5\nframework: {FRAMEWORK}\n"
-    metadata = f"uuid: {own}\ntype: {semantic_type}\nformat: {layout.format}\n"
-    data, checksums = f"data/{layout.member}", {}
+    metadata = f"uuid: {own}\ntype: {semantic_type}\nformat: {form}\n"
+    data, checksums = f"data/{member}", {}
     with atomic_path(path) as partial, zipfile.ZipFile(partial, "w") as archive:
         checksums[data] = _add(archive, f"{own}/{data}", text)
         for name, content in {
@@ -78,7 +59,9 @@ def write_artifact(
             "provenance/VERSION": version,
             "provenance/metadata.yaml": metadata,
             "provenance/citations.bib": CITATION.format(aam.__version__),
-            "provenance/action/action.yaml": _action(action, layout, checksums[data], provenance),
+            "provenance/action/action.yaml": _action(
+                action, form, (member, checksums[data]), provenance
+            ),
         }.items():
             checksums[name] = _add(archive, f"{own}/{name}", [content])
         lines = (f"{digest}  {name}\n" for name, digest in sorted(checksums.items()))
@@ -102,28 +85,21 @@ def _add(archive: zipfile.ZipFile, name: str, parts: Iterable[str]) -> str:
     return digest.hexdigest()
 
 
-def _action(action: str, layout: Layout, digest: str, provenance: Mapping[str, str]) -> str:
+def _action(own: str, form: str, file: tuple[str, str], provenance: Mapping[str, str]) -> str:
     """Return the provenance as QIIME 2 reads it: an import; YAML takes any JSON."""
-    return json.dumps(
-        {
-            "execution": {
-                "uuid": action,
-                "runtime": {"start": NO_TIME, "end": NO_TIME, "duration": "0 microseconds"},
-            },
-            "action": {
-                "type": "import",
-                "format": layout.format,
-                "manifest": [{"name": layout.member, "md5sum": digest}],
-            },
-            "transformers": {"output": [{"from": layout.format, "to": layout.format}]},
-            "environment": {
-                "platform": platform.machine(),
-                "python": platform.python_version(),
-                "framework": {"version": FRAMEWORK, "website": "https://qiime2.org"},
-                "plugins": {},
-                "python-packages": {"aam": aam.__version__},
-            },
-            "aam": dict(provenance),
+    runtime = {"start": NO_TIME, "end": NO_TIME, "duration": "0 microseconds"}
+    manifest = [dict(zip(("name", "md5sum"), file, strict=True))]
+    content = {
+        "execution": {"uuid": own, "runtime": runtime},
+        "action": {"type": "import", "format": form, "manifest": manifest},
+        "transformers": {"output": [{"from": form, "to": form}]},
+        "environment": {
+            "platform": platform.machine(),
+            "python": platform.python_version(),
+            "framework": {"version": FRAMEWORK, "website": "https://qiime2.org"},
+            "plugins": {},
+            "python-packages": {"aam": aam.__version__},
         },
-        indent=4,
-    )
+        "aam": dict(provenance),
+    }
+    return json.dumps(content, indent=4)

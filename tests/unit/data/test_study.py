@@ -111,7 +111,7 @@ def test_the_time_that_trainings_take_follows_their_work(monkeypatch):
         sections = {"datasets": {"d": {"table": "t"}}, "tasks": {"age": task}, **changes}
         cfg, reads = describe(load(sections), "d"), table([2000] * SAMPLES)
         found = dict(duration.expected_seconds(cfg, reads, 100, {"age": (samples, folds)}))
-        return [one - duration.START_SECONDS for one in found.values()]
+        return [one - duration.START for one in found.values()]
 
     def full(**keys):
         return {"encoder": "full", **keys}
@@ -120,11 +120,11 @@ def test_the_time_that_trainings_take_follows_their_work(monkeypatch):
     assert twenty - ten == pytest.approx(thirty - twenty)
     assert twenty - ten > 0
     once, thrice = (seconds(finetuning=full(models=models))[1] for models in (1, 3))
-    baselines = duration.BASELINE_SECONDS * SAMPLES
+    baselines = duration.BASELINES * SAMPLES
     assert thrice - baselines == pytest.approx(3 * (once - baselines))
     # The budget is for five folds of 500 samples at most.
     auto = {"finetuning": {"budget_minutes": 2}}
     assert seconds(**auto)[1] == pytest.approx(120 + baselines)
-    assert seconds(1000, 10, **auto)[1] == pytest.approx(4 * 120 + duration.BASELINE_SECONDS * 2000)
+    assert seconds(1000, 10, **auto)[1] == pytest.approx(4 * 120 + duration.BASELINES * 2000)
     speed = 2.0
     assert seconds(pretraining={"epochs": 10})[0] == pytest.approx(ten / 2)

@@ -33,7 +33,7 @@ def export(tmp_path):
 
 
 def data_of(path, kind):
-    return read_artifact(path, path.read_bytes(), ArtifactKind(kind, LAYOUTS[kind].member, {}))
+    return read_artifact(path, path.read_bytes(), ArtifactKind(kind, LAYOUTS[kind][1], {}))
 
 
 def test_distances_and_their_archive(export, study):
