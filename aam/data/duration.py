@@ -20,8 +20,6 @@ STEP, ASV_OPERATION, START, BASELINES = 0.33, 2.4e-11, 10.0, 0.1
 """Seconds of a core for a step, whatever its size, and for an operation of the blocks over
 nucleotides, with all that goes with it: fitted to pretrainings of seven studies. Seconds of both
 cores before a training begins, and of all baselines per sample and five folds."""
-FORWARD = 1 / 3
-"""Part of the operations that a validation needs, and an embedding: they go one way."""
 FOLDS, SAMPLES = 5, 500
 """What `finetuning.budget_minutes` is for; it grows with both, for fewer samples it stays."""
 
@@ -65,9 +63,9 @@ def expected_seconds(
     for name, model in cfg["models"].items():
         settings, shape = Pretraining.model_validate(model["pretraining"]), model["model"]
         learned = samples * (1 - settings.held_out)
-        epochs = settings.passes(math.ceil(learned / settings.batch_size))
-        seen = samples + settings.validations * (samples - learned) * (epochs > 0)
-        passes = epochs + FORWARD * seen / max(learned, 1)
+        # A validation goes one way, which is a third; so does the embedding of all samples.
+        passes = settings.passes(math.ceil(learned / settings.batch_size))
+        passes += (samples + settings.validations * (samples - learned)) / 3 / learned
         seconds = learning(shape, passes, learned, settings.batch_size)
         yield f"pretraining of {name}", START + seconds
         for task, section in cfg["tasks"].items():
@@ -83,14 +81,12 @@ def expected_seconds(
 
 
 def _prevalence(table: FeatureTable, depth: int) -> tuple[NDArray[np.float64], int]:
-    """Return the part of the samples that have each ASV at a depth, [F], and their number.
-
-    Reads are drawn with replacement here, which is near enough.
-    """
+    """Return the part of the samples that have each ASV at a depth, [F], and their number."""
     rows = np.flatnonzero(table.reads >= depth)
     if not rows.size:
         raise too_deep(table.sample_ids, table.reads, depth)
     kept = table.counts[rows].astype(np.float64)
+    # As if reads were put back after each draw, which is near enough.
     reads = np.repeat(kept.sum(axis=1), np.diff(kept.indptr))
     kept.data = 1 - np.exp(-depth * kept.data / reads)
     return np.asarray(kept.sum(axis=0)) / len(rows), len(rows)

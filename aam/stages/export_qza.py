@@ -43,10 +43,7 @@ def _distances(path: Path) -> Iterator[str]:
 
 
 def _ordination(path: Path) -> Iterator[str]:
-    """Yield the principal components of the embeddings in the format of scikit-bio.
-
-    They are the principal coordinates of the Euclidean distances; eigenvalues are sums of squares.
-    """
+    """Yield principal components, in scikit-bio's format; eigenvalues are sums of squares."""
     embeddings = pd.read_parquet(path)
     embedding_ND = np.stack(embeddings["embedding"].to_list()).astype(np.float64)
     pca = PCA(n_components=min(COMPONENTS, len(embedding_ND) - 1), svd_solver="full")

@@ -7,7 +7,6 @@ https://dev.qiime2.org, "Anatomy of an archive".
 
 import hashlib
 import json
-import platform
 import uuid
 import zipfile
 from collections.abc import Iterable, Mapping
@@ -21,10 +20,7 @@ FRAMEWORK = "2022.11.1"
 """Release of QIIME 2 whose layout is written."""
 NO_TIME = "1980-01-01T00:00:00+00:00"
 """Stands for every time, so that equal content has equal bytes; zip knows no earlier one."""
-CITATION = (
-    "@misc{{aam, title = {{AAM: Attention All Microbes}}, author = {{{{AAM developers}}}}, "
-    "note = {{version {0}}}}}\n"
-)
+CITATION = "@misc{{aam, title = {{AAM: Attention All Microbes}}, note = {{version {0}}}}}\n"
 
 
 LAYOUTS = {
@@ -94,8 +90,6 @@ def _action(own: str, form: str, file: tuple[str, str], provenance: Mapping[str,
         "action": {"type": "import", "format": form, "manifest": manifest},
         "transformers": {"output": [{"from": form, "to": form}]},
         "environment": {
-            "platform": platform.machine(),
-            "python": platform.python_version(),
             "framework": {"version": FRAMEWORK, "website": "https://qiime2.org"},
             "plugins": {},
             "python-packages": {"aam": aam.__version__},
