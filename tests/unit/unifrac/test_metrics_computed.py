@@ -121,13 +121,6 @@ def test_rows_do_not_depend_on_the_block_they_are_asked_for_in(metric):
         assert np.array_equal(np.concatenate(blocks), matrix[:])
 
 
-def test_robust_aitchison_knows_no_depth():
-    table, _ = random_case(7, 9)
-    deeper = table_of(table.counts.toarray() * np.arange(1, 10)[:, None])
-    found, plain = (compute(Sparse(), each, None, "robust_aitchison") for each in (deeper, table))
-    assert np.allclose(found, plain, atol=1e-6)
-
-
 @needs_ssu
 def test_a_failure_of_ssu_says_why_and_leaves_no_files(tmp_path):
     engine = Ssu(scratch=tmp_path / "scratch")
