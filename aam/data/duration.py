@@ -64,8 +64,9 @@ def expected_seconds(
         settings, shape = Pretraining.model_validate(model["pretraining"]), model["model"]
         learned = samples * (1 - settings.held_out)
         # A validation goes one way, which is a third; so does the embedding of all samples.
-        passes = settings.passes(math.ceil(learned / settings.batch_size))
-        passes += (samples + settings.validations * (samples - learned)) / 3 / learned
+        validated = settings.validations * (samples - learned)
+        passes = (samples + validated) / 3 / learned
+        passes += settings.passes(math.ceil(learned / settings.batch_size))
         seconds = learning(shape, passes, learned, settings.batch_size)
         yield f"pretraining of {name}", START + seconds
         for task, section in cfg["tasks"].items():

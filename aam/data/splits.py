@@ -10,14 +10,9 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.model_selection import KFold, StratifiedGroupKFold, StratifiedKFold
 
+from aam.data import targets
 from aam.data.folds import TEST
 from aam.data.metadata import metadata_column
-from aam.data.targets import (
-    chosen_samples,
-    observed_values,
-    require_logarithms,
-    require_varied,
-)
 from aam.util.errors import first_names, problem
 from aam.util.seeds import seed_of
 
@@ -37,10 +32,10 @@ def labelled(
     `metadata` is that of all samples, `cfg` the slice `folds`. A task that cannot be learned is an
     InputError.
     """
-    wanted = chosen_samples(metadata, cfg["where"])
-    values = observed_values(wanted, cfg["kind"], cfg["columns"], cfg["classes"])
+    wanted = targets.chosen_samples(metadata, cfg["where"])
+    values = targets.observed_values(wanted, cfg["kind"], cfg["columns"], cfg["classes"])
     if cfg["logarithm"]:
-        require_logarithms(values)
+        targets.require_logarithms(values)
     return wanted, *divide(wanted, values, cfg)
 
 
@@ -118,7 +113,7 @@ def _named(
     folds[~is_test] = folds_of_labels(rest.tolist())
     values = values.loc[labels.index]
     for target in values:
-        require_varied(values[target], str(target), f"that have a value of '{column}'")
+        targets.require_varied(values[target], str(target), f"that have a value of '{column}'")
     return values, folds
 
 

@@ -59,10 +59,7 @@ def metadata_of(path: Path, sample_ids: Sequence[str]) -> pd.DataFrame:
             "metadata of the samples in the table",
             "give the metadata of this table, and look for lost zeros or changed prefixes",
         )
-    logger.info(
-        "metadata for %d of %d samples, %d columns; %d rows of other samples ignored",
-        shared.sum(), len(sample_ids), given.shape[1], (~shared).sum(),
-    )  # fmt: skip
+    logger.info("metadata for %d of %d samples", shared.sum(), len(sample_ids))
     return given.reindex([*sample_ids])
 
 
