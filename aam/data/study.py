@@ -191,15 +191,14 @@ def configuration(files: Mapping[str, str], columns: list[Column], depth: int) -
 def _task(column: Column, kind: str, together: Column | None) -> str:
     """Return the lines of a task; classes of few samples are left out."""
     name = re.sub(r"[^A-Za-z0-9_-]+", "_", column.name).strip("_") or "target"
-    folds = [f"k: {FOLDS}"]
-    if together is not None and len(together.counts) >= FOLDS:
-        folds.append(f"groups: {json.dumps(together.name)}")
-    if kind == "classification":
-        folds.append("stratified: true")
+    k = FOLDS if together is None else min(FOLDS, len(together.counts))
+    folds = f"k: {k}" + ("" if together is None else f", groups: {json.dumps(together.name)}")
     where = ""
-    if kind == "classification" and len(column.frequent) < len(column.counts):
-        where = f"    where: {{{json.dumps(column.name)}: {json.dumps(column.frequent)}}}\n"
+    if kind == "classification":
+        folds += ", stratified: true"
+        if len(column.frequent) < len(column.counts):
+            where = f"    where: {{{json.dumps(column.name)}: {json.dumps(column.frequent)}}}\n"
     return (
         f"  {name}:\n    dataset: mine\n    column: {json.dumps(column.name)}\n    kind: {kind}\n"
-        f"{where}    folds: {{{', '.join(folds)}}}"
+        f"{where}    folds: {{{folds}}}"
     )

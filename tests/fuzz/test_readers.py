@@ -5,7 +5,6 @@
 
 import json
 import os
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from qiime_artifacts import artifact
 from scipy.sparse import csr_array
 
 from aam.config.configuration import load
@@ -118,10 +118,8 @@ def archives(
 ) -> dict[str, tuple[Callable[..., Any], bytes]]:
     folder = tmp_path_factory.mktemp("archives")
     write_biom(folder / "t.biom", TABLE, {})
-    with zipfile.ZipFile(folder / "t.qza", "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("u/metadata.yaml", "uuid: u\ntype: Phylogeny[Rooted]\nformat: x\n")
-        archive.writestr("u/data/tree.nwk", TEXTS["newick"][1])
-    found = {"biom": (load_table, folder / "t.biom"), "qza": (load_tree, folder / "t.qza")}
+    own = artifact(folder / "t.qza", "Phylogeny[Rooted]", content=TEXTS["newick"][1], method=8)
+    found = {"biom": (load_table, folder / "t.biom"), "qza": (load_tree, own)}
     return {name: (read, path.read_bytes()) for name, (read, path) in found.items()}
 
 

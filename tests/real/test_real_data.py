@@ -5,7 +5,6 @@ import pandas as pd
 import pytest
 from unifrac_cases import compute, needs_ssu
 
-from aam.data.importing.sequences import feature_sequences
 from aam.data.importing.table import load_table
 from aam.data.importing.tree import cut_to, load_tree
 from aam.data.metadata import read_metadata
@@ -17,7 +16,6 @@ from aam.runtime.run_options import RunOptions
 from aam.stages import import_metadata, import_table, import_tree
 from aam.unifrac.engines import ScikitBio
 from aam.unifrac.ssu import Ssu
-from aam.util.errors import InputError
 
 DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data"
 REFERENCE = DATA / "unifrac-reference"
@@ -34,7 +32,6 @@ pytestmark = [
 @pytest.mark.parametrize(
     ("name", "samples", "features", "column", "labelled"),
     [
-        ("moving-pictures", 34, 735, "BodySite", 34),
         ("ecam", 741, 2618, "delivery", 741),
         ("oral", 2537, 5574, "host_age", 2537),
     ],
@@ -83,14 +80,6 @@ def test_published_distances(engine, metric, truth, options):
         found = compute(engine, table, tree, metric)
         rtol = 1e-5 if metric == "faith_pd" else 0
         np.testing.assert_allclose(found, expected.to_numpy(), rtol=rtol, atol=1e-6)
-
-
-def test_files_that_cannot_be_used_are_explained():
-    path = REFERENCE / "crawford" / "crawford.biom"
-    with pytest.raises(InputError, match="look like OTU numbers"):
-        feature_sequences(load_table(path), path, None)
-    with pytest.raises(InputError, match="3 children"):
-        load_tree(REFERENCE / "dartunifrac" / "ASVs_aligned.tre")
 
 
 def test_training_median_scores_as_published():

@@ -1,6 +1,5 @@
-import zipfile
-
 import pytest
+from qiime_artifacts import artifact
 
 from aam.data.importing.taxonomy import load_taxonomy
 from aam.evaluate.labels import taxon_name
@@ -14,9 +13,7 @@ TEXT = (
 
 def test_a_taxonomy_is_read_as_text_and_as_an_artifact(tmp_path):
     (tmp_path / "t.tsv").write_text(TEXT, encoding="utf-8")
-    with zipfile.ZipFile(tmp_path / "t.qza", "w") as archive:
-        archive.writestr("u/metadata.yaml", "uuid: u\ntype: FeatureData[Taxonomy]\nformat: x\n")
-        archive.writestr("u/data/taxonomy.tsv", TEXT)
+    artifact(tmp_path / "t.qza", "FeatureData[Taxonomy]", "taxonomy.tsv", TEXT)
     for name in ("t.tsv", "t.qza"):
         found = load_taxonomy(tmp_path / name)
         assert found == {"01": "k__Bacteria; g__Rothia", "1e5": "Unassigned"}

@@ -151,6 +151,7 @@ FIGURES: dict[str, Callable[[Path], None]] = {
     "curves": curves,
     "history": history,
     "history_of_folds": history_of_folds,
+    "history_of_nothing": lambda path: training.draw(pd.DataFrame(columns=["name", "value"]), path),
     "pairs": pairs,
     "ordination": ordination,
     "regression": lambda path: task.draw(*regression_report(), path),

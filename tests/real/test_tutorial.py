@@ -1,0 +1,99 @@
+"""`docs/tutorial.md`, command by command, on the study that it is about."""
+
+import hashlib
+import os
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from checkouts import REPOSITORY, TABLE, copy_of_the_workflow
+from qiime_artifacts import artifact
+
+from aam.data.importing.table import load_table
+from aam.data.table import write_biom
+
+DATA = REPOSITORY.parent / "shared" / "data"
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.skipif(not DATA.is_dir(), reason=f"no real data in {DATA}"),
+]
+PAGE = (REPOSITORY / "docs" / "tutorial.md").read_text(encoding="utf-8")
+BLOCK = re.compile(r"^```(bash|yaml|text)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+PROGRAM = re.compile(r"`((?:biom|git|make|mamba|pip|python|qiime|snakemake|wget) [^`]+)`")
+NOT_RUN = {
+    "git clone <this repository> aam && cd aam": "a copy of this checkout stands for it",
+    "make env": "the environment of the tests stands for it",
+    "source .venv/bin/activate": "likewise",
+    "make demo": "minutes, on data that tests/workflow have a smaller one of",
+    "snakemake --cores 2 --configfile config/ecam.yaml": "half an hour; the dry run stands for it",
+    **{line: "files are made below" for line in PAGE.splitlines() if line.startswith("wget ")},
+}
+"""Lines of the page that are not run, and why."""
+COLUMNS = (
+    "sample-id barcode-sequence body-site year month day subject reported-antibiotic-usage "
+    "days-since-experiment-start"
+)
+METADATA = "9dbfbedd90776d77c431faa914d81b0d6299fff10c364216dbcd5c6df5382cc9"
+"""SHA-256 of the file that the page downloads, as a public repository records it."""
+
+
+def write_study(folder: Path) -> None:
+    """Write moving pictures as QIIME 2 offers it: hashes in place of sequences."""
+    source = DATA / "moving-pictures"
+    table = load_table(source / "table.biom")
+    names = {text: hashlib.md5(text.encode()).hexdigest() for text in table.feature_ids}
+    write_biom(folder / "hashed.biom", replace(table, feature_ids=[*names.values()]), {})
+    counts = (folder / "hashed.biom").read_bytes()
+    artifact(folder / "table.qza", "FeatureTable[Frequency]", "feature-table.biom", counts)
+    fasta = "".join(f">{name}\n{text}\n" for text, name in names.items())
+    artifact(folder / "rep-seqs.qza", "FeatureData[Sequence]", "dna-sequences.fasta", fasta)
+    newick = (source / "tree.nwk").read_text(encoding="utf-8")
+    tree = re.sub("[ACGT]{100,}", lambda found: names[found[0]], newick)
+    artifact(folder / "rooted-tree.qza", "Phylogeny[Rooted]", content=tree)
+    lines = (source / "metadata.tsv").read_text(encoding="utf-8").splitlines()[1:]
+    cells = [line.split("\t") for line in lines]
+    rows = [COLUMNS.split(), *([*row[:2], *row[3:10]] for row in cells)]
+    metadata = "\r\n".join("\t".join(row) for row in rows).encode()
+    assert hashlib.sha256(metadata).hexdigest() == METADATA
+    (folder / "sample-metadata.tsv").write_bytes(metadata)
+
+
+def test_every_command_runs_and_says_what_the_page_quotes(tmp_path: Path) -> None:
+    root = copy_of_the_workflow(tmp_path / "aam").root
+    (root / "data" / "moving-pictures").mkdir(parents=True)
+    (root / "data" / "ecam").symlink_to(DATA / "ecam")
+    write_study(root / "data" / "moving-pictures")
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    variables = {"PATH": path, "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}
+    left_out, printed = set(PROGRAM.findall(PAGE)), [""]
+    for kind, block in BLOCK.findall(PAGE):
+        lines = block.splitlines()
+        if kind == "yaml":
+            (root / lines[0].removeprefix("# ")).write_text(block, encoding="utf-8")
+        elif kind == "text":
+            assert [line for line in lines if line not in "".join(printed).splitlines()] == []
+        else:
+            left_out.update(line for line in lines if line in NOT_RUN)
+            script = "\n".join(line for line in lines if line not in NOT_RUN)
+            done = subprocess.run(
+                ["bash", "-euo", "pipefail", "-c", script],
+                cwd=root,
+                env=os.environ | variables,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
+            assert done.returncode == 0, done.stdout[-4000:]
+            printed.append(done.stdout)
+    assert left_out == NOT_RUN.keys()
+    named = re.findall(r"`(results/[^`]+)`", PAGE)
+    assert len(named) > 3
+    assert [name for name in named if not (root / name).exists()] == []
+    (changed,) = [text for text in printed if "params have changed since last execution" in text]
+    stale = {name for name, _ in TABLE.findall(changed.partition("Job stats:")[2])}
+    assert {"rarefy", "finetune", "summary"} <= stale
+    kept = {"import_table", "import_metadata", "import_tree", "tokenize", "rarefaction_curve"}
+    assert not stale & kept
