@@ -22,12 +22,6 @@ def test_a_power_law_is_found_again(exponent: float, constant: float, sizes: lis
     assert fit.at(307_000) == pytest.approx(constant + 0.1 * 307_000**exponent, rel=1e-4)
 
 
-def test_a_growth_that_is_no_power_shows() -> None:
-    fit = growth.fit_power([1000, 10_000, 100_000], [1.0, 10.0, 1000.0])
-    assert (fit.exponent, fit.last_exponent) == pytest.approx((1.5, 2.0))
-    assert fit.worst == pytest.approx(10 ** (1 / 3))
-
-
 @pytest.fixture
 def studies(tmp_path: Path) -> list[Path]:
     """Folders of results as finished jobs leave them."""

@@ -103,7 +103,7 @@ def test_models_are_compared_by_the_shortest_training(new_config):
 
 
 def test_models_are_timed_in_turns_and_shown_with_scores_or_as_not_run(
-    new_config, results, stand_in, instead_of_processes, figures, tmp_path
+    new_config, results, stand_in, instead_of_processes, tmp_path
 ):
     asked = []
 
@@ -127,17 +127,7 @@ def test_models_are_timed_in_turns_and_shown_with_scores_or_as_not_run(
     models.main([str(config), "d", "--results", str(results.parent), "--folder", str(folder)])
     assert [name for name, _ in asked] == ["slow", "NA", "basic", "NA", "basic"]
     requests = dict(asked)
-    unweighted, faith_pd = (results / path / "view0.parquet" for path in METRICS)
-    given = {name: request["inputs"] for name, request in requests.items()}
-    assert given["slow"]["distances"] == [unweighted, faith_pd]
-    assert given["NA"]["distances"] == [unweighted]
-    assert given["basic"].keys() == {"tokens", "samples", "tree"}
-    chosen = {name: request["cfg"]["optimization"] for name, request in requests.items()}
-    attention = {name: options["attention"] for name, options in chosen.items()}
-    assert attention == {"slow": "auto", "NA": "auto", "basic": "math"}
     assert {r["cfg"]["pretraining"]["batch_size"] for r in requests.values()} == {4}
-    assert not any(any(request["batch"].values()) for request in requests.values())
-
     path = folder / "models.tsv"
     table = pd.read_csv(path, sep="\t", keep_default_na=False, na_values=[""])
     assert table["model"].tolist() == list(MODELS)
@@ -156,7 +146,3 @@ def test_models_are_timed_in_turns_and_shown_with_scores_or_as_not_run(
         assert words in page
     assert (folder / "models_curves.tsv").is_file()
     assert "<svg" in (folder / "models.svg").read_text()
-    steps, _, step_ms, _, _, age = figures[0].axes
-    assert [len(line.get_xdata()) for line in steps.lines[:3]] == [2, 3, 3]
-    assert "not run" in [text.get_text() for text in step_ms.texts]
-    assert [text.get_text() for text in age.texts] == ["7.00", "8.00", "9.00"]

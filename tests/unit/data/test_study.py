@@ -115,13 +115,12 @@ def test_the_time_that_trainings_take_follows_their_work(monkeypatch):
         found = dict(duration.expected_seconds(cfg, reads, 100, {"age": (samples, folds)}))
         return [one - duration.START for one in found.values()]
 
-    def full(**keys):
-        return {"encoder": "full", **keys}
-
     ten, twenty, thirty = (seconds(pretraining={"epochs": e})[0] for e in (10, 20, 30))
     assert twenty - ten == pytest.approx(thirty - twenty)
     assert twenty - ten > 0
-    once, thrice = (seconds(finetuning=full(models=models))[1] for models in (1, 3))
+    once, thrice = (
+        seconds(finetuning={"encoder": "full", "models": models})[1] for models in (1, 3)
+    )
     baselines = duration.BASELINES * SAMPLES
     assert thrice - baselines == pytest.approx(3 * (once - baselines))
     # The budget is for five folds of 500 samples at most.

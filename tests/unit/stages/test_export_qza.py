@@ -17,8 +17,8 @@ from aam.stages import export_qza
 from aam.unifrac.store import read_distances, write_faith_pd
 from aam.util.qiime2 import LAYOUTS
 
-OTHER_FILES = ["VERSION", "checksums.md5", "metadata.yaml"]
-PROVENANCE = ["VERSION", "action/action.yaml", "citations.bib", "metadata.yaml"]
+FILES = """VERSION checksums.md5 data/distance-matrix.tsv metadata.yaml provenance/VERSION
+provenance/action/action.yaml provenance/citations.bib provenance/metadata.yaml"""
 
 
 @pytest.fixture
@@ -48,8 +48,7 @@ def test_distances_and_their_archive(export, study):
         members = {name: archive.read(name) for name in archive.namelist()}
     roots = {name.split("/")[0] for name in members}
     inside = {name.partition("/")[2]: content for name, content in members.items()}
-    expected = [*OTHER_FILES, "data/distance-matrix.tsv", *(f"provenance/{n}" for n in PROVENANCE)]
-    assert sorted(inside) == sorted(expected)
+    assert sorted(inside) == FILES.split()
     own = yaml.safe_load(inside["metadata.yaml"])["uuid"]
     assert roots == {own}
     assert uuid.UUID(own).version == 4
@@ -58,7 +57,7 @@ def test_distances_and_their_archive(export, study):
         name: hashlib.md5(content).hexdigest() for name, content in inside.items()
     }
     action = yaml.safe_load(inside["provenance/action/action.yaml"])
-    assert action["action"]["manifest"][0]["md5sum"] == dict(map(reversed, sums))[expected[3]]
+    assert action["action"]["manifest"][0]["md5sum"] == dict(map(reversed, sums))[FILES.split()[2]]
 
     before = path.read_bytes()
     assert export("DistanceMatrix", study.files["unweighted"]).read_bytes() == before
