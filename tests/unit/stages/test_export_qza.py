@@ -64,8 +64,8 @@ def test_distances_and_their_archive(export, study):
 
 
 def test_ordination(export, pretrained):
-    path = export("PCoAResults", pretrained["embeddings"])
-    found = skbio.OrdinationResults.read(io.BytesIO(data_of(path, "PCoAResults")))
+    text = data_of(export("PCoAResults", pretrained["embeddings"]), "PCoAResults")
+    found = skbio.OrdinationResults.read(io.BytesIO(text))
     table = pd.read_parquet(pretrained["embeddings"])
     assert list(found.samples.index) == table["sample_id"].to_list()
     # Distances between points are those of the embeddings, as far as ten components tell them.
@@ -73,9 +73,8 @@ def test_ordination(export, pretrained):
     matrix = skbio.DistanceMatrix(np.linalg.norm(value_ND[:, None] - value_ND, axis=2))
     reference = skbio.stats.ordination.pcoa(matrix)
     assert np.allclose(found.eigvals, reference.eigvals[: len(found.eigvals)], rtol=1e-4)
-    assert np.allclose(
-        np.abs(found.samples.iloc[:, :3]), np.abs(reference.samples.iloc[:, :3]), atol=1e-4
-    )
+    places = (np.abs(own.samples.iloc[:, :3]) for own in (found, reference))
+    assert np.allclose(*places, atol=1e-4)
 
 
 def test_tables(export, tmp_path):
