@@ -23,9 +23,7 @@ rule export_qza:
         mem_mb=4000,
         runtime=60,
     params:
-        cfg=lambda wildcards: {
-            "type": exports(wildcards.dataset)[wildcards.place][1]
-        },
+        cfg=lambda wildcards: {"type": exports(wildcards.dataset)[wildcards.place][1]},
         code=code_digest("aam.stages.export_qza"),
     message:
         "Writing {wildcards.place} of {wildcards.dataset} for QIIME 2"
