@@ -98,17 +98,17 @@ def run(specification: Specification, folder: Path) -> None:
 
 def inputs_of(config: Config, dataset: str, model: str, results: Path) -> dict[str, Any]:
     """Return the files that a model is trained with, in a dataset's folder of results."""
-    views = range(resolved(config, "rarefaction", dataset=dataset).views)
-    return {
-        "tokens": results / "tokens" / "asvs.arrow",
-        "samples": results / "views" / "samples.arrow",
-        # Metric by metric, as training reads them.
-        "distances": [
-            results / "unifrac" / metric / f"view{view}.parquet"
-            for metric in slices.distances(config, dataset, model)
-            for view in views
-        ],
-    }
+    files: dict[str, Any] = {"tokens": results / "tokens" / "asvs.arrow"}
+    files["samples"] = results / "views" / "samples.arrow"
+    if slices.computes_targets(config, dataset, model):
+        return files | {"tree": results / "inputs" / "tree.nwk"}
+    # Metric by metric, as training reads them.
+    files["distances"] = [
+        results / "unifrac" / metric / f"view{view}.parquet"
+        for metric in slices.distances(config, dataset, model)
+        for view in range(resolved(config, "rarefaction", dataset=dataset).views)
+    ]
+    return files
 
 
 def options(cfg: Mapping[str, Any], hardware: Hardware) -> list[Variant]:

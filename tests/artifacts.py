@@ -136,12 +136,8 @@ RULES: tuple[tuple[str, Callable[[Path], bytes]], ...] = (
     ("inductive/*/metrics.json", _without_recorded_keys),
     ("history.parquet", _without_system_rows),
     ("history.svg", _presence),
-    *(
-        (pattern.format(name), _presence)
-        for name in ("speed", "models")
-        for pattern in ("figures/{}.svg", "benchmark/{}.*")
-    ),
-    ("benchmark/models_curves.tsv", _presence),
+    ("figures/speed.svg", _presence),
+    ("benchmark/speed.*", _presence),
     ("benchmark/roofline.json", _presence),
     ("summary.md", _without_the_line_of_times),
     ("report.html", _presence),

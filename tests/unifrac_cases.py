@@ -26,10 +26,6 @@ needs_programs = pytest.mark.skipif(
 )
 
 
-def parameters(metric: str, alpha: float = 0.5) -> dict[str, float]:
-    return dict.fromkeys(METRICS[metric].parameters, alpha)
-
-
 def table_of(counts, features=None) -> FeatureTable:
     rows = csr_array(np.asarray(counts, dtype=np.int64))
     names = features or [f"f{number}" for number in range(rows.shape[1])]
@@ -59,5 +55,6 @@ def random_case(seed: int, samples: int = 0) -> tuple[FeatureTable, TreeNode]:
 
 
 def compute(engine, table, tree, metric, alpha=0.5):
-    with engine.compute(table, tree, metric, parameters(metric, alpha)) as found:
+    given = METRICS[metric].parameters_in({"alpha": alpha})
+    with engine.compute(table, tree, metric, given) as found:
         return np.asarray(found[:], dtype=np.float64)

@@ -19,7 +19,8 @@ install() {
     command -v apt-get >/dev/null || return 1
     "${as_root[@]}" true 2>/dev/null || return 1
     "${as_root[@]}" apt-get update -qq
-    "${as_root[@]}" DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "${missing[@]}"
+    "${as_root[@]}" DEBIAN_FRONTEND=noninteractive \
+        apt-get install -y -qq --no-install-recommends "${missing[@]}"
 }
 if ! install; then
     echo "WARNING: not installed: ${missing[*]}. Install them as root (apt-get install ${missing[*]})" \

@@ -10,7 +10,7 @@ from aam.config.losses import LOSSES
 from aam.config.messages import config_error
 from aam.config.sections.base import Section
 from aam.config.sections.dataset import Dataset
-from aam.config.sections.execution import Benchmark, Optimization, Runtime
+from aam.config.sections.execution import Benchmark, Optimization, OutputFormats, Runtime
 from aam.config.sections.finetuning import SET_BY_AUTO, Finetuning
 from aam.config.sections.model import ModelSettings
 from aam.config.sections.preparation import AugmentationSettings, Rarefaction, Tokens, Unifrac
@@ -50,6 +50,7 @@ class Config(Section):
     """Tables to predict for, by name."""
     optimization: Optimization = Optimization()
     benchmark: Benchmark = Benchmark()
+    outputs: OutputFormats = OutputFormats()
     runtime: Runtime = Runtime()
 
     @field_validator("datasets", "models", "tasks", "predictions")

@@ -111,12 +111,6 @@ PLOTS: dict[str, Plot] = {
         [Figure("accuracy.draw", "accuracy", "accuracy, figure", "accuracy_figure")],
         shown="tasks",
     ),
-    "models": Plot(
-        "Benchmark",
-        {"models": "benchmark/models.tsv", "curves": "benchmark/models_curves.tsv"},
-        [Figure("models.draw_models", "models", "models, figure", "models_figure")],
-        shown="on_demand",
-    ),
     "transfer": Plot(
         "Benchmark",
         {"transfer": "benchmark/transfer.tsv"},

@@ -3,7 +3,7 @@
 A key that is absent from a slice cannot make its stage stale.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from aam.config.configuration import Config, resolved
@@ -75,13 +75,6 @@ def distances(config: Config, dataset: str, model: str) -> dict[str, float]:
     if weights is None:
         return dict.fromkeys(metrics, 1.0)
     return {metric: weights[metric] for metric in metrics if weights.get(metric, 0) > 0}
-
-
-def stored_metrics(config: Config, dataset: str, models: Iterable[str]) -> list[str]:
-    """Return the metrics whose matrices some models read, in the order of `unifrac.metrics`."""
-    stored = [model for model in models if not computes_targets(config, dataset, model)]
-    read = {metric for model in stored for metric in distances(config, dataset, model)}
-    return [m for m in resolved(config, "unifrac", dataset=dataset).metrics if m in read]
 
 
 def computes_targets(config: Config, dataset: str, model: str) -> bool:
@@ -269,28 +262,64 @@ def summary(config: Config, dataset: str) -> Slice:
     }
 
 
+def describe(config: Config, dataset: str) -> Slice:
+    """Return what a dataset is called, its tasks, and what the time of its trainings rests on."""
+    return {
+        "dataset": dataset,
+        "root": config.datasets[dataset].root,
+        "depth": resolved(config, "rarefaction", dataset=dataset).depth,
+        "max_length_bp": resolved(config, "tokens", dataset=dataset).max_length_bp,
+        "models": {model: pretrain(config, dataset, model) for model in config.models},
+        "tasks": {
+            name: {
+                **folds(config, name),
+                "finetuning": resolved(config, "finetuning", task=name).plain(),
+            }
+            for name, task in config.tasks.items()
+            if task.dataset == dataset
+        },
+    }
+
+
+def exports(config: Config, dataset: str) -> dict[str, tuple[str, str]]:
+    """Return a dataset's QIIME 2 artifacts: by path, what they are made of and their type.
+
+    Predictions have one target there, so those of tasks with several columns are left out.
+    """
+    found = {
+        f"unifrac/{metric}/view{view}": (
+            f"unifrac/{metric}/view{view}.parquet",
+            "SampleData[AlphaDiversity]" if METRICS[metric].per_sample else "DistanceMatrix",
+        )
+        for metric in resolved(config, "unifrac", dataset=dataset).metrics
+        for view in range(resolved(config, "rarefaction", dataset=dataset).views)
+    }
+    tasks = [name for name, task in config.tasks.items() if task.dataset == dataset]
+    for model in config.models:
+        embeddings = f"pretrain/{model}/embeddings.parquet"
+        found[f"pretrain/{model}/ordination"] = embeddings, "PCoAResults"
+        for name in tasks:
+            found |= _exports_of_task(config, f"{model}/{name}", name)
+    return found
+
+
+def _exports_of_task(config: Config, folder: str, name: str) -> dict[str, tuple[str, str]]:
+    task, path = config.tasks[name], f"finetune/{folder}"
+    found = {f"{path}/importance": (f"{path}/importance.tsv", "FeatureData[Importance]")}
+    sources = {f"{path}/predictions": f"{path}/intervals.tsv"}
+    tables = [table for table, section in config.predictions.items() if name in section.tasks]
+    sources |= {f"predict/{folder}/{table}": f"predict/{folder}/{table}.tsv" for table in tables}
+    kind = "Regressor" if task.kind == "regression" else "Classifier"
+    for place, source in sources.items() if len(task.columns) == 1 else ():
+        found[place] = source, f"SampleData[{kind}Predictions]"
+        if kind == "Classifier":
+            found[f"{place}.probabilities"] = source, "SampleData[Probabilities]"
+    return found
+
+
 def benchmark(config: Config, dataset: str, model: str) -> Slice:
     """Return the settings of the speed table and of the model it times."""
     return {**config.benchmark.plain(), **pretrain(config, dataset, model)}
-
-
-def models(config: Config, dataset: str) -> Slice:
-    """Return the settings of all models that are compared, and how their steps are timed.
-
-    `metrics` are those that any model reads, in the order of their files, `metric` the first
-    distance of all; `differing` keys choose the held-out samples and are not alike.
-    """
-    each = {model: pretrain(config, dataset, model) for model in config.models}
-    training = [model["pretraining"] for model in each.values()]
-    metrics = resolved(config, "unifrac", dataset=dataset).metrics
-    common = [name for name in metrics if all(name in own["distances"] for own in training)]
-    return {
-        "models": each,
-        "metrics": stored_metrics(config, dataset, config.models),
-        "metric": next((name for name in common if not METRICS[name].per_sample), None),
-        "differing": [k for k in ("held_out", "seed") if len({own[k] for own in training}) > 1],
-        **{key: getattr(config.benchmark, key) for key in ("seconds", "repeats")},
-    }
 
 
 def transfer(config: Config, dataset: str) -> Slice:
@@ -303,9 +332,3 @@ def transfer(config: Config, dataset: str) -> Slice:
         and "unweighted" in pretrain(config, dataset, name)["pretraining"]["distances"]
     }
     return {"models": models, "column": config.datasets[dataset].study}
-
-
-def comparable(config: Config, dataset: str) -> bool:
-    """Return whether there are several models that can be compared on a dataset."""
-    found = models(config, dataset)
-    return len(found["models"]) > 1 and found["metric"] is not None and not found["differing"]

@@ -25,7 +25,7 @@ def rarefy(table: FeatureTable, depth: int, *seed_parts: object) -> FeatureTable
     reads = table.reads
     rows = np.flatnonzero(reads >= depth)
     if not rows.size:
-        raise _too_deep(table.sample_ids, reads, depth)
+        raise too_deep(table.sample_ids, reads, depth)
     _require_drawable(table.sample_ids, reads)
     rank = np.argsort(sorted(range(len(table.feature_ids)), key=table.feature_ids.__getitem__))
     kept = table.counts[rows]
@@ -76,7 +76,8 @@ def _require_drawable(sample_ids: Sequence[str], reads: NDArray[np.int64]) -> No
         )
 
 
-def _too_deep(sample_ids: Sequence[str], reads: NDArray[np.int64], depth: int) -> InputError:
+def too_deep(sample_ids: Sequence[str], reads: NDArray[np.int64], depth: int) -> InputError:
+    """Return the error for a depth that no sample reaches."""
     deepest = int(reads.argmax())
     quartiles = np.quantile(reads, [0.25, 0.5, 0.75], method="lower")
     return problem(

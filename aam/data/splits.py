@@ -10,9 +10,9 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.model_selection import KFold, StratifiedGroupKFold, StratifiedKFold
 
+from aam.data import targets
 from aam.data.folds import TEST
 from aam.data.metadata import metadata_column
-from aam.data.targets import require_varied
 from aam.util.errors import first_names, problem
 from aam.util.seeds import seed_of
 
@@ -22,6 +22,21 @@ LEAST_TRAINING = 2
 """Samples that a fold must leave to train on."""
 _SEEDS_OF_SKLEARN = 2**32
 Names = Sequence[str] | NDArray[np.object_]
+
+
+def labelled(
+    metadata: pd.DataFrame, cfg: Mapping[str, Any]
+) -> tuple[pd.DataFrame, pd.DataFrame, NDArray[np.int64], list[str] | None]:
+    """Return the samples that a task wants, and of the labelled ones what `divide` returns.
+
+    `metadata` is that of all samples, `cfg` the slice `folds`. A task that cannot be learned is an
+    InputError.
+    """
+    wanted = targets.chosen_samples(metadata, cfg["where"])
+    values = targets.observed_values(wanted, cfg["kind"], cfg["columns"], cfg["classes"])
+    if cfg["logarithm"]:
+        targets.require_logarithms(values)
+    return wanted, *divide(wanted, values, cfg)
 
 
 def divide(
@@ -98,7 +113,7 @@ def _named(
     folds[~is_test] = folds_of_labels(rest.tolist())
     values = values.loc[labels.index]
     for target in values:
-        require_varied(values[target], str(target), f"that have a value of '{column}'")
+        targets.require_varied(values[target], str(target), f"that have a value of '{column}'")
     return values, folds
 
 

@@ -119,10 +119,9 @@ def sentences(
     shown = sorted({depth, *(one for one in DEPTHS if one <= reads.max())})
     kept = ", ".join(f"{one} keeps {np.mean(reads >= one):.0%}" for one in shown)
     yield f"Rarefaction depths: {kept}. Proposed: {depth}."
-    labelled = metadata.loc[[name for name in table.sample_ids if name in metadata.index]]
-    if len(labelled) < len(reads):
-        yield f"{len(reads) - len(labelled)} samples have no row in the metadata."
-    columns = columns_of(labelled)
+    columns, unknown = columns_of(metadata), int(metadata.isna().all(axis=1).sum())
+    if columns and unknown:
+        yield f"{unknown} samples have no metadata."
     yield f"{len(columns)} metadata columns:"
     yield from (f"  {one}" for one in columns)
     together = grouping(columns)

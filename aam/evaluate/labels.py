@@ -1,9 +1,5 @@
 """What people read instead of the names in files."""
 
-from collections.abc import Iterable
-
-from aam.evaluate.scores import SCORES
-
 BASELINES = {
     "median": "training median",
     "majority": "majority class",
@@ -34,17 +30,6 @@ TESTS = {
 def row_label(name: str, role: str) -> str:
     """Return the label of a model (its name) or of a baseline."""
     return BASELINES.get(name, plain(name)) if role == "baseline" else name
-
-
-def score_columns(columns: Iterable[str]) -> list[str]:
-    """Return the columns with a score of a task, which are named `<task>:<score>`."""
-    return [column for column in columns if ":" in column]
-
-
-def scored_task(column: str) -> tuple[str, str]:
-    """Return the labels of task and score of such a column."""
-    task, _, name = column.rpartition(":")
-    return plain(task), SCORES[name]
 
 
 def interval(value: float | None, low: float | None, high: float | None) -> str:

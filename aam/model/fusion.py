@@ -60,11 +60,10 @@ class Vocabulary:
 
 
 class Fusion(nn.Module, ABC):
-    """Embeddings of categories, and the places where they may act; here they do not.
+    """Embeddings of categories, and how they meet a sample's embedding of some `width`.
 
-    A kind of fusion makes its layers in `_build` and overrides one of the other methods;
-    `needs_asvs` where `on_sample` wants the states of the samples' ASVs. `width` is that of the
-    sample embedding, `outputs` the head's; `heads` and `backend` are for attention.
+    A kind of fusion makes its layers in `_build`; `needs_asvs` where `on_sample` wants the states
+    of the samples' ASVs, for attention with so many `heads` by a `backend`.
     """
 
     needs_asvs = False
@@ -74,14 +73,13 @@ class Fusion(nn.Module, ABC):
         vocabulary: Vocabulary,
         *,
         width: int,
-        outputs: int,
         heads: int,
         backend: AttentionBackend,
     ) -> None:
         super().__init__()
         self.tables = nn.ModuleList(nn.Embedding(size, CATEGORY_WIDTH) for size in vocabulary.sizes)
         self.heads, self.backend = heads, backend
-        self._build(width, CATEGORY_WIDTH * len(vocabulary.columns), outputs)
+        self._build(width, CATEGORY_WIDTH * len(vocabulary.columns))
 
     def embed(self, category_BF: Tensor) -> Tensor:
         """Return the categories' embeddings [B, F, E]; in training some become unknown."""
@@ -91,6 +89,7 @@ class Fusion(nn.Module, ABC):
         columns = zip(self.tables, category_BF.unbind(dim=1), strict=True)
         return torch.stack([table(category_B) for table, category_B in columns], dim=1)
 
+    @abstractmethod
     def on_sample(
         self, sample_BD: Tensor, category_BFE: Tensor, asvs: list[Tensor], batch: Batch | None
     ) -> Tensor:
@@ -98,58 +97,24 @@ class Fusion(nn.Module, ABC):
 
         `asvs` are per block of samples of the batch the states [B, A, D], where `needs_asvs`.
         """
-        return self._fuse(sample_BD, category_BFE.flatten(1))
-
-    def on_output(self, output_BO: Tensor, category_BFE: Tensor) -> Tensor:
-        """Return the outputs [B, O] of the head, changed by the categories."""
-        return output_BO
 
     @abstractmethod
-    def _build(self, width: int, category_width: int, outputs: int) -> None: ...
-
-    def _fuse(self, sample_BD: Tensor, category_BC: Tensor) -> Tensor:
-        return sample_BD
+    def _build(self, width: int, category_width: int) -> None: ...
 
 
 class Concat(Fusion):
     """Embeddings beside the sample's, projected; starts at the sample's own and a little more."""
 
-    def _build(self, width: int, category_width: int, outputs: int) -> None:
+    def _build(self, width: int, category_width: int) -> None:
         self.project = _linear(width + category_width, width, START)
         with torch.no_grad():
             self.project.weight[:, :width] = torch.eye(width)
 
-    def _fuse(self, sample_BD: Tensor, category_BC: Tensor) -> Tensor:
-        return self.project(torch.cat([sample_BD, category_BC], dim=1))
-
-
-class Add(Fusion):
-    """A projection of the embeddings is added to the sample's."""
-
-    def _build(self, width: int, category_width: int, outputs: int) -> None:
-        self.project = _linear(category_width, width, START)
-
-    def _fuse(self, sample_BD: Tensor, category_BC: Tensor) -> Tensor:
-        return sample_BD + self.project(category_BC)
-
-
-class Gated(Fusion):
-    """Gates choose per number between sample and categories.
-
-    The gated multimodal unit of Arevalo et al. 2017, arXiv:1702.01992, of x with categories e:
-    h = z tanh(W_v x) + (1 - z) tanh(W_t e), z = sigmoid(W_z [x, e]). W_v starts at the identity.
-    """
-
-    def _build(self, width: int, category_width: int, outputs: int) -> None:
-        self.sample = _linear(width, width, START)
-        self.category = _linear(category_width, width, START)
-        self.gate = _linear(width + category_width, width, START)
-        nn.init.eye_(self.sample.weight)
-
-    def _fuse(self, sample_BD: Tensor, category_BC: Tensor) -> Tensor:
-        gate_BD = torch.sigmoid(self.gate(torch.cat([sample_BD, category_BC], dim=1)))
-        own_BD = torch.tanh(self.sample(sample_BD))
-        return gate_BD * own_BD + (1 - gate_BD) * torch.tanh(self.category(category_BC))
+    def on_sample(
+        self, sample_BD: Tensor, category_BFE: Tensor, asvs: list[Tensor], batch: Batch | None
+    ) -> Tensor:
+        """Return both, projected, [B, D]."""
+        return self.project(torch.cat([sample_BD, category_BFE.flatten(1)], dim=1))
 
 
 class Attention(Fusion):
@@ -157,7 +122,7 @@ class Attention(Fusion):
 
     needs_asvs = True
 
-    def _build(self, width: int, category_width: int, outputs: int) -> None:
+    def _build(self, width: int, category_width: int) -> None:
         self.query = _linear(CATEGORY_WIDTH, width, CATEGORY_WIDTH**-0.5)
         self.norm = nn.LayerNorm(width)
         self.key_value = _linear(width, 2 * width, START)
@@ -186,21 +151,7 @@ class Attention(Fusion):
         return join_heads(attend(query, key, value, present_BT=present_BA, backend=self.backend))
 
 
-class ScaleShift(Fusion):
-    """A scale and a shift of every output per category; they start at 1 and 0."""
-
-    def _build(self, width: int, category_width: int, outputs: int) -> None:
-        # By way of the embeddings both are learned in far fewer steps than as numbers of their own.
-        self.change = _linear(category_width, 2 * outputs, 0.0)
-
-    def on_output(self, output_BO: Tensor, category_BFE: Tensor) -> Tensor:
-        """Return the scaled and shifted outputs [B, O]."""
-        scale_BO, shift_BO = self.change(category_BFE.flatten(1)).float().chunk(2, dim=1)
-        return output_BO * (1 + scale_BO) + shift_BO
-
-
-FUSIONS: dict[str, type[Fusion]] = {"concat": Concat, "add": Add, "gated": Gated}
-FUSIONS |= {"attention": Attention, "scale": ScaleShift}
+FUSIONS: dict[str, type[Fusion]] = {"concat": Concat, "attention": Attention}
 """The kinds of `finetuning.fusion`; all draw weights of torch's random state."""
 
 

@@ -63,7 +63,7 @@ class Predictor(nn.Module):
                 self.head = KernelHead(kernel, shape.sample_width, outputs)
             self.fusion: Fusion | None = None
             if vocabulary is not None:
-                sizes = {"width": shape.width, "outputs": outputs, "heads": shape.heads}
+                sizes = {"width": shape.width, "heads": shape.heads}
                 kind = FUSIONS[str(fusion)]
                 self.fusion = kind(vocabulary, **sizes, backend=encoder.backend)
             self.counts = CountHead(shape.width) if count_weight > 0 else None
@@ -116,15 +116,13 @@ class Predictor(nn.Module):
             assert log_BP is not None, "a kernel machine looks at reads"
             return self.head(sample_BD, log_BP)
         standard_BD = self.head.standard(sample_BD)
-        if self.fusion is None:
-            output_BO = self.head.from_standard(standard_BD)
-        else:
+        if self.fusion is not None:
             if categories_BF is None:
                 shape = len(sample_BD), len(self.fusion.tables)
                 categories_BF = torch.full(shape, UNKNOWN, device=sample_BD.device)
             category_BFE = self.fusion.embed(categories_BF)
-            fused_BD = self.fusion.on_sample(standard_BD, category_BFE, asvs or [], batch)
-            output_BO = self.fusion.on_output(self.head.from_standard(fused_BD), category_BFE)
+            standard_BD = self.fusion.on_sample(standard_BD, category_BFE, asvs or [], batch)
+        output_BO = self.head.from_standard(standard_BD)
         return output_BO if self.thresholds is None else self.thresholds(output_BO)
 
     def _count_loss(self, asvs: list[Tensor], batch: Batch) -> Tensor:

@@ -1,38 +1,54 @@
 """What a study is, from the user's files alone, before anything is computed."""
 
+import math
+
 import pandas as pd
 
-from aam.data.importing.metadata import load_metadata
+from aam.data.duration import expected_seconds
+from aam.data.folds import TEST
+from aam.data.importing.metadata import metadata_of
 from aam.data.importing.sequences import feature_sequences
 from aam.data.importing.table import load_table, without_empty
 from aam.data.importing.taxonomy import load_taxonomy
 from aam.data.importing.tree import cut_to, load_tree
+from aam.data.splits import labelled
 from aam.data.study import sentences
 from aam.runtime.entry import Cfg, Files, RunOptions
 from aam.util.atomic import write_text
+from aam.util.log import duration
 
 
 def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
     """Read all files, print and write what they hold; a file with a problem ends it."""
-    text = "\n".join(_sentences(inputs)) + "\n"
+    text = "\n".join(_sentences(cfg, inputs)) + "\n"
     print(f"\n{cfg['dataset']}\n{text}")
     write_text(outputs["text"], text)
 
 
-def _sentences(files: Files) -> list[str]:
+def _sentences(cfg: Cfg, files: Files) -> list[str]:
     table, dropped = without_empty(load_table(files["table"]))
     sequences = feature_sequences(table, files["table"], files.get("sequences"))
     metadata = pd.DataFrame(index=table.sample_ids)
     if "metadata" in files:
-        metadata = load_metadata(files["metadata"])
+        metadata = metadata_of(files["metadata"], table.sample_ids)
     found = list(sentences(table, sequences, metadata))
     if len(dropped):
         found.append(f"{len(dropped)} samples and ASVs have no reads, and are left out.")
     if "tree" in files:
-        cut_to(load_tree(files["tree"]), table.feature_ids, files["tree"])
+        tree = load_tree(files["tree"], is_rooted=cfg["root"] == "given")
+        cut_to(tree, table.feature_ids, files["tree"])
         found.append("The tree has a tip for every ASV.")
     if "taxonomy" in files:
         known = load_taxonomy(files["taxonomy"])
         share = sum(name in known for name in table.feature_ids) / len(table.feature_ids)
         found.append(f"{share:.0%} of the ASVs have a taxon.")
+    deep, labels = metadata[table.reads >= cfg["depth"]], {}
+    for name, task in cfg["tasks"].items():
+        fold = labelled(deep, task)[2]
+        labels[name] = int((fold != TEST).sum()), len({*fold.tolist()} - {TEST})
+        found.append("Task {}: {} labelled samples in {} folds.".format(name, *labels[name]))
+    found.append("About how long it takes on two cores like those here:")
+    longest_bp = max(map(len, sequences.values()))
+    for what, seconds in expected_seconds(cfg, table, longest_bp, labels):
+        found.append(f"  {what}: {duration(10 * math.ceil(seconds / 10))}")
     return found

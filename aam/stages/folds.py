@@ -7,9 +7,8 @@ import pandas as pd
 
 from aam.data.folds import CATEGORY, OBSERVED, TEST, write_folds
 from aam.data.metadata import metadata_column, read_metadata
-from aam.data.splits import divide, members
+from aam.data.splits import labelled, members
 from aam.data.table import read_biom
-from aam.data.targets import chosen_samples, observed_values, require_logarithms
 from aam.runtime.entry import Cfg, Files, RunOptions
 
 logger = logging.getLogger(__name__)
@@ -22,11 +21,8 @@ def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None
     """
     sample_ids = read_biom(inputs["table"]).sample_ids
     stored = read_metadata(inputs["metadata"]).loc[sample_ids]
-    metadata, columns = chosen_samples(stored, cfg["where"]), cfg["columns"]
-    values = observed_values(metadata, cfg["kind"], columns, cfg["classes"])
-    if cfg["logarithm"]:
-        require_logarithms(values)
-    values, folds, groups = divide(metadata, values, cfg)
+    metadata, values, folds, groups = labelled(stored, cfg)
+    columns = cfg["columns"]
     # repr keeps every bit of a number; classes are text as they are.
     text = values.map(lambda value: repr(float(value))) if cfg["kind"] == "regression" else values
     frame = pd.DataFrame(

@@ -7,7 +7,7 @@ from aam.data.sequences import read_fasta
 from aam.data.table import read_biom
 from aam.data.trees.infer import build_tree
 from aam.data.trees.newick import write_newick
-from aam.data.trees.rooting import LONG, set_apart
+from aam.data.trees.rooting import LONG, root_by_variance, set_apart
 from aam.runtime.entry import Cfg, Files, RunOptions
 from aam.util.errors import first_names
 from aam.util.scikit_bio import TreeNode
@@ -18,10 +18,12 @@ log = logging.getLogger(__name__)
 def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
     """Check the user's tree and cut it to the features, or build one from the sequences."""
     if "tree" in inputs:
-        given = load_tree(inputs["tree"])
+        is_rooted = cfg["root"] == "given"
+        given = load_tree(inputs["tree"], is_rooted=is_rooted)
         tips = given.count(tips=True)
         feature_ids = read_biom(inputs["table"]).feature_ids
         tree = cut_to(given, feature_ids, inputs["tree"])
+        tree = tree if is_rooted else root_by_variance(tree)
         log.info("tree of %d tips, cut to the %d features of the table", tips, len(feature_ids))
     else:
         tree = build_tree(read_fasta(inputs["sequences"]), runtime.threads, runtime.work)

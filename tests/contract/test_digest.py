@@ -54,6 +54,7 @@ def test_what_is_no_logic_changes_nothing(package: Path, monkeypatch: pytest.Mon
     for path, old, new in (
         (stage, "import", "# why\nimport"),
         (stage, '"""', '"""Other words. '),
+        (package / "data" / "rarefaction.py", '"""', '"""Other words. '),
         (stage, "\n\n\ndef run", "\n\n\n\n\ndef run"),
         (package / "__init__.py", '"0.', '"9.'),
         (package / "util" / "log.py", "INFO", "DEBUG"),

@@ -20,7 +20,7 @@ DIRECTIVE = re.compile(r"^    (\w+):(.*)\n((?:        .*\n|\n)*)", re.MULTILINE)
 TARGETS = {"all", "bench", "check", "data", "pretraining", "finetuning"}
 COMPUTING = {
     *("pretrain", "pretrain_inductive", "finetune", "predict", "predict_super_learner", "explain"),
-    *("benchmark_speed", "benchmark_models"),
+    "benchmark_speed",
 }
 """Rules that ask for a GPU."""
 

@@ -45,7 +45,7 @@ def test_every_real_dataset_is_imported(tmp_path, name, samples, features, colum
         (import_tree, {**out, "tree": source / "tree.nwk"}),
         (import_metadata, {**out, "metadata": source / "metadata.tsv"}),
     ):
-        stage.run({}, inputs=inputs, outputs=out, runtime=RunOptions())
+        stage.run({"root": "given"}, inputs=inputs, outputs=out, runtime=RunOptions())
     table, tree = read_biom(out["table"]), read_newick(out["tree"])
     metadata = read_metadata(out["metadata"])
     assert table.counts.shape == (samples, features)

@@ -88,6 +88,8 @@ ROWS: dict[str, tuple[dict[str, Any], Counter[str]]] = {
         {"optimization": {"attention": "math"}},
         PRETRAINED + times(2, TRAINED),
     ),
+    # Two views; of each model an ordination, and three files of each task.
+    "outputs": ({"outputs": {"qza": True}}, Counter(export_qza=16)),
     "what changes no result": (
         {
             "benchmark": {"seconds": 0.2},

@@ -1,14 +1,13 @@
-"""Time the modes of training and the models, and gather the accuracy of every model and task.
+"""Time the modes of training, and gather the accuracy of every model and task.
 
-Inputs: `tokens/asvs.arrow`, `views/samples.arrow`, `unifrac/<metric>/view<v>.parquet`, the pretrainings' `history.parquet`, the tasks' `metrics.json`.
-Outputs: `benchmark/speed.tsv`, `speed.md`, `roofline.json`, `accuracy.tsv`; when asked for by name and where there are
-several models `models.tsv`, `models_curves.tsv`, `models.md`, where some are pretrained on a part of the studies `transfer.tsv`, `transfer.md`.
+Inputs: `tokens/asvs.arrow`, `views/samples.arrow`, `unifrac/<metric>/view<v>.parquet`, the tasks' `metrics.json`.
+Outputs: `benchmark/speed.tsv`, `speed.md`, `roofline.json`, `accuracy.tsv`; where models are pretrained on a part of the studies `transfer.tsv`, `transfer.md`.
 """
 
 
 rule benchmark_speed:
     input:
-        unpack(partial(target_files, models=[first_model()])),
+        unpack(partial(target_files, model=first_model())),
         tokens=result("tokens/asvs.arrow"),
         samples=result("views/samples.arrow"),
     output:
@@ -37,45 +36,6 @@ rule benchmark_speed:
         code=code_digest("aam.stages.benchmark_speed"),
     message:
         "Timing {wildcards.dataset}"
-    script:
-        "../scripts/run_stage.py"
-
-
-rule benchmark_models:
-    input:
-        unpack(partial(target_files, models=CONFIG.models)),
-        tokens=result("tokens/asvs.arrow"),
-        samples=result("views/samples.arrow"),
-        histories=lambda wildcards: result_files(
-            wildcards.dataset, "pretrain/{model}/history.parquet"
-        ),
-        metrics=lambda wildcards: finetuning_of(wildcards.dataset),
-    output:
-        table=report(
-            result("benchmark/models.tsv"),
-            caption="../report/models.rst",
-            category="Benchmark",
-            labels={"dataset": "{dataset}", "content": "models, table"},
-        ),
-        curves=result("benchmark/models_curves.tsv"),
-        text=result("benchmark/models.md"),
-    log:
-        result("logs/benchmark_models.log"),
-    benchmark:
-        result("benchmarks/benchmark_models.tsv")
-    priority: -10
-    conda:
-        ENVIRONMENT
-    threads: all_cores
-    resources:
-        mem_mb=32000,
-        runtime=240,
-        gpu=gpus,
-    params:
-        cfg=lambda wildcards: slices.models(CONFIG, wildcards.dataset),
-        code=code_digest("aam.stages.benchmark_models"),
-    message:
-        "Comparing the models on {wildcards.dataset}"
     script:
         "../scripts/run_stage.py"
 

@@ -170,19 +170,16 @@ def distance_files(wildcards):
     return files
 
 
-def target_files(wildcards, models=()):
-    """Return the distances that models learn, metric by metric, or the tree to compute them from.
+def target_files(wildcards, model=None):
+    """Return the distances that a model learns, metric by metric, or the tree to compute them from.
 
-    Within a metric they come view by view; without `models` they are those of the wildcard.
+    Within a metric they come view by view; without `model` they are those of the wildcard.
     """
-    dataset, files = wildcards.dataset, {}
-    models = models or [wildcards.model]
-    stored = slices.stored_metrics(CONFIG, dataset, models)
-    if stored:
-        files["distances"] = distance_views(dataset, stored)
-    if any(slices.computes_targets(CONFIG, dataset, model) for model in models):
-        files["tree"] = result("inputs/tree.nwk", dataset=dataset)
-    return files
+    dataset, model = wildcards.dataset, model or wildcards.model
+    if slices.computes_targets(CONFIG, dataset, model):
+        return {"tree": result("inputs/tree.nwk", dataset=dataset)}
+    learned = slices.distances(CONFIG, dataset, model)
+    return {"distances": distance_views(dataset, learned)}
 
 
 def pretraining_files(wildcards):
@@ -348,6 +345,15 @@ def predictions_of(dataset):
     ]
 
 
+exports = cache(partial(slices.exports, CONFIG))
+
+
+def exports_of(dataset):
+    """Return the results of a dataset that QIIME 2 reads, where they are asked for."""
+    places = exports(dataset) if CONFIG.outputs.qza else []
+    return [result(f"{place}.qza", dataset=dataset) for place in places]
+
+
 def accuracy_file(wildcards):
     """Return the accuracy table, where the dataset has tasks."""
     path = result("benchmark/accuracy.tsv", dataset=wildcards.dataset)
@@ -367,10 +373,9 @@ def figures_of(dataset):
 
 
 def bench_of(dataset):
-    """Return the tables and figures of speed, of models where some can be compared, of studies left out."""
-    compared = ["models"] if slices.comparable(CONFIG, dataset) else []
-    left_out = ["transfer"] if slices.transfer(CONFIG, dataset)["models"] else []
-    names = ["speed", *compared, *left_out]
+    """Return the tables and figures of speed, and of studies left out where there are some."""
+    left_out = slices.transfer(CONFIG, dataset)["models"]
+    names = ["speed", *(["transfer"] if left_out else [])]
     paths = ("benchmark/{}.md", "figures/{}.svg")
     return [
         result(path.format(name), dataset=dataset) for name in names for path in paths
@@ -384,5 +389,6 @@ def everything_of(dataset):
         *pretraining_of(dataset),
         *finetuning_of(dataset),
         *predictions_of(dataset),
+        *exports_of(dataset),
         result("summary.md", dataset=dataset),
     ]

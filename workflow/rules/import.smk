@@ -77,7 +77,7 @@ rule import_tree:
         mem_mb=16000,
         runtime=720,
     params:
-        cfg={},
+        cfg=lambda wildcards: {"root": CONFIG.datasets[wildcards.dataset].root},
         code=code_digest("aam.stages.import_tree"),
         content=content_of(source_files("tree")),
         work=result("inputs/work"),
@@ -155,7 +155,7 @@ rule describe:
         mem_mb=4000,
         runtime=60,
     params:
-        cfg=lambda wildcards: {"dataset": wildcards.dataset},
+        cfg=lambda wildcards: slices.describe(CONFIG, wildcards.dataset),
         code=code_digest("aam.stages.describe"),
         content=content_of(
             source_files("table", "sequences", "tree", "metadata", "taxonomy")

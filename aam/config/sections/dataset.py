@@ -1,6 +1,6 @@
 """Where a dataset comes from."""
 
-from typing import Self
+from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -33,7 +33,10 @@ class Dataset(Section):
     sequences: str | None = None
     """FASTA or .qza with the sequences of the features, where the feature IDs are not sequences."""
     tree: str | None = None
-    """Rooted phylogeny: Newick or .qza; null: made with MAFFT and FastTree."""
+    """Phylogeny: Newick or .qza; null: made with MAFFT and FastTree."""
+    root: Literal["given", "min_variance"] = "given"
+    """Where the tree's root lies: as the file says; or where the distances to its tips vary least,
+    for a file without one."""
     metadata: str | None = None
     """Sample metadata in the QIIME 2 format."""
     taxonomy: str | None = None

@@ -60,7 +60,7 @@ class Optimization(Section):
 
 
 class Benchmark(Section):
-    """How the tables of speed and models are measured."""
+    """How the speed table is measured."""
 
     batch_sizes: list[Annotated[int, Field(ge=2)]] = Field([8, 64], min_length=1)
     """Samples per step: at the first the options are added up, at the others the last ones run."""
@@ -74,6 +74,13 @@ class Benchmark(Section):
     """Repeats of each mode, interleaved; the median and the spread are reported."""
     naive_asvs: int = Field(1024, ge=1, le=1_000_000)
     """ASVs that the naive mode pads every sample to."""
+
+
+class OutputFormats(Section):
+    """What is written beside the results."""
+
+    qza: bool = False
+    """Distances, ordinations, predictions and importances as QIIME 2 artifacts, too."""
 
 
 class Runtime(Section):

@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 from aam.config.losses import LOSSES, Loss
 from aam.config.sections.training import Training
 
-Fusion = Literal["concat", "add", "gated", "attention", "scale"]
+Fusion = Literal["concat", "attention"]
 
 SET_BY_AUTO = tuple(
     "epochs batch_size optimizer learning_rate trained_layers asv_dropout class_weights".split()
@@ -54,8 +54,8 @@ class Finetuning(Training):
     class_weights: bool = False
     """Weight the classes so that each counts alike."""
     fusion: Fusion = "concat"
-    """How the categories of `condition` meet the sample: beside its embedding, added to it, by
-    gates, as queries to its ASVs, or as a scale and a shift of the output."""
+    """How the categories of `condition` meet the sample: beside its embedding, or as queries to
+    its ASVs."""
     asv_dropout: float = Field(0.0, ge=0, lt=1)
     """Fraction of the ASVs that are left out of each sample, anew in every step."""
     count_weight: float = Field(0.0, ge=0)

@@ -8,7 +8,7 @@ import io
 import logging
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -45,6 +45,22 @@ class _Sheet:
     header: list[str] = field(default_factory=list)
     directives: dict[str, list[str]] = field(default_factory=dict)
     rows: list[list[str]] = field(default_factory=list)
+
+
+def metadata_of(path: Path, sample_ids: Sequence[str]) -> pd.DataFrame:
+    """Read metadata, a row per sample of a table; those of none of them are an InputError."""
+    given = load_metadata(path)
+    shared = given.index.isin(sample_ids)
+    if not shared.any():
+        raise problem(
+            path,
+            f"no sample of the table; its IDs are {first_names(given.index, limit=3)}, "
+            f"those of the table {first_names(sample_ids, limit=3)}",
+            "metadata of the samples in the table",
+            "give the metadata of this table, and look for lost zeros or changed prefixes",
+        )
+    logger.info("metadata for %d of %d samples", shared.sum(), len(sample_ids))
+    return given.reindex([*sample_ids])
 
 
 def load_metadata(path: Path) -> pd.DataFrame:

@@ -23,6 +23,7 @@ _ARTIFACT = ArtifactKind(
     },
 )
 _KEY = "configuration key datasets.<name>.sequences"
+OTU_NUMBERS = "feature IDs that look like OTU numbers"
 _LETTERS = "".join(sorted(IUPAC_NUCLEOTIDES))
 _SEQUENCE_ID = re.compile(f"[{_LETTERS}]{{{SHORTEST_SEQUENCE_ID},}}")
 _HASH = re.compile(r"[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{64}", re.IGNORECASE)
@@ -59,12 +60,15 @@ def feature_sequences(table: FeatureTable, table_path: Path, path: Path | None) 
             "give the rep-seqs that belong to this table, or filter the table to the file's IDs",
         )
     if missing:
-        raise problem(
-            table_path,
-            f"{_likeness(table, missing)}: {first_names(missing, limit=3)}",
-            "IDs that are sequences, or a file with the sequences",
-            f"set `sequences` beside `table` ({_KEY}) to rep-seqs, .qza or FASTA",
-        )
+        kind = _likeness(table, missing)
+        hint = f"set `sequences` beside `table` ({_KEY}) to rep-seqs, .qza or FASTA"
+        if kind == OTU_NUMBERS:
+            hint += (
+                "; for OTUs of a reference (Greengenes, SILVA) its FASTA of representatives will "
+                "do, else they are lost: without sequences AAM can neither pretrain nor predict"
+            )
+        got = f"{kind}: {first_names(missing, limit=3)}"
+        raise problem(table_path, got, "IDs that are sequences, or a file with the sequences", hint)
     return sequences
 
 
@@ -82,7 +86,7 @@ def _likeness(table: FeatureTable, missing: list[str]) -> str:
     if all(map(_HASH.fullmatch, missing)):
         return "feature IDs that look like hashes of sequences"
     if all(name.isdigit() or name.upper().startswith(("OTU", "ZOTU")) for name in missing):
-        return "feature IDs that look like OTU numbers"
+        return OTU_NUMBERS
     return "feature IDs that are no sequences"
 
 

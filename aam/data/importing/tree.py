@@ -14,32 +14,36 @@ from aam.util.scikit_bio import NewickFormatError, TreeNode
 EXPECTED = "a rooted tree: Newick or a .qza of type Phylogeny[Rooted]"
 
 _ROOTING = (
-    "root it at its midpoint (`qiime phylogeny midpoint-root`), or set `tree: null` to build one"
+    "set datasets.<name>.root: min_variance, root it yourself (`qiime phylogeny midpoint-root`), "
+    "or set `tree: null` to build one"
 )
-_ARTIFACT = ArtifactKind(
-    type="Phylogeny[Rooted]", member="tree.nwk", hints={"Phylogeny[Unrooted]": _ROOTING}
-)
+_ROOTED, _UNROOTED = "Phylogeny[Rooted]", "Phylogeny[Unrooted]"
+_KINDS = {
+    True: ArtifactKind(_ROOTED, "tree.nwk", {_UNROOTED: _ROOTING}),
+    False: ArtifactKind(_UNROOTED, "tree.nwk", {_ROOTED: "leave out datasets.<name>.root"}),
+}
+"""By whether the root is that of the file."""
 _DECLARED_ROOTED = re.compile(r"\s*\[&R\]", re.IGNORECASE)
 _LENGTHS = "export the tree with branch lengths, or set `tree: null` to build one"
 
 
-def load_tree(path: Path) -> TreeNode:
-    """Read a rooted tree and check it.
+def load_tree(path: Path, *, is_rooted: bool = True) -> TreeNode:
+    """Read a tree and check it; its root must be one unless `is_rooted` is false.
 
     A tree whose root has more than two children is taken for unrooted, unless it says otherwise:
     by its type, `Phylogeny[Rooted]`, or by the Newick comment `[&R]` at its beginning. Such a root
     gets two children, with a branch of length zero between them. A length of the root itself is
     dropped. All problems of the file are one InputError.
     """
-    text = read_text(path, EXPECTED, _ARTIFACT)
+    text = read_text(path, EXPECTED, _KINDS[is_rooted])
     try:
         tree = parse_newick(text)
     except (NewickFormatError, ValueError, IndexError, AttributeError) as error:
         got = f"text that is not Newick ({error})"
         raise problem(path, got, EXPECTED, "check the path, or export the tree again") from error
     with path.open("rb") as handle:
-        declared = is_archive(handle.read(4)) or _DECLARED_ROOTED.match(text) is not None
-    refuse(_problems(path, tree, declared))
+        is_declared = is_archive(handle.read(4)) or _DECLARED_ROOTED.match(text) is not None
+    refuse(_problems(path, tree, is_declared or not is_rooted))
     tree.length = None
     return split_root(tree)
 

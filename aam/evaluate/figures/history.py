@@ -60,13 +60,10 @@ def draw(history: pd.DataFrame, path: Path) -> None:
     history = history.dropna(subset=["value"])
     parts = [(panel, history[history["name"].str.fullmatch(panel.pattern)]) for panel in PANELS]
     parts = [(panel, part) for panel, part in parts if len(part)]
-    number, columns = max(len(parts), 1), 3 if len(parts) == 3 else 2
-    row_in = 2.7 if parts else 0.3
-    with saved_panels(path, number, row_in, 0.2, columns=columns) as (_, all_axes):
-        if not parts:
-            # The recipe `kernel` is fitted at once.
-            all_axes[0].set_title("Nothing was trained step by step.")
-            all_axes[0].set_axis_off()
+    columns, row_in = 3 if len(parts) == 3 else 2, 2.7 if parts else 0.3
+    with saved_panels(path, len(parts) or 1, row_in, 0.2, columns=columns) as (_, all_axes):
+        if not parts:  # The recipe `kernel` is fitted at once.
+            all_axes[0].set(title="Nothing was trained step by step.", xticks=[], yticks=[])
         for axes, (panel, part) in zip(all_axes, parts, strict=False):
             _draw_panel(axes, panel, part.assign(value=part["value"] * panel.scale))
 

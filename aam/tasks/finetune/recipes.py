@@ -7,6 +7,7 @@ import math
 from typing import Any
 
 from aam.config.sections.finetuning import Finetuning
+from aam.data.duration import CORES, budget_seconds
 from aam.data.folds import TEST
 from aam.model.asv_encoders import Architecture
 from aam.tasks.finetune.kernel_machine import CANDIDATES, MOST_SAMPLES
@@ -21,13 +22,11 @@ RECIPES: dict[str, dict[str, Any]] = {
     "full": {"encoder": "full", "learning_rate": 3e-4, "asv_dropout": 0.15, **COMMON},
 }
 """Changes of the settings."""
-CORES, SPEED, SAMPLE_BLOCK, DISTINCT, FIT_SECONDS = 2, 1.3e11, 3.3, 0.4, 3e-11
-"""Of the machine that costs are estimated for: cores, and operations per second of each; how many
-times as long those of a block over a sample's ASVs take; the part of the ASVs of a batch's samples
-that are met for the first time in it; and the seconds of support vectors per cube of the samples.
-Measured on the mackerels, infant guts and oral samples of the leaderboard."""
-FOLDS, SAMPLES = 5, 500
-"""What `budget_minutes` is for; it grows in proportion with both, for fewer samples it stays."""
+SPEED, SAMPLE_BLOCK, DISTINCT, FIT_SECONDS = 1.3e11, 3.3, 0.4, 3e-11
+"""Of the machine that costs are estimated for: operations per second of a core; how many times as
+long those of a block over a sample's ASVs take; the part of the ASVs of a batch's samples that are
+met for the first time in it; and the seconds of support vectors per cube of the samples. Measured
+on the mackerels, infant guts and oral samples of the leaderboard."""
 
 
 def affordable_recipes(setup: FinetuneSetup) -> list[str]:
@@ -37,8 +36,9 @@ def affordable_recipes(setup: FinetuneSetup) -> list[str]:
     settings give the same recipes on every machine.
     """
     folds = sorted(set(setup.labelled.fold.tolist()) - {TEST})
-    grown = len(folds) / FOLDS * max(1.0, (setup.labelled.fold != TEST).sum() / SAMPLES)
-    left = 60.0 * setup.settings.budget_minutes * grown
+    left = budget_seconds(
+        setup.settings.budget_minutes, len(folds), int((setup.labelled.fold != TEST).sum())
+    )
     shape, settings = setup.make_encoder(folds[0], 0).shape, setup.settings
     samples = int(setup.labelled.training(folds[0], settings.labels, settings.seed).sum())
     cost = {

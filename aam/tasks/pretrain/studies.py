@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aam.config.sections.training import Pretraining
-from aam.data.holdout import held_out
 from aam.data.metadata import metadata_column, read_metadata
 from aam.util.errors import first_names, problem
+from aam.util.seeds import seed_of
 
 
 def divided(
@@ -30,6 +30,25 @@ def divided(
     names = [*compress(sample_ids, is_in)]
     is_held_out[is_in] = held_out(names, settings.held_out, settings.seed)
     return is_in, is_held_out
+
+
+def held_out(sample_ids: Sequence[str], fraction: float, seed: int) -> NDArray[np.bool_]:
+    """Return which samples are held out, bool [N]: those of the smallest digests of (seed, ID).
+
+    Fewer than four samples are an InputError.
+    """
+    samples = len(sample_ids)
+    if samples < 4:
+        raise problem(
+            "the feature table",
+            f"{samples} samples after rarefaction",
+            "at least 4, two to train on and two to hold out",
+            "lower rarefaction.depth or add samples",
+        )
+    size = min(max(round(fraction * samples), 2), samples - 2)
+    order = sorted(sample_ids, key=lambda name: (seed_of("held_out", seed, name), name))
+    chosen = set(order[:size])
+    return np.array([name in chosen for name in sample_ids])
 
 
 def _is_in_studies(

@@ -8,6 +8,8 @@ from collections import deque
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from aam.util.log import duration
+
 logger = logging.getLogger(__name__)
 WINDOW_STEPS = 50
 """Latest steps that the running estimate looks at."""
@@ -102,19 +104,6 @@ class Reporter:
         logger.info("%s: %s", self.name, text)
         if self.bar is not None:
             self.bar.start()
-
-
-def duration(seconds: float) -> str:
-    """Return a time in the two largest units that fit it: `42 s`, `3 min 20 s`, `2 h 5 min`."""
-    # What would be rounded up to a day or to an hour is already one.
-    finest_s = 3600 if seconds >= 86370 else 60 if seconds >= 3599.5 else 1
-    whole_s = finest_s * max(0, round(seconds / finest_s))
-    parts = []
-    for unit, size in (("d", 86400), ("h", 3600), ("min", 60), ("s", 1)):
-        number, whole_s = divmod(whole_s, size)
-        if number:
-            parts.append(f"{number} {unit}")
-    return " ".join(parts) or "0 s"
 
 
 def _bar(name: str, done: int, total: int) -> Progress | None:

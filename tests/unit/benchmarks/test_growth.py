@@ -22,12 +22,6 @@ def test_a_power_law_is_found_again(exponent: float, constant: float, sizes: lis
     assert fit.at(307_000) == pytest.approx(constant + 0.1 * 307_000**exponent, rel=1e-4)
 
 
-def test_a_growth_that_is_no_power_shows() -> None:
-    fit = growth.fit_power([1000, 10_000, 100_000], [1.0, 10.0, 1000.0])
-    assert (fit.exponent, fit.last_exponent) == pytest.approx((1.5, 2.0))
-    assert fit.worst == pytest.approx(10 ** (1 / 3))
-
-
 @pytest.fixture
 def studies(tmp_path: Path) -> list[Path]:
     """Folders of results as finished jobs leave them."""
@@ -58,8 +52,8 @@ def test_tables_page_and_figure(studies: list[Path], tmp_path: Path) -> None:
         {"samples": 4000, "jobs": 2, "work_s": 12, "cores_s": 9, "first_mb": 100, "peak_mb": 300}
     )
     fits = pd.read_csv(out / "fits.tsv", sep="\t").set_index(["stage", "quantity"])["exponent"]
-    for key, exponent in {("unifrac", "seconds"): 2, ("unifrac", "memory_mb"): 1}.items():
-        assert fits[key] == pytest.approx(exponent, abs=1e-3)
+    assert fits["unifrac", "seconds"] == pytest.approx(2, abs=1e-3)
+    assert fits["unifrac", "memory_mb"] == pytest.approx(1, abs=1e-3)
     assert fits["tokenize", "seconds"] == pytest.approx(0.0, abs=1e-6)
     text = (out / "growth.md").read_text(encoding="utf-8")
     # 0.5 s * 100**2 and * 307**2, 100 + 10 * 307 MB, and 0.5 s * 25**2 beside 475 s.

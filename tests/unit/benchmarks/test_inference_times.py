@@ -9,7 +9,7 @@ import pytest
 from aam.data.samples import SampleStore, write_samples
 from aam.data.tokens import TokenStore, write_tokens
 from benchmarks import inference
-from benchmarks.inference import AnonymousMemory, StudySettings, draw_study
+from benchmarks.inference import StudySettings, draw_study
 
 MODEL = {"encoder": "transformer", "width": 16, "heads": 2, "patch_bp": 5, "ffn_ratio": 2}
 MODEL |= {"asv_layers": 1, "sample_layers": 1}
@@ -48,13 +48,6 @@ def samples_of(tokens: TokenStore, store: SampleStore) -> list[dict[bytes, int]]
     names, counts = sequences_of(tokens), store.counts.tolist()
     pairs = [(names[asv], count) for asv, count in zip(store.asvs, counts, strict=True)]
     return [dict(pairs[start:end]) for start, end in pairwise(store.offsets)]
-
-
-def test_a_smaller_study_is_some_of_the_samples(mixed_lengths):
-    tokens, store = draw_study(mixed_lengths.tokens, mixed_lengths.store, 7, seed=0)
-    given = samples_of(mixed_lengths.tokens, mixed_lengths.store)
-    assert len({given.index(sample) for sample in samples_of(tokens, store)}) == 7
-    assert set(range(len(tokens.lengths))) == set(store.asvs.tolist())
 
 
 def test_a_larger_study_has_variants_of_the_asvs_and_grows_slower_in_them(mixed_lengths):
@@ -102,18 +95,6 @@ def test_both_tables_are_one_page(files, in_this_process, monkeypatch, capsys):
         ("## Validation\n\n| held_out | asvs |", "| 4 |", "| 25 |", "- precision: bf16\n"),
     ):
         assert all(word in page[page.index(title) :] for word in words)
-
-
-def test_anonymous_memory_is_that_of_the_block(tmp_path):
-    mapped = np.memmap(tmp_path / "file", np.uint8, "w+", shape=(64 << 20,))
-    with AnonymousMemory(every_s=0.001) as nothing:
-        mapped[::4096].sum()
-    with AnonymousMemory(every_s=0.001) as memory:
-        held = np.ones(64 << 20, np.uint8)
-        for _ in range(20):
-            held.sum()
-    assert nothing.peak_mb - nothing.start_mb < 16
-    assert 60 < memory.peak_mb - memory.start_mb < 100
 
 
 def test_a_measurement_runs_in_a_process_of_its_own(settings):

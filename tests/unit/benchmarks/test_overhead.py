@@ -5,22 +5,10 @@ from pathlib import Path
 
 import psutil
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from aam.util import worklog
 from benchmarks import overhead
 from benchmarks.worklog import Work, read_work
-
-SPANS = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 20)), max_size=8)
-
-
-@settings(deadline=None)
-@given(SPANS)
-def test_union_counts_every_second_once(drawn: list[tuple[int, int]]) -> None:
-    spans = [(float(begun), float(begun + length)) for begun, length in drawn]
-    seconds = {s for begun, length in drawn for s in range(begun, begun + length)}
-    assert overhead.union_s(spans) == len(seconds)
 
 
 def test_where_the_time_went() -> None:

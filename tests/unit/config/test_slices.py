@@ -28,7 +28,7 @@ FOLDED = {"folds:age", "baselines:age"}
 TUNED = {"finetune:a:age", "finetune:b:age"}
 SCORED = {"score:a:age", "score:b:age"}
 ALL_TUNED = TUNED | {"finetune:a:raw", "finetune:b:raw"}
-PRETRAINED = {"pretrain:a", "pretrain:b", "benchmark", "models"}
+PRETRAINED = {"pretrain:a", "pretrain:b", "benchmark"}
 
 
 def all_slices(config: Config) -> dict[str, Any]:
@@ -49,7 +49,6 @@ def all_slices(config: Config) -> dict[str, Any]:
         **{f"score:{m}:{task}": slices.score(config, "demo", m, task) for m, task in trained},
         "plot_rarefaction": slices.plot_rarefaction(config, "demo"),
         "benchmark": slices.benchmark(config, "demo", "a"),
-        "models": slices.models(config, "demo"),
     }
 
 
@@ -66,8 +65,8 @@ def all_slices(config: Config) -> dict[str, Any]:
         ({"unifrac": {"partitions": 3}}, set()),
         ({"unifrac": {"metrics": ["unweighted"]}}, PRETRAINED),
         ({"augmentation": {"cutmix": 1.0}}, {"augment"}),
-        ({"models": {"b": {"asv_layers": 1}}}, {"pretrain:b", "finetune:b:raw", "models"}),
-        ({"models": {"b": {"pretraining": {"epochs": 3}}}}, {"pretrain:b", "models"}),
+        ({"models": {"b": {"asv_layers": 1}}}, {"pretrain:b", "finetune:b:raw"}),
+        ({"models": {"b": {"pretraining": {"epochs": 3}}}}, {"pretrain:b"}),
         ({"pretraining": {"epochs": 3}}, PRETRAINED),
         ({"finetuning": {"loss": "mse", "models": 2}}, ALL_TUNED),
         (age(finetuning={"labels": 0.1}), TUNED | SCORED),
@@ -85,10 +84,10 @@ def all_slices(config: Config) -> dict[str, Any]:
         ({"optimization": {"level": "basic"}}, PRETRAINED | ALL_TUNED),
         (
             {"models": {"b": {"optimization": {"level": "basic"}}}},
-            {"pretrain:b", "finetune:b:age", "finetune:b:raw", "models"},
+            {"pretrain:b", "finetune:b:age", "finetune:b:raw"},
         ),
         ({"pretraining": {"targets": "batch"}}, PRETRAINED),
-        ({"benchmark": {"seconds": 9}}, {"benchmark", "models"}),
+        ({"benchmark": {"seconds": 9}}, {"benchmark"}),
         ({"benchmark": {"batch_sizes": [4]}}, {"benchmark"}),
         ({"runtime": {"workers": 0, "checkpoint_every_s": 5}, "data_dir": "elsewhere"}, set()),
         ({"results_dir": "/tmp/r", "datasets": {"other": {"table": "t.biom"}}}, set()),

@@ -7,6 +7,8 @@ import yaml
 from scipy.sparse import csr_array
 
 from aam.config.configuration import load
+from aam.config.slices import describe
+from aam.data import duration
 from aam.data.study import columns_of, configuration, grouping, proposed_depth, sentences
 from aam.data.table import FeatureTable
 
@@ -100,3 +102,30 @@ def test_a_proposed_configuration_is_one_and_leaves_the_rest_as_comments():
         "score",
         "diagnosis",
     ]
+
+
+def test_the_time_that_trainings_take_follows_their_work(monkeypatch):
+    speed = 1.0
+    monkeypatch.setattr(duration, "core_speed", lambda: speed)
+
+    def seconds(samples=SAMPLES, folds=5, **changes):
+        task = {"dataset": "d", "column": "age", "kind": "regression", "folds": {"k": 5}}
+        sections = {"datasets": {"d": {"table": "t"}}, "tasks": {"age": task}, **changes}
+        cfg, reads = describe(load(sections), "d"), table([2000] * SAMPLES)
+        found = dict(duration.expected_seconds(cfg, reads, 100, {"age": (samples, folds)}))
+        return [one - duration.START for one in found.values()]
+
+    ten, twenty, thirty = (seconds(pretraining={"epochs": e})[0] for e in (10, 20, 30))
+    assert twenty - ten == pytest.approx(thirty - twenty)
+    assert twenty - ten > 0
+    once, thrice = (
+        seconds(finetuning={"encoder": "full", "models": models})[1] for models in (1, 3)
+    )
+    baselines = duration.BASELINES * SAMPLES
+    assert thrice - baselines == pytest.approx(3 * (once - baselines))
+    # The budget is for five folds of 500 samples at most.
+    auto = {"finetuning": {"budget_minutes": 2}}
+    assert seconds(**auto)[1] == pytest.approx(120 + baselines)
+    assert seconds(1000, 10, **auto)[1] == pytest.approx(4 * 120 + duration.BASELINES * 2000)
+    speed = 2.0
+    assert seconds(pretraining={"epochs": 10})[0] == pytest.approx(ten / 2)

@@ -28,7 +28,7 @@ def one_by_one(predictor, store, tokens, rows, category_RF) -> np.ndarray:
     return torch.cat(outputs).numpy()
 
 
-@pytest.mark.parametrize("fusion", ["gated", "attention"])
+@pytest.mark.parametrize("fusion", ["concat", "attention"])
 def test_outputs_are_those_of_samples_one_by_one(
     augmented, new_encoder, devices, monkeypatch, fusion
 ):

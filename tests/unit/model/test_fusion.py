@@ -10,17 +10,12 @@ from aam.model.fusion import FUSIONS, UNKNOWN_RATE, Vocabulary
 pytestmark = pytest.mark.usefixtures("one_thread")
 WORDS = st.sampled_from(["", "gut", "skin", "tongue", "ear"])
 VOCABULARY = Vocabulary(("sex", "site"), (("f", "m"), ("gut", "skin", "tongue")))
-WIDTH, OUTPUTS = 8, 3
-
-
-def fresh(name: str):
-    torch.manual_seed(0)
-    sizes = {"width": WIDTH, "outputs": OUTPUTS, "heads": 2, "backend": "auto"}
-    return FUSIONS[name](VOCABULARY, **sizes).eval()
+WIDTH = 8
 
 
 def fusion_of(name: str):
-    fusion = fresh(name)
+    torch.manual_seed(0)
+    fusion = FUSIONS[name](VOCABULARY, width=WIDTH, heads=2, backend="auto").eval()
     with torch.no_grad():
         for parameter in fusion.parameters():
             parameter.add_(0.3 * torch.randn_like(parameter))
@@ -49,7 +44,7 @@ def test_categories_are_numbered_by_the_training_samples(rows, training):
 
 
 def test_training_now_and_then_takes_a_category_for_unknown():
-    fusion, category_BF = fusion_of("add"), torch.ones(4000, 2, dtype=torch.int64)
+    fusion, category_BF = fusion_of("concat"), torch.ones(4000, 2, dtype=torch.int64)
     unknown_FE = fusion.embed(torch.zeros(1, 2, dtype=torch.int64))[0]
     assert not (fusion.embed(category_BF) == unknown_FE).all(-1).any()
     fusion.train()
@@ -61,44 +56,12 @@ def test_training_now_and_then_takes_a_category_for_unknown():
     assert torch.equal(fusion.embed(category_BF), first_BFE)
 
 
-def project_both(fusion, x, e):
-    return fusion.project(torch.cat([x, e]))
-
-
-def add(fusion, x, e):
-    return x + fusion.project(e)
-
-
-def gate(fusion, x, e):
-    z = torch.sigmoid(fusion.gate(torch.cat([x, e])))
-    return z * torch.tanh(fusion.sample(x)) + (1 - z) * torch.tanh(fusion.category(e))
-
-
-@pytest.mark.parametrize(
-    ("name", "formula"), [("concat", project_both), ("add", add), ("gated", gate)]
-)
-def test_fusions_follow_their_formulas(name, formula):
-    (sample_BD, category_BF), fusion = draw(), fusion_of(name)
-    category_BFE = fusion.embed(category_BF)
-    embedded_BC = torch.cat([t(category_BF[:, f]) for f, t in enumerate(fusion.tables)], dim=1)
-    expected = [formula(fusion, *one) for one in zip(sample_BD, embedded_BC, strict=True)]
-    found = fusion.on_sample(sample_BD, category_BFE, [], None)
-    torch.testing.assert_close(found, torch.stack(expected))
-    output_BO = torch.randn(5, OUTPUTS)
-    assert fusion.on_output(output_BO, category_BFE) is output_BO
-
-
-def test_a_scale_and_a_shift_start_at_one_and_zero_and_differ_between_categories():
-    sample_BD, category_BF = draw(12)
-    output_BO = torch.randn(12, OUTPUTS)
-    start, fusion = fresh("scale"), fusion_of("scale")
-    assert torch.equal(start.on_output(output_BO, start.embed(category_BF)), output_BO)
-    category_BFE = fusion.embed(category_BF)
-    assert fusion.on_sample(sample_BD, category_BFE, [], None) is sample_BD
-    zero, one = (fusion.on_output(torch.full((12, OUTPUTS), x), category_BFE) for x in (0.0, 1.0))
-    found = fusion.on_output(output_BO, category_BFE)
-    torch.testing.assert_close(found, output_BO * (one - zero) + zero)
-    assert len(zero.unique(dim=0)) == 12
+def test_categories_stand_beside_the_sample():
+    (sample_BD, category_BF), fusion = draw(), fusion_of("concat")
+    embedded = [table(category_BF[:, f]) for f, table in enumerate(fusion.tables)]
+    expected_BD = fusion.project(torch.cat([sample_BD, *embedded], dim=1))
+    found_BD = fusion.on_sample(sample_BD, fusion.embed(category_BF), [], None)
+    torch.testing.assert_close(found_BD, expected_BD)
 
 
 @pytest.mark.parametrize("sizes", [(5,), (2, 3)])

@@ -21,10 +21,10 @@ QUANTILES = Target.fit("regression", ["age"], NUMBERS, ALL, loss="quantile")
 SITE = Target.fit("classification", ["site"], WORDS, ALL)
 STAGE = Target.fit("ordinal", ["stage"], WORDS, ALL, classes=["skin", "gut", "tongue"])
 VOCABULARY = Vocabulary.fit(["sex", "site"], [["f", "gut"], ["m", "skin"]], np.ones(2, bool))
-FUSIONS = ["concat", "add", "gated", "attention", "scale"]
+FUSIONS = ["concat", "attention"]
 CASES = {
     "classes": (SITE, {}),
-    "ordinal": (STAGE, {"fusion": "scale", "vocabulary": VOCABULARY}),
+    "ordinal": (STAGE, {"fusion": "concat", "vocabulary": VOCABULARY}),
     "quantiles": (QUANTILES, {"count_weight": 0.5}),
     **{name: (AGE, {"fusion": name, "vocabulary": VOCABULARY}) for name in FUSIONS},
 }

@@ -1,4 +1,5 @@
 import json
+import re
 from pathlib import Path
 
 import h5py
@@ -48,13 +49,13 @@ OUTPUTS = ("table", "sequences", "dropped", "tree", "metadata", "taxonomy")
 def run(tmp_path):
     """Write texts to files beside the inputs that are there, run a stage, return its outputs."""
 
-    def run(stage, inputs=None, folder="out", **texts):
+    def run(stage, inputs=None, folder="out", root="given", **texts):
         files = dict(inputs or {})
         for name, text in texts.items():
             files[name] = tmp_path / f"{name}.txt"
             files[name].write_text(text)
         out = {name: tmp_path / folder / name for name in OUTPUTS}
-        execute(stage, {}, files, out, threads=2, work=tmp_path / "work")
+        execute(stage, {"root": root}, files, out, threads=2, work=tmp_path / "work")
         return {name: path for name, path in out.items() if path.exists()}
 
     return run
@@ -89,6 +90,12 @@ def test_a_table_with_hashes_is_imported(run):
 def test_a_tree_is_cut_to_the_table(run, imported, caplog):
     out = run(import_tree, imported, tree="(((a:1,x:1):1,b:2):1,(c:1,y:1):1);")
     assert out["tree"].read_text() == "((b:2.0,a:2.0):1.0,c:2.0);\n"
+    # A root that is looked for: as far from all tips as can be.
+    text = "((a:1,x:9):1,b:2,c:3);"
+    rooted = read_newick(run(import_tree, imported, root="min_variance", tree=text)["tree"])
+    assert len(rooted.children) == 2
+    distances = [tip.distance(rooted) for tip in rooted.tips()]
+    assert distances == pytest.approx([2.5, 2.5, 2.5])
     warning = "3 ASVs lie behind branches longer than 0.6 substitutions per site, which are 100.0 %"
     assert warning in caplog.text
 
@@ -125,9 +132,17 @@ def test_files_are_described_and_configured_before_anything_is_computed(tmp_path
     files = {name: tmp_path / f"{name}.txt" for name in texts}
     for name, path in files.items():
         path.write_text(texts[name])
-    execute(describe, {"dataset": "mine"}, files, {"text": tmp_path / "check.txt"})
+    raw = {"datasets": {"mine": {"table": "table.txt"}}, "rarefaction": {"depth": 1}}
+    execute(describe, slices.describe(load(raw), "mine"), files, {"text": tmp_path / "check.txt"})
     text = (tmp_path / "check.txt").read_text()
     assert "2 samples, 2 ASVs, 8 reads" in text
+    assert re.search(r"on two cores like those here:\n  pretraining of base: \d+ s\n", text)
+    raw["tasks"] = {
+        "age": {"dataset": "mine", "column": "age", "kind": "regression", "folds": {"k": 3}}
+    }
+    with pytest.raises(InputError, match="at least as many as folds, 3"):
+        execute(describe, slices.describe(load(raw), "mine"), files, {"text": tmp_path / "no.txt"})
+    assert not (tmp_path / "no.txt").exists()
     assert "2 samples and ASVs have no reads" in text
     assert "50% of the ASVs have a taxon" in text
     assert text in capsys.readouterr().out

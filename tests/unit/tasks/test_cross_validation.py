@@ -240,7 +240,7 @@ def test_asv_embeddings_made_before_train_the_same_model(new_task, deeper, tmp_p
 
 
 @pytest.mark.parametrize(
-    ("fusion", "encoder"), [("concat", "full"), ("attention", "partial"), ("scale", "frozen")]
+    ("fusion", "encoder"), [("concat", "full"), ("attention", "partial"), ("concat", "frozen")]
 )
 def test_covariates_reach_the_model_and_unknown_is_one(
     new_task, ask, datasets, fusion, encoder, tmp_path

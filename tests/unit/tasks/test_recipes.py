@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from aam.data import duration
 from aam.data.folds import TEST
 from aam.inference.outputs import Outputs
 from aam.model.predictor import load_predictor
@@ -38,7 +39,7 @@ def test_as_many_recipes_as_the_budget_allows_are_trained_the_cheapest_first(
         found[minutes] = affordable_recipes(setup(budget_minutes=minutes * 5 / 6))
     assert found == {0.4: ALL[:1], 0.6: ALL[:2], 1.9: ALL[:2], 2.1: ALL}
     # Twice as many samples as the budget is for.
-    monkeypatch.setattr(recipes, "SAMPLES", 9)
+    monkeypatch.setattr(duration, "SAMPLES", 9)
     assert affordable_recipes(setup(budget_minutes=1.1 * 5 / 6)) == ALL
 
 

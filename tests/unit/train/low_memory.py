@@ -10,45 +10,13 @@ import sys
 from pathlib import Path
 
 import torch
-from together import SAMPLES, new_feed, new_model, start
+from together import start, train
 from torch.multiprocessing import ProcessExitedException
 
-from aam.config.sections.execution import Optimization
-from aam.config.sections.training import Pretraining
-from aam.runtime.run_options import RunOptions
 from aam.train import loop, step_memory
-from aam.train.checkpoint import Checkpoints
-from aam.train.distributed.devices import Devices
 from aam.train.distributed.world import World
-from aam.train.options import step_options
-from aam.util.errors import InputError
 
-HELD, BUDGET, STEPS = 100.0, 145.0, 4
-
-
-def train(world, max_memory_gb):
-    settings = {"epochs": STEPS, "batch_size": SAMPLES, "learning_rate": 1e-3}
-    try:
-        progress = loop.fit(
-            new_model({"unweighted": 1.0}),
-            new_feed(STEPS),
-            Pretraining(**settings, optimizer="adamw"),
-            devices=Devices("fp32", 1, world=world),
-            options=step_options(Optimization(precision="fp32")),
-            checkpoints=Checkpoints(None, ""),
-            name="test",
-            runtime=RunOptions(max_memory_gb=max_memory_gb),
-        )
-    except InputError as error:
-        return {"ended": str(error)}
-    found = progress.parts["memory"].micro_batches
-    losses = [r["value"] for r in progress.history if (r["split"], r["name"]) == ("train", "loss")]
-    return {
-        "losses": losses,
-        "micro_batches": str(found),
-        "measured_mb": found.measured_mb,
-        "estimated_mb": found.estimated_mb,
-    }
+HELD, BUDGET = 100.0, 145.0
 
 
 def process(rank, number, folder):
@@ -70,7 +38,7 @@ def process(rank, number, folder):
     for name in ("ddp", "fsdp", "fails") if number > 1 else ("alone",):
         loop.train_step = failing if name == "fails" else step
         world = World(number, 1, "fsdp" if name == "fsdp" else "ddp")
-        result = train(world, None if number == 1 else BUDGET / 1024)
+        result = train({"steps": 4, "max_memory_gb": None if number == 1 else BUDGET / 1024}, world)
         (folder / f"{name}-{rank}.json").write_text(json.dumps(result))
     sys.exit(number - 1)
 

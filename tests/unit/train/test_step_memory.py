@@ -186,14 +186,15 @@ def test_processes_choose_the_same_micro_batches_and_learn_as_one(tmp_path):
     done = subprocess.run([sys.executable, script, tmp_path], capture_output=True, text=True)
     assert (tmp_path / "fails-1.json").exists(), done.stderr[-4000:]
     found = {path.stem: json.loads(path.read_text()) for path in tmp_path.iterdir()}
-    assert found["alone-0"]["micro_batches"] == "one micro-batch"
-    losses = pytest.approx(found["alone-0"]["losses"], rel=1e-5)
+    assert found["alone-0"]["memory"][0] == "one micro-batch"
+    losses = pytest.approx(found["alone-0"]["curves"]["train/loss"], rel=1e-5)
     for strategy in ("ddp", "fsdp"):
         first, second = (found[f"{strategy}-{rank}"] for rank in (0, 1))
-        assert first.pop("losses") == second.pop("losses") == losses
-        assert first == second
-        assert "of at most 5 samples, each computed again" in first["micro_batches"]
-        assert 100 < first["measured_mb"] <= 145, "the largest of both counts"
+        assert first["curves"]["train/loss"] == second["curves"]["train/loss"] == losses
+        assert first["memory"] == second["memory"]
+        micro_batches, measured_mb, _ = first["memory"]
+        assert "of at most 5 samples, each computed again" in micro_batches
+        assert 100 < measured_mb <= 145, "the largest of both counts"
     assert "one process's shard of a batch (CUDA out of memory.)" in found["fails-1"]["ended"]
     assert "fails-0" not in found
 

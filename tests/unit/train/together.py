@@ -3,9 +3,10 @@
 That is a list of starts: a number of processes, and cases by name. A case has `steps`; and may have
 a `strategy`, `settings` of the training, `validations`, `folder` (of checkpoints), `leaves` (the
 time limit comes after one step), `bad` (steps with a distance that is not a number), `sketch` (its
-numbers) and `full` (the disk, from the third step on). Processes are forked, so that torch is
-imported once. Each one writes `<number>-<name>-<rank>.json`: how the run `ended`, all `curves` by
-name, sums of the `weights`, `bytes` of weights and moments that it holds, `stability`.
+numbers), `full` (the disk, from the third step on) and `max_memory_gb`. Processes are forked, so
+that torch is imported once. Each one writes `<number>-<name>-<rank>.json`: how the run `ended`, all
+`curves` by name, sums of the `weights`, `bytes` of weights and moments that it holds, `stability`,
+and the micro-batches (`memory`).
 """
 
 import json
@@ -131,7 +132,9 @@ def train(case, world):
             checkpoints=Checkpoints(folder, "same", writes=devices.rank == 0),
             name="test",
             runtime=RunOptions(
-                deadline=time.time() if case.get("leaves") else None, checkpoint_every_s=0.0
+                deadline=time.time() if case.get("leaves") else None,
+                checkpoint_every_s=0.0,
+                max_memory_gb=case.get("max_memory_gb"),
             ),
             validation=validation if "validations" in case else None,
         )
@@ -142,7 +145,7 @@ def train(case, world):
     finally:
         hook.remove()
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    curves = {}
+    curves, micro_batches = {}, progress.parts["memory"].micro_batches
     for record in progress.history:
         if record["split"] != "system":
             name = f"{record['split']}/{record['name']}"
@@ -153,6 +156,7 @@ def train(case, world):
         "weights": {k: float(v.double().abs().sum()) for k, v in model.state_dict().items()},
         "bytes": sum(held.values()),
         "stability": progress.report["stability"],
+        "memory": [str(micro_batches), micro_batches.measured_mb, micro_batches.estimated_mb],
     }
 
 

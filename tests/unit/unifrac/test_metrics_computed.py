@@ -5,16 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
-from unifrac_cases import (
-    SPARSE_METRICS,
-    SSU_METRICS,
-    compute,
-    needs_ssu,
-    parameters,
-    random_case,
-    table_of,
-    tree_of,
-)  # fmt: skip
+from unifrac_cases import SPARSE_METRICS, compute, needs_ssu, random_case, table_of, tree_of
 
 from aam.config.metrics import METRICS
 from aam.data.table import FeatureTable
@@ -26,7 +17,7 @@ from aam.unifrac.ssu import Ssu
 from aam.util.errors import InputError
 
 BOTH = pytest.mark.parametrize("engine", [pytest.param(Ssu(), marks=needs_ssu), ScikitBio()])
-WITH_TREE = [*SSU_METRICS, "faith_pd"]
+WITH_TREE = [name for name in METRICS if name not in SPARSE_METRICS]
 EVERY = [
     *(pytest.param(Ssu(), metric, marks=needs_ssu) for metric in WITH_TREE),
     *((ScikitBio(), metric) for metric in WITH_TREE),
@@ -80,7 +71,8 @@ def test_every_engine_follows_the_definition_whatever_the_order(engine, metric, 
     tolerance = 1e-6 if isinstance(engine, Ssu) else 1e-7
     if METRICS[metric].phylogenetic:
         fractions, lengths = branch_fractions(table, tree)
-        definition = partial(definition, length_B=lengths, **parameters(metric, alpha))
+        given = METRICS[metric].parameters_in({"alpha": alpha})
+        definition = partial(definition, length_B=lengths, **given)
         rows = fractions.toarray()
     else:
         rows = table.counts.toarray().astype(np.float64)
@@ -119,13 +111,6 @@ def test_rows_do_not_depend_on_the_block_they_are_asked_for_in(metric):
         blocks = [matrix[start : start + 4] for start in range(0, 9, 4)]
         assert [len(block) for block in blocks] == [4, 4, 1]
         assert np.array_equal(np.concatenate(blocks), matrix[:])
-
-
-def test_robust_aitchison_knows_no_depth():
-    table, _ = random_case(7, 9)
-    deeper = table_of(table.counts.toarray() * np.arange(1, 10)[:, None])
-    found, plain = (compute(Sparse(), each, None, "robust_aitchison") for each in (deeper, table))
-    assert np.allclose(found, plain, atol=1e-6)
 
 
 @needs_ssu

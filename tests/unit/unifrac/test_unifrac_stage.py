@@ -5,15 +5,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
-from unifrac_cases import (
-    SPARSE_METRICS,
-    SSU_METRICS,
-    compute,
-    needs_ssu,
-    parameters,
-    random_case,
-    table_of,
-)  # fmt: skip
+from unifrac_cases import SPARSE_METRICS, SSU_METRICS, compute, needs_ssu, random_case, table_of
 
 from aam.config import slices
 from aam.config.configuration import load
@@ -44,7 +36,7 @@ class UnifracStudy:
 
     def run(self, stage, metric: str, path: Path, inputs=None, threads=1, **cfg) -> Path:
         stage.run(
-            {"metric": metric, **parameters(metric), **cfg},
+            {"metric": metric, **METRICS[metric].parameters_in({"alpha": 0.5}), **cfg},
             inputs={**self.inputs, **(inputs or {})},
             outputs={"distances": path, "part": path},
             runtime=RunOptions(work=self.folder / "work", threads=threads),

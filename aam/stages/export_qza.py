@@ -1,0 +1,95 @@
+"""A result as an artifact that QIIME 2 reads.
+
+Shape suffixes: N samples, D width of an embedding, K components.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.decomposition import PCA
+
+from aam.evaluate.predictions import PROBABILITY, class_names
+from aam.runtime.entry import Cfg, Files, RunOptions
+from aam.unifrac.store import distance_rows, read_faith_pd
+from aam.util.provenance import provenance
+from aam.util.qiime2 import write_artifact
+
+COMPONENTS = 10
+"""Most components of an ordination."""
+
+
+def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
+    """Write one result as an artifact of the semantic type `cfg["type"]`."""
+    text = {
+        "DistanceMatrix": _distances,
+        "PCoAResults": _ordination,
+        "SampleData[AlphaDiversity]": _alpha,
+        "SampleData[Probabilities]": _probabilities,
+        "FeatureData[Importance]": _importance,
+    }.get(cfg["type"], _predictions)(inputs["source"])
+    write_artifact(outputs["artifact"], cfg["type"], text, provenance(cfg, inputs))
+
+
+def _distances(path: Path) -> Iterator[str]:
+    """Yield a square matrix row group by row group."""
+    names = pd.read_parquet(path, columns=["sample_id"])["sample_id"].to_list()
+    yield "".join(f"\t{name}" for name in names) + "\n"
+    for own, rows in distance_rows(path):
+        table = pd.DataFrame(rows.astype(np.float64), index=own)
+        yield table.to_csv(sep="\t", header=False, float_format="%.7g", lineterminator="\n")
+
+
+def _ordination(path: Path) -> Iterator[str]:
+    """Yield principal components, in scikit-bio's format; eigenvalues are sums of squares."""
+    embeddings = pd.read_parquet(path)
+    embedding_ND = np.stack(embeddings["embedding"].to_list()).astype(np.float64)
+    pca = PCA(n_components=min(COMPONENTS, len(embedding_ND) - 1), svd_solver="full")
+    place_NK = pca.fit_transform(embedding_ND)
+    for title, values in (
+        ("Eigvals", pca.explained_variance_ * (len(embedding_ND) - 1)),
+        ("Proportion explained", pca.explained_variance_ratio_),
+    ):
+        yield f"{title}\t{len(values)}\n{_joined(values)}\n\n"
+    yield f"Species\t0\t0\n\nSite\t{place_NK.shape[0]}\t{place_NK.shape[1]}\n"
+    for name, place_K in zip(embeddings["sample_id"], place_NK, strict=True):
+        yield f"{name}\t{_joined(place_K)}\n"
+    yield "\nBiplot\t0\t0\n\nSite constraints\t0\t0\n"
+
+
+def _alpha(path: Path) -> Iterator[str]:
+    names, values = read_faith_pd(path)
+    yield _text(pd.DataFrame({"": names, "faith_pd": values}))
+
+
+def _predictions(path: Path) -> Iterator[str]:
+    table = _texts(path)
+    yield _text(table[["sample-id", "predicted"]].set_axis(["id", "prediction"], axis=1))
+
+
+def _probabilities(path: Path) -> Iterator[str]:
+    table = _texts(path)
+    names = class_names(table)
+    columns = ["sample-id", *(PROBABILITY + name for name in names)]
+    yield _text(table[columns].set_axis(["id", *names], axis=1))
+
+
+def _importance(path: Path) -> Iterator[str]:
+    """Yield the columns that are numbers throughout: the format knows no others."""
+    table = _texts(path).rename(columns={"feature-id": "id"})
+    is_text = (table == "").any() | table.columns.isin(["taxon", "sequence"])
+    yield _text(table.loc[:, ~is_text])
+
+
+def _texts(path: Path) -> pd.DataFrame:
+    return pd.read_csv(path, sep="\t", dtype=str, keep_default_na=False)
+
+
+def _text(table: pd.DataFrame) -> str:
+    return table.to_csv(sep="\t", index=False, float_format="%.9g", lineterminator="\n")
+
+
+def _joined(values: NDArray[np.float64]) -> str:
+    return "\t".join(f"{value:.9g}" for value in values)

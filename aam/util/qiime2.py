@@ -1,0 +1,99 @@
+"""QIIME 2 artifacts, written as the zip archives that they are, without QIIME 2.
+
+The layout is that of archive version 5, which QIIME 2 of 2019 and later reads: a folder named by
+a UUID with `metadata.yaml`, the data, their provenance, and the MD5 sums of all:
+https://dev.qiime2.org, "Anatomy of an archive".
+"""
+
+import hashlib
+import json
+import uuid
+import zipfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import aam
+from aam.util.atomic import atomic_path
+from aam.util.provenance import settings_digest
+
+FRAMEWORK = "2022.11.1"
+"""Release of QIIME 2 whose layout is written."""
+NO_TIME = "1980-01-01T00:00:00+00:00"
+"""Stands for every time, so that equal content has equal bytes; zip knows no earlier one."""
+CITATION = "@misc{{aam, title = {{AAM: Attention All Microbes}}, note = {{version {0}}}}}\n"
+
+
+LAYOUTS = {
+    "DistanceMatrix": ("DistanceMatrixDirectoryFormat", "distance-matrix.tsv"),
+    "PCoAResults": ("OrdinationDirectoryFormat", "ordination.txt"),
+    "SampleData[AlphaDiversity]": ("AlphaDiversityDirectoryFormat", "alpha-diversity.tsv"),
+    "SampleData[RegressorPredictions]": ("PredictionsDirectoryFormat", "predictions.tsv"),
+    "SampleData[ClassifierPredictions]": ("PredictionsDirectoryFormat", "predictions.tsv"),
+    "SampleData[Probabilities]": ("ProbabilitiesDirectoryFormat", "class_probabilities.tsv"),
+    "FeatureData[Importance]": ("ImportanceDirectoryFormat", "importance.tsv"),
+}
+"""By semantic type, the format of the folder `data/` and its only file."""
+
+
+def write_artifact(
+    path: Path, semantic_type: str, text: Iterable[str], provenance: Mapping[str, str]
+) -> None:
+    """Write a .qza file atomically: the `text` of a type of `LAYOUTS`, in parts, with provenance.
+
+    Its UUID, and so every byte, follows from what it is made of.
+    """
+    form, member = LAYOUTS[semantic_type]
+    own, action = (_uuid(semantic_type, provenance, part) for part in ("artifact", "action"))
+    version = f"QIIME 2\narchive: 5\nframework: {FRAMEWORK}\n"
+    metadata = f"uuid: {own}\ntype: {semantic_type}\nformat: {form}\n"
+    data, checksums = f"data/{member}", {}
+    with atomic_path(path) as partial, zipfile.ZipFile(partial, "w") as archive:
+        checksums[data] = _add(archive, f"{own}/{data}", text)
+        for name, content in {
+            "VERSION": version,
+            "metadata.yaml": metadata,
+            "provenance/VERSION": version,
+            "provenance/metadata.yaml": metadata,
+            "provenance/citations.bib": CITATION.format(aam.__version__),
+            "provenance/action/action.yaml": _action(
+                action, form, (member, checksums[data]), provenance
+            ),
+        }.items():
+            checksums[name] = _add(archive, f"{own}/{name}", [content])
+        lines = (f"{digest}  {name}\n" for name, digest in sorted(checksums.items()))
+        _add(archive, f"{own}/checksums.md5", lines)
+
+
+def _uuid(semantic_type: str, provenance: Mapping[str, str], part: str) -> str:
+    digest = settings_digest({"type": semantic_type, "part": part, **provenance})
+    return str(uuid.UUID(bytes=bytes.fromhex(digest)[:16], version=4))
+
+
+def _add(archive: zipfile.ZipFile, name: str, parts: Iterable[str]) -> str:
+    """Write a member, and return its MD5 sum."""
+    info = zipfile.ZipInfo(name)
+    info.compress_type, info.external_attr = zipfile.ZIP_DEFLATED, 0o644 << 16
+    digest = hashlib.md5(usedforsecurity=False)
+    with archive.open(info, "w", force_zip64=True) as member:
+        for part in parts:
+            member.write(part.encode())
+            digest.update(part.encode())
+    return digest.hexdigest()
+
+
+def _action(own: str, form: str, file: tuple[str, str], provenance: Mapping[str, str]) -> str:
+    """Return the provenance as QIIME 2 reads it: an import; YAML takes any JSON."""
+    runtime = {"start": NO_TIME, "end": NO_TIME, "duration": "0 microseconds"}
+    manifest = [dict(zip(("name", "md5sum"), file, strict=True))]
+    content = {
+        "execution": {"uuid": own, "runtime": runtime},
+        "action": {"type": "import", "format": form, "manifest": manifest},
+        "transformers": {"output": [{"from": form, "to": form}]},
+        "environment": {
+            "framework": {"version": FRAMEWORK, "website": "https://qiime2.org"},
+            "plugins": {},
+            "python-packages": {"aam": aam.__version__},
+        },
+        "aam": dict(provenance),
+    }
+    return json.dumps(content, indent=4)

@@ -1,0 +1,299 @@
+"""All models of a configuration side by side: what they cost, have learned by when, and score.
+
+Run as `python -m benchmarks.models config/<file>.yaml ... DATASET` once the workflow has made the
+pretrainings and the scores of the tasks: it times steps of all models in turns, and reads the rest.
+Later files are laid over earlier ones. Writes `models.tsv`, `models_curves.tsv`, `models.md` and
+`models.svg`.
+"""
+
+import argparse
+import logging
+import os
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+
+from aam.bench.ablation import interleaved, probe_hardware, steps_request
+from aam.bench.subprocess_runner import Measure, SubprocessRunner
+from aam.bench.tables import about_run, markdown_table, page, spread
+from aam.bench.timing import medians
+from aam.bench.variants import usual
+from aam.config import slices
+from aam.config.configuration import Config, load, resolved
+from aam.config.metrics import METRICS
+from aam.evaluate.figures.style import GREY, bars, colors, saved_figure, share_axis
+from aam.evaluate.labels import plain, quantity, score, short
+from aam.evaluate.scores import HEADLINE, SCORES, accuracy_table
+from aam.runtime.run_options import RunOptions
+from aam.util.atomic import read_json, write_text, write_tsv
+from aam.util.errors import problem
+from benchmarks.accelerator import inputs_of, laid_together
+
+COSTS = ["parameters", "step_ms_median", "step_ms_iqr", "samples_per_s", "peak_memory_mb"]
+DRAWN = (
+    ("step_ms_median", "one step (ms ± half the IQR)", 1.0),
+    ("peak_memory_mb", "peak memory (GiB)", 2**-10),
+    ("parameters", "parameters (millions)", 1e-6),
+)
+"""Columns of costs in the figure, their labels, and the factor to the label's unit."""
+HEAD = """\
+model|encoder|level|parameters|batch|step, ms (IQR)|peak memory, MB|steps, and their time|\
+r at the end"""
+NOTES = """\
+- A step is timed in a process of its own, the models in turns, waiting for batches included; the
+  peak memory is that of the process, or of the accelerator.
+- Time of training: steps times the median step, without validations.
+- r: Pearson correlation of the held-out distances, {metric}, at the last validation of one training
+  each, all with the same seed and the same held-out samples. By equal steps and by equal time it is
+  read from the curves, straight between two validations: a training that is longer than the
+  shortest is then on its way, its learning rate not yet down. A step has `batch` samples."""
+
+
+def settings(config: Config, dataset: str) -> dict[str, Any]:
+    """Return the settings of all models, the first distance of all, and how steps are timed.
+
+    InputError where they learn no distance in common, or hold out different samples.
+    """
+    models = {model: slices.pretrain(config, dataset, model) for model in config.models}
+    training = [model["pretraining"] for model in models.values()]
+    common = [
+        name
+        for name in resolved(config, "unifrac", dataset=dataset).metrics
+        if not METRICS[name].per_sample and all(name in own["distances"] for own in training)
+    ]
+    if not common:
+        got, wanted = "models that learn different distances", "one at least that all of them learn"
+        raise problem("models", got, wanted, "give their `pretraining.distances` one in common")
+    differing = [key for key in ("held_out", "seed") if len({own[key] for own in training}) > 1]
+    if differing:
+        keys = " and ".join(f"pretraining.{key}" for key in differing)
+        got, wanted = f"models that hold out different samples, by {keys}", "the same for all"
+        raise problem("models", got, wanted, "set it once, in the section `pretraining`")
+    timed = {key: getattr(config.benchmark, key) for key in ("seconds", "repeats")}
+    return {"models": models, "metric": common[0], **timed}
+
+
+def step_costs(
+    measure: Measure, cfg: Mapping[str, Any], inputs: Mapping[str, Any], runtime: RunOptions
+) -> tuple[dict[str, dict[str, float]], dict[str, str]]:
+    """Return `COSTS` by model, of those that could run, and words on what they were measured on.
+
+    `cfg` is what `settings` returned, `inputs` has the files of every model.
+    """
+    models = cfg["models"]
+    hardware, about = probe_hardware(measure, models.values(), runtime)
+    requests = {
+        name: steps_request(
+            {**model, "seconds": cfg["seconds"]},
+            inputs[name],
+            usual(model, hardware),
+            model["pretraining"]["batch_size"],
+            runtime,
+        )
+        for name, model in models.items()
+    }
+    results = interleaved(measure, requests, cfg["repeats"])
+    measured = {name: medians(found) for name, found in results.items() if found}
+    costs = {name: {key: found[key] for key in COSTS} for name, found in measured.items()}
+    return costs, about
+
+
+def side_by_side(
+    cfg: Mapping[str, Any],
+    costs: Mapping[str, Mapping[str, float]],
+    histories: Mapping[str, pd.DataFrame],
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return what each model costs and has reached, and the curves that this was read from.
+
+    `equal_steps` and `equal_s` are those of the shortest training, by which correlations are read;
+    NaN where no validation came so early, or nothing was timed.
+    """
+    rows, curves = [], {}
+    for name, model in cfg["models"].items():
+        cost = costs.get(name, dict.fromkeys(COSTS, np.nan))
+        step_s = cost["step_ms_median"] / 1e3
+        history = histories[name]
+        is_it = (history["split"] == "validation") & (history["name"] == f"{cfg['metric']}_pearson")
+        curve = history[is_it].sort_values("step", kind="stable")
+        curve = curve.assign(model=name, seconds=curve["step"] * step_s, pearson=curve["value"])
+        curves[name] = curve[["model", "step", "seconds", "pearson"]]
+        row = {
+            "model": name,
+            **{key: model["model"][key] for key in ("encoder", "patch_bp")},
+            "level": model["optimization"]["level"],
+            "batch_size": model["pretraining"]["batch_size"],
+            **cost,
+        }
+        reached = {"steps": "step", "train_s": "seconds", "pearson": "pearson"}
+        rows.append(row | {key: curve[column].iloc[-1] for key, column in reached.items()})
+    table = pd.DataFrame(rows)
+    read_at = ("step", "steps", "equal_steps"), ("seconds", "train_s", "equal_s")
+    for axis, length, equal in read_at:
+        at = table[length].min()
+        table[equal] = at
+        # Without a time of a step its seconds are NaN, and so is what is read at them.
+        table[f"pearson_{equal}"] = [
+            np.interp(at, c[axis], c["pearson"], left=np.nan) if c[axis].notna().all() else np.nan
+            for c in curves.values()
+        ]
+    return table, pd.concat(curves.values(), ignore_index=True)
+
+
+def with_scores(table: pd.DataFrame, reports: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """Return the table of models with a column `<task>:<score>` per task, its headline score."""
+    if not reports:
+        return table
+    found = accuracy_table(reports)
+    for task, part in found[found["role"] == "model"].groupby("task", sort=False):
+        headline = HEADLINE[part["kind"].iloc[0]]
+        scores = part.set_index("name")[headline]
+        table = table.assign(**{f"{task}:{headline}": table["model"].map(scores)})
+    return table
+
+
+def _scored(columns: Iterable[str]) -> dict[str, tuple[str, str]]:
+    """Return the columns with scores, and the labels of their task and score."""
+    parts = {column: column.rpartition(":") for column in columns if ":" in column}
+    return {column: (plain(task), SCORES[name]) for column, (task, _, name) in parts.items()}
+
+
+def models_page(table: pd.DataFrame, metric: str, about: Mapping[str, str]) -> str:
+    """Return the Markdown page of a table of models, whose correlations are of a metric."""
+    steps, seconds = table["equal_steps"].iloc[0], table["equal_s"].iloc[0]
+    scored = _scored(table.columns)
+    head = (
+        *HEAD.split("|"),
+        f"r after {steps:.0f} steps",
+        f"r after {quantity(seconds)} s",
+        *(": ".join(labels) for labels in scored.values()),
+    )
+    rows = [_cells(row, scored) for row in table.to_dict("records")]
+    notes = NOTES.format(metric=plain(metric))
+    return page("Models", notes, markdown_table(head, rows), about=about)
+
+
+def _cells(row: Mapping[Hashable, Any], scored: Iterable[str]) -> list[str]:
+    costs = ["", "", "not run", "", f"{row['steps']:.0f}"]
+    if not pd.isna(row["step_ms_median"]):
+        costs = [
+            f"{row['parameters']:,.0f}",
+            str(row["batch_size"]),
+            spread(row["step_ms_median"], row["step_ms_iqr"]),
+            quantity(row["peak_memory_mb"]),
+            f"{row['steps']:.0f}, {quantity(row['train_s'])} s",
+        ]
+    return [
+        str(row["model"]),
+        f"{row['encoder']}, {row['patch_bp']} bp per token",
+        str(row["level"]),
+        *costs,
+        *(score(row[name]) for name in ("pearson", "pearson_equal_steps", "pearson_equal_s")),
+        *(score(row[name]) for name in scored),
+    ]
+
+
+def draw(models: pd.DataFrame, curves: pd.DataFrame, path: Path) -> None:
+    """Draw `curves` of correlation against steps and time, and bars of costs and scores."""
+    names = models["model"].tolist()
+    shades = dict(zip(names, colors(len(names)), strict=True))
+    scored = _scored(models.columns)
+    panels = len(DRAWN) + len(scored)
+    rows = -(-panels // 2)
+    grid: dict[str, Any] = {"height_ratios": (2.6, *[0.75 + 0.3 * len(names)] * rows)}
+    height_in = 0.3 + sum(grid["height_ratios"])
+    with saved_figure(path, height_in, rows=1 + rows, columns=2, **grid) as (_, all_axes):
+        steps, seconds, *below = all_axes
+        _draw_curves(steps, curves, "step", models["equal_steps"].iloc[0], shades)
+        _draw_curves(seconds, curves, "seconds", models["equal_s"].iloc[0], shades)
+        steps.set(xlabel="training steps", ylabel="held-out r")
+        seconds.set_xlabel("seconds of training (steps × median step)")
+        steps.legend()
+        look = [short(name) for name in names], list(shades.values())
+        _draw_costs(below[: len(DRAWN)], models, *look)
+        for axes, (column, (task, name)) in zip(below[len(DRAWN) :], scored.items(), strict=False):
+            values = models[column].to_numpy(dtype=float)
+            bars(axes, look[0], values, [score(value) for value in values], look[1])
+            axes.set_title(short(task, 30))
+            if column.endswith(HEADLINE["regression"]):
+                axes.set_xlabel(f"{name} (lower is better)")
+            else:
+                share_axis(axes, f"{name} (higher is better)")
+        for axes in below[panels:]:
+            axes.set_visible(False)
+
+
+def _draw_curves(
+    axes: Axes, curves: pd.DataFrame, column: str, equal: float, shades: Mapping[str, Any]
+) -> None:
+    """Draw a curve per model, and a line where they are compared."""
+    for model, shade in shades.items():
+        part = curves[curves["model"] == model]
+        axes.plot(part[column], part["pearson"], marker="o", markersize=3, color=shade, label=model)
+    if np.isfinite(equal):
+        axes.axvline(equal, color=GREY, linestyle="--", linewidth=1)
+    axes.set_xlim(left=0)
+
+
+def _draw_costs(
+    all_axes: Sequence[Axes], models: pd.DataFrame, labels: Sequence[str], shades: Sequence[Any]
+) -> None:
+    for axes, (column, label, factor) in zip(all_axes, DRAWN, strict=True):
+        values = models[column].to_numpy(dtype=float) * factor
+        texts = [quantity(value) if np.isfinite(value) else "not run" for value in values]
+        is_time = column == "step_ms_median"
+        half = models["step_ms_iqr"].to_numpy(dtype=float) / 2 if is_time else None
+        bars(axes, labels, values, texts, shades, errors=half)
+        axes.set_xlabel(label)
+
+
+def compare(config: Config, dataset: str, results: Path, folder: Path) -> None:
+    """Compare the models by a dataset's folder of results, and write what was found."""
+    cfg = settings(config, dataset)
+    files = {model: inputs_of(config, dataset, model, results) for model in config.models}
+    histories = [results / "pretrain" / model / "history.parquet" for model in config.models]
+    tasks = [name for name, task in config.tasks.items() if task.dataset == dataset]
+    metrics = [
+        results / "finetune" / model / task / "metrics.json"
+        for model in config.models
+        for task in tasks
+    ]
+    reports = [read_json(path) for path in metrics]
+    learned = dict(zip(config.models, map(pd.read_parquet, histories), strict=True))
+    runtime = RunOptions(len(os.sched_getaffinity(0)), workers=config.runtime.workers)
+    with SubprocessRunner() as measure:
+        costs, device = step_costs(measure, cfg, files, runtime)
+    table, curves = side_by_side(cfg, costs, learned)
+    table = with_scores(table, reports)
+    write_tsv(folder / "models.tsv", table)
+    write_tsv(folder / "models_curves.tsv", curves)
+    values = [value for own in files.values() for value in own.values()]
+    trained_from = {path for v in values for path in (v if isinstance(v, list) else [v])}
+    inputs = {"files": sorted(trained_from), "histories": histories, "metrics": metrics}
+    about = {
+        **about_run(cfg, inputs, device, runtime.threads),
+        **{f"task {r['task']}": f"encoder {r['encoder']}, {r['start']}" for r in reports},
+    }
+    write_text(folder / "models.md", models_page(table, cfg["metric"], about))
+    draw(table, curves, folder / "models.svg")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Compare the models that a configuration names."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.models", description=__doc__)
+    parser.add_argument("configuration", type=Path, nargs="+")
+    parser.add_argument("dataset")
+    parser.add_argument("--results", type=Path, help="default: `results_dir` of the configuration")
+    parser.add_argument("--folder", type=Path, help="default: `benchmark` in the dataset's results")
+    given = parser.parse_args(arguments)
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
+    config = load(laid_together(given.configuration))
+    results = Path(given.results or config.results_dir, given.dataset)
+    compare(config, given.dataset, results, given.folder or results / "benchmark")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,110 @@
+import hashlib
+import io
+import uuid
+import zipfile
+
+import numpy as np
+import pandas as pd
+import pytest
+import skbio
+import yaml
+
+from aam.config.configuration import load
+from aam.config.slices import exports
+from aam.data.importing.qza import ArtifactKind, read_artifact
+from aam.runtime.run_options import RunOptions
+from aam.stages import export_qza
+from aam.unifrac.store import read_distances, write_faith_pd
+from aam.util.qiime2 import LAYOUTS
+
+FILES = """VERSION checksums.md5 data/distance-matrix.tsv metadata.yaml provenance/VERSION
+provenance/action/action.yaml provenance/citations.bib provenance/metadata.yaml"""
+
+
+@pytest.fixture
+def export(tmp_path):
+    def exported(kind, source):
+        path = tmp_path / "made.qza"
+        files = {"inputs": {"source": source}, "outputs": {"artifact": path}}
+        export_qza.run({"type": kind}, **files, runtime=RunOptions())
+        return path
+
+    return exported
+
+
+def data_of(path, kind):
+    return read_artifact(path, path.read_bytes(), ArtifactKind(kind, LAYOUTS[kind][1], {}))
+
+
+def test_distances_and_their_archive(export, study):
+    path = export("DistanceMatrix", study.files["unweighted"])
+    found = skbio.DistanceMatrix.read(io.BytesIO(data_of(path, "DistanceMatrix")))
+    ids, true = read_distances(study.files["unweighted"])
+    assert list(found.ids) == ids
+    assert np.abs(found.data - true).max() < 1e-7
+
+    # The files that QIIME 2 itself puts into an artifact, each with its MD5 sum.
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    roots = {name.split("/")[0] for name in members}
+    inside = {name.partition("/")[2]: content for name, content in members.items()}
+    assert sorted(inside) == FILES.split()
+    own = yaml.safe_load(inside["metadata.yaml"])["uuid"]
+    assert roots == {own}
+    assert uuid.UUID(own).version == 4
+    sums = [line.split("  ") for line in inside.pop("checksums.md5").decode().splitlines()]
+    assert {name: one for one, name in sums} == {
+        name: hashlib.md5(content).hexdigest() for name, content in inside.items()
+    }
+    action = yaml.safe_load(inside["provenance/action/action.yaml"])
+    assert action["action"]["manifest"][0]["md5sum"] == dict(map(reversed, sums))[FILES.split()[2]]
+
+    before = path.read_bytes()
+    assert export("DistanceMatrix", study.files["unweighted"]).read_bytes() == before
+
+
+def test_ordination(export, pretrained):
+    text = data_of(export("PCoAResults", pretrained["embeddings"]), "PCoAResults")
+    found = skbio.OrdinationResults.read(io.BytesIO(text))
+    table = pd.read_parquet(pretrained["embeddings"])
+    assert list(found.samples.index) == table["sample_id"].to_list()
+    # Distances between points are those of the embeddings, as far as ten components tell them.
+    value_ND = np.stack(table["embedding"].to_list()).astype(float)
+    matrix = skbio.DistanceMatrix(np.linalg.norm(value_ND[:, None] - value_ND, axis=2))
+    reference = skbio.stats.ordination.pcoa(matrix)
+    assert np.allclose(found.eigvals, reference.eigvals[: len(found.eigvals)], rtol=1e-4)
+    places = (np.abs(own.samples.iloc[:, :3]) for own in (found, reference))
+    assert np.allclose(*places, atol=1e-4)
+
+
+def test_tables(export, tmp_path):
+    write_faith_pd(tmp_path / "alpha", ["01", "1e5"], np.array([0.5, 2.0]), {})
+    source = tmp_path / "source.tsv"
+    source.write_text(
+        "sample-id\tfold\tpredicted\tprobability:a b\tprobability:NA\n"
+        "01\t0\ta b\t0.75\t0.25\n1e5\t1\tNA\t0.5\t0.5\n"
+    )
+    importance = tmp_path / "importance.tsv"
+    importance.write_text(
+        "feature-id\ttaxon\tsequence\timportance\tattention\nACGT\t7\tACGT\t0.5\t\n"
+    )
+    predicted = b"id\tprediction\n01\ta b\n1e5\tNA\n"
+    for kind, file, expected in (
+        ("SampleData[AlphaDiversity]", tmp_path / "alpha", b"\tfaith_pd\n01\t0.5\n1e5\t2\n"),
+        ("SampleData[ClassifierPredictions]", source, predicted),
+        ("SampleData[RegressorPredictions]", source, predicted),
+        ("SampleData[Probabilities]", source, b"id\ta b\tNA\n01\t0.75\t0.25\n1e5\t0.5\t0.5\n"),
+        ("FeatureData[Importance]", importance, b"id\timportance\nACGT\t0.5\n"),
+    ):
+        assert data_of(export(kind, file), kind) == expected
+
+
+def test_every_result_that_qiime2_has_a_type_for(study):
+    found = exports(study.config, "d")
+    assert {kind for _, kind in found.values()} == LAYOUTS.keys()
+    # Two targets have no type, their important ASVs do; numbers have no probabilities.
+    assert [name for name in found if "/pair/" in name] == ["finetune/small/pair/importance"]
+    raw = study.config.model_dump(mode="json")
+    raw["predictions"] = {"new": {"table": "t.biom", "tasks": ["site"]}}
+    further = exports(load(raw), "d").keys() - found.keys()
+    assert further == {"predict/small/site/new", "predict/small/site/new.probabilities"}
