@@ -28,6 +28,11 @@ def simulate(config: Config, dataset: str) -> Slice:
     return {**simulation.plain(), "hosts": hosts, "newcomers": NEWCOMERS}
 
 
+def import_tree(config: Config, dataset: str) -> Slice:
+    """Return where the root of a dataset's tree lies."""
+    return {"root": config.datasets[dataset].root}
+
+
 def rarefy(config: Config, dataset: str, view: int) -> Slice:
     """Return one draw; the number of views is no part of it: more leave the first ones fresh."""
     section = resolved(config, "rarefaction", dataset=dataset)
@@ -266,7 +271,7 @@ def describe(config: Config, dataset: str) -> Slice:
     """Return what a dataset is called, its tasks, and what the time of its trainings rests on."""
     return {
         "dataset": dataset,
-        "root": config.datasets[dataset].root,
+        **import_tree(config, dataset),
         "depth": resolved(config, "rarefaction", dataset=dataset).depth,
         "max_length_bp": resolved(config, "tokens", dataset=dataset).max_length_bp,
         "models": {model: pretrain(config, dataset, model) for model in config.models},

@@ -27,10 +27,9 @@ Names = Sequence[str] | NDArray[np.object_]
 def labelled(
     metadata: pd.DataFrame, cfg: Mapping[str, Any]
 ) -> tuple[pd.DataFrame, pd.DataFrame, NDArray[np.int64], list[str] | None]:
-    """Return the samples that a task wants, and of the labelled ones what `divide` returns.
+    """Return the metadata that a task wants of all, and of labelled samples what `divide` returns.
 
-    `metadata` is that of all samples, `cfg` the slice `folds`. A task that cannot be learned is an
-    InputError.
+    `cfg` is the slice `folds`. A task that cannot be learned is an InputError.
     """
     wanted = targets.chosen_samples(metadata, cfg["where"])
     values = targets.observed_values(wanted, cfg["kind"], cfg["columns"], cfg["classes"])

@@ -19,7 +19,7 @@ WITHOUT_INPUT_GRADIENT = 2
 def step_flops(shape: Architecture, batch: Batch) -> int:
     """Return the additions and multiplications of all matrix products, forward and backward.
 
-    Counted are stem, attention, feed-forward and recurrent layers, poolings and heads of
+    Counted are stem, attention, feed-forward and recurrent layers, pooling and heads of
     pretraining, padding of samples included because it is computed. Not counted are sums, norms,
     activations, the optimizer and whatever is computed a second time to save memory. Only shapes
     are read, so that no device has to wait.

@@ -1,7 +1,7 @@
 """Covariates: categories of metadata columns, and how they meet the embedding of a sample.
 
 Shape suffixes: L labelled samples, N samples, B samples of a batch, F metadata columns, E width of
-a category's embedding, D width, A ASVs in a sample, O outputs.
+a category's embedding, D width, A ASVs in a sample.
 """
 
 from abc import ABC, abstractmethod
@@ -69,12 +69,7 @@ class Fusion(nn.Module, ABC):
     needs_asvs = False
 
     def __init__(
-        self,
-        vocabulary: Vocabulary,
-        *,
-        width: int,
-        heads: int,
-        backend: AttentionBackend,
+        self, vocabulary: Vocabulary, *, width: int, heads: int, backend: AttentionBackend
     ) -> None:
         super().__init__()
         self.tables = nn.ModuleList(nn.Embedding(size, CATEGORY_WIDTH) for size in vocabulary.sizes)

@@ -64,8 +64,7 @@ class Predictor(nn.Module):
             self.fusion: Fusion | None = None
             if vocabulary is not None:
                 sizes = {"width": shape.width, "heads": shape.heads}
-                kind = FUSIONS[str(fusion)]
-                self.fusion = kind(vocabulary, **sizes, backend=encoder.backend)
+                self.fusion = FUSIONS[str(fusion)](vocabulary, **sizes, backend=encoder.backend)
             self.counts = CountHead(shape.width) if count_weight > 0 else None
             if self.counts is not None:
                 initialize(self.counts)

@@ -27,9 +27,11 @@ def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None
         "DistanceMatrix": _distances,
         "PCoAResults": _ordination,
         "SampleData[AlphaDiversity]": _alpha,
+        "SampleData[RegressorPredictions]": _predictions,
+        "SampleData[ClassifierPredictions]": _predictions,
         "SampleData[Probabilities]": _probabilities,
         "FeatureData[Importance]": _importance,
-    }.get(cfg["type"], _predictions)(inputs["source"])
+    }[cfg["type"]](inputs["source"])
     write_artifact(outputs["artifact"], cfg["type"], text, provenance(cfg, inputs))
 
 
@@ -46,14 +48,15 @@ def _ordination(path: Path) -> Iterator[str]:
     """Yield principal components, in scikit-bio's format; eigenvalues are sums of squares."""
     embeddings = pd.read_parquet(path)
     embedding_ND = np.stack(embeddings["embedding"].to_list()).astype(np.float64)
-    pca = PCA(n_components=min(COMPONENTS, len(embedding_ND) - 1), svd_solver="full")
+    samples, width = embedding_ND.shape
+    pca = PCA(n_components=min(COMPONENTS, samples - 1, width), svd_solver="full")
     place_NK = pca.fit_transform(embedding_ND)
     for title, values in (
-        ("Eigvals", pca.explained_variance_ * (len(embedding_ND) - 1)),
+        ("Eigvals", pca.explained_variance_ * (samples - 1)),
         ("Proportion explained", pca.explained_variance_ratio_),
     ):
         yield f"{title}\t{len(values)}\n{_joined(values)}\n\n"
-    yield f"Species\t0\t0\n\nSite\t{place_NK.shape[0]}\t{place_NK.shape[1]}\n"
+    yield f"Species\t0\t0\n\nSite\t{samples}\t{pca.n_components}\n"
     for name, place_K in zip(embeddings["sample_id"], place_NK, strict=True):
         yield f"{name}\t{_joined(place_K)}\n"
     yield "\nBiplot\t0\t0\n\nSite constraints\t0\t0\n"

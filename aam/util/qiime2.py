@@ -21,8 +21,6 @@ FRAMEWORK = "2022.11.1"
 NO_TIME = "1980-01-01T00:00:00+00:00"
 """Stands for every time, so that equal content has equal bytes; zip knows no earlier one."""
 CITATION = "@misc{{aam, title = {{AAM: Attention All Microbes}}, note = {{version {0}}}}}\n"
-
-
 LAYOUTS = {
     "DistanceMatrix": ("DistanceMatrixDirectoryFormat", "distance-matrix.tsv"),
     "PCoAResults": ("OrdinationDirectoryFormat", "ordination.txt"),

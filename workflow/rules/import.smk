@@ -77,7 +77,7 @@ rule import_tree:
         mem_mb=16000,
         runtime=720,
     params:
-        cfg=lambda wildcards: {"root": CONFIG.datasets[wildcards.dataset].root},
+        cfg=lambda wildcards: slices.import_tree(CONFIG, wildcards.dataset),
         code=code_digest("aam.stages.import_tree"),
         content=content_of(source_files("tree")),
         work=result("inputs/work"),

@@ -35,8 +35,7 @@ class Dataset(Section):
     tree: str | None = None
     """Phylogeny: Newick or .qza; null: made with MAFFT and FastTree."""
     root: Literal["given", "min_variance"] = "given"
-    """Where the tree's root lies: as the file says; or where the distances to its tips vary least,
-    for a file without one."""
+    """Where the root lies: as the file says, or where the distances to the tips vary least."""
     metadata: str | None = None
     """Sample metadata in the QIIME 2 format."""
     taxonomy: str | None = None
@@ -58,6 +57,8 @@ class Dataset(Section):
     def _one_source(self) -> Self:
         if (self.simulate is None) == (self.table is None):
             raise ValueError("give either `simulate` or `table`, not both and not neither")
+        if self.root != "given" and self.tree is None:
+            raise ValueError(f"got root {self.root} without `tree`; a tree made here needs no root")
         given = [name for name in BESIDE_THE_TABLE if getattr(self, name)]
         if self.simulate is not None and given:
             raise ValueError(

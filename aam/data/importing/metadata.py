@@ -48,7 +48,7 @@ class _Sheet:
 
 
 def metadata_of(path: Path, sample_ids: Sequence[str]) -> pd.DataFrame:
-    """Read metadata, a row per sample of a table; those of none of them are an InputError."""
+    """Read metadata and return a row per sample of a table, or an InputError without any."""
     given = load_metadata(path)
     shared = given.index.isin(sample_ids)
     if not shared.any():

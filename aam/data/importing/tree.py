@@ -11,7 +11,7 @@ from aam.data.trees.newick import parse_newick, split_root
 from aam.util.errors import InputError, first_names, problem
 from aam.util.scikit_bio import NewickFormatError, TreeNode
 
-EXPECTED = "a rooted tree: Newick or a .qza of type Phylogeny[Rooted]"
+EXPECTED = "a tree: Newick or a .qza of type Phylogeny[Rooted] or Phylogeny[Unrooted]"
 
 _ROOTING = (
     "set datasets.<name>.root: min_variance, root it yourself (`qiime phylogeny midpoint-root`), "

@@ -60,8 +60,8 @@ def test_all_mistakes_are_told_at_once() -> None:
     raw = with_key("rarefaction.depth", 0) | {"pretraining": {"epochs": "many"}}
     lines = message(raw | {"unifrac": {"x": 1}}).splitlines()
     assert len(lines) == 3
-    for key in ("rarefaction.depth", "unifrac.x", "pretraining.epochs"):
-        assert sum(key in line for line in lines) == 1
+    keys = ("rarefaction.depth", "unifrac.x", "pretraining.epochs")
+    assert [sum(key in line for line in lines) for key in keys] == [1, 1, 1]
 
 
 def test_numbers_written_as_yaml_reads_them() -> None:
@@ -111,6 +111,7 @@ FROZEN = {"encoder": "frozen"}
         ("datasets.d", {}, "`simulate` or `table`"),
         ("datasets.d", {"simulate": {}, "table": "t"}, "`simulate` or `table`"),
         ("datasets.d", {"simulate": {}, "tree": "t"}, "got `tree` beside `simulate`"),
+        ("datasets.d", {"table": "t", "root": "min_variance"}, "got root min_variance without"),
         ("benchmark.batch_sizes", [], "at least 1"),
         ("benchmark.batch_sizes", [8, 1], "got 1"),
         ("benchmark.seconds", float("nan"), "got nan"),

@@ -58,23 +58,23 @@ def test_distances_and_their_archive(export, study):
     }
     action = yaml.safe_load(inside["provenance/action/action.yaml"])
     assert action["action"]["manifest"][0]["md5sum"] == dict(map(reversed, sums))[FILES.split()[2]]
-
-    before = path.read_bytes()
-    assert export("DistanceMatrix", study.files["unweighted"]).read_bytes() == before
+    assert path.read_bytes() == export("DistanceMatrix", study.files["unweighted"]).read_bytes()
 
 
-def test_ordination(export, pretrained):
-    text = data_of(export("PCoAResults", pretrained["embeddings"]), "PCoAResults")
-    found = skbio.OrdinationResults.read(io.BytesIO(text))
+@pytest.mark.parametrize("width", [6, 16])
+def test_ordination(export, pretrained, tmp_path, width):
     table = pd.read_parquet(pretrained["embeddings"])
+    table["embedding"] = table["embedding"].str[:width]
+    table.to_parquet(tmp_path / "table")
+    text = data_of(export("PCoAResults", tmp_path / "table"), "PCoAResults")
+    found = skbio.OrdinationResults.read(io.BytesIO(text))
     assert list(found.samples.index) == table["sample_id"].to_list()
-    # Distances between points are those of the embeddings, as far as ten components tell them.
+    assert found.samples.shape[1] == min(width, 10)
     value_ND = np.stack(table["embedding"].to_list()).astype(float)
     matrix = skbio.DistanceMatrix(np.linalg.norm(value_ND[:, None] - value_ND, axis=2))
     reference = skbio.stats.ordination.pcoa(matrix)
     assert np.allclose(found.eigvals, reference.eigvals[: len(found.eigvals)], rtol=1e-4)
-    places = (np.abs(own.samples.iloc[:, :3]) for own in (found, reference))
-    assert np.allclose(*places, atol=1e-4)
+    assert np.allclose(*(abs(own.samples.iloc[:, :3]) for own in (found, reference)), atol=1e-4)
 
 
 def test_tables(export, tmp_path):
