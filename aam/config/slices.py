@@ -287,10 +287,7 @@ def describe(config: Config, dataset: str) -> Slice:
 
 
 def exports(config: Config, dataset: str) -> dict[str, tuple[str, str]]:
-    """Return a dataset's QIIME 2 artifacts: by path, what they are made of and their type.
-
-    Predictions have one target there, so those of tasks with several columns are left out.
-    """
+    """Return a dataset's QIIME 2 artifacts, of one target each: by path, their file and type."""
     found = {
         f"unifrac/{metric}/view{view}": (
             f"unifrac/{metric}/view{view}.parquet",

@@ -13,7 +13,7 @@ BASELINES = {
 """Of the baselines whose label is not their name in words."""
 
 EVALUATION = {
-    "transductive": "Transductive: pretraining saw every sample, though no label.",
+    "transductive": "Transductive: the encoder may have seen every sample, though no label.",
     "inductive": "Inductive: no model saw any of the samples that it predicts.",
 }
 

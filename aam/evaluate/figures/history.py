@@ -63,7 +63,8 @@ def draw(history: pd.DataFrame, path: Path) -> None:
     columns, row_in = 3 if len(parts) == 3 else 2, 2.7 if parts else 0.3
     with saved_panels(path, len(parts) or 1, row_in, 0.2, columns=columns) as (_, all_axes):
         if not parts:  # The recipe `kernel` is fitted at once.
-            all_axes[0].set(title="Nothing was trained step by step.", xticks=[], yticks=[])
+            all_axes[0].set_title("Nothing was trained step by step.")
+            all_axes[0].set_axis_off()
         for axes, (panel, part) in zip(all_axes, parts, strict=False):
             _draw_panel(axes, panel, part.assign(value=part["value"] * panel.scale))
 

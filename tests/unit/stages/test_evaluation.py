@@ -237,7 +237,7 @@ def test_the_page_says_what_was_learned_and_its_links_lead_somewhere(results):
         assert words in text
     for words in (
         "80.0% of the masked nucleotides",
-        "Transductive: pretraining saw every sample",
+        "Transductive: the encoder may have seen every sample",
         "recipes by weight, and what each reaches alone: partial 75% (0.750), kernel 25% (0.500).",
         "Prediction intervals for 60%: they cover 100.0% (100.0% to 100.0% in a fold)",
         "Sets of classes for 60%",
