@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from aam.evaluate.predictions import class_codes, class_names, class_probabilities, numbers
 
-RESAMPLES = 2000
-LEVEL = 0.95
+RESAMPLES, LEVEL, UNITS = 2000, 0.95, 6
+"""Units that an interval needs: five values lie around their median in 15 of 16 draws only."""
 BLOCK = 4_000_000
 """Weights that are held at once."""
 
@@ -26,8 +26,8 @@ def bootstrap_intervals(
 ) -> dict[str, list[float] | None]:
     """Return the percentile interval [low, high] of each score of `resampled_scores`, by name.
 
-    None: undefined in more than half of the resamples. The models are not trained again. A group
-    of rows, [N], is drawn as a whole, a row with "" by itself.
+    None: of fewer than `UNITS` groups, or undefined in more than half of the resamples. The models
+    are not trained again. A group of rows, [N], is drawn as a whole, a row with "" by itself.
     """
     names = [f"group {g}" if g else f"row {i}" for i, g in enumerate(np.asarray(groups).tolist())]
     unit_N = np.unique(names, return_inverse=True)[1]
@@ -36,7 +36,7 @@ def bootstrap_intervals(
     for name in parts[0]:
         values = np.concatenate([part[name] for part in parts])
         values = values[np.isfinite(values)]
-        enough = len(values) >= RESAMPLES / 2
+        enough = len(values) >= RESAMPLES / 2 and unit_N.max() + 1 >= UNITS
         ends = ((1 - LEVEL) / 2, (1 + LEVEL) / 2)
         intervals[name] = [float(x) for x in np.quantile(values, ends)] if enough else None
     return intervals

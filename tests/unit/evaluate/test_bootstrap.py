@@ -54,9 +54,8 @@ def test_an_interval_holds_its_share_of_the_resamples_and_needs_no_single_block(
     alone = np.full(len(table), "")
     one = bootstrap_intervals("regression", table, alone, 5)
     error = np.abs(table["observed"] - table["predicted"])
-    half = 1.96 * error.std() / np.sqrt(len(error))
     low, high = one["mae_pooled"]
-    assert (high - low) / 2 == pytest.approx(half, rel=0.1)
+    assert (high - low) / 2 == pytest.approx(1.96 * error.std() / np.sqrt(len(error)), rel=0.1)
     assert low < error.mean() < high
     monkeypatch.setattr(bootstrap, "BLOCK", 200 * 300)
     assert bootstrap_intervals("regression", table, alone, 5) == {
@@ -79,8 +78,9 @@ def test_samples_of_one_group_bring_no_more_than_one_does():
     assert width(repeated, np.full(600, "")) < whole / 3
 
 
-def test_a_score_that_most_resamples_leave_undefined_has_no_interval():
-    table = numbers(np.random.default_rng(5), 10).assign(predicted=1.0)
-    found = bootstrap_intervals("regression", table, np.full(10, ""), 0)
+def test_few_groups_and_scores_that_most_resamples_leave_undefined_have_no_interval():
+    table = numbers(np.random.default_rng(5), 12).assign(predicted=1.0)
+    found = bootstrap_intervals("regression", table, list("abcdef") * 2, 0)
     assert found["pearson"] is None
     assert found["mae_pooled"] is not None
+    assert not any(bootstrap_intervals("regression", table, list("abcdea") * 2, 0).values())
