@@ -125,9 +125,9 @@ def _running_median(values: pd.Series) -> pd.Series:
 
 
 def _scale(axes: Axes, panel: Panel, values: NDArray[np.float64]) -> None:
-    if panel.label in ("loss", "norm before clipping") and values.min() > 0:
-        if np.max(values) > 20 * np.min(values):
-            axes.set_yscale("log")
+    if panel.label in ("loss", "norm before clipping") and 0 < 20 * values.min() < values.max():
+        axes.set_yscale("log")
+        axes.yaxis.set_major_formatter("{x:g}")
     elif panel.least_top is not None:
         axes.yaxis.set_major_formatter("{x:,g}")
         axes.set_ylim(0, max(panel.least_top, axes.get_ylim()[1]))
