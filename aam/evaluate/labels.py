@@ -12,6 +12,13 @@ BASELINES = {
 }
 """Of the baselines whose label is not their name in words."""
 
+OTHER_METRICS = {
+    "bray_curtis": "Bray-Curtis",
+    "robust_aitchison": "robust Aitchison",
+    "faith_pd": "Faith's PD",
+}
+"""What no kind of UniFrac is."""
+
 EVALUATION = {
     "transductive": "Transductive: the encoder may have seen every sample, though no label.",
     "inductive": "Inductive: no model saw any of the samples that it predicts.",
@@ -25,6 +32,11 @@ TESTS = {
     "mcnemar_p": "McNemar over samples",
 }
 """Paired tests, in the order in which they are told."""
+
+
+def metric_name(metric: str) -> str:
+    """Return `unweighted UniFrac` or `Bray-Curtis` for the name in files."""
+    return OTHER_METRICS.get(metric, f"{plain(metric)} UniFrac")
 
 
 def row_label(name: str, role: str) -> str:

@@ -46,9 +46,7 @@ def summary_page(
 
 
 def terminal_lines(
-    dataset: str,
-    pretraining: Mapping[str, Mapping[str, Any]],
-    tasks: Sequence[Mapping[str, Any]],
+    dataset: str, pretraining: Mapping[str, Mapping[str, Any]], tasks: Sequence[Mapping[str, Any]]
 ) -> list[str]:
     """Return the same in a few lines."""
     lines = [f"Results of {dataset}"]

@@ -24,7 +24,7 @@ from aam.evaluate.figures.style import (
     saved_panels,
     tell,
 )
-from aam.evaluate.labels import plain, quantity, short
+from aam.evaluate.labels import metric_name, plain, quantity, short
 
 BINS = 45
 MOST_COLOURS = 6
@@ -38,19 +38,12 @@ def draw_pairs(pairs: pd.DataFrame, path: Path) -> None:
     width_in, row_in = (6.2, 5.4) if len(metrics) == 1 else (WIDTH_IN, 3.7)
     with saved_panels(path, len(metrics), row_in, width_in=width_in) as (figure, all_axes):
         for axes, metric in zip(all_axes, metrics, strict=True):
-            part = pairs[pairs["metric"] == metric]
-            observed, predicted = part["observed"].to_numpy(), part["predicted"].to_numpy()
-            _draw_metric(figure, axes, observed, predicted, metric)
+            _draw_metric(figure, axes, pairs[pairs["metric"] == metric], metric_name(metric))
 
 
-def _draw_metric(
-    figure: Figure,
-    axes: Axes,
-    observed: NDArray[np.floating],
-    predicted: NDArray[np.floating],
-    metric: str,
-) -> None:
-    title = f"{plain(metric).capitalize()} UniFrac\n{len(observed)} held-out pairs"
+def _draw_metric(figure: Figure, axes: Axes, pairs: pd.DataFrame, name: str) -> None:
+    observed, predicted = pairs["observed"].to_numpy(), pairs["predicted"].to_numpy()
+    title = f"{name[0].upper()}{name[1:]}\n{len(observed)} held-out pairs"
     axes.set(title=title, xlabel="true distance", ylabel="predicted distance")
     if not len(observed):
         axes.text(0.5, 0.5, "no pairs recorded", ha="center", transform=axes.transAxes)

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from aam.evaluate.figures.style import BLACK, GREY, colors, saved_panels, tell
-from aam.evaluate.labels import plain, quantity
+from aam.evaluate.labels import OTHER_METRICS, plain, quantity
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ NAMES = {
     "nucleotide_accuracy": "model",
     "nucleotide_baseline_accuracy": "most frequent base",
     "nucleotide_accuracy_unseen_asvs": "model, ASVs not in training",
-    "faith_pd": "Faith's PD",
+    **OTHER_METRICS,
     "memory_mb": "process",
     "peak_memory_mb": "peak on the device",
 }

@@ -9,6 +9,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup, escape
 
+from aam.evaluate.labels import metric_name
 from aam.evaluate.page.answers import Caution
 from aam.evaluate.page.result_tables import Table
 
@@ -81,6 +82,7 @@ def page(results: Results) -> str:
     numbers = iter(range(1_000_000))
     environment.filters["inline"] = lambda shown: _inline(shown, next(numbers))
     environment.filters["words"] = _words
+    environment.filters["metric"] = metric_name
     environment.filters["anchor"] = lambda name: re.sub(r"[^a-zA-Z0-9]+", "-", name).strip("-")
     parts = {name: Markup((FOLDER / name).read_text("utf-8")) for name in ("page.css", "page.js")}
     return environment.get_template("page.html").render(

@@ -65,10 +65,7 @@ class PretrainingModel(nn.Module):
 
     @classmethod
     def of(
-        cls,
-        cfg: Mapping[str, Any],
-        max_length_bp: int,
-        variances: Mapping[str, float],
+        cls, cfg: Mapping[str, Any], max_length_bp: int, variances: Mapping[str, float]
     ) -> "PretrainingModel":
         """Return a new model by the slice `aam.config.slices.pretrain`."""
         settings = Pretraining.model_validate(cfg["pretraining"])
