@@ -16,10 +16,10 @@ from aam.data.table import FeatureTable
 CORES, PRODUCT, PRODUCT_SPEED = 2, 768, 1e11
 """Of the machine that times are told for: cores, and the operations per second of each in products
 of so many rows in fp32, which tell how fast a core is here."""
-STEP, ASV_OPERATION, START, BASELINES = 0.33, 2.4e-11, 10.0, 0.1
-"""Seconds of a core for a step, whatever its size, and for an operation of the blocks over
-nucleotides, with all that goes with it: fitted to pretrainings of seven studies. Seconds of both
-cores before a training begins, and of all baselines per sample and five folds."""
+STEP, OPERATION, START, BASELINES = 0.176, 2.5e-11, 5.0, 0.1
+"""Seconds of a core, idle ones too, for a step of any size and for an operation of the blocks:
+fitted to ten pretrainings of seven studies. Seconds of both cores before a training begins, and of
+all baselines per sample and five folds."""
 FOLDS, SAMPLES = 5, 500
 """What `finetuning.budget_minutes` is for; it grows with both, for fewer samples it stays."""
 
@@ -56,9 +56,10 @@ def expected_seconds(
         """Return the seconds that train a whole model, for passes over so many samples."""
         steps = passes * math.ceil(rows / batch_size)
         distinct = (1 - (1 - prevalence_F) ** min(batch_size, rows)).sum() * steps
-        tokens = math.ceil(length_bp / shape["patch_bp"])
-        operations = 6.0 * 12 * shape["width"] ** 2 * shape["asv_layers"] * tokens
-        return float(STEP * steps + ASV_OPERATION * operations * distinct) / cores
+        tokens = shape["asv_layers"] * math.ceil(length_bp / shape["patch_bp"]) * distinct
+        tokens += shape["sample_layers"] * prevalence_F.sum() * passes * rows
+        operations = 6.0 * 12 * shape["width"] ** 2 * tokens
+        return float(STEP * steps + OPERATION * operations) / cores
 
     for name, model in cfg["models"].items():
         settings, shape = Pretraining.model_validate(model["pretraining"]), model["model"]
