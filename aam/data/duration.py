@@ -17,9 +17,8 @@ CORES, PRODUCT, PRODUCT_SPEED = 2, 768, 1e11
 """Of the machine that times are told for: cores, and the operations per second of each in products
 of so many rows in fp32, which tell how fast a core is here."""
 STEP, OPERATION, START, BASELINES = 0.176, 2.5e-11, 5.0, 0.1
-"""Seconds of a core, idle ones too, for a step of any size and for an operation of the blocks:
-fitted to ten pretrainings of seven studies. Seconds of both cores before a training begins, and of
-all baselines per sample and five folds."""
+"""Seconds of a core, idle ones too, for a step and for an operation of the blocks (by ten runs on
+seven studies); of both cores before a training; of all baselines, per sample and five folds."""
 FOLDS, SAMPLES = 5, 500
 """What `finetuning.budget_minutes` is for; it grows with both, for fewer samples it stays."""
 
