@@ -20,8 +20,7 @@ def load(directory: str | Path) -> "Model":
     Raises
     ------
     InputError
-        When the directory holds no fine-tuned models, or one of its parts is missing, damaged or
-        of another version.
+        No directory of fine-tuned models, or a part is missing, damaged or of another version.
     """
     # Here, because it takes torch: the workflow and the importers do without it.
     from aam.api import Model

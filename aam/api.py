@@ -68,8 +68,7 @@ class Model:
         threads
             Cores to use; None: as many as torch takes by itself.
         asvs
-            File of ASV embeddings that a frozen encoder has made before; what it lacks is
-            computed.
+            File of ASV embeddings that a frozen encoder made before; others are computed.
 
         Returns
         -------
@@ -84,8 +83,7 @@ class Model:
         Raises
         ------
         InputError
-            When a file cannot be read, features are without a sequence, or no sample is deep
-            enough.
+            A file cannot be read, features have no sequence, or no sample is deep enough.
         """
         counts, found = _read(table, sequences)
         number = threads or torch.get_num_threads()

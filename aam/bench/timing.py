@@ -11,11 +11,9 @@ from aam.model.batch import Batch
 from aam.train.compilation import graphs_compiled
 
 QUICK_WARM_UP, WARM_UP = 1, 5
-"""Steps before the timed ones, uncompiled on a CPU and elsewhere: kernels are chosen, compiled and
-their shapes seen."""
+"""Steps before the timed ones, uncompiled on a CPU and elsewhere: kernels are chosen, compiled."""
 LEAST_STEPS, MOST_STEPS = 2, 10
-"""Timed steps: however slow they are, but for those slower than all the time there is; and however
-fast."""
+"""Timed steps: however slow, unless slower than all the time there is; and however fast."""
 
 
 class StepTimes:

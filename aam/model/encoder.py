@@ -34,8 +34,7 @@ class Encoded:
     nucleotides: list[Tensor]
     """Per ASV block the patch [M, D] of each masked nucleotide; empty where nothing is masked."""
     asvs: list[Tensor]
-    """Per sample block the states [B, A, D] behind the last layer, without sketches; empty unless
-    asked for."""
+    """Per block the states [B, A, D] behind the last layer, without sketches, if asked for."""
     asv_UD: Tensor
     """The distinct ASVs, in the order of the batch."""
 

@@ -133,8 +133,7 @@ class KnownAsvs:
     def familiarity(self, store: SampleStore, tokens: TokenStore) -> tuple[float, str]:
         """Return the fraction of a study's reads near known ASVs, and a sentence about it.
 
-        Where few are near, the most abundant ASVs are also read from the other end, and some bases
-        later or earlier.
+        Where few are near, the most abundant are also read from the other end, and bases shifted.
         """
         reads_Q = np.bincount(store.asvs, store.counts, minlength=len(tokens.lengths))
         bases_QS = _bases(tokens.tokens, tokens.lengths)

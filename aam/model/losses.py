@@ -19,8 +19,7 @@ LEAST_VARIANCE = 0.1
 def pinball_error(predicted_BCQ: Tensor, true_BC: Tensor, levels: Sequence[float]) -> Tensor:
     """Return the mean pinball loss of several quantiles (Koenker & Bassett 1978).
 
-    The quantiles of the ascending `levels` come in any order: they are sorted first, so that none
-    can cross another.
+    The quantiles of the ascending `levels` come in any order: sorted, none can cross another.
     """
     level_Q = predicted_BCQ.new_tensor(levels)
     missing_BCQ = true_BC[..., None] - predicted_BCQ.sort(dim=-1).values

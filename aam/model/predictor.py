@@ -1,7 +1,6 @@
 """An encoder with a head for one target, and its model directory.
 
-Shape suffixes: B samples, D width, E encoded values of the target, O raw outputs, F metadata
-columns.
+Shape suffixes: B samples, D width, E encoded values of the target, O outputs, F metadata columns.
 """
 
 from collections.abc import Mapping

@@ -44,8 +44,7 @@ def set_rate(optimizer: optim.Optimizer, rate: float) -> None:
 def warmup_cosine(step: int, total: int, warmup: float) -> float:
     """Return the fraction of the peak learning rate at a step.
 
-    It rises linearly during the first fraction `warmup` of the `total` steps and then falls to zero
-    on half a cosine.
+    It rises linearly in the first `warmup` of the `total` steps, then falls to zero by a cosine.
     """
     rising = max(1, round(warmup * total))
     if step < rising:

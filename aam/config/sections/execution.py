@@ -35,8 +35,7 @@ class Optimization(Section):
     """Arithmetic of the layers; weights and their updates are always fp32. tf32 and fp16 (with
     scaled gradients) are for accelerators; a CPU that is no faster in bf16 computes in fp32."""
     clipping: Clipping = "norm"
-    """norm: the gradient's norm; value: each of its values; adaptive: each unit's norm, in units of
-    its weights' norm."""
+    """norm: the gradient's norm; value: each value; adaptive: each unit's norm by its weights'."""
     gradient_clip: float | None = Field(None, gt=0)
     """The limit: a norm, a value or a ratio; null: 1, 1 or 0.01."""
     nonfinite: Nonfinite = "raise"
@@ -45,8 +44,7 @@ class Optimization(Section):
     nonfinite_limit: int = Field(5, ge=1)
     """Updates in a row that are left out, or returns to a checkpoint, before the run stops."""
     anomaly: bool = False
-    """Name the operation whose gradient became NaN, by torch's anomaly mode: to look for a fault,
-    at about half the speed."""
+    """Name the operation whose gradient became NaN (torch's anomaly mode), at half the speed."""
 
     @model_validator(mode="after")
     def _is_whole(self) -> Self:
@@ -102,8 +100,7 @@ class Runtime(Section):
     distances may take half of what is left of it. Null: what is free when a job starts, so give a
     limit where several train side by side on a CPU."""
     devices: int = Field(1, ge=1, le=1024)
-    """Processes that pretrain one encoder together on each node: one per accelerator, or so many
-    on a CPU."""
+    """Processes that pretrain an encoder together on a node: one per accelerator, or on a CPU."""
     nodes: int = Field(1, ge=1, le=10_000)
     """Nodes that pretrain one encoder together; more than one need SLURM."""
     strategy: Literal["ddp", "fsdp"] = "ddp"

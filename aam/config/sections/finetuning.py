@@ -43,19 +43,16 @@ class Finetuning(Training):
     """Pretrain an encoder per fold without the samples of that fold; false: one for all, which has
     seen every sample, though no label."""
     labels: float = Field(1.0, gt=0, le=1)
-    """Fraction of the training samples, or of their groups, whose labels are used: shows what more
-    labels would bring."""
+    """Fraction of the training samples, or groups, with labels: shows what more would bring."""
     loss: Loss | None = None
     """null: mae for numbers, cross_entropy for classes, and for those with an order one that knows
     it. quantile predicts five quantiles, of which the median is the prediction."""
     asymmetry: float = Field(0.5, gt=0, lt=1)
-    """Weight of predictions that are too low in the asymmetric loss; those too high have the
-    rest."""
+    """Weight of too low predictions in the asymmetric loss; too high ones have the rest."""
     class_weights: bool = False
     """Weight the classes so that each counts alike."""
     fusion: Fusion = "concat"
-    """How the categories of `condition` meet the sample: beside its embedding, or as queries to
-    its ASVs."""
+    """How `condition` meets the sample: beside its embedding, or as queries to its ASVs."""
     asv_dropout: float = Field(0.0, ge=0, lt=1)
     """Fraction of the ASVs that are left out of each sample, anew in every step."""
     count_weight: float = Field(0.0, ge=0)

@@ -38,8 +38,7 @@ class ModelSettings(Section):
     a pretrained model; or another model, of the same dataset or as `<dataset>/<model>`. Its
     architecture is taken over. Null: weights of the seed."""
     pretrained_on: list[str] = []
-    """Studies, values of the column `datasets.<d>.study`, whose samples are learned from and
-    validated on; empty: all."""
+    """Studies, values of the column `datasets.<d>.study`, to learn from; empty: all."""
     pretraining: Override = {}
     """Keys of `pretraining` for this model alone."""
     optimization: Override = {}

@@ -53,13 +53,11 @@ class Task(Section):
     dataset: str
     """Name under `datasets`."""
     column: str | Annotated[list[str], Field(min_length=1)]
-    """Metadata column to predict, or several of numbers; samples without a value in each are left
-    out."""
+    """Metadata column to predict, or several of numbers; samples that lack a value are left out."""
     where: dict[str, str | list[str]] = {}
     """Metadata columns and the values of them that a sample must have to take part."""
     kind: Literal["regression", "classification", "ordinal"]
-    """regression: a number; classification: one of several classes; ordinal: one of several classes
-    that have an order."""
+    """regression: a number; classification: one of several classes; ordinal: of ordered ones."""
     classes: list[str] | None = None
     """Classes of an ordinal target, the lowest first."""
     transform: Literal["none", "minmax", "zscore", "log", "log_zscore", "quantile"] = "zscore"

@@ -68,8 +68,7 @@ def load_metadata(path: Path) -> pd.DataFrame:
 
     The frame has, by sample ID as it is written, strings, and None where a cell is empty or says
     that there is no value (`MISSING`); a warning tells which;
-    `attrs["q2:types"]` has the type by column, where the file gives one. All problems of the file
-    are one InputError.
+    `attrs["q2:types"]` has the types that the file gives. All its problems are one InputError.
     """
     sheet = _sheet(path, read_text(path, EXPECTED, None))
     refuse(_problems(path, sheet))

@@ -21,8 +21,7 @@ from aam.evaluate.baselines.problem import (
 )
 
 LOGISTIC_COSTS = (0.003, 0.01, 0.03, 0.1)
-"""Candidate weights of the data against the penalty of the elastic net, for classes; the strongest
-penalty first."""
+"""Candidate weights of data against penalty in the elastic net of classes; most penalty first."""
 PSEUDOCOUNT = 0.5
 
 

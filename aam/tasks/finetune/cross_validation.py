@@ -1,7 +1,6 @@
 """Fine-tuning fold by fold: every labelled sample is predicted by a model that never saw its label.
 
-Shape suffixes: N samples of the store, L labelled samples, C columns or classes, Q quantiles, D
-width.
+Shape suffixes: N samples of the store, L labelled ones, C columns or classes, Q quantiles, D width.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

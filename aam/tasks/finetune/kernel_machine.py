@@ -121,8 +121,7 @@ def _set_features(
 ) -> None:
     """Centre and scale: the mean squared distance of two samples is 2, `weight` of it embeddings'.
 
-    The numbers of an embedding count alike, but those of sketches, and reads, that vary more count
-    more.
+    The numbers of an embedding count alike; of sketches, and reads, those that vary more do more.
     """
     embedding_TD, log_TP = samples.embedding_TD, samples.log_TP
     variance_D = embedding_TD.var(axis=0)

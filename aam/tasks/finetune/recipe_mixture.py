@@ -16,8 +16,7 @@ def recipe_mixture(setup: FinetuneSetup, fold: int, by_recipe: Mapping[str, Outp
     """Return the mixture fitted to the held-out predictions of a fold's training samples.
 
     `by_recipe` are outputs of all labelled samples, each by models that never saw its label. So no
-    label of the fold enters its weights directly, but the models behind the other folds'
-    predictions have seen it.
+    label of the fold enters its weights directly; the models behind the other folds have seen it.
     """
     if len(by_recipe) == 1:
         return Mixture(dict.fromkeys(by_recipe, 1.0), dict.fromkeys(by_recipe, 1.0))

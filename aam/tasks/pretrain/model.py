@@ -100,8 +100,7 @@ class PretrainingModel(nn.Module):
     def start(self, batch: Batch, dropout: float, learned: Collection[str]) -> None:
         """Start distance heads at the mean distance of a batch, then set the dropout.
 
-        Without it the first hundred steps go into finding the scale; heads that have `learned`
-        know it.
+        Without it the first hundred steps find the scale; heads that have `learned` know it.
         """
         # Without gradients a block is let go of at once: a large batch takes no more memory.
         sample_BD = self.encoder(MicroBatches(asvs=ASVS_AT_ONCE).split(batch)).sample_BD

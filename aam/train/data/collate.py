@@ -1,7 +1,6 @@
 """Rows of the sample store to a batch: vectorized, each distinct ASV once.
 
-Shape suffixes: U distinct ASVs, S positions, B samples, A ASVs in a sample, F ASVs of the token
-store.
+Shape suffixes: U distinct ASVs, S positions, B samples, A ASVs in a sample, F ASVs of the store.
 """
 
 from typing import NamedTuple

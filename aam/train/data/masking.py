@@ -21,8 +21,7 @@ class Masker:
     fraction: float
     seed: int
     masking: Masking = "random"
-    """``random``: each nucleotide by itself; ``block``: `BLOCK_BP` in a row, beginning anywhere;
-    ``patch``: all of a patch."""
+    """``random``: single nucleotides; ``block``: `BLOCK_BP` in a row; ``patch``: all of a patch."""
     patch_bp: int = 1
 
     def mask(

@@ -147,8 +147,7 @@ class Devices:
     def setup_model(self, model: nn.Module) -> Any:
         """Return the model, on the device and wrapped for training; its `module` is what learns.
 
-        Where the weights are sharded that is a copy that shares the buffers, and `model` has
-        weights in `whole` alone.
+        Of sharded weights it is a copy that shares the buffers; `model` has them in `whole` alone.
         """
         self.restore_scaling(self._first_scaling)
         if not self.is_sharded:
