@@ -34,8 +34,7 @@ def encoder(start: str | Path = "v4") -> "PretrainedEncoder":
     Parameters
     ----------
     start
-        `v4`, the encoder that comes with the package, or a model directory,
-        `results/<dataset>/pretrain/<model>/model`.
+        `v4`, which comes with the package, or `results/<dataset>/pretrain/<model>/model`.
 
     Raises
     ------

@@ -132,8 +132,7 @@ def build_store(
     """Put V views of the same N samples, in the same order, and augmented rows into one store.
 
     The views come first, then, view by view, the rows with ASVs left out and the mixed rows. They
-    depend on the samples and the seed, not on the order of samples or features. `feature_ids` are
-    the U ASVs of the token store.
+    depend on samples and seed, not on any order. `feature_ids` are the U ASVs of the token store.
     """
     sample_ids, seed = views[0].sample_ids, settings.seed
     assert all(view.sample_ids == sample_ids for view in views), "views of different samples"

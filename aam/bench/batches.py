@@ -1,7 +1,6 @@
 """Batches without savings, which optimized ones are measured and tested against.
 
-Shape suffixes: U distinct ASVs, S positions, C copies of ASVs, B samples, A ASVs that a sample has
-or is padded to, M masked nucleotides.
+Shape suffixes: U distinct ASVs, S positions, C copies of ASVs, B samples, A ASVs of one, M masked.
 """
 
 from dataclasses import dataclass, replace

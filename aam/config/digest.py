@@ -30,8 +30,7 @@ TEMPLATES = frozenset({".html", ".css", ".js"})
 def code_digest(*modules: str) -> str:
     """Return the SHA-256 of modules, by dotted name, and of everything of `aam` they import.
 
-    Comments, docstrings and formatting do not change it; any other edit does, of the templates
-    beside a package's modules too.
+    Comments, docstrings and formatting do not change it; any other edit does, of templates too.
     """
     digest = hashlib.sha256()
     for name in sorted(set().union(*map(imported_modules, modules))):

@@ -23,8 +23,7 @@ class Scale:
     log(1 + x); ``quantile``: the normal deviate of the rank."""
     center: float = 0.0
     spread: float = 1.0
-    """0 where numbers are all the same: what is trained on is then their difference to the center,
-    and what comes back is the center."""
+    """0 of equal numbers: differences to the center are trained on, the center comes back."""
     knots: tuple[float, ...] = ()
     """Of ``quantile``: some of the training numbers, ascending; between them it is linear."""
     scores: tuple[float, ...] = ()

@@ -1,7 +1,6 @@
 """Targets between the words of the metadata and the numbers of a model.
 
-Shape suffixes: N samples, L labelled samples, C columns, K classes, Q quantiles, E encoded values
-(C or K), O raw outputs of a model.
+Shape suffixes: N samples, L labelled, C columns, K classes, Q quantiles, E = C or K, O outputs.
 """
 
 from collections.abc import Callable, Sequence

@@ -143,8 +143,7 @@ def finite_sample_quantile(scores: ArrayLike, level: float) -> float:
 def scaled_probabilities(predictions: pd.DataFrame, classes: list[str]) -> NDArray[np.float64]:
     """Return probabilities [N, C] scaled by the temperature of the other folds' rows.
 
-    The rows of fold -1 get the temperature of all others; a single fold keeps its own
-    probabilities, for want of others.
+    The rows of fold -1 get the temperature of all others; a single fold keeps its probabilities.
     """
     shares_NC = class_probabilities(predictions, classes)
     observed, fold = predictions["observed"].to_numpy(), predictions["fold"].to_numpy()

@@ -1,7 +1,6 @@
 """Embeddings of many samples, without gradients: every ASV once, then samples of like richness.
 
-Shape suffixes: R rows of the store, U ASVs, S positions, B samples of a batch, A ASVs of a sample,
-W rows of a block, D width.
+Shape suffixes: R rows, W of a block, U ASVs, S positions, B samples, A ASVs of a sample, D width.
 """
 
 from collections.abc import Iterator

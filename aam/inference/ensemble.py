@@ -1,7 +1,6 @@
 """The models of a task, applied together to another table.
 
-Shape suffixes: N samples, V views, R rows of the store (V x N), F metadata columns, O
-raw outputs, U ASVs, D width.
+Shape suffixes: N samples, V views, R rows (V x N), F metadata columns, O outputs, U ASVs, D width.
 """
 
 import logging

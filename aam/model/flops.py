@@ -21,8 +21,7 @@ def step_flops(shape: Architecture, batch: Batch) -> int:
 
     Counted are stem, attention, feed-forward and recurrent layers, pooling and heads of
     pretraining, padding of samples included because it is computed. Not counted are sums, norms,
-    activations, the optimizer and whatever is computed a second time to save memory. Only shapes
-    are read, so that no device has to wait.
+    activations, the optimizer and what is computed twice to save memory. Only shapes are read.
     """
     encoder, width, samples = _without_weights(shape), shape.width, batch.size
     heads = len(batch.distances) * _product(samples, width, width + samples)

@@ -86,8 +86,7 @@ def compares_positions(positions: int, neurons: int, width: int) -> bool:
 def neuron_tables(positions: int, neurons: int) -> tuple[Tensor, Tensor]:
     """Return cosines and sines [positions, neurons] that turn the neurons of a head.
 
-    Both sides of a product are turned, so that scores come out divided by the root of `neurons`:
-    they stay within the range of fp16.
+    Both sides are turned, so that scores, divided by the root of `neurons`, stay within fp16.
     """
     cos_SN, sin_SN = rotary_tables(positions, neurons, BASE)
     scale = neurons**-0.25

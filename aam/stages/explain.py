@@ -23,8 +23,7 @@ TRUSTED = 0.5
 def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
     """Explain samples of every fold by the models that never saw their labels.
 
-    Of each fold at most `samples` are explained, and `checked` of these by removing their ASVs one
-    by one as well; `seed` chooses them.
+    Of each fold at most `samples` are explained, `checked` of these by removing each ASV as well.
     """
     store, tokens = SampleStore.open(inputs["samples"]), TokenStore.open(inputs["tokens"])
     folds = read_folds(inputs["folds"])

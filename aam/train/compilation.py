@@ -16,8 +16,7 @@ RECOMPILATIONS = 16
 def compile_blocks(model: nn.Module, mode: Compile, device: torch.device) -> bool:
     """Compile every layer of `model` that gains by it, in place and on its first use.
 
-    Return whether they will run compiled: where there is no working compiler one warning says so,
-    and everything runs as it is.
+    Return whether they will run compiled: without a working compiler one warning says so.
     """
     if mode == "off":
         return False

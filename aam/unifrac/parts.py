@@ -1,7 +1,6 @@
 """Stripes of a distance matrix as Parquet files, by which jobs hand them over.
 
-A file has the columns `behind` and `before`, lists of S float32 in row order: see
-`aam.unifrac.stripes`. Pages have checksums.
+Columns: `behind` and `before`, lists of S float32 (`aam.unifrac.stripes`); pages have checksums.
 """
 
 import json

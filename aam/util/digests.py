@@ -75,8 +75,7 @@ def user_digests(files: Mapping[str, str], results_dir: Path) -> dict[str, str]:
 def claim(results_dir: Path, checkout: Path) -> None:
     """Refuse results outside of the checkout that another one made.
 
-    Snakemake keeps in each checkout what its files were made with: another would take them for its
-    own, whatever their settings.
+    Snakemake keeps in each checkout what its files were made with: another takes them for its own.
     """
     results_dir, mark = results_dir.resolve(), results_dir / CHECKOUT
     if results_dir.is_relative_to(checkout) or not results_dir.is_dir():

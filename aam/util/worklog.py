@@ -15,8 +15,7 @@ from aam.util.machine import RSS_UNITS_PER_MB, peak_memory_mb
 logger = logging.getLogger(__name__)
 WORDS = "started at %.3f, at work from %.3f to %.3f, %.2f s of cores, memory %d MB at first, "
 WORDS += "%d MB at most"
-"""Times are since 1970, the first that of the process; memory is that of the process, or of the
-largest that it waited for."""
+"""Times are since 1970, the first that of the process; memory its own, or its largest child's."""
 
 
 @contextmanager

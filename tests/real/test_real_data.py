@@ -31,10 +31,7 @@ pytestmark = [
 
 @pytest.mark.parametrize(
     ("name", "samples", "features", "column", "labelled"),
-    [
-        ("ecam", 741, 2618, "delivery", 741),
-        ("oral", 2537, 5574, "host_age", 2537),
-    ],
+    [("ecam", 741, 2618, "delivery", 741), ("oral", 2537, 5574, "host_age", 2537)],
 )
 def test_every_real_dataset_is_imported(tmp_path, name, samples, features, column, labelled):
     source = DATA / name

@@ -1,9 +1,8 @@
 """A SLURM of one node, and a tiny study that its jobs carry out while training is disturbed twice.
 
 In the copy of the package that the jobs run, training waits at its second step while a file exists,
-and the margin before a time limit can be all of it. So what happens does not depend on the machine:
-the first attempt at pretraining is cancelled when it has a checkpoint, the second one reaches its
-time limit, the third one ends.
+and the margin before a time limit can be all of it, so that the machine does not matter: the first
+attempt at pretraining is cancelled at a checkpoint, the second at its time limit, the third ends.
 """
 
 import os

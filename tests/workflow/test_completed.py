@@ -50,10 +50,7 @@ ROWS: dict[str, tuple[dict[str, Any], Counter[str]]] = {
         {"rarefaction": {"depth": 150}},
         Counter(rarefy=2, plot_rarefaction=1) + AFTER_RAREFYING,
     ),
-    "one more view": (
-        {"rarefaction": {"views": 3}},
-        Counter(rarefy=1, unifrac=1) + OF_READS,
-    ),
+    "one more view": ({"rarefaction": {"views": 3}}, Counter(rarefy=1, unifrac=1) + OF_READS),
     "tokens": ({"tokens": {"max_length_bp": 30}}, Counter(tokenize=1, augment=1) + AFTER_SAMPLES),
     "unifrac": ({"unifrac": {"engine": "scikit-bio"}}, AFTER_DISTANCES),
     # Snakemake compares the names of input files; see the test of jobs below.
@@ -84,10 +81,7 @@ ROWS: dict[str, tuple[dict[str, Any], Counter[str]]] = {
     ),
     "tasks, fine-tuning": ({"tasks": {"site": {"finetuning": {"epochs": 2}}}}, OF_A_TASK),
     "finetuning": ({"finetuning": {"epochs": 2}}, FINETUNED),
-    "optimization": (
-        {"optimization": {"attention": "math"}},
-        PRETRAINED + times(2, TRAINED),
-    ),
+    "optimization": ({"optimization": {"attention": "math"}}, PRETRAINED + times(2, TRAINED)),
     # Two views; of each model an ordination, and three files of each task.
     "outputs": ({"outputs": {"qza": True}}, Counter(export_qza=16)),
     "what changes no result": (

@@ -84,13 +84,11 @@ class OutputFormats(Section):
 class Runtime(Section):
     """Run options: no key here makes a stage stale.
 
-    Another number of threads gives the same up to rounding; so does a batch cut for want of memory,
-    with other dropout masks.
+    Other threads give the same up to rounding, and batches cut for memory, but for dropout.
     """
 
     threads: int = Field(8, ge=1, le=4096)
-    """Most cores of one job that can use several: fewer let the jobs of small studies run side by
-    side. Timings take all."""
+    """Most cores of one job: fewer let jobs of small studies run side by side. Timings take all."""
     workers: int = Field(2, ge=0, le=1024)
     """Processes that assemble batches beside the training; on a CPU training does so itself."""
     checkpoint_every_s: float = Field(60, gt=0)
@@ -100,7 +98,7 @@ class Runtime(Section):
     distances may take half of what is left of it. Null: what is free when a job starts, so give a
     limit where several train side by side on a CPU."""
     devices: int = Field(1, ge=1, le=1024)
-    """Processes that pretrain an encoder together on a node: one per accelerator, or on a CPU."""
+    """Processes that pretrain one encoder on a node: one per accelerator, or so many on a CPU."""
     nodes: int = Field(1, ge=1, le=10_000)
     """Nodes that pretrain one encoder together; more than one need SLURM."""
     strategy: Literal["ddp", "fsdp"] = "ddp"

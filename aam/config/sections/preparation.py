@@ -18,9 +18,8 @@ class Rarefaction(Section):
     seed: int = 42
     """Seed of the draws."""
     long_branches: Literal["keep", "drop"] = "keep"
-    """Whether ASVs behind branches out of all proportion to the tree, which are listed when the
-    tree is read, are left out before the draw. Such branches are mostly artefacts, and set the
-    distances of all samples that have them."""
+    """Whether ASVs behind branches out of all proportion to the tree, which are always listed, are
+    left out before the draw. Mostly artefacts, they set the distances of all samples with them."""
 
 
 class Tokens(Section):

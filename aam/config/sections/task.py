@@ -24,8 +24,7 @@ class Folds(Section):
     """The folds of cross-validation."""
 
     column: str | None = None
-    """Metadata column that names the fold of each sample. Each of its values is a fold: a column of
-    studies leaves one study out at a time."""
+    """Metadata column that names the fold of each sample: of studies, one is left out at a time."""
     k: int | None = Field(None, ge=2, le=100_000)
     """Number of folds to draw."""
     groups: str | None = None
@@ -61,8 +60,7 @@ class Task(Section):
     classes: list[str] | None = None
     """Classes of an ordinal target, the lowest first."""
     transform: Literal["none", "minmax", "zscore", "log", "log_zscore", "quantile"] = "zscore"
-    """What a number is turned into for training; predictions are turned back. log is log(1 + x),
-    quantile the normal deviate of the rank."""
+    """What a number is trained as: log is log(1 + x), quantile the normal deviate of the rank."""
     transform_by: str | None = None
     """Metadata column: the z-score is taken within each of its categories."""
     bounds: tuple[float | None, float | None] = (None, None)

@@ -1,13 +1,11 @@
 """Feature tables of the user: BIOM 2.1, BIOM 1.0, classic TSV, QIIME 2 artifacts."""
 
-import io
 import json
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 
 import biom
-import h5py
 import numpy as np
 import pandas as pd
 from biom.err import seterr
@@ -17,6 +15,7 @@ from scipy.sparse import csr_array
 
 from aam.data.importing.classic import parse_classic
 from aam.data.importing.files import decoded, doubled, listed, read_content, refuse
+from aam.data.importing.hdf5 import read_hdf5
 from aam.data.importing.qza import ArtifactKind
 from aam.data.table import FeatureTable
 from aam.util.errors import InputError, problem
@@ -24,8 +23,6 @@ from aam.util.errors import InputError, problem
 EXPECTED = "a feature table: BIOM 2.1, BIOM 1.0, TSV or a .qza of type FeatureTable[Frequency]"
 LARGEST_COUNT = 2**53
 """BIOM holds counts as float64, which is exact up to here."""
-MOST_INFLATED = 1100
-"""Bytes that one stored byte becomes at most: gzip reaches 1032."""
 
 _ARTIFACT = ArtifactKind(
     type="FeatureTable[Frequency]",
@@ -83,41 +80,17 @@ def without_empty(table: FeatureTable) -> tuple[FeatureTable, pd.DataFrame]:
 
 
 def _parse_hdf5(path: Path, content: bytes) -> Parsed:
-    """Parse BIOM 2.1 (http://biom-format.org), IDs and counts alone.
-
-    Not by biom-format, which hands positions to compiled code unchecked: a damaged file would
-    end the process. It also spends most of its time on lineages, which nothing here needs.
-    """
     try:
-        with h5py.File(io.BytesIO(content), "r") as handle:
-            # biom-format writes an empty axis as numbers.
-            ids = [_dataset(handle, f"{axis}/ids") for axis in ("sample", "observation")]
-            samples, features = ([*own.asstr()[:]] if own.size else [] for own in ids)
-            parts = tuple(
-                _dataset(handle, f"sample/matrix/{key}")[:] for key in ("data", "indices", "indptr")
-            )
-        values = csr_array(parts, shape=(len(samples), len(features)), dtype=np.float64)
+        found = read_hdf5(content)
+        parts = (found["data"], found["indices"], found["indptr"])
+        shape = (len(found["samples"]), len(found["features"]))
+        values = csr_array(parts, shape=shape, dtype=np.float64)
         values.check_format(full_check=True)
-        return samples, features, values
+        return found["samples"], found["features"], values
     except _BIOM_ERRORS as error:
         got = f"an HDF5 file that is cut off, damaged or not BIOM 2.1 ({error})"
         hint = "copy or export it again; check it with `biom validate-table -i FILE`"
         raise problem(path, got, EXPECTED, hint) from error
-
-
-def _dataset(handle: h5py.File, name: str) -> h5py.Dataset:
-    """Return a list of values that are stored in the file itself."""
-    place = ""
-    for part in name.split("/"):
-        place = f"{place}/{part}"
-        if not isinstance(handle.get(place, getlink=True), h5py.HardLink):
-            raise KeyError(f"no {place} in the file itself")
-    found = handle[name]
-    if found.ndim != 1 or found.is_virtual or found.external:
-        raise ValueError(f"{name} is no list of values in the file itself")
-    if found.nbytes > MOST_INFLATED * (found.id.get_storage_size() + 2**20):
-        raise ValueError(f"{name} claims {found.size:,} values")
-    return found
 
 
 def _parse_json(path: Path, content: bytes) -> Parsed:

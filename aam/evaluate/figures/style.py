@@ -138,8 +138,7 @@ def bars(
 ) -> None:
     """Draw named horizontal bars, the first on top, each with a text behind its end.
 
-    Values that are NaN leave a place with its text, at `left`, where the axis begins; `errors`
-    are half the length of a whisker.
+    NaN leaves a place with its text, at `left`, where the axis begins; `errors` are half whiskers.
     """
     lengths = np.nan_to_num(np.asarray(values, dtype=float), nan=left)
     half = np.nan_to_num(np.asarray(np.zeros(len(lengths)) if errors is None else errors, float))

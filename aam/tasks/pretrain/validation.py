@@ -1,7 +1,6 @@
 """How well a pretrained model does on held-out samples, in memory that does not grow with them.
 
-Shape suffixes: N samples of the store, R rows, B samples of a block, U ASVs, S positions, M masked
-nucleotides, D width, P pairs.
+Shape suffixes: N samples, R rows, B of a block, U ASVs, S positions, M masked, D width, P pairs.
 """
 
 from collections.abc import Iterator, Mapping
@@ -118,8 +117,7 @@ class HeldOut:
     ) -> dict[str, NDArray[np.float32]]:
         """Return true and predicted distances [2, P] of at most `plotted_pairs` pairs, per metric.
 
-        They are drawn from all blocks, from each in proportion to its pairs. `score` comes before,
-        because it sets the statistics of the heads.
+        Drawn from all blocks in proportion to their pairs, after `score`, which sets the heads.
         """
         blocks, rng = self.blocks(), generator("pairs", seed)
         pairs = np.array([len(block_B) * (len(block_B) - 1) // 2 for block_B in blocks])

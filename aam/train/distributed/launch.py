@@ -50,8 +50,7 @@ def is_needed(runtime: RunOptions) -> bool:
 def together(stage: str, cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
     """Call the `run` of the module `stage` in all processes that `runtime` asks for.
 
-    The processes of a node share the threads. One that ends badly ends all: with the InputError
-    that it raised, else a RuntimeError.
+    The processes of a node share the threads. One that fails ends all: InputError or RuntimeError.
     """
     assert runtime.work is not None, "processes that work together need a work folder"
     world = World(runtime.devices, runtime.nodes, runtime.strategy)

@@ -5,8 +5,7 @@ what one process needs of another's embeddings is summed over all processes, so 
 that each ends with belong to the sum of W equal losses; their mean over the processes, which DDP
 and FSDP take, is then the gradient of the loss.
 
-Shape suffixes: W processes, U distinct ASVs, S positions, B samples, A ASVs in a sample, M masked
-nucleotides, R rows of the store, D width.
+Shape suffixes: W processes, U ASVs, S positions, B samples, A of one, M masked, R rows, D width.
 """
 
 import operator

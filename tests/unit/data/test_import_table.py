@@ -1,6 +1,7 @@
 import hashlib
 import json
 import os
+import sys
 from datetime import datetime
 
 import biom
@@ -11,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array, csr_matrix
 
+from aam.data.importing import hdf5
 from aam.data.importing.sequences import feature_sequences, is_sequence, load_sequences
 from aam.data.importing.table import load_table, without_empty
 from aam.data.sequences import read_fasta, write_fasta
@@ -204,11 +206,21 @@ def test_hdf5_that_claims_much_lies_elsewhere_or_counts_twice_is_refused(tmp_pat
     path = write_hdf5(tmp_path / "t.biom", COUNTS)
     with h5py.File(path, "a") as handle:
         change(handle)
-    twice = "1 counts of a sample and a feature that have one"
-    message = twice if change is doubled else "damaged or not BIOM 2\\.1"
+    message = "1 counts of a sample and a" if change is doubled else "damaged or not BIOM 2\\.1"
     with pytest.raises(InputError, match=message) as caught:
         load_table(path)
     assert "localhost" not in str(caught.value)
+
+
+ENDS = {"-9": "import os; os.kill(os.getpid(), 9)", "not read in 1 s": "while 1: pass"}
+
+
+@pytest.mark.parametrize("said", ENDS)
+def test_hdf5_that_ends_its_reader_or_keeps_it_is_told(tmp_path, monkeypatch, said):
+    monkeypatch.setattr(hdf5, "COMMAND", [sys.executable, "-c", ENDS[said]])
+    monkeypatch.setattr(hdf5, "LEAST_S", 1)
+    with pytest.raises(InputError, match=f"t.biom: got an HDF5 file that is .*{said}"):
+        load_table(write_hdf5(tmp_path / "t.biom", COUNTS))
 
 
 @pytest.mark.parametrize(

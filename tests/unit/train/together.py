@@ -5,8 +5,7 @@ a `strategy`, `settings` of the training, `validations`, `folder` (of checkpoint
 time limit comes after one step), `bad` (steps with a distance that is not a number), `sketch` (its
 numbers), `full` (the disk, from the third step on) and `max_memory_gb`. Processes are forked, so
 that torch is imported once. Each one writes `<number>-<name>-<rank>.json`: how the run `ended`, all
-`curves` by name, sums of the `weights`, `bytes` of weights and moments that it holds, `stability`,
-and the micro-batches (`memory`).
+`curves`, sums of the `weights`, `bytes` of both held, `stability`, micro-batches (`memory`).
 """
 
 import json
