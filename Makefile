@@ -24,6 +24,7 @@ $(STAMP): pyproject.toml constraints.txt workflow/install_system.sh
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[$(EXTRAS)]'
 	touch $@
+	@echo 'The environment is in $(VENV). Now: source $(VENV)/bin/activate'
 
 demo: env ## run the whole workflow on the embedded dataset and print a summary
 	$(BIN)/snakemake --cores $(CORES) --configfile config/config.yaml -- all bench

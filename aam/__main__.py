@@ -19,7 +19,7 @@ def main(arguments: list[str] | None = None) -> None:
     init.add_argument("table", type=Path, help="feature table: .qza, BIOM or TSV")
     init.add_argument("metadata", type=Path, help="QIIME 2 metadata")
     for name in ("sequences", "tree", "taxonomy"):
-        init.add_argument(f"--{name}", type=Path)
+        init.add_argument(f"--{name}", type=Path, help=f"{name} of the features: .qza or text")
     init.add_argument("--output", type=Path, required=True, help="the file to write, mine.yaml")
     given = {key: value for key, value in vars(parser.parse_args(arguments)).items() if value}
     output = given.pop("output")
@@ -30,7 +30,7 @@ def main(arguments: list[str] | None = None) -> None:
     columns = columns_of(load_metadata(given["metadata"]))
     paths = {name: str(path.absolute()) for name, path in given.items()}
     write_text(output, configuration(paths, columns, proposed_depth(table)))
-    print(f"Look at {output}, then run: snakemake --cores 8 --configfile {output}")
+    print(f"Look at {output}, then run: snakemake --cores 2 --configfile {output} -- check")
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ PRIMER = re.compile("GTG[CT]CAGC[AC]GCCGCGGTAA")
 """The primer 515F."""
 COMPLEMENT = str.maketrans("ACGTURYSWKMBDHVN", "TGCAAYRSWMKVHDBN")
 DEPTHS = (500, 1000, 2000, 5000, 10_000, 20_000)
-MOST_LOST = 0.1
+MOST_LOST = 0.05
 """Share of the samples that a proposed depth may lose."""
 FOLDS = 5
 LEAST_NUMBERS, MOST_CLASSES = 30, 20
@@ -27,7 +27,7 @@ ACTIVE = 2
 """Tasks of a new configuration that are not comments."""
 GROUPING = re.compile(
     "subject|individual|patient|participant|person|donor|animal|mouse|mice|family|household"
-    "|^host$|host_id",
+    "|^host$|host_id|[_ .-]id$",
     re.IGNORECASE,
 )
 TECHNICAL = re.compile(
@@ -91,10 +91,9 @@ def columns_of(metadata: pd.DataFrame) -> list[Column]:
 
 def grouping(columns: list[Column]) -> Column | None:
     """Return the column whose samples should stay together, by its name and its repeated values."""
-    found = [one for one in columns if GROUPING.search(one.name) and one.counts.max() > 1]
-    return max(
-        (one for one in found if len(one.counts) > 1), key=lambda c: len(c.counts), default=None
-    )
+    found = [one for one in columns if GROUPING.search(one.name) and 1 < len(one.counts)]
+    found = [one for one in found if one.counts.max() > 1 and not TECHNICAL.search(one.name)]
+    return max(found, key=lambda one: len(one.counts), default=None)
 
 
 def proposed_depth(table: FeatureTable) -> int:
@@ -135,8 +134,8 @@ def sentences(
     ]
     if technical:
         yield (
-            f"{first_names(technical)} tell how samples were processed: look whether the classes "
-            "differ in them, as a model would learn that instead."
+            f"On how samples were processed: {first_names(technical)}. Look whether the classes "
+            "differ in this, as a model would learn it instead."
         )
 
 
@@ -144,19 +143,14 @@ def _on_sequences(table: FeatureTable, sequences: Mapping[str, str]) -> Iterator
     total_F = np.asarray(table.counts.sum(axis=0)).ravel()
     own = [sequences[name] for name in table.feature_ids]
     lengths = sorted(map(len, own))
-    share = {
-        what: float(
-            total_F[[pattern.match(text) is not None for text in texts]].sum() / total_F.sum()
-        )
-        for what, pattern, texts in (
-            ("V4", V4, own),
-            ("reverse", V4, [text.translate(COMPLEMENT)[::-1] for text in own]),
-            ("primer", PRIMER, own),
-        )
-    }
+    turned, share = [text.translate(COMPLEMENT)[::-1] for text in own], {}
+    for what, pattern, texts in (("V4", V4, own), ("reverse", V4, turned), ("primer", PRIMER, own)):
+        begins_F = [pattern.match(text) is not None for text in texts]
+        share[what] = float(total_F[begins_F].sum() / total_F.sum())
+    length = f"{lengths[0]} to {lengths[-1]}" if lengths[0] < lengths[-1] else lengths[0]
     yield (
-        f"Sequences of {lengths[0]} to {lengths[-1]} nucleotides; {share['V4']:.0%} of the reads "
-        "begin as 16S does behind the primer 515F (region V4)."
+        f"Sequences of {length} nucleotides; {share['V4']:.0%} of the reads begin as 16S does "
+        "behind the primer 515F (region V4)."
     )
     if share["primer"] > 0.5:
         yield f"{share['primer']:.0%} of the reads still have the primer 515F: trim it."

@@ -52,10 +52,10 @@ def interval(value: float | None, low: float | None, high: float | None) -> str:
 
 
 def p_value(value: float | None) -> str:
-    """Return `p = 0.032`, `p < 0.0001`, or a dash for none."""
+    """Return `p = 0.032`, `p < 0.0001`, `p > 0.99`, or a dash for none."""
     if value is None:
         return "–"
-    return "p < 0.0001" if value < 1e-4 else f"p = {value:.2g}"
+    return "p < 0.0001" if value < 1e-4 else "p > 0.99" if value > 0.99 else f"p = {value:.2g}"
 
 
 def plain(name: str) -> str:

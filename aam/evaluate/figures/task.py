@@ -52,11 +52,13 @@ def _draw_comparison(axes: Axes, report: Mapping[str, Any]) -> None:
     sign = 1 if report["kind"] == "regression" else -1
     rows = [{**own, "role": "baseline", "name": name} for name, own in report["baselines"].items()]
     rows.insert(0, {**report, "role": "model", "name": report["model"]})
+    if "super_learner" in report:
+        rows.append({**report["super_learner"], "role": "model", "name": "super learner"})
     headline_bars(axes, report["kind"], sorted(rows, key=lambda row: sign * row[headline]))
     interval = report["bootstrap"][headline]
     title = "Beside the baselines"
     if interval is not None:
-        title += f"\nmodel {score(interval[0])} to {score(interval[1])} (95 %)"
+        title += f"\n{short(report['model'], 10)} {score(interval[0])} to {score(interval[1])} (95 %)"
     axes.set_title(title)
 
 

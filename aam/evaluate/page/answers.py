@@ -55,15 +55,18 @@ def answer(report: Mapping[str, Any]) -> str:
     # Of several targets a report is that of one, whose name ends in its column.
     column = report["column"]
     what = plain(column if isinstance(column, str) else report["task"].partition(", ")[2])
+    shown = score if report["kind"] == "regression" else "{:.0%}".format
+    known = [report["baselines"][key][name] for key in CONSTANT if key in report["baselines"]]
+    guess = f" (guessing: {shown(known[0])})" if known else ""
     if report["kind"] == "regression":
         text = (
-            f"From these samples, {what} is predicted to within {score(own)} on average; "
+            f"From these samples, {what} is predicted to within {score(own)} on average{guess}; "
             f"the best baseline, {label}, is off by {score(other)}"
         )
     else:
         text = (
             f"From these samples, {what} is predicted right in {own:.0%} of the cases, every class "
-            f"counting alike; by the best baseline, {label}, in {other:.0%}"
+            f"counting alike{guess}; by the best baseline, {label}, in {other:.0%}"
         )
     p = found["comparisons"][baseline]["holm_p"]
     if p is None:

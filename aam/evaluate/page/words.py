@@ -80,7 +80,7 @@ def _super_learner(report: Mapping[str, Any]) -> str:
     parts = ", ".join(
         f"{'AAM' if learner == model else row_label(learner, 'baseline')} {weight:.0%}"
         for learner, weight in weights
-        if weight >= LEAST_SHOWN
+        if weight >= LEAST_SHOWN or learner == model
     )
     p = without["comparison"]["corrected_t_p"]
     chance = "" if p is None else f" ({'which could be chance, ' * (p >= CHANCE)}{p_value(p)})"

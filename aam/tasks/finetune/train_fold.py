@@ -27,7 +27,7 @@ def trained(model: FoldModel) -> tuple[Predictor, list[Record]]:
     if is_whole(model.directory) and history.is_file():
         known = read_json(history)
         if load_config(model.directory)["fingerprint"] == known.get("fingerprint") == fingerprint:
-            logger.info("%s was finished before", model.name)
+            logger.info("%s is finished, and is read", model.name)
             load_weights(model.directory, predictor)
             return predictor, known["records"]
     records, optimization = [], None

@@ -51,9 +51,9 @@ def test_columns_are_told_by_what_they_could_be():
     assert str(found["diagnosis"]) == "diagnosis: classes ill (29), well (29), odd (1); 1 missing"
     assert found["diagnosis"].frequent == ["ill", "well"]
     assert str(found["age"]) == "age: number from 0 to 29.5"
-    together = grouping(list(found.values()))
-    assert together is not None
-    assert together.name == "patient"
+    renamed = METADATA.rename(columns={"patient": "plate_id", "plate": "fish_id"})
+    groups = [grouping(columns_of(one)) for one in (METADATA, renamed)]
+    assert [one and one.name for one in groups] == ["patient", "fish_id"]
 
 
 def test_a_proposed_depth_loses_few_samples():
@@ -77,7 +77,7 @@ def test_a_study_is_described(sequence, said):
     text = "\n".join(sentences(table([2000] * SAMPLES), {"a": sequence, "b": "A" * 20}, METADATA))
     assert "60 samples, 2 ASVs, 120,060 reads: 2,001 in the median sample" in text
     assert "Samples of one `patient` should stay together (`groups`): there are 15" in text
-    assert "1 (plate) tell how samples were processed" in text
+    assert "how samples were processed: 1 (plate)" in text
     assert f"{1 if said is None else 0:.0%} of the reads begin as 16S" in text
     for words in ("reverse complements", "still have the primer"):
         assert (words in text) == (said is not None and words in said)

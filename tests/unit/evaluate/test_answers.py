@@ -29,8 +29,8 @@ def report(**changes: Any) -> dict[str, Any]:
 def test_an_answer_is_that_of_the_super_learner_and_of_the_column():
     mixed = {"mae_fold_mean": 3.5, "comparisons": {"random_forest": {"holm_p": 0.3}}}
     assert answer(report(super_learner=mixed)) == (
-        "From these samples, host age is predicted to within 3.50 on average; the best baseline, "
-        "random forest, is off by 5.00; the difference could be chance, p = 0.3."
+        "From these samples, host age is predicted to within 3.50 on average (guessing: 9.00); the "
+        "best baseline, random forest, is off by 5.00; the difference could be chance, p = 0.3."
     )
     several = answer(report(column=["a", "host_age"], task="both, host_age"))
     assert several.startswith("From these samples, host age is")
