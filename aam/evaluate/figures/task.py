@@ -58,7 +58,8 @@ def _draw_comparison(axes: Axes, report: Mapping[str, Any]) -> None:
     interval = report["bootstrap"][headline]
     title = "Beside the baselines"
     if interval is not None:
-        title += f"\n{short(report['model'], 10)} {score(interval[0])} to {score(interval[1])} (95 %)"
+        low, high = map(score, interval)
+        title += f"\n{short(report['model'], 10)} {low} to {high} (95 %)"
     axes.set_title(title)
 
 
