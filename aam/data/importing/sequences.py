@@ -22,7 +22,7 @@ _ARTIFACT = ArtifactKind(
         "FeatureData[Taxonomy]": "give the sequences of the features (rep-seqs.qza)",
     },
 )
-_KEY = "configuration key datasets.<name>.sequences"
+_KEY = "configuration key datasets.<name>.sequences; `--sequences` of `init`"
 OTU_NUMBERS = "feature IDs that look like OTU numbers"
 _LETTERS = "".join(sorted(IUPAC_NUCLEOTIDES))
 _SEQUENCE_ID = re.compile(f"[{_LETTERS}]{{{SHORTEST_SEQUENCE_ID},}}")
