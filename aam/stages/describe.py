@@ -47,7 +47,7 @@ def _sentences(cfg: Cfg, files: Files) -> list[str]:
         fold = labelled(deep, task)[2]
         labels[name] = int((fold != TEST).sum()), len({*fold.tolist()} - {TEST})
         found.append("Task {}: {} labelled samples in {} folds.".format(name, *labels[name]))
-    found.append("Time on two cores like those here (where the encoder is auto, its budget):")
+    found.append("Time on two cores like these (of `encoder: auto` its budget, give or take half):")
     longest_bp = max(map(len, sequences.values()))
     for what, seconds in expected_seconds(cfg, table, longest_bp, labels):
         found.append(f"  {what}: {duration(10 * math.ceil(seconds / 10))}")
