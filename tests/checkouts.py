@@ -30,9 +30,7 @@ TINY: dict[str, Any] = {
     "tasks": {
         "environment": {**TASK, "column": "environment", "kind": "regression"},
         "site": {
-            **TASK,
-            "column": "site",
-            "kind": "classification",
+            **{**TASK, "column": "site", "kind": "classification"},
             "finetuning": {"start": "scratch"},
         },
     },

@@ -63,6 +63,8 @@ def write_study(folder: Path) -> None:
 
 def test_every_command_runs_and_says_what_the_page_quotes(tmp_path: Path) -> None:
     root = copy_of_the_workflow(tmp_path / "aam").root
+    # Of one's own, where there is one.
+    (root / "config" / "mine.yaml").unlink(missing_ok=True)
     (root / "data" / "moving-pictures").mkdir(parents=True)
     (root / "data" / "ecam").symlink_to(DATA / "ecam")
     write_study(root / "data" / "moving-pictures")

@@ -136,7 +136,7 @@ def test_files_are_described_and_configured_before_anything_is_computed(tmp_path
     execute(describe, slices.describe(load(raw), "mine"), files, {"text": tmp_path / "check.txt"})
     text = (tmp_path / "check.txt").read_text()
     assert "2 samples, 2 ASVs, 8 reads" in text
-    assert re.search(r"on two cores like those here .*:\n  pretraining of base: \d+ s\n", text)
+    assert re.search(r"on two cores like these .*:\n  pretraining of base: \d+ s\n", text)
     raw["tasks"] = {
         "age": {"dataset": "mine", "column": "age", "kind": "regression", "folds": {"k": 3}}
     }
