@@ -1,7 +1,7 @@
 """IDs and counts of BIOM 2.1 (http://biom-format.org), read by a process of its own.
 
 A damaged file can end the HDF5 library, or never let it end. This file is that program, too.
-Not by biom-format, which hands positions to compiled code unchecked, and reads lineages for long.
+biom-format hands positions to compiled code unchecked, and reads lineages for long.
 """
 
 import io
@@ -19,7 +19,7 @@ MOST_INFLATED = 1100
 """Bytes that one stored byte becomes at most: gzip reaches 1032."""
 LEAST_S, BYTES_PER_S, LEAST_BYTES, BYTES_PER_BYTE = 60, 1_000_000, 4 << 30, 100
 """Time and memory that the program may take, more for a large file."""
-COMMAND = [sys.executable, "-P", __file__]
+MATRIX, COMMAND = ("data", "indices", "indptr"), [sys.executable, "-P", __file__]
 
 
 def read_hdf5(content: bytes) -> dict[str, Any]:
@@ -41,28 +41,28 @@ def read_hdf5(content: bytes) -> dict[str, Any]:
         raise ValueError(said if done.returncode == 1 else f"status {done.returncode} of HDF5")
     with np.load(io.BytesIO(done.stdout), allow_pickle=False) as found:
         ids = json.loads(found["ids"].tobytes())
-        return {**ids, **{name: found[name] for name in ("data", "indices", "indptr")}}
+        return {**ids, **{name: found[name] for name in MATRIX}}
 
 
 def main() -> None:
     """Read standard input; write .npz to standard output, or a line of what is wrong."""
     content = sys.stdin.buffer.read()
-    most = LEAST_BYTES + BYTES_PER_BYTE * len(content)
-    resource.setrlimit(resource.RLIMIT_AS, (most, most))
-    found = io.BytesIO()
+    most, limit = LEAST_BYTES + BYTES_PER_BYTE * len(content), resource.RLIMIT_AS
+    own = resource.getrlimit(limit)[1]
+    # A limit that is there already, on a cluster, may be the lower one.
+    if own == resource.RLIM_INFINITY or own > most:
+        resource.setrlimit(limit, (most, own))
     try:
         with h5py.File(io.BytesIO(content), "r") as handle:
             # biom-format writes an empty axis as numbers.
             axes = {"samples": "sample/ids", "features": "observation/ids"}
-            own = {name: _dataset(handle, place) for name, place in axes.items()}
-            ids = {name: [*ids.asstr()[:]] if ids.size else [] for name, ids in own.items()}
-            names = ("data", "indices", "indptr")
-            parts = {name: _dataset(handle, f"sample/matrix/{name}")[:] for name in names}
-        np.savez(found, ids=np.frombuffer(json.dumps(ids).encode(), np.uint8), **parts)
+            found = {name: _dataset(handle, place) for name, place in axes.items()}
+            ids = {name: [*ids.asstr()[:]] if ids.size else [] for name, ids in found.items()}
+            parts = {k: _dataset(handle, f"sample/matrix/{k}")[:] for k in MATRIX}
+        np.savez(sys.stdout.buffer, ids=np.frombuffer(json.dumps(ids).encode(), np.uint8), **parts)
     except (AttributeError, KeyError, MemoryError, OSError, OverflowError, RuntimeError, TypeError,
             ValueError) as error:  # fmt: skip
         sys.exit(" ".join(str(error).split()) or type(error).__name__)
-    sys.stdout.buffer.write(found.getbuffer())
 
 
 def _dataset(handle: h5py.File, name: str) -> h5py.Dataset:
