@@ -66,7 +66,7 @@ def _shifted(value: Tensor, bits: int) -> Tensor:
 def pooled_sketches(sketch_BAK: Tensor, block: SampleBlock) -> tuple[Tensor, Tensor]:
     """Return two sketches [B, K] of samples: the largest numbers of their ASVs.
 
-    For the second an ASV's lengths go with the root of its share of reads; masked, they are one.
+    For the second an ASV's lengths go with the root of its share of reads; masked, it has one read.
     """
     reads_BA = block.counts_BA.clamp(min=1)
     if block.count_mask_BA is not None:

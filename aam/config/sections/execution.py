@@ -84,7 +84,7 @@ class OutputFormats(Section):
 class Runtime(Section):
     """Run options: no key here makes a stage stale.
 
-    Other threads give the same up to rounding, and batches cut for memory, but for dropout.
+    Other threads give the same up to rounding; a batch cut for memory has other dropout masks.
     """
 
     threads: int = Field(8, ge=1, le=4096)

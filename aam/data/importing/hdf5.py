@@ -57,7 +57,7 @@ def main() -> None:
             # biom-format writes an empty axis as numbers.
             axes = {"samples": "sample/ids", "features": "observation/ids"}
             found = {name: _dataset(handle, place) for name, place in axes.items()}
-            ids = {name: [*ids.asstr()[:]] if ids.size else [] for name, ids in found.items()}
+            ids = {name: [*one.asstr()[:]] if one.size else [] for name, one in found.items()}
             parts = {k: _dataset(handle, f"sample/matrix/{k}")[:] for k in MATRIX}
         np.savez(sys.stdout.buffer, ids=np.frombuffer(json.dumps(ids).encode(), np.uint8), **parts)
     except (AttributeError, KeyError, MemoryError, OSError, OverflowError, RuntimeError, TypeError,
