@@ -40,7 +40,7 @@ class Finetuning(Training):
     trained_layers: int = Field(2, ge=1)
     """Blocks over the ASVs of a sample that a partial encoder trains, counted from the top."""
     inductive: bool = False
-    """Pretrain an encoder per fold without its samples; false: one for all samples, without labels."""
+    """Pretrain an encoder per fold without its samples; false: one, on all samples, no labels."""
     labels: float = Field(1.0, gt=0, le=1)
     """Fraction of the training samples, or groups, with labels: shows what more would bring."""
     loss: Loss | None = None

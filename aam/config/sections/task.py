@@ -60,7 +60,7 @@ class Task(Section):
     classes: list[str] | None = None
     """Classes of an ordinal target, the lowest first."""
     transform: Literal["none", "minmax", "zscore", "log", "log_zscore", "quantile"] = "zscore"
-    """Form that a number is trained in: log is log(1 + x), quantile the normal deviate of the rank."""
+    """How a number is trained: log is log(1 + x), quantile the normal deviate of its rank."""
     transform_by: str | None = None
     """Metadata column: the z-score is taken within each of its categories."""
     bounds: tuple[float | None, float | None] = (None, None)

@@ -1,6 +1,6 @@
 """What a baseline gets and what it gives back.
 
-Shape suffixes: N samples, T samples to predict, F features, P common ones, E branches, C classes.
+Shape suffixes: N samples, T samples to predict, F features, P prevalent, E branches, C classes.
 """
 
 from collections.abc import Callable, Collection, Sequence
