@@ -71,6 +71,7 @@ def measured(asked) -> dict:
         "flops": [int(2e8)] * count,
         "losses": [5.0 - step - patch_bp / 100 for step in range(count)],
         "recompilations": 0,
+        "launches": 900,
         "peak_memory_mb": 100.0 * size,
         "parameters": 1234,
         "precision": asked["cfg"]["optimization"]["precision"],

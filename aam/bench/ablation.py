@@ -30,7 +30,7 @@ from aam.util.atomic import write_json, write_text, write_tsv
 logger = logging.getLogger(__name__)
 COLUMNS = """name batch_size step_ms_median step_ms_iqr samples_per_s peak_memory_mb speedup
 loss_after_steps group gflop_per_step gflop_per_s roofline_share loading_share recompilations
-loss_step timed_steps parameters""".split()
+loss_step timed_steps parameters launches_per_step""".split()
 OF_VARIANT = ("group", "name", "batch_size")
 FIGURES: dict[str, Callable[[Mapping[Hashable, Any]], str]] = {
     "step, ms (IQR)": lambda row: spread(row["step_ms_median"], row["step_ms_iqr"]),
@@ -40,6 +40,7 @@ FIGURES: dict[str, Callable[[Mapping[Hashable, Any]], str]] = {
     "GFLOP/step": lambda row: quantity(row["gflop_per_step"]),
     "GFLOP/s": lambda row: quantity(row["gflop_per_s"]),
     "of the roofline": lambda row: f"{100 * row['roofline_share']:.0f} %",
+    "launches": lambda row: quantity(row["launches_per_step"]),
     "loading": lambda row: f"{100 * row['loading_share']:.1f} %",
     "recompilations": lambda row: f"{row['recompilations']:.0f}",
     "loss (step)": lambda row: f"{row['loss_after_steps']:.4f} ({row['loss_step']:.0f})",
@@ -53,6 +54,7 @@ NOTES = """\
   those of `order`.
 - GFLOP: the model's matrix products, forward and backward, nothing counted twice. Of the roofline:
   over what matrix products alone reached in the same precision in the same run.
+- Launches: operators of the first step that would start a kernel on an accelerator.
 - Loading: share of the step spent waiting for its batch.
 - Each repeat of a mode ran in a process of its own, whose peak memory this is."""
 K = TypeVar("K")

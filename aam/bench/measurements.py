@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import fields
 from itertools import chain, count
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 
 from aam.bench import hardware
 from aam.bench.batches import NaiveDataset
-from aam.bench.timing import StepTimes
+from aam.bench.timing import Launches, StepTimes
 from aam.config.sections.execution import Optimization
 from aam.config.sections.training import Pretraining
 from aam.model.flops import step_flops
@@ -30,7 +31,8 @@ def run(request: Mapping[str, Any]) -> dict[str, Any]:
 def _run_steps(request: Mapping[str, Any]) -> dict[str, Any]:
     """Train some steps, as `aam.bench.ablation.steps_request` says, and time them.
 
-    To what `StepTimes.result` returns come `peak_memory_mb`, `parameters` and `precision`.
+    To what `StepTimes.result` returns come `launches` of the first step, `peak_memory_mb`,
+    `parameters` and `precision`.
     InputError when compilation is asked for and there is no compiler.
     """
     cfg, settings = request["cfg"], Pretraining.model_validate(request["cfg"]["pretraining"])
@@ -43,7 +45,7 @@ def _run_steps(request: Mapping[str, Any]) -> dict[str, Any]:
     prepared = prepare(cfg, inputs)
     model, dataset = prepared.model, prepared.dataset
     own = {field.name: getattr(dataset, field.name) for field in fields(dataset)}
-    dataset = NaiveDataset(**own, **request["batch"])
+    dataset = NaiveDataset(**own, **request["batch"]).on(devices.device)
     if dataset.copies:
         model.encoder.recompute("micro-batches")
     elif options.checkpointing:
@@ -53,6 +55,7 @@ def _run_steps(request: Mapping[str, Any]) -> dict[str, Any]:
         key, wanted = "configuration key optimization.compile", "a working compiler"
         raise problem(key, options.compile, wanted, "see the warning above")
     wrapped.train()
+    launches = Launches()
     times = StepTimes(devices.device, request["seconds"], eager=options.compile == "off")
     workers = request["workers"]
     epochs = (batches(dataset, 0, workers=workers, pin=workers > 0) for _ in count())
@@ -63,19 +66,21 @@ def _run_steps(request: Mapping[str, Any]) -> dict[str, Any]:
         loading_s = time.perf_counter() - t0
         step = times.step
         rate = learning_rate(settings, step, len(dataset))
-        values, _ = train_step(
-            wrapped,
-            optimizer,
-            batch,
-            step=step,
-            rate=rate,
-            seed=settings.seed,
-            options=options,
-            devices=devices,
-        )
+        with launches if step == 0 and options.compile == "off" else nullcontext():
+            values, _ = train_step(
+                wrapped,
+                optimizer,
+                batch,
+                step=step,
+                rate=rate,
+                seed=settings.seed,
+                options=options,
+                devices=devices,
+            )
         times.add(batch, values["loss"], loading_s, step_flops(model.encoder.shape, batch))
     return {
         **times.result(),
+        "launches": launches.number or None,
         "peak_memory_mb": peak_mb(devices.device),
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "precision": devices.precision,

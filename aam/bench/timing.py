@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from aam.model.batch import Batch
 from aam.train.compilation import graphs_compiled
@@ -14,6 +15,29 @@ QUICK_WARM_UP, WARM_UP = 1, 5
 """Steps before the timed ones, uncompiled on a CPU and elsewhere: kernels are chosen, compiled."""
 LEAST_STEPS, MOST_STEPS = 2, 10
 """Timed steps: however slow, unless slower than all the time there is; and however fast."""
+
+
+NO_LAUNCH = set("_unsafe_view detach empty empty_like lift_fresh new_empty_strided".split())
+"""Operators that touch no memory, beside those that PyTorch calls views."""
+
+
+class Launches(TorchDispatchMode):
+    """Counts the operators inside the block that would start a kernel on an accelerator.
+
+    An operator on a list of tensors is one; what is compiled cannot be counted.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.number = 0
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        """Run an operator."""
+        space, _, name = func._schema.name.partition("::")
+        self.number += space == "aten" and not func.is_view and name not in NO_LAUNCH
+        return func(*args, **(kwargs or {}))
 
 
 class StepTimes:
@@ -117,6 +141,7 @@ def medians(results: Sequence[Mapping[str, Any]]) -> dict[str, float]:
         "loading_share": sum(sum(result["loading_s"]) for result in results) / step_s.sum(),
         "peak_memory_mb": max(result["peak_memory_mb"] for result in results),
         "recompilations": max(result["recompilations"] for result in results),
+        "launches_per_step": results[0]["launches"],
         "timed_steps": len(step_s),
         "parameters": results[0]["parameters"],
     }

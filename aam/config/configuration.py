@@ -56,8 +56,7 @@ class Config(Section):
     @field_validator("datasets", "models", "tasks", "predictions")
     @classmethod
     def _names_are_plain(cls, named: dict[str, S]) -> dict[str, S]:
-        bad = [name for name in named if not re.fullmatch(NAME, name)]
-        if bad:
+        if bad := [name for name in named if not re.fullmatch(NAME, name)]:
             raise ValueError(
                 f"got the name {', '.join(map(repr, bad))}; expected letters, digits, '_' and "
                 "'-', with a letter or a digit first, 100 at most"

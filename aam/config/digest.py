@@ -35,22 +35,19 @@ def code_digest(*modules: str) -> str:
     digest = hashlib.sha256()
     for name in sorted(set().union(*map(imported_modules, modules))):
         digest.update(f"{name}\n{_normalized(name)[0]}\n".encode())
-        for template in _templates(name):
+        folder = PACKAGE_ROOT.joinpath(*name.split(".")[1:])
+        for template in sorted(path for path in folder.glob("*.*") if path.suffix in TEMPLATES):
             digest.update(f"{template.name}\n{template.read_text(encoding='utf-8')}\n".encode())
     return digest.hexdigest()
 
 
 def imported_modules(module: str) -> set[str]:
     """Return the names of `module` and of the package's modules it imports, at any depth."""
-    found: set[str] = set()
-    waiting = [module]
+    found, waiting = set[str](), {module}
     while waiting:
-        name = waiting.pop()
-        if name in found:
-            continue
-        found.add(name)
+        found.add(name := waiting.pop())
         neutral = NEUTRAL if name.startswith("aam.bench.") else NEUTRAL | COUNTING
-        waiting.extend(set(_normalized(name)[1]) - neutral)
+        waiting |= set(_normalized(name)[1]) - neutral - found
     return found
 
 
@@ -89,15 +86,8 @@ def _imports(tree: ast.AST) -> set[str]:
 
 def _source(name: str) -> Path | None:
     base = PACKAGE_ROOT.joinpath(*name.split(".")[1:])
-    for path in (base.with_suffix(".py"), base / "__init__.py"):
-        if path.is_file():
-            return path
-    return None
-
-
-def _templates(name: str) -> list[Path]:
-    folder = PACKAGE_ROOT.joinpath(*name.split(".")[1:])
-    return sorted(path for path in folder.glob("*.*") if path.suffix in TEMPLATES)
+    paths = (base.with_suffix(".py"), base / "__init__.py")
+    return next((path for path in paths if path.is_file()), None)
 
 
 def _is_bare_string(node: ast.AST) -> bool:

@@ -67,8 +67,10 @@ def keys_table() -> str:
         meaning = node.get("description", "").replace("\n", " ").replace("|", "\\|")
         # A section without a meaning of its own is only the name in front of its keys.
         if meaning:
-            default = "must be given" if required else _default(node)
-            rows.append(f"| `{path}` | {_type(node)} | {default} | {meaning} |\n")
+            given = node.get("default")
+            default = "" if given and isinstance(given, dict) else f"`{json.dumps(given)}`"
+            shown = "must be given" if required else default
+            rows.append(f"| `{path}` | {_type(node)} | {shown} | {meaning} |\n")
     return HEADER + "".join(rows)
 
 
@@ -113,13 +115,6 @@ def _type(node: Node) -> str:
     ]
     name = TYPES.get(node.get("type", "object"), "section")
     return name + (f" ({', '.join(bounds)})" if bounds else "")
-
-
-def _default(node: Node) -> str:
-    default = node.get("default")
-    if isinstance(default, dict):
-        return "" if default else "`{}`"
-    return f"`{json.dumps(default)}`"
 
 
 def main() -> None:

@@ -72,8 +72,7 @@ def architecture_of(models: Models, datasets: Datasets, dataset: str, model: str
         return models[first.model].architecture
     path = first.directory / "config.json"
     known = read_json(path).get("architecture", {})
-    lacking = [key for key in ARCHITECTURE if key not in known]
-    if lacking:
+    if lacking := [key for key in ARCHITECTURE if key not in known]:
         got, expected = f"no {', '.join(lacking)}", "a pretrained model of this version"
         raise problem(path, got, expected, "run its pretraining again")
     return {key: known[key] for key in ARCHITECTURE}

@@ -43,14 +43,8 @@ def metadata_column(metadata: pd.DataFrame, column: str) -> pd.Series:
     names = [str(name) for name in metadata.columns]
     folded = {name.casefold(): name for name in names}
     close = difflib.get_close_matches(column.casefold(), list(folded), n=3)
-    hint = (
-        f"did you mean {' or '.join(repr(folded[name]) for name in close)}?"
-        if close
-        else "correct the name in the configuration, or add the column to the metadata"
-    )
-    raise problem(
-        f"metadata column '{column}'",
-        "no such column",
-        f"one of the metadata's columns, {first_names(names, limit=20)}",
-        hint,
-    )
+    hint = "correct the name in the configuration, or add the column to the metadata"
+    if close:
+        hint = f"did you mean {' or '.join(repr(folded[name]) for name in close)}?"
+    expected = f"one of the metadata's columns, {first_names(names, limit=20)}"
+    raise problem(f"metadata column '{column}'", "no such column", expected, hint)

@@ -66,8 +66,7 @@ def expected_richness(counts: NDArray[np.int64], depths: NDArray[np.int64]) -> N
 
 def _require_drawable(sample_ids: Sequence[str], reads: NDArray[np.int64]) -> None:
     number = dict(zip(sample_ids, reads.tolist(), strict=True))
-    large = [f"{name}: {count}" for name, count in number.items() if count >= MOST_READS]
-    if large:
+    if large := [f"{name}: {count}" for name, count in number.items() if count >= MOST_READS]:
         raise problem(
             "the feature table",
             f"too many reads to draw from in samples {first_names(large)}",
@@ -84,7 +83,6 @@ def too_deep(sample_ids: Sequence[str], reads: NDArray[np.int64], depth: int) ->
         "rarefaction.depth",
         str(depth),
         f"at most {reads[deepest]}, the reads of the deepest sample ('{sample_ids[deepest]}'); "
-        f"quartiles of the {len(reads)} samples' reads are "
-        f"{', '.join(str(value) for value in quartiles)}",
+        f"quartiles of the {len(reads)} samples' reads are {', '.join(map(str, quartiles))}",
         f"lower rarefaction.depth: {quartiles[0]} keeps about three quarters of the samples",
     )

@@ -181,31 +181,21 @@ def _require_enough(observed: pd.Series, groups: Names | None, cfg: Mapping[str,
     k = settings["k"]
     beyond = " beyond folds.test" if settings["test"] > 0 else ""
     lower = "lower folds.k or folds.test" if beyond else "lower folds.k"
+    where, expected = f"metadata column '{observed.name}'", f"at least as many as folds, {k}"
     if groups is not None and len(set(groups)) < k:
-        raise problem(
-            f"metadata column '{settings['groups']}'",
-            f"groups {first_names(dict.fromkeys(groups))}{beyond}",
-            f"at least as many as folds, {k}",
-            f"{lower}, or group by another column",
-        )
-    where = f"metadata column '{observed.name}'"
+        by = f"metadata column '{settings['groups']}'"
+        got = f"groups {first_names(dict.fromkeys(groups))}{beyond}"
+        raise problem(by, got, expected, f"{lower}, or group by another column")
     if len(observed) < k:
-        raise problem(
-            where,
-            f"a value in {len(observed)} samples{beyond}",
-            f"at least as many as folds, {k}",
-            f"{lower}, or fill in the metadata",
-        )
+        got = f"a value in {len(observed)} samples{beyond}"
+        raise problem(where, got, expected, f"{lower}, or fill in the metadata")
     sizes = observed.value_counts().sort_index()
     small = sizes[sizes < k]
     if cfg["kind"] != "regression" and len(small):
-        raise problem(
-            where,
-            f"classes with fewer samples than folds{beyond}: "
-            f"{first_names(f'{name}: {size}' for name, size in small.items())}",
-            f"at least {k} samples of each class",
-            f"{lower}, or empty the target of the samples of these classes",
-        )
+        names = first_names(f"{name}: {size}" for name, size in small.items())
+        got = f"classes with fewer samples than folds{beyond}: {names}"
+        hint = f"{lower}, or empty the target of the samples of these classes"
+        raise problem(where, got, f"at least {k} samples of each class", hint)
 
 
 def _warn_of_classes(observed: pd.Series, folds: NDArray[np.int64], classes: Sequence[str]) -> None:
@@ -220,8 +210,7 @@ def _warn_of_classes(observed: pd.Series, folds: NDArray[np.int64], classes: Seq
                 where,
                 first_names(confined),
             )
-    unseen = [name for name in classes if name not in spread.index]
-    if unseen:
+    if unseen := [name for name in classes if name not in spread.index]:
         logger.warning("classes of '%s' that no sample has: %s", observed.name, first_names(unseen))
 
 

@@ -84,11 +84,8 @@ def read_biom(path: Path) -> FeatureTable:
     counts = csr_array(table.matrix_data.T.tocsr()).astype(np.int64)
     counts.eliminate_zeros()
     counts.sort_indices()
-    return FeatureTable(
-        [str(name) for name in table.ids("sample")],
-        [str(name) for name in table.ids("observation")],
-        counts,
-    )
+    samples, features = ([*map(str, table.ids(axis))] for axis in ("sample", "observation"))
+    return FeatureTable(samples, features, counts)
 
 
 def write_biom(path: Path, table: FeatureTable, provenance: Mapping[str, str]) -> None:

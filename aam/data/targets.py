@@ -56,29 +56,24 @@ def observed_values(
 def _observed(
     metadata: pd.DataFrame, kind: str, column: str, classes: Sequence[str] | None
 ) -> pd.Series:
-    values = metadata_column(metadata, column)
+    values, where = metadata_column(metadata, column), f"metadata column '{column}'"
     given = values[values.notna()].astype(object)
     if not len(given):
-        raise problem(
-            f"metadata column '{column}'",
-            f"no value in any of the {len(values)} samples that rarefaction keeps",
-            "a value in at least two of them",
-            "choose another column, lower rarefaction.depth, or fill in the metadata",
-        )
+        got = f"no value in any of the {len(values)} samples that rarefaction keeps"
+        hint = "choose another column, lower rarefaction.depth, or fill in the metadata"
+        raise problem(where, got, "a value in at least two of them", hint)
     if kind == "regression":
         given = _numbers(given, column)
     else:
         _require_no_separator(classes or [], f"classes of '{column}'")
-        _require_no_separator(given, f"metadata column '{column}'")
+        _require_no_separator(given, where)
     require_varied(given, column)
     others = sorted(set(given) - set(classes)) if kind == "ordinal" and classes else []
     if others:
-        raise problem(
-            f"metadata column '{column}'",
-            f"values that are no class of the task: {first_names(map(repr, others))}",
-            f"one of its classes, {first_names(map(repr, classes or []), limit=20)}",
-            "put them into the task's classes, in their order, or empty these cells",
-        )
+        got = f"values that are no class of the task: {first_names(map(repr, others))}"
+        expected = f"one of its classes, {first_names(map(repr, classes or []), limit=20)}"
+        hint = "put them into the task's classes, in their order, or empty these cells"
+        raise problem(where, got, expected, hint)
     return given
 
 
@@ -101,12 +96,9 @@ def _numbers(text: pd.Series, column: str) -> pd.Series:
 def require_varied(values: pd.Series, column: str, which: str = "that have one") -> None:
     """Raise an InputError if the values of a target, of `which` samples, are all the same."""
     if values.nunique() < 2:
-        raise problem(
-            f"metadata column '{column}'",
-            f"the one value '{values.iloc[0]}' in all {len(values)} samples {which}",
-            "at least two different values",
-            "choose a column that varies: there is nothing to predict in this one",
-        )
+        got = f"the one value '{values.iloc[0]}' in all {len(values)} samples {which}"
+        hint = "choose a column that varies: there is nothing to predict in this one"
+        raise problem(f"metadata column '{column}'", got, "at least two different values", hint)
 
 
 def require_logarithms(values: pd.DataFrame) -> None:
@@ -123,14 +115,10 @@ def require_logarithms(values: pd.DataFrame) -> None:
 
 
 def _require_no_separator(names: Iterable[str], where: str) -> None:
-    bad = sorted({name for name in names if SEPARATOR in name})
-    if bad:
-        raise problem(
-            where,
-            f"classes with a '{SEPARATOR}': {first_names(map(repr, bad))}",
-            f"names without it: '{SEPARATOR}' stands between the classes of a set",
-            "rename these classes in the metadata",
-        )
+    if bad := sorted({name for name in names if SEPARATOR in name}):
+        got = f"classes with a '{SEPARATOR}': {first_names(map(repr, bad))}"
+        expected = f"names without it: '{SEPARATOR}' stands between the classes of a set"
+        raise problem(where, got, expected, "rename these classes in the metadata")
 
 
 def _examples(bad: pd.Series) -> str:

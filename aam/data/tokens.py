@@ -27,11 +27,10 @@ class TokenStore:
         """Map a file of `write_tokens` into memory; the arrays are read-only."""
         batch = map_batch(path)
         rows = batch.column("tokens")
-        width = rows.type.list_size
         return cls(
             feature_ids=batch.column("feature_id").to_pylist(),
             lengths=batch.column("length").to_numpy(),
-            tokens=rows.values.to_numpy().reshape(-1, width),
+            tokens=rows.values.to_numpy().reshape(-1, rows.type.list_size),
         )
 
     def cut(self, length_bp: int) -> "TokenStore":

@@ -67,20 +67,17 @@ class Importance:
             DIRECTION if single else f"{DIRECTION}:{name}": signed_UC[:, c]
             for c, name in enumerate(self.names)
         }
-        table = pd.DataFrame(
-            {
-                "feature-id": [feature_ids[row] for row in rows],
-                "sequence": [sequences[row] for row in rows],
-                "importance": self.size_U[rows] / self.explained,
-                **directions,
-                "attention": self.attention_U[rows] / samples,
-                "prevalence": samples / self.explained,
-                "samples": samples,
-            }
-        )
-        return table.sort_values(
-            ["importance", "feature-id"], ascending=[False, True], ignore_index=True
-        )
+        columns = {
+            "feature-id": [feature_ids[row] for row in rows],
+            "sequence": [sequences[row] for row in rows],
+            "importance": self.size_U[rows] / self.explained,
+            **directions,
+            "attention": self.attention_U[rows] / samples,
+            "prevalence": samples / self.explained,
+            "samples": samples,
+        }
+        by = ["importance", "feature-id"]
+        return pd.DataFrame(columns).sort_values(by, ascending=[False, True], ignore_index=True)
 
     def check(self) -> dict[str, Any]:
         """Return how far the attributions can be trusted.

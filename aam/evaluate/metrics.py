@@ -80,9 +80,8 @@ def classification_metrics(
         codes = class_codes(truth, classes), class_codes(guess, classes)
         labels, kappa = list(range(len(classes))), metrics.cohen_kappa_score
         scores["mae_ranks"] = _number(np.abs(codes[0] - codes[1]).mean())
-        scores["quadratic_kappa"] = (
-            _number(kappa(*codes, labels=labels, weights="quadratic")) if varies else None
-        )
+        agreement = kappa(*codes, labels=labels, weights="quadratic") if varies else None
+        scores["quadratic_kappa"] = _number(agreement)
     return scores
 
 

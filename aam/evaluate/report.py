@@ -111,16 +111,12 @@ def model_report(
 
     def compared(name: str, table: pd.DataFrame) -> dict[str, Any]:
         rows = table[table["fold"] >= 0]
-        return {
-            **scores(name, table),
-            "bootstrap": bootstrap_intervals(kind, rows, groups, seed),
-            "comparisons": holm(
-                {
-                    other: compare(kind, rows, part[part["fold"] >= 0], independent=independent)
-                    for other, part in others.items()
-                }
-            ),
+        found = {
+            other: compare(kind, rows, part[part["fold"] >= 0], independent=independent)
+            for other, part in others.items()
         }
+        intervals = bootstrap_intervals(kind, rows, groups, seed)
+        return {**scores(name, table), "bootstrap": intervals, "comparisons": holm(found)}
 
     report = compared(model, own)
     report["groups"] = len(np.unique(named.astype(str))) if len(named) else None

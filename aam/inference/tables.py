@@ -25,8 +25,7 @@ def rarefied(
     """Draw the views of a table, without a depth as it is; too shallow samples are left out."""
     draws = [table] if depth is None else [rarefy(table, depth, seed, v) for v in range(views)]
     left = {name for draw in draws for name in draw.sample_ids}
-    shallow = sorted({*table.sample_ids} - left)
-    if shallow:
+    if shallow := sorted({*table.sample_ids} - left):
         logger.warning(
             "of %d samples these have fewer than %d reads and are left out: %s",
             *(len(table.sample_ids), depth, first_names(shallow, limit=20)),

@@ -15,7 +15,7 @@ from torch.nn.functional import embedding, pad
 from aam.data.vocabulary import VOCABULARY_SIZE
 from aam.model.batch import Masked
 from aam.model.placement import Placement
-from aam.nn.attention import AttentionBackend, rotary_tables
+from aam.nn.attention import AttentionBackend, arithmetic, rotary_tables
 from aam.nn.bdh import Bdh, enter, neuron_tables
 from aam.nn.block import Block
 from aam.nn.layer import Layer, LayerStack
@@ -105,8 +105,8 @@ class AsvEncoder(LayerStack, ABC):
         return one_hot_USV.flatten(1).unflatten(1, (-1, self.patch_bp * VOCABULARY_SIZE))
 
     def _rotary(self, x_UTD: Tensor) -> tuple[Tensor, Tensor]:
-        patches = x_UTD.shape[1]
-        return self.cos_TK[:patches], self.sin_TK[:patches]
+        patches, dtype = x_UTD.shape[1], arithmetic(x_UTD)
+        return self.cos_TK[:patches].to(dtype), self.sin_TK[:patches].to(dtype)
 
     @staticmethod
     @abstractmethod

@@ -16,7 +16,7 @@ from torch.utils.checkpoint import checkpoint
 from aam.model.asv_encoders import ENCODERS, Architecture
 from aam.model.batch import Batch, SampleBlock
 from aam.model.sketch import pooled_sketches
-from aam.nn.attention import AttentionBackend
+from aam.nn.attention import AttentionBackend, arithmetic, key_mask
 from aam.nn.block import Block
 from aam.nn.layer import LayerStack
 from aam.nn.pooling import AttentionPooling
@@ -81,8 +81,9 @@ class SampleEncoder(LayerStack):
         return torch.cat([pooled_BD.float(), *sketches], dim=1), x_BAD
 
     def _layers(self, x_BAD: Tensor, block: SampleBlock, backend: AttentionBackend) -> Tensor:
+        mask_B11A = key_mask(block.present_BA, arithmetic(x_BAD))
         for layer in self.blocks:
-            x_BAD = self.run(layer, x_BAD, present_BS=block.present_BA, backend=backend)
+            x_BAD = self.run(layer, x_BAD, mask_B11S=mask_B11A, backend=backend)
         return x_BAD
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from aam.model.batch import Batch
-from aam.nn.attention import AttentionBackend, attend, join_heads, split_heads
+from aam.nn.attention import AttentionBackend, attend, join_heads, key_mask, split_heads
 
 UNKNOWN = 0
 """Number of a category that is missing or was not among the training samples."""
@@ -143,7 +143,8 @@ class Attention(Fusion):
     def _ask(self, query_BFD: Tensor, state_BAD: Tensor, present_BA: Tensor) -> Tensor:
         parts = [query_BFD, *self.key_value(self.norm(state_BAD)).chunk(2, dim=-1)]
         query, key, value = (split_heads(part.to(parts[-1].dtype), self.heads) for part in parts)
-        return join_heads(attend(query, key, value, present_BT=present_BA, backend=self.backend))
+        mask_B11A = key_mask(present_BA, query.dtype)
+        return join_heads(attend(query, key, value, mask_B11T=mask_B11A, backend=self.backend))
 
 
 FUSIONS: dict[str, type[Fusion]] = {"concat": Concat, "attention": Attention}

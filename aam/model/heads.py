@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import batch_norm, gelu, pad, softplus
+from torch.nn.functional import batch_norm, gelu, mse_loss, pad, softplus
 
 from aam.config.metrics import METRICS
 from aam.model.asv_encoders import Architecture
@@ -101,7 +101,7 @@ def pairwise_error(predicted_BB: Tensor, true_BB: Tensor, variance: float) -> Te
     Both diagonals are zero. With the variance of the true distances, predicting their mean costs 1.
     """
     pairs = predicted_BB.shape[0] * (predicted_BB.shape[0] - 1)
-    return (predicted_BB - true_BB).square().sum() / (pairs * variance)
+    return mse_loss(predicted_BB, true_BB, reduction="sum") / (pairs * variance)
 
 
 class NucleotideHead(nn.Module):

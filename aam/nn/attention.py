@@ -24,34 +24,47 @@ def attend(
     key_BHTK: Tensor,
     value_BHTK: Tensor,
     *,
-    present_BT: Tensor | None = None,
+    mask_B11T: Tensor | None = None,
     backend: AttentionBackend = "auto",
 ) -> Tensor:
-    """Return softmax(query key^T / sqrt(K)) value, [B, H, S, K].
+    """Return softmax(query key^T / sqrt(K) + mask) value, [B, H, S, K].
 
-    Keys exist where `present_BT` is True, one per row at least; None: all do. A back-end is a
-    kernel, with PyTorch's reference ``math`` where the device has none, or ``auto``, what was
-    measured fastest (docs/experiments.md): on a CPU plain products for bf16 and for short
-    sequences, else what PyTorch chooses.
+    `mask_B11T` is that of `key_mask`, or None: all keys exist. A back-end is a kernel, with
+    PyTorch's reference ``math`` where the device has none, or ``auto``, what was measured fastest
+    (docs/experiments.md): on a CPU plain products for bf16 and for short sequences, else what
+    PyTorch chooses.
     """
     if (backend == "auto" and query_BHSK.device.type == "cpu") and (
         query_BHSK.dtype == torch.bfloat16 or query_BHSK.shape[-2] < 64
     ):
-        return _plain(query_BHSK, key_BHTK, value_BHTK, present_BT)
-    mask = None if present_BT is None else present_BT[:, None, None, :]
+        return _plain(query_BHSK, key_BHTK, value_BHTK, mask_B11T)
     if backend == "auto":
-        return scaled_dot_product_attention(query_BHSK, key_BHTK, value_BHTK, attn_mask=mask)
+        return scaled_dot_product_attention(query_BHSK, key_BHTK, value_BHTK, mask_B11T)
     with sdpa_kernel(_KERNELS[backend], set_priority=True):
-        return scaled_dot_product_attention(query_BHSK, key_BHTK, value_BHTK, attn_mask=mask)
+        return scaled_dot_product_attention(query_BHSK, key_BHTK, value_BHTK, mask_B11T)
+
+
+def key_mask(present_BT: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return what is added to scores: 0 where a key is present, one per row at least, else -inf."""
+    absent_B11T = ~present_BT[:, None, None, :]
+    return absent_B11T.new_zeros(absent_B11T.shape, dtype=dtype).masked_fill(
+        absent_B11T, float("-inf")
+    )
+
+
+def arithmetic(x: Tensor) -> torch.dtype:
+    """Return the type that products of `x` are computed in."""
+    kind = x.device.type
+    return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else x.dtype
 
 
 def _plain(
-    query_BHSK: Tensor, key_BHTK: Tensor, value_BHTK: Tensor, present_BT: Tensor | None
+    query_BHSK: Tensor, key_BHTK: Tensor, value_BHTK: Tensor, mask_B11T: Tensor | None
 ) -> Tensor:
     """Attend by two products in the given arithmetic; PyTorch's reference computes bf16 in fp32."""
     scores_BHST = (query_BHSK * query_BHSK.shape[-1] ** -0.5) @ key_BHTK.transpose(-1, -2)
-    if present_BT is not None:
-        scores_BHST = scores_BHST.masked_fill(~present_BT[:, None, None], float("-inf"))
+    if mask_B11T is not None:
+        scores_BHST = scores_BHST + mask_B11T
     return torch.softmax(scores_BHST, dim=-1) @ value_BHTK
 
 
@@ -83,11 +96,7 @@ class _Rotation(torch.autograd.Function):
 
     @staticmethod
     def forward(x_BHSK: Tensor, cos_SK: Tensor, sin_SK: Tensor) -> Tensor:
-        half = x_BHSK.shape[-1] // 2
-        turned = x_BHSK * cos_SK
-        turned[..., :half].addcmul_(x_BHSK[..., half:], sin_SK[..., :half], value=-1.0)
-        turned[..., half:].addcmul_(x_BHSK[..., :half], sin_SK[..., half:])
-        return turned
+        return _turned(x_BHSK, cos_SK, sin_SK, 1.0)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:
@@ -96,4 +105,12 @@ class _Rotation(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad_BHSK: Tensor) -> tuple[Tensor, None, None]:
         cos_SK, sin_SK = ctx.saved_tensors
-        return _Rotation.forward(grad_BHSK, cos_SK, -sin_SK), None, None
+        return _turned(grad_BHSK, cos_SK, sin_SK, -1.0), None, None
+
+
+def _turned(x_BHSK: Tensor, cos_SK: Tensor, sin_SK: Tensor, sign: float) -> Tensor:
+    half = x_BHSK.shape[-1] // 2
+    turned = x_BHSK * cos_SK
+    turned[..., :half].addcmul_(x_BHSK[..., half:], sin_SK[..., :half], value=-sign)
+    turned[..., half:].addcmul_(x_BHSK[..., :half], sin_SK[..., half:], value=sign)
+    return turned

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import layer_norm, linear, relu
 
-from aam.nn.attention import rotary_tables, rotate
+from aam.nn.attention import arithmetic, rotary_tables, rotate
 from aam.nn.layer import Layer
 
 # Of the rotary angles, as in the authors' code.
@@ -40,8 +40,7 @@ class Bdh(Layer):
 
         `rotary` holds what `neuron_tables` returns, for S positions.
         """
-        width, low_BSD = v_BSD.shape[-1], v_BSD.to(_arithmetic(v_BSD))
-        cos_SN, sin_SN = (table.to(low_BSD.dtype) for table in rotary)
+        width, low_BSD = v_BSD.shape[-1], v_BSD.to(arithmetic(v_BSD))
         # Each head by itself: products stay in the processor's cache, and none is copied.
         into_HND, ask_HND = (
             layer.weight.unflatten(0, (self.heads, -1)) for layer in (self.neurons, self.gates)
@@ -49,7 +48,7 @@ class Bdh(Layer):
         passed = []
         for into_ND, ask_ND in zip(into_HND.unbind(), ask_HND.unbind(), strict=True):
             x_BSN = relu(linear(low_BSD, into_ND))
-            mixed_BSD = mix(rotate(x_BSN, cos_SN, sin_SN), low_BSD)
+            mixed_BSD = mix(rotate(x_BSN, *rotary), low_BSD)
             y_BSN = relu(linear(layer_norm(mixed_BSD, (width,)), ask_ND))
             passed.append(x_BSN * y_BSN)
         z_BSE = self.dropout(torch.cat(passed, dim=-1))
@@ -91,9 +90,3 @@ def neuron_tables(positions: int, neurons: int) -> tuple[Tensor, Tensor]:
     cos_SN, sin_SN = rotary_tables(positions, neurons, BASE)
     scale = neurons**-0.25
     return cos_SN * scale, sin_SN * scale
-
-
-def _arithmetic(x: Tensor) -> torch.dtype:
-    """Return the type that products of `x` are computed in."""
-    kind = x.device.type
-    return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else x.dtype

@@ -30,16 +30,21 @@ class Block(Layer):
         x_BSD: Tensor,
         *,
         rotary: tuple[Tensor, Tensor] | None = None,
-        present_BS: Tensor | None = None,
+        mask_B11S: Tensor | None = None,
         backend: AttentionBackend = "auto",
     ) -> Tensor:
-        """Return [B, S, D]; `rotary` holds cosines and sines [S, K], or None for a set."""
+        """Return [B, S, D]; `rotary` holds cosines and sines [S, K], or None for a set.
+
+        Both have the type of the products, as has the mask, which is that of `key_mask`.
+        """
         qkv_BSE = self.qkv(self.norm_attention(x_BSD))
-        query, key, value = (split_heads(part, self.heads) for part in qkv_BSE.chunk(3, dim=-1))
-        if rotary is not None:
-            cos_SK, sin_SK = (table.to(query.dtype) for table in rotary)
-            query, key = rotate(query, cos_SK, sin_SK), rotate(key, cos_SK, sin_SK)
-        mixed_BHSK = attend(query, key, value, present_BT=present_BS, backend=backend)
+        if rotary is None:
+            query, key, value = (split_heads(part, self.heads) for part in qkv_BSE.chunk(3, dim=-1))
+        else:
+            both_BSE, value_BSD = qkv_BSE.split([2 * self.width, self.width], dim=-1)
+            both_BHSK = rotate(split_heads(both_BSE, 2 * self.heads), *rotary)
+            (query, key), value = both_BHSK.chunk(2, dim=1), split_heads(value_BSD, self.heads)
+        mixed_BHSK = attend(query, key, value, mask_B11T=mask_B11S, backend=backend)
         x_BSD = x_BSD + self.dropout(self.out(join_heads(mixed_BHSK)))
         hidden = gelu(self.ffn_in(self.norm_ffn(x_BSD)), approximate="tanh")
         return x_BSD + self.dropout(self.ffn_out(hidden))

@@ -23,22 +23,18 @@ def birth_death_tree(tips: int, rng: np.random.Generator) -> TreeNode:
     Stadler 2013, doi:10.1016/j.tpb.2013.10.002). The lengths are then multiplied by log-normal
     rates. The root has none, and tips have no names.
     """
-    ages = _split_ages(tips - 1, rng)
+    # P(age > a) = 1 / (1 + (exp(r a) - 1) / r), truncated at the age of the root, is inverted.
+    rate = 1.0 - DEATH
+    oldest = 1.0 - 1.0 / (1.0 + np.expm1(rate * AGE) / rate)
+    drawn = rng.uniform(0.0, oldest, size=tips - 1)
+    ages = np.log1p(rate * drawn / (1.0 - drawn)) / rate
     root = coalescent_tree(ages)
     nodes = list(root.preorder(include_self=False))
     rates = np.exp(rng.normal(-0.5 * CLOCK_SD**2, CLOCK_SD, size=len(nodes)))
     scale = DEPTH / ages.max()
-    for node, rate in zip(nodes, rates, strict=True):
-        node.length = float(node.length * rate * scale)
+    for node, factor in zip(nodes, rates, strict=True):
+        node.length = float(node.length * factor * scale)
     return root
-
-
-def _split_ages(splits: int, rng: np.random.Generator) -> NDArray[np.float64]:
-    """Invert P(age > a) = 1 / (1 + (exp(r a) - 1) / r), truncated at the age of the root."""
-    rate = 1.0 - DEATH
-    oldest = 1.0 - 1.0 / (1.0 + np.expm1(rate * AGE) / rate)
-    drawn = rng.uniform(0.0, oldest, size=splits)
-    return np.log1p(rate * drawn / (1.0 - drawn)) / rate
 
 
 def coalescent_tree(ages: NDArray[np.float64]) -> TreeNode:

@@ -32,7 +32,9 @@ def evolve(tree: TreeNode, length_bp: int, rng: np.random.Generator) -> list[str
     for tip in tree.tips():
         state = states[id(tip)]
         while state.tobytes() in seen:
-            state = _substitute_one(state, rates, rng)
+            state = state.copy()
+            site = rng.choice(length_bp, p=rates / rates.sum())
+            state[site] ^= rng.choice([2, 1, 3], p=np.array([KAPPA, 1.0, 1.0]) / (KAPPA + 2.0))
             tip.length += 1.0 / length_bp
         seen.add(state.tobytes())
         sequences.append(_LETTERS[state].tobytes().decode("ascii"))
@@ -59,12 +61,3 @@ def _mutate(
     drawn = rng.random(len(state))
     ends = [transition, transition + transversion, transition + 2 * transversion]
     return state ^ np.select([drawn < end for end in ends], [2, 1, 3], default=0)
-
-
-def _substitute_one(
-    state: NDArray[np.int64], rates: NDArray[np.float64], rng: np.random.Generator
-) -> NDArray[np.int64]:
-    changed = state.copy()
-    site = rng.choice(len(state), p=rates / rates.sum())
-    changed[site] ^= rng.choice([2, 1, 3], p=np.array([KAPPA, 1.0, 1.0]) / (KAPPA + 2.0))
-    return changed

@@ -39,25 +39,19 @@ def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None
             names = explained_names(next(iter(predictors)).target)
             importance = Importance(len(tokens.lengths), names)
         chosen = chosen_samples(folds.index[folds["fold"] == fold], cfg["samples"], cfg["seed"])
+        samples = [place[name] for name in chosen]
+        known = covariates.loc[chosen].to_dict("records")
         explained = explain_samples(
-            predictors,
-            store,
-            tokens,
-            [place[name] for name in chosen],
-            devices,
-            checked=cfg["checked"],
-            categories=covariates.loc[chosen].to_dict("records"),
+            predictors, store, tokens, samples, devices, checked=cfg["checked"], categories=known
         )
         for asvs_A, explanation in explained:
             importance.add(asvs_A, **vars(explanation))
         logger.info("fold %d: %d samples explained", fold, len(chosen))
     assert importance is not None, "a task has folds"
-    sequences = untokenize(tokens.tokens, tokens.lengths)
-    table = importance.table(tokens.feature_ids, sequences)
+    table = importance.table(tokens.feature_ids, untokenize(tokens.tokens, tokens.lengths))
     if "taxonomy" in inputs:
-        taxa = read_results(inputs["taxonomy"])
-        own = taxa.set_index("feature-id")["taxon"].loc[table["feature-id"]]
-        table.insert(1, "taxon", own.to_numpy())
+        taxa = read_results(inputs["taxonomy"]).set_index("feature-id")["taxon"]
+        table.insert(1, "taxon", taxa.loc[table["feature-id"]].to_numpy())
     write_tsv(outputs["importance"], table)
     check = importance.check()
     logger.info(

@@ -26,21 +26,14 @@ def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None
     validation, origin = CrossValidation(setup), setup.about["provenance"]
     several = processes(setup.settings, len(validation.models()), runtime.threads)
     if several > 1:
-        work = turns(validation.models(), several)
-        in_processes(partial(_train, cfg, inputs), work, runtime)
+        in_processes(partial(_train, cfg, inputs), turns(validation.models(), several), runtime)
     finished = validation.run()
     table = prediction_table(setup, finished.outputs)
     write_predictions(outputs["predictions"], table)
     which = [("fold", pa.int64()), ("recipe", pa.string()), ("model", pa.int64())]
     write_history(outputs["history"], finished.history, origin, extra=which)
-    write_bundle(
-        outputs["model"],
-        finished.models,
-        finished.shares,
-        setup.tokens,
-        finished.reference_ND,
-        table,
-    )
+    parts = finished.models, finished.shares, setup.tokens, finished.reference_ND
+    write_bundle(outputs["model"], *parts, table)
     write_predictions(outputs["recipes"], recipe_table(setup, finished))
     # What stands for the model directory: no fact that leaves predictions as they are.
     digests = {

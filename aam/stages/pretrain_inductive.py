@@ -25,15 +25,9 @@ def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None
         name = f"fold{fold}"
         unseen = set(members.index[members.isin([fold, TEST])])
         log_dir = None if runtime.log_dir is None else runtime.log_dir / name
+        own, known_by = replace(runtime, log_dir=log_dir), f"{fingerprint}-{name}"
         facts[name] = fold_encoder(
-            cfg,
-            inputs,
-            unseen,
-            finished / name,
-            f"{fingerprint}-{name}",
-            replace(runtime, log_dir=log_dir),
-            origin,
-            peak_flops,
+            cfg, inputs, unseen, finished / name, known_by, own, origin, peak_flops
         )
     with atomic_path(outputs["encoders"]) as partial:
         partial.mkdir()

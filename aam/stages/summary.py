@@ -73,12 +73,9 @@ def terminal_summary(results_dir: Path) -> str:
     """
     pretrain = sorted(results_dir.glob("pretrain/*/metrics.json"))
     if not pretrain:
-        raise problem(
-            results_dir,
-            "no pretrain/<model>/metrics.json below it",
-            "the folder of a dataset's results",
-            "run the workflow first, with `make demo` for instance",
-        )
+        got = "no pretrain/<model>/metrics.json below it"
+        hint = "run the workflow first, with `make demo` for instance"
+        raise problem(results_dir, got, "the folder of a dataset's results", hint)
     lines = terminal_lines(
         results_dir.name,
         {path.parent.name: read_json(path) for path in pretrain},
@@ -95,10 +92,8 @@ def _task_files(
     predictions: Mapping[Path, pd.DataFrame],
     figures: Mapping[str, PageFigure],
 ) -> Iterator[TaskFiles]:
-    beside = {
-        name: {path.parent: path for path in inputs.get(name, [])}
-        for name in ("intervals", "importance")
-    }
+    names = "intervals", "importance"
+    beside = {name: {path.parent: path for path in inputs.get(name, [])} for name in names}
     for path, report in reports.items():
         folder = f"{report['model']}/{report['task']}"
         of_others = {}
@@ -137,8 +132,7 @@ def _figures(cfg: Cfg, root: Path, paths: list[Path]) -> Iterator[tuple[str, Pag
         place = path.relative_to(root / "figures").with_suffix("").as_posix()
         for figure in (figure for plot in PLOTS.values() for figure in plot.figures):
             pattern = re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>[^/]+)", re.escape(figure.place))
-            found = re.fullmatch(pattern, place)
-            if found is not None:
+            if found := re.fullmatch(pattern, place):
                 said = caption(cfg["captions"][figure.caption], found.groupdict(), cfg)
                 svg = path.read_text(encoding="utf-8")
                 yield place, PageFigure(figure.title.capitalize(), said, svg)

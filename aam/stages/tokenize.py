@@ -18,8 +18,7 @@ def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None
     sequence_of = read_fasta(inputs["sequences"])
     sequences = [sequence_of[feature] for feature in feature_ids]
     tokens, lengths = tokenize(sequences, cfg["max_length_bp"])
-    cut = sum(len(sequence) > cfg["max_length_bp"] for sequence in sequences)
-    if cut:
+    if cut := sum(len(sequence) > cfg["max_length_bp"] for sequence in sequences):
         logger.warning("%d sequences cut to %d nucleotides", cut, cfg["max_length_bp"])
     logger.info("%d sequences of %d to %d nucleotides", len(lengths), lengths.min(), lengths.max())
     store = TokenStore(feature_ids, lengths, tokens)

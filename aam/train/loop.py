@@ -51,6 +51,7 @@ def fit(
     fit into the memory, the best weights cannot be written or read, there is no checkpoint to go
     back to, or the deadline comes before the last step (`TimeIsUp`, after a checkpoint).
     """
+    dataset = dataset.on(devices.device)
     wrapped, optimizer, optimization = set_up(model, settings, options, devices)
     stopping = EarlyStopping(None) if validation is None else validation.stopping
     guard = NonFiniteGuard(options, dataset, devices)

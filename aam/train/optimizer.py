@@ -1,10 +1,14 @@
-"""The optimizers, their parameter groups, and the learning rate as a function of the step."""
+"""The optimizers, their parameter groups, and the learning rate as a function of the step.
+
+Shape suffixes: M matrices of one shape, R rows, C columns.
+"""
 
 import math
 from typing import Any
 
 import torch
-from torch import nn, optim
+from torch import Tensor, nn, optim
+from torch.distributed.tensor import DTensor
 
 from aam.config.sections.training import Training
 from aam.nn.layer import Layer
@@ -29,7 +33,7 @@ def make_optimizer(model: nn.Module, settings: Training, *, fused: bool) -> "Com
     adamw = optim.AdamW([matrices, rest], betas=(0.9, 0.98), fused=fused, foreach=False)
     parts: list[optim.Optimizer] = [adamw]
     if hidden:
-        parts.append(optim.Muon(hidden, weight_decay=settings.weight_decay))
+        parts.append(BatchedMuon(hidden, weight_decay=settings.weight_decay))
     combined = CombinedOptimizer(*parts)
     set_rate(combined, settings.learning_rate)
     return combined
@@ -55,6 +59,66 @@ def warmup_cosine(step: int, total: int, warmup: float) -> float:
 def _layer_matrices(model: nn.Module) -> list[nn.Parameter]:
     layers = [module for module in model.modules() if isinstance(module, Layer)]
     return [p for layer in layers for p in layer.matrices() if p.requires_grad]
+
+
+class BatchedMuon(optim.Muon):
+    """Muon that updates matrices of equal sides at once: a small one keeps no device busy.
+
+    Updates and state are those of `torch.optim.Muon`, but for rounding. It is left to do those of
+    sharded matrices.
+    """
+
+    @torch.no_grad()
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
+        """Update every matrix that has a gradient."""
+        for group in self.param_groups:
+            if any(isinstance(matrix, DTensor) for matrix in group["params"]):
+                return super().step()
+            by_sides: dict[tuple[int, ...], list[Tensor]] = {}
+            for matrix in group["params"]:
+                if matrix.grad is not None:
+                    by_sides.setdefault(tuple(sorted(matrix.shape)), []).append(matrix)
+            for matrices in by_sides.values():
+                tall = [matrix for matrix in matrices if matrix.shape[0] > matrix.shape[1]]
+                wide = [matrix for matrix in matrices if matrix.shape[0] <= matrix.shape[1]]
+                self._update(tall, wide, group)
+        return None
+
+    def _update(self, tall: list[Tensor], wide: list[Tensor], group: dict[str, Any]) -> None:
+        momenta = []
+        for matrices in filter(None, (tall, wide)):
+            gradients = [matrix.grad for matrix in matrices if matrix.grad is not None]
+            for matrix in matrices:
+                if not self.state[matrix]:
+                    self.state[matrix]["momentum_buffer"] = torch.zeros_like(matrix)
+            buffers = [self.state[matrix]["momentum_buffer"] for matrix in matrices]
+            torch._foreach_lerp_(buffers, gradients, 1 - group["momentum"])
+            own_MRC = torch.stack(torch._foreach_lerp(gradients, buffers, group["momentum"]))
+            momenta.append(own_MRC.mT if matrices is tall else own_MRC)
+        of_tall, of_wide = orthogonalized(torch.cat(momenta), group).split([len(tall), len(wide)])
+        for matrices, own_MRC in (tall, of_tall.mT), (wide, of_wide):
+            if matrices:
+                rows, columns = matrices[0].shape
+                rate = group["lr"] * math.sqrt(max(1.0, rows / columns))
+                own_MRC = own_MRC.to(matrices[0].dtype, memory_format=torch.contiguous_format)
+                torch._foreach_mul_(matrices, 1 - group["lr"] * group["weight_decay"])
+                torch._foreach_add_(matrices, own_MRC.unbind(), alpha=-rate)
+
+
+def orthogonalized(x_MRC: Tensor, group: dict[str, Any]) -> Tensor:
+    """Return about the nearest matrices with orthonormal rows, in bf16; no rows exceed the columns.
+
+    By the Newton-Schulz iterations of a group of `torch.optim.Muon`.
+    """
+    a, b, c = group["ns_coefficients"]
+    x_MRC = x_MRC.bfloat16()
+    norm_M11 = torch.linalg.vector_norm(x_MRC, dim=(1, 2), keepdim=True)
+    x_MRC = x_MRC / norm_M11.clamp(min=group["eps"])
+    for _ in range(group["ns_steps"]):
+        gram_MRR = x_MRC @ x_MRC.mT
+        gram_MRR = torch.baddbmm(gram_MRR, gram_MRR, gram_MRR, beta=b, alpha=c)
+        x_MRC = torch.baddbmm(x_MRC, gram_MRR, x_MRC, beta=a)
+    return x_MRC
 
 
 class CombinedOptimizer(optim.Optimizer):

@@ -43,12 +43,9 @@ def check_digests(inputs: Iterable[Path]) -> None:
         if path.is_symlink() or not beside.is_file():
             continue
         if beside.read_text(encoding="utf-8").strip() != _digest(path):
-            raise problem(
-                path,
-                "content that its stage did not write: damaged, cut off or edited",
-                f"the digest in {beside.name}",
-                f"delete {path} and run the same command again, which makes it anew",
-            )
+            got = "content that its stage did not write: damaged, cut off or edited"
+            hint = f"delete {path} and run the same command again, which makes it anew"
+            raise problem(path, got, f"the digest in {beside.name}", hint)
 
 
 def user_digests(files: Mapping[str, str], results_dir: Path) -> dict[str, str]:

@@ -24,8 +24,7 @@ def check_manifest(folder: Path, hint: str) -> None:
     except (KeyError, TypeError, ValueError) as error:
         raise problem(path, f"no list of files ({error})", expected, hint) from error
     names = sorted(known.keys() | found.keys())
-    differing = [name for name in names if known.get(name) != found.get(name)]
-    if differing:
+    if differing := [name for name in names if known.get(name) != found.get(name)]:
         got = f"files that are missing, damaged, or were added: {first_names(differing)}"
         raise problem(folder, got, expected, hint)
 

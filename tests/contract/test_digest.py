@@ -107,7 +107,6 @@ def test_what_a_stage_imports() -> None:
 
 def test_an_edit_of_a_drawing_module_draws_only_its_own_figures_again(package: Path) -> None:
     before = {name: digest.code_digest(*plot.modules) for name, plot in PLOTS.items()}
-    module = package / "evaluate" / "figures" / "distances.py"
-    edit(module, "BINS = 45", "BINS = 46")
+    edit(package / "evaluate" / "figures" / "distances.py", "BINS = 45", "BINS = 46")
     after = {name: digest.code_digest(*plot.modules) for name, plot in PLOTS.items()}
     assert {name for name in PLOTS if after[name] != before[name]} == {"pretraining"}

@@ -7,7 +7,6 @@ from pathlib import Path
 from subprocess import check_output
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-WORDS = ["FROM", "ARG", "COPY", "RUN", "ENV", "WORKDIR", "USER", "ENTRYPOINT"]
 
 
 def found(pattern: str, name: str) -> list:
@@ -17,7 +16,7 @@ def found(pattern: str, name: str) -> list:
 def test_both_are_made_alike_of_pinned_versions_and_need_no_root() -> None:
     words, values = zip(*found(r"^([A-Z]+) (.*)", "Dockerfile"), strict=True)
     base, argument, copied, steps, path, _, user, entry = values
-    assert list(words) == WORDS
+    assert list(words) == ["FROM", "ARG", "COPY", "RUN", "ENV", "WORKDIR", "USER", "ENTRYPOINT"]
     assert re.fullmatch(r"python:\d+\.\d+\.\d+-slim-\w+ [1-9]\d*:[1-9]\d*", f"{base} {user}")
     names, index = found(r"^!(.*)", ".dockerignore"), argument.partition("=")[0]
     expected = [f"Bootstrap: docker From: {base} %arguments {argument} %files"]

@@ -11,9 +11,7 @@ import pytest
 
 pytestmark = [pytest.mark.workflow, pytest.mark.slurm]
 
-GPU_RULES = {
-    *("pretrain", "finetune", "explain", "predict", "predict_super_learner"),
-}
+GPU_RULES = {"pretrain", "finetune", "explain", "predict", "predict_super_learner"}
 CPU_RULES = {
     *("simulate", "import_table", "import_tree", "import_metadata"),
     *("rarefy", "rarefaction_curve", "tokenize", "unifrac", "augment"),

@@ -145,9 +145,7 @@ def test_samples_without_reads_are_named(model, augmented, files, caplog):
 
 
 @pytest.mark.parametrize("case", ["age", "few", "site"])
-def test_the_file_is_metadata_to_qiime(
-    new_encoder, tiny, files, model, tmp_path, monkeypatch, case
-):
+def test_a_file_is_metadata_to_qiime(new_encoder, tiny, files, model, tmp_path, monkeypatch, case):
     """Read by the reader of QIIME 2 as scikit-bio has it."""
     bundle = model.bundle
     cross_validation, added = {
@@ -156,9 +154,8 @@ def test_the_file_is_metadata_to_qiime(
         "site": (cross_validated(SITE.classes), {"prediction_set"}),
     }[case]
     if case == "site":
-        bundle = replace(
-            bundle, predictors=[Predictor(new_encoder(20), SITE, seed=0)], shares=[Share()]
-        )
+        predictors = [Predictor(new_encoder(20), SITE, seed=0)]
+        bundle = replace(bundle, predictors=predictors, shares=[Share()])
     chosen = Model(bundle, Calibration.fit(cross_validation))
     monkeypatch.setattr(Model, "load", lambda path: chosen)
     inputs = {"table": files["table.biom"], "sequences": files["sequences.fasta"], "model": None}
@@ -202,9 +199,8 @@ def test_metadata_come_as_a_file_or_in_memory(new_encoder, tiny, files, tmp_path
     """Categories that pandas reads as numbers are the same as the text of the file."""
     vocabulary = Vocabulary(("host",), (("1", "2"),))
     predictor = Predictor(new_encoder(20), AGE, fusion="concat", vocabulary=vocabulary, seed=0)
-    model = Model(
-        ModelBundle([predictor], [Share()], 60, 0, 20, frozenset(tiny.sequences.values()))
-    )
+    seen = frozenset(tiny.sequences.values())
+    model = Model(ModelBundle([predictor], [Share()], 60, 0, 20, seen))
     index = pd.Index(tiny.table.sample_ids, name="sample-id")
     frame = pd.DataFrame({"host": [1, 2] * 10}, index=index)
     frame.to_csv(tmp_path / "metadata.tsv", sep="\t")

@@ -74,10 +74,7 @@ def _numbers(path: Path, cells: pd.DataFrame) -> NDArray[np.float64]:
             ]
         columns.append(values)
     if wrong:
-        raise problem(
-            path,
-            f"cells that are no numbers: {len(wrong)} ({'; '.join(wrong[:3])})",
-            "counts",
-            "write 0 where there are no reads; a last column of lineages is named 'taxonomy'",
-        )
+        got = f"cells that are no numbers: {len(wrong)} ({'; '.join(wrong[:3])})"
+        hint = "write 0 where there are no reads; a last column of lineages is named 'taxonomy'"
+        raise problem(path, got, "counts", hint)
     return np.array(columns, dtype=np.float64).reshape(len(columns), len(cells))

@@ -120,9 +120,8 @@ def _sheet(path: Path, text: str) -> _Sheet:
             elif cells[0].startswith("#q2:"):
                 sheet.directives[cells[0]] = cells
             elif not cells[0].startswith("#"):
-                width = len(sheet.header)
                 cells = _trimmed(cells)
-                sheet.rows.append(cells + [""] * (width - len(cells)))
+                sheet.rows.append(cells + [""] * (len(sheet.header) - len(cells)))
     except csv.Error as error:
         got = f"a line that cannot be split into cells (line {reader.line_num}: {error})"
         hint = 'a cell with a double quote is written "like ""this"""'
@@ -181,8 +180,7 @@ def _directive_problems(path: Path, sheet: _Sheet) -> Iterator[InputError]:
         ("column types", "#q2:types", _types(sheet), TYPES, correct),
         ("schemes", "#q2:missing", schemes, ("blank", "INSDC:missing"), empty),
     ):
-        strange = sorted({cell for cell in cells if cell and cell not in known})
-        if strange:
+        if strange := sorted({cell for cell in cells if cell and cell not in known}):
             got = f"{what} {first_names(strange)} in {directive}"
             yield problem(path, got, " or ".join(known), hint)
 

@@ -79,12 +79,9 @@ def read_artifact(path: Path, content: bytes, kind: ArtifactKind) -> bytes:
 def _root(path: Path, names: list[str]) -> str:
     """Return the one folder at the top, after refusing paths that lead out of the archive."""
     if outside := [name for name in names if _leads_out(name)]:
-        raise problem(
-            path,
-            f"members with absolute or climbing paths: {first_names(outside)}",
-            "paths inside of the artifact",
-            "do not use this file; download the artifact from its source again",
-        )
+        got = f"members with absolute or climbing paths: {first_names(outside)}"
+        hint = "do not use this file; download the artifact from its source again"
+        raise problem(path, got, "paths inside of the artifact", hint)
     roots = {PurePosixPath(name).parts[0] for name in names}
     if len(roots) != 1:
         raise _not_an_artifact(path, f"a zip archive with {len(roots)} entries at its top")

@@ -21,22 +21,18 @@ def load_taxonomy(path: Path) -> dict[str, str]:
 
     Feature IDs come first, the taxon second. All problems of the file are one InputError.
     """
-    header, *rows = ([cell.strip() for cell in line.split("\t")] for line in _lines(path) or [""])
+    given = lines_of(read_text(path, EXPECTED, _ARTIFACT))
+    lines = [line for line in given if line.strip() and not line.startswith(("#q2:", "# "))]
+    header, *rows = ([cell.strip() for cell in line.split("\t")] for line in lines or [""])
     refuse(_problems(path, header, rows))
     return {row[0]: row[1] for row in rows}
-
-
-def _lines(path: Path) -> list[str]:
-    lines = [line for line in lines_of(read_text(path, EXPECTED, _ARTIFACT)) if line.strip()]
-    return [line for line in lines if not line.startswith(("#q2:", "# "))]
 
 
 def _problems(path: Path, header: list[str], rows: list[list[str]]) -> Iterator[InputError]:
     if len(header) < 2 or header[1].lower() not in TAXON_HEADERS:
         got = f"a header that begins with {' '.join(header)[:40]!r}"
-        yield problem(
-            path, got, EXPECTED, "export it with `qiime tools export`, or name the columns"
-        )
+        hint = "export it with `qiime tools export`, or name the columns"
+        yield problem(path, got, EXPECTED, hint)
         return
     short = [row[0] for row in rows if len(row) < 2]
     got, hint = "rows without a taxon:", "write Unassigned where a feature has no taxon"

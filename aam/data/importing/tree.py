@@ -55,8 +55,7 @@ def cut_to(tree: TreeNode, feature_ids: Sequence[str], path: Path) -> TreeNode:
     those on the whole tree. Features that are not among the tips are an InputError.
     """
     tips = {tip.name for tip in tree.tips(include_self=True)}
-    missing = [name for name in feature_ids if name not in tips]
-    if missing:
+    if missing := [name for name in feature_ids if name not in tips]:
         hint = (
             "insert them into a reference tree (`qiime fragment-insertion sepp`), leave them out "
             "of the table (`qiime fragment-insertion filter-features`), or set `tree: null` to "

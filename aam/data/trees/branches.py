@@ -64,9 +64,6 @@ def check_lengths(
     flat = np.flatnonzero(counts_NF @ (height_F > 0) == 0)
     if len(flat) > 1:
         names = first_names(sample_ids[int(row)] for row in flat)
-        raise problem(
-            where,
-            f"branches of length 0 only, above all features of samples {names}",
-            "a positive length between the root and the features of every sample",
-            "repair the branch lengths, or leave these samples out",
-        )
+        got = f"branches of length 0 only, above all features of samples {names}"
+        expected = "a positive length between the root and the features of every sample"
+        raise problem(where, got, expected, "repair the branch lengths, or leave these samples out")

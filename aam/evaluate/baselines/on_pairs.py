@@ -97,12 +97,9 @@ def _support_vectors(task: Problem, kernels: Sequence[Floats]) -> Prediction:
     if task.regression:
         scaled = TransformedTargetRegressor(model, transformer=StandardScaler())
         return fit_predict(task, scaled, kernel_NN, pairwise=True)
-    calibrated = CalibratedClassifierCV(
-        model,
-        method="temperature",
-        cv=_complete_splits(task) or [(np.arange(len(target)), np.arange(len(target)))],
-        ensemble=False,
-    )
+    every = np.arange(len(target))
+    splits = _complete_splits(task) or [(every, every)]
+    calibrated = CalibratedClassifierCV(model, method="temperature", cv=splits, ensemble=False)
     return fit_predict(task, calibrated, kernel_NN, pairwise=True)
 
 

@@ -119,8 +119,7 @@ def _forest(task: Problem) -> tuple[Prediction, Prediction]:
         if task.regression
         else RandomForestClassifier(class_weight="balanced_subsample", **settings)
     )
-    splits = leave_each_part_out(task)
-    if splits:
+    if splits := leave_each_part_out(task):
         tried = search(task, forest, FOREST, splits).set_params(refit=False).fit(train, target)
         forest.set_params(**tried.best_params_)
     forest.set_params(n_estimators=TREES).fit(train, target)

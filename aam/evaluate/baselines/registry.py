@@ -60,10 +60,8 @@ def predict_baselines(
     if processes > 1:
         # The work of a process is counted when it has ended.
         get_reusable_executor().shutdown()
-    return pd.concat(
-        [_joined(task, name, [of_fold[name] for of_fold in found]) for name in baselines_of(task)],
-        ignore_index=True,
-    )
+    tables = [_joined(task, name, [one[name] for one in found]) for name in baselines_of(task)]
+    return pd.concat(tables, ignore_index=True)
 
 
 def _of_fold(part: Problem) -> dict[str, pd.DataFrame]:

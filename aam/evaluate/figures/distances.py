@@ -52,16 +52,9 @@ def _draw_metric(figure: Figure, axes: Axes, pairs: pd.DataFrame, name: str) -> 
     low, high = float(both.min()), float(both.max())
     margin = 0.03 * max(high - low, 1e-6)
     limits = (low - margin, high + margin)
-    cells = axes.hexbin(
-        observed,
-        predicted,
-        gridsize=BINS,
-        extent=(*limits, *limits),
-        mincnt=1,
-        norm=LogNorm(),
-        cmap="viridis_r",
-        linewidths=0.1,
-    )
+    look: dict[str, Any] = {"norm": LogNorm(), "cmap": "viridis_r", "linewidths": 0.1}
+    extent = (*limits, *limits)
+    cells = axes.hexbin(observed, predicted, gridsize=BINS, extent=extent, mincnt=1, **look)
     tell(cells, (f"{number:.0f} pairs" for number in np.asarray(cells.get_array())))
     bar = axes.inset_axes((1.03, 0, 0.045, 1))
     figure.colorbar(cells, cax=bar, label="pairs per cell", format="{x:g}")

@@ -117,12 +117,8 @@ def _draw_bars(axes: Axes, table: pd.DataFrame, check: Mapping[str, Any]) -> Non
         colors = np.where(raises, BLUE, VERMILION).tolist()
         handles = [Patch(color=BLUE, label="raises"), Patch(color=VERMILION, label="lowers")]
         # Above the bars: inside, it would hide some.
-        axes.legend(
-            handles=handles,
-            title=short(plain(check["outputs"][0]), 24),
-            loc="lower right",
-            bbox_to_anchor=(1.0, 1.0),
-        )
+        title = short(plain(check["outputs"][0]), 24)
+        axes.legend(handles=handles, title=title, loc="lower right", bbox_to_anchor=(1.0, 1.0))
     drawn = axes.barh(range(len(size)), size, color=colors if single else BLUE, height=0.68)
     taxa = (table["taxon"].fillna("") + "\n") if "taxon" in table else [""] * len(size)
     told = zip(taxa, table.index, size, strict=True)

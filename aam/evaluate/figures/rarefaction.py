@@ -42,10 +42,9 @@ def _draw_curves(axes: Axes, curve: pd.DataFrame, dropped: set[str], depth: int)
         drawn = LineCollection([lines[name] for name in names], **look)
         tell(drawn, (texts[name] for name in names))
         axes.add_collection(drawn)
-    dropped_lines = [line for name, line in lines.items() if name in dropped]
-    if dropped_lines:
-        ends = np.array([line[-1] for line in dropped_lines])
-        axes.scatter(ends[:, 0], ends[:, 1], s=10, color=VERMILION, zorder=3)
+    if ends := [line[-1] for name, line in lines.items() if name in dropped]:
+        depths, richness = np.transpose(ends)
+        axes.scatter(depths, richness, s=10, color=VERMILION, zorder=3)
     axes.plot([], [], color=BLUE, label="kept")
     if dropped:
         axes.plot([], [], color=VERMILION, marker="o", markersize=3, label="dropped: too few reads")

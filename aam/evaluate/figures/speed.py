@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter
-from numpy.typing import NDArray
 
 from aam.evaluate.figures.style import BLUE, GREEN, bars, saved_figure
 from aam.evaluate.labels import plain, quantity, short
@@ -51,20 +50,16 @@ def _draw_modes(throughput: Axes, memory: Axes, part: pd.DataFrame, low: float) 
     names = [short(plain(str(name)), 40) for name in part["name"]]
     if len(set(sizes)) > 1:
         names = [f"{name}, {size}" for name, size in zip(names, sizes, strict=True)]
-    rate = part["samples_per_s"].to_numpy(dtype=float)
-    texts = _with_speedup(rate, part["speedup"].to_numpy(dtype=float))
+    rate, speedup = (part[name].to_numpy(dtype=float) for name in ("samples_per_s", "speedup"))
+    times = [f" ({quantity(factor)}×)" if np.isfinite(factor) else "" for factor in speedup]
+    texts = [
+        f"{quantity(value)}{text}" if np.isfinite(value) else "not run"
+        for value, text in zip(rate, times, strict=True)
+    ]
     bars(throughput, names, rate, texts, [BLUE] * len(names), left=low)
     memory_gb = part["peak_memory_mb"].to_numpy(dtype=float) / 1024
     texts = [quantity(value) if np.isfinite(value) else "" for value in memory_gb]
     bars(memory, [""] * len(names), memory_gb, texts, [GREEN] * len(names))
-
-
-def _with_speedup(rate: NDArray[np.float64], speedup: NDArray[np.float64]) -> list[str]:
-    times = [f" ({quantity(factor)}×)" if np.isfinite(factor) else "" for factor in speedup]
-    return [
-        f"{quantity(value)}{text}" if np.isfinite(value) else "not run"
-        for value, text in zip(rate, times, strict=True)
-    ]
 
 
 def _in_thousands(value: float, _: int) -> str:

@@ -214,10 +214,8 @@ def _draw_confusion(axes: Axes, report: Mapping[str, Any]) -> None:
     ticks, size = np.arange(len(classes)), _label_size(len(classes))
     axes.set_yticks(ticks, classes, fontsize=size)
     turned = max(map(len, classes)) * len(classes) > 24
-    turn: dict[str, Any] = (
-        {"rotation": 45, "ha": "right", "rotation_mode": "anchor"} if turned else {}
-    )
-    axes.set_xticks(ticks, classes, fontsize=size, **turn)
+    turn: dict[str, Any] = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"}
+    axes.set_xticks(ticks, classes, fontsize=size, **(turn if turned else {}))
     axes.tick_params(length=0)
     axes.grid(visible=False)
     title = f"{_title(report)}: {report['n']} samples"

@@ -71,9 +71,8 @@ def answer(report: Mapping[str, Any]) -> str:
     p = found["comparisons"][baseline]["holm_p"]
     if p is None:
         return f"{text}."
-    if p >= CHANCE:
-        return f"{text}; the difference could be chance, {p_value(p)}."
-    return f"{text}; the difference is hardly chance, {p_value(p)}."
+    may_be = "could be" if p >= CHANCE else "is hardly"
+    return f"{text}; the difference {may_be} chance, {p_value(p)}."
 
 
 def cautions(report: Mapping[str, Any]) -> list[Caution]:

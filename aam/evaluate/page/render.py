@@ -84,10 +84,8 @@ def page(results: Results) -> str:
     environment.filters["words"] = _words
     environment.filters["metric"] = metric_name
     environment.filters["anchor"] = lambda name: re.sub(r"[^a-zA-Z0-9]+", "-", name).strip("-")
-    parts = {name: Markup((FOLDER / name).read_text("utf-8")) for name in ("page.css", "page.js")}
-    return environment.get_template("page.html").render(
-        results=results, css=parts["page.css"], js=parts["page.js"]
-    )
+    css, js = (Markup((FOLDER / name).read_text("utf-8")) for name in ("page.css", "page.js"))
+    return environment.get_template("page.html").render(results=results, css=css, js=js)
 
 
 def caption(template: str, wildcards: Mapping[str, str], config: Mapping[str, Any]) -> str:

@@ -99,9 +99,8 @@ def _test(report: Mapping[str, Any]) -> str:
         if "test" in scores
     )
     label = "MAE" if name == "mae_fold_mean" else SCORES[name]
-    return f"AAM on {test['n']} held-out test samples: {label} {score(test[name])}" + (
-        f" ({others})." if others else "."
-    )
+    beside = f" ({others})" if others else ""
+    return f"AAM on {test['n']} held-out test samples: {label} {score(test[name])}{beside}."
 
 
 def _intervals(report: Mapping[str, Any]) -> str:

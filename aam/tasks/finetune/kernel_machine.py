@@ -61,12 +61,9 @@ def fit_machine(model: FoldModel, predictor: Predictor) -> None:
     store, labelled = setup.store, setup.labelled
     assert isinstance(head, KernelHead), "another head"
     if model.is_training.sum() > MOST_SAMPLES:
-        raise problem(
-            "configuration key finetuning.encoder",
-            f"kernel with {model.is_training.sum()} training samples",
-            f"at most {MOST_SAMPLES}",
-            "set it to auto, full, partial or frozen",
-        )
+        got = f"kernel with {model.is_training.sum()} training samples"
+        hint = "set it to auto, full, partial or frozen"
+        raise problem("configuration key finetuning.encoder", got, f"at most {MOST_SAMPLES}", hint)
     tokens = setup.tokens.cut(head.asv_PS.shape[1])
     asv_PS = tokens.tokens[model.prevalent_asvs]
     head.asv_PS[:, : asv_PS.shape[1]] = torch.from_numpy(asv_PS.copy())

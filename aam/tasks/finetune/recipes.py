@@ -36,9 +36,8 @@ def affordable_recipes(setup: FinetuneSetup) -> list[str]:
     settings give the same recipes on every machine.
     """
     folds = sorted(set(setup.labelled.fold.tolist()) - {TEST})
-    left = budget_seconds(
-        setup.settings.budget_minutes, len(folds), int((setup.labelled.fold != TEST).sum())
-    )
+    labels = int((setup.labelled.fold != TEST).sum())
+    left = budget_seconds(setup.settings.budget_minutes, len(folds), labels)
     shape, settings = setup.make_encoder(folds[0], 0).shape, setup.settings
     samples = int(setup.labelled.training(folds[0], settings.labels, settings.seed).sum())
     cost = {

@@ -37,13 +37,8 @@ def trained(model: FoldModel) -> tuple[Predictor, list[Record]]:
         progress = _fitted(model, predictor, fingerprint)
         records, optimization = progress.history, progress.report["optimization"]
     write_json(history, {"fingerprint": fingerprint, "records": records})
-    facts = {
-        **setup.about,
-        "fold": model.fold,
-        "fingerprint": fingerprint,
-        "optimization": optimization,
-    }
-    predictor.save(model.directory, facts)
+    facts = {"fold": model.fold, "fingerprint": fingerprint, "optimization": optimization}
+    predictor.save(model.directory, {**setup.about, **facts})
     Checkpoints(setup.work / model.name, fingerprint).clear()
     return predictor, records
 

@@ -106,9 +106,8 @@ class PretrainingModel(nn.Module):
         sample_BD = self.encoder(MicroBatches(asvs=ASVS_AT_ONCE).split(batch)).sample_BD
         pairs = batch.size * (batch.size - 1)
         for metric, true_BB in batch.distances.items():
-            if metric in learned:
-                continue
-            self.head(metric).calibrate(sample_BD, float(true_BB.sum()) / pairs)
+            if metric not in learned:
+                self.head(metric).calibrate(sample_BD, float(true_BB.sum()) / pairs)
         set_dropout(self, dropout)
 
     def head(self, metric: str) -> AnyDistanceHead:
@@ -141,9 +140,8 @@ class PretrainingModel(nn.Module):
             self.weights[name.removesuffix("_loss")] * loss for name, loss in losses.items()
         ]
         if masked:
-            logits_M4 = torch.cat(
-                [self.nucleotides(h, m) for h, m in zip(encoded.nucleotides, masked, strict=True)]
-            )
+            pairs = zip(encoded.nucleotides, masked, strict=True)
+            logits_M4 = torch.cat([self.nucleotides(h, m) for h, m in pairs])
             base_M = torch.cat([m.base_M for m in masked])
             losses["nucleotide_loss"] = _mean_error(logits_M4, base_M, batch)
             weighted.append(self.nucleotide_weight * losses["nucleotide_loss"])

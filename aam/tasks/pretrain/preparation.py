@@ -52,13 +52,11 @@ def prepare(
     store, tokens = SampleStore.open(inputs["samples"]), TokenStore.open(inputs["tokens"])
     is_in, is_held_out = divided(cfg, inputs, store.sample_ids, without)
     training, validation = np.flatnonzero(~is_held_out & is_in), np.flatnonzero(is_held_out)
-    true = (
-        batch_targets(cfg, inputs["tree"], store, tokens, training)
-        if settings.targets == "batch"
-        else stored_targets(
-            cfg, inputs["distances"], store, is_in, training, room(max_memory_gb, processes)
-        )
-    )
+    if settings.targets == "batch":
+        true = batch_targets(cfg, inputs["tree"], store, tokens, training)
+    else:
+        room_bytes = room(max_memory_gb, processes)
+        true = stored_targets(cfg, inputs["distances"], store, is_in, training, room_bytes)
     start = StartingModel.of(inputs)
     length_bp = tokens.tokens.shape[1] if start is None else start.length_bp
     model, read = PretrainingModel.of(cfg, length_bp, true.variances), tokens.cut(length_bp)
@@ -78,14 +76,8 @@ def prepare(
     )
     learned = begin(model, start, true, dataset)
     model.start(dataset[0], settings.dropout, learned)
+    fixed = replace(masker, seed=seed_of("validation", settings.seed))
     scored = HeldOut(
-        store,
-        read,
-        validation,
-        training,
-        true.distances,
-        true.values,
-        masker=replace(masker, seed=seed_of("validation", settings.seed)),
-        exact=true.exact,
+        store, read, validation, training, true.distances, true.values, fixed, true.exact
     )
     return Prepared(store, tokens, is_held_out, dataset, scored, model, start)

@@ -60,8 +60,7 @@ def _is_in_studies(
     column, wanted = cfg["studies"]["column"], cfg["studies"]["pretrained_on"]
     metadata = read_metadata(inputs["metadata"]).loc[list(sample_ids)]
     study = metadata_column(metadata, column)
-    unknown = sorted({*wanted} - {*study.dropna()})
-    if unknown:
+    if unknown := sorted({*wanted} - {*study.dropna()}):
         raise problem(
             "models.<model>.pretrained_on",
             f"studies without samples: {first_names(unknown)}",

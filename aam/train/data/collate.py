@@ -18,6 +18,8 @@ from aam.train.data.masking import Masker
 
 SAMPLES_PER_BLOCK = 16
 """Samples are padded to the richest of so many of similar richness."""
+SAMPLES_OF_ACCELERATOR = 256
+"""The same on an accelerator, where starting a kernel costs more than padding."""
 BITS = 5
 """Binary digits of block sizes: sizes differ by 3 to 6 %."""
 
@@ -31,14 +33,16 @@ def assemble(
     epoch: int = 0,
     asv_dropout: AsvDropout | None = None,
     step: int = 0,
+    at_once: int | None = None,
 ) -> Batch:
     """Build the batch of some rows of the store, without targets.
 
-    Nucleotides are masked by the epoch, ASVs left out and reads masked by the step.
+    Nucleotides are masked by the epoch, ASVs left out and reads masked by the step. Blocks have at
+    most `at_once` samples (None: `SAMPLES_PER_BLOCK`).
     """
     entries, distinct_U, place = entries_of(store, rows_B, asv_dropout, step)
     blocks, number_U = asv_blocks(tokens, distinct_U, masker=masker, epoch=epoch, bucketed=True)
-    samples, order_B = sample_blocks(number_U[place], entries)
+    samples, order_B = sample_blocks(number_U[place], entries, at_once)
     return Batch(asvs=blocks, samples=samples, order_B=order_B, distances={}, values={})
 
 
@@ -107,18 +111,18 @@ def bucket(number: int, bits: int = BITS) -> int:
 
 
 def sample_blocks(
-    asvs: NDArray[np.int64], entries: Entries
+    asvs: NDArray[np.int64], entries: Entries, at_once: int | None = None
 ) -> tuple[list[SampleBlock], torch.Tensor]:
     """Return samples in blocks of similar richness, and where in them each sample lies, [B].
 
-    `asvs` are the numbers of the entries' ASVs among those of the batch.
+    `at_once` is that of `assemble`, `asvs` are the numbers of the ASVs among those of the batch.
     """
     richness_B = entries.richness_B
     starts_B = np.cumsum(richness_B) - richness_B
     by_richness = np.argsort(richness_B, kind="stable")
-    blocks = []
-    for first in range(0, len(by_richness), SAMPLES_PER_BLOCK):
-        members = by_richness[first : first + SAMPLES_PER_BLOCK]
+    blocks, size = [], at_once or SAMPLES_PER_BLOCK
+    for first in range(0, len(by_richness), size):
+        members = by_richness[first : first + size]
         column = np.arange(bucket(int(richness_B[members].max())))
         present_BA = column < richness_B[members, None]
         flat_BA = np.where(present_BA, starts_B[members, None] + column, 0)

@@ -5,7 +5,8 @@ of a batch or of the token store, D width, R rows of the store, K parents.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Self
 
 import numpy as np
 import torch
@@ -17,7 +18,7 @@ from aam.data.samples import SampleStore, places_of
 from aam.data.tokens import TokenStore
 from aam.model.batch import CATEGORIES, EMBEDDING, Batch
 from aam.train.data.asv_dropout import AsvDropout
-from aam.train.data.collate import assemble, entries_of, sample_blocks
+from aam.train.data.collate import SAMPLES_OF_ACCELERATOR, assemble, entries_of, sample_blocks
 from aam.train.data.masking import Masker
 from aam.unifrac.in_batch import BatchDistances
 from aam.util.seeds import generator, seed_of
@@ -49,6 +50,8 @@ class BatchDataset(Dataset[Batch]):
     asv_dropout: AsvDropout | None = None
     category_NF: NDArray[np.int64] | None = None
     """Categories of all samples by their numbers."""
+    at_once: int | None = None
+    """Samples of a block at most; None: as many as suit a CPU."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_augmented", augmented_rows(self.store, self.samples))
@@ -91,7 +94,12 @@ class BatchDataset(Dataset[Batch]):
             epoch=step // self.steps_per_epoch,
             asv_dropout=self.asv_dropout,
             step=step,
+            at_once=self.at_once,
         )
+
+    def on(self, device: torch.device) -> Self:
+        """Return the same batches, in blocks that suit a device."""
+        return self if device.type == "cpu" else replace(self, at_once=SAMPLES_OF_ACCELERATOR)
 
     def rows(self, step: int) -> tuple[NDArray[np.int64], int]:
         """Return the rows [B] of one step and the view they come from.
@@ -148,7 +156,7 @@ class AsvDataset(BatchDataset):
     def assemble(self, rows_B: NDArray[np.int64], step: int) -> Batch:
         """Return the batch of some rows, with embeddings instead of sequences."""
         entries, distinct_U, place = entries_of(self.store, rows_B, self.asv_dropout, step)
-        samples, order_B = sample_blocks(place, entries)
+        samples, order_B = sample_blocks(place, entries, self.at_once)
         embedded_UD = self.asv_UD[torch.from_numpy(distinct_U.astype(np.int64))]
         return Batch([], samples, order_B, {}, {}, embedded_UD)
 

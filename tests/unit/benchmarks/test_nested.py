@@ -1,10 +1,11 @@
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from problems import problem_of
 
-from benchmarks.nested import mixed, nested, tables
+from benchmarks.nested import independent, mixed, nested, tables
 
 
 @pytest.mark.usefixtures("few_trees")
@@ -21,3 +22,14 @@ def test_nested_predictions_of_a_fold_know_none_of_its_labels(monkeypatch):
     own = first["fold"] == 1
     assert first.loc[own, "predicted"].tolist() == second.loc[own, "predicted"].tolist()
     assert sorted(first["sample-id"]) == sorted(mixed(task, tables(task))["sample-id"])
+
+
+def test_samples_are_worth_as_many_as_groups_where_those_of_a_group_err_alike():
+    rng, unit = np.random.default_rng(0), np.arange(60) // 10
+    right = pd.DataFrame({"observed": np.zeros(60), "predicted": np.zeros(60)})
+    for error, low, high in [(rng.random(6)[unit], 6, 6), (rng.random(60), 40, 60)]:
+        assert (
+            low - 1e-6
+            <= independent({"a": right, "b": right.assign(predicted=error)}, unit)
+            <= high + 1e-6
+        )

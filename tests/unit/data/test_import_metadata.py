@@ -60,9 +60,8 @@ MISSING += ["Not Applicable", "not collected", "restricted access"]
 
 @pytest.mark.parametrize("cell", [*MISSING, "None", "unknown", "missing teeth", "Namibia"])
 def test_words_for_missing_values_are_no_class_and_are_told(path, caplog, cell):
-    frame = loaded(
-        path, f"id\tsite\tkept\n#q2:missing\t\tblank\na\tgut\t{cell}\nb\t{cell}\t{cell}\n"
-    )
+    header = "id\tsite\tkept\n#q2:missing\t\tblank\n"
+    frame = loaded(path, f"{header}a\tgut\t{cell}\nb\t{cell}\t{cell}\n")
     assert frame.loc["b", "site"] == (None if cell in MISSING else cell)
     assert frame["kept"].tolist() == [cell, cell]
     told = f"taken for missing values: {cell!r} (1 cells);" in caplog.text

@@ -93,7 +93,6 @@ def test_zip_archives_that_are_no_artifacts(tmp_path, members, message):
 
 
 def test_an_archive_that_claims_much_is_refused_before_it_is_unpacked(tmp_path, monkeypatch):
-    path = artifact(tmp_path / "t.qza", "Phylogeny[Rooted]")
     monkeypatch.setattr(qza, "LARGEST", 3)
     with pytest.raises(InputError, match=r"data/tree\.nwk of \d+ bytes; expected at most 3"):
-        load_tree(path)
+        load_tree(artifact(tmp_path / "t.qza", "Phylogeny[Rooted]"))

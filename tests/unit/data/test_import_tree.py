@@ -43,9 +43,8 @@ names = st.lists(
 @given(names, st.floats(0, 1e6))
 def test_any_name_and_length_survives_the_file(tmp_path_factory, tips, length):
     path = tmp_path_factory.mktemp("tree") / "tree.nwk"
-    inner = TreeNode(
-        "0.98", length=length, children=[TreeNode(tip, length=1 / 3) for tip in tips[1:]]
-    )
+    others = [TreeNode(tip, length=1 / 3) for tip in tips[1:]]
+    inner = TreeNode("0.98", length=length, children=others)
     write_newick(path, TreeNode(children=[TreeNode(tips[0], length=0.0), inner]))
     tree = read_newick(path)
     assert [tip.name for tip in tree.tips()] == tips

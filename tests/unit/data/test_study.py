@@ -30,16 +30,13 @@ METADATA = pd.DataFrame(
 
 
 def table(reads: list[int]) -> FeatureTable:
-    counts = np.zeros((len(reads), 2), np.int64)
-    counts[:, 0] = reads
-    counts[:, 1] = 1
+    counts = np.array([reads, [1] * len(reads)]).T
     return FeatureTable(IDS[: len(reads)], ["a", "b"], csr_array(counts))
 
 
 def test_columns_are_told_by_what_they_could_be():
     found = {one.name: one for one in columns_of(METADATA)}
-    kinds = {name: one.kind for name, one in found.items()}
-    assert kinds == {
+    assert {name: one.kind for name, one in found.items()} == {
         "age": "number",
         "patient": "classes",
         "diagnosis": "classes",
@@ -96,12 +93,8 @@ def test_a_proposed_configuration_is_one_and_leaves_the_rest_as_comments():
     assert load(yaml.safe_load(configuration(files, [], 9))).tasks == {}
     more = METADATA.assign(sex=["m", "f", "f"] * 20, score=METADATA["age"])
     listed = configuration(files, columns_of(more), 9).partition("tasks:\n")[2]
-    assert list(yaml.safe_load(listed.replace("\n#  ", "\n  "))) == [
-        "age",
-        "sex",
-        "score",
-        "diagnosis",
-    ]
+    proposed = yaml.safe_load(listed.replace("\n#  ", "\n  "))
+    assert list(proposed) == ["age", "sex", "score", "diagnosis"]
 
 
 def test_the_time_that_trainings_take_follows_their_work(monkeypatch):
@@ -118,9 +111,7 @@ def test_the_time_that_trainings_take_follows_their_work(monkeypatch):
     ten, twenty, thirty = (seconds(pretraining={"epochs": e})[0] for e in (10, 20, 30))
     assert twenty - ten == pytest.approx(thirty - twenty)
     assert twenty - ten > 0
-    once, thrice = (
-        seconds(finetuning={"encoder": "full", "models": models})[1] for models in (1, 3)
-    )
+    once, thrice = (seconds(finetuning={"encoder": "full", "models": n})[1] for n in (1, 3))
     baselines = duration.BASELINES * SAMPLES
     assert thrice - baselines == pytest.approx(3 * (once - baselines))
     # The budget is for five folds of 500 samples at most.

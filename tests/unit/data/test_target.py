@@ -131,10 +131,9 @@ def test_each_category_of_the_training_samples_has_its_own_scale():
 @given(seed=st.integers(0, 99))
 @properties
 def test_quantiles_are_ordered_in_the_columns_units(seed):
-    rows, every = [["1", "10"], ["3", "50"], ["9", "20"]], np.ones(3, bool)
-    target = Target.fit(
-        "regression", ["age", "bmi"], rows, every, loss="quantile", bounds=(0, None)
-    )
+    rows = [["1", "10"], ["3", "50"], ["9", "20"]]
+    options = {"loss": "quantile", "bounds": (0, None)}
+    target = Target.fit("regression", ["age", "bmi"], rows, np.ones(3, bool), **options)
     assert (target.encoded, target.outputs) == (2, 10)
     output = np.random.default_rng(seed).normal(0, 3, (4, 10))
     found = target.decode_quantiles(output)

@@ -17,7 +17,6 @@ ON_READS = [
     *("elastic_net", "svm_clr", "svm_clades"),
 ]
 ON_DISTANCES = ["knn_unifrac", "svm_unifrac"]
-FORESTS = ["random_forest", "random_forest_median"]
 SAMPLES, FEATURES = 48, 20
 KINDS = ["regression", "classification"]
 
@@ -74,9 +73,8 @@ def test_every_sample_is_predicted_once_and_what_there_is_to_find_is_found(kind)
         assert names[0] == "median"
         assert (error(table)[ON_DISTANCES] < 5).all()
         assert (error(table)[ON_READS] < 12).all()
-        expected = [
-            np.median(task.target[(task.fold != fold) & (task.fold >= 0)]) for fold in task.fold
-        ]
+        known = task.fold >= 0
+        expected = [np.median(task.target[known & (task.fold != fold)]) for fold in task.fold]
         assert of(table, "median")["predicted"].tolist() == pytest.approx(expected)
         return
     assert names[0] == "majority"
@@ -108,8 +106,7 @@ def test_labels_of_held_out_samples_change_none_of_their_predictions(kind):
 def test_processes_change_nothing(kind, monkeypatch):
     # In other processes forests have all their trees.
     monkeypatch.undo()
-    task = problem(kind)
-    one, two = (predict_baselines(task, threads, folds=[0, 1]) for threads in (1, 2))
+    one, two = (predict_baselines(problem(kind), threads, folds=[0, 1]) for threads in (1, 2))
     pd.testing.assert_frame_equal(one, two, check_exact=True)
 
 
@@ -127,7 +124,7 @@ def test_neither_test_samples_nor_the_order_change_anything(kind):
     second["row"] = order[second["row"]]
     numbers = ["predicted"] if kind == "regression" else second.filter(like="probab").columns
     # A forest draws the rows of its trees by their places.
-    for name in set(baselines_of(task)) - set(FORESTS):
+    for name in set(baselines_of(task)) - {"random_forest", "random_forest_median"}:
         one, two = (of(rows, name).set_index("row")[numbers] for rows in (within, second))
         np.testing.assert_allclose(one, two.loc[one.index], rtol=0.02, atol=0.02, err_msg=name)
 
@@ -221,11 +218,8 @@ def test_the_median_of_a_forest_is_that_of_the_samples_in_its_leaves():
     for row, value in zip(rows, found, strict=True):
         weight = np.zeros(40)
         for tree in forest.estimators_:
-            inside = tree.apply(train.astype(np.float32)) == tree.apply(
-                row[None].astype(np.float32)
-            )
+            leaves, own = (tree.apply(values.astype(np.float32)) for values in (train, row[None]))
+            inside = leaves == own
             weight[inside] += 1 / inside.sum()
-        below = weight[target < value].sum() / weight.sum()
-        upto = weight[target <= value].sum() / weight.sum()
-        assert below < 0.5 + 1e-9
-        assert upto >= 0.5 - 1e-9
+        assert weight[target < value].sum() / weight.sum() < 0.5 + 1e-9
+        assert weight[target <= value].sum() / weight.sum() >= 0.5 - 1e-9

@@ -40,8 +40,7 @@ def test_folds_are_compared_whatever_the_order_of_rows():
 
 def test_classes_are_compared_by_what_one_of_the_two_has_right():
     own = table([0] * 8).assign(observed="a", predicted=["a"] * 7 + ["b"])
-    other = own.assign(predicted=["b"] * 6 + ["a", "a"])
-    found = compare("classification", own, other)
+    found = compare("classification", own, own.assign(predicted=["b"] * 6 + ["a", "a"]))
     assert found["mcnemar_p"] == pytest.approx(2 * (1 + 7) / 2**7)
     assert found["difference"] == pytest.approx(7 / 8 - 2 / 8)
     assert "wilcoxon_samples_p" not in found

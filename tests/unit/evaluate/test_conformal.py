@@ -57,8 +57,7 @@ def test_every_fold_is_calibrated_on_the_other_folds_alone(make):
     columns = [name for name in ("lower", "upper", "prediction_set") if name in found]
     for fold in table["fold"].unique():
         own = table["fold"] == fold
-        others = table[~own & (table["fold"] >= 0)]
-        apart = Calibration.fit(others).apply(table[own])
+        apart = Calibration.fit(table[~own & (table["fold"] >= 0)]).apply(table[own])
         pd.testing.assert_frame_equal(found.loc[own, columns], apart[columns])
 
 
@@ -101,9 +100,8 @@ def test_each_target_has_a_width_of_its_own():
 
 
 def test_too_few_samples_have_no_bounds_and_one_warning(caplog):
-    table = residual(9).assign(fold=[0, 1, 2] * 3)
     with caplog.at_level(logging.WARNING):
-        found = cross_intervals(table)
+        found = cross_intervals(residual(9).assign(fold=[0, 1, 2] * 3))
     assert found[["lower", "upper"]].isna().all(axis=None)
     assert len(caplog.records) == 1
     report = interval_report(found)

@@ -32,8 +32,7 @@ def curves(path: Path) -> None:
     depths = [1, 10, 100, 1000]
     rows = [(f"s{i}", d, 10 * d / (d + 9)) for i in range(9) for d in depths[: 2 + i // 2][:4]]
     curve = pd.DataFrame(rows, columns=["sample-id", "depth", "richness"])
-    dropped = pd.DataFrame({"sample-id": ["s0", "s1", "s2", "s3"]})
-    rarefaction.draw(curve, dropped, 500, path)
+    rarefaction.draw(curve, pd.DataFrame({"sample-id": ["s0", "s1", "s2", "s3"]}), 500, path)
 
 
 TRAINED = {"loss": 1.0, "nucleotide_loss": 2.0, "learning_rate": 1e-3, "gradient_norm": 2.0}
@@ -84,11 +83,8 @@ def ordination(path: Path) -> None:
     embedding = list(np.random.default_rng(0).normal(size=(20, 6)))
     ids = [f"s{i}" for i in range(20)]
     table = pd.DataFrame({"sample_id": ids, "split": split, "embedding": embedding})
-    columns = {
-        "age": [str(i) for i in range(19)] + [None],
-        "host": [f"h{i % 9}" for i in range(20)],
-    }
-    metadata = pd.DataFrame({"sample_id": ids[::-1], **columns})
+    ages, hosts = [*map(str, range(19)), None], [f"h{i % 9}" for i in range(20)]
+    metadata = pd.DataFrame({"sample_id": ids[::-1], "age": ages, "host": hosts})
     distances.draw_ordination(table, metadata, ["age", "host"], path)
 
 
@@ -106,19 +102,16 @@ def several_targets() -> tuple[pd.DataFrame, dict]:
     """Return two targets, the second with quantiles of its own width."""
     table, report = regression_report(3, test=9)
     width = pd.Series(np.linspace(20, 40, 60))
-    quantiles = {
-        "quantile:0.05": table["predicted"] - width,
-        "quantile:0.95": table["predicted"] + width,
-    }
+    low, high = table["predicted"] - width, table["predicted"] + width
+    quantiles = {"quantile:0.05": low, "quantile:0.95": high}
     large = table.assign(observed=10 * table["observed"])
     parts = [large.assign(target="bmi"), table.assign(target="age", **quantiles)]
     return pd.concat(parts), {**report, "targets": {"age": report, "bmi": report}}
 
 
 def class_report(classes: int) -> tuple[pd.DataFrame, dict]:
-    rng = np.random.default_rng(1)
     names = np.array([f"{LONG}_{i}" for i in range(classes)])
-    shares = rng.dirichlet(np.ones(classes), 4 * classes)
+    shares = np.random.default_rng(1).dirichlet(np.ones(classes), 4 * classes)
     predicted, fold = names[shares.argmax(axis=1)], np.arange(4 * classes) % 3
     table = predictions_of(np.tile(names, 4), predicted, fold, shares, names)
     scores = target_report("classification", table)
@@ -127,8 +120,7 @@ def class_report(classes: int) -> tuple[pd.DataFrame, dict]:
 
 
 def accuracy(path: Path) -> None:
-    reports = [regression_report()[1], class_report(3)[1]]
-    accuracy_figure.draw(accuracy_table(reports), path)
+    accuracy_figure.draw(accuracy_table([regression_report()[1], class_report(3)[1]]), path)
 
 
 def important(path: Path, outputs: int, asvs: int = 30) -> None:
@@ -252,11 +244,8 @@ def test_a_watched_run_shows_what_it_took_in_plain_units(figures, tmp_path):
 
 def ends_of_intervals(figure: Figure) -> np.ndarray:
     """Return the vertical places [P] of a band's edges, or of the ends of lines."""
-    (shape,) = [
-        found
-        for found in figure.axes[0].collections
-        if isinstance(found, PolyCollection | LineCollection)
-    ]
+    kinds = PolyCollection | LineCollection
+    (shape,) = [found for found in figure.axes[0].collections if isinstance(found, kinds)]
     return np.concatenate([path.vertices[:, 1] for path in shape.get_paths()])
 
 
@@ -272,8 +261,7 @@ def test_intervals_are_cut_at_the_bounds_as_those_of_the_table_are(figures, tmp_
     assert free.min() < 0
     assert free.max() > 60
     assert (cut.min(), cut.max()) == (0, 55.5)
-    inside = (free > 0) & (free < 55.5)
-    assert np.isin(free[inside], cut).all()
+    assert np.isin(free[(free > 0) & (free < 55.5)], cut).all()
 
 
 def test_bars_stand_beside_their_tips_which_are_called_by_their_taxa(figures, tmp_path):

@@ -26,8 +26,7 @@ def test_table_by_hand(tmp_path):
     add(importance, [1, 3], [[0.75], [0.0]], attention=[0.5, 0.5])
     table = importance.table(IDS, SEQUENCES)
     write_tsv(tmp_path / "importance.tsv", table)
-    types = {"feature-id": str}
-    read = pd.read_csv(tmp_path / "importance.tsv", sep="\t", dtype=types)
+    read = pd.read_csv(tmp_path / "importance.tsv", sep="\t", dtype={"feature-id": str})
     pd.testing.assert_frame_equal(read, table)
     assert read.to_csv(index=False, lineterminator="\n") == (
         "feature-id,sequence,importance,direction,attention,prevalence,samples\n"

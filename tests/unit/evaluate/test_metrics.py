@@ -34,9 +34,8 @@ def test_what_never_varies_has_no_correlation_and_one_fold_no_spread():
     assert scores["pearson"] is scores["spearman"] is scores["mae_fold_sd"] is None
     assert scores["r2_pooled"] == pytest.approx(0)
     names = ["b", "b"]
-    scores = metrics.classification_metrics(
-        names, names, probabilities(names), CLASSES, [0, 1], ordinal=True
-    )
+    given = names, names, probabilities(names), CLASSES, [0, 1]
+    scores = metrics.classification_metrics(*given, ordinal=True)
     assert (scores["quadratic_kappa"], scores["mae_ranks"]) == (None, 0)
 
 

@@ -31,9 +31,8 @@ def classification() -> pd.DataFrame:
 
 
 def test_metadata_columns_get_scores_of_their_own_whatever_the_order_of_rows():
-    metadata = pd.DataFrame(
-        {"study": ["b", None, "a", "a", "unused"]}, index=["s3", "s2", "s1", "s0", "s9"]
-    )
+    studies = {"s3": "b", "s2": None, "s1": "a", "s0": "a", "s9": "unused"}
+    metadata = pd.DataFrame({"study": studies})
     report = task_metrics("regression", regression([1, 3, 5, 7]), metadata)
     assert report["mae_by"] == {"study": {"a": {"n": 2, "mae": 2.0}, "b": {"n": 1, "mae": 7.0}}}
     first, second = (report["folds"][name] for name in "01")
@@ -61,18 +60,11 @@ def test_accuracy_table_ranks_within_a_task_and_keeps_a_baseline_once():
     def scored(error: float) -> dict:
         return task_metrics("regression", regression([error, -error, error, error]))
 
-    about = {"kind": "regression", "bootstrap": {"mae_fold_mean": [0.5, 1.5]}}
+    about = {"kind": "regression", "task": "body", "targets": {"bmi": {}, "age": {}}}
+    about["bootstrap"] = {"mae_fold_mean": [0.5, 1.5]}
     about["baselines"] = {"median": scored(9), "random_forest": scored(2)}
-    reports = [
-        {
-            **scored(error),
-            **about,
-            "task": "body",
-            "model": model,
-            "targets": {"bmi": {}, "age": {}},
-        }
-        for model, error in (("small", 5), ("base", 1))
-    ]
+    errors = {"small": 5, "base": 1}
+    reports = [{**scored(error), **about, "model": model} for model, error in errors.items()]
     table = accuracy_table(reports)
     assert table["name"].tolist() == ["base", "random_forest", "small", "median"] * 2
     assert table["task"].tolist() == ["body, age"] * 4 + ["body, bmi"] * 4
@@ -110,7 +102,5 @@ def test_a_model_that_was_not_trained_is_told_as_it_came():
     assert "99% of the reads lie near an ASV that the model it started from had seen." in page
     assert "It is used as it came, with 1,600 parameters." in page
     assert "nucleotides" not in page
-    assert (
-        "encoder v4: UniFrac of held-out samples at r 0.900"
-        in terminal_lines("mine", reports, [])[1]
-    )
+    line = terminal_lines("mine", reports, [])[1]
+    assert "encoder v4: UniFrac of held-out samples at r 0.900" in line

@@ -65,11 +65,10 @@ def test_weights_are_those_of_least_penalized_error(monkeypatch):
     monkeypatch.setattr(module, "SMOOTH", 1e-6)
     given = {name: part for name, part in tables("regression").items() if name != "poor"}
     known = given["good"]["fold"] >= 0
-    units = int(known.sum())
     residual = [(part["observed"] - part["predicted"])[known].to_numpy() for part in given.values()]
 
     def loss(weight: float) -> float:
-        penalty = module.RIDGE / units * 2 * 2 * (weight - 0.5) ** 2
+        penalty = module.RIDGE / int(known.sum()) * 2 * 2 * (weight - 0.5) ** 2
         unit = min(np.abs(part).mean() for part in residual)
         return np.abs(weight * residual[0] + (1 - weight) * residual[1]).mean() / unit + penalty
 

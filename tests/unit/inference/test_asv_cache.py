@@ -95,8 +95,7 @@ def test_a_cache_of_another_encoder_or_arithmetic_is_not_used_and_said_once(
     found = embed_asvs_cached(encoder, mixed_lengths.tokens, devices, cache)
     assert computed == list(range(30))
     assert [r.levelname for r in caplog.records if "another encoder" in r.message] == ["WARNING"]
-    asvs = np.arange(30)
-    assert torch.equal(found, embed_asvs(encoder, mixed_lengths.tokens, asvs, devices))
+    assert torch.equal(found, embed_asvs(encoder, mixed_lengths.tokens, np.arange(30), devices))
 
 
 def test_the_digest_is_that_of_weights_shape_and_arithmetic(new_encoder):

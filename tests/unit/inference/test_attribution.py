@@ -59,8 +59,7 @@ def few_copies(sample, monkeypatch) -> None:
 def test_gradients_sum_to_the_change_along_the_path(predict_with, sample, kind):
     predictor = predict_with(kind)
     found = attribution.explain(predictor, *sample, steps=100)
-    outputs = len(explained_names(predictor.target))
-    assert found.gradients_AC.shape == (len(sample[1]), outputs)
+    assert found.gradients_AC.shape == (len(sample[1]), len(explained_names(predictor.target)))
     assert np.abs(found.change_C).min() > 1e-3
     np.testing.assert_allclose(found.gradients_AC.sum(axis=0), found.change_C, atol=1e-4)
 
@@ -125,16 +124,8 @@ def test_attention_is_the_weight_in_the_pooled_vector(predict_with, sample):
 def test_reads_have_a_part_in_a_kernel_machine(kernel_predictor, augmented, devices, kind):
     name, columns, observed, _ = TARGETS[kind]
     predictor = kernel_predictor(Target.fit(name, columns, observed, np.ones(4, bool)))
-    rows = [4, 11]
-    explained = explain_samples(
-        {predictor: 1.0},
-        augmented.store,
-        augmented.tokens,
-        rows,
-        devices,
-        checked=2,
-        categories=[{}] * 2,
-    )
+    samples = augmented.store, augmented.tokens, [4, 11], devices
+    explained = explain_samples({predictor: 1.0}, *samples, checked=2, categories=[{}] * 2)
     for _, found in explained:
         np.testing.assert_allclose(found.gradients_AC.sum(axis=0), found.change_C, atol=2e-3)
         for value_AC in (found.gradients_AC, found.removed_AC):
@@ -164,9 +155,7 @@ def test_the_median_is_explained_of_quantiles_and_one_score_of_ordered_classes(p
     assert explained_names(ordered) == ["site"]
 
 
-def test_samples_of_the_store_are_explained_by_the_mean_of_their_models(
-    predict_with, tiny, devices
-):
+def test_samples_of_a_store_are_explained_by_the_mean_of_their_models(predict_with, tiny, devices):
     rows, models = [4, 11, 2], [predict_with(seed=seed) for seed in (0, 1)]
     weights = dict(zip(models, (0.25, 0.75), strict=True))
     explained = explain_samples(

@@ -28,8 +28,7 @@ from aam.util.atomic import write_json
 from aam.util.errors import InputError
 from aam.util.manifest import MANIFEST, write_manifest
 
-AGES = np.array([["28"], ["52"]])
-AGE = Target.fit("regression", ("age",), AGES, np.ones(2, bool))
+AGE = Target.fit("regression", ("age",), np.array([["28"], ["52"]]), np.ones(2, bool))
 SITES = np.array([["gut"], ["skin"], ["tongue"]])
 SITE = Target.fit("classification", ("site",), SITES, np.ones(3, bool))
 NAMES = ("fold2", "fold2-1", "fold10")

@@ -12,7 +12,6 @@ from aam.model.predictor import Predictor
 from aam.train.data.collate import assemble
 
 AGES = np.array([["28", "1"], ["52", "9"], ["30", "4"]])
-EVERY = np.ones(3, bool)
 VOCABULARY = Vocabulary(("host", "season"), (("cat", "dog"), ("wet",)))
 
 
@@ -29,12 +28,10 @@ def one_by_one(predictor, store, tokens, rows, category_RF) -> np.ndarray:
 
 
 @pytest.mark.parametrize("fusion", ["concat", "attention"])
-def test_outputs_are_those_of_samples_one_by_one(
-    augmented, new_encoder, devices, monkeypatch, fusion
-):
+def test_outputs_are_those_of_single_samples(augmented, new_encoder, devices, monkeypatch, fusion):
     monkeypatch.setattr(embed, "TOKENS_ON_CPU", 128)
     store, tokens, encoder = augmented.store, augmented.tokens, new_encoder(20, seed=2)
-    target = Target.fit("regression", ("age", "weight"), AGES, EVERY)
+    target = Target.fit("regression", ("age", "weight"), AGES, np.ones(3, bool))
     predictor = Predictor(encoder, target, fusion=fusion, vocabulary=VOCABULARY, seed=1).eval()
     torch.manual_seed(0)
     for weight in (*predictor.fusion.parameters(), *predictor.head.parameters()):
@@ -57,15 +54,9 @@ def test_outputs_are_those_of_samples_one_by_one(
 
 def test_views_are_averaged_in_the_units_of_each_rows_category():
     by = ["a", "b", ""]
-    target = Target.fit(
-        "regression",
-        ("age",),
-        [["1"], ["3"], ["10"], ["30"]],
-        np.ones(4, bool),
-        transform="log_zscore",
-        by=["a", "a", "b", "b"],
-        loss="quantile",
-    )
+    ages = [["1"], ["3"], ["10"], ["30"]]
+    options = {"transform": "log_zscore", "by": ["a", "a", "b", "b"], "loss": "quantile"}
+    target = Target.fit("regression", ("age",), ages, np.ones(4, bool), **options)
     raw = np.random.default_rng(1).normal(size=(6, len(QUANTILES))).astype(np.float32)
     found = decoded(target, raw, 2, by * 2)
     for sample, name in enumerate(by):

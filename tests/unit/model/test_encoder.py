@@ -51,9 +51,7 @@ def test_gradients_are_the_same_bits_at_every_run_on_several_threads(new_encoder
 
 
 @pytest.mark.parametrize("recompute", ["nothing", "layers", "micro-batches"])
-def test_states_of_the_asvs_come_on_request_and_change_nothing(
-    mixed_lengths, new_encoder, recompute
-):
+def test_states_of_asvs_come_on_request_and_change_nothing(mixed_lengths, new_encoder, recompute):
     rows = np.array([7, 2, 19, 4])
     with patch.object(collate, "SAMPLES_PER_BLOCK", 3):
         batch = assemble(mixed_lengths.store, mixed_lengths.tokens, rows)

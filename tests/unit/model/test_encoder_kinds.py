@@ -56,8 +56,7 @@ def everything(encoder, batch) -> list[torch.Tensor]:
     encoder.zero_grad()
     encoded = encoder(batch)
     sample_BD, hidden = encoded.sample_BD, torch.cat(encoded.nucleotides)
-    loss = (sample_BD * torch.arange(16)).square().sum() + (hidden**3).sum()
-    loss.backward()
+    ((sample_BD * torch.arange(16)).square().sum() + (hidden**3).sum()).backward()
     return [sample_BD.detach(), hidden.detach(), *(p.grad.clone() for p in encoder.parameters())]
 
 
@@ -71,9 +70,7 @@ def test_other_samples_order_and_padding_do_not_matter(mixed_lengths, all_rows, 
 
 @given(seed=st.integers(0, 10**6), more=st.integers(0, 30))
 @properties
-def test_order_of_the_asvs_and_width_of_their_store_do_not_matter(
-    mixed_lengths, all_rows, seed, more
-):
+def test_order_of_asvs_and_width_of_their_store_do_not_matter(mixed_lengths, all_rows, seed, more):
     encoder, expected = all_rows
     tokens, store = mixed_lengths.tokens, mixed_lengths.store
     rng = np.random.default_rng(seed)

@@ -23,8 +23,7 @@ def fusion_of(name: str):
 
 
 def draw(samples: int = 5):
-    rng = torch.Generator().manual_seed(1)
-    sample_BD = torch.randn(samples, WIDTH, generator=rng)
+    sample_BD = torch.randn(samples, WIDTH, generator=torch.Generator().manual_seed(1))
     category_BF = torch.stack([torch.arange(samples) % 3, torch.arange(samples) % 4], dim=1)
     return sample_BD, category_BF
 
@@ -59,8 +58,8 @@ def test_training_now_and_then_takes_a_category_for_unknown():
 def test_categories_stand_beside_the_sample():
     (sample_BD, category_BF), fusion = draw(), fusion_of("concat")
     embedded = [table(category_BF[:, f]) for f, table in enumerate(fusion.tables)]
-    expected_BD = fusion.project(torch.cat([sample_BD, *embedded], dim=1))
     found_BD = fusion.on_sample(sample_BD, fusion.embed(category_BF), [], None)
+    expected_BD = fusion.project(torch.cat([sample_BD, *embedded], dim=1))
     torch.testing.assert_close(found_BD, expected_BD)
 
 

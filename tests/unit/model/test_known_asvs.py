@@ -13,8 +13,7 @@ LETTERS = np.array(list("ACGT"))
 
 @pytest.fixture
 def sequences() -> list[str]:
-    drawn = np.random.default_rng(3).integers(0, 4, (50, 100))
-    return ["".join(LETTERS[row]) for row in drawn]
+    return ["".join(LETTERS[row]) for row in np.random.default_rng(3).integers(0, 4, (50, 100))]
 
 
 def store(sequences: list[str]) -> TokenStore:
@@ -29,8 +28,7 @@ def known(sequences) -> KnownAsvs:
 
 def test_a_file_gives_back_what_was_written(known, sequences, tmp_path):
     known = KnownAsvs.of(store([*sequences, "ACGTA"]), np.arange(51))
-    with_n = KnownAsvs.of(store(["ACNGT"]), np.arange(1))
-    with_n.write(tmp_path / "n")
+    KnownAsvs.of(store(["ACNGT"]), np.arange(1)).write(tmp_path / "n")
     assert KnownAsvs.open(tmp_path / "n").bases_US.tolist() == [[0, 1, 0, 2, 3]]
     known.write(tmp_path / "known")
     assert np.array_equal(KnownAsvs.open(tmp_path / "known").bases_US, known.bases_US)
@@ -66,7 +64,6 @@ def test_a_study_is_told_how_it_should_be_read(known, sequences, read, said):
 
 
 def test_asvs_of_two_studies_are_joined_each_once(known, sequences):
-    shorter = KnownAsvs.of(store([sequences[0], "ACGT"]), np.arange(2))
-    both = known.joined(shorter)
+    both = known.joined(KnownAsvs.of(store([sequences[0], "ACGT"]), np.arange(2)))
     assert len(both.bases_US) == 51
     assert (both.matched(store(["ACGT", sequences[3]])) >= 0).all()

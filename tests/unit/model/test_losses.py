@@ -15,7 +15,6 @@ from aam.model.heads import pairwise_error
 from aam.model.losses import LOSSES, count_error
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-few = settings(deadline=None, max_examples=30)
 NUMBER = Target("regression", ("age",), (), "mae", asymmetry=0.8)
 CLASSES = Target("classification", ("site",), tuple("abcd"), "cross_entropy")
 
@@ -37,20 +36,17 @@ def test_pairwise_error_is_a_mean_over_pairs_of_different_samples():
     [("huber", [0.125, 2.5, 2.5]), ("mse", [0.25, 9, 9]), ("asymmetric", [0.1, 0.6, 2.4])],
 )
 def test_errors_of_numbers(loss, expected):
-    errors = [
-        LOSSES[loss](torch.tensor([[x]]), torch.zeros(1, 1), NUMBER) for x in (0.5, 3.0, -3.0)
-    ]
+    zero = torch.zeros(1, 1)
+    errors = [LOSSES[loss](torch.tensor([[x]]), zero, NUMBER) for x in (0.5, 3.0, -3.0)]
     assert errors == pytest.approx(expected)
 
 
 def test_the_pinball_error_is_the_libraries_and_least_at_the_quantiles_in_any_order():
     drawn = torch.linspace(-3, 3, 4001)[:, None]
     best = torch.quantile(drawn, torch.tensor(QUANTILES)).expand(4001, 5)
-    expected = np.mean(
-        [mean_pinball_loss(drawn, best[:, [i]], alpha=QUANTILES[i]) for i in range(5)]
-    )
+    each = [mean_pinball_loss(drawn, best[:, [i]], alpha=QUANTILES[i]) for i in range(5)]
     least = LOSSES["quantile"](best.flip(1), drawn, NUMBER)
-    assert float(least) == pytest.approx(expected)
+    assert float(least) == pytest.approx(np.mean(each))
     for place in range(5):
         for step in (-0.1, 0.1):
             other = best.clone()
@@ -59,7 +55,7 @@ def test_the_pinball_error_is_the_libraries_and_least_at_the_quantiles_in_any_or
 
 
 @given(seed=st.integers(0, 99), weighted=st.booleans())
-@few
+@settings(deadline=None, max_examples=30)
 def test_weights_of_classes_with_and_without_an_order(seed, weighted):
     rng = np.random.default_rng(seed)
     logits, fraction = rng.normal(size=(5, 4)), rng.dirichlet(np.full(4, 0.5), 5)

@@ -131,8 +131,7 @@ def test_what_two_sequences_do_not_both_have_is_no_mismatch(study, placement):
     expected, unknown, longer = (placement(torch.from_numpy(one)) for one in same)
     assert torch.equal(expected, unknown)
     assert torch.equal(expected, longer)
-    short_US = torch.from_numpy(whole[:, :20])
-    assert torch.equal(expected, placement(short_US))
+    assert torch.equal(expected, placement(torch.from_numpy(whole[:, :20])))
     assert (placement(torch.full((1, 30), 5, dtype=torch.uint8)) < 2 * np.log(1e-6)).all()
 
 
@@ -170,20 +169,16 @@ def test_own_noise_is_a_gumbel_variable_of_the_sequence_alone():
     for other_UK in (own_noise(changed_US, 512), branch_noise(torch.arange(300).int(), 512)):
         together = torch.stack([other_UK.flatten(), noise_UK.flatten()])
         assert abs(float(torch.corrcoef(together)[0, 1])) < 0.02
-    padded_US = torch.nn.functional.pad(letters_US, (0, 10))
-    assert torch.equal(own_noise(padded_US, 512), noise_UK)
+    assert torch.equal(own_noise(torch.nn.functional.pad(letters_US, (0, 10)), 512), noise_UK)
 
 
 def test_a_sample_has_the_largest_numbers_of_its_asvs_and_rarer_ones_count_less():
     sketch_AK = torch.randn(6, 50)
-    counts = np.array([[100, 1, 0, 0, 0, 0], [1, 100, 0, 0, 0, 0]])
-    block = block_of(counts)
+    block = block_of(np.array([[100, 1, 0, 0, 0, 0], [1, 100, 0, 0, 0, 0]]))
     plain_BK, weighted_BK = pooled_sketches(sketch_AK[block.asv_BA], block)
     assert torch.equal(plain_BK[0], sketch_AK[:2].amax(dim=0))
     assert torch.equal(plain_BK[0], plain_BK[1])
-    near = (weighted_BK - sketch_AK[:2]).abs().mean(dim=1)
-    assert (near < 0.2).all()
-    hidden = block.present_BA & (torch.arange(6) == 1)
-    block.count_mask_BA = hidden
+    assert ((weighted_BK - sketch_AK[:2]).abs().mean(dim=1) < 0.2).all()
+    block.count_mask_BA = block.present_BA & (torch.arange(6) == 1)
     masked_BK = pooled_sketches(sketch_AK[block.asv_BA], block)[1]
     assert not torch.equal(masked_BK[1], weighted_BK[1])

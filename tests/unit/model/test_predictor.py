@@ -18,12 +18,11 @@ NUMBERS = [["28"], ["52"], ["28"], ["52"]]
 ALL = np.ones(4, bool)
 AGE = Target.fit("regression", ["age"], NUMBERS, ALL)
 QUANTILES = Target.fit("regression", ["age"], NUMBERS, ALL, loss="quantile")
-SITE = Target.fit("classification", ["site"], WORDS, ALL)
 STAGE = Target.fit("ordinal", ["stage"], WORDS, ALL, classes=["skin", "gut", "tongue"])
 VOCABULARY = Vocabulary.fit(["sex", "site"], [["f", "gut"], ["m", "skin"]], np.ones(2, bool))
 FUSIONS = ["concat", "attention"]
 CASES = {
-    "classes": (SITE, {}),
+    "classes": (Target.fit("classification", ["site"], WORDS, ALL), {}),
     "ordinal": (STAGE, {"fusion": "concat", "vocabulary": VOCABULARY}),
     "quantiles": (QUANTILES, {"count_weight": 0.5}),
     **{name: (AGE, {"fusion": name, "vocabulary": VOCABULARY}) for name in FUSIONS},
@@ -38,8 +37,7 @@ def batch_of(data, rows, target=None, per_block=16) -> Batch:
         batch = assemble(data.store, data.tokens, np.asarray(rows))
     if target is not None:
         words = NUMBERS if target.kind == "regression" else WORDS
-        observed = [words[row % 4] for row in rows]
-        batch.values[TARGET] = torch.from_numpy(target.encode(observed))
+        batch.values[TARGET] = torch.from_numpy(target.encode([words[row % 4] for row in rows]))
     batch.values[CATEGORIES] = torch.tensor([[row % 3, row % 2] for row in rows])
     return batch
 

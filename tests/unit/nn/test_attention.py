@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aam.nn.attention import attend, join_heads, rotary_tables, rotate, split_heads
+from aam.nn.attention import attend, join_heads, key_mask, rotary_tables, rotate, split_heads
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 TOLERANCE = {torch.float32: 2e-6, torch.bfloat16: 2e-2}
@@ -34,8 +34,9 @@ def test_every_backend_is_the_formula_and_absent_keys_have_no_influence(
     inputs = projections(dtype, positions)
     query, key, value = inputs
     present = torch.arange(positions) < torch.tensor([[positions], [1], [3]]) if masked else None
+    mask = None if present is None else key_mask(present, dtype)
     results = []
-    for formula in (by_hand, lambda *x: attend(*x[:3], present_BT=x[3], backend=backend)):
+    for formula in (by_hand, lambda *x: attend(*x[:3], mask_B11T=mask, backend=backend)):
         result = formula(*inputs, present)
         gradients = torch.autograd.grad(result.double().square().sum(), inputs)
         results.append([result.detach().double(), *(g.double() for g in gradients)])
@@ -46,7 +47,7 @@ def test_every_backend_is_the_formula_and_absent_keys_have_no_influence(
     if present is not None:
         absent = ~present[:, None, :, None]
         key, value = torch.where(absent, 1e3, key), torch.where(absent, -1e3, value)
-        assert torch.equal(result, attend(query, key, value, present_BT=present, backend=backend))
+        assert torch.equal(result, attend(query, key, value, mask_B11T=mask, backend=backend))
 
 
 def test_heads_are_split_and_joined_again():

@@ -77,9 +77,8 @@ def test_a_table_with_hashes_is_imported(run):
     assert table.counts.toarray().tolist() == [[3, 1], [0, 4]]
     expected = [(HASHES[0], "ACGTA"), (HASHES[1], "ACGTC")]
     assert list(read_fasta(out["sequences"]).items()) == expected
-    assert out["dropped"].read_text() == (
-        "what\tid\twhy\nsample\tblank\tno reads\nfeature\tunseen\tno reads\n"
-    )
+    dropped = "what\tid\twhy\nsample\tblank\tno reads\nfeature\tunseen\tno reads\n"
+    assert out["dropped"].read_text() == dropped
     with h5py.File(out["table"]) as handle:
         inputs = json.loads(json.loads(handle.attrs["generated-by"])["aam.inputs"])
     assert inputs.keys() == {"table", "sequences"}
@@ -94,8 +93,7 @@ def test_a_tree_is_cut_to_the_table(run, imported, caplog):
     text = "((a:1,x:9):1,b:2,c:3);"
     rooted = read_newick(run(import_tree, imported, root="min_variance", tree=text)["tree"])
     assert len(rooted.children) == 2
-    distances = [tip.distance(rooted) for tip in rooted.tips()]
-    assert distances == pytest.approx([2.5, 2.5, 2.5])
+    assert [tip.distance(rooted) for tip in rooted.tips()] == pytest.approx([2.5, 2.5, 2.5])
     warning = "3 ASVs lie behind branches longer than 0.6 substitutions per site, which are 100.0 %"
     assert warning in caplog.text
 
@@ -137,9 +135,8 @@ def test_files_are_described_and_configured_before_anything_is_computed(tmp_path
     text = (tmp_path / "check.txt").read_text()
     assert "2 samples, 2 ASVs, 8 reads" in text
     assert re.search(r"on two cores like these .*:\n  pretraining of base: \d+ s\n", text)
-    raw["tasks"] = {
-        "age": {"dataset": "mine", "column": "age", "kind": "regression", "folds": {"k": 3}}
-    }
+    task = {"dataset": "mine", "column": "age", "kind": "regression", "folds": {"k": 3}}
+    raw["tasks"] = {"age": task}
     with pytest.raises(InputError, match="at least as many as folds, 3"):
         execute(describe, slices.describe(load(raw), "mine"), files, {"text": tmp_path / "no.txt"})
     assert not (tmp_path / "no.txt").exists()
@@ -247,8 +244,7 @@ def test_asvs_behind_long_branches_are_left_out_before_the_draw(files, tmp_path)
     junk, *others = names
     inputs["tree"].write_text(f"({junk}:0.7,({','.join(f'{name}:0.1' for name in others)}):0.1);")
     without = {"table": tmp_path / "without"}
-    table = read_biom(files["table"])
-    write_biom(without["table"], table.without_features([junk]), {})
+    write_biom(without["table"], read_biom(files["table"]).without_features([junk]), {})
     found = []
     for given in (inputs, without):
         outputs = {name: tmp_path / f"{name}{len(found)}" for name in ("table", "dropped")}

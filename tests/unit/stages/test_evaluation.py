@@ -43,18 +43,12 @@ def inputs(tmp_path: Path, few_trees: None) -> dict[str, Any]:
     write_biom(paths["views"][1], FeatureTable(ids[::-1], asvs, csr_array(counts[::-1])), {})
     paths["tree"].write_text(f"({','.join(f'{name}:1.0' for name in asvs)});")
     place = np.arange(SAMPLES, dtype=np.float64)
-    distances = np.abs(place[:, None] - place) / SAMPLES
-    write_distances(paths["distances"][0], ids, distances, {})
+    write_distances(paths["distances"][0], ids, np.abs(place[:, None] - place) / SAMPLES, {})
     write_distances(paths["distances"][1], ids[::-1], 0.5 * (1 - np.eye(SAMPLES)), {})
     labelled = rng.permutation(SAMPLES)[:-2]
-    pd.DataFrame(
-        {
-            "sample-id": [ids[i] for i in labelled],
-            "fold": labelled % 3,
-            "observed": [f"{10.0 * i}" for i in labelled],
-            "group": "",
-        }
-    ).to_csv(paths["folds"], sep="\t", index=False)
+    names, observed = [ids[i] for i in labelled], [f"{10.0 * i}" for i in labelled]
+    folds = {"sample-id": names, "fold": labelled % 3, "observed": observed, "group": ""}
+    pd.DataFrame(folds).to_csv(paths["folds"], sep="\t", index=False)
     return paths
 
 
@@ -73,8 +67,7 @@ def test_baselines_join_stores_by_sample_see_all_views_and_give_the_same_bytes(t
     folds = pd.read_csv(inputs["folds"], sep="\t", dtype=str)
     for _, part in table.groupby("baseline"):
         assert part["sample-id"].tolist() == folds["sample-id"].tolist()
-    own = 10.0 * table["sample-id"].astype(float)
-    assert (pd.to_numeric(table["observed"]) == own).all()
+    assert (pd.to_numeric(table["observed"]) == (10.0 * table["sample-id"].astype(float))).all()
     error = (pd.to_numeric(table["observed"]) - pd.to_numeric(table["predicted"])).abs()
     mae = error.groupby(table["baseline"]).mean()
     # The ID is the target, a place in view 0 and a count in view 1: a wrong join is far off.

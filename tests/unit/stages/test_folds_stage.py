@@ -44,11 +44,9 @@ METADATA = {
 def files(tmp_path_factory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("folds")
     paths = {name: folder / name for name in ("table", "tree", "distances", "metadata")}
-    rng = np.random.default_rng(0)
-    counts = rng.integers(1, 50, (SAMPLES, 5))
+    counts = np.random.default_rng(0).integers(1, 50, (SAMPLES, 5))
     counts[:, 0] = 5 * np.arange(SAMPLES) + 1
-    table = FeatureTable(IDS, list("abcde"), csr_array(counts))
-    write_biom(paths["table"], table, {})
+    write_biom(paths["table"], FeatureTable(IDS, list("abcde"), csr_array(counts)), {})
     paths["tree"].write_text("(a:1.0,b:1.0,c:1.0,(d:1.0,e:1.0):1.0);")
     place = np.arange(SAMPLES) / SAMPLES
     write_distances(paths["distances"], IDS, np.abs(place[:, None] - place), {})
@@ -130,8 +128,7 @@ def test_each_value_of_a_column_is_a_fold_and_whole_ones_are_held_out(divide, ca
 
 
 def test_samples_that_the_task_does_not_want_take_no_part(divide):
-    wanted = {"study": ["study1", "study4"], "country": "01"}
-    made = divide(["age"], folds={"k": 2}, where=wanted)
+    made = divide(["age"], folds={"k": 2}, where={"study": ["study1", "study4"], "country": "01"})
     expected = [IDS[i] for i in range(SAMPLES) if i % 6 in (1, 4) and i % 3 == 1]
     assert made.index.tolist() == expected
 
@@ -196,9 +193,7 @@ def test_what_cannot_be_divided_is_explained(divide, tmp_path, task, message):
         ("study", {"column": "study", "test": 0.3}, "024"),
     ],
 )
-def test_all_samples_of_a_held_out_group_belong_to_its_fold(
-    divide, tmp_path, column, settings, other
-):
+def test_all_samples_of_a_held_out_group_are_of_its_fold(divide, tmp_path, column, settings, other):
     made = divide("early", folds=settings, where={"study": ["study0", "study1", "study3"]})
     members = read_folds(tmp_path / "members.tsv")["fold"]
     value = pd.Series(METADATA[column], index=IDS)
@@ -224,14 +219,10 @@ def test_members_without_groups_are_the_labelled_samples_and_no_conditions_matte
 def test_baselines_read_what_the_folds_say(files, divide, tmp_path):
     task = {"column": ["age", "weight"], "kind": "regression"}
     made = divide(**task, folds={"k": 2, "test": 0.2})
+    inputs = {**files, "views": [files["table"]], "distances": [files["distances"]]}
     baselines.run(
         slices.baselines(config({**task, "folds": {"k": 2}}), "t"),
-        inputs={
-            **files,
-            "views": [files["table"]],
-            "distances": [files["distances"]],
-            "folds": tmp_path / "folds.tsv",
-        },
+        inputs={**inputs, "folds": tmp_path / "folds.tsv"},
         outputs={"predictions": tmp_path / "predictions.tsv"},
         runtime=RunOptions(),
     )

@@ -68,8 +68,7 @@ def test_layers_compute_in_the_precision_and_batches_are_not_rounded(
 def test_bf16_is_fast_where_a_cpu_has_products_for_it(monkeypatch, name, amx, has_bf16, fast):
     monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: True)
     monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: has_bf16)
-    capabilities = {"cpu_name": name, "amx_bf16": amx}
-    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: capabilities)
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"cpu_name": name, "amx_bf16": amx})
     assert devices_module.has_fast_bf16() == fast
 
 

@@ -1,3 +1,4 @@
+import copy
 import math
 
 import pytest
@@ -7,7 +8,7 @@ from hypothesis import strategies as st
 
 from aam.config.sections.execution import Optimization
 from aam.config.sections.training import Pretraining
-from aam.train.optimizer import MUON_RATE, make_optimizer, set_rate, warmup_cosine
+from aam.train.optimizer import MUON_RATE, BatchedMuon, make_optimizer, set_rate, warmup_cosine
 from aam.train.options import LEVELS, StepOptions, step_options
 
 
@@ -53,6 +54,28 @@ def test_muon_moves_the_matrices_of_the_blocks_by_orthogonal_steps(new_model, mo
     assert 0.3 < singular.min() <= singular.max() < 1.5
     adam = (before[head] - head).detach() / 5e-4
     torch.testing.assert_close(adam.abs(), torch.ones_like(adam), atol=1e-3, rtol=0)
+
+
+def test_matrices_that_are_updated_together_move_as_each_by_itself():
+    """Matrices without a gradient stay, and a state is read by either."""
+    shapes = [(8, 24), (24, 8), (8, 8), (24, 8), (6, 40), (8, 24)]
+    rng = torch.Generator().manual_seed(0)
+    start = [torch.randn(shape, generator=rng) for shape in shapes]
+    kinds = (torch.optim.Muon, BatchedMuon)
+    both = [[torch.nn.Parameter(x.clone()) for x in start] for _ in kinds]
+    steppers = [kind(own, lr=0.02, weight_decay=0.1) for kind, own in zip(kinds, both, strict=True)]
+    for step in range(4):
+        if step == 2:
+            steppers[1].load_state_dict(copy.deepcopy(steppers[0].state_dict()))
+        for pair in zip(*both, strict=True):
+            gradient = torch.randn(pair[0].shape, generator=rng)
+            for matrix in pair:
+                matrix.grad = gradient.clone() if step or matrix.shape != (6, 40) else None
+        for stepper in steppers:
+            stepper.step()
+        for before, one, other in zip(start, *both, strict=True):
+            torch.testing.assert_close(other, one, atol=1e-3, rtol=0)
+            assert torch.equal(one, before) == (step == 0 and one.shape == (6, 40))
 
 
 @pytest.mark.parametrize("name", ["adamw", "muon"])

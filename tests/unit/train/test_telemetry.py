@@ -77,8 +77,7 @@ def test_the_estimate_follows_the_latest_steps_and_the_last_validation(clock, mo
     reporter.estimate(1)
     steps(reporter, clock, 200, 10, samples=64)
     assert caplog.messages[0].startswith("run: 1000 steps, about 16 min 40 s, and 2")
-    line = "run: step 199 of 1000, 6.4 samples/s, about 2 h 14 min left"
-    assert caplog.messages[1:] == [line]
+    assert caplog.messages[1:] == ["run: step 199 of 1000, 6.4 samples/s, about 2 h 14 min left"]
     clock.now += 30
     reporter.values(200, {"unweighted_pearson": 0.91234})
     assert caplog.messages[-1] == "run: step 200 of 1000: unweighted_pearson 0.9123"

@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 from aam.data.vocabulary import AMBIGUOUS, MASK, PAD
 from aam.train.data.masking import BLOCK_BP, Masker
 
-RNG = np.random.default_rng(0)
-TOKENS = RNG.integers(0, 6, (400, 50)).astype(np.uint8)
+TOKENS = np.random.default_rng(0).integers(0, 6, (400, 50)).astype(np.uint8)
 TOKENS.flags.writeable = False
 MASKINGS = ["random", "block", "patch"]
 
@@ -61,8 +60,7 @@ def test_blocks_are_whole_but_at_the_ends_and_cover_every_position_alike():
     tokens = np.ones((4000, 50), np.uint8)
     is_masked = Masker(0.15, 1, "block").mask(tokens, np.arange(4000), 0)[0] == MASK
     for row_S in is_masked:
-        edges = np.flatnonzero(np.diff(np.pad(row_S.astype(int), 1)))
-        for start, end in edges.reshape(-1, 2):
+        for start, end in np.flatnonzero(np.diff(np.pad(row_S.astype(int), 1))).reshape(-1, 2):
             assert end - start >= BLOCK_BP or start == 0 or end == 50
     np.testing.assert_allclose(is_masked.mean(axis=0), 0.15, atol=0.03)
 
