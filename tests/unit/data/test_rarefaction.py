@@ -37,7 +37,7 @@ def cells(table: FeatureTable) -> dict[tuple[str, str], int]:
     columns=st.permutations(range(8)),
     kept=st.integers(1, 5),
 )
-def test_a_draw_has_the_depth_and_knows_no_order_nor_other_sample(
+def test_a_draw_has_the_depth_and_knows_neither_order_nor_other_samples(
     dense, depth, rows, columns, kept
 ):
     table, rows = table_of(dense), rows[:kept]

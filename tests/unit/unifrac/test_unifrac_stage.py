@@ -44,8 +44,8 @@ class UnifracStudy:
         return path
 
     def whole(self, metric: str, paths=None, engine="scikit-bio", **options) -> Path:
-        cfg = {"engine": engine, "checked_pairs": 20, **options}
         inputs = {"parts": paths} if paths else {}
+        cfg = {"engine": engine, "checked_pairs": 20, **options}
         return self.run(unifrac, metric, self.output, inputs, **cfg)
 
     def part(self, metric: str, part: int, jobs: int) -> Path:
