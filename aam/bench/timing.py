@@ -15,8 +15,6 @@ QUICK_WARM_UP, WARM_UP = 1, 5
 """Steps before the timed ones, uncompiled on a CPU and elsewhere: kernels are chosen, compiled."""
 LEAST_STEPS, MOST_STEPS = 2, 10
 """Timed steps: however slow, unless slower than all the time there is; and however fast."""
-
-
 NO_LAUNCH = set("_unsafe_view detach empty empty_like lift_fresh new_empty_strided".split())
 """Operators that touch no memory, beside those that PyTorch calls views."""
 

@@ -28,8 +28,5 @@ def test_samples_are_worth_as_many_as_groups_where_those_of_a_group_err_alike():
     rng, unit = np.random.default_rng(0), np.arange(60) // 10
     right = pd.DataFrame({"observed": np.zeros(60), "predicted": np.zeros(60)})
     for error, low, high in [(rng.random(6)[unit], 6, 6), (rng.random(60), 40, 60)]:
-        assert (
-            low - 1e-6
-            <= independent({"a": right, "b": right.assign(predicted=error)}, unit)
-            <= high + 1e-6
-        )
+        worth = independent({"a": right, "b": right.assign(predicted=error)}, unit)
+        assert low - 1e-6 <= worth <= high + 1e-6
