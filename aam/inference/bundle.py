@@ -9,7 +9,6 @@ from typing import Any
 
 import pandas as pd
 import torch
-from safetensors import SafetensorError
 
 from aam.data.target import Target
 from aam.data.tokens import TokenStore
@@ -18,14 +17,13 @@ from aam.evaluate.predictions import CROSS_VALIDATION, write_predictions
 from aam.inference.outputs import Share
 from aam.inference.reference import Reference, write_reference
 from aam.model.predictor import FORMAT, Predictor, load_predictor
-from aam.model.store import CONFIG, REFERENCE, SEEN_ASVS, load_config
+from aam.model.store import AGAIN, CONFIG, REFERENCE, SEEN_ASVS, load_config
 from aam.util.atomic import atomic_path, read_json, write_json, write_text
-from aam.util.errors import InputError, problem
-from aam.util.manifest import check_manifest, write_manifest
+from aam.util.errors import problem
+from aam.util.manifest import check_manifest, fitting, write_manifest
 
 logger = logging.getLogger(__name__)
 EXPECTED = f"a fine-tuned model, format {FORMAT}"
-AGAIN = "copy the model directory again, with all of its files, or fine-tune again"
 SHARES = "shares.json"
 """What each model counts for: `models`, a list of its `folder` and of its `Share`."""
 SHARED = (SHARES, SEEN_ASVS, REFERENCE, CROSS_VALIDATION)
@@ -56,13 +54,8 @@ class ModelBundle:
         if not directory.is_dir():
             raise problem(directory, "no such directory", EXPECTED, GIVE)
         check_manifest(directory, GIVE if not (directory / SHARES).is_file() else AGAIN)
-        try:
+        with fitting(directory, EXPECTED, AGAIN):
             return cls._load(directory)
-        except InputError:
-            raise
-        except (SafetensorError, OSError, RuntimeError, KeyError, TypeError, ValueError) as error:
-            got = f"files that do not fit each other ({error or type(error).__name__})"
-            raise problem(directory, got, EXPECTED, AGAIN) from error
 
     @classmethod
     def _load(cls, directory: Path) -> "ModelBundle":

@@ -4,11 +4,13 @@ Shape suffixes: R rows, W of a block, U ASVs, S positions, B samples, A ASVs of 
 """
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from pydantic import TypeAdapter
 from torch.nn.functional import pad
 
 from aam.data.samples import SampleStore, places_of
@@ -17,11 +19,11 @@ from aam.model.asv_encoders import Architecture
 from aam.model.batch import Batch, SampleBlock
 from aam.model.build import build_encoder
 from aam.model.encoder import Encoder
-from aam.model.store import load_config, load_weights
+from aam.model.store import AGAIN, check_shapes, load_config, load_weights
 from aam.nn.attention import AttentionBackend
 from aam.train.data.collate import asv_blocks, bucket
 from aam.train.distributed.devices import Devices
-from aam.util.errors import problem
+from aam.util.manifest import fitting
 
 TOKENS_ON_CPU, TOKENS_ON_ACCELERATOR = 1 << 13, 1 << 17
 """Positions of a batch, padding included."""
@@ -37,13 +39,12 @@ ROWS_PER_BLOCK = 4096
 def load_encoder(directory: Path, backend: AttentionBackend = "auto") -> Encoder:
     """Rebuild the encoder of a pretrained or fine-tuned model of this version of the package."""
     config = load_config(directory)
-    try:
-        shape = Architecture(**config["architecture"])
-    except (KeyError, TypeError) as error:
-        got, expected = f"a config.json of another version ({error})", "a model of this version"
-        raise problem(directory, got, expected, "run its pretraining again") from error
-    encoder = build_encoder(shape, seed=0, backend=backend)
-    load_weights(directory, encoder, "encoder.")
+    with fitting(directory, "a model of this version", AGAIN):
+        shape = TypeAdapter(Architecture).validate_python(config["architecture"])
+        build = partial(build_encoder, shape, seed=0, backend=backend)
+        check_shapes(directory, build, "encoder.")
+        encoder = build()
+        load_weights(directory, encoder, "encoder.")
     return encoder.eval()
 
 

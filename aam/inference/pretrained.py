@@ -19,9 +19,10 @@ from aam.inference.tables import rarefied
 from aam.model.encoder import Encoder
 from aam.model.heads import AnyDistanceHead, distance_head
 from aam.model.known_asvs import KnownAsvs
-from aam.model.store import load_config, load_weights
+from aam.model.store import AGAIN, load_config, load_weights
 from aam.train.distributed.devices import Devices
 from aam.util.errors import problem
+from aam.util.manifest import fitting
 
 ROWS_AT_ONCE = 128
 
@@ -39,15 +40,15 @@ class TableEmbedder:
         """Rebuild the encoder with a name of `SHIPPED`, or that of a pretrained model directory."""
         shipped = SHIPPED / str(start)
         directory = shipped if shipped.is_dir() else Path(start).expanduser()
-        config, encoder = load_config(directory), load_encoder(directory)
-        heads = {}
-        for metric in config.get("distances", ()):
-            if METRICS[metric].per_sample:
-                continue
-            heads[metric] = distance_head(encoder.shape, metric)
-            load_weights(directory, heads[metric], f"distances.{metric}.")
-            heads[metric].eval()
-        return cls(encoder, heads, KnownAsvs.of_model(directory))
+        config, encoder, heads = load_config(directory), load_encoder(directory), {}
+        with fitting(directory, "a pretrained model", AGAIN):
+            for metric in config.get("distances", ()):
+                if METRICS[metric].per_sample:
+                    continue
+                heads[metric] = distance_head(encoder.shape, metric)
+                load_weights(directory, heads[metric], f"distances.{metric}.")
+                heads[metric].eval()
+            return cls(encoder, heads, KnownAsvs.of_model(directory))
 
     def head(self, metric: str) -> AnyDistanceHead:
         """Return the head of a metric, or raise an InputError that names those there are."""

@@ -21,8 +21,8 @@ from aam.evaluate.predictions import PROBABILITY, QUANTILE
 from aam.evaluate.super_learner import FOLDS, FORMAT, MODEL, SETTINGS, Mixture
 from aam.inference.kept_reads import KeptReads
 from aam.util.atomic import read_json
-from aam.util.errors import InputError, problem
-from aam.util.manifest import check_manifest
+from aam.util.errors import problem
+from aam.util.manifest import check_manifest, fitting
 
 ON_DISTANCES = {"svm_unifrac", "knn_unifrac"}
 """Baselines that look at distances between samples."""
@@ -52,7 +52,7 @@ class SuperLearner:
         if not (directory / SETTINGS).is_file():
             return None
         hint = "copy the directory again, with all of its files"
-        try:
+        with fitting(directory, "a super learner", hint):
             settings = read_json(directory / SETTINGS)
             if settings["format"] != FORMAT:
                 got, expected = f"format {settings['format']}", f"format {FORMAT}"
@@ -61,11 +61,6 @@ class SuperLearner:
             folds = read_folds(directory / FOLDS)
             folds = folds[folds["fold"] >= 0]
             reads = KeptReads.load(directory, settings["rarefaction"])
-        except InputError:
-            raise
-        except (OSError, KeyError, ValueError) as error:
-            got = f"files that do not fit each other ({error or type(error).__name__})"
-            raise problem(directory, got, "a super learner", hint) from error
         return cls(settings, folds, reads, directory / MODEL)
 
     def mixed(

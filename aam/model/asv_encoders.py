@@ -7,8 +7,10 @@ nucleotides, D width, K numbers that a rotation turns; the last of an embedding 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 from torch.nn.functional import embedding, pad
 
@@ -26,6 +28,9 @@ BDH_NEURONS = 4
 """Neurons of all heads of a BDH layer, as a multiple of the width."""
 
 
+Layers = Annotated[int, Field(ge=1, le=1000)]
+
+
 @dataclass(frozen=True)
 class Architecture:
     """Shape of an encoder; the section `models.<name>` and the longest sequence."""
@@ -33,8 +38,8 @@ class Architecture:
     encoder: str
     width: int
     heads: int
-    asv_layers: int
-    sample_layers: int
+    asv_layers: Layers
+    sample_layers: Layers
     patch_bp: int
     ffn_ratio: float
     max_length_bp: int

@@ -21,7 +21,7 @@ from aam.model.fusion import FUSIONS, UNKNOWN, Fusion, Vocabulary
 from aam.model.heads import CountHead, Thresholds, ValueHead
 from aam.model.kernel_head import KernelHead, KernelShape
 from aam.model.losses import LOSSES, count_error
-from aam.model.store import load_config, load_weights, save_model
+from aam.model.store import check_shapes, load_config, load_weights, save_model
 
 FORMAT = 4
 """Of the model directories that are written and read."""
@@ -154,14 +154,20 @@ class Predictor(nn.Module):
 def load_predictor(directory: Path) -> tuple[Predictor, dict[str, Any]]:
     """Rebuild a predictor from its directory alone, or raise InputError; also its `config.json`."""
     config = load_config(directory)
-    predictor = Predictor(
-        build_encoder(Architecture(**config["architecture"]), seed=0, backend="auto"),
-        TypeAdapter(Target).validate_python(config["target"]),
-        vocabulary=TypeAdapter(Vocabulary | None).validate_python(config["vocabulary"]),
-        fusion=config["fusion"],
-        count_weight=config["count_weight"],
-        kernel=TypeAdapter(KernelShape | None).validate_python(config["kernel"]),
-        seed=0,
-    )
+    shape = TypeAdapter(Architecture).validate_python(config["architecture"])
+
+    def build() -> Predictor:
+        return Predictor(
+            build_encoder(shape, seed=0, backend="auto"),
+            TypeAdapter(Target).validate_python(config["target"]),
+            vocabulary=TypeAdapter(Vocabulary | None).validate_python(config["vocabulary"]),
+            fusion=config["fusion"],
+            count_weight=config["count_weight"],
+            kernel=TypeAdapter(KernelShape | None).validate_python(config["kernel"]),
+            seed=0,
+        )
+
+    check_shapes(directory, build)
+    predictor = build()
     load_weights(directory, predictor)
     return predictor.eval(), config

@@ -8,12 +8,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from aam.util.atomic import atomic_path, read_json, write_json
-from aam.util.errors import problem
+from aam.util.errors import first_names, problem
+from aam.util.manifest import check_manifest, write_manifest
 
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
@@ -23,6 +25,7 @@ SEEN_ASVS = "asvs.txt"
 """File of a fine-tuned model directory: the sequences that its table held, one per line."""
 REFERENCE = "reference.safetensors"
 """File of a fine-tuned model directory: embeddings of samples that its models were trained on."""
+AGAIN = "copy the folder again, with all of its files, or delete it and run its stage again"
 ABOUT = "aam"
 """The one metadata entry: the library writes several in an order that changes with every run."""
 
@@ -43,6 +46,7 @@ def save_model(
             write(partial / name)
         write_tensors(partial / WEIGHTS, model.state_dict())
         write_json(partial / CONFIG, config)
+        write_manifest(partial)
 
 
 def is_whole(directory: Path) -> bool:
@@ -51,12 +55,26 @@ def is_whole(directory: Path) -> bool:
 
 
 def load_config(directory: Path) -> dict[str, Any]:
-    """Read the configuration of a model directory; InputError when it holds no model."""
+    """Read the configuration of a model directory; InputError: it is none, or was changed."""
     path = directory / CONFIG
     if not path.is_file():
         hint = "give the folder that pretraining or fine-tuning wrote"
         raise problem(directory, "no config.json", "a model directory", hint)
+    check_manifest(directory, AGAIN)
     return read_json(path)
+
+
+def check_shapes(directory: Path, build: Callable[[], nn.Module], prefix: str = "") -> None:
+    """Raise ValueError where a model would need other weights than the saved ones.
+
+    It is built without memory, of which a false architecture may ask for any amount.
+    """
+    with torch.device("meta"):
+        expected = {prefix + name: [*x.shape] for name, x in build().state_dict().items()}
+    with safe_open(directory / WEIGHTS, framework="pt") as file:
+        saved = {name: file.get_slice(name).get_shape() for name in file.keys()}
+    if differing := [name for name, shape in expected.items() if saved.get(name) != shape]:
+        raise ValueError(f"other weights than config.json tells: {first_names(differing)}")
 
 
 def load_weights(directory: Path, model: nn.Module, prefix: str = "") -> None:

@@ -15,7 +15,7 @@ from pickle import UnpicklingError
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from torch import nn
 from torch.distributed.checkpoint.api import CheckpointException
 
@@ -25,6 +25,7 @@ from aam.train.host_copy import HostCopy
 from aam.train.monitoring.memory import MB, is_out_of_memory
 from aam.util.atomic import atomic_path, remove
 from aam.util.errors import InputError, first_line, problem
+from aam.util.manifest import check_manifest
 
 logger = logging.getLogger(__name__)
 KEPT = 2
@@ -250,14 +251,11 @@ def _not_saved(path: Path, error: BaseException) -> NotSaved | InputError:
 
 
 def _check(path: Path) -> None:
-    """Read a checkpoint, of a sharded one parts; raise one of `UNREADABLE` where it is damaged."""
+    """Read a checkpoint, or the files of a sharded one; one of `UNREADABLE`: it is damaged."""
     if path.is_file():
         _read(path)
-        return
-    sharded.read_plain(path)
-    for part in path.glob("*.safetensors"):
-        with safe_open(part, framework="pt"):
-            pass
+    else:
+        check_manifest(path, "the one before is taken")
 
 
 def _read(path: Path, like: nn.Module | None = None) -> dict[str, Any]:

@@ -1,9 +1,13 @@
 """The digests of a folder's files, which tell a folder that was changed or copied in part."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+from safetensors import SafetensorError
+
 from aam.util.atomic import read_json, write_json
-from aam.util.errors import first_names, problem
+from aam.util.errors import InputError, first_line, first_names, problem
 from aam.util.provenance import file_digest
 
 MANIFEST = "MANIFEST.json"
@@ -27,6 +31,19 @@ def check_manifest(folder: Path, hint: str) -> None:
     if differing := [name for name in names if known.get(name) != found.get(name)]:
         got = f"files that are missing, damaged, or were added: {first_names(differing)}"
         raise problem(folder, got, expected, hint)
+
+
+@contextmanager
+def fitting(folder: Path, expected: str, hint: str) -> Iterator[None]:
+    """Turn what is raised where files of a folder do not fit each other into an InputError."""
+    try:
+        yield
+    except InputError:
+        raise
+    except (ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, OSError,
+            RuntimeError, SafetensorError, TypeError, ValueError) as error:  # fmt: skip
+        got = f"files that do not fit each other ({first_line(error)})"
+        raise problem(folder, got, expected, hint) from error
 
 
 def digests_in(folder: Path) -> dict[str, str]:

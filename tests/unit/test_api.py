@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from model_directories import write_models
 from skbio.metadata import SampleMetadata
 
 import aam
@@ -15,18 +16,14 @@ from aam.data.table import FeatureTable, write_biom
 from aam.data.target import Target
 from aam.evaluate.conformal import Calibration, load_calibration
 from aam.evaluate.predictions import CROSS_VALIDATION, write_predictions
-from aam.inference.bundle import SHARES, ModelBundle
+from aam.inference.bundle import ModelBundle
 from aam.inference.embed import embed_samples
 from aam.inference.outputs import Share, decoded, raw_outputs
-from aam.inference.reference import write_reference
 from aam.model.fusion import Vocabulary
 from aam.model.predictor import Predictor
-from aam.model.store import REFERENCE, SEEN_ASVS
 from aam.runtime.run_options import RunOptions
 from aam.stages import predict
-from aam.util.atomic import write_json
 from aam.util.errors import InputError
-from aam.util.manifest import write_manifest
 
 AGES = np.array([[str(number + 0.5)] for number in range(20)])
 EVERY = np.ones(20, bool)
@@ -57,22 +54,20 @@ def files(augmented, tmp_path_factory) -> dict[str, Path]:
 @pytest.fixture(scope="module")
 def saved(augmented, new_encoder, devices, tmp_path_factory) -> tuple[Path, list[Predictor]]:
     """Write three models of two views as fine-tuning does."""
-    folder, predictors = tmp_path_factory.mktemp("model"), []
-    about = {"rarefaction": {"depth": 60, "seed": 0, "views": 2}, "settings": {}}
     names = "fold0", "fold0-1", "fold1"
-    shares = [{"folder": name, "weight": 0.5, "temperature": 1.0} for name in names]
-    write_json(folder / SHARES, {"models": shares})
-    for seed, name in enumerate(names):
-        predictors.append(Predictor(new_encoder(20, seed=seed), AGE, seed=seed))
-        for weight in predictors[-1].head.parameters():
+    predictors = [Predictor(new_encoder(20, seed=s), AGE, seed=s) for s in range(3)]
+    for predictor in predictors:
+        for weight in predictor.head.parameters():
             weight.data.mul_(5)
-        predictors[-1].save(folder / name, about)
-    (folder / SEEN_ASVS).write_text("\n".join(augmented.sequences.values()))
     store, tokens, rows = augmented.store, augmented.tokens, np.arange(20)
     embedding = embed_samples(predictors[0].encoder, store, tokens, rows, devices)
-    write_reference(folder / REFERENCE, embedding.numpy())
-    write_predictions(folder / CROSS_VALIDATION, cross_validated())
-    write_manifest(folder)
+    folder = write_models(
+        tmp_path_factory.mktemp("model"),
+        dict(zip(names, predictors, strict=True)),
+        augmented.sequences.values(),
+        embedding.numpy(),
+        cross_validated(),
+    )
     return folder, predictors
 
 

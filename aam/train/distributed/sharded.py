@@ -16,6 +16,8 @@ from torch import Tensor, nn
 from torch.distributed.checkpoint import HuggingFaceStorageReader, HuggingFaceStorageWriter
 from torch.distributed.tensor import DTensor, distribute_tensor, empty
 
+from aam.util.manifest import write_manifest
+
 PLAIN = "state.pt"
 """File of all that is not sharded."""
 SHARDED = "sharded tensor"
@@ -53,11 +55,7 @@ def write(folder: Path, state: Mapping[str, Any]) -> None:
     dcp.save(tensors, storage_writer=writer)
     if dist.get_rank() == 0:
         torch.save(plain, folder / PLAIN)
-
-
-def read_plain(folder: Path) -> dict[str, Any]:
-    """Return what is not sharded of a state, with a dictionary in place of each other tensor."""
-    return torch.load(folder / PLAIN, map_location="cpu", weights_only=True)
+        write_manifest(folder)
 
 
 def read(folder: Path, like: nn.Module) -> dict[str, Any]:
@@ -81,7 +79,7 @@ def read(folder: Path, like: nn.Module) -> dict[str, Any]:
         tensors[value[SHARDED]] = tensor
         return tensor
 
-    state = _replaced(read_plain(folder), made)
+    state = _replaced(torch.load(folder / PLAIN, map_location="cpu", weights_only=True), made)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "torch.distributed is disabled", UserWarning)
         reader = HuggingFaceStorageReader(str(folder))

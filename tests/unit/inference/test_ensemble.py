@@ -10,6 +10,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from model_directories import write_models
 from safetensors.torch import load_file, save_file
 
 from aam.data.table import FeatureTable
@@ -251,15 +252,10 @@ def test_asvs_embedded_before_serve_the_encoder_that_made_them(
 @pytest.fixture(scope="module")
 def saved(three, tmp_path_factory) -> tuple[Path, ModelBundle]:
     """Write three models, of two folds, with what they share; return the folder and the bundle."""
-    folder, bundle = tmp_path_factory.mktemp("saved"), replace(three(SITE, ["ACGT"]), views=2)
-    about = {"rarefaction": {"depth": 60, "seed": 0, "views": 2}, "settings": {}}
-    for name, predictor in zip(NAMES, bundle.predictors, strict=True):
-        predictor.save(folder / name, about)
-    (folder / SEEN_ASVS).write_text("ACGT\n")
-    shares = [{"folder": name, "weight": 0.5, "temperature": 1.0} for name in NAMES]
-    write_json(folder / SHARES, {"models": shares})
-    write_reference(folder / REFERENCE, np.random.default_rng(0).normal(size=(5, 16)))
-    write_manifest(folder)
+    bundle = replace(three(SITE, ["ACGT"]), views=2)
+    models = dict(zip(NAMES, bundle.predictors, strict=True))
+    reference_ND = np.random.default_rng(0).normal(size=(5, 16))
+    folder = write_models(tmp_path_factory.mktemp("saved"), models, ["ACGT"], reference_ND)
     return folder, replace(bundle, reference=Reference.open(folder / REFERENCE))
 
 
@@ -303,8 +299,8 @@ DAMAGED = {
     r"MANIFEST\.json: got no such file": lambda at: (at / MANIFEST).unlink(),
     r"MANIFEST\.json: got no list of files": lambda at: (at / MANIFEST).write_text("[]"),
     r"1 \(shares\.json\)": lambda at: (at / SHARES).unlink(),
-    r"2 \(fold10/config\.json, fold10/model": lambda at: shutil.rmtree(at / "fold10"),
-    r"2 \(fold2\.bak/config": lambda at: shutil.copytree(at / "fold2", at / "fold2.bak"),
+    r"3 \(fold10/MANIFEST\.json, fold10/config\.json, fold10/model": lambda at: shutil.rmtree(at / "fold10"),
+    r"3 \(fold2\.bak/MANIFEST": lambda at: shutil.copytree(at / "fold2", at / "fold2.bak"),
     r"1 \(asvs\.txt\)": lambda at: (at / SEEN_ASVS).write_text("ACG"),
     r"1 \(fold2/model\.safetensors\)": spoil_weights,
 }
@@ -323,6 +319,7 @@ def test_a_folder_that_was_changed_or_does_not_fit_is_refused(saved, tmp_path, m
     folder = shutil.copytree(saved[0], tmp_path / "model")
     {**DAMAGED, **MADE_SO}[message](folder)
     if message in MADE_SO:
-        write_manifest(folder)
+        for changed in (*folder.glob("fold*"), folder):
+            write_manifest(changed)
     with pytest.raises(InputError, match=f"{message}.*Hint: "):
         ModelBundle.load(folder)

@@ -15,6 +15,7 @@ from torch.utils._pytree import tree_flatten
 
 from aam.train.checkpoint import BEST, KEPT, Checkpoints
 from aam.util.errors import InputError
+from aam.util.manifest import write_manifest
 
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 DTYPES = [torch.float32, torch.bfloat16, torch.float64, torch.int64, torch.uint8, torch.bool]
@@ -67,6 +68,20 @@ def test_both_ways_give_files_that_load_to_the_same_state(tmp_path_factory, sequ
         (reference, shape), (found, other) = (tree_flatten(each.load()) for each in ways)
         assert shape == other == tree_flatten({"fingerprint": "a", "step": step, **state})[1]
         assert all(map(is_same, reference, found))
+
+
+def test_a_shard_that_was_changed_is_not_read(tmp_path, caplog):
+    folder = tmp_path / "a" / "step-000000001.sharded"
+    folder.mkdir(parents=True)
+    (folder / "shard-00002.safetensors").write_bytes(b"\1\2")
+    write_manifest(folder)
+    checkpoints = Checkpoints(tmp_path, "a")
+    checkpoints.set_damaged_aside()
+    assert folder.is_dir()
+    (folder / "shard-00002.safetensors").write_bytes(b"\1\3")
+    checkpoints.set_damaged_aside()
+    assert files(tmp_path)[0].startswith("a/damaged-step-000000001.sharded")
+    assert "shard-00002" in caplog.text
 
 
 @pytest.mark.parametrize("device", DEVICES)

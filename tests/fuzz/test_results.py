@@ -1,0 +1,130 @@
+"""Damaged results, checkpoints and model directories: refused, or read as they were written."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from fuzzing import VALUES, damaged, fuzzed, refused
+from hypothesis import given
+from hypothesis import strategies as st
+from model_directories import write_models
+
+from aam.data.target import Target
+from aam.inference.bundle import SHARES, ModelBundle
+from aam.model.asv_encoders import Architecture
+from aam.model.build import build_encoder
+from aam.model.predictor import Predictor
+from aam.model.store import REFERENCE, SEEN_ASVS
+from aam.train.checkpoint import Checkpoints
+from aam.util.digests import check_digests, write_digests
+from aam.util.manifest import MANIFEST, write_manifest
+
+SITES = np.array([["gut"], ["skin"]])
+SITE = Target.fit("classification", ("site",), SITES, np.ones(2, bool))
+
+
+@fuzzed
+@given(data=st.data())
+def test_every_change_of_a_result_is_seen(tmp_path: Path, data: Any) -> None:
+    path, content = tmp_path / "folds.tsv", b"sample-id\tfold\ns1\t0\ns2\t1\n" * 4
+    path.write_bytes(content)
+    write_digests([path])
+    beside = tmp_path / ".folds.tsv.sha256"
+    digest = beside.read_bytes()
+    changed = data.draw(st.sampled_from([path, beside]))
+    changed.write_bytes(data.draw(damaged(changed.read_bytes())))
+    same = path.read_bytes() == content and beside.read_bytes().strip() == digest.strip()
+    assert refused(lambda: check_digests([path])) != same
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Any]]:
+    """Write two checkpoints; return their folder and their states."""
+    folder = tmp_path_factory.mktemp("checkpoints")
+    run = Checkpoints(folder, "a", background=False)
+    for step in (1, 2):
+        weights = torch.full((9, 8), 1.0 / step)
+        run.save(step, {"weights": weights, "history": [{"loss": step / 3, "step": step}]})
+    return folder, [
+        torch.load(folder / "a" / f"step-{step:09d}.pt", weights_only=True) for step in (1, 2)
+    ]
+
+
+@fuzzed
+@given(data=st.data())
+def test_a_damaged_checkpoint_is_read_as_written_or_not_at_all(
+    checkpoint: tuple[Path, list[Any]], tmp_path: Path, data: Any
+) -> None:
+    folder, states = checkpoint
+    run = shutil.copytree(folder, tmp_path / "run", dirs_exist_ok=True)
+    path = run / "a" / "step-000000002.pt"
+    path.write_bytes(data.draw(damaged((folder / "a" / path.name).read_bytes())))
+    found = Checkpoints(run, "a", background=False).load()
+    shutil.rmtree(run)
+    assert found is not None
+    assert repr(found) == repr(states[found["step"] - 1])
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Write two models of a classification; return their folder."""
+    shape = Architecture("transformer", 16, 2, 2, 2, 3, 2, 20)
+    models = {
+        f"fold{s}": Predictor(build_encoder(shape, seed=s, backend="auto"), SITE, seed=s)
+        for s in range(2)
+    }
+    return write_models(tmp_path_factory.mktemp("model"), models, ["ACGT"], np.eye(5, 16))
+
+
+FILES = ("fold0/config.json", "fold1/model.safetensors", SEEN_ASVS, SHARES, REFERENCE, MANIFEST)
+
+
+@fuzzed
+@given(data=st.data())
+def test_a_damaged_model_is_refused(model: Path, data: Any) -> None:
+    path = model / data.draw(st.sampled_from(FILES))
+    content = path.read_bytes()
+    path.write_bytes(data.draw(damaged(content)))
+    same = path.read_bytes() == content
+    try:
+        assert refused(lambda: ModelBundle.load(model)) or same or path.name == MANIFEST
+    finally:
+        path.write_bytes(content)
+
+
+@fuzzed
+@given(data=st.data())
+def test_a_model_that_somebody_made_is_refused_or_whole(model: Path, data: Any) -> None:
+    """Files by themselves may be damaged, or hold facts of another kind."""
+    path = model / data.draw(st.sampled_from(FILES[:-1]))
+    before = {each: each.read_bytes() for each in (path, path.parent / MANIFEST, model / MANIFEST)}
+    content = before[path]
+    if path.suffix == ".json" and data.draw(st.booleans()):
+        path.write_text(json.dumps(data.draw(other_facts(json.loads(content)))))
+    else:
+        path.write_bytes(data.draw(damaged(content)))
+    write_manifest(path.parent)
+    write_manifest(model)
+    try:
+        refused(lambda: ModelBundle.load(model))
+    finally:
+        for each, content in before.items():
+            each.write_bytes(content)
+
+
+@st.composite
+def other_facts(draw: Any, facts: Any) -> Any:
+    """Return JSON one value of which is another, or not there."""
+    if not isinstance(facts, dict | list) or not facts or draw(st.integers(0, 5)) == 0:
+        return draw(VALUES | st.sampled_from([0, -1, 10**9, 1e308]))
+    keys = sorted(facts) if isinstance(facts, dict) else range(len(facts))
+    changed, key = facts.copy(), draw(st.sampled_from(keys))
+    if draw(st.integers(0, 5)) == 0:
+        del changed[key]
+    else:
+        changed[key] = draw(other_facts(facts[key]))
+    return changed
