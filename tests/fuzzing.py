@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from tempfile import TemporaryFile
 from types import SimpleNamespace
 from typing import Any
 
@@ -76,24 +77,21 @@ def forked(_command: Any, *, input: bytes, **_options: Any) -> SimpleNamespace:
 
     The memory of the program comes on top of what the tests have reserved.
     """
-    files = [os.memfd_create(name) for name in ("stdout", "stderr")]
-    process = os.fork()
-    if not process:
-        signal.alarm(hdf5.LEAST_S)
-        stdout, stderr = (os.fdopen(each, "wb") for each in files)
-        sys.stdin, sys.stdout = (
-            SimpleNamespace(buffer=each) for each in (io.BytesIO(input), stdout)
-        )
-        hdf5.LEAST_BYTES += psutil.Process().memory_info().vms
-        try:
-            hdf5.main()
-        except BaseException as error:  # noqa: BLE001  A child must not go on with the tests.
-            stderr.write(str(error).encode())
-        stdout.flush()
-        stderr.flush()
-        os._exit(stderr.tell() > 0)
-    status = os.waitpid(process, 0)[1]
-    out, err = (os.pread(each, os.fstat(each).st_size, 0) for each in files)
-    for each in files:
-        os.close(each)
-    return SimpleNamespace(returncode=os.waitstatus_to_exitcode(status), stdout=out, stderr=err)
+    with TemporaryFile() as out, TemporaryFile() as told:
+        process = os.fork()
+        if not process:
+            signal.alarm(hdf5.LEAST_S)
+            sys.stdin = SimpleNamespace(buffer=io.BytesIO(input))
+            sys.stdout = SimpleNamespace(buffer=out)
+            hdf5.LEAST_BYTES += psutil.Process().memory_info().vms
+            try:
+                hdf5.main()
+            except BaseException as error:  # noqa: BLE001  A child must not go on with the tests.
+                told.write(str(error).encode())
+            out.flush()
+            told.flush()
+            os._exit(told.tell() > 0)
+        code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+        out.seek(0)
+        told.seek(0)
+        return SimpleNamespace(returncode=code, stdout=out.read(), stderr=told.read())

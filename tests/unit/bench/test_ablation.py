@@ -139,17 +139,6 @@ def test_a_variant_that_cannot_run_leaves_the_others_their_figures(speed_cfg, st
     assert "| order | naive | 4 | not run |" in found.page({})
 
 
-def test_a_group_whose_naive_step_cannot_run_is_compared_with_the_order(speed_cfg, stand_in):
-    def fails_alone(request):
-        naive = request.get("batch", {}).get("copies")
-        alone = naive and request["cfg"]["pretraining"]["batch_size"] == 2
-        return None if alone else stand_in(request)
-
-    table = ablation(speed_cfg(), fails_alone).table
-    last = table[table["group"] == ALONE].iloc[-1]
-    assert last["speedup"] == pytest.approx(2 / 0.05 / (4 / 1.1))
-
-
 @pytest.mark.parametrize("kind", ["device", "roofline"])
 def test_without_a_device_nothing_is_measured(kind, speed_cfg, stand_in):
     with pytest.raises(RuntimeError, match=kind):

@@ -3,7 +3,7 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
-from aam.bench.batches import ASVS_PER_CHUNK, NaiveDataset, each_copy, pad_samples
+from aam.bench.batches import ASVS_PER_CHUNK, NaiveDataset, pad_samples
 from aam.tasks.pretrain.model import PretrainingModel
 from aam.train.data.collate import assemble
 from aam.train.data.masking import Masker
@@ -91,20 +91,6 @@ def test_masked_nucleotides_cost_the_same_and_copies_count_once_per_sample(tiny,
         per_sample = name in ("naive", "copied")
         weight = weight_M if per_sample else torch.ones_like(weight_M)
         torch.testing.assert_close(loss, (cost_M * weight).sum() / weight.sum(), msg=name)
-
-
-def test_copies_of_several_lengths_are_padded_to_the_longest(mixed_lengths):
-    data = mixed_lengths
-    batch = assemble(data.store, data.tokens, ROWS, masker=MASKER, epoch=2)
-    assert len(batch.asvs) == 3
-    (block,) = each_copy(batch, padding=False).asvs
-    longest = max(block.tokens_US.shape[1] for block in batch.asvs)
-    rows = ROWS[torch.argsort(batch.order_B).numpy()]
-    asvs = [asv for row in rows for asv in asvs_of(data, row)]
-    unmasked, masked = block.tokens_US.clone(), block.masked
-    unmasked[masked.asv_M, masked.position_M] = masked.base_M.to(torch.uint8) + 1
-    whole = torch.from_numpy(np.array(data.tokens.tokens[asvs, :longest]))
-    torch.testing.assert_close(unmasked, whole)
 
 
 def test_too_rich_a_sample_is_the_users_to_settle(tiny):

@@ -70,28 +70,6 @@ def test_a_cpu_without_bf16_is_timed_in_fp32_alone(speed_cfg):
     assert [v.mode for v in found if v.name == "+ bf16: no faster here"] == [None]
 
 
-@pytest.mark.parametrize(("hardware", "precision"), [(CPU, "bf16"), (GPU, "fp16")])
-def test_what_the_configuration_asks_for_is_a_variant(speed_cfg, hardware, precision):
-    cfg = speed_cfg(
-        pretraining={"optimizer": "muon"},
-        optimization={"precision": "fp16", "checkpointing": True, "attention": "memory_efficient"},
-        benchmark={"alone_batch_size": None},
-    )
-    found = variants(cfg, hardware)
-    wanted = {"+ attention: memory efficient", f"+ {precision}", "+ muon"}
-    assert wanted <= {variant.name for variant in found}
-    assert {variant.mode.checkpointing for variant in found if variant.group == BATCH} == {True}
-    assert ALONE not in {variant.group for variant in found}
-
-
-def test_where_the_configuration_is_plain_it_is_timed_beside_what_it_leaves(speed_cfg):
-    cfg = speed_cfg(optimization={"precision": "fp32", "level": "basic"})
-    chosen = {(v.name, v.batch_size): v.mode for v in variants(cfg, CPU)}
-    options = {key: (mode.precision, mode.attention) for key, mode in chosen.items() if mode}
-    assert options["+ patch stem of 5 bp", 4] == ("bf16", "auto")
-    assert options["as configured", 4] == options["as configured", 8] == ("fp32", "math")
-
-
 def test_further_options_differ_in_one_thing_and_are_in_no_other_group(speed_cfg):
     cfg = speed_cfg()
     found, more = variants(cfg, GPU), options(cfg, GPU)

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from matplotlib.image import imread
 
 from aam.util import worklog
-from aam.util.errors import InputError
 from benchmarks import growth
 
 SAMPLES = {"small": 1000, "middle": 4000, "large": 16_000}
@@ -60,13 +59,3 @@ def test_tables_page_and_figure(studies: list[Path], tmp_path: Path) -> None:
         assert words in text
     assert imread(out / "figures" / "growth.png").shape[1] == 1200
     assert np.ptp(imread(out / "figures" / "growth.png")) > 0.5
-
-
-def test_one_size_has_no_growth_and_an_unfinished_log_is_named_with_the_remedy(
-    studies: list[Path], tmp_path: Path
-) -> None:
-    with pytest.raises(InputError, match="at least two sizes"):
-        growth.main([str(studies[0]), "--output", str(tmp_path / "growth")])
-    (studies[0] / "logs" / "rarefy" / "view0.log").write_text("at work from 1.000 to 2.000\n")
-    with pytest.raises(InputError, match=r"view0.log.*--forcerun rarefy"):
-        growth.measured(studies)

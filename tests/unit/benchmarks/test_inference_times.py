@@ -1,15 +1,14 @@
 import json
 import time
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from aam.data.samples import SampleStore, write_samples
-from aam.data.tokens import TokenStore, write_tokens
+from aam.data.samples import write_samples
+from aam.data.tokens import write_tokens
 from benchmarks import inference
-from benchmarks.inference import StudySettings, draw_study
+from benchmarks.inference import StudySettings
 
 MODEL = {"encoder": "transformer", "width": 16, "heads": 2, "patch_bp": 5, "ffn_ratio": 2}
 MODEL |= {"asv_layers": 1, "sample_layers": 1}
@@ -37,34 +36,6 @@ def in_this_process(monkeypatch) -> list[dict]:
 
     monkeypatch.setattr(inference, "run_in_subprocess", measure)
     return asked
-
-
-def sequences_of(tokens: TokenStore) -> list[bytes]:
-    rows = zip(tokens.tokens, tokens.lengths, strict=True)
-    return [letters[:length].tobytes() for letters, length in rows]
-
-
-def samples_of(tokens: TokenStore, store: SampleStore) -> list[dict[bytes, int]]:
-    names, counts = sequences_of(tokens), store.counts.tolist()
-    pairs = [(names[asv], count) for asv, count in zip(store.asvs, counts, strict=True)]
-    return [dict(pairs[start:end]) for start, end in pairwise(store.offsets)]
-
-
-def test_a_larger_study_has_variants_of_the_asvs_and_grows_slower_in_them(mixed_lengths):
-    given = mixed_lengths.tokens
-    tokens, store = draw_study(given, mixed_lengths.store, 640, seed=0)
-    assert len(tokens.lengths) == round(30 * 32**0.6)
-    assert len(set(sequences_of(tokens))) > 0.95 * len(tokens.lengths)
-    for letters, length in zip(tokens.tokens, tokens.lengths, strict=True):
-        alike = given.tokens[given.lengths == length]
-        assert (alike != letters).sum(axis=1).min() <= inference.SUBSTITUTIONS
-    richness = [len(sample) for sample in samples_of(tokens, store)]
-    assert richness == np.diff(store.offsets).tolist(), "no ASV is twice in a sample"
-    assert len(richness) == 640
-    assert set(richness) <= set(np.diff(mixed_lengths.store.offsets).tolist())
-    for seed, same in ((0, True), (1, False)):
-        again = draw_study(given, mixed_lengths.store, 640, seed)
-        assert (samples_of(*again) == samples_of(tokens, store)) == same
 
 
 def test_embedding_is_timed_with_an_empty_and_a_filled_cache_in_turn(
@@ -95,9 +66,3 @@ def test_both_tables_are_one_page(files, in_this_process, monkeypatch, capsys):
         ("## Validation\n\n| held_out | asvs |", "| 4 |", "| 25 |", "- precision: bf16\n"),
     ):
         assert all(word in page[page.index(title) :] for word in words)
-
-
-def test_a_measurement_runs_in_a_process_of_its_own(settings):
-    (found,) = inference.validation_memory(settings, numbers=(6,)).to_dict("records")
-    assert found["peak_mb"] >= found["start_mb"] > 10
-    assert found["grown_mb"] == pytest.approx(found["peak_mb"] - found["start_mb"])

@@ -8,7 +8,6 @@ import yaml
 
 from aam.config.configuration import load
 from aam.evaluate.scores import MAIN
-from aam.util.errors import InputError
 from benchmarks import models
 
 MODEL = {"width": 16, "heads": 2, "asv_layers": 1, "sample_layers": 1, "patch_bp": 5}
@@ -60,21 +59,6 @@ def results(tmp_path) -> Path:
         own["baselines"] = {"median": report}
         (tuned / "metrics.json").write_text(json.dumps(own))
     return folder
-
-
-@pytest.mark.parametrize(
-    ("training", "problem"),
-    [
-        ({"distances": {"faith_pd": 1}}, "different distances"),
-        ({"held_out": 0.3}, r"different samples, by pretraining\.held_out"),
-        ({"seed": 5}, r"different samples, by pretraining\.seed"),
-    ],
-)
-def test_models_must_learn_one_distance_and_hold_out_the_same(new_config, training, problem):
-    both = {"b": {**MODEL, "pretraining": training}, "NA": MODELS["NA"]}
-    config = load(new_config(models=both, unifrac={"metrics": ["faith_pd", "unweighted"]}))
-    with pytest.raises(InputError, match=rf"models: .*{problem}.*Hint"):
-        models.settings(config, "d")
 
 
 def test_models_are_compared_by_the_shortest_training(new_config):

@@ -1,6 +1,5 @@
 """The part of a run in which no stage was at work."""
 
-import sys
 from pathlib import Path
 
 import psutil
@@ -38,19 +37,3 @@ def test_a_log_tells_of_its_work_unless_it_failed(tmp_path: Path, caplog) -> Non
     assert work.started_s == pytest.approx(psutil.Process().create_time(), abs=2)
     assert 0.0 <= work.cores_s < 60.0
     assert 10 < work.first_mb <= work.peak_mb < 10_000
-
-
-def test_command_is_run_and_its_stages_are_found(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    logs = tmp_path / "demo" / "logs"
-    logs.mkdir(parents=True)
-    (logs / "before.log").write_text(worklog.WORDS % (1, 2, 3, 1.5, 3, 7))
-    code = (
-        "import sys, time; from pathlib import Path; from aam.util.worklog import WORDS;"
-        f"now = time.time(); f = Path({str(logs)!r}, 'sub', 'now.log'); f.parent.mkdir();"
-        "f.write_text(WORDS % (now, now, now + 0.01, 1.5, 3, 7)); time.sleep(0.02); sys.exit(3)"
-    )
-    status = overhead.main(["--results", str(tmp_path), "--", sys.executable, "-c", code])
-    assert status == 3
-    assert "1 stages" in capsys.readouterr().out

@@ -1,9 +1,6 @@
-import numpy as np
 import pytest
 import torch
 
-from aam.train.data.collate import assemble
-from benchmarks import encoders
 from benchmarks.reference_encoders import reference_asvs
 
 KINDS = [
@@ -28,16 +25,3 @@ def test_the_plain_form_gives_the_same_and_the_same_gradients(changes, tiny, new
         results.append([asv_UD.detach(), *(p.grad.clone() for p in encoder.parameters())])
     for plain, optimized in zip(*results, strict=True):
         torch.testing.assert_close(optimized, plain, atol=2e-4 * plain.abs().max(), rtol=1e-3)
-
-
-def test_the_comparison_covers_each_encoder(tiny, monkeypatch):
-    monkeypatch.setattr(encoders, "ASVS_PER_CHUNK", 8)
-    monkeypatch.setitem(encoders.MODEL, "width", 16)
-    batch = assemble(tiny.store, tiny.tokens, np.arange(6))
-    rows = encoders.compare(batch, 20, repeats=1, chunks=1)
-    assert [row["name"] for row in rows] == ["bilstm", "bdh"]
-    (distinct,), copied = batch.asvs, 6 * max(b.present_BA.shape[1] for b in batch.samples)
-    for row in rows:
-        assert row["speedup"] == pytest.approx(
-            row["arithmetic"] * copied / len(distinct.tokens_US), rel=1e-6
-        )

@@ -1,4 +1,3 @@
-import numpy as np
 import pytest
 import yaml
 
@@ -47,11 +46,3 @@ def test_points_vary_one_thing_each_and_what_could_run_has_figures(
     assert [row[-1] == "– |" for row in rows] == [False, False, False, True, False]
     for words in (" ".join(HEAD.split()), "\n- device: none\n", "\n- aam.settings: "):
         assert words in page
-
-
-def test_made_up_samples_draw_from_a_pool(tiny):
-    store = scaling.made_up(tiny.store, 12)
-    assert set(store.asvs.tolist()) == set(range(12))
-    assert set(np.diff(store.offsets)) == {12}
-    assert len(store.offsets) == len(tiny.store.offsets)
-    assert len(scaling.made_up(tiny.store, 900).asvs) == scaling.RICHNESS * len(store.row_view)

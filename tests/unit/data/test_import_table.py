@@ -159,7 +159,7 @@ def test_empty_tables_and_unusable_ids_are_named(tmp_path, write, options, messa
 def test_hdf5_that_is_cut_off_or_damaged_is_named(tmp_path):
     path = write_hdf5(tmp_path / "t.biom", COUNTS)
     whole = path.read_bytes()
-    damaged = [whole[:60], whole[:3000], whole[: len(whole) // 2], whole[: len(whole) * 9 // 10]]
+    damaged = [whole[: len(whole) // 2]]
     for key, value in (("indices", 10**6), ("indices", -5), ("indptr", 10**6), ("ids", None)):
         path.write_bytes(whole)
         with h5py.File(path, "r+") as handle:

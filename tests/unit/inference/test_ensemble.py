@@ -299,7 +299,7 @@ DAMAGED = {
     r"MANIFEST\.json: got no such file": lambda at: (at / MANIFEST).unlink(),
     r"MANIFEST\.json: got no list of files": lambda at: (at / MANIFEST).write_text("[]"),
     r"1 \(shares\.json\)": lambda at: (at / SHARES).unlink(),
-    r"3 \(fold10/MANIFEST\.json, fold10/config\.json, fold10/model": lambda at: shutil.rmtree(at / "fold10"),
+    r"3 \(fold10/MANIFEST\.json, fold10/config": lambda at: shutil.rmtree(at / "fold10"),
     r"3 \(fold2\.bak/MANIFEST": lambda at: shutil.copytree(at / "fold2", at / "fold2.bak"),
     r"1 \(asvs\.txt\)": lambda at: (at / SEEN_ASVS).write_text("ACG"),
     r"1 \(fold2/model\.safetensors\)": spoil_weights,
