@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from aam.util.atomic import atomic_path, read_json, write_json
 from aam.util.errors import first_names, problem
-from aam.util.manifest import check_manifest, write_manifest
+from aam.util.manifest import check_manifest, fitting, write_manifest
 
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
@@ -61,7 +61,8 @@ def load_config(directory: Path) -> dict[str, Any]:
         hint = "give the folder that pretraining or fine-tuning wrote"
         raise problem(directory, "no config.json", "a model directory", hint)
     check_manifest(directory, AGAIN)
-    return read_json(path)
+    with fitting(path, "the configuration of a model", AGAIN):
+        return dict(read_json(path))
 
 
 def check_shapes(directory: Path, build: Callable[[], nn.Module], prefix: str = "") -> None:

@@ -13,12 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from model_directories import write_models
 
+from aam.config.starts import SHIPPED
 from aam.data.target import Target
-from aam.inference.bundle import SHARES, ModelBundle
+from aam.inference.bundle import ModelBundle
+from aam.inference.pretrained import TableEmbedder
 from aam.model.asv_encoders import Architecture
 from aam.model.build import build_encoder
 from aam.model.predictor import Predictor
-from aam.model.store import REFERENCE, SEEN_ASVS
 from aam.train.checkpoint import Checkpoints
 from aam.util.digests import check_digests, write_digests
 from aam.util.manifest import MANIFEST, write_manifest
@@ -70,25 +71,32 @@ def test_a_damaged_checkpoint_is_read_as_written_or_not_at_all(
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Write two models of a classification; return their folder."""
-    shape = Architecture("transformer", 16, 2, 2, 2, 3, 2, 20)
-    models = {
-        f"fold{s}": Predictor(build_encoder(shape, seed=s, backend="auto"), SITE, seed=s)
-        for s in range(2)
-    }
-    return write_models(tmp_path_factory.mktemp("model"), models, ["ACGT"], np.eye(5, 16))
+def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Return the folders of two models of a classification, and of a pretrained one."""
+    shape, found = Architecture("transformer", 16, 2, 2, 2, 3, 2, 20), {}
+    for seed in range(2):
+        encoder = build_encoder(shape, seed=seed, backend="auto")
+        found[f"fold{seed}"] = Predictor(encoder, SITE, seed=seed)
+    folder = tmp_path_factory.mktemp("models")
+    shutil.copytree(SHIPPED / "v4", folder / "encoder")
+    bundle = write_models(folder / "bundle", found, ["ACGT"], np.eye(5, 16))
+    return {"bundle": bundle, "encoder": folder / "encoder"}
 
 
-FILES = ("fold0/config.json", "fold1/model.safetensors", SEEN_ASVS, SHARES, REFERENCE)
+KINDS = {
+    "bundle": (ModelBundle, "fold0/config.json fold1/model.safetensors asvs.txt shares.json"),
+    "encoder": (TableEmbedder, "config.json model.safetensors"),
+}
 
 
+@pytest.mark.parametrize("kind", KINDS)
 @fuzzed
 @given(data=st.data(), listed=st.booleans())
 def test_a_changed_model_is_refused_unless_somebody_made_a_whole_one(
-    model: Path, data: Any, listed: bool
+    models: Any, kind: str, data: Any, listed: bool
 ) -> None:
-    path = model / data.draw(st.sampled_from(FILES))
+    (reader, files), model = KINDS[kind], models[kind]
+    path = model / data.draw(st.sampled_from(files.split()))
     before = {each: each.read_bytes() for each in (path, path.parent / MANIFEST, model / MANIFEST)}
     if path.suffix == ".json" and data.draw(st.booleans()):
         changed = json.dumps(data.draw(other_facts(json.loads(before[path])))).encode()
@@ -98,7 +106,7 @@ def test_a_changed_model_is_refused_unless_somebody_made_a_whole_one(
     for folder in (path.parent, model) if listed else ():
         write_manifest(folder)
     try:
-        assert refused(lambda: ModelBundle.load(model)) or listed or changed == before[path]
+        assert refused(lambda: reader.load(model)) or listed or changed == before[path]
     finally:
         for each, content in before.items():
             each.write_bytes(content)
