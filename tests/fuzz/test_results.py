@@ -101,12 +101,12 @@ def test_a_changed_model_is_refused_unless_somebody_made_a_whole_one(
     if path.suffix == ".json" and data.draw(st.booleans()):
         changed = json.dumps(data.draw(other_facts(json.loads(before[path])))).encode()
     else:
-        changed = data.draw(damaged(before[path]))
+        changed = data.draw(damaged(before[path]) | st.just(before[path]))
     path.write_bytes(changed)
     for folder in (path.parent, model) if listed else ():
         write_manifest(folder)
     try:
-        assert refused(lambda: reader.load(model)) or listed or changed == before[path]
+        assert refused(lambda: reader.load(model)) == (changed != before[path]) or listed
     finally:
         for each, content in before.items():
             each.write_bytes(content)
