@@ -39,7 +39,7 @@ DAMAGED = "damaged-"
 UNWRITTEN = (OSError, RuntimeError, CheckpointException)
 """What writing to a full disk raises: torch's own writers know no OSError."""
 UNREADABLE = (
-    *(*UNWRITTEN, EOFError, KeyError, ValueError, UnpicklingError, SafetensorError),
+    *(*UNWRITTEN, EOFError, LookupError, ValueError, UnpicklingError, SafetensorError),
     *(zipfile.BadZipFile, zlib.error),
 )
 """What reading a damaged checkpoint raises, by what is damaged."""
@@ -262,8 +262,10 @@ def _read(path: Path, like: nn.Module | None = None) -> dict[str, Any]:
     if path.suffix == SHARDED:
         assert like is not None
         return sharded.read(path, like)
-    # torch reads the archive without a look at the checksums in it.
+    # torch reads the archive without a look at the checksums in it, or at where it begins.
     with zipfile.ZipFile(path) as archive:
+        if archive.infolist()[0].header_offset:
+            raise ValueError("its first part is not at its beginning")
         part = archive.testzip()
     if part is not None:
         raise ValueError(f"the checksum of its part {part} is wrong")

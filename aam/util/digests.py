@@ -42,7 +42,7 @@ def check_digests(inputs: Iterable[Path]) -> None:
         beside = _beside(path)
         if path.is_symlink() or not beside.is_file():
             continue
-        if beside.read_text(encoding="utf-8").strip() != _digest(path):
+        if beside.read_bytes().strip() != _digest(path).encode():
             got = "content that its stage did not write: damaged, cut off or edited"
             hint = f"delete {path} and run the same command again, which makes it anew"
             raise problem(path, got, f"the digest in {beside.name}", hint)

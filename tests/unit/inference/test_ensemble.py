@@ -305,10 +305,12 @@ DAMAGED = {
     r"1 \(fold2/model\.safetensors\)": spoil_weights,
 }
 """By what is said of a folder that was changed since it was written."""
+HUGE = {"encoder": "transformer", "width": 16_384, "heads": 2, "asv_layers": 90, "patch_bp": 3}
+HUGE |= {"sample_layers": 900, "ffn_ratio": 4, "max_length_bp": 20}
 MADE_SO = {
     "format 5;(?=.*install)": lambda at: edit(at / "fold2-1/config.json", format=5),
     "kind pretrained": lambda at: edit(at / "fold2/config.json", kind="pretrained"),
-    "do not fit": lambda at: edit(at / "fold2/config.json", architecture={"width": 1}),
+    "fit each other.*other weights": lambda at: edit(at / "fold2/config.json", architecture=HUGE),
     "weights that are not finite": spoil_weights,
 }
 """By what is said of a folder that somebody made so."""
