@@ -7,10 +7,10 @@ nucleotides, D width, K numbers that a rotation turns; the last of an embedding 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import torch
-from pydantic import Field
+from pydantic import ConfigDict, Field
 from torch import Tensor, nn
 from torch.nn.functional import embedding, pad
 
@@ -34,6 +34,8 @@ Layers = Annotated[int, Field(ge=1, le=1000)]
 @dataclass(frozen=True)
 class Architecture:
     """Shape of an encoder; the section `models.<name>` and the longest sequence."""
+
+    __pydantic_config__: ClassVar = ConfigDict(extra="forbid")
 
     encoder: str
     width: int

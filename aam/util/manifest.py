@@ -7,7 +7,7 @@ from pathlib import Path
 from safetensors import SafetensorError
 
 from aam.util.atomic import read_json, write_json
-from aam.util.errors import InputError, first_line, first_names, problem
+from aam.util.errors import InputError, first_names, problem
 from aam.util.provenance import file_digest
 
 MANIFEST = "MANIFEST.json"
@@ -42,7 +42,8 @@ def fitting(folder: Path, expected: str, hint: str) -> Iterator[None]:
         raise
     except (ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, OSError,
             RuntimeError, SafetensorError, TypeError, ValueError) as error:  # fmt: skip
-        got = f"files that do not fit each other ({first_line(error)})"
+        said = " ".join(str(error).split())[:200] or type(error).__name__
+        got = f"files that do not fit each other ({said})"
         raise problem(folder, got, expected, hint) from error
 
 

@@ -24,8 +24,7 @@ from aam.train.checkpoint import Checkpoints
 from aam.util.digests import check_digests, write_digests
 from aam.util.manifest import MANIFEST, write_manifest
 
-SITES = np.array([["gut"], ["skin"]])
-SITE = Target.fit("classification", ("site",), SITES, np.ones(2, bool))
+SITE = Target.fit("classification", ("site",), [["gut"], ["skin"]], np.ones(2, bool))
 
 
 @fuzzed
@@ -43,7 +42,6 @@ def test_every_change_of_a_result_is_seen(tmp_path: Path, data: Any) -> None:
 
 @pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Any]]:
-    """Write two checkpoints; return their folder and their states."""
     folder = tmp_path_factory.mktemp("checkpoints")
     run = Checkpoints(folder, "a", background=False)
     for step in (1, 2):
