@@ -26,9 +26,8 @@ from aam.nn.recurrent import BiLstm
 
 BDH_NEURONS = 4
 """Neurons of all heads of a BDH layer, as a multiple of the width."""
-
-
 Layers = Annotated[int, Field(ge=1, le=1000)]
+"""As many as the configuration takes: a changed `config.json` asks for no more."""
 
 
 @dataclass(frozen=True)
