@@ -120,16 +120,14 @@ def options(cfg: Mapping[str, Any], hardware: Hardware) -> list[Variant]:
     base, size = usual(cfg, hardware), max(cfg["batch_sizes"])
     seen = {variant.mode for variant in (first, *others) if variant.batch_size == size}
     found = [] if first.mode in seen else [Variant(OPTION, NAIVE, size, first.mode)]
-    for patch_bp in sorted({base.patch_bp, 1}, reverse=True):
-        for key, values in OPTIONS.items():
-            for value in values:
-                mode = replace(base, patch_bp=patch_bp, **{key: value})
-                if mode in seen or (value == "fp16" and not hardware.accelerator):
-                    continue
-                seen.add(mode)
-                said = ("off", "on")[value] if isinstance(value, bool) else value
-                words = f"{key}: {said}".replace("_", " ")
-                found.append(Variant(OPTION, f"{words}, {patch_bp} bp per token", size, mode))
+    for key, values in OPTIONS.items():
+        for value in values:
+            mode = replace(base, **{key: value})
+            if mode in seen or (value == "fp16" and not hardware.accelerator):
+                continue
+            seen.add(mode)
+            said = ("off", "on")[value] if isinstance(value, bool) else value
+            found.append(Variant(OPTION, f"{key}: {said}".replace("_", " "), size, mode))
     return found
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from aam.bench.batches import ASVS_PER_CHUNK, each_copy, pad_samples
+from aam.bench.batches import ASVS_PER_CHUNK, pad_samples, repeated
 from aam.data.samples import SampleStore
 from aam.data.tokens import TokenStore
 from aam.model.asv_encoders import Architecture, AsvEncoder
@@ -40,8 +40,7 @@ def compare(batch: Batch, length: int, *, repeats: int, chunks: int) -> list[dic
     sequences. The ASVs of the batch have one length and no masks.
     """
     (distinct,) = batch.asvs
-    richest = max(block.present_BA.shape[1] for block in batch.samples)
-    (copies,) = each_copy(pad_samples(batch, richest), padding=True).asvs
+    (copies,) = repeated(pad_samples(batch, 0), copies=True, padding=True).asvs
     rows = []
     for name in KINDS:
         shape = Architecture(**MODEL, ffn_ratio=4, encoder=name, max_length_bp=length)

@@ -23,13 +23,16 @@ ASVS_PER_CHUNK = 256
 
 @dataclass(frozen=True, eq=False)
 class NaiveDataset(BatchDataset):
-    """A dataset of batches that lack one of the savings, both or none.
+    """A dataset of batches that lack some of the savings.
 
-    With `copies` every sample has its ASVs for itself, in blocks of `ASVS_PER_CHUNK`; without
-    `asvs_per_sample` samples are padded as in the optimized batch.
+    With `copies` every sample has its ASVs for itself; with `encoded_padding` the places behind a
+    sample's last ASV have sequences, too; `chunks` are blocks of `ASVS_PER_CHUNK` sequences.
+    Samples are padded to `asvs_per_sample`, 0 being the richest of the batch, or in groups.
     """
 
-    copies: bool = True
+    copies: bool = False
+    chunks: bool = False
+    encoded_padding: bool = False
     asvs_per_sample: int | None = None
 
     def assemble(self, rows_B: NDArray[np.int64], step: int) -> Batch:
@@ -37,15 +40,18 @@ class NaiveDataset(BatchDataset):
         batch = super().assemble(rows_B, step)
         if self.asvs_per_sample is not None:
             batch = pad_samples(batch, self.asvs_per_sample)
-        if not self.copies:
-            return batch
-        copied = each_copy(batch, padding=self.asvs_per_sample is not None)
-        return MicroBatches(asvs=ASVS_PER_CHUNK).split(copied)
+        if self.copies or self.encoded_padding:
+            batch = repeated(batch, copies=self.copies, padding=self.encoded_padding)
+        return MicroBatches(asvs=ASVS_PER_CHUNK if self.chunks else None).split(batch)
 
 
 def pad_samples(batch: Batch, asvs_per_sample: int) -> Batch:
-    """Return the batch with its samples in one block, padded to as many ASVs, or InputError."""
+    """Return the batch with its samples in one block, padded to as many ASVs, or InputError.
+
+    0 is the number of ASVs of the richest sample.
+    """
     richness = max(int(block.present_BA.sum(dim=1).max()) for block in batch.samples)
+    asvs_per_sample = asvs_per_sample or richness
     if richness > asvs_per_sample:
         raise problem(
             "configuration key benchmark.naive_asvs",
@@ -56,26 +62,27 @@ def pad_samples(batch: Batch, asvs_per_sample: int) -> Batch:
     return replace(batch, samples=[joined(batch.samples, asvs_per_sample)])
 
 
-def each_copy(batch: Batch, *, padding: bool) -> Batch:
-    """Return the batch with a sequence of its own for every ASV of every sample.
+def repeated(batch: Batch, *, copies: bool, padding: bool) -> Batch:
+    """Return the batch with a sequence of its own for every ASV of every sample, if `copies`.
 
+    With `padding` the places behind a sample's last ASV get sequences too, of padding alone.
     Shorter sequences are padded to the longest, and the padding takes part as it is; only where
-    all have one length are the embeddings those of the optimized batch. With `padding` the places
-    behind a sample's last ASV get sequences too, of padding alone.
+    all have one length are the embeddings those of the optimized batch.
     """
     distinct = sum(len(block.tokens_US) for block in batch.asvs)
-    samples, copies, done = [], [], 0
+    first = 0 if copies else distinct
+    samples, sources, done = [], [torch.arange(first)], first
     for block in batch.samples:
         # Behind the distinct ASVs stands one of padding alone.
         source_BA = torch.where(block.present_BA, block.asv_BA, distinct)
-        copied_BA = torch.ones_like(block.present_BA) if padding else block.present_BA
-        number = int(copied_BA.sum())
-        asv_BA = torch.zeros_like(block.asv_BA)
-        asv_BA[copied_BA] = torch.arange(done, done + number)
+        own_BA = torch.where(block.present_BA, copies, padding)
+        number = int(own_BA.sum())
+        asv_BA = torch.where(block.present_BA, block.asv_BA, 0)
+        asv_BA[own_BA] = torch.arange(done, done + number)
         samples.append(replace(block, asv_BA=asv_BA))
-        copies.append(source_BA[copied_BA])
+        sources.append(source_BA[own_BA])
         done += number
-    copies_C = torch.cat(copies)
+    copies_C = torch.cat(sources)
     longest = max(block.tokens_US.shape[1] for block in batch.asvs)
     tokens_CS = _stacked([block.tokens_US for block in batch.asvs], longest, PAD)[copies_C]
     masked = None

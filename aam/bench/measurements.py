@@ -46,7 +46,7 @@ def _run_steps(request: Mapping[str, Any]) -> dict[str, Any]:
     model, dataset = prepared.model, prepared.dataset
     own = {field.name: getattr(dataset, field.name) for field in fields(dataset)}
     dataset = NaiveDataset(**own, **request["batch"]).on(devices.device)
-    if dataset.copies:
+    if request["recompute"]:
         model.encoder.recompute("micro-batches")
     elif options.checkpointing:
         model.encoder.recompute("layers")

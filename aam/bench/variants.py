@@ -10,6 +10,7 @@ from aam.train.options import step_options
 ORDER, ALONE, BATCH = "order", "alone", "batch"
 """Groups: each mode adds to the one before it; each adds to the naive one; larger batches."""
 NAIVE = "naive"
+OF_BATCH = ("copies", "chunks", "encoded_padding", "asvs_per_sample")
 OF_OPTIMIZATION = ("precision", "attention", "fused_optimizer", "compile", "checkpointing")
 """Options of a mode that the section `optimization` has."""
 DEFAULTS = {"precision": "bf16", "attention": "auto", "compile": "default"}
@@ -18,14 +19,17 @@ DEFAULTS = {"precision": "bf16", "attention": "auto", "compile": "default"}
 
 @dataclass(frozen=True)
 class Mode:
-    """How a training step is done; the defaults are the naive one, but for its padding.
+    """How a training step is done: the batch with all savings, in the plainest arithmetic.
 
-    `copies`, which are computed twice, and `asvs_per_sample` are those of
-    `aam.bench.batches.NaiveDataset`; the rest is as in the configuration.
+    `recompute` is whether the backward pass computes blocks again; the other options of the batch
+    are those of `aam.bench.batches.NaiveDataset`, and the rest is as in the configuration.
     """
 
-    copies: bool = True
+    copies: bool = False
+    chunks: bool = False
+    encoded_padding: bool = False
     asvs_per_sample: int | None = None
+    recompute: bool = False
     patch_bp: int = 1
     precision: str = "fp32"
     optimizer: str = "adamw"
@@ -64,7 +68,8 @@ class Hardware:
 
 def variants(cfg: Mapping[str, Any], hardware: Hardware) -> list[Variant]:
     """Return what the speed table has to hold, by the slice `aam.config.slices.benchmark`."""
-    naive = Mode(asvs_per_sample=cfg["naive_asvs"])
+    model = {"patch_bp": cfg["model"]["patch_bp"], "optimizer": cfg["pretraining"]["optimizer"]}
+    naive = Mode(True, True, True, cfg["naive_asvs"], True, **model)
     changes = _changes(cfg, naive, hardware)
     (first, *larger), alone = cfg["batch_sizes"], cfg["alone_batch_size"]
     mode, found = naive, [Variant(ORDER, NAIVE, first, naive)]
@@ -76,30 +81,24 @@ def variants(cfg: Mapping[str, Any], hardware: Hardware) -> list[Variant]:
         found += [
             Variant(ALONE, name, alone, replace(naive, **change))
             for name, change in changes.items()
-            # Copies are computed twice anyway.
+            # The naive step computes all blocks twice anyway.
             if change is not None and "checkpointing" not in change
         ]
         found.append(Variant(ALONE, "all together", alone, mode))
     wanted = configured(cfg, mode, hardware)
     if wanted != mode:
         found.append(Variant(BATCH, "as configured", first, wanted))
-    names: dict[Mode, str] = {}
-    for name, one in (
-        ("fp32, one token per nucleotide", replace(mode, precision="fp32", patch_bp=1)),
-        (f"{mode.precision}, one token per nucleotide", replace(mode, patch_bp=1)),
-        ("all together", mode),
-        ("as configured", wanted),
-    ):
-        names.setdefault(one, name)
+    fp32 = replace(mode, precision="fp32")
+    names = {wanted: "as configured", fp32: "all together but in fp32", mode: "all together"}
     return found + [
-        Variant(BATCH, name, size, one) for size in larger for one, name in names.items()
+        Variant(BATCH, name, size, one) for size in larger for one, name in reversed(names.items())
     ]
 
 
 def usual(cfg: Mapping[str, Any], hardware: Hardware) -> Mode:
     """Return the mode in which `aam.stages.pretrain` trains with a configuration."""
     workers = hardware.workers if hardware.accelerator else 0
-    return configured(cfg, Mode(copies=False, workers=workers), hardware)
+    return configured(cfg, Mode(workers=workers), hardware)
 
 
 def configured(cfg: Mapping[str, Any], mode: Mode, hardware: Hardware) -> Mode:
@@ -130,8 +129,12 @@ def _changes(
     timed = {k: DEFAULTS[k] if own[k] == getattr(naive, k) else own[k] for k in DEFAULTS}
     words = timed["attention"].replace("_", " ")
     changes: dict[str, dict[str, Any] | None] = {
+        "padded to the richest sample": {"asvs_per_sample": 0},
+        "padding not encoded": {"encoded_padding": False},
+        "nothing computed again": {"recompute": False},
         "distinct ASVs once": {"copies": False},
-        "no padding of samples": {"asvs_per_sample": None},
+        "ASVs in one block": {"chunks": False},
+        "samples in groups": {"asvs_per_sample": None},
         f"attention: {words}": {"attention": timed["attention"]},
     }
     if timed["precision"] == "bf16" and not hardware.bf16:
@@ -139,8 +142,6 @@ def _changes(
     else:
         changes[timed["precision"]] = {"precision": timed["precision"]}
     changes["fused AdamW"] = {"fused_optimizer": True}
-    if wanted.optimizer != naive.optimizer:
-        changes[wanted.optimizer] = {"optimizer": wanted.optimizer}
     if not hardware.accelerator:
         changes["loader: a CPU assembles in the process"] = None
     elif hardware.workers:
@@ -151,6 +152,4 @@ def _changes(
         changes[f"compile: {timed['compile']}"] = {"compile": timed["compile"]}
     if wanted.checkpointing:
         changes["layers computed twice"] = {"checkpointing": True}
-    if wanted.patch_bp > 1:
-        changes[f"patch stem of {wanted.patch_bp} bp"] = {"patch_bp": wanted.patch_bp}
     return changes

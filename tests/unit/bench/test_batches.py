@@ -1,7 +1,6 @@
 import numpy as np
 import pytest
 import torch
-from torch.nn.functional import cross_entropy
 
 from aam.bench.batches import ASVS_PER_CHUNK, NaiveDataset, pad_samples
 from aam.tasks.pretrain.model import PretrainingModel
@@ -12,6 +11,7 @@ from aam.util.errors import InputError
 ROWS = np.array([4, 17, 0, 9, 12])
 PADDED_TO = 40
 MASKER = Masker(0.2, 3)
+NAIVE = {"copies": True, "chunks": True, "encoded_padding": True}
 PLAIN = {"batch_size": 5, "epochs": 1, "masker": MASKER, "distances": {}}
 
 
@@ -19,9 +19,10 @@ PLAIN = {"batch_size": 5, "epochs": 1, "masker": MASKER, "distances": {}}
 def batches(tiny, new_feed) -> dict:
     """Return the optimized batch and those that lack a saving, of the same samples and masks."""
     kinds = {
-        "naive": {"asvs_per_sample": PADDED_TO},
-        "padded": {"copies": False, "asvs_per_sample": PADDED_TO},
-        "copied": {"asvs_per_sample": None},
+        "naive": {**NAIVE, "asvs_per_sample": PADDED_TO},
+        "padded": {"asvs_per_sample": PADDED_TO},
+        "padding": {"asvs_per_sample": 0, "encoded_padding": True},
+        "copied": {"copies": True, "chunks": True},
     }
     datasets = {name: new_feed(NaiveDataset, **PLAIN, **kind) for name, kind in kinds.items()}
     datasets["optimized"] = new_feed(**PLAIN)
@@ -42,21 +43,24 @@ def asvs_of(tiny, row: int) -> list[int]:
 
 def test_the_naive_batch_pads_every_sample_and_repeats_asvs(tiny, batches, new_feed):
     distinct = {asv for row in ROWS for asv in asvs_of(tiny, row)}
+    richness = [len(asvs_of(tiny, row)) for row in ROWS]
+    copies, richest = sum(richness), max(richness)
     sequences = {n: sum(len(b.tokens_US) for b in batch.asvs) for n, batch in batches.items()}
     assert sequences == {
         "optimized": len(distinct),
         "naive": len(ROWS) * PADDED_TO,
         "padded": len(distinct),
-        "copied": sum(len(asvs_of(tiny, row)) for row in ROWS),
+        "padding": len(distinct) + richest * len(ROWS) - copies,
+        "copied": copies,
     }
-    for name in ("naive", "padded"):
-        assert [b.present_BA.shape for b in batches[name].samples] == [(len(ROWS), PADDED_TO)]
-    long = {**PLAIN, "asvs_per_sample": 4 * ASVS_PER_CHUNK}
+    for name, width in (("naive", PADDED_TO), ("padded", PADDED_TO), ("padding", richest)):
+        assert [b.present_BA.shape for b in batches[name].samples] == [(len(ROWS), width)]
+    long = {**PLAIN, **NAIVE, "asvs_per_sample": 4 * ASVS_PER_CHUNK}
     many = new_feed(NaiveDataset, **long).assemble(ROWS, 0)
     assert [len(block.tokens_US) for block in many.asvs] == [ASVS_PER_CHUNK] * 4 * len(ROWS)
 
 
-@pytest.mark.parametrize("name", ["naive", "padded", "copied"])
+@pytest.mark.parametrize("name", ["naive", "padded", "padding", "copied"])
 @pytest.mark.parametrize("recompute", ["nothing", "micro-batches"])
 def test_distance_loss_and_gradients_are_the_same(name, recompute, model, batches):
     results = []
@@ -74,23 +78,6 @@ def test_distance_loss_and_gradients_are_the_same(name, recompute, model, batche
     for place, (expected, found) in enumerate(zip(*results, strict=True)):
         atol, rtol = (1e-5, 0) if place < 2 else (1e-4 * largest, 1e-3)
         torch.testing.assert_close(found, expected, atol=atol, rtol=rtol)
-
-
-def test_masked_nucleotides_cost_the_same_and_copies_count_once_per_sample(tiny, model, batches):
-    (block,) = batches["optimized"].asvs
-    distinct = sorted({asv for row in ROWS for asv in asvs_of(tiny, row)})
-    samples_of = [sum(asv in asvs_of(tiny, row) for row in ROWS) for asv in distinct]
-    with torch.no_grad():
-        (hidden_MD,) = model.encoder(batches["optimized"]).nucleotides
-        logits = model.nucleotides(hidden_MD, block.masked)
-        losses = {n: model(batch)["nucleotide_loss"] for n, batch in batches.items()}
-    cost_M = cross_entropy(logits, block.masked.base_M, reduction="none")
-    weight_M = torch.tensor(samples_of)[block.masked.asv_M]
-    assert weight_M.max() > 1
-    for name, loss in losses.items():
-        per_sample = name in ("naive", "copied")
-        weight = weight_M if per_sample else torch.ones_like(weight_M)
-        torch.testing.assert_close(loss, (cost_M * weight).sum() / weight.sum(), msg=name)
 
 
 def test_too_rich_a_sample_is_the_users_to_settle(tiny):

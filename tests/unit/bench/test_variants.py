@@ -15,20 +15,23 @@ def differing(one: Mode, other: Mode) -> set[str]:
 def test_variants_change_one_thing_at_a_time_from_naive_to_configured(speed_cfg):
     found = variants(speed_cfg(), CPU)
     order = [variant.mode for variant in found if variant.group == ORDER and variant.mode]
-    assert order[0] == Mode(asvs_per_sample=40)
+    model = {"patch_bp": 5, "optimizer": "adamw"}
+    assert order[0] == Mode(True, True, True, asvs_per_sample=40, recompute=True, **model)
     changes = [differing(one, other) for one, other in zip(order[:-1], order[1:], strict=True)]
-    names = "copies asvs_per_sample attention precision fused_optimizer patch_bp"
+    names = """asvs_per_sample encoded_padding recompute copies chunks asvs_per_sample attention
+    precision fused_optimizer"""
     assert changes == [{name} for name in names.split()]
     last = order[-1]
-    assert (last.precision, last.patch_bp, last.attention) == ("bf16", 5, "auto")
+    assert last == Mode(precision="bf16", attention="auto", fused_optimizer=True, **model)
     alone = [variant for variant in found if variant.group == ALONE]
     assert {variant.batch_size for variant in alone} == {2}
+    assert {v.mode.asvs_per_sample for v in alone[1:-1]} == {40, 0, None}
     assert [differing(order[0], variant.mode) for variant in alone[1:-1]] == changes
     assert [alone[0].mode, alone[-1].mode] == [order[0], last]
     batch = [variant for variant in found if variant.group == BATCH]
     assert {variant.batch_size for variant in batch} == {8}
     assert batch[-1].mode == last
-    assert replace(last, precision="fp32", patch_bp=1) in [variant.mode for variant in batch]
+    assert replace(last, precision="fp32") in [variant.mode for variant in batch]
     assert len({str(variant) for variant in found}) == len(found)
     assert not any(mode.workers for mode in order)
     skipped = [variant for variant in found if variant.mode is None]
@@ -39,7 +42,7 @@ def test_an_accelerator_gets_loader_and_compilation_and_what_the_configuration_s
     found = variants(speed_cfg(), GPU)
     order = {variant.name: variant.mode for variant in found if variant.group == ORDER}
     assert order["+ loader: 3 processes"].workers == 3
-    assert order["+ compile: default"].compile == "default" == order["+ patch stem of 5 bp"].compile
+    assert order["+ compile: default"].compile == "default"
     configured = {v.batch_size: v.mode for v in found if v.name == "as configured"}
     options = {size: (mode.compile, mode.workers) for size, mode in configured.items()}
     assert options == {4: ("off", 3), 8: ("off", 3)}
@@ -77,7 +80,7 @@ def test_further_options_differ_in_one_thing_and_are_in_no_other_group(speed_cfg
     assert {(variant.group, variant.batch_size) for variant in more} == {(OPTION, 8)}
     assert more[0] == Variant(OPTION, "naive", 8, found[0].mode)
     modes = [variant.mode for variant in more]
-    assert all(len(differing(replace(base, patch_bp=m.patch_bp), m)) <= 1 for m in modes[1:])
+    assert all(len(differing(base, mode)) == 1 for mode in modes[1:])
     assert len(set(modes)) == len(modes)
     assert not {variant.mode for variant in found if variant.batch_size == 8} & set(modes)
     said = {value for mode in modes for value in (mode.compile, mode.attention, mode.precision)}
