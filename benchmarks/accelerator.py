@@ -32,7 +32,7 @@ from pydantic import Field
 from aam.bench.ablation import run_ablation
 from aam.bench.subprocess_runner import SubprocessRunner
 from aam.bench.tables import about_run
-from aam.bench.variants import ALONE, BATCH, NAIVE, ORDER, Hardware, Variant, usual, variants
+from aam.bench.variants import ALONE, BATCH, NAIVE, ORDER, Hardware, Variant, said, usual, variants
 from aam.config import slices
 from aam.config.configuration import Config, load, resolved
 from aam.config.sections.base import Section
@@ -126,8 +126,7 @@ def options(cfg: Mapping[str, Any], hardware: Hardware) -> list[Variant]:
             if mode in seen or (value == "fp16" and not hardware.accelerator):
                 continue
             seen.add(mode)
-            said = ("off", "on")[value] if isinstance(value, bool) else value
-            found.append(Variant(OPTION, f"{key}: {said}".replace("_", " "), size, mode))
+            found.append(Variant(OPTION, said(key, value), size, mode))
     return found
 
 

@@ -115,13 +115,12 @@ def run_ablation(
     """
     hardware, device = probe_hardware(measure, [cfg], runtime)
     chosen = choose(cfg, hardware)
-    modes = {variant: variant.mode for variant in chosen if variant.mode is not None}
     requests = {
-        variant: steps_request(cfg, inputs, mode, variant.batch_size, runtime)
-        for variant, mode in modes.items()
+        variant: steps_request(cfg, inputs, variant.mode, variant.batch_size, runtime)
+        for variant in chosen
     }
     at_best = {key: cfg["model"][key] for key in ("width", "ffn_ratio")}
-    at_best["precisions"] = sorted({mode.precision for mode in modes.values()})
+    at_best["precisions"] = sorted({variant.mode.precision for variant in chosen})
     rates: list[dict[str, Any]] = []
 
     def measure_roofline() -> None:

@@ -11,18 +11,25 @@ ORDER, ALONE, BATCH = "order", "alone", "batch"
 """Groups: each mode adds to the one before it; each adds to the naive one; larger batches."""
 NAIVE = "naive"
 OF_BATCH = ("copies", "chunks", "encoded_padding", "asvs_per_sample")
-OF_OPTIMIZATION = ("precision", "attention", "fused_optimizer", "compile", "checkpointing")
-"""Options of a mode that the section `optimization` has."""
-DEFAULTS = {"precision": "bf16", "attention": "auto", "compile": "default"}
-"""What is timed where the configuration has the naive value."""
+OF_OPTIMIZATION = ("attention", "precision", "fused_optimizer", "compile", "checkpointing")
+"""Options of a mode that `aam.bench.batches.NaiveDataset` and the section `optimization` have."""
+SAVINGS: dict[str, dict[str, Any]] = {
+    "padded to the richest sample": {"asvs_per_sample": 0},
+    "padding not encoded": {"encoded_padding": False},
+    "nothing computed again": {"recompute": False},
+    "distinct ASVs once": {"copies": False},
+    "ASVs in one block": {"chunks": False},
+    "samples in groups": {"asvs_per_sample": None},
+}
+"""What every batch of a training has and the naive one has not, in the order of adding up."""
 
 
 @dataclass(frozen=True)
 class Mode:
     """How a training step is done: the batch with all savings, in the plainest arithmetic.
 
-    `recompute` is whether the backward pass computes blocks again; the other options of the batch
-    are those of `aam.bench.batches.NaiveDataset`, and the rest is as in the configuration.
+    `recompute` is whether the backward pass computes every block again; `workers` are processes
+    that assemble batches; the rest is as in the configuration.
     """
 
     copies: bool = False
@@ -42,12 +49,12 @@ class Mode:
 
 @dataclass(frozen=True)
 class Variant:
-    """One line of the speed table; without a mode nothing is run, for the reason in the name."""
+    """One line of the speed table."""
 
     group: str
     name: str
     batch_size: int
-    mode: Mode | None
+    mode: Mode
 
     def __str__(self) -> str:
         return f"{self.group}: {self.name}, batch {self.batch_size}"
@@ -55,10 +62,7 @@ class Variant:
 
 @dataclass(frozen=True)
 class Hardware:
-    """What the machine has: a working torch.compile, loading processes, products of bf16.
-
-    With an `accelerator` compilation is timed unasked, and loading in processes.
-    """
+    """What the machine has: a working torch.compile, loading processes, products of bf16."""
 
     accelerator: bool = False
     compiles: bool = False
@@ -67,42 +71,48 @@ class Hardware:
 
 
 def variants(cfg: Mapping[str, Any], hardware: Hardware) -> list[Variant]:
-    """Return what the speed table has to hold, by the slice `aam.config.slices.benchmark`."""
-    model = {"patch_bp": cfg["model"]["patch_bp"], "optimizer": cfg["pretraining"]["optimizer"]}
-    naive = Mode(True, True, True, cfg["naive_asvs"], True, **model)
-    changes = _changes(cfg, naive, hardware)
+    """Return what the speed table has to hold, by the slice `aam.config.slices.benchmark`.
+
+    From the naive step to the configured one, which has the same model and optimizer.
+    """
+    wanted = usual(cfg, hardware)
+    plain = Mode(patch_bp=wanted.patch_bp, optimizer=wanted.optimizer)
+    lacking: dict[str, Any] = dict.fromkeys((*OF_BATCH[:3], "recompute"), True)
+    naive = replace(plain, **lacking, asvs_per_sample=cfg["naive_asvs"])
+    changes = SAVINGS | {
+        said(key, getattr(wanted, key)): {key: getattr(wanted, key)}
+        for key in (*OF_OPTIMIZATION, "workers")
+        if getattr(wanted, key) != getattr(plain, key)
+    }
     (first, *larger), alone = cfg["batch_sizes"], cfg["alone_batch_size"]
     mode, found = naive, [Variant(ORDER, NAIVE, first, naive)]
     for name, change in changes.items():
-        mode = replace(mode, **(change or {}))
-        found.append(Variant(ORDER, f"+ {name}", first, None if change is None else mode))
+        mode = replace(mode, **change)
+        found.append(Variant(ORDER, f"+ {name}", first, mode))
     if alone is not None:
         found.append(Variant(ALONE, NAIVE, alone, naive))
         found += [
             Variant(ALONE, name, alone, replace(naive, **change))
             for name, change in changes.items()
             # The naive step computes all blocks twice anyway.
-            if change is not None and "checkpointing" not in change
+            if "checkpointing" not in change
         ]
         found.append(Variant(ALONE, "all together", alone, mode))
-    wanted = configured(cfg, mode, hardware)
-    if wanted != mode:
-        found.append(Variant(BATCH, "as configured", first, wanted))
-    fp32 = replace(mode, precision="fp32")
-    names = {wanted: "as configured", fp32: "all together but in fp32", mode: "all together"}
+    names = {replace(mode, precision="fp32"): "all together but in fp32", mode: "all together"}
     return found + [
-        Variant(BATCH, name, size, one) for size in larger for one, name in reversed(names.items())
+        Variant(BATCH, name, size, one) for size in larger for one, name in names.items()
     ]
 
 
+def said(key: str, value: Any) -> str:
+    """Return an option in words."""
+    if isinstance(value, bool):
+        value = "on" if value else "off"
+    return f"{key}: {value}".replace("_", " ")
+
+
 def usual(cfg: Mapping[str, Any], hardware: Hardware) -> Mode:
-    """Return the mode in which `aam.stages.pretrain` trains with a configuration."""
-    workers = hardware.workers if hardware.accelerator else 0
-    return configured(cfg, Mode(workers=workers), hardware)
-
-
-def configured(cfg: Mapping[str, Any], mode: Mode, hardware: Hardware) -> Mode:
-    """Return `mode` with the configuration's options, or what training does where it lacks them."""
+    """Return the mode in which `aam.stages.pretrain` trains with a configuration on a machine."""
     options = step_options(Optimization.model_validate(cfg["optimization"]))
     own = {key: getattr(options, key) for key in OF_OPTIMIZATION}
     if own["precision"] == "fp16" and not hardware.accelerator:
@@ -111,45 +121,11 @@ def configured(cfg: Mapping[str, Any], mode: Mode, hardware: Hardware) -> Mode:
         own["precision"] = "fp32"
     if not hardware.compiles:
         own["compile"] = "off"
+    own["workers"] = hardware.workers if hardware.accelerator else 0
     patch_bp, optimizer = cfg["model"]["patch_bp"], cfg["pretraining"]["optimizer"]
-    return replace(mode, patch_bp=patch_bp, optimizer=optimizer, **own)
+    return Mode(patch_bp=patch_bp, optimizer=optimizer, **own)
 
 
 def asks_for_compilation(cfg: Mapping[str, Any]) -> bool:
     """Return whether the configuration wants torch.compile."""
     return step_options(Optimization.model_validate(cfg["optimization"])).compile != "off"
-
-
-def _changes(
-    cfg: Mapping[str, Any], naive: Mode, hardware: Hardware
-) -> dict[str, dict[str, Any] | None]:
-    """Return the optimizations in the order in which they add up; None: it cannot be had here."""
-    wanted = configured(cfg, naive, hardware)
-    own = {key: getattr(wanted, key) for key in DEFAULTS}
-    timed = {k: DEFAULTS[k] if own[k] == getattr(naive, k) else own[k] for k in DEFAULTS}
-    words = timed["attention"].replace("_", " ")
-    changes: dict[str, dict[str, Any] | None] = {
-        "padded to the richest sample": {"asvs_per_sample": 0},
-        "padding not encoded": {"encoded_padding": False},
-        "nothing computed again": {"recompute": False},
-        "distinct ASVs once": {"copies": False},
-        "ASVs in one block": {"chunks": False},
-        "samples in groups": {"asvs_per_sample": None},
-        f"attention: {words}": {"attention": timed["attention"]},
-    }
-    if timed["precision"] == "bf16" and not hardware.bf16:
-        changes["bf16: no faster here"] = None
-    else:
-        changes[timed["precision"]] = {"precision": timed["precision"]}
-    changes["fused AdamW"] = {"fused_optimizer": True}
-    if not hardware.accelerator:
-        changes["loader: a CPU assembles in the process"] = None
-    elif hardware.workers:
-        changes[f"loader: {hardware.workers} processes"] = {"workers": hardware.workers}
-    if not hardware.compiles and (hardware.accelerator or asks_for_compilation(cfg)):
-        changes["compile: no working compiler"] = None
-    elif hardware.accelerator or wanted.compile != "off":
-        changes[f"compile: {timed['compile']}"] = {"compile": timed["compile"]}
-    if wanted.checkpointing:
-        changes["layers computed twice"] = {"checkpointing": True}
-    return changes

@@ -28,6 +28,7 @@ def draw(name, table, figures, folder) -> Figure:
 def test_every_mode_has_a_bar_in_the_panel_of_its_group(speed_cfg, stand_in, figures, tmp_path):
     speed = run_ablation(stand_in, speed_cfg(), {}, RunOptions()).table
     speed.loc[speed.index[-1], "name"] = LONG
+    speed.loc[1, "samples_per_s"] = np.nan
     panels = draw("speed", speed, figures, tmp_path).axes[::2]
     titles = [axes.get_title(loc="left") for axes in panels]
     assert [title.split(" (")[1] for title in titles] == ["batch 4)", "batch 2)", "batch 8)"]

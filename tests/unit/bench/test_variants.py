@@ -14,7 +14,7 @@ def differing(one: Mode, other: Mode) -> set[str]:
 
 def test_variants_change_one_thing_at_a_time_from_naive_to_configured(speed_cfg):
     found = variants(speed_cfg(), CPU)
-    order = [variant.mode for variant in found if variant.group == ORDER and variant.mode]
+    order = [variant.mode for variant in found if variant.group == ORDER]
     model = {"patch_bp": 5, "optimizer": "adamw"}
     assert order[0] == Mode(True, True, True, asvs_per_sample=40, recompute=True, **model)
     changes = [differing(one, other) for one, other in zip(order[:-1], order[1:], strict=True)]
@@ -34,49 +34,32 @@ def test_variants_change_one_thing_at_a_time_from_naive_to_configured(speed_cfg)
     assert replace(last, precision="fp32") in [variant.mode for variant in batch]
     assert len({str(variant) for variant in found}) == len(found)
     assert not any(mode.workers for mode in order)
-    skipped = [variant for variant in found if variant.mode is None]
-    assert skipped == [Variant(ORDER, "+ loader: a CPU assembles in the process", 4, None)]
-
-
-def test_an_accelerator_gets_loader_and_compilation_and_what_the_configuration_says(speed_cfg):
-    found = variants(speed_cfg(), GPU)
-    order = {variant.name: variant.mode for variant in found if variant.group == ORDER}
-    assert order["+ loader: 3 processes"].workers == 3
-    assert order["+ compile: default"].compile == "default"
-    configured = {v.batch_size: v.mode for v in found if v.name == "as configured"}
-    options = {size: (mode.compile, mode.workers) for size, mode in configured.items()}
-    assert options == {4: ("off", 3), 8: ("off", 3)}
 
 
 @pytest.mark.parametrize(
-    ("asked", "hardware", "compiled"),
+    ("asked", "hardware", "last"),
     [
-        ({"compile": "max-autotune"}, CPU, "no working compiler"),
-        ({}, replace(GPU, compiles=False), "no working compiler"),
-        ({"compile": "max-autotune"}, Hardware(compiles=True), "max-autotune"),
-        ({}, CPU, None),
+        ({}, GPU, {"workers": 3}),
+        ({"compile": "max-autotune"}, GPU, {"compile": "max-autotune", "workers": 3}),
+        ({"compile": "max-autotune"}, Hardware(compiles=True), {"compile": "max-autotune"}),
+        ({"compile": "max-autotune"}, CPU, {}),
+        ({}, replace(CPU, bf16=False), {"precision": "fp32"}),
+        ({"precision": "fp16"}, CPU, {}),
+        ({"precision": "fp16", "checkpointing": True}, GPU,
+         {"precision": "fp16", "checkpointing": True, "workers": 3}),
     ],
-)
-def test_a_compiler_that_is_missing_is_a_variant_that_is_not_run(
-    speed_cfg, asked, hardware, compiled
-):
+)  # fmt: skip
+def test_the_last_mode_is_what_a_training_does_on_the_machine(speed_cfg, asked, hardware, last):
     found = variants(speed_cfg(optimization=asked), hardware)
-    of_compiler = [variant for variant in found if "+ compile" in variant.name]
-    assert [v.name for v in of_compiler] == ([f"+ compile: {compiled}"] if compiled else [])
-    runs = {variant.mode.compile for variant in found if variant.mode is not None}
-    assert runs == {"off", *(["max-autotune"] if hardware.compiles else [])}
-
-
-def test_a_cpu_without_bf16_is_timed_in_fp32_alone(speed_cfg):
-    found = variants(speed_cfg(), replace(CPU, bf16=False))
-    assert {variant.mode.precision for variant in found if variant.mode} == {"fp32"}
-    assert [v.mode for v in found if v.name == "+ bf16: no faster here"] == [None]
+    usual = Mode(patch_bp=5, precision="bf16", attention="auto", fused_optimizer=True)
+    (mode,) = {variant.mode for variant in found if variant.name == "all together"}
+    assert mode == replace(usual, **last) == [v.mode for v in found if v.group == ORDER][-1]
 
 
 def test_further_options_differ_in_one_thing_and_are_in_no_other_group(speed_cfg):
     cfg = speed_cfg()
     found, more = variants(cfg, GPU), options(cfg, GPU)
-    base = next(variant.mode for variant in found if variant.name == "as configured")
+    base = next(variant.mode for variant in found if variant.name == "all together")
     assert {(variant.group, variant.batch_size) for variant in more} == {(OPTION, 8)}
     assert more[0] == Variant(OPTION, "naive", 8, found[0].mode)
     modes = [variant.mode for variant in more]
