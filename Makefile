@@ -1,4 +1,4 @@
-# make env | demo | quick | test | fuzz | lint | bench | clean
+# make env | demo | quick | test | fuzz | lint | bench | gpu | wheels | clean
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .ONESHELL:
@@ -11,7 +11,7 @@ BIN := $(CURDIR)/$(VENV)/bin
 CORES ?= $(shell n=$$(getconf _NPROCESSORS_ONLN); echo $$(( n > 2 ? n : 2 )))
 STAMP := $(VENV)/.installed
 
-.PHONY: help env demo quick test fuzz lint bench clean
+.PHONY: help env demo quick test fuzz lint bench gpu wheels clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 8
@@ -61,6 +61,21 @@ bench: env ## time the modes of training, and how they grow, on the embedded dat
 	$(BIN)/snakemake --cores $(CORES) --configfile config/config.yaml --forcerun benchmark_speed -- bench
 	cat results/demo/benchmark/speed.md
 	$(BIN)/python -m benchmarks.scaling config/config.yaml --batch-sizes 8 16 32 --layers 1 2 4 --asvs 64 128 256 512
+
+# For a machine with PyTorch and without a network; `make gpu DRY=--dry` needs no GPU.
+GPU_PYTHON ?= $(if $(wildcard $(BIN)/python),$(BIN)/python,$(PYTHON))
+LACKING := annotated-types array-api-compat biom-format decorator h5py lightning-fabric natsort \
+	pydantic pydantic-core scikit-bio typing-inspection
+
+gpu: ## measure all that a GPU has to show, in ten minutes, and write docs/gpu.md
+	if [ -d wheels ] && ! [ -d wheels/site ]; then
+	  $(GPU_PYTHON) -m pip install --quiet --no-index --no-deps --find-links wheels --target wheels/site $(LACKING)
+	fi
+	PYTHONPATH=wheels/site $(GPU_PYTHON) -m benchmarks.gpu results/gpu $(DRY)
+
+wheels: env ## collect what `make gpu` wants beside PyTorch, for Python 3.12 on Linux
+	$(BIN)/pip download --quiet --no-deps --only-binary=:all: --dest wheels -c constraints.txt \
+	  --python-version 312 --platform manylinux_2_28_x86_64 --platform manylinux2014_x86_64 $(LACKING)
 
 # Not .snakemake: it remembers what the results of other datasets were made with.
 clean: ## remove the environment and the results of the embedded dataset

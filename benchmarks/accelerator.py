@@ -30,7 +30,7 @@ import yaml
 from pydantic import Field
 
 from aam.bench.ablation import run_ablation
-from aam.bench.subprocess_runner import SubprocessRunner
+from aam.bench.subprocess_runner import Measure, SubprocessRunner
 from aam.bench.tables import about_run
 from aam.bench.variants import ALONE, BATCH, NAIVE, ORDER, Hardware, Variant, said, usual, variants
 from aam.config import slices
@@ -73,27 +73,45 @@ class Specification(Section):
     """Processes that assemble batches."""
 
 
+class Study:
+    """What a specification asks for: `config`, `dataset`, and `runtime`."""
+
+    def __init__(self, specification: Specification) -> None:
+        self.config = _configuration(specification)
+        self.dataset = specification.dataset or next(iter(self.config.datasets))
+        self.results = specification.results or Path(self.config.results_dir, self.dataset)
+        threads = specification.threads or len(os.sched_getaffinity(0))
+        self.runtime = RunOptions(threads=threads, workers=specification.workers)
+
+    def of(self, model: str) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the settings of the speed table and the inputs of one model."""
+        inputs = inputs_of(self.config, self.dataset, model, self.results)
+        return slices.benchmark(self.config, self.dataset, model), inputs
+
+
 def run(specification: Specification, folder: Path) -> None:
     """Time every model; write `speed.tsv`, `speed.md` and `roofline.json` into its folder."""
-    config = _configuration(specification)
-    dataset = specification.dataset or next(iter(config.datasets))
-    results = specification.results or Path(config.results_dir, dataset)
-    threads = specification.threads or len(os.sched_getaffinity(0))
-    runtime = RunOptions(threads=threads, workers=specification.workers)
+    study = Study(specification)
+    for model in study.config.models:
+        logger.info("model %s", model)
+        with SubprocessRunner() as measure:
+            time_steps(study, model, specification.groups, measure, folder / model)
+
+
+def time_steps(
+    study: Study, model: str, groups: Sequence[str], measure: Measure, folder: Path
+) -> None:
+    """Time some groups of modes of one model, and write what was found."""
 
     def choose(cfg: Mapping[str, Any], hardware: Hardware) -> list[Variant]:
         every = [*variants(cfg, hardware), *options(cfg, hardware)]
-        return [variant for variant in every if variant.group in specification.groups]
+        return [variant for variant in every if variant.group in groups]
 
-    for model in config.models:
-        logger.info("model %s", model)
-        cfg = slices.benchmark(config, dataset, model)
-        inputs = inputs_of(config, dataset, model, results)
-        with SubprocessRunner() as measure:
-            found = run_ablation(measure, cfg, inputs, runtime, choose)
-        names = {"table": "speed.tsv", "text": "speed.md", "roofline": "roofline.json"}
-        outputs = {name: folder / model / file for name, file in names.items()}
-        found.write(outputs, about_run(cfg, inputs, found.device, threads))
+    cfg, inputs = study.of(model)
+    found = run_ablation(measure, cfg, inputs, study.runtime, choose)
+    names = {"table": "speed.tsv", "text": "speed.md", "roofline": "roofline.json"}
+    outputs = {name: folder / file for name, file in names.items()}
+    found.write(outputs, about_run(cfg, inputs, found.device, study.runtime.threads))
 
 
 def inputs_of(config: Config, dataset: str, model: str, results: Path) -> dict[str, Any]:

@@ -170,15 +170,6 @@ def test_figure_is_whole_and_bounded(name, tmp_path, figures):
     assert not any("mathdefault" in text.get_text() for text in figures[0].findobj(Text))
 
 
-@pytest.mark.parametrize("name", ["pairs", "two_classes"])
-def test_figure_is_the_same_for_everyone(name, tmp_path):
-    first, second = tmp_path / "first.png", tmp_path / "second.png"
-    FIGURES[name](first)
-    with mpl.rc_context({"font.size": 20, "savefig.dpi": 50, "lines.linewidth": 9}):
-        FIGURES[name](second)
-    assert first.read_bytes() == second.read_bytes()
-
-
 def test_names_are_text_and_no_formulas(tmp_path):
     table, report = class_report(2)
     first, *_ = report["confusion"]["classes"]

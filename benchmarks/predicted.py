@@ -1,0 +1,149 @@
+"""What a training step should take on an accelerator, from what it computes, moves and starts.
+
+Nothing here is measured on an accelerator: the operators of one step are counted where this runs.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from aam.bench.tables import markdown_table
+from aam.bench.timing import Launches
+from aam.config.sections.execution import Optimization
+from aam.config.sections.training import Pretraining
+from aam.evaluate.labels import quantity
+from aam.model.flops import step_flops
+from aam.tasks.pretrain.preparation import prepare
+from aam.train.distributed.devices import Devices
+from aam.train.options import set_up, step_options
+from aam.train.step import train_step
+
+LAUNCH_S = 5e-6
+"""Time of the host to start one kernel."""
+OF_PEAK, OF_BANDWIDTH = 0.4, 0.7
+"""Parts of a data sheet's products and bytes per second that a step is taken to reach."""
+NOTES = f"""**Predicted, not measured.** The operators of one step are counted, with
+`attention: flash` and samples in one block, as an accelerator has them.
+Launches take {1e6 * LAUNCH_S:.0f} µs each;
+products run at {100 * OF_PEAK:.0f} % of the data sheet's dense 16-bit peak with fp32 sums; every
+operator reads its tensors from memory and writes them back, at {100 * OF_BANDWIDTH:.0f} % of the
+data sheet's bandwidth. The longest of the three is the step; it bounds what the others would take.
+Settings are those to lay over `config/gpu.yaml`."""
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """Peaks of a data sheet: 16-bit products in TFLOP/s, memory in GB/s and its size in GB."""
+
+    name: str
+    tflops: float
+    gb_per_s: float
+    memory_gb: int
+    settings: str = "as they are"
+
+
+FP16 = "`optimization: {precision: fp16}`"
+GPUS = (
+    Gpu("T4", 65, 320, 16, FP16),
+    Gpu("V100", 125, 900, 32, FP16),
+    Gpu("A10", 125, 600, 24),
+    Gpu("L4", 121, 300, 24),
+    Gpu("A100, 80 GB", 312, 2039, 80),
+    Gpu("H100 SXM", 989, 3350, 80),
+    Gpu("H200", 989, 4800, 141),
+    Gpu("RTX 4090", 165, 1008, 24),
+)
+"""Vendor's data sheets, dense products."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """Of one step."""
+
+    batch_size: int
+    launches: int
+    flops: int
+    bytes: int
+
+    def seconds(self, gpu: Gpu) -> dict[str, float]:
+        """Return what launches, products and memory alone would take on an accelerator."""
+        return {
+            "launches": self.launches * LAUNCH_S,
+            "products": self.flops / (OF_PEAK * 1e12 * gpu.tflops),
+            "memory": self.bytes / (OF_BANDWIDTH * 1e9 * gpu.gb_per_s),
+        }
+
+
+class Traffic(Launches):
+    """Counts the bytes that operators read and write, too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bytes = 0
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        """Run an operator."""
+        before = self.number
+        result = super().__torch_dispatch__(func, types, args, kwargs)
+        if self.number > before:
+            leaves = torch.utils._pytree.tree_leaves((args, kwargs, result))
+            self.bytes += sum(leaf.nbytes for leaf in leaves if isinstance(leaf, torch.Tensor))
+        return result
+
+
+def work_of_a_step(
+    cfg: Mapping[str, Any], inputs: Mapping[str, Path | list[Path]], batch_size: int, threads: int
+) -> Work:
+    """Count one step of the slice `aam.config.slices.pretrain`, after one that is not counted."""
+    pretraining = {**cfg["pretraining"], "batch_size": batch_size}
+    settings = Pretraining.model_validate(pretraining)
+    plain = {**cfg["optimization"], "attention": "flash", "compile": "off"}
+    options = step_options(Optimization.model_validate(plain))
+    devices = Devices(options.precision, threads)
+    prepared = prepare({**cfg, "pretraining": pretraining}, inputs)
+    prepared.model.encoder.backend = "flash"
+    dataset = prepared.dataset.on(torch.device("cuda"))
+    wrapped, optimizer, _ = set_up(prepared.model, settings, options, devices)
+    wrapped.train()
+    traffic = Traffic()
+    for step in range(2):
+        batch = dataset[step].to(devices.device)
+        traffic = Traffic()
+        with traffic:
+            train_step(
+                wrapped,
+                optimizer,
+                batch,
+                step=step,
+                rate=1e-3,
+                seed=settings.seed,
+                options=options,
+                devices=devices,
+            )
+    flops = step_flops(prepared.model.encoder.shape, batch)
+    return Work(batch_size, traffic.number, flops, traffic.bytes)
+
+
+def table(works: list[Work]) -> str:
+    """Return what every accelerator of `GPUS` should take for every step, as Markdown."""
+    head = ["GPU", "memory", "settings"]
+    head += [f"step of {work.batch_size}, ms: bound by" for work in works]
+    rows = []
+    for gpu in GPUS:
+        cells = [gpu.name, f"{gpu.memory_gb} GB", gpu.settings]
+        for work in works:
+            seconds = work.seconds(gpu)
+            bound = max(seconds, key=lambda name: seconds[name])
+            cells.append(f"{quantity(1e3 * seconds[bound])}: {bound}")
+        rows.append(cells)
+    counted = "; ".join(
+        f"{work.batch_size} samples: {work.launches} launches, {work.flops / 1e9:.0f} GFLOP, "
+        f"{work.bytes / 1e9:.1f} GB"
+        for work in works
+    )
+    return f"{markdown_table(head, rows)}\n\nCounted: {counted}."
