@@ -50,7 +50,8 @@ NOTES = """\
 - r: Pearson correlation of the held-out distances, {metric}, at the last validation of one training
   each, all with the same seed and the same held-out samples. By equal steps and by equal time it is
   read from the curves, straight between two validations: a training that is longer than the
-  shortest is then on its way, its learning rate not yet down. A step has `batch` samples."""
+  shortest is then on its way, its learning rate not yet down. A step has `batch` samples.
+- s to r: seconds of training until what the least of the models has at its end is reached."""
 
 
 def settings(config: Config, dataset: str) -> dict[str, Any]:
@@ -110,7 +111,8 @@ def side_by_side(
     """Return what each model costs and has reached, and the curves that this was read from.
 
     `equal_steps` and `equal_s` are those of the shortest training, by which correlations are read;
-    NaN where no validation came so early, or nothing was timed.
+    NaN where no validation came so early, or nothing was timed. `equal_pearson` is what all have
+    reached at their end, and `s_equal_pearson` the time that it took.
     """
     rows, curves = [], {}
     for name, model in cfg["models"].items():
@@ -140,7 +142,17 @@ def side_by_side(
             np.interp(at, c[axis], c["pearson"], left=np.nan) if c[axis].notna().all() else np.nan
             for c in curves.values()
         ]
+    table["equal_pearson"] = least = table["pearson"].min()
+    table["s_equal_pearson"] = [_seconds_to(least, curve) for curve in curves.values()]
     return table, pd.concat(curves.values(), ignore_index=True)
+
+
+def _seconds_to(pearson: float, curve: pd.DataFrame) -> float:
+    """Return when a curve reaches a correlation first, straight between two validations."""
+    second, value = (curve[name].to_numpy(dtype=float) for name in ("seconds", "pearson"))
+    after = int(np.argmax(value >= pearson))
+    part = slice(max(0, after - 1), after + 1)
+    return float(np.interp(pearson, value[part], second[part]))
 
 
 def with_scores(table: pd.DataFrame, reports: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
@@ -169,6 +181,7 @@ def models_page(table: pd.DataFrame, metric: str, about: Mapping[str, str]) -> s
         *HEAD.split("|"),
         f"r after {steps:.0f} steps",
         f"r after {quantity(seconds)} s",
+        f"s to r {table['equal_pearson'].iloc[0]:.3f}",
         *(": ".join(labels) for labels in scored.values()),
     )
     rows = [_cells(row, scored) for row in table.to_dict("records")]
@@ -192,6 +205,7 @@ def _cells(row: Mapping[Hashable, Any], scored: Iterable[str]) -> list[str]:
         str(row["level"]),
         *costs,
         *(score(row[name]) for name in ("pearson", "pearson_equal_steps", "pearson_equal_s")),
+        "" if pd.isna(row["s_equal_pearson"]) else quantity(row["s_equal_pearson"]),
         *(score(row[name]) for name in scored),
     ]
 

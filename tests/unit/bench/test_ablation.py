@@ -143,12 +143,6 @@ def test_a_variant_that_cannot_run_leaves_the_others_their_figures(speed_cfg, st
     assert "| order | naive | 4 | not run |" in found.page({})
 
 
-@pytest.mark.parametrize("kind", ["device", "roofline"])
-def test_without_a_device_nothing_is_measured(kind, speed_cfg, stand_in):
-    with pytest.raises(RuntimeError, match=kind):
-        ablation(speed_cfg(), lambda asked: None if asked["kind"] == kind else stand_in(asked))
-
-
 def test_the_stage_interleaves_repeats_and_writes_table_page_and_roofline(
     files, speed_cfg, stand_in, instead_of_processes, tmp_path
 ):

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from aam.bench import roofline
-from aam.bench.roofline import Rate, best, merge, peak_flops, product_rates
+from aam.bench.roofline import Rate, best, peak_flops, product_rates
 
 CPU = torch.device("cpu")
 
@@ -39,8 +39,3 @@ def test_all_precisions_and_the_models_own_shapes_are_measured_in_their_arithmet
     expected = {"8 x 8 x 8", "16 x 16 x 16", "32 x 4 x 12", "32 x 4 x 8", "32 x 8 x 4"}
     assert set(rates["fp32"]) == set(rates["bf16"]) == expected
     assert all(values and min(values) > 0 for values in rates["fp32"].values())
-
-
-def test_the_best_has_the_highest_median_of_all_measurements_of_a_candidate():
-    parts = [{"a": [1.0, 9.0], "b": [4.0]}, {"a": [2.0], "b": [3.0, 5.0]}]
-    assert merge([{"fp32": part} for part in parts]) == {"fp32": Rate(4.0, 1.0, 3, "b")}

@@ -25,7 +25,7 @@ PEARSON = {
 }
 COLUMNS = """model encoder patch_bp level batch_size parameters step_ms_median step_ms_iqr
 samples_per_s peak_memory_mb steps train_s pearson equal_steps pearson_equal_steps equal_s
-pearson_equal_s age:mae_fold_mean"""
+pearson_equal_s equal_pearson s_equal_pearson age:mae_fold_mean"""
 METRICS = ("unifrac/unweighted", "unifrac/faith_pd")
 TASK = {"dataset": "d", "column": "age", "kind": "regression", "folds": {"k": 2}}
 
@@ -76,6 +76,8 @@ def test_models_are_compared_by_the_shortest_training(new_config):
         "train_s": [8.0, 4.0, 9.6],
         # `slow` is at its first validation, `basic` a quarter of the way to its second.
         "pearson_equal_s": [0.5, 0.6, 0.2],
+        # 15, 40 and 45 steps.
+        "s_equal_pearson": [6.0, 4.0, 7.2],
     }.items():
         assert table[column].tolist() == pytest.approx(expected), column
     # Before the first validation there is nothing to be said, nor without times.
@@ -121,7 +123,7 @@ def test_models_are_timed_in_turns_and_shown_with_scores_or_as_not_run(
     assert table["age:mae_fold_mean"].tolist() == [7.0, 8.0, 9.0]
     page = (folder / "models.md").read_text()
     for words in (
-        "r after 20 steps | r after 4 s | age: MAE, mean of the folds |",
+        "r after 20 steps | r after 4 s | s to r 0.600 | age: MAE, mean of the folds |",
         "| slow | transformer, 1 bp per token | advanced |  |  | not run |  | 20 | 0.700 |",
         "| NA | bilstm, 5 bp per token | advanced | 1,234 | 4 | 100 (0) |",
         "\n- device: none\n",
