@@ -74,13 +74,10 @@ def test_models_are_compared_by_the_shortest_training(new_config):
         "pearson_equal_steps": [0.7, 0.4, 0.1],
         "equal_s": [4.0] * 3,
         "train_s": [8.0, 4.0, 9.6],
-        # `slow` is at its first validation, `basic` a quarter of the way to its second.
         "pearson_equal_s": [0.5, 0.6, 0.2],
-        # 15, 40 and 45 steps.
         "s_equal_pearson": [6.0, 4.0, 7.2],
     }.items():
         assert table[column].tolist() == pytest.approx(expected), column
-    # Before the first validation there is nothing to be said, nor without times.
     short = history("NA").assign(step=5, value=0.3)
     found, _ = models.side_by_side(cfg, {}, {**HISTORIES, "NA": short, "basic": short})
     assert np.isnan(found.loc[0, "pearson_equal_steps"])

@@ -1,5 +1,3 @@
-"""The part of a run in which no stage was at work."""
-
 from pathlib import Path
 
 import psutil
