@@ -69,7 +69,7 @@ LACKING := annotated-types array-api-compat biom-format decorator h5py lightning
 
 gpu: ## measure all that a GPU has to show, in ten minutes, and write docs/gpu.md
 	if [ -d wheels ] && ! [ -d wheels/site ]; then
-	  $(GPU_PYTHON) -m pip install --quiet --no-index --no-deps --find-links wheels --target wheels/site $(LACKING)
+	  $(GPU_PYTHON) -m pip --quiet install --no-index --no-deps --find-links wheels --target wheels/site $(LACKING)
 	fi
 	PYTHONPATH=wheels/site $(GPU_PYTHON) -m benchmarks.gpu results/gpu $(DRY)
 

@@ -121,13 +121,9 @@ def run_ablation(
     }
     at_best = {key: cfg["model"][key] for key in ("width", "ffn_ratio")}
     at_best["precisions"] = sorted({variant.mode.precision for variant in chosen})
-    rates: list[dict[str, Any]] = []
-
-    def measure_roofline() -> None:
-        rates.append(_ask(measure, "roofline", runtime, **at_best))
-
-    results = interleaved(measure, requests, cfg["repeats"], before=measure_roofline)
-    best = roofline.merge(rates)
+    rates = _ask(measure, "roofline", runtime, **at_best)
+    results = interleaved(measure, requests, cfg["repeats"])
+    best = {name: roofline.best(found) for name, found in rates.items()}
     return Ablation(_table({v: results.get(v, []) for v in chosen}, best), best, device)
 
 
@@ -148,16 +144,12 @@ def _ask(measure: Measure, kind: str, runtime: RunOptions, **more: Any) -> dict[
 
 
 def interleaved(
-    measure: Measure,
-    requests: Mapping[K, Mapping[str, Any]],
-    repeats: int,
-    before: Callable[[], None] = lambda: None,
+    measure: Measure, requests: Mapping[K, Mapping[str, Any]], repeats: int
 ) -> dict[K, list[dict[str, Any]]]:
     """Return the results of every request for steps, done in turns; one that fails is done once."""
     results: dict[K, list[dict[str, Any]]] = {name: [] for name in requests}
     pending = dict(requests)
     for repeat in range(1, repeats + 1):
-        before()
         for name, request in list(pending.items()):
             result = measure(request)
             if result is None:

@@ -1,6 +1,6 @@
 """The highest rates that the machine reaches: matrix products and copies, measured at training."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -80,14 +80,6 @@ def copy_rates(device: torch.device) -> Rates:
     source = torch.ones(megabytes * 2**18, dtype=torch.float32, device=device)
     seconds = _seconds(torch.empty_like(source).copy_, source)
     return {f"{megabytes} MB": [2.0 * source.nbytes / s for s in seconds]}
-
-
-def merge(parts: Sequence[Mapping[str, Rates]]) -> dict[str, Rate]:
-    """Return the best of what several calls of `measure` found, over all their measurements."""
-    return {
-        name: best({what: [rate for part in parts for rate in part[name][what]] for what in rates})
-        for name, rates in parts[0].items()
-    }
 
 
 def peak_flops(precision: str, device: torch.device) -> float:

@@ -71,10 +71,7 @@ class Hardware:
 
 
 def variants(cfg: Mapping[str, Any], hardware: Hardware) -> list[Variant]:
-    """Return what the speed table has to hold, by the slice `aam.config.slices.benchmark`.
-
-    From the naive step to the configured one, which has the same model and optimizer.
-    """
+    """Return what the speed table has to hold, by the slice `aam.config.slices.benchmark`."""
     wanted = usual(cfg, hardware)
     plain = Mode(patch_bp=wanted.patch_bp, optimizer=wanted.optimizer)
     lacking: dict[str, Any] = dict.fromkeys((*OF_BATCH[:3], "recompute"), True)
@@ -90,14 +87,9 @@ def variants(cfg: Mapping[str, Any], hardware: Hardware) -> list[Variant]:
         mode = replace(mode, **change)
         found.append(Variant(ORDER, f"+ {name}", first, mode))
     if alone is not None:
-        found.append(Variant(ALONE, NAIVE, alone, naive))
-        found += [
-            Variant(ALONE, name, alone, replace(naive, **change))
-            for name, change in changes.items()
-            # The naive step computes all blocks twice anyway.
-            if "checkpointing" not in change
-        ]
-        found.append(Variant(ALONE, "all together", alone, mode))
+        each = {NAIVE: naive, **{name: replace(naive, **own) for name, own in changes.items()}}
+        each["all together"] = mode
+        found += [Variant(ALONE, name, alone, one) for name, one in each.items()]
     names = {replace(mode, precision="fp32"): "all together but in fp32", mode: "all together"}
     return found + [
         Variant(BATCH, name, size, one) for size in larger for one, name in names.items()

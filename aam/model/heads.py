@@ -168,7 +168,8 @@ class Thresholds(nn.Module):
 
     def forward(self, score_B1: Tensor) -> Tensor:
         """Return logits [B, T], descending in each row, in fp32."""
-        threshold_T = self.first + pad(softplus(self.gaps).cumsum(0), (1, 0))
+        rise_T = softplus(self.gaps).expand(len(self.gaps), -1).tril().sum(dim=1)
+        threshold_T = self.first + pad(rise_T, (1, 0))
         return score_B1.float() - threshold_T
 
 

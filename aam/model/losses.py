@@ -38,7 +38,9 @@ def ordinal_error(logits_BT: Tensor, true_BK: Tensor, target: Target) -> Tensor:
     Loss of CORAL (Cao, Mirjalili & Raschka 2020, arXiv:1901.07884), against probabilities of the
     classes, the lowest first; a sample has the mean weight of its classes.
     """
-    above_BT = (1 - true_BK.cumsum(dim=1)[:, :-1]).clamp(0, 1)
+    # On an accelerator a running sum has no deterministic algorithm.
+    below_BT = true_BK[:, None].expand(-1, true_BK.shape[1] - 1, -1).tril().sum(dim=2)
+    above_BT = (1 - below_BT).clamp(0, 1)
     error_BT = functional.binary_cross_entropy_with_logits(logits_BT, above_BT, reduction="none")
     if target.class_weights:
         error_BT = error_BT * (true_BK @ true_BK.new_tensor(target.class_weights))[:, None]

@@ -13,7 +13,8 @@ from torch.nn.functional import scaled_dot_product_attention
 AttentionBackend = Literal["auto", "flash", "memory_efficient", "math"]
 
 _KERNELS = {
-    "flash": [SDPBackend.FLASH_ATTENTION, SDPBackend.MATH],
+    # Flash takes no mask on an accelerator.
+    "flash": [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH],
     "memory_efficient": [SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH],
     "math": [SDPBackend.MATH],
 }

@@ -21,6 +21,7 @@ class RunOptions:
     """Instant of `time.time` to leave by, with a checkpoint; None: none."""
     checkpoint_every_s: float = 60.0
     max_memory_gb: float | None = None
+    memory_threshold: float = 0.8
     devices: int = 1
     nodes: int = 1
     strategy: Literal["ddp", "fsdp"] = "ddp"

@@ -55,7 +55,8 @@ def fit(
     wrapped, optimizer, optimization = set_up(model, settings, options, devices)
     stopping = EarlyStopping(None) if validation is None else validation.stopping
     guard = NonFiniteGuard(options, dataset, devices)
-    memory = StepMemory(wrapped, optimizer, devices, runtime.max_memory_gb, options.recompute)
+    limits = runtime.max_memory_gb, options.recompute, None, runtime.memory_threshold
+    memory = StepMemory(wrapped, optimizer, devices, *limits)
     progress = Progress(stopping, {"guard": guard, "memory": memory})
     saver = Saver(name, checkpoints, progress, wrapped.module, optimizer, devices)
     saver.resume()
@@ -103,8 +104,10 @@ class _Run:
         counts = {"done": progress.step, "total": total, "validations": left}
         with watching(name, self.runtime, self.saver.devices.device, **counts) as watch:
             found = self.memory.micro_batches
-            if progress.step < total and found is not None and found.seconds_per_step is not None:
-                watch.reporter.estimate(found.seconds_per_step)
+            step_s = None if found is None else found.seconds_per_step
+            # Compiled steps are slow at first: the run says later how long it takes.
+            if progress.step < total and step_s is not None and self.options.compile == "off":
+                watch.reporter.estimate(step_s)
             if self.guard.policy == "restore" and progress.step == 0:
                 self.saver.save()
             while not progress.stopping.should_stop and progress.step < total:

@@ -1,6 +1,7 @@
 """One training step, and the batches of all of them."""
 
 import signal
+import sys
 import threading
 from collections.abc import Iterable, Iterator
 from functools import partial
@@ -48,6 +49,9 @@ def train_step(
     Nothing here waits for the device, but in fp16 the check of the scale, and a guard that skips.
     Dropout is a function of the seed and the step, counted from 0.
     """
+    if options.compile != "off":
+        # What graphs of the step before have left may be overwritten.
+        torch.compiler.cudagraph_mark_step_begin()
     set_rate(optimizer, rate)
     torch.manual_seed(seed_of("dropout", seed, step))
     if guard is not None:
@@ -93,6 +97,8 @@ def batches(
         num_workers=workers,
         prefetch_factor=PREFETCHED if workers else None,
         pin_memory=pin,
+        # A new interpreter would be sent all distances.
+        multiprocessing_context="fork" if workers and sys.platform == "linux" else None,
     )
     yield from _from_workers(loader) if workers else loader
 

@@ -34,7 +34,8 @@ class StepMemory:
     """Keeps the steps of one run within the memory.
 
     The wrapped model's `module` has an `encoder`. A step of this process may take `limit_gb`, or
-    most of what is free; where a batch is one micro-batch the encoder computes `recompute` again.
+    most of what is free, of an accelerator `threshold` of it; where a batch is one micro-batch the
+    encoder computes `recompute` again.
     """
 
     model: Any
@@ -43,13 +44,15 @@ class StepMemory:
     limit_gb: float | None
     recompute: Recompute
     micro_batches: MicroBatches | None = None
+    threshold: float = 0.8
 
     def prepare(self, dataset: BatchDataset) -> MicroBatches:
         """Choose the micro-batches, unless a checkpoint has those of the same limit."""
         found = self.micro_batches
         now = (self.limit_gb, self.devices.processes)
         if found is None or (found.limit_gb, found.processes) != now:
-            found = fit_to_memory(self.model, dataset, self.devices, self.limit_gb, self.recompute)
+            own = self.limit_gb, self.recompute, self.threshold
+            found = fit_to_memory(self.model, dataset, self.devices, *own)
         self.micro_batches = found
         found.apply(self.model.module)
         return found
@@ -72,6 +75,7 @@ class StepMemory:
                 if begun:
                     raise _too_little(f"too little for the update of the weights ({reason})")
                 self.optimizer.zero_grad(set_to_none=True)
+                self.devices.leave_out()
                 memory.recover()
                 smaller = self.micro_batches.halved(batch)
                 if smaller is None:
@@ -98,6 +102,7 @@ def fit_to_memory(
     devices: Devices,
     limit_gb: float | None,
     recompute: Recompute,
+    threshold: float = 0.8,
 ) -> MicroBatches:
     """Find micro-batches of the heaviest batch whose step fits into the memory, by real steps.
 
@@ -116,7 +121,7 @@ def fit_to_memory(
     weights /= devices.processes if devices.is_sharded else 1
     memory.release()
     held = memory.held_mb(devices.device)
-    budget = memory.budget_mb(limit_gb, devices.device)
+    budget = memory.budget_mb(limit_gb, devices.device, threshold)
     if limit_gb is None and devices.device.type == "cpu":
         # The processes of a machine share what is free.
         budget = held + (budget - held) / devices.world.devices

@@ -97,6 +97,8 @@ class Runtime(Section):
     """Memory that a step may take; a larger batch is cut into micro-batches. On a CPU stored
     distances may take half of what is left of it. Null: what is free when a job starts, so give a
     limit where several train side by side on a CPU."""
+    memory_threshold: float = Field(0.8, gt=0, le=1)
+    """Fraction of an accelerator's memory that a step may take; above it what can be is freed."""
     devices: int = Field(1, ge=1, le=1024)
     """Processes that pretrain one encoder on a node: one per accelerator, or so many on a CPU."""
     nodes: int = Field(1, ge=1, le=10_000)

@@ -7,7 +7,7 @@ import copy
 import logging
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from datetime import timedelta
 from typing import Any, TypeVar
 
@@ -25,7 +25,7 @@ from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor
 
 from aam.train.distributed.sharded import free, gather_module
-from aam.train.distributed.world import World, check_granted
+from aam.train.distributed.world import World, check_granted, claimed
 from aam.util.errors import problem
 
 logger = logging.getLogger(__name__)
@@ -87,6 +87,7 @@ class Devices:
         torch.backends.cudnn.allow_tf32 = precision == "tf32"
         if deterministic:
             os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+        torch.backends.cudnn.benchmark = not deterministic
         torch.use_deterministic_algorithms(deterministic)
         self.precision = precision
         kind, mixed = "cuda" if torch.cuda.is_available() else "cpu", _MIXED.get(precision)
@@ -96,8 +97,8 @@ class Devices:
         if mixed:
             plugins.append(_Autocast(mixed, kind))
         self._fabric = Fabric(
-            accelerator="auto",
-            devices=self.world.devices,
+            accelerator=kind,
+            devices=[claimed()] if kind == "cuda" and not several else self.world.devices,
             num_nodes=self.world.nodes,
             strategy=_strategy(self.world, precision),
             plugins=plugins,
@@ -196,9 +197,10 @@ class Devices:
         self._precision.unscale_gradients(optimizer.optimizer)
 
     def leave_out(self) -> None:
-        """Tell the scaler of fp16 that a step ends without an update."""
-        if self.precision == "fp16":
-            self._precision.scaler.update()
+        """Tell the scaler of fp16, if it has seen gradients, that a step ends without an update."""
+        with suppress(AssertionError):
+            if self.precision == "fp16":
+                self._precision.scaler.update()
 
     @property
     def loss_scale(self) -> float:
@@ -215,7 +217,7 @@ class Devices:
 
     @contextmanager
     def inference(self, model: nn.Module) -> Iterator[None]:
-        """Run the block in the device's arithmetic, without gradients and without dropout."""
+        """Run the block in the device's arithmetic, uncompiled, without gradients and dropout."""
         was_training, products = model.training, torch.get_float32_matmul_precision()
         model.to(self.device).eval()
         arithmetic = nullcontext() if self._is_exact else self._fabric.autocast()
@@ -224,7 +226,9 @@ class Devices:
             if self._is_exact:
                 torch.backends.cudnn.allow_tf32 = False
                 torch.set_float32_matmul_precision("highest")
-            with torch.inference_mode(), arithmetic:
+            # Graphs of compiled blocks would overwrite each other's results.
+            eager = torch.compiler.set_stance("force_eager")
+            with torch.inference_mode(), arithmetic, eager:
                 yield
         finally:
             torch.backends.cudnn.allow_tf32 = recurrent

@@ -1,11 +1,20 @@
 """The processes that train one model together."""
 
+import logging
+import tempfile
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import Literal
 
 import torch
+from filelock import FileLock, Timeout
 
 from aam.util.errors import problem
+
+logger = logging.getLogger(__name__)
+_LOCKS: list[FileLock] = []
 
 
 @dataclass(frozen=True)
@@ -23,6 +32,20 @@ class World:
     def processes(self) -> int:
         """Number of processes."""
         return self.devices * self.nodes
+
+
+@cache
+def claimed() -> int:
+    """Return the first accelerator that no other job holds; this process holds it to its end."""
+    for device in range(torch.cuda.device_count()):
+        name = f"aam-{torch.cuda.get_device_properties(device).uuid}.lock"
+        lock = FileLock(Path(tempfile.gettempdir(), name))
+        with suppress(Timeout, PermissionError):
+            lock.acquire(timeout=0)
+            _LOCKS.append(lock)
+            return device
+    logger.warning("other jobs use all accelerators: sharing the first")
+    return 0
 
 
 def check_granted(world: World) -> None:

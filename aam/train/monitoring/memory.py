@@ -13,7 +13,7 @@ from aam.util.machine import peak_memory_mb
 MB = 2**20
 SAMPLED_EVERY_S = 0.005
 FREE_FRACTION = 0.9
-"""Fraction of the free memory that a step may take where no limit is given."""
+"""Fraction of a CPU's free memory that a step may take where no limit is given."""
 _OUT_OF_MEMORY = ("out of memory", "not enough memory", "can't allocate memory", "ALLOC_FAILED")
 
 
@@ -80,17 +80,17 @@ def total_mb(device: torch.device) -> float | None:
     return min([psutil.virtual_memory().total, *cgroup_limits()]) / MB
 
 
-def budget_mb(max_memory_gb: float | None, device: torch.device) -> float:
+def budget_mb(max_memory_gb: float | None, device: torch.device, threshold: float = 0.8) -> float:
     """Return the memory that a step may take, in MB, with all that its process holds already.
 
-    Without a limit in GB of 2^30 bytes that is `FREE_FRACTION` of what the process holds and what
-    is free beside it, on a CPU at most the limit of the control group.
+    Without a limit in GB of 2^30 bytes that is a fraction of what the process holds and what is
+    free beside it: `threshold` on CUDA, else `FREE_FRACTION`, also of the control group's limit.
     """
     if max_memory_gb is not None:
         return max_memory_gb * 1024
     if device.type == "cuda":
         free, _ = torch.cuda.mem_get_info(device)
-        return FREE_FRACTION * (free + torch.cuda.memory_reserved(device)) / MB
+        return threshold * (free + torch.cuda.memory_reserved(device)) / MB
     possible = psutil.Process().memory_info().rss + psutil.virtual_memory().available
     return FREE_FRACTION * min([possible, *cgroup_limits()]) / MB
 

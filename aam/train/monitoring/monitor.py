@@ -16,8 +16,6 @@ from aam.train.monitoring.memory import MB, gpu_memory_mb, held_mb, peak_mb, rec
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
 SAMPLE_EVERY_S = 1.0
-FULL = 0.8
-"""Fraction of the memory above which what can be freed is freed."""
 RELIEF_EVERY_S = 60.0
 """Least seconds between two such times: it takes a while."""
 MEMORY_SHARE = "memory_share"
@@ -33,8 +31,8 @@ class Monitor:
     start; an interval is the difference of two readings.
     """
 
-    def __init__(self, device: torch.device) -> None:
-        self._device, self._most_mb = device, total_mb(device)
+    def __init__(self, device: torch.device, threshold: float = 0.8) -> None:
+        self._device, self._most_mb, self._threshold = device, total_mb(device), threshold
         self._is_full = threading.Event()
         self._reliefs, self._relieved_at = 0, -RELIEF_EVERY_S
         self._sampled_peak_mb = 0.0
@@ -154,7 +152,7 @@ class Monitor:
                 # What torch keeps cached is taken from others too.
                 taken_mb = torch.cuda.memory_reserved(self._device) / MB
             readings[MEMORY_SHARE] = taken_mb / self._most_mb
-            if readings[MEMORY_SHARE] > FULL:
+            if readings[MEMORY_SHARE] > self._threshold:
                 self._is_full.set()
         self._add(readings | {_COUNT + name: 1 for name in readings})
 
@@ -169,9 +167,8 @@ class Monitor:
         self._relieved_at, self._reliefs = now, self._reliefs + 1
         if self._reliefs == 1:
             logger.warning(
-                f"more than {FULL:.0%} of {self._most_mb:.0f} MB of memory are taken: what can be "
-                f"freed is, now and at most every {RELIEF_EVERY_S:.0f} s; the history has "
-                f"`{MEMORY_SHARE}`"
+                f"more than {self._threshold:.0%} of {self._most_mb:.0f} MB of memory are taken: "
+                f"what can be freed is, now and at most every {RELIEF_EVERY_S:.0f} s"
             )
 
 

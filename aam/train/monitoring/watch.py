@@ -54,7 +54,7 @@ def watching(
     with (
         closing(reporter),
         closing(curves),
-        Monitor(device) as monitor,
+        Monitor(device, runtime.memory_threshold) as monitor,
         profiled(folder and folder / "profile", runtime.profile_steps, done) as profile_step,
     ):
         yield Watch(monitor, reporter, curves, profile_step)

@@ -153,8 +153,8 @@ def test_the_stage_interleaves_repeats_and_writes_table_page_and_roofline(
     expected = variants(cfg, Hardware())
     steps = len(expected)
     kinds = [request["kind"] for request in asked]
-    assert kinds == ["device", *(["roofline"] + ["steps"] * steps) * 2]
-    assert asked[1 : 2 + steps] == asked[2 + steps :]
+    assert kinds == ["device", "roofline", *["steps"] * steps * 2]
+    assert asked[2 : 2 + steps] == asked[2 + steps :]
     assert asked[1]["precisions"] == ["bf16", "fp32"]
     assert len(pd.read_csv(outputs["table"], sep="\t")) == len(expected)
     text = outputs["text"].read_text()
@@ -162,13 +162,13 @@ def test_the_stage_interleaves_repeats_and_writes_table_page_and_roofline(
     for words in (
         "| order | naive | 4 | 1,100 (",
         "- matrix products, bf16: 5 GFLOP/s, IQR",
-        "6 measurements of 8 x 8 x 8",
+        "3 measurements of 8 x 8 x 8",
         *(f"\n- {name}: " for name in ("commit", "processor", "aam.settings")),
         *(f"\n- {fact}\n" for fact in ("device: none", "threads: 1")),
     ):
         assert words in text
     roofline = json.loads(outputs["roofline"].read_text())
-    assert (roofline["fp32"]["median"], roofline["fp32"]["count"]) == (pytest.approx(5e9), 6)
+    assert (roofline["fp32"]["median"], roofline["fp32"]["count"]) == (pytest.approx(5e9), 3)
     assert set(roofline) == {"fp32", "bf16", "copy", "about"}
 
 

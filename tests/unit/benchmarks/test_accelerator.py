@@ -47,9 +47,6 @@ def test_a_specification_is_timed_model_by_model(specify, stand_in, instead_of_p
     assert models == {(2, 16), (2, 32)}
     assert {step["pretraining"]["epochs"] for step in steps} == {1}
     assert {step["optimization"]["precision"] for step in steps} == {"fp32", "bf16", "tf32"}
-    accelerator.main([specify(groups=["order"], models={"one": {}}), str(tmp_path / "out")])
-    table = pd.read_csv(tmp_path / "out" / "one" / "speed.tsv", sep="\t")
-    assert set(table["group"]) == {"order"}
 
 
 def test_an_unknown_key_of_the_configuration_is_the_users(specify, tmp_path):

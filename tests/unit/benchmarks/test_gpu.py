@@ -9,7 +9,6 @@ from benchmarks.predicted import GPUS, Work
 def test_a_folder_is_filled_once_and_what_had_no_time_waits(
     files, new_config, stand_in, instead_of_processes, monkeypatch, tmp_path
 ):
-    """Where no time is left nothing is begun; a second call does what is missing."""
     plain = tmp_path / "plain.yaml"
     plain.write_text(json.dumps(new_config(benchmark={"batch_sizes": [4, 8], "repeats": 1})))
     asked = tmp_path / "asked.json"

@@ -4,7 +4,6 @@ import pytest
 
 from aam.util.atomic import write_json
 from benchmarks.leaderboard import (
-    SUPER,
     critical_difference,
     draw,
     labels,
@@ -83,13 +82,7 @@ def test_the_page_keeps_the_halves_apart_and_the_figure_is_drawn(results, tmp_pa
     table = mean_of_draws(scores(results))
     text = page(table)
     assert text.index("## Development") < text.index("## Quoted") < text.index("## Scores")
-    assert (
-        "first on 1 of 1 tasks, and at most 0.0 % of the score behind the best single learner"
-        in text
-    )
-    assert "first on 0 of 1" in page(
-        table.assign(loss=table["loss"] + 30.0 * (table["learner"] == SUPER))
-    )
+    assert "first on 1 of 1 tasks, and at most 0.0 % of the score behind the best" in text
     assert "AAM alone is ahead of the random forest on 1." in text
     assert "cover 90.0 to 90.0 %" in text
     draw(table, tmp_path / "ranks.png")

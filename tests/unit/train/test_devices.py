@@ -1,3 +1,6 @@
+import tempfile
+from types import SimpleNamespace
+
 import pytest
 import torch
 from torch import nn
@@ -5,6 +8,7 @@ from torch import nn
 from aam.model.batch import TARGET, Batch
 from aam.train.distributed import devices as devices_module
 from aam.train.distributed.devices import Devices
+from aam.train.distributed.world import claimed
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -99,3 +103,12 @@ def test_an_allocation_of_several_tasks_is_left_alone(monkeypatch):
         monkeypatch.setenv(name, value)
     devices = Devices("fp32", 1)
     assert (devices.processes, devices._fabric.world_size) == (1, 1)
+
+
+def test_jobs_side_by_side_hold_different_accelerators(monkeypatch, tmp_path, caplog):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    named = lambda number: SimpleNamespace(uuid=f"gpu{number}")  # noqa: E731
+    monkeypatch.setattr(torch.cuda, "get_device_properties", named)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    assert [claimed.__wrapped__() for _ in range(3)] == [0, 1, 0]
+    assert "sharing the first" in caplog.text
