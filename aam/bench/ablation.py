@@ -20,7 +20,7 @@ from aam.bench.variants import (
     Hardware,
     Mode,
     Variant,
-    asks_for_compilation,
+    usual,
     variants,
 )
 from aam.evaluate.labels import quantity
@@ -55,7 +55,6 @@ NOTES = """\
 - GFLOP: the model's matrix products, forward and backward, nothing counted twice. Of the roofline:
   over what matrix products alone reached in the same precision in the same run.
 - Launches: operators of the first step that would start a kernel on an accelerator.
-- Loading: share of the step spent waiting for its batch.
 - Each repeat of a mode ran in a process of its own, whose peak memory this is."""
 K = TypeVar("K")
 
@@ -131,7 +130,8 @@ def probe_hardware(
     measure: Measure, cfgs: Iterable[Mapping[str, Any]], runtime: RunOptions
 ) -> tuple[Hardware, dict[str, str]]:
     """Return what the machine has, and words on it; the compiler is tried where it is asked for."""
-    device = _ask(measure, "device", runtime, compile=any(map(asks_for_compilation, cfgs)))
+    asked = any(usual(cfg, Hardware(compiles=True)).compile != "off" for cfg in cfgs)
+    device = _ask(measure, "device", runtime, compile=asked)
     has = device["accelerator"], device["compiles"], runtime.workers, device["bf16"]
     return Hardware(*has), device["about"]
 

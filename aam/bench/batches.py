@@ -46,10 +46,7 @@ class NaiveDataset(BatchDataset):
 
 
 def pad_samples(batch: Batch, asvs_per_sample: int) -> Batch:
-    """Return the batch with its samples in one block, padded to as many ASVs, or InputError.
-
-    0 is the number of ASVs of the richest sample.
-    """
+    """Return the batch with its samples in one block, padded to as many ASVs; 0: to the richest."""
     richness = max(int(block.present_BA.sum(dim=1).max()) for block in batch.samples)
     asvs_per_sample = asvs_per_sample or richness
     if richness > asvs_per_sample:

@@ -116,8 +116,3 @@ def usual(cfg: Mapping[str, Any], hardware: Hardware) -> Mode:
     own["workers"] = hardware.workers if hardware.accelerator else 0
     patch_bp, optimizer = cfg["model"]["patch_bp"], cfg["pretraining"]["optimizer"]
     return Mode(patch_bp=patch_bp, optimizer=optimizer, **own)
-
-
-def asks_for_compilation(cfg: Mapping[str, Any]) -> bool:
-    """Return whether the configuration wants torch.compile."""
-    return step_options(Optimization.model_validate(cfg["optimization"])).compile != "off"

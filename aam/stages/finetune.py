@@ -24,7 +24,7 @@ def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None
     """
     setup = FinetuneSetup.open(cfg, inputs, runtime, code_digest(__name__))
     validation, origin = CrossValidation(setup), setup.about["provenance"]
-    several = processes(setup.settings, len(validation.models()), runtime.threads)
+    several = processes(setup.settings, len(validation.models()), runtime)
     if several > 1:
         in_processes(partial(_train, cfg, inputs), turns(validation.models(), several), runtime)
     finished = validation.run()

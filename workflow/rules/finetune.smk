@@ -83,7 +83,7 @@ rule finetune:
     resources:
         mem_mb=32000,
         runtime=1440,
-        gpu=gpus,
+        gpu=lambda wildcards: gpus(wildcards, CONFIG.runtime.devices),
     params:
         cfg=lambda wildcards: slices.finetune(
             CONFIG, wildcards.dataset, wildcards.model, wildcards.task

@@ -100,7 +100,7 @@ class Runtime(Section):
     memory_threshold: float = Field(0.8, gt=0, le=1)
     """Fraction of an accelerator's memory that a step may take; above it what can be is freed."""
     devices: int = Field(1, ge=1, le=1024)
-    """Processes that pretrain one encoder on a node: one per accelerator, or so many on a CPU."""
+    """Processes on a node that pretrain one encoder, and on accelerators fine-tune one task."""
     nodes: int = Field(1, ge=1, le=10_000)
     """Nodes that pretrain one encoder together; more than one need SLURM."""
     strategy: Literal["ddp", "fsdp"] = "ddp"

@@ -1,7 +1,7 @@
-"""Several models of a task at a time on a CPU, in processes of one core each.
+"""Several models of a task at a time, in processes of one core of a CPU, or one accelerator, each.
 
 A model of this size gains little from a second core, and its result may depend on their number in
-the last bits; so a model has one core, however many were granted.
+the last bits; so on a CPU a model has one core, however many were granted.
 """
 
 import logging
@@ -16,6 +16,7 @@ import torch
 
 from aam.config.sections.finetuning import Finetuning
 from aam.runtime.run_options import RunOptions
+from aam.train.distributed.world import release
 from aam.train.monitoring.memory import budget_mb
 from aam.util import log
 from aam.util.errors import InputError
@@ -31,11 +32,11 @@ def threads_of_a_model(threads: int) -> int:
     return threads if torch.cuda.is_available() else 1
 
 
-def processes(settings: Finetuning, models: int, threads: int) -> int:
-    """Return how many processes train at a time: one on an accelerator, or if the encoder stays."""
-    if torch.cuda.is_available() or settings.encoder in ("frozen", "kernel"):
+def processes(settings: Finetuning, models: int, runtime: RunOptions) -> int:
+    """Return how many processes train at a time: one if the encoder stays."""
+    if settings.encoder in ("frozen", "kernel"):
         return 1
-    return min(models, threads)
+    return min(models, runtime.devices if torch.cuda.is_available() else runtime.threads)
 
 
 def turns(models: Models, number: int) -> list[Models]:
@@ -49,10 +50,14 @@ def in_processes(
 ) -> None:
     """Call `train`, a function of a module, in a process for each part of the work.
 
-    The processes share the memory: its limit or, without one, what is free. One that fails leaves
+    On a CPU they share the memory: its limit or, without one, what is free. One that fails leaves
     the others at work; its error is raised then.
     """
-    own = replace(runtime, threads=1, max_memory_gb=_memory_gb(runtime, len(work)))
+    if torch.cuda.is_available():
+        own = replace(runtime, threads=max(1, runtime.threads // len(work)))
+        release()
+    else:
+        own = replace(runtime, threads=1, max_memory_gb=_memory_gb(runtime, len(work)))
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(len(work), mp_context=spawn) as pool:
         for each in [pool.submit(_process, train, turn, own, os.getpid()) for turn in work]:

@@ -48,6 +48,12 @@ def claimed() -> int:
     return 0
 
 
+def release() -> None:
+    """Leave this process's accelerator to those that it starts."""
+    for lock in _LOCKS:
+        lock.release()
+
+
 def check_granted(world: World) -> None:
     """Raise InputError where there are accelerators, but fewer than processes."""
     granted = torch.cuda.device_count()

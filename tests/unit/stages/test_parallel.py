@@ -75,17 +75,17 @@ def test_every_process_has_its_part_of_each_recipe():
 
 
 def test_a_model_has_one_core_and_a_frozen_encoder_one_process(run, tmp_path, monkeypatch):
-    assert parallel.processes(Finetuning(), models=10, threads=4) == 4
-    assert parallel.processes(Finetuning(encoder="partial"), models=3, threads=8) == 3
-    assert parallel.processes(Finetuning(encoder="frozen"), models=3, threads=8) == 1
-    # Sums in other threads have other last bits, which a small table need not show.
+    cores = RunOptions(threads=8, devices=2)
+    assert parallel.processes(Finetuning(), 10, cores) == 8
+    assert parallel.processes(Finetuning(encoder="partial"), 3, cores) == 3
+    assert parallel.processes(Finetuning(encoder="frozen"), 3, cores) == 1
     numbers = []
     monkeypatch.setattr(torch, "set_num_threads", numbers.append)
     run(tmp_path, "frozen", threads=4)
     assert set(numbers) == {1}
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    assert parallel.threads_of_a_model(threads=4) == 4, "an accelerator has one process"
-    assert parallel.processes(Finetuning(), models=10, threads=4) == 1
+    assert parallel.threads_of_a_model(threads=4) == 4
+    assert parallel.processes(Finetuning(), 10, cores) == 2
 
 
 @pytest.mark.parametrize(
