@@ -43,6 +43,7 @@ def claimed() -> int:
         with suppress(Timeout, PermissionError):
             lock.acquire(timeout=0)
             _LOCKS.append(lock)
+            torch.cuda.set_device(device)
             return device
     logger.warning("other jobs use all accelerators: sharing the first")
     return 0

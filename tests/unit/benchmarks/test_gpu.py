@@ -23,7 +23,6 @@ def test_a_folder_is_filled_once_and_what_had_no_time_waits(
         gpu.main([str(folder), "--dry", "--minutes", minutes])
         page = (folder / "gpu.md").read_text()
         assert page.count(gpu.WAITS) == waiting
-    assert "| m | " in page
     assert "| option | compile: default | 8 |" in page
     assert (folder / "images" / "gpu.png").is_file()
 

@@ -107,6 +107,7 @@ def test_an_allocation_of_several_tasks_is_left_alone(monkeypatch):
 
 def test_jobs_side_by_side_hold_different_accelerators(monkeypatch, tmp_path, caplog):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "set_device", int)
     named = lambda number: SimpleNamespace(uuid=f"gpu{number}")  # noqa: E731
     monkeypatch.setattr(torch.cuda, "get_device_properties", named)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
