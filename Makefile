@@ -51,7 +51,7 @@ quick: env ## check style, and run the contracts and the fast tests
 # The longest files first: SLURM's, which mostly wait, beside the linters and whole studies.
 test: env ## run the linters and all tests
 	$(MAKE) --no-print-directory lint &
-	$(PYTEST) tests/slurm tests/workflow tests/unit tests/contract tests/real tests/fuzz
+	$(PYTEST) tests/slurm tests/workflow tests/unit tests/contract tests/real tests/fuzz tests/gpu
 	wait $$!
 
 fuzz: env ## try 100,000 damaged files of each kind on every reader
