@@ -7,15 +7,15 @@ import jsonschema
 import pytest
 import yaml
 
-from aam.config import schema
 from aam.config.configuration import load
+from workflow.schemas import config_schema as schema
 
 CONFIGS = sorted((schema.REPOSITORY / "config").glob("*.yaml"))
 WHOLE = schema.schema()
 
 
 def test_generated_files_are_in_step() -> None:
-    hint = "run: python -m aam.config.schema"
+    hint = "run: python -m workflow.schemas.config_schema"
     assert schema.SCHEMA.read_text(encoding="utf-8") == schema.schema_text(), hint
     text = schema.REFERENCE.read_text(encoding="utf-8")
     assert text == schema.page_with_keys(text), hint

@@ -6,8 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import artifacts
 import pytest
+
+from benchmarks import artifacts
 
 pytestmark = [pytest.mark.workflow, pytest.mark.slurm]
 

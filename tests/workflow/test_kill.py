@@ -4,11 +4,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-import artifacts
 import pytest
 
-PROGRAM = Path(__file__).parents[1] / "kill_workflow.py"
+from benchmarks import artifacts
 
+REPOSITORY = Path(__file__).parents[2]
 
 RESULTS = [
     f"results/demo/{path}"
@@ -23,8 +23,16 @@ RESULTS = [
 
 @pytest.mark.workflow
 def test_killed_twice() -> None:
-    command = [sys.executable, str(PROGRAM), "--kills", "2", "--targets", *RESULTS]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks.kill_workflow",
+        "--kills",
+        "2",
+        "--targets",
+        *RESULTS,
+    ]
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
     assert done.stdout.count("killed after") == 2
 

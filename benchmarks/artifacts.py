@@ -1,7 +1,7 @@
 """What a run leaves below `results/`, reduced to what must be the same in every run.
 
 As a program it compares the results of two versions of the code, whose provenance differs:
-`python tests/artifacts.py OLD/results NEW/results`.
+`python -m benchmarks.artifacts OLD/results NEW/results`.
 """
 
 import hashlib

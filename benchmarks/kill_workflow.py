@@ -1,4 +1,6 @@
-"""The whole workflow, killed again and again: `kill_workflow.py --kills 20 --seed 1`.
+"""The whole workflow, killed again and again.
+
+Run as `python -m benchmarks.kill_workflow --kills 20 --seed 1`.
 
 A tiny study is carried out undisturbed, then again while SIGKILL ends Snakemake and all that it
 started at random moments. After a kill a user would type `snakemake --unlock` and the command
@@ -17,9 +19,10 @@ import tempfile
 import time
 from pathlib import Path
 
-import artifacts
 import psutil
-from checkouts import TINY, Checkout, copy_of_the_workflow
+
+from benchmarks import artifacts
+from tests.checkouts import TINY, Checkout, copy_of_the_workflow
 
 LONGEST_S = 1800
 """A run that takes longer hangs."""
