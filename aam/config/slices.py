@@ -8,6 +8,7 @@ from typing import Any
 
 from aam.config.configuration import Config, resolved
 from aam.config.metrics import METRICS
+from aam.config.sections.task import ON_DISTANCES
 from aam.config.starts import Start, architecture_of, chain_of
 
 Slice = dict[str, Any]
@@ -148,6 +149,12 @@ def baselines(config: Config, task: str) -> Slice:
     section = config.tasks[task]
     keys = ("kind", "classes", "bounds", "baselines")
     return {**{key: section.plain()[key] for key in keys}, "seed": section.folds.seed}
+
+
+def compares_samples(config: Config, task: str) -> bool:
+    """Return whether any baseline of a task looks at distances between samples."""
+    asked = config.tasks[task].baselines
+    return asked is None or not ON_DISTANCES.isdisjoint(asked)
 
 
 def folds_owner(config: Config, task: str) -> str:

@@ -5,8 +5,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from aam.util.atomic import write_text
-
 TEST = -1
 """Fold of the samples that are held out for testing."""
 OBSERVED = "observed:"
@@ -23,8 +21,3 @@ def read_folds(path: Path) -> pd.DataFrame:
     """
     frame = pd.read_csv(path, sep="\t", dtype=str, na_filter=False).set_index("sample-id")
     return frame.astype({"fold": np.int64})
-
-
-def write_folds(path: Path, frame: pd.DataFrame | pd.Series) -> None:
-    """Write folds, or their members, by sample."""
-    write_text(path, frame.to_csv(sep="\t", index_label="sample-id", lineterminator="\n"))

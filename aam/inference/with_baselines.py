@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from aam.config.sections.task import ON_DISTANCES
 from aam.data.folds import OBSERVED, read_folds
 from aam.data.table import FeatureTable
 from aam.evaluate.baselines.problem import Problem
@@ -24,8 +25,6 @@ from aam.util.atomic import read_json
 from aam.util.errors import problem
 from aam.util.manifest import check_manifest, fitting
 
-ON_DISTANCES = {"svm_unifrac", "knn_unifrac"}
-"""Baselines that look at distances between samples."""
 LEAST_WEIGHT = 1e-7
 """Weight below which a method is left out: it need not be fitted."""
 

@@ -1,5 +1,7 @@
 """What a task's folds give without deep learning."""
 
+import logging
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +16,12 @@ from aam.evaluate.baselines.problem import Problem
 from aam.evaluate.baselines.registry import predict_baselines
 from aam.evaluate.predictions import TARGET, write_predictions
 from aam.runtime.entry import Cfg, Files, RunOptions
-from aam.unifrac.store import read_distances
+from aam.unifrac.store import distance_rows, read_ids
+from aam.util.seeds import generator
+
+logger = logging.getLogger(__name__)
+MOST_SAMPLES, LANDMARKS = 20_000, 10_000
+"""Labelled samples beyond which some methods learn from landmarks, and how many these are."""
 
 
 def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
@@ -23,10 +30,12 @@ def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None
     views = on_same_features(map(read_biom, inputs["views"]), [*folds.index])
     feature_ids, counts = views[0].feature_ids, sum(view.counts / len(views) for view in views)
     above, lengths = branches(read_tree(inputs["tree"], feature_ids), feature_ids)
-    distances = _distances(inputs["distances"][0], folds.index)
-    for path in inputs["distances"][1:]:
-        distances += _distances(path, folds.index)
-    distances /= len(inputs["distances"])
+    landmarks = None
+    if len(folds) > MOST_SAMPLES:
+        rows = generator("landmarks", cfg["seed"]).choice(len(folds), LANDMARKS, replace=False)
+        landmarks = np.sort(rows)
+        logger.info("linear methods and those on pairs learn from %d samples alone", LANDMARKS)
+    distances = _distances(inputs["distances"], folds.index, landmarks)
     several = [name for name in map(str, folds) if name.startswith(OBSERVED)]
     parts = []
     for column in several or ["observed"]:
@@ -44,6 +53,7 @@ def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None
             seed=cfg["seed"],
             bounds=cfg["bounds"],
             asked=cfg["baselines"],
+            landmarks=landmarks,
         )
         table = predict_baselines(task, runtime.threads)
         table.insert(0, "sample-id", folds.index.to_numpy()[table.pop("row")])
@@ -53,9 +63,19 @@ def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None
     write_predictions(outputs["predictions"], pd.concat(parts, ignore_index=True))
 
 
-def _distances(path: Path, sample_ids: pd.Index) -> NDArray[np.float32]:
-    """Return the distances between some samples, in their order."""
-    names, distances = read_distances(path)
-    places = pd.Index(names).get_indexer(sample_ids)
-    assert places.min() >= 0, "a sample of the folds is missing"
-    return distances[np.ix_(places, places)]
+def _distances(
+    paths: Sequence[Path], sample_ids: pd.Index, landmarks: NDArray[np.intp] | None
+) -> NDArray[np.float32]:
+    """Return the mean distances of some samples to each other, or to landmarks, in their order."""
+    if not paths:
+        return np.zeros((0, 0), np.float32)
+    columns = np.arange(len(sample_ids)) if landmarks is None else landmarks
+    mean_NL = np.zeros((len(sample_ids), len(columns)), np.float32)
+    for path in paths:
+        place = pd.Index(read_ids(path)).get_indexer(sample_ids)
+        assert place.min() >= 0, "a sample of the folds is missing"
+        for names, distances_RN in distance_rows(path):
+            row_R = sample_ids.get_indexer(pd.Index(names))
+            own = row_R >= 0
+            mean_NL[row_R[own]] += distances_RN[own][:, place[columns]]
+    return mean_NL / np.float32(len(paths))

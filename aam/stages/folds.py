@@ -5,11 +5,12 @@ import logging
 import numpy as np
 import pandas as pd
 
-from aam.data.folds import CATEGORY, OBSERVED, TEST, write_folds
+from aam.data.folds import CATEGORY, OBSERVED, TEST
 from aam.data.metadata import metadata_column, read_metadata
 from aam.data.splits import labelled, members
 from aam.data.table import read_biom
 from aam.runtime.entry import Cfg, Files, RunOptions
+from aam.util.atomic import write_tsv
 
 logger = logging.getLogger(__name__)
 
@@ -39,5 +40,6 @@ def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None
         np.bincount(folds[folds != TEST]).tolist(),
     )  # fmt: skip
     by = cfg["folds"]["column"] or cfg["folds"]["groups"]
-    write_folds(outputs["folds"], frame)
-    write_folds(outputs["members"], members(stored, frame["fold"], by))
+    others = members(stored, frame["fold"], by).to_frame()
+    for name, table in (("folds", frame), ("members", others)):
+        write_tsv(outputs[name], table.rename_axis("sample-id"), index=True)

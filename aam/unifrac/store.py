@@ -70,6 +70,11 @@ def read_distances(path: Path) -> tuple[list[str], NDArray[np.float32]]:
     return sample_ids, matrix
 
 
+def read_ids(path: Path) -> list[str]:
+    """Return the sample IDs of a file of this module, in the order of rows and columns."""
+    return pq.read_table(path, columns=["sample_id"]).column("sample_id").to_pylist()
+
+
 def distance_rows(path: Path) -> Iterator[tuple[list[str], NDArray[np.float32]]]:
     """Yield what `write_distances` wrote, a row group at a time: IDs of R samples, rows [R, N]."""
     with pq.ParquetFile(path) as file:

@@ -39,7 +39,11 @@ rule baselines:
         folds=result("folds/{task}.tsv"),
         views=view_files,
         tree=result("inputs/tree.nwk"),
-        distances=lambda wildcards: distance_views(wildcards.dataset, ["unweighted"]),
+        distances=lambda wildcards: (
+            distance_views(wildcards.dataset, ["unweighted"])
+            if slices.compares_samples(CONFIG, wildcards.task)
+            else []
+        ),
     output:
         predictions=result("baselines/{task}/predictions.tsv"),
     log:

@@ -4,7 +4,7 @@ from typing import Annotated, Literal, Self, get_args
 
 from pydantic import Field, model_validator
 
-from aam.config.sections.base import Override, Section
+from aam.config.sections.base import FilePath, Override, Section
 
 BaselineName = Literal[
     "random_forest",
@@ -18,6 +18,8 @@ BaselineName = Literal[
 ]
 METHODS = ("median", "majority", *get_args(BaselineName))
 """All baselines, the constant ones among them."""
+ON_DISTANCES = frozenset({"svm_unifrac", "knn_unifrac"})
+"""Baselines that look at distances between samples."""
 
 
 class Folds(Section):
@@ -124,11 +126,11 @@ class Task(Section):
 class Prediction(Section):
     """A table that trained models are applied to."""
 
-    table: str | None = None
+    table: FilePath | None = None
     """Feature table, relative to `data_dir`; null: newcomers of the tasks' simulated dataset."""
-    sequences: str | None = None
+    sequences: FilePath | None = None
     """FASTA or .qza, where the feature IDs are not sequences."""
-    metadata: str | None = None
+    metadata: FilePath | None = None
     """QIIME 2 metadata with the categories of `condition` and `transform_by`; null: all unknown."""
     tasks: list[str] = Field(min_length=1)
     """Tasks whose models are applied."""

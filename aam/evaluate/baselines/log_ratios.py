@@ -3,13 +3,15 @@
 Shape suffixes: N samples, P features, E branches of the tree.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 from sklearn.linear_model import ElasticNetCV, LogisticRegression
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from aam.evaluate.baselines.inner import leave_one_part_out, leave_parts_out, search
 from aam.evaluate.baselines.problem import (
@@ -27,6 +29,7 @@ PSEUDOCOUNT = 0.5
 
 def elastic_net(task: Problem) -> Prediction:
     """Predict with a penalty that is chosen by leaving out whole training folds."""
+    task = task.of_landmarks()
     if task.regression:
         # Where all are of one group, nothing but samples is left to choose by.
         cv: Any = leave_parts_out(task, parts=3) or min(3, len(task.train))
@@ -43,28 +46,29 @@ def elastic_net(task: Problem) -> Prediction:
             random_state=task.random_state("elastic_net"),
         )
         model = search(task, logistic, {"C": LOGISTIC_COSTS}, leave_one_part_out(task))
-    ratios_NP = centred_log_ratios(prevalent_reads(task))
-    return fit_predict(task, make_pipeline(StandardScaler(), model), ratios_NP)
+    reads_NP = prevalent_reads(task)
+    scaled = make_pipeline(FunctionTransformer(centred_log_ratios), StandardScaler(), model)
+    return fit_predict(task, scaled, reads_NP)
 
 
-def centred_log_ratios(reads_NP: NDArray[np.float64]) -> NDArray[np.float64]:
+def centred_log_ratios(reads_NP: csr_array) -> NDArray[np.float64]:
     """Return log(reads + 0.5), less its mean over the features of a sample, [N, P].
 
     Aitchison, J. (1982). The statistical analysis of compositional data. JRSS B 44, 139-177.
     """
-    logs_NP = np.log(reads_NP + PSEUDOCOUNT)
+    logs_NP = np.log(reads_NP.toarray() + PSEUDOCOUNT)
     return logs_NP - logs_NP.mean(axis=1, keepdims=True)
 
 
-def clade_logs(task: Problem) -> NDArray[np.float64]:
-    """Return log(reads + 0.5) below each branch, by the root of its length, [N, E].
+def clade_logs(task: Problem) -> Callable[[csr_array], NDArray[np.float64]]:
+    """Return what makes of reads log(reads + 0.5) below each branch, by the root of its length.
 
     Of the branches that lead to reads in enough training samples. As balances of the tree do
     (PhILR: Silverman et al. 2017, doi:10.7554/eLife.21887), it lets related features count
     together, and long branches more.
     """
-    reads_NE = (task.counts @ task.above).tocsc()
-    prevalence_E = np.diff(reads_NE[task.train].indptr) / len(task.train)
+    reads_TE = (task.counts[task.train] @ task.above).tocsc()
+    prevalence_E = np.diff(reads_TE.indptr) / len(task.train)
     chosen = np.flatnonzero(prevalence_E >= min(PREVALENCE, prevalence_E.max()))
-    logs_NE = np.log(reads_NE[:, chosen].toarray() + PSEUDOCOUNT)
-    return logs_NE * np.sqrt(task.lengths[chosen])
+    above_FE, root_E = task.above[:, chosen], np.sqrt(task.lengths[chosen])
+    return lambda reads_NF: np.log((reads_NF @ above_FE).toarray() + PSEUDOCOUNT) * root_E

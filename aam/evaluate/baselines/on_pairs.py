@@ -1,13 +1,15 @@
 """Methods on pairs of samples: support vectors on kernels, nearest neighbours on UniFrac.
 
-Shape suffixes: N samples, P features, T training samples.
+Shape suffixes: N samples, L samples that pairs are taken with (all, or landmarks), P features, T
+training samples.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import TransformedTargetRegressor
@@ -21,6 +23,7 @@ from aam.evaluate.baselines.problem import Prediction, Problem, fit_predict, pre
 
 COSTS = {"C": (0.1, 0.3, 1.0, 3.0, 10.0)}
 """Candidate weights of the data against the penalty; the strongest penalty first."""
+ROWS_AT_ONCE = 4096
 NEIGHBOURS = (1, 3, 5, 10, 20, 40)
 """Candidate numbers of neighbours; the smallest of equals is taken."""
 
@@ -32,21 +35,25 @@ def svm_unifrac(task: Problem) -> Prediction:
 
     With the square of the distance, the kernel would not be positive semidefinite.
     """
-    return _support_vectors(task, [laplacian(task.distances, task.train)])
+    task = task.of_landmarks()
+    return _support_vectors(task, [laplacian(task.distances, task.train, task.columns)])
 
 
 def svm_clr(task: Problem) -> Prediction:
     """Predict with a linear or a Gaussian kernel of centred log-ratios."""
-    return _support_vectors(task, _kernels(task, centred_log_ratios(prevalent_reads(task))))
+    task = task.of_landmarks()
+    return _support_vectors(task, _kernels(task, prevalent_reads(task), centred_log_ratios))
 
 
 def svm_clades(task: Problem) -> Prediction:
     """Predict with a linear or a Gaussian kernel of the log-reads of the clades of the tree."""
-    return _support_vectors(task, _kernels(task, clade_logs(task)))
+    task = task.of_landmarks()
+    return _support_vectors(task, _kernels(task, task.counts, clade_logs(task)))
 
 
 def knn_unifrac(task: Problem) -> Prediction:
     """Predict from the nearest training samples, weighted by the inverse of their distance."""
+    task = task.of_landmarks()
     kind = KNeighborsRegressor if task.regression else KNeighborsClassifier
     splits = leave_parts_out(task, parts=10)
     smallest = min((len(inner) for inner, _ in splits), default=1)
@@ -55,25 +62,43 @@ def knn_unifrac(task: Problem) -> Prediction:
     return fit_predict(task, search(task, model, grid, splits), task.distances, pairwise=True)
 
 
-def laplacian(distances_NN: NDArray[np.float32], train: NDArray[np.intp]) -> Floats:
-    """Return exp(-gamma d), [N, N]."""
-    distances_TT = distances_NN[np.ix_(train, train)].astype(np.float64)
+def laplacian(
+    distances_NL: NDArray[np.float32], train: NDArray[np.intp], columns: NDArray[np.intp]
+) -> Floats:
+    """Return exp(-gamma d), [N, L]; the training samples are some rows, and some columns."""
+    distances_TT = distances_NL[np.ix_(train, columns)].astype(np.float64)
     pairs = distances_TT[np.triu_indices(len(train), 1)]
     gamma = 1.0 / float(np.median(pairs) or pairs.mean() or 1.0)
-    return np.exp(-gamma * distances_NN.astype(np.float64))
+    # All pairs are few enough for double precision; those with landmarks are not.
+    square = len(distances_NL) == distances_NL.shape[1]
+    kernel_NL: Floats = distances_NL.astype(np.float64 if square else np.float32)
+    return np.exp(np.multiply(kernel_NL, -gamma, out=kernel_NL), out=kernel_NL)
 
 
-def _kernels(task: Problem, features_NP: Floats) -> list[Floats]:
-    """Return a linear and a Gaussian kernel, [N, N] each.
+def _kernels(
+    task: Problem, reads_NF: csr_array, features: Callable[[csr_array], Floats]
+) -> list[Floats]:
+    """Return a linear and a Gaussian kernel of what `features` makes of reads, [N, L] each.
 
     Features are centred and scaled as a whole, so that those that vary more count more; the mean
     square of the distance of two training samples is then 2.
     """
-    train = features_NP[task.train]
-    scaled_NP = (features_NP - train.mean(axis=0)) / (np.sqrt(train.var(axis=0).sum()) or 1.0)
-    linear_NN = scaled_NP @ scaled_NP.T
-    square_N = np.diag(linear_NN)
-    return [linear_NN, np.exp(linear_NN - (square_N[:, None] + square_N) / 2)]
+    features_LP = features(reads_NF if task.landmarks is None else reads_NF[task.landmarks])
+    train_TP = features_LP[task.columns]
+    center_P, scale = train_TP.mean(axis=0), np.sqrt(train_TP.var(axis=0).sum()) or 1.0
+    scaled_LP = (features_LP - center_P) / scale
+    if task.landmarks is None:
+        linear_NL = scaled_LP @ scaled_LP.T
+        square_N = square_L = np.diag(linear_NL)
+    else:
+        scaled_LP = scaled_LP.astype(np.float32)
+        shape, square_L = (reads_NF.shape[0], len(scaled_LP)), np.square(scaled_LP).sum(axis=1)
+        linear_NL, square_N = np.empty(shape, np.float32), np.empty(shape[0], np.float32)
+        for first in range(0, shape[0], ROWS_AT_ONCE):
+            rows = slice(first, first + ROWS_AT_ONCE)
+            scaled_RP = ((features(reads_NF[rows]) - center_P) / scale).astype(np.float32)
+            linear_NL[rows], square_N[rows] = scaled_RP @ scaled_LP.T, np.square(scaled_RP).sum(1)
+    return [linear_NL, np.exp(linear_NL - (square_N[:, None] + square_L) / 2)]
 
 
 def _support_vectors(task: Problem, kernels: Sequence[Floats]) -> Prediction:
@@ -88,19 +113,19 @@ def _support_vectors(task: Problem, kernels: Sequence[Floats]) -> Prediction:
     if task.regression:
         known = StandardScaler().fit_transform(target[:, None])[:, 0]
         machine = SVR(kernel="precomputed", epsilon=0.0)
-    for kernel_NN in kernels:
+    for kernel_NL in kernels:
         found = search(task, clone(machine), COSTS, split)
-        tried.append((found.fit(kernel_NN[np.ix_(task.train, task.train)], known), kernel_NN))
+        tried.append((found.fit(kernel_NL[np.ix_(task.train, task.columns)], known), kernel_NL))
     # Of equals the first; without a part to leave out there is no score, and the first is taken.
-    best, kernel_NN = max(tried, key=lambda one: getattr(one[0], "best_score_", 0.0))
+    best, kernel_NL = max(tried, key=lambda one: getattr(one[0], "best_score_", 0.0))
     model = getattr(best, "best_estimator_", best)
     if task.regression:
         scaled = TransformedTargetRegressor(model, transformer=StandardScaler())
-        return fit_predict(task, scaled, kernel_NN, pairwise=True)
+        return fit_predict(task, scaled, kernel_NL, pairwise=True)
     every = np.arange(len(target))
     splits = _complete_splits(task) or [(every, every)]
     calibrated = CalibratedClassifierCV(model, method="temperature", cv=splits, ensemble=False)
-    return fit_predict(task, calibrated, kernel_NN, pairwise=True)
+    return fit_predict(task, calibrated, kernel_NL, pairwise=True)
 
 
 def _complete_splits(task: Problem) -> list[Split]:

@@ -27,6 +27,7 @@ from aam.evaluate.baselines.problem import (
 
 ITERATIONS = 200
 TREES = 200
+ROWS_AT_ONCE = 1024
 TRIED_TREES = 30
 """Trees of a forest that settings are chosen by."""
 FOREST = {"max_features": (0.1, 0.33, "sqrt"), "min_samples_leaf": (2, 5)}
@@ -62,7 +63,7 @@ def gradient_boosting(task: Problem) -> Prediction:
     # Without a part to leave out it keeps the first of each.
     model.set_params(**{name: values[0] for name, values in BOOSTING.items()})
     searched = search(task, model, BOOSTING, leave_one_part_out(task))
-    return fit_predict(task, searched, prevalent_reads(task))
+    return fit_predict(task, searched, prevalent_reads(task).toarray())
 
 
 def random_forest(task: Problem) -> Prediction:
@@ -92,10 +93,13 @@ def leaf_medians(
     leaves = OneHotEncoder(dtype=np.float64)
     train_TL = leaves.fit_transform(forest.apply(train))
     size_L = np.asarray(train_TL.sum(axis=0)).ravel()
-    weight_RT = (leaves.transform(forest.apply(rows)) @ (train_TL / size_L).T).toarray()
-    order = np.argsort(target_T, kind="stable")
-    total_RT = weight_RT[:, order].cumsum(axis=1)
-    return target_T[order][(total_RT >= 0.5 * total_RT[:, -1:]).argmax(axis=1)]
+    weight_LT, order = (train_TL / size_L).T, np.argsort(target_T, kind="stable")
+    leaves_RL, medians = leaves.transform(forest.apply(rows)), []
+    for first in range(0, leaves_RL.shape[0], ROWS_AT_ONCE):
+        weight_RT = (leaves_RL[first : first + ROWS_AT_ONCE] @ weight_LT).toarray()
+        total_RT = weight_RT[:, order].cumsum(axis=1)
+        medians.append(target_T[order][(total_RT >= 0.5 * total_RT[:, -1:]).argmax(axis=1)])
+    return np.concatenate(medians)
 
 
 def _forest(task: Problem) -> tuple[Prediction, Prediction]:

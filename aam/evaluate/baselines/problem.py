@@ -1,8 +1,10 @@
 """What a baseline gets and what it gives back.
 
-Shape suffixes: N samples, T samples to predict, F features, P prevalent, E branches, C classes.
+Shape suffixes: N samples, L landmarks, T samples to predict, F features, P prevalent, E branches,
+C classes.
 """
 
+import dataclasses
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,6 +15,8 @@ from numpy.typing import NDArray
 
 from aam.util.seeds import seed_of
 
+NOWHERE = -2
+"""Fold of a sample that is neither learned from nor predicted."""
 PREVALENCE = 0.01
 """Least fraction of the training samples that a feature of linear models and boosting is in."""
 
@@ -37,7 +41,7 @@ class Problem:
     counts: scipy.sparse.csr_array
     """Rarefied reads, the mean of all views, [N, F]."""
     distances: NDArray[np.float32]
-    """Unweighted UniFrac, the mean of all views, [N, N]."""
+    """Unweighted UniFrac, the mean of all views, [N, N], or of all samples to landmarks, [N, L]."""
     above: scipy.sparse.csr_array
     """1 where a branch of the tree lies above a feature, [F, E]."""
     lengths: NDArray[np.float64]
@@ -50,6 +54,8 @@ class Problem:
     """Least and largest number that is predicted."""
     asked: Collection[str] | None = None
     """Names of the baselines; None: all."""
+    landmarks: NDArray[np.intp] | None = None
+    """Rows that linear methods and those on pairs of samples learn from, ascending; None: all."""
     shared: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
     """What one baseline leaves for another, of this fold."""
 
@@ -68,6 +74,19 @@ class Problem:
         """Rows to predict."""
         return np.flatnonzero(self.fold == self.held_out)
 
+    @property
+    def columns(self) -> NDArray[np.intp]:
+        """Columns of a matrix of pairs that are the rows to train on."""
+        return self.train if self.landmarks is None else np.searchsorted(self.landmarks, self.train)
+
+    def of_landmarks(self) -> "Problem":
+        """Return the task without the training samples that are no landmarks."""
+        if self.landmarks is None:
+            return self
+        fold = np.where(self.fold == self.held_out, self.fold, NOWHERE)
+        fold[self.landmarks] = self.fold[self.landmarks]
+        return dataclasses.replace(self, fold=fold)
+
     def random_state(self, name: str) -> int:
         """Return the seed of a baseline in this fold."""
         return seed_of(name, self.seed, self.held_out) % 2**32
@@ -77,14 +96,14 @@ Predictor = Callable[[Problem], Prediction]
 """Predicts the held-out fold; it may use all cores that `joblib` is set to."""
 
 
-def prevalent_reads(task: Problem) -> NDArray[np.float64]:
+def prevalent_reads(task: Problem) -> scipy.sparse.csr_array:
     """Return the reads of the features that are in enough training samples, [N, P].
 
     Where no feature is in as many, the most frequent ones are taken.
     """
     prevalence_F = (task.counts[task.train] > 0).mean(axis=0)
     chosen = np.flatnonzero(prevalence_F >= min(PREVALENCE, prevalence_F.max()))
-    return task.counts[:, chosen].toarray().astype(np.float64)
+    return task.counts[:, chosen].astype(np.float64)
 
 
 def fit_predict(
@@ -96,9 +115,10 @@ def fit_predict(
 ) -> Prediction:
     """Fit a regressor, or a classifier with probabilities, and predict the held-out fold.
 
-    `features` have a row per sample, and `pairwise` ones (distances, a kernel) also a column.
+    `features` have a row per sample, `pairwise` ones (distances, a kernel) a column per sample, or
+    per landmark.
     """
-    columns = task.train if pairwise else slice(None)
+    columns = task.columns if pairwise else slice(None)
     model.fit(features[task.train][:, columns], task.target[task.train])
     return predict(task, model, features[task.test][:, columns])
 

@@ -54,7 +54,8 @@ def predict_baselines(
     asked = np.unique(task.fold).tolist() if folds is None else folds
     parts = [dataclasses.replace(task, held_out=fold) for fold in asked]
     # Processes, as threads wait for each other: much of a search is Python.
-    processes = min(threads, len(parts))
+    # With landmarks the matrices of one fold alone are gigabytes.
+    processes = min(threads, len(parts)) if task.landmarks is None else 1
     at_a_time = Parallel(processes, initializer=end_with, initargs=(os.getpid(),))
     found = at_a_time(delayed(_of_fold)(part) for part in parts)
     if processes > 1:

@@ -7,7 +7,7 @@ import scipy.sparse
 from problems import problem_of
 
 from aam.config.sections.task import METHODS
-from aam.evaluate.baselines import on_reads
+from aam.evaluate.baselines import on_pairs, on_reads
 from aam.evaluate.baselines.on_pairs import laplacian
 from aam.evaluate.baselines.problem import Problem, prevalent_reads
 from aam.evaluate.baselines.registry import BASELINES, baselines_of, predict_baselines
@@ -191,7 +191,7 @@ def test_rare_features_are_told_by_the_training_samples_alone():
     task = dataclasses.replace(
         problem("regression"), counts=scipy.sparse.csr_array(counts), fold=fold, held_out=0
     )
-    assert prevalent_reads(task).tolist() == counts[:, :2].tolist()
+    assert prevalent_reads(task).toarray().tolist() == counts[:, :2].tolist()
     # Where all features are rare, the most frequent stay.
     rare = dataclasses.replace(task, counts=task.counts[:, [2]])
     assert prevalent_reads(rare).shape == (300, 1)
@@ -200,16 +200,35 @@ def test_rare_features_are_told_by_the_training_samples_alone():
 def test_the_kernel_is_scaled_by_the_training_pairs():
     distances = problem("regression").distances[:12, :12]
     pairs = [distances[i, j] for i in range(9) for j in range(i)]
-    found = laplacian(distances, np.arange(9))
+    found = laplacian(distances, np.arange(9), np.arange(9))
     assert found[2, 11] == pytest.approx(np.exp(-float(distances[2, 11]) / np.median(pairs)))
-    assert (laplacian(np.zeros((3, 3), np.float32), np.arange(3)) == 1).all()
+    assert (laplacian(np.zeros((3, 3), np.float32), np.arange(3), np.arange(3)) == 1).all()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_landmarks_are_learned_from_as_if_they_were_all(kind, monkeypatch):
+    monkeypatch.setattr(on_pairs, "ROWS_AT_ONCE", 5)
+    own = ["elastic_net", "svm_clr", "svm_clades", *ON_DISTANCES]
+    task = dataclasses.replace(problem(kind), asked=own)
+    landmarks = np.flatnonzero(np.arange(SAMPLES) % 5)
+    columns = task.distances[:, landmarks]
+    few = dataclasses.replace(task, landmarks=landmarks, distances=columns)
+    rows = np.union1d(landmarks, np.flatnonzero(task.fold == 0))
+    found = predict_baselines(few, 1, folds=[0]).set_index(["baseline", "row"])
+    expected = predict_baselines(part(task, rows), 1, folds=[0])
+    expected["row"] = rows[expected["row"]]
+    for name in own:
+        given, wanted = found.loc[name], expected.set_index(["baseline", "row"]).loc[name]
+        assert given.index.tolist() == np.flatnonzero(task.fold == 0).tolist()
+        pd.testing.assert_frame_equal(given, wanted, rtol=1e-2, atol=1e-3)
 
 
 def test_a_configuration_can_name_every_baseline():
     assert set(METHODS) == set(BASELINES)
 
 
-def test_the_median_of_a_forest_is_that_of_the_samples_in_its_leaves():
+def test_the_median_of_a_forest_is_that_of_the_samples_in_its_leaves(monkeypatch):
+    monkeypatch.setattr(on_reads, "ROWS_AT_ONCE", 3)
     rng = np.random.default_rng(11)
     train, rows, target = rng.random((40, 5)), rng.random((7, 5)), rng.normal(size=40)
     forest = on_reads.RandomForestRegressor(8, min_samples_leaf=2, random_state=1)

@@ -216,17 +216,21 @@ def test_members_without_groups_are_the_labelled_samples_and_no_conditions_matte
 
 
 @pytest.mark.usefixtures("few_trees")
-def test_baselines_read_what_the_folds_say(files, divide, tmp_path):
+def test_baselines_read_what_the_folds_say(files, divide, tmp_path, monkeypatch):
     task = {"column": ["age", "weight"], "kind": "regression"}
     made = divide(**task, folds={"k": 2, "test": 0.2})
-    inputs = {**files, "views": [files["table"]], "distances": [files["distances"]]}
-    baselines.run(
-        slices.baselines(config({**task, "folds": {"k": 2}}), "t"),
-        inputs={**inputs, "folds": tmp_path / "folds.tsv"},
-        outputs={"predictions": tmp_path / "predictions.tsv"},
-        runtime=RunOptions(),
-    )
-    table = pd.read_csv(tmp_path / "predictions.tsv", sep="\t", dtype={"sample-id": str})
+    inputs = {**files, "views": [files["table"]], "folds": tmp_path / "folds.tsv"}
+
+    def predicted(distances, **changes):
+        baselines.run(
+            slices.baselines(config({**task, "folds": {"k": 2}, **changes}), "t"),
+            inputs={**inputs, "distances": distances},
+            outputs={"predictions": tmp_path / "predictions.tsv"},
+            runtime=RunOptions(),
+        )
+        return pd.read_csv(tmp_path / "predictions.tsv", sep="\t", dtype={"sample-id": str})
+
+    table = predicted([files["distances"]])
     head = ["sample-id", "target", "fold", "baseline", "observed", "predicted"]
     assert table.columns.tolist() == head
     for (target, _), part in table.groupby(["target", "baseline"]):
@@ -234,3 +238,12 @@ def test_baselines_read_what_the_folds_say(files, divide, tmp_path):
         assert part["fold"].tolist() == made["fold"].tolist()
         numbers = made[f"observed:{target}"].astype(float).tolist()
         assert part["observed"].tolist() == pytest.approx(numbers, rel=1e-5)
+    without = predicted([], baselines=["random_forest"])
+    known = table["baseline"].isin(["median", "random_forest"])
+    pd.testing.assert_frame_equal(without, table[known].reset_index(drop=True))
+    monkeypatch.setattr(baselines, "MOST_SAMPLES", 10)
+    monkeypatch.setattr(baselines, "LANDMARKS", 12)
+    few = predicted([files["distances"]])
+    differs = (few["predicted"] != table["predicted"]).groupby(few["baseline"]).any()
+    of_all = {"median", "random_forest", "random_forest_median", "gradient_boosting"}
+    assert {name for name, other in differs.items() if not other} == of_all
