@@ -1,6 +1,6 @@
 """Stripes of a distance matrix as Parquet files, by which jobs hand them over.
 
-Columns: `behind` and `before`, lists of S float32 (`aam.unifrac.stripes`); pages have checksums.
+Columns: `behind` and `before`, lists of S float32 (`aam.unifrac.stripes`).
 """
 
 import json
@@ -31,9 +31,7 @@ def write_part(path: Path, striped: Striped, provenance: Mapping[str, str]) -> N
     )
     with (
         atomic_path(path) as partial,
-        pq.ParquetWriter(
-            partial, schema, compression="none", use_dictionary=False, write_page_checksum=True
-        ) as writer,
+        pq.ParquetWriter(partial, schema, compression="none", use_dictionary=False) as writer,
     ):
         for start in range(0, striped.samples, ROW_GROUP):
             sides = striped.sides(slice(start, start + ROW_GROUP))
@@ -54,11 +52,10 @@ class StripeFile:
         self._file = file
 
     def sides(self, rows: slice) -> Sides:
-        """Return the distances of some samples; what is damaged raises an InputError."""
+        """Return the distances of some samples."""
         first, last, _ = rows.indices(self.samples)
         groups = range(first // ROW_GROUP, -(-last // ROW_GROUP))
-        with _one_message(self.path):
-            table = self._file.read_row_groups(list(groups), columns=list(COLUMNS))
+        table = self._file.read_row_groups(list(groups), columns=list(COLUMNS))
         inside = slice(first - groups.start * ROW_GROUP, last - groups.start * ROW_GROUP)
         behind, before = (
             table.column(name).combine_chunks().flatten().to_numpy().reshape(table.num_rows, -1)
@@ -69,13 +66,11 @@ class StripeFile:
 
 @contextmanager
 def open_parts(paths: Sequence[Path]) -> Iterator[list[StripeFile]]:
-    """Open files of `write_part`; one that is missing or damaged raises an InputError."""
+    """Open files of `write_part`."""
     with ExitStack() as stack:
         opened = []
         for path in paths:
-            with _one_message(path):
-                file = pq.ParquetFile(path, page_checksum_verification=True)
-                opened.append(StripeFile(path, stack.enter_context(file)))
+            opened.append(StripeFile(path, stack.enter_context(pq.ParquetFile(path))))
         yield opened
 
 
@@ -92,17 +87,6 @@ def check_whole(parts: Sequence[StripeFile], samples: int, inputs: str) -> None:
     if expected != stripes(samples):
         got = f"stripes up to {expected} in the last file"
         raise _unusable(parts[-1].path, got, f"stripes up to {stripes(samples)}")
-
-
-@contextmanager
-def _one_message(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except FileNotFoundError as error:
-        raise _unusable(path, "no such file", "stripes of a distance matrix") from error
-    except (pa.ArrowException, OSError, ValueError, KeyError) as error:
-        got = f"a damaged file ({str(error).rstrip('.')})"
-        raise _unusable(path, got, "stripes of a distance matrix") from error
 
 
 def _unusable(path: Path, got: str, expected: str) -> InputError:

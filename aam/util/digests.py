@@ -6,6 +6,7 @@ A file `name` has its digest in `.name.sha256`.
 import json
 import os
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ CACHE = ".digests.json"
 """File in the folder of results with the digests of the user's files, by path, size and time."""
 CHECKOUT = ".checkout"
 """File in the folder of results that names the checkout which makes them."""
+KNOWN = ".known"
+"""Folder in Snakemake's cache with an empty file for every digest that a stage wrote."""
 
 
 def forget_digests(outputs: Iterable[Path]) -> None:
@@ -27,9 +30,18 @@ def forget_digests(outputs: Iterable[Path]) -> None:
 
 
 def write_digests(outputs: Iterable[Path]) -> None:
-    """Write the digest of every file or folder that a stage wrote."""
+    """Write the digest of every file or folder that a stage wrote, also into Snakemake's cache."""
+    cache = os.environ.get("SNAKEMAKE_OUTPUT_CACHE")
     for path in outputs:
-        write_text(_beside(path), _digest(path) + "\n")
+        digest = _digest(path)
+        write_text(_beside(path), digest + "\n")
+        if cache:
+            known = Path(cache) / KNOWN
+            if not known.is_dir():
+                known.mkdir(parents=True)
+                # Whoever may add to the cache may add here.
+                known.chmod(known.parent.stat().st_mode)
+            (known / digest).touch()
 
 
 def check_digests(inputs: Iterable[Path]) -> None:
@@ -38,12 +50,14 @@ def check_digests(inputs: Iterable[Path]) -> None:
     Inputs without a digest are the user's, or copied without it. Links lead to Snakemake's cache,
     whose files another checkout may have written.
     """
+    got = "content that its stage did not write: damaged, cut off or edited"
     for path in inputs:
-        beside = _beside(path)
-        if path.is_symlink() or not beside.is_file():
-            continue
-        if beside.read_bytes().strip() != _digest(path).encode():
-            got = "content that its stage did not write: damaged, cut off or edited"
+        beside, known = _beside(path), path.resolve().parent / KNOWN
+        if path.is_symlink():
+            if known.is_dir() and not (known / _digest(path)).is_file():
+                hint = f"delete {path.resolve()} and {path}, and run the same command again"
+                raise problem(path, got, f"one of the digests in {known}", hint)
+        elif beside.is_file() and beside.read_bytes().strip() != _digest(path).encode():
             hint = f"delete {path} and run the same command again, which makes it anew"
             raise problem(path, got, f"the digest in {beside.name}", hint)
 
@@ -54,7 +68,10 @@ def user_digests(files: Mapping[str, str], results_dir: Path) -> dict[str, str]:
     The time of a file alone does not tell: unpacked and copied files keep old ones.
     """
     cache = results_dir / CACHE
-    known: dict[str, Any] = json.loads(cache.read_text("utf-8")) if cache.is_file() else {}
+    known: dict[str, Any] = {}
+    # What cannot be read is made anew.
+    with suppress(OSError, ValueError):
+        known = dict(json.loads(cache.read_text("utf-8")))
     found, has_read = {}, False
     for name, given in files.items():
         path = Path(given).absolute()
@@ -70,21 +87,27 @@ def user_digests(files: Mapping[str, str], results_dir: Path) -> dict[str, str]:
 
 
 def claim(results_dir: Path, checkout: Path) -> None:
-    """Refuse results outside of the checkout that another one made.
+    """Refuse results without Snakemake's records, and those that another checkout made.
 
-    Snakemake keeps in each checkout what its files were made with: another takes them for its own.
+    Snakemake keeps in each checkout what its files were made with: without that it takes results of
+    other settings for those that are wanted.
     """
     results_dir, mark = results_dir.resolve(), results_dir / CHECKOUT
+    records = checkout / ".snakemake" / "metadata"
+    if not records.is_dir() and any(results_dir.glob("*/*/.*.sha256")):
+        hint = f"put it back, or delete {results_dir}; where no setting changed, make it, empty"
+        raise problem(records, "no such folder", f"what {results_dir} was made with", hint)
     if results_dir.is_relative_to(checkout) or not results_dir.is_dir():
         return
     if mark.is_file():
         other = Path(mark.read_text(encoding="utf-8").strip())
-        if other != checkout and (other / ".snakemake").is_dir():
+        if other != checkout:
             raise problem(
                 "configuration key results_dir",
                 f"{results_dir}, whose files were made by the checkout {other}",
                 "a folder for this checkout alone",
-                f"give another results_dir, or run the command in {other}",
+                f"give another results_dir, or run the command in {other}; if that is this one, "
+                f"moved with its folder .snakemake, delete {mark}",
             )
     if os.access(results_dir, os.W_OK):
         write_text(mark, f"{checkout}\n")

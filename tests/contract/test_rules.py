@@ -55,7 +55,10 @@ def test_params_are_settings_code_and_paths(rule: str) -> None:
     params = RULES[rule]["params"]
     assert names(params)[:2] == ["cfg", "code"]
     # Files of the user are followed by content: their times may be older than what they replace.
-    of_user = re.search(r"source_files|prediction_files", RULES[rule].get("input", "")) is not None
+    of_user = (
+        re.search(r"source_files|prediction_files|pretraining_files", RULES[rule].get("input", ""))
+        is not None
+    )
     assert ("content" in names(params)) == of_user
     assert set(names(params)) <= {"cfg", "code", "content", "work"}
     assert re.search(r'code=code_digest\("aam\.stages\.\w+"\)', params)

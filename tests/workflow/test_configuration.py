@@ -1,6 +1,8 @@
 """Which workflow and which configuration a run follows, and how its mistakes are told."""
 
+import os
 import random
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -113,7 +115,19 @@ def test_a_large_file_is_compared_by_content(fresh: Any) -> None:
     table.touch()
     assert "Nothing to be done" in fresh.dry_run(*command)
     table.write_text(table.read_text().replace("\t1\n", "\t2\n"), encoding="utf-8")
+    os.utime(table, (1, 1))
     assert "import_table" in fresh.dry_run(*command)
+    shutil.rmtree(fresh.root / ".snakemake")
+    refused = fresh.snakemake("-n", *command)
+    assert (refused.returncode, "Hint: put it back" in refused.stdout) == (1, True)
+
+
+def test_a_doubled_key_is_refused_before_anything_runs(fresh: Any) -> None:
+    config = Path(user_config(fresh.root))
+    config.write_text(config.read_text() + "datasets: {}\n")
+    refused = fresh.snakemake("-n", "--cores", "1", "--configfile", str(config))
+    assert (refused.returncode, "datasets" in refused.stdout) == (1, True)
+    assert "Traceback" not in refused.stdout
 
 
 def test_what_a_job_counts_for_on_this_machine(fresh: Any) -> None:

@@ -7,7 +7,7 @@ Outputs: `benchmark/speed.tsv`, `speed.md`, `roofline.json`, `accuracy.tsv`; whe
 
 rule benchmark_speed:
     input:
-        unpack(partial(target_files, model=first_model())),
+        unpack(partial(target_files, model=FIRST_MODEL)),
         tokens=result("tokens/asvs.arrow"),
         samples=result("views/samples.arrow"),
     output:
@@ -32,7 +32,7 @@ rule benchmark_speed:
         runtime=240,
         gpu=gpus,
     params:
-        cfg=lambda wildcards: slices.benchmark(CONFIG, wildcards.dataset, first_model()),
+        cfg=lambda wildcards: slices.benchmark(CONFIG, wildcards.dataset, FIRST_MODEL),
         code=code_digest("aam.stages.benchmark_speed"),
     message:
         "Timing {wildcards.dataset}"

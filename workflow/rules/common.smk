@@ -47,6 +47,8 @@ PRIORITY = 1
 folds_owner = cache(partial(slices.folds_owner, CONFIG))
 baselines_owner = cache(partial(slices.baselines_owner, CONFIG))
 inductive_owner = cache(partial(slices.inductive_owner, CONFIG))
+# The speed table times the first model.
+FIRST_MODEL = next(iter(CONFIG.models))
 
 
 def code_digest(*modules):
@@ -229,9 +231,12 @@ def baselines_file(wildcards):
     return result(path, dataset=wildcards.dataset, task=owner)
 
 
-def first_model():
-    """Return the model that the speed table times."""
-    return next(iter(CONFIG.models))
+def starting_files(wildcards):
+    """Return the weights that a pretraining starts from, where they are a directory's."""
+    start = slices.start(CONFIG, wildcards.dataset, wildcards.model)
+    if start is None or start.directory is None:
+        return {}
+    return {"weights": str(start.directory / "model.safetensors")}
 
 
 def starting_model(wildcards):

@@ -37,6 +37,7 @@ rule pretrain:
             CONFIG, wildcards.dataset, wildcards.model
         ),
         code=code_digest("aam.stages.pretrain"),
+        content=content_of(starting_files),
         work=result("pretrain/{model}/work"),
     message:
         "Pretraining {wildcards.model} on {wildcards.dataset}"
@@ -71,6 +72,7 @@ rule pretrain_inductive:
             CONFIG, wildcards.dataset, wildcards.model
         ),
         code=code_digest("aam.stages.pretrain_inductive"),
+        content=content_of(starting_files),
         work=result("pretrain/{model}/inductive/{task}/work"),
     message:
         "Pretraining {wildcards.model} once per fold of {wildcards.task}"

@@ -51,14 +51,30 @@ def test_a_file_that_is_replaced_by_an_older_one_is_seen(tmp_path, monkeypatch):
     (tmp_path / "older").replace(file)
     assert user_digests(files, results) == {"table": "new"}
     assert read == [file]
+    (results / digests.CACHE).write_text("{")
+    assert user_digests({"table": str(file)}, results) == {"table": "new"}
     assert user_digests({"table": str(file)}, tmp_path / "nowhere") == {"table": "new"}
     assert not (tmp_path / "nowhere").exists()
 
 
+def test_what_a_cache_holds_was_written_by_a_stage(tmp_path, monkeypatch):
+    monkeypatch.setenv("SNAKEMAKE_OUTPUT_CACHE", str(tmp_path / "cache"))
+    link, entry = tmp_path / "asvs.arrow", tmp_path / "cache" / "entry.arrow"
+    link.write_bytes(b"ACGT")
+    write_digests([link])
+    link.rename(entry)
+    link.symlink_to(entry)
+    check_digests([link])
+    entry.write_bytes(b"ACGA")
+    with pytest.raises(InputError, match=r"asvs.arrow: got content .* delete .*entry.arrow and"):
+        check_digests([link])
+
+
 def test_results_of_another_checkout_are_refused(tmp_path):
     one, other, results = (tmp_path / name for name in ("one", "other", "results"))
-    for folder in (one, other, results):
-        (folder / ".snakemake").mkdir(parents=True)
+    results.mkdir()
+    for folder in (one, other):
+        (folder / ".snakemake" / "metadata").mkdir(parents=True)
     claim(results, one)
     claim(results, one)
     with pytest.raises(InputError, match="made by the checkout .*one"):
@@ -67,5 +83,21 @@ def test_results_of_another_checkout_are_refused(tmp_path):
     (one / "results").mkdir()
     claim(one / "results", one)
     assert list((one / "results").iterdir()) == []
-    (one / ".snakemake").rename(tmp_path / "gone")
+    one.rename(tmp_path / "gone")
+    with pytest.raises(
+        InputError, match="or run the command in .*one; if that is this one, .* delete"
+    ):
+        claim(results, other)
+    (results / digests.CHECKOUT).unlink()
     claim(results, other)
+
+
+def test_results_without_records_of_what_they_were_made_with_are_refused(tmp_path):
+    results = tmp_path / "results"
+    (results / "study" / "inputs").mkdir(parents=True)
+    claim(results, tmp_path)
+    (results / "study" / "inputs" / ".table.biom.sha256").touch()
+    with pytest.raises(InputError, match="metadata: got no such folder; expected what .*results"):
+        claim(results, tmp_path)
+    (tmp_path / ".snakemake" / "metadata").mkdir(parents=True)
+    claim(results, tmp_path)

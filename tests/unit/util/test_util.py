@@ -1,4 +1,3 @@
-import platform
 import subprocess
 import sys
 
@@ -30,17 +29,10 @@ def test_halves_of_outputs_go_and_nothing_else(tmp_path, directory):
 
 
 @pytest.mark.parametrize(
-    ("system", "machine", "file", "has_gpu"),
-    [
-        *(("Linux", "x86_64", name, True) for name in ("nvidia0", "nvgpu", "kfd", "dxg")),
-        ("Linux", "arm64", "nvidiactl", False),
-        ("Darwin", "arm64", "null", True),
-        ("Darwin", "x86_64", "null", False),
-    ],
+    ("file", "has_gpu"),
+    [*((name, True) for name in ("nvidia0", "nvgpu", "kfd", "dxg")), ("nvidiactl", False)],
 )
-def test_a_gpu_is_known_by_its_device_file(tmp_path, monkeypatch, system, machine, file, has_gpu):
-    monkeypatch.setattr(platform, "system", lambda: system)
-    monkeypatch.setattr(platform, "machine", lambda: machine)
+def test_a_gpu_is_known_by_its_device_file(tmp_path, file, has_gpu):
     (tmp_path / file).touch()
     assert accelerated(tmp_path) == has_gpu
 
