@@ -10,6 +10,7 @@ from aam.config.sections.dataset import Dataset
 from aam.config.sections.model import ARCHITECTURE, ModelSettings
 from aam.util.atomic import read_json
 from aam.util.errors import problem
+from aam.util.manifest import fitting
 
 SHIPPED = PACKAGE_ROOT / "pretrained"
 """Folder of the encoders that come with the package."""
@@ -71,8 +72,6 @@ def architecture_of(models: Models, datasets: Datasets, dataset: str, model: str
     if first.directory is None:
         return models[first.model].architecture
     path = first.directory / "config.json"
-    known = read_json(path).get("architecture", {})
-    if lacking := [key for key in ARCHITECTURE if key not in known]:
-        got, expected = f"no {', '.join(lacking)}", "a pretrained model of this version"
-        raise problem(path, got, expected, "run its pretraining again")
-    return {key: known[key] for key in ARCHITECTURE}
+    with fitting(path, "a pretrained model of this version", "run its pretraining again"):
+        known = read_json(path)["architecture"]
+        return ModelSettings(**{key: known[key] for key in ARCHITECTURE}).architecture

@@ -119,11 +119,13 @@ def fold_models(directory: Path, fold: int) -> dict[Predictor, float]:
 
     Log-odds of probabilities that are scaled by T are 1 / T of what they were.
     """
-    found = {
-        load_predictor(directory / name)[0]: one.weight / one.temperature
-        for name, one in _shares(directory).items()
-        if name.split("-")[0] == f"fold{fold}"
-    }
+    check_manifest(directory, AGAIN)
+    with fitting(directory, EXPECTED, AGAIN):
+        found = {
+            load_predictor(directory / name)[0]: one.weight / one.temperature
+            for name, one in _shares(directory).items()
+            if name.split("-")[0] == f"fold{fold}"
+        }
     if not found:
         hint = "fine-tune again: the folds have changed since"
         raise problem(directory, f"no folder fold{fold}", "a model of every fold", hint)
@@ -146,7 +148,4 @@ def _load_model(folder: Path) -> tuple[Predictor, dict[str, Any]]:
         raise problem(path, f"format {found}", EXPECTED, hint)
     if kind != "predictor":
         raise problem(path, f"a model of kind {kind}", EXPECTED, GIVE)
-    predictor, config = load_predictor(folder)
-    if not all(bool(weight.isfinite().all()) for weight in predictor.state_dict().values()):
-        raise problem(folder, "weights that are not finite", EXPECTED, "fine-tune again")
-    return predictor, config
+    return load_predictor(folder)

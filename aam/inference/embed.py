@@ -19,7 +19,7 @@ from aam.model.asv_encoders import Architecture
 from aam.model.batch import Batch, SampleBlock
 from aam.model.build import build_encoder
 from aam.model.encoder import Encoder
-from aam.model.store import AGAIN, check_shapes, load_config, load_weights
+from aam.model.store import AGAIN, load_config, rebuilt
 from aam.nn.attention import AttentionBackend
 from aam.train.data.collate import asv_blocks, bucket
 from aam.train.distributed.devices import Devices
@@ -42,10 +42,7 @@ def load_encoder(directory: Path, backend: AttentionBackend = "auto") -> Encoder
     with fitting(directory, "a model of this version", AGAIN):
         shape = TypeAdapter(Architecture).validate_python(config["architecture"])
         build = partial(build_encoder, shape, seed=0, backend=backend)
-        check_shapes(directory, build, "encoder.")
-        encoder = build()
-        load_weights(directory, encoder, "encoder.")
-    return encoder.eval()
+        return rebuilt(directory, build, "encoder.")
 
 
 def embed_samples(

@@ -21,6 +21,7 @@ from aam.inference.embed import embed_asvs, embed_samples, sample_batches
 from aam.model.kernel_head import ABSENT, KernelHead, log_reads
 from aam.model.predictor import Predictor
 from aam.train.distributed.devices import Devices
+from aam.util.errors import problem
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,8 +132,12 @@ def mean_outputs(outputs: Sequence[Outputs], shares: Sequence[Share]) -> Outputs
     weights = [share.weight * len(parts) for (share, _), parts in points.items()]
     quantiles = [out.quantile_NCQ for out in outputs if out.quantile_NCQ is not None]
     each = [share.weight for share in shares]
+    point_NC = np.average(scaled, axis=0, weights=weights)
+    if not np.isfinite(point_NC).all():
+        got, hint = "numbers that are not finite", "train the models again, at a lower rate"
+        raise problem("predictions", got, "finite ones", hint)
     return Outputs(
-        point_NC=np.average(scaled, axis=0, weights=weights),
+        point_NC=point_NC,
         quantile_NCQ=np.average(quantiles, axis=0, weights=each) if quantiles else None,
     )
 

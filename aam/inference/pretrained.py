@@ -5,6 +5,7 @@ Shape suffixes: N samples, D width of an embedding.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -19,7 +20,7 @@ from aam.inference.tables import rarefied
 from aam.model.encoder import Encoder
 from aam.model.heads import AnyDistanceHead, distance_head
 from aam.model.known_asvs import KnownAsvs
-from aam.model.store import AGAIN, load_config, load_weights
+from aam.model.store import AGAIN, load_config, rebuilt
 from aam.train.distributed.devices import Devices
 from aam.util.errors import problem
 from aam.util.manifest import fitting
@@ -45,9 +46,8 @@ class TableEmbedder:
             for metric in config.get("distances", ()):
                 if METRICS[metric].per_sample:
                     continue
-                heads[metric] = distance_head(encoder.shape, metric)
-                load_weights(directory, heads[metric], f"distances.{metric}.")
-                heads[metric].eval()
+                build = partial(distance_head, encoder.shape, metric)
+                heads[metric] = rebuilt(directory, build, f"distances.{metric}.")
             return cls(encoder, heads, KnownAsvs.of_model(directory))
 
     def head(self, metric: str) -> AnyDistanceHead:

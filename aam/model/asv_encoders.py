@@ -45,7 +45,7 @@ class Architecture:
     ffn_ratio: float
     max_length_bp: int
     """Nucleotides of a sequence that are read; what is behind them is not."""
-    sketch: int = 0
+    sketch: Annotated[int, Field(ge=0, le=65_536)] = 0
     """Numbers of a sketch of the tree; 0: none."""
 
     @property

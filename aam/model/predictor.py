@@ -21,7 +21,7 @@ from aam.model.fusion import FUSIONS, UNKNOWN, Fusion, Vocabulary
 from aam.model.heads import CountHead, Thresholds, ValueHead
 from aam.model.kernel_head import KernelHead, KernelShape
 from aam.model.losses import LOSSES, count_error
-from aam.model.store import check_shapes, load_config, load_weights, save_model
+from aam.model.store import load_config, rebuilt, save_model
 
 FORMAT = 4
 """Of the model directories that are written and read."""
@@ -167,7 +167,4 @@ def load_predictor(directory: Path) -> tuple[Predictor, dict[str, Any]]:
             seed=0,
         )
 
-    check_shapes(directory, build)
-    predictor = build()
-    load_weights(directory, predictor)
-    return predictor.eval(), config
+    return rebuilt(directory, build), config

@@ -6,7 +6,7 @@ Files of tensors are in the safetensors format, with one JSON of facts.
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -17,6 +17,7 @@ from aam.util.atomic import atomic_path, read_json, write_json
 from aam.util.errors import first_names, problem
 from aam.util.manifest import check_manifest, fitting, write_manifest
 
+Built = TypeVar("Built", bound=nn.Module)
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
 KNOWN_ASVS = "known_asvs.safetensors"
@@ -65,11 +66,11 @@ def load_config(directory: Path) -> dict[str, Any]:
         return dict(read_json(path))
 
 
-def check_shapes(directory: Path, build: Callable[[], nn.Module], prefix: str = "") -> None:
-    """Raise ValueError where a model would need other weights than the saved ones.
+def rebuilt(directory: Path, build: Callable[[], Built], prefix: str = "") -> Built:
+    """Return a model with its saved weights, or ValueError where these are other ones.
 
-    It is built without memory, of which a false architecture may ask for any amount. What is empty
-    then, as the places of ASVs in a tree, gets its size when it is read.
+    It is built without memory at first, of which a false architecture may ask for any amount. What
+    is empty then, as the places of ASVs in a tree, gets its size when it is read.
     """
     with torch.device("meta"):
         built = build().state_dict().items()
@@ -78,14 +79,26 @@ def check_shapes(directory: Path, build: Callable[[], nn.Module], prefix: str = 
         saved = {name: file.get_slice(name).get_shape() for name in file.keys()}
     if differing := [name for name, shape in expected.items() if saved.get(name) != shape]:
         raise ValueError(f"other weights than config.json tells: {first_names(differing)}")
+    model = build()
+    load_weights(directory, model, prefix)
+    return model.eval()
 
 
 def load_weights(directory: Path, model: nn.Module, prefix: str = "") -> None:
     """Fill a model, or the part whose weights have names with `prefix`, with the saved weights."""
-    state = load_file(directory / WEIGHTS)
+    state = read_weights(directory)
     model.load_state_dict(
         {name.removeprefix(prefix): x for name, x in state.items() if name.startswith(prefix)}
     )
+
+
+def read_weights(directory: Path) -> dict[str, Tensor]:
+    """Return the saved weights of a model directory; InputError where any is not finite."""
+    state = load_file(directory / WEIGHTS)
+    if spoiled := [name for name, x in state.items() if not x.isfinite().all()]:
+        got = f"weights that are not finite: {first_names(spoiled)}"
+        raise problem(directory, got, "finite ones", "run its stage again")
+    return state
 
 
 def write_tensors(

@@ -15,7 +15,7 @@ from aam.util.provenance import provenance, settings_digest
 
 def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
     """Pretrain one encoder; where several processes do it, this starts them, and each calls it."""
-    if launch.is_needed(runtime):
+    if runtime.devices * runtime.nodes > 1 and not runtime.launched:
         launch.together(__name__, cfg, inputs=inputs, outputs=outputs, runtime=runtime)
         return
     devices = devices_of(cfg, runtime)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from fuzzing import VALUES, damaged, fuzzed, refused
@@ -76,12 +77,18 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         found[f"fold{seed}"] = Predictor(encoder, SITE, seed=seed)
     folder = tmp_path_factory.mktemp("models")
     shutil.copytree(SHIPPED / "v4", folder / "encoder")
-    bundle = write_models(folder / "bundle", found, ["ACGT"], np.eye(5, 16))
+    about = pd.DataFrame({"fold": [0, 1], "observed": ["gut"] * 2, "predicted": ["gut", "skin"]})
+    about.index = pd.Index(["s1", "s2"], name="sample-id")
+    bundle = write_models(folder / "bundle", found, ["ACGT"], np.eye(5, 16), about)
     return {"bundle": bundle, "encoder": folder / "encoder"}
 
 
 KINDS = {
-    "bundle": (ModelBundle, "fold0/config.json fold1/model.safetensors asvs.txt shares.json"),
+    "bundle": (
+        ModelBundle,
+        "fold0/config.json fold1/model.safetensors asvs.txt shares.json "
+        "reference.safetensors cross_validation.tsv",
+    ),
     "encoder": (TableEmbedder, "config.json model.safetensors"),
 }
 

@@ -77,7 +77,8 @@ class CrossValidation:
             if len(rows := self._rows(TEST)):
                 test[key] = model.outputs(predictor, rows)
             if reference_ND is None:
-                reference_ND = model.training_embeddings(predictor)
+                known = np.sort(model.setup.labelled.samples[model.is_training])
+                reference_ND = model.embedded(predictor, known, model.setup.devices.exact())
         assert reference_ND is not None, "a task has folds"
         alone = {
             recipe: self._joined(own, test, {key: Share() for key in own if key[1] == recipe})

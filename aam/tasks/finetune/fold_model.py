@@ -165,11 +165,6 @@ class FoldModel:
         by_R = None if by is None else [by[row] for row in labelled] * store.views
         return decoded(predictor.target, output_RO, store.views, by_R)
 
-    def training_embeddings(self, predictor: Predictor) -> Tensor:
-        """Return the embeddings of the samples that the model was trained on, of view 0."""
-        rows_R = np.sort(self.setup.labelled.samples[self.is_training])
-        return self.embedded(predictor, rows_R, self.setup.devices.exact())
-
     def embedded(self, predictor: Predictor, rows_R: NDArray[np.int64], devices: Devices) -> Tensor:
         """Return the embeddings [R, D] of some rows of the store."""
         known, setup = self._known(rows_R), self.setup

@@ -8,16 +8,16 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors.torch import load_file
 
 from aam.config.metrics import FAITH_PD
 from aam.inference.embed import asvs_of
 from aam.model.known_asvs import KnownAsvs
-from aam.model.store import WEIGHTS, load_config
+from aam.model.store import AGAIN, load_config, read_weights
 from aam.tasks.pretrain.model import PretrainingModel
 from aam.tasks.pretrain.true_distances import TrueDistances
 from aam.train.data.dataset import BatchDataset
 from aam.util.errors import problem
+from aam.util.manifest import fitting
 
 
 @dataclass(frozen=True)
@@ -49,11 +49,11 @@ class StartingModel:
 
         It is an InputError where a distance has none, and the model is not trained any more.
         """
-        own, state = model.state_dict(), load_file(self.directory / WEIGHTS)
-        fitting = {name: x.to(own[name].dtype) for name, x in state.items() if name in own}
+        own, state = model.state_dict(), read_weights(self.directory)
+        shared = {name: x.to(own[name].dtype) for name, x in state.items() if name in own}
         encoder = {name for name in own if name.startswith("encoder.")}
-        assert encoder <= fitting.keys(), f"{self.directory} lacks weights of the encoder"
-        model.load_state_dict({**own, **fitting})
+        assert encoder <= shared.keys(), f"{self.directory} lacks weights of the encoder"
+        model.load_state_dict({**own, **shared})
         lacking = [metric for metric in model.weights if not _has(metric, own, state)]
         if lacking and not trains:
             learned = load_config(self.directory).get("distances", [])
@@ -86,7 +86,8 @@ def begin(
     if start is not None:
         if start.known is not None:
             start.known.compare(dataset.store, dataset.tokens)
-        return start.give(model, trains=dataset.epochs > 0)
+        with fitting(start.directory, "a pretrained model of this version", AGAIN):
+            return start.give(model, trains=dataset.epochs > 0)
     if model.encoder.asv.sketch is not None:
         true.place(model.encoder.asv.sketch, dataset.tokens, learned_asvs(dataset))
     return []

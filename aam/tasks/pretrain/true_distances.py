@@ -72,7 +72,9 @@ def batch_targets(
     found = exact(store.counts_of(some_of(training), len(tokens.lengths)))
     if FAITH_PD in found:
         value_N1 = found.pop(FAITH_PD)
-        exact = replace(exact, faith_pd_scale=(float(value_N1.mean()), float(value_N1.std())))
+        exact = replace(
+            exact, faith_pd_scale=(float(value_N1.mean()), float(value_N1.std()) or 1.0)
+        )
     one_view = {name: matrix_NN[None] for name, matrix_NN in found.items()}
     every_N = np.arange(len(some_of(training)))
     return TrueDistances(pair_variances(one_view, every_N), exact=exact)

@@ -273,6 +273,9 @@ def test_models_of_a_fold_are_explained_by_their_share_of_the_log_odds(saved, tm
     rows = [Share(0.75), Share(0.25, temperature=0.5), Share(1.0)]
     shares = [{"folder": name, **vars(row)} for name, row in zip(NAMES, rows, strict=True)]
     write_json(folder / SHARES, {"models": shares})
+    with pytest.raises(InputError, match="files that are missing, damaged"):
+        fold_models(folder, 2)
+    write_manifest(folder)
     found = fold_models(folder, 2)
     assert [module_digest(one) for one in found] == [
         module_digest(one) for one in saved[1].predictors[:2]
@@ -290,7 +293,7 @@ def spoil_weights(folder: Path) -> None:
     path = folder / "fold2" / "model.safetensors"
     tensors = load_file(path)
     name = next(name for name in tensors if name.startswith("head.hidden"))
-    tensors[name].view(-1)[0] = float("nan")
+    tensors[name].view(-1)[0] = float("inf")
     save_file(tensors, path)
 
 
@@ -311,7 +314,7 @@ MADE_SO = {
     "format 5;(?=.*install)": lambda at: edit(at / "fold2-1/config.json", format=5),
     "kind pretrained": lambda at: edit(at / "fold2/config.json", kind="pretrained"),
     "fit each other.*other weights": lambda at: edit(at / "fold2/config.json", architecture=HUGE),
-    "weights that are not finite": spoil_weights,
+    "weights that are not finite: 1 \\(head": spoil_weights,
 }
 """By what is said of a folder that somebody made so."""
 
