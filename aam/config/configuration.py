@@ -8,7 +8,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 
 from aam.config.losses import LOSSES
 from aam.config.messages import config_error
-from aam.config.sections.base import Section
+from aam.config.sections.base import FilePath, Section
 from aam.config.sections.dataset import Dataset
 from aam.config.sections.execution import Benchmark, Optimization, OutputFormats, Runtime
 from aam.config.sections.finetuning import SET_BY_AUTO, Finetuning
@@ -28,7 +28,7 @@ NAMED: dict[str, Any] = {"propertyNames": {"pattern": NAME}}
 class Config(Section):
     """Everything that `config/*.yaml` may say."""
 
-    data_dir: str = "."
+    data_dir: FilePath = "."
     """Folder that the paths of datasets and predictions are relative to."""
     results_dir: str = Field("results", pattern=r"^[^~{}\s][^{}]*$")
     """Folder of everything that the workflow writes."""

@@ -1,6 +1,7 @@
 """Errors of the configuration in the words of its keys."""
 
 import difflib
+import reprlib
 from collections import Counter
 from pathlib import Path
 from typing import Any, get_args, get_origin
@@ -11,6 +12,9 @@ from pydantic import ValidationError
 from aam.config.sections.base import Section
 from aam.util.errors import InputError, first_names, problem, problems
 
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxother = 200
+
 
 def config_error(error: ValidationError, section: type[Section], prefix: str = "") -> InputError:
     """Turn a validation error into one line per key, with the nearest known key as the hint."""
@@ -18,7 +22,7 @@ def config_error(error: ValidationError, section: type[Section], prefix: str = "
     for detail in error.errors():
         location = [str(part) for part in detail["loc"]]
         where = "configuration key " + (".".join([p for p in [prefix, *location] if p]) or "(root)")
-        got, expected, hint = repr(detail["input"]), detail["msg"], "see config/README.md"
+        got, expected, hint = _SHORT.repr(detail["input"]), detail["msg"], "see config/README.md"
         if detail["type"] == "value_error":
             lines.append(InputError(f"{where}: {detail['ctx']['error']}. Hint: {hint}"))
             continue

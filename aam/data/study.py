@@ -17,6 +17,8 @@ V4 = re.compile("[ACGT]AC[AG][ACGT][AG][ACGT]G")
 PRIMER = re.compile("GTG[CT]CAGC[AC]GCCGCGGTAA")
 """The primer 515F."""
 COMPLEMENT = str.maketrans("ACGTURYSWKMBDHVN", "TGCAAYRSWMKVHDBN")
+UNUSUAL = 0.05
+"""Share of the reads that look wrong from which on they are told of."""
 DEPTHS = (500, 1000, 2000, 5000, 10_000, 20_000)
 MOST_LOST = 0.05
 """Share of the samples that a proposed depth may lose."""
@@ -113,7 +115,7 @@ def sentences(
         f"{len(reads)} samples, {len(table.feature_ids)} ASVs, {reads.sum():,} reads: "
         f"{np.median(reads):,.0f} in the median sample, {reads.min():,} to {reads.max():,}."
     )
-    yield from _on_sequences(table, sequences)
+    yield from on_sequences(table, sequences)
     depth = proposed_depth(table)
     shown = sorted({depth, *(one for one in DEPTHS if one <= reads.max())})
     kept = ", ".join(f"{one} keeps {np.mean(reads >= one):.0%}" for one in shown)
@@ -139,7 +141,8 @@ def sentences(
         )
 
 
-def _on_sequences(table: FeatureTable, sequences: Mapping[str, str]) -> Iterator[str]:
+def on_sequences(table: FeatureTable, sequences: Mapping[str, str]) -> Iterator[str]:
+    """Yield one sentence on the sequences, and others on what looks wrong with them."""
     total_F = np.asarray(table.counts.sum(axis=0)).ravel()
     own = [sequences[name] for name in table.feature_ids]
     lengths = sorted(map(len, own))
@@ -152,10 +155,12 @@ def _on_sequences(table: FeatureTable, sequences: Mapping[str, str]) -> Iterator
         f"Sequences of {length} nucleotides; {share['V4']:.0%} of the reads begin as 16S does "
         "behind the primer 515F (region V4)."
     )
-    if share["primer"] > 0.5:
+    if share["primer"] > UNUSUAL:
         yield f"{share['primer']:.0%} of the reads still have the primer 515F: trim it."
-    elif share["reverse"] > max(0.5, share["V4"]):
+    elif share["reverse"] > UNUSUAL:
         yield f"{share['reverse']:.0%} look like reverse complements: turn them round."
+    elif 0.5 < share["V4"] < 1 - UNUSUAL:
+        yield f"{1 - share['V4']:.0%} of the reads begin elsewhere: cut them, or leave them out."
 
 
 def configuration(files: Mapping[str, str], columns: list[Column], depth: int) -> str:

@@ -11,6 +11,8 @@ from aam.util.errors import first_names, problem
 SEPARATOR = "|"
 """Between the classes of a set; in the name of none."""
 
+LARGEST = 1e30
+"""Of a number to predict."""
 NUMBER = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 
 
@@ -81,11 +83,12 @@ def _numbers(text: pd.Series, column: str) -> pd.Series:
     stripped = text.str.strip()
     is_number = stripped.str.fullmatch(NUMBER).astype(bool)
     values = stripped.where(is_number, "nan").astype(np.float64)
-    bad = text[~np.isfinite(values)]
+    # The square of an error has to be a number, too.
+    bad = text[~(values.abs() <= LARGEST)]
     if len(bad):
         raise problem(
             f"metadata column '{column}'",
-            f"{_examples(bad)} of {len(text)} values that are not finite numbers",
+            f"{_examples(bad)} of {len(text)} values that are no numbers, or beyond {LARGEST:g}",
             "numbers, with a decimal point, in every sample that has a value",
             "correct the values, leave the cells empty where there is none, "
             "or set the task's kind to classification",

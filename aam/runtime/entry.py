@@ -1,9 +1,11 @@
 """The door between a Snakemake script and a stage."""
 
+import errno
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,7 @@ from aam.runtime.run_options import RunOptions
 from aam.util import log
 from aam.util.atomic import remove_partial
 from aam.util.digests import check_digests, forget_digests, write_digests
-from aam.util.errors import InputError
+from aam.util.errors import InputError, problem
 from aam.util.worklog import at_work
 
 Cfg = Mapping[str, Any]
@@ -34,7 +36,7 @@ def main(run: Callable[..., None], snakemake: Any) -> None:
     forget_digests(_listed(outputs))
     try:
         check_digests(_listed(inputs))
-        with at_work():
+        with at_work(), _room():
             run(snakemake.params.cfg, inputs=inputs, outputs=outputs, runtime=runtime)
         write_digests(_listed(outputs))
     except InputError as error:
@@ -43,6 +45,18 @@ def main(run: Callable[..., None], snakemake: Any) -> None:
             with log_file.open("a", encoding="utf-8") as handle:
                 handle.write(f"{error}\n")
         sys.exit(f"\n{error}\n")
+
+
+@contextmanager
+def _room() -> Iterator[None]:
+    """Turn what is raised on a full disk into an InputError."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        hint = "free some, and run the same command again"
+        raise problem(error.filename or "disk", str(error), "room on the disk", hint) from error
 
 
 def _run_options(snakemake: Any, log_file: Path | None) -> RunOptions:

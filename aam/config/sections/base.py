@@ -1,8 +1,8 @@
 """The base class of all sections."""
 
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 
 class Section(BaseModel):
@@ -17,5 +17,7 @@ class Section(BaseModel):
         return self.model_dump(mode="json")
 
 
+FilePath = Annotated[str, Field(pattern=r"^[^{}]+$")]
+"""A path of the user; Snakemake would replace what stands in braces."""
 Override = dict[str, Any]
 """Keys of another section that replace the global ones for one dataset, model or task."""

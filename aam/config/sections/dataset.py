@@ -4,7 +4,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from aam.config.sections.base import Override, Section
+from aam.config.sections.base import FilePath, Override, Section
 
 BESIDE_THE_TABLE = ("sequences", "tree", "metadata", "taxonomy")
 """Files beside a table."""
@@ -28,17 +28,17 @@ class Dataset(Section):
 
     simulate: Simulation | None = None
     """Make the data instead of reading it."""
-    table: str | None = None
+    table: FilePath | None = None
     """Feature table of raw counts: BIOM 2.1, BIOM 1.0, TSV or .qza."""
-    sequences: str | None = None
+    sequences: FilePath | None = None
     """FASTA or .qza with the sequences of the features, where the feature IDs are not sequences."""
-    tree: str | None = None
+    tree: FilePath | None = None
     """Phylogeny: Newick or .qza; null: made with MAFFT and FastTree."""
     root: Literal["given", "min_variance"] = "given"
     """Where the root lies: as the file says, or where the distances to the tips vary least."""
-    metadata: str | None = None
+    metadata: FilePath | None = None
     """Sample metadata in the QIIME 2 format."""
-    taxonomy: str | None = None
+    taxonomy: FilePath | None = None
     """Taxa of the features, which figures and tables then name: .qza or TSV."""
     study: str | None = None
     """Metadata column that names the study of each sample, for `models.<m>.pretrained_on`."""

@@ -4,7 +4,7 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from aam.config.sections.base import Override, Section
+from aam.config.sections.base import FilePath, Override, Section
 
 ARCHITECTURE = tuple(
     "encoder width heads asv_layers sample_layers patch_bp ffn_ratio sketch".split()
@@ -33,7 +33,7 @@ class ModelSettings(Section):
     sketch: int = Field(0, ge=0, le=65_536)
     """Numbers that each sample's sketch of the tree adds to its embedding; unweighted UniFrac then
     follows from two sketches, for ASVs never seen too. 0: none; 1024 does well."""
-    start: str | None = None
+    start: FilePath | None = None
     """What pretraining begins with: `v4`, the encoder that comes with the package; the directory of
     a pretrained model; or another model, of the same dataset or as `<dataset>/<model>`. Its
     architecture is taken over. Null: weights of the seed."""

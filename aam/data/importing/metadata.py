@@ -35,6 +35,7 @@ MISSING = re.compile(
 )
 """Cells that are missing values unless `#q2:missing` says blank: words of spreadsheets and of R,
 and those of INSDC's list of missing values, with reasons behind a colon as there and in Qiita."""
+MOST_COLUMNS = 10_000
 _DIRECTIVES = ("#q2:types", "#q2:missing")
 
 
@@ -143,6 +144,10 @@ def _problems(path: Path, sheet: _Sheet) -> Iterator[InputError]:
         got = f"a header that begins with {first[:40]!r}"
         names = ", ".join(sorted(ID_HEADERS) + sorted(LEGACY_HEADERS))
         yield problem(path, got, f"a first column called one of {names}", hint)
+        return
+    if len(sheet.header) > MOST_COLUMNS:
+        hint = "give the columns that tasks name; a feature table goes under the key `table`"
+        yield problem(path, f"{len(sheet.header)} columns", f"at most {MOST_COLUMNS}", hint)
         return
     if not sheet.rows:
         yield problem(path, "no samples below the header", "one row per sample", "check the export")

@@ -23,6 +23,8 @@ _DAMAGE = (
 )  # fmt: skip
 LARGEST = 2**32
 """Bytes of a data file: a damaged or hostile archive may claim any number."""
+EXPANSION = 200
+"""Bytes of a large data file per byte of its archive: real ones have a tenth of that at most."""
 _KEYS = {
     "FeatureTable": "this is a feature table: give it under the key `table`",
     "FeatureData[Sequence]": "these are sequences: give them under the key `sequences`",
@@ -53,17 +55,20 @@ def read_artifact(path: Path, content: bytes, kind: ArtifactKind) -> bytes:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             root = _root(path, archive.namelist())
             member = f"{root}/data/{kind.member}"
-            for name, most in ((f"{root}/metadata.yaml", 2**20), (member, LARGEST)):
+            largest = min(LARGEST, 2**26 + EXPANSION * len(content))
+            for name, most in ((f"{root}/metadata.yaml", 2**20), (member, largest)):
                 size = archive.getinfo(name).file_size if name in archive.namelist() else 0
                 if size > most:
                     got = f"{name} of {size:,} bytes"
                     raise problem(path, got, f"at most {most:,}", "split the table, or check it")
             described = yaml.safe_load(archive.read(f"{root}/metadata.yaml"))
-            if not isinstance(described, dict) or "type" not in described:
+            if not isinstance(described, dict) or not isinstance(described.get("type"), str):
                 raise _not_an_artifact(path, "a metadata.yaml without a `type`")
-            found = str(described["type"])
+            found = described["type"]
             if found != kind.type:
-                raise problem(path, f"an artifact of type {found}", kind.type, _hint(found, kind))
+                hints = {**kind.hints, **_KEYS, "": "`qiime tools peek` says what each of yours is"}
+                hint = next(own for start, own in hints.items() if found.startswith(start))
+                raise problem(path, f"an artifact of type {found}", kind.type, hint)
             return archive.read(member)
     except InputError:
         raise
@@ -91,11 +96,6 @@ def _root(path: Path, names: list[str]) -> str:
 def _leads_out(name: str) -> bool:
     parts = PurePosixPath(name.replace("\\", "/")).parts
     return not parts or parts[0] == "/" or ".." in parts or parts[0].endswith(":")
-
-
-def _hint(found: str, kind: ArtifactKind) -> str:
-    hints = {**kind.hints, **_KEYS, "": "see `qiime tools peek` for what each of your artifacts is"}
-    return next(hint for prefix, hint in hints.items() if found.startswith(prefix))
 
 
 def _not_an_artifact(path: Path, got: str) -> InputError:

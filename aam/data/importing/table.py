@@ -103,6 +103,8 @@ def _parse_json(path: Path, content: bytes) -> Parsed:
             places = [tuple(entry[:2]) for entry in given["data"]]
             if len(set(places)) < len(places):
                 raise ValueError("a sample and a feature have two counts")
+        if given["shape"] != [len(given["rows"]), len(given["columns"])]:
+            raise ValueError("a shape that is not that of its rows and columns")
         table = biom.Table.from_json(given)
         samples, features = ([*map(str, table.ids(axis))] for axis in ("sample", "observation"))
         return samples, features, csr_array(table.matrix_data.T.tocsr())

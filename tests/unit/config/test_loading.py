@@ -112,6 +112,7 @@ FROZEN = {"encoder": "frozen"}
         ("datasets.d", {"simulate": {}, "table": "t"}, "`simulate` or `table`"),
         ("datasets.d", {"simulate": {}, "tree": "t"}, "got `tree` beside `simulate`"),
         ("datasets.d", {"table": "t", "root": "min_variance"}, "got root min_variance without"),
+        ("datasets.d.table", "{dataset}.biom", "got '{dataset}.biom'"),
         ("benchmark.batch_sizes", [], "at least 1"),
         ("benchmark.batch_sizes", [8, 1], "got 1"),
         ("benchmark.seconds", float("nan"), "got nan"),

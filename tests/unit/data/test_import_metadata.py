@@ -101,6 +101,7 @@ def test_all_problems_of_a_file_are_named_at_once(path):
         ("id\tage\n#q2:types\tnumeric\nx\told\ny\t9th\n", r"'age' of type num.*2 \(old, 9th\)"),
         ('id\tage\nx\t"a"b\n', "cannot be split into cells \\(line 2"),
         ('id\tsite\na\tgut\nb\t"gut\rskin"\n', r"line breaks in cells of 1 \(b\)"),
+        ("id" + "\ta" * 10_000 + "\nx\n", "got 10001 columns; expected at most 10000"),
         ("PK\x03\x04", "a zip archive.*qiime tools export.*xlsx"),
     ],
 )

@@ -146,6 +146,7 @@ def test_doubled_ids_and_bad_counts_are_named_at_once(tmp_path, write):
         (write_json, {"values": COUNTS, "samples": ["a\tb", " "]}, r"tabs.*2 \('a\\tb', ' '"),
         (write_json, sparse([0, 0, 3], [0, 0, 4]), "a sample and a feature have two counts"),
         (write_json, sparse([0, 0, 10**400]), "JSON that is cut off"),
+        (write_json, {"values": COUNTS, "shape": [10**12, 3]}, "a shape that is not that of"),
         (write_hdf5, {"values": np.zeros((0, 3)), "samples": []}, "without samples"),
         (write_tsv, {"values": np.zeros((2, 0)), "features": []}, "without features"),
         (write_tsv, {"values": np.zeros((2, 3), int)}, "without a single read"),

@@ -91,16 +91,17 @@ def test_cutting_keeps_distances_and_unifrac(tmp_path_factory, kept):
 
 
 def test_all_problems_of_a_tree_are_named_at_once(tmp_path):
-    path = newick(tmp_path, "((a:-1,b):1,(c:nan,a:1),(:2,d:inf):3);")
+    path = newick(tmp_path, "((a:-1,b):1,(c:nan,a:1),(:2,d:inf):3,(e:1e-40,f:1e39):1);")
     with pytest.raises(InputError) as caught:
         load_tree(path)
-    unrooted, unnamed, doubled, missing, strange, negative = str(caught.value).splitlines()
-    assert "3 children" in unrooted
+    lines = str(caught.value).splitlines()
+    unrooted, unnamed, doubled, missing, strange, negative = lines
+    assert "4 children" in unrooted
     assert "qiime phylogeny midpoint-root" in unrooted
     assert "1 tips without a name" in unnamed
     assert "more than once: 1 (a)" in doubled
     assert "no length, above 2 (b, the ancestor of c)" in missing
-    assert "NaN or infinite, above 2 (c, d)" in strange
+    assert "beyond fp32, above 4 (c, d, e, …)" in strange
     assert "negative length, above 1 (a)" in negative
     assert "tree: null" in negative
     assert all(line.startswith(str(path)) for line in str(caught.value).splitlines())
@@ -119,7 +120,8 @@ TWO, DOUBLED = "(a:1,b:2);(a:1,c:1);", "(a:1:2,b:2);"
 
 
 @pytest.mark.parametrize(
-    "text", ["(a:1,b:2", "((a:1,b:2);", "(a:one,b:2);", "x;", "(a:1,b c:2);", TWO, DOUBLED]
+    "text",
+    ["(a:1,b:2", "((a:1,b:2);", "(a:one,b:2);", "x;", "(a:1,b c:2);", "a:1,b:1);", TWO, DOUBLED],
 )
 def test_text_that_is_no_tree(tmp_path, text):
     path = newick(tmp_path, text)

@@ -9,7 +9,14 @@ from scipy.sparse import csr_array
 from aam.config.configuration import load
 from aam.config.slices import describe
 from aam.data import duration
-from aam.data.study import columns_of, configuration, grouping, proposed_depth, sentences
+from aam.data.study import (
+    columns_of,
+    configuration,
+    grouping,
+    on_sequences,
+    proposed_depth,
+    sentences,
+)
 from aam.data.table import FeatureTable
 
 SAMPLES = 60
@@ -78,6 +85,16 @@ def test_a_study_is_described(sequence, said):
     assert f"{1 if said is None else 0:.0%} of the reads begin as 16S" in text
     for words in ("reverse complements", "still have the primer"):
         assert (words in text) == (said is not None and words in said)
+
+
+def test_a_part_of_other_reads_is_told():
+    few = {"a": V4, "b": "A" * 20}
+    assert len([*on_sequences(table([2000] * 9), few)]) == 1, "fewer than a twentieth"
+    given = table([7] * 9)
+    *_, said = on_sequences(given, few)
+    assert said.startswith("12% of the reads begin elsewhere")
+    *_, said = on_sequences(given, few | {"b": "CGCTTGCCACCTACGTA"})
+    assert said.startswith("12% look like reverse complements")
 
 
 def test_a_proposed_configuration_is_one_and_leaves_the_rest_as_comments():
