@@ -204,6 +204,8 @@ def page(folder: Path, models: Sequence[str]) -> str:
         for group, words in ((ORDER, "from naive to configured"), (OPTION, "one option changed"),
                              (ALONE, "each change alone")):  # fmt: skip
             text += [f"## Steps of {model}, {words}", _speed(folder / f"{model}-{group}")]
+            if model == models[0] and group == ORDER and (folder / f"{model}-{ORDER}").is_dir():
+                text.append("![Samples per second of each mode](images/gpu.png)")
     counted = folder / "predicted.md"
     text += ["## What named GPUs should reach", predicted.NOTES]
     text.append(counted.read_text(encoding="utf-8").strip() if counted.exists() else WAITS)

@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from aam.data.target import QUANTILES, Target
+from aam.data.target import QUANTILES, Bounds, Target
 from aam.data.targets import SEPARATOR
 from aam.evaluate.predictions import (
     CROSS_VALIDATION,
@@ -44,8 +44,6 @@ LEVEL = 0.9
 """Fraction of the samples that an interval is to cover."""
 ENDS = f"{QUANTILE}{(1 - LEVEL) / 2:g}", f"{QUANTILE}{(1 + LEVEL) / 2:g}"
 """Columns of the predicted quantiles that bound it."""
-
-Bounds = tuple[float | None, float | None]
 
 
 @dataclass(frozen=True)

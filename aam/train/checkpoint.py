@@ -147,7 +147,10 @@ class Checkpoints:
         self.wait()
         for path in reversed(self._steps() if self._writes else []):
             try:
-                _check(path)
+                if path.is_file():
+                    _read(path)
+                else:
+                    check_manifest(path, "the one before is taken")
             except UNREADABLE as error:
                 if getattr(error, "errno", None) in _OF_THE_MACHINE:
                     raise
@@ -248,14 +251,6 @@ def _not_saved(path: Path, error: BaseException) -> NotSaved | InputError:
         "make room on that disk and run the same command again: it goes on from the last "
         "checkpoint",
     )
-
-
-def _check(path: Path) -> None:
-    """Read a checkpoint, or the files of a sharded one; one of `UNREADABLE`: it is damaged."""
-    if path.is_file():
-        _read(path)
-    else:
-        check_manifest(path, "the one before is taken")
 
 
 def _read(path: Path, like: nn.Module | None = None) -> dict[str, Any]:

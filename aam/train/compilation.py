@@ -7,6 +7,7 @@ from torch import nn
 
 from aam.config.sections.execution import Compile
 from aam.nn.layer import Layer
+from aam.util.errors import first_line
 
 logger = logging.getLogger(__name__)
 RECOMPILATIONS = 16
@@ -44,6 +45,6 @@ def _why_not(device: torch.device) -> str | None:
     try:
         torch.compile(lambda x: x + x)(small)
     except (torch._dynamo.exc.TorchDynamoException, RuntimeError, OSError) as error:
-        return str(error).strip().splitlines()[0]
+        return first_line(error)
     torch._dynamo.utils.counters["stats"]["unique_graphs"] = before
     return None

@@ -1,7 +1,6 @@
 """What this machine and its processes tell, without the seconds that importing PyTorch takes."""
 
 import os
-import platform
 import re
 import resource
 import sys
@@ -10,7 +9,8 @@ import time
 from pathlib import Path
 
 DRIVER_FILES = ("nvidia[0-9]*", "nvgpu", "kfd", "dxg")
-"""Devices of the drivers of NVIDIA, also Jetson's, of AMD, and of Windows' Linux."""
+"""Devices of the drivers of NVIDIA, also Jetson's, of AMD, and of Windows' Linux. Apple's GPUs are
+not used."""
 RSS_UNITS_PER_MB = 2**20 if sys.platform == "darwin" else 2**10
 """Units of the kernel's `ru_maxrss`."""
 PARENT_CHECKED_EVERY_S = 1.0
@@ -18,8 +18,7 @@ PARENT_CHECKED_EVERY_S = 1.0
 
 def accelerated(folder: Path = Path("/dev")) -> bool:
     """Return whether there is a GPU, or in doubt its driver, by the device files in `folder`."""
-    apple = platform.system() == "Darwin" and platform.machine() == "arm64"
-    return apple or any(any(folder.glob(name)) for name in DRIVER_FILES)
+    return any(any(folder.glob(name)) for name in DRIVER_FILES)
 
 
 def peak_memory_mb() -> float:

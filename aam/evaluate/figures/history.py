@@ -95,9 +95,13 @@ def _draw_panel(axes: Axes, panel: Panel, part: pd.DataFrame) -> None:
         is_validation = split == "validation"
         if smoothed:
             axes.plot(line["epoch"], line["value"], color=GREY, alpha=0.4 / number, linewidth=0.7)
+        value = line["value"]
+        if smoothed:
+            width = max(5, len(value) // 15)
+            value = value.rolling(width, center=True, min_periods=1).median()
         drawn = axes.plot(
             line["epoch"],
-            _running_median(line["value"]) if smoothed else line["value"],
+            value,
             color=color,
             linestyle="--" if "baseline" in name or (is_validation and not alone) else "-",
             marker="o" if is_validation and "baseline" not in name else None,
@@ -118,10 +122,6 @@ def _draw_panel(axes: Axes, panel: Panel, part: pd.DataFrame) -> None:
             low, high = axes.get_ylim()
             axes.set_ylim(max(0.0, low - 0.35 * (high - low)), high)
         axes.legend()
-
-
-def _running_median(values: pd.Series) -> pd.Series:
-    return values.rolling(max(5, len(values) // 15), center=True, min_periods=1).median()
 
 
 def _scale(axes: Axes, panel: Panel, values: NDArray[np.float64]) -> None:

@@ -10,7 +10,8 @@ from matplotlib.axes import Axes
 from numpy.typing import NDArray
 from sklearn.metrics import roc_curve
 
-from aam.evaluate.conformal import Bounds, cross_intervals, scaled_probabilities
+from aam.data.target import Bounds
+from aam.evaluate.conformal import cross_intervals, scaled_probabilities
 from aam.evaluate.figures.accuracy import headline_bars
 from aam.evaluate.figures.style import (
     BLACK,

@@ -59,7 +59,7 @@ def _faith_pd(
         assert ids == list(sample_ids), f"{path} holds other samples than the store"
     mean_N1 = np.stack([values_N for _, values_N in read]).mean(axis=0)[:, None]
     scale = mean_N1 if is_in is None else mean_N1[is_in]
-    return ((mean_N1 - scale.mean()) / scale.std()).astype(np.float32)
+    return ((mean_N1 - scale.mean()) / (scale.std() or 1.0)).astype(np.float32)
 
 
 def _read(paths: Sequence[Path], sample_ids: Sequence[str]) -> NDArray[np.float32]:

@@ -75,7 +75,9 @@ class Devices:
         # On a CPU every shape has bf16 kernels of its own; kept, they would fill the memory.
         for cache in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
             os.environ.setdefault(cache, "256")
-        torch.set_num_threads(max(1, threads))
+        # A scheduler may grant fewer cores than the job was planned with.
+        granted = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else threads
+        torch.set_num_threads(max(1, min(threads, granted)))
         logging.getLogger("lightning_fabric.utilities.rank_zero").setLevel(logging.WARNING)
         if precision in _MIXED and not torch.cuda.is_available():
             possible = "bf16" if has_fast_bf16() else "fp32"

@@ -42,11 +42,6 @@ ADDRESS_AWAITED_S = 300
 """Seconds in which the first node must say where it is."""
 
 
-def is_needed(runtime: RunOptions) -> bool:
-    """Whether a stage has to be started in several processes, and this is none of them."""
-    return runtime.devices * runtime.nodes > 1 and not runtime.launched
-
-
 def together(stage: str, cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
     """Call the `run` of the module `stage` in all processes that `runtime` asks for.
 

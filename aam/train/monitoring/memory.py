@@ -67,12 +67,6 @@ def peak_mb(device: torch.device) -> float:
     return peak_memory_mb()
 
 
-def gpu_memory_mb(device: torch.device) -> float:
-    """Return what all processes hold of an accelerator, in MB."""
-    free, total = torch.cuda.mem_get_info(device)
-    return (total - free) / MB
-
-
 def total_mb(device: torch.device) -> float | None:
     """Return the memory of an accelerator, or of the machine or control group; None: not known."""
     if device.type == "cuda":

@@ -11,7 +11,7 @@ from typing import TypeVar
 import torch
 from pynvml import NVMLError
 
-from aam.train.monitoring.memory import MB, gpu_memory_mb, held_mb, peak_mb, recover, total_mb
+from aam.train.monitoring.memory import MB, held_mb, peak_mb, recover, total_mb
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -174,9 +174,14 @@ class Monitor:
 
 def _gpu_readings(device: torch.device) -> dict[str, float]:
     """Return what the driver says about an accelerator; a part of one has no utilisation."""
+
+    def of_all_processes() -> float:
+        free, total = torch.cuda.mem_get_info(device)
+        return (total - free) / MB
+
     readings: dict[str, Callable[[], float]] = {
         "gpu_utilisation": lambda: torch.cuda.utilization(device),
-        "gpu_memory_mb": lambda: gpu_memory_mb(device),
+        "gpu_memory_mb": of_all_processes,
         "gpu_power_w": lambda: torch.cuda.power_draw(device) / 1000,
     }
     values = {}

@@ -1,3 +1,4 @@
+import os
 import tempfile
 from types import SimpleNamespace
 
@@ -95,6 +96,15 @@ def test_exact_inference_is_in_fp32_and_training_goes_on_as_before(monkeypatch, 
     assert (devices.exact().precision, devices.precision) == ("fp32", precision)
     assert torch.get_float32_matmul_precision() == before
     assert spy.training
+
+
+def test_no_more_threads_than_cores_that_were_granted(monkeypatch):
+    numbers = []
+    monkeypatch.setattr(torch, "set_num_threads", numbers.append)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 5, 6})
+    Devices("fp32", 8)
+    Devices("fp32", 2)
+    assert numbers == [3, 2]
 
 
 def test_an_allocation_of_several_tasks_is_left_alone(monkeypatch):
