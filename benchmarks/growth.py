@@ -14,6 +14,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator
+from scipy.optimize import nnls
 
 from aam.bench.tables import machine, markdown_table, page
 from aam.evaluate.figures.style import GREY, colors, saved_figure
@@ -44,8 +45,10 @@ imports; seconds of cores are what the processor did for it meanwhile; memory is
 process, or of the largest that it started, and what grows is its part above what the imports took.
 Growth is fitted as a power of the number of samples, by least squares of the logarithms; `worst` is
 the largest factor between a figure and the fit, and the last exponent is that between the two
-largest studies: where it is larger than the other, the fit promises too much. A study has as many
-ASVs as samples. Pretraining is one epoch."""
+largest studies: where it is larger than the other, the fit promises too much. For larger studies
+two figures stand: by the power, and by a term of samples and one of their square, which says more
+where something that is small at these sizes is of all pairs. A study has as many ASVs as samples.
+Pretraining is one epoch."""
 PUBLISHED_NOTES = """The published times are of real studies, with far more ASVs than samples, on
 other hardware; the stage here also reads, checks, and writes."""
 EXPONENTS_HEAD = ("exponent of time", "of the cores' time", "of memory")
@@ -62,10 +65,17 @@ class Power:
     """Between the two largest sizes."""
     worst: float
     """The largest factor between what was measured above the constant and the formula."""
+    linear: float
+    squared: float
+    """Factors of another formula, `constant + linear * samples + squared * samples ** 2`."""
 
     def at(self, samples: float) -> float:
         """Return the quantity for a number of samples."""
         return self.constant + self.factor * samples**self.exponent
+
+    def with_squares(self, samples: float) -> float:
+        """Return the same by the other formula, in which all pairs outgrow all else."""
+        return self.constant + self.linear * samples + self.squared * samples**2
 
     def __str__(self) -> str:
         return f"{self.exponent:.2f}, last {self.last_exponent:.2f}, worst {self.worst:.2g}x"
@@ -81,17 +91,22 @@ def fit_power(
     """Fit a power law to what was measured at several sizes, by least squares of logarithms.
 
     The constant is taken off before; `least` stands for smaller values, whose logarithms are noise.
+    The term of samples and that of their square are fitted by least squares of relative errors.
     """
     order = np.argsort(samples)
-    x = np.log(np.asarray(samples, dtype=float)[order])
-    y = np.log(np.maximum(np.asarray(values, dtype=float)[order] - constant, least))
+    size = np.asarray(samples, dtype=float)[order]
+    value = np.maximum(np.asarray(values, dtype=float)[order] - constant, least)
+    x, y = np.log(size), np.log(value)
     slope, height = np.polyfit(x, y, 1)
+    (linear, squared), _ = nnls(np.stack([size, size**2], axis=1) / value[:, None], np.ones_like(x))
     return Power(
         exponent=float(slope),
         factor=float(np.exp(height)),
         constant=constant,
         last_exponent=float((y[-1] - y[-2]) / (x[-1] - x[-2])),
         worst=float(np.exp(np.abs(y - height - slope * x).max())),
+        linear=float(linear),
+        squared=float(squared),
     )
 
 
@@ -185,8 +200,8 @@ def _leads(stage: str, powers: Powers) -> list[str]:
     return [
         plain(stage),
         *(str(powers[stage, name]) for name in FITTED),
-        *(duration(seconds.at(target)) for target in TARGETS),
-        *(f"{memory.at(target) / 1024:.3g} GiB" for target in TARGETS),
+        *(f"{duration(seconds.at(n))}; {duration(seconds.with_squares(n))}" for n in TARGETS),
+        *(f"{memory.at(n) / 1024:.3g}; {memory.with_squares(n) / 1024:.3g} GiB" for n in TARGETS),
     ]
 
 

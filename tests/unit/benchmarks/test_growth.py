@@ -21,6 +21,13 @@ def test_a_power_law_is_found_again(exponent: float, constant: float, sizes: lis
     assert fit.at(307_000) == pytest.approx(constant + 0.1 * 307_000**exponent, rel=1e-4)
 
 
+def test_a_small_term_of_all_pairs_shows_in_larger_studies() -> None:
+    sizes = (1000, 5000, 10_000, 20_000)
+    fit = growth.fit_power(sizes, [100 + 0.1 * s + 1e-6 * s**2 for s in sizes], 100.0)
+    assert fit.with_squares(307_000) == pytest.approx(100 + 30_700 + 94_249, rel=1e-6)
+    assert fit.at(307_000) < 0.5 * fit.with_squares(307_000)
+
+
 @pytest.fixture
 def studies(tmp_path: Path) -> list[Path]:
     """Folders of results as finished jobs leave them."""
@@ -55,7 +62,7 @@ def test_tables_page_and_figure(studies: list[Path], tmp_path: Path) -> None:
     assert fits[keys].to_list() == pytest.approx([2, 1, 0], abs=1e-3)
     text = (out / "growth.md").read_text(encoding="utf-8")
     # 0.5 s * 100**2 and * 307**2, 100 + 10 * 307 MB, and 0.5 s * 25**2 beside 475 s.
-    for words in ("83.3 min", "13.1 h", "3.1 GiB", "| 25,000 | 16 cores | 475 | 312 |"):
+    for words in ("83.3 min", "13.1 h", "3.1; 3.1 GiB", "| 25,000 | 16 cores | 475 | 312 |"):
         assert words in text
     assert imread(out / "figures" / "growth.png").shape[1] == 1200
     assert np.ptp(imread(out / "figures" / "growth.png")) > 0.5
