@@ -59,15 +59,23 @@ class KeptReads:
         table: FeatureTable,
         sequences: Mapping[str, str],
         wanted: Sequence[str],
+        landmarks: NDArray[np.intp] | None = None,
         *,
         distances: bool,
     ) -> dict[str, Any]:
-        """Return the fields of a `Problem` of the kept samples and, behind them, wanted ones."""
+        """Return the fields of a `Problem` of the kept samples and, behind them, wanted ones.
+
+        `landmarks` are among the kept samples: distances are to these; None: to all.
+        """
         measure = BatchDistances(("unweighted",), 1.0, self.above.astype(np.float64), self.lengths)
         place = self._features(table, sequences)
         number = len(self.views[0].sample_ids) + len(wanted)
         counts = csr_array((number, len(self.features)))
-        between = np.zeros((number, number) if distances else (0, 0), np.float32)
+        rows: Any = slice(None)
+        if landmarks is not None:
+            rows = np.concatenate([landmarks, np.arange(number - len(wanted), number)])
+        columns = number if landmarks is None else len(landmarks)
+        between = np.zeros((number, columns) if distances else (0, 0), np.float32)
         for view, kept in enumerate(self.views):
             other = rarefy(table, self.rarefaction["depth"], self.rarefaction["seed"], view)
             other = other.of_samples(pd.Index(other.sample_ids).get_indexer(pd.Index(wanted)))
@@ -77,9 +85,9 @@ class KeptReads:
             if distances:
                 # Without any known ASV a sample has nothing in common with another.
                 with np.errstate(invalid="ignore"):
-                    found = np.nan_to_num(measure(both)["unweighted"], nan=1.0)
-                between += found / len(self.views)
-        tree = {"above": self.above, "lengths": self.lengths}
+                    found = np.nan_to_num(measure(csr_array(both[rows]))["unweighted"], nan=1.0)
+                between[rows] += found[:, :columns] / len(self.views)
+        tree = {"above": self.above, "lengths": self.lengths, "landmarks": landmarks}
         return tree | {"counts": counts, "distances": between}
 
     def _features(self, table: FeatureTable, sequences: Mapping[str, str]) -> dict[str, int]:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from aam.config.sections.task import ON_DISTANCES
 from aam.data.folds import OBSERVED, read_folds
 from aam.data.table import FeatureTable
-from aam.evaluate.baselines.problem import Problem
+from aam.evaluate.baselines.problem import Problem, landmarks_of
 from aam.evaluate.baselines.registry import predict_baselines
 from aam.evaluate.predictions import PROBABILITY, QUANTILE
 from aam.evaluate.super_learner import FOLDS, FORMAT, MODEL, SETTINGS, Mixture
@@ -72,7 +72,9 @@ class SuperLearner:
             kept = {name: one for name, one in found["weights"].items() if one > LEAST_WEIGHT}
             mixtures[target] = Mixture(kept, found["temperatures"])
         needed = any(ON_DISTANCES & mixture.weights.keys() for mixture in mixtures.values())
-        rows = self._problem(self.reads.beside(table, sequences, list(own.index), distances=needed))
+        landmarks = landmarks_of(len(self.folds), self.settings["seed"])
+        given = table, sequences, list(own.index), landmarks
+        rows = self._problem(self.reads.beside(*given, distances=needed))
         for target, mixture in mixtures.items():
             mixed_MC = mixture.apply(self._predicted(own, rows, target, mixture, threads))
             if classes:

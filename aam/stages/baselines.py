@@ -1,6 +1,5 @@
 """What a task's folds give without deep learning."""
 
-import logging
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,16 +11,11 @@ from scipy.sparse import csr_array
 from aam.data.folds import OBSERVED, read_folds
 from aam.data.table import on_same_features, read_biom
 from aam.data.trees.branches import branches, read_tree
-from aam.evaluate.baselines.problem import Problem
+from aam.evaluate.baselines.problem import Problem, landmarks_of
 from aam.evaluate.baselines.registry import predict_baselines
 from aam.evaluate.predictions import TARGET, write_predictions
 from aam.runtime.entry import Cfg, Files, RunOptions
 from aam.unifrac.store import distance_rows, read_ids
-from aam.util.seeds import generator
-
-logger = logging.getLogger(__name__)
-MOST_SAMPLES, LANDMARKS = 20_000, 10_000
-"""Labelled samples beyond which some methods learn from landmarks, and how many these are."""
 
 
 def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
@@ -30,11 +24,7 @@ def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None
     views = on_same_features(map(read_biom, inputs["views"]), [*folds.index])
     feature_ids, counts = views[0].feature_ids, sum(view.counts / len(views) for view in views)
     above, lengths = branches(read_tree(inputs["tree"], feature_ids), feature_ids)
-    landmarks = None
-    if len(folds) > MOST_SAMPLES:
-        rows = generator("landmarks", cfg["seed"]).choice(len(folds), LANDMARKS, replace=False)
-        landmarks = np.sort(rows)
-        logger.info("linear methods and those on pairs learn from %d samples alone", LANDMARKS)
+    landmarks = landmarks_of(len(folds), cfg["seed"])
     distances = _distances(inputs["distances"], folds.index, landmarks)
     several = [name for name in map(str, folds) if name.startswith(OBSERVED)]
     parts = []

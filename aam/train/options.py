@@ -1,5 +1,6 @@
 """What an optimization level stands for, and a model that is set up by it."""
 
+import logging
 from typing import Any
 
 import torch
@@ -12,6 +13,8 @@ from aam.nn.attention import AttentionBackend
 from aam.train.compilation import compile_blocks
 from aam.train.distributed.devices import Devices
 from aam.train.optimizer import make_optimizer
+
+logger = logging.getLogger(__name__)
 
 
 class StepOptions(Optimization):
@@ -67,6 +70,8 @@ def set_up(
     if not is_compiled:
         report["compile"] = "off"
     device = devices.device
+    if options.attention == "flash" and device.type == "cuda":
+        logger.warning("flash attention takes no mask on a GPU: it is memory-efficient with one")
     has_tf32 = device.type == "cuda" and torch.cuda.get_device_capability(device) >= (8, 0)
     if options.precision == "tf32" and not has_tf32:
         report["precision"] = "fp32"

@@ -68,10 +68,7 @@ class StripeFile:
 def open_parts(paths: Sequence[Path]) -> Iterator[list[StripeFile]]:
     """Open files of `write_part`."""
     with ExitStack() as stack:
-        opened = []
-        for path in paths:
-            opened.append(StripeFile(path, stack.enter_context(pq.ParquetFile(path))))
-        yield opened
+        yield [StripeFile(path, stack.enter_context(pq.ParquetFile(path))) for path in paths]
 
 
 def check_whole(parts: Sequence[StripeFile], samples: int, inputs: str) -> None:

@@ -60,14 +60,8 @@ def write_distances(
 
 def read_distances(path: Path) -> tuple[list[str], NDArray[np.float32]]:
     """Return the sample IDs and the distances [N, N] that `write_distances` wrote."""
-    sample_ids: list[str] = []
-    with pq.ParquetFile(path) as file:
-        samples = file.metadata.num_rows
-    matrix = np.empty((samples, samples), dtype=np.float32)
-    for names, rows in distance_rows(path):
-        matrix[len(sample_ids) : len(sample_ids) + len(names)] = rows
-        sample_ids += names
-    return sample_ids, matrix
+    names, rows = zip(*distance_rows(path), strict=True)
+    return [name for part in names for name in part], np.concatenate(rows)
 
 
 def read_ids(path: Path) -> list[str]:

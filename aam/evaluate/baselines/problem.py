@@ -5,6 +5,7 @@ C classes.
 """
 
 import dataclasses
+import logging
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,10 +14,13 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from aam.util.seeds import seed_of
+from aam.util.seeds import generator, seed_of
 
+logger = logging.getLogger(__name__)
 NOWHERE = -2
 """Fold of a sample that is neither learned from nor predicted."""
+MOST_SAMPLES, LANDMARKS = 20_000, 10_000
+"""Labelled samples beyond which some methods learn from landmarks, and how many these are."""
 PREVALENCE = 0.01
 """Least fraction of the training samples that a feature of linear models and boosting is in."""
 
@@ -90,6 +94,14 @@ class Problem:
     def random_state(self, name: str) -> int:
         """Return the seed of a baseline in this fold."""
         return seed_of(name, self.seed, self.held_out) % 2**32
+
+
+def landmarks_of(samples: int, seed: int) -> NDArray[np.intp] | None:
+    """Return the landmarks among labelled samples, ascending; None where all are few enough."""
+    if samples <= MOST_SAMPLES:
+        return None
+    logger.info("linear methods and those on pairs learn from %d samples alone", LANDMARKS)
+    return np.sort(generator("landmarks", seed).choice(samples, LANDMARKS, replace=False))
 
 
 Predictor = Callable[[Problem], Prediction]

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
-from matplotlib.ticker import FuncFormatter, PercentFormatter
+from matplotlib.ticker import EngFormatter, PercentFormatter
 
 from aam.evaluate.figures.style import BLACK, BLUE, VERMILION, saved_figure, tell
 
@@ -23,7 +23,7 @@ def draw(curve: pd.DataFrame, dropped: pd.DataFrame, depth: int, path: Path) -> 
         for axes in (curves, kept):
             axes.axvline(depth, color=BLACK, linewidth=1, linestyle="--")
             axes.set_xlabel("depth (reads)")
-            axes.xaxis.set_major_formatter(FuncFormatter(_thousands))
+            axes.xaxis.set_major_formatter(EngFormatter(sep=""))
 
 
 def _draw_curves(axes: Axes, curve: pd.DataFrame, dropped: set[str], depth: int) -> None:
@@ -68,7 +68,3 @@ def _draw_kept(axes: Axes, reads: np.ndarray, depth: int) -> None:
     axes.yaxis.set_major_formatter(PercentFormatter(1.0))
     title = f"Depth {depth} keeps {at_depth:.1%}"
     axes.set(xlim=(0, 1.04 * right), ylim=(0, 1.08), ylabel="samples kept", title=title)
-
-
-def _thousands(value: float, position: int | None) -> str:
-    return f"{value / 1000:g}k" if value >= 10_000 else f"{value:g}"

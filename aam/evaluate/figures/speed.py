@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter
+from matplotlib.ticker import EngFormatter
 
 from aam.evaluate.figures.style import BLUE, GREEN, bars, saved_figure
 from aam.evaluate.labels import plain, quantity, short
@@ -35,7 +35,7 @@ def draw(speed: pd.DataFrame, path: Path) -> None:
             _draw_modes(throughput, memory, part, low)
             throughput.set_xscale("log")
             throughput.set_xlim(low, high * (high / low) ** 0.4)
-            throughput.xaxis.set_major_formatter(FuncFormatter(_in_thousands))
+            throughput.xaxis.set_major_formatter(EngFormatter(sep=""))
             sizes = sorted(set(part["batch_size"]))
             batch = f" (batch {sizes[0]})" if len(sizes) == 1 else " (samples per step)"
             throughput.set_title(GROUPS[name] + batch)
@@ -60,7 +60,3 @@ def _draw_modes(throughput: Axes, memory: Axes, part: pd.DataFrame, low: float) 
     memory_gb = part["peak_memory_mb"].to_numpy(dtype=float) / 1024
     texts = [quantity(value) if np.isfinite(value) else "" for value in memory_gb]
     bars(memory, [""] * len(names), memory_gb, texts, [GREEN] * len(names))
-
-
-def _in_thousands(value: float, _: int) -> str:
-    return f"{value / 1000:.3g}k" if value >= 1000 else f"{value:.3g}"

@@ -151,6 +151,22 @@ def test_a_fresh_process_says_of_samples_held_out_what_the_workflow_says(study, 
     assert "sd" not in found
 
 
+def test_landmarks_stand_for_all_samples_where_they_are_all(study, kept, monkeypatch):
+    given = study["table"], study["paths"]["sequences"]
+    plain = aam.load(kept).predict(*given, threads=1)
+    problem = "aam.evaluate.baselines.problem"
+    number = int((study["folds"]["fold"] >= 0).sum())
+    monkeypatch.setattr(f"{problem}.MOST_SAMPLES", number - 1)
+    monkeypatch.setattr(f"{problem}.LANDMARKS", number)
+    same = aam.load(kept).predict(*given, threads=1)
+    pd.testing.assert_frame_equal(same, plain, rtol=1e-4)
+    monkeypatch.setattr(f"{problem}.LANDMARKS", number // 2)
+    fewer = aam.load(kept).predict(*given, threads=1)
+    numbers = fewer.select_dtypes("number")
+    assert np.isfinite(numbers).all(axis=None)
+    assert not np.allclose(numbers, plain[numbers.columns])
+
+
 def test_asvs_that_nobody_knows_are_left_out_and_names_do_not_matter(study, kept):
     model, table = aam.load(kept), study["table"]
     sequences = load_sequences(study["paths"]["sequences"])
