@@ -54,8 +54,8 @@ test: env ## run the linters and all tests
 	$(PYTEST) tests/slurm tests/workflow tests/unit tests/contract tests/real tests/fuzz tests/gpu
 	wait $$!
 
-fuzz: env ## try 100,000 damaged files of each kind on every reader
-	FUZZ=100000 OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses $(CORES) tests/fuzz
+fuzz: env ## try 100,000 damaged files of each kind on every reader, or go on with it
+	$(BIN)/python -m benchmarks.fuzz --of-each 100000 --processes $(CORES)
 
 bench: env ## time the modes of training, and how they grow, on the embedded dataset
 	$(BIN)/snakemake --cores $(CORES) --configfile config/config.yaml --forcerun benchmark_speed -- bench

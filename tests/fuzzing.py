@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import psutil
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, event, settings
 from hypothesis import strategies as st
 
 from aam.data.importing import hdf5
@@ -69,6 +69,7 @@ def refused(read: Callable[[], Any], start: str = "") -> bool:
         said = str(error)
     assert not said or said.startswith(start)
     assert not said or "Hint: " in said
+    event("refused" if said else "accepted")
     return bool(said)
 
 
