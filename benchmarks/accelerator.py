@@ -13,6 +13,7 @@ A specification, in which everything but `configuration` may be left out:
       "dataset": "oral",
       "results": "results/oral",
       "groups": ["order", "alone", "batch", "option"],
+      "options": ["precision", "compile", "attention", "checkpointing"],
       "threads": 16,
       "workers": 8
     }
@@ -67,6 +68,8 @@ class Specification(Section):
     """Folder of the dataset's results; null: where the configuration has it."""
     groups: list[str] = [ORDER, ALONE, BATCH, OPTION]
     """Groups of modes that are timed (see `aam.bench.variants`); speed-ups need `order`."""
+    options: list[str] = list(OPTIONS)
+    """What the group `option` changes, one by one."""
     threads: int | None = None
     """Cores; null: all that this process may use."""
     workers: int = 8
@@ -95,16 +98,22 @@ def run(specification: Specification, folder: Path) -> None:
     for model in study.config.models:
         logger.info("model %s", model)
         with SubprocessRunner() as measure:
-            time_steps(study, model, specification.groups, measure, folder / model)
+            groups, names = specification.groups, specification.options
+            time_steps(study, model, groups, measure, folder / model, names)
 
 
 def time_steps(
-    study: Study, model: str, groups: Sequence[str], measure: Measure, folder: Path
+    study: Study,
+    model: str,
+    groups: Sequence[str],
+    measure: Measure,
+    folder: Path,
+    names: Sequence[str] = tuple(OPTIONS),
 ) -> None:
     """Time some groups of modes of one model, and write what was found."""
 
     def choose(cfg: Mapping[str, Any], hardware: Hardware) -> list[Variant]:
-        every = [*variants(cfg, hardware), *options(cfg, hardware)]
+        every = [*variants(cfg, hardware), *options(cfg, hardware, names)]
         return [variant for variant in every if variant.group in groups]
 
     cfg, inputs = study.of(model)
@@ -129,7 +138,9 @@ def inputs_of(config: Config, dataset: str, model: str, results: Path) -> dict[s
     return files
 
 
-def options(cfg: Mapping[str, Any], hardware: Hardware) -> list[Variant]:
+def options(
+    cfg: Mapping[str, Any], hardware: Hardware, names: Sequence[str] = tuple(OPTIONS)
+) -> list[Variant]:
     """Return modes that differ by one option from the configured one, at the largest batch.
 
     The naive one is there too; those that `variants` has are left out.
@@ -138,8 +149,8 @@ def options(cfg: Mapping[str, Any], hardware: Hardware) -> list[Variant]:
     base, size = usual(cfg, hardware), max(cfg["batch_sizes"])
     seen = {variant.mode for variant in (first, *others) if variant.batch_size == size}
     found = [] if first.mode in seen else [Variant(OPTION, NAIVE, size, first.mode)]
-    for key, values in OPTIONS.items():
-        for value in values:
+    for key in names:
+        for value in OPTIONS[key]:
             mode = replace(base, **{key: value})
             if mode in seen or (value == "fp16" and not hardware.accelerator):
                 continue
