@@ -68,8 +68,8 @@ class Specification(Section):
     """Folder of the dataset's results; null: where the configuration has it."""
     groups: list[str] = [ORDER, ALONE, BATCH, OPTION]
     """Groups of modes that are timed (see `aam.bench.variants`); speed-ups need `order`."""
-    options: list[str] = list(OPTIONS)
-    """What the group `option` changes, one by one."""
+    options: list[str] = [NAIVE, *OPTIONS]
+    """What the group `option` changes, one by one; `naive`: the naive step at the largest batch."""
     threads: int | None = None
     """Cores; null: all that this process may use."""
     workers: int = 8
@@ -108,7 +108,7 @@ def time_steps(
     groups: Sequence[str],
     measure: Measure,
     folder: Path,
-    names: Sequence[str] = tuple(OPTIONS),
+    names: Sequence[str] = (NAIVE, *OPTIONS),
 ) -> None:
     """Time some groups of modes of one model, and write what was found."""
 
@@ -138,19 +138,19 @@ def inputs_of(config: Config, dataset: str, model: str, results: Path) -> dict[s
     return files
 
 
-def options(
-    cfg: Mapping[str, Any], hardware: Hardware, names: Sequence[str] = tuple(OPTIONS)
-) -> list[Variant]:
+def options(cfg: Mapping[str, Any], hardware: Hardware, names: Sequence[str]) -> list[Variant]:
     """Return modes that differ by one option from the configured one, at the largest batch.
 
-    The naive one is there too; those that `variants` has are left out.
+    Those that `variants` has are left out.
     """
     first, *others = variants(cfg, hardware)
     base, size = usual(cfg, hardware), max(cfg["batch_sizes"])
     seen = {variant.mode for variant in (first, *others) if variant.batch_size == size}
-    found = [] if first.mode in seen else [Variant(OPTION, NAIVE, size, first.mode)]
+    found = []
+    if NAIVE in names and first.mode not in seen:
+        found.append(Variant(OPTION, NAIVE, size, first.mode))
     for key in names:
-        for value in OPTIONS[key]:
+        for value in OPTIONS.get(key, ()):
             mode = replace(base, **{key: value})
             if mode in seen or (value == "fp16" and not hardware.accelerator):
                 continue
