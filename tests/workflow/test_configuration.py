@@ -3,6 +3,9 @@
 import os
 import random
 import shutil
+import signal
+import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -128,6 +131,21 @@ def test_a_doubled_key_is_refused_before_anything_runs(fresh: Any) -> None:
     refused = fresh.snakemake("-n", "--cores", "1", "--configfile", str(config))
     assert (refused.returncode, "datasets" in refused.stdout) == (1, True)
     assert "Traceback" not in refused.stdout
+
+
+def test_a_second_run_in_the_same_folder_is_refused_while_the_first_goes_on(fresh: Any) -> None:
+    target = "results/demo/rarefied/view0.biom"
+    with fresh.started(*fresh.configured(), "--", target, stdout=subprocess.DEVNULL) as first:
+        while first.poll() is None and not any(fresh.root.glob(".snakemake/locks/*")):
+            time.sleep(0.02)
+        assert first.poll() is None, "the first run ended too early"
+        first.send_signal(signal.SIGSTOP)
+        second = fresh.run(target)
+        first.send_signal(signal.SIGCONT)
+    assert second.returncode
+    assert "cannot be locked" in second.stdout
+    assert first.returncode == 0
+    assert (fresh.root / target).is_file()
 
 
 def test_what_a_job_counts_for_on_this_machine(fresh: Any) -> None:
