@@ -5,7 +5,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -42,7 +42,7 @@ def main(run: Callable[..., None], snakemake: Any) -> None:
     except InputError as error:
         # A cluster job's standard error is far away: its log is where Snakemake points to.
         if log_file is not None:
-            with log_file.open("a", encoding="utf-8") as handle:
+            with suppress(OSError), log_file.open("a", encoding="utf-8") as handle:
                 handle.write(f"{error}\n")
         sys.exit(f"\n{error}\n")
 
@@ -52,11 +52,11 @@ def _room() -> Iterator[None]:
     """Turn what is raised on a full disk into an InputError."""
     try:
         yield
-    except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+    except Exception as error:  # Libraries have errors of their own for it.
+        if not any(os.strerror(code) in str(error) for code in (errno.ENOSPC, errno.EDQUOT)):
             raise
-        hint = "free some, and run the same command again"
-        raise problem(error.filename or "disk", str(error), "room on the disk", hint) from error
+        where, hint = getattr(error, "filename", None) or "disk", "free some, and run it again"
+        raise problem(where, "no room on the disk", "some for the results", hint) from error
 
 
 def _run_options(snakemake: Any, log_file: Path | None) -> RunOptions:

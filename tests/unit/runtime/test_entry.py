@@ -1,11 +1,15 @@
 """The door between Snakemake and a stage."""
 
+import errno
 import logging
+import os
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from safetensors import SafetensorError
 
 from aam.config.sections.execution import Runtime
 from aam.runtime import entry
@@ -52,3 +56,28 @@ def test_an_input_that_was_changed_since_ends_as_one_message(
     with pytest.raises(SystemExit, match="content that its stage did not write"):
         entry.main(lambda cfg, *, inputs, **others: given.append(inputs["table"].read_text()), job)
     assert given == ["right"]
+
+
+FULL = f"{os.strerror(errno.ENOSPC)} (os error 28)"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [OSError(errno.ENOSPC, FULL, "x"), shutil.Error([("x", "y", FULL)]), SafetensorError(FULL)],
+    ids=lambda error: type(error).__name__,
+)
+def test_a_full_disk_ends_as_one_message_even_where_the_log_has_no_room(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(entry.log, "start", lambda file: logging.getLogger(__name__))
+    params = SimpleNamespace(cfg={}, get=lambda name: None)
+    job = SimpleNamespace(log=["/dev/full"], config={}, params=params, resources={}, threads=1)
+    job.input = job.output = {}
+
+    def run(cfg: Any, **others: Any) -> None:
+        raise error
+
+    with pytest.raises(SystemExit, match="no room on the disk.*Hint: free some"):
+        entry.main(run, job)
+    with pytest.raises(ZeroDivisionError):
+        entry.main(lambda cfg, **others: 1 // 0, job)
