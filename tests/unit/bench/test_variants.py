@@ -2,8 +2,8 @@ from dataclasses import fields, replace
 
 import pytest
 
-from aam.bench.variants import ALONE, BATCH, ORDER, Hardware, Mode, Variant, variants
-from benchmarks.accelerator import OPTION, options
+from aam.bench.variants import ALONE, BATCH, NAIVE, ORDER, Hardware, Mode, Variant, variants
+from benchmarks.accelerator import OPTION, OPTIONS, options
 
 CPU, GPU = Hardware(workers=3), Hardware(accelerator=True, compiles=True, workers=3)
 
@@ -58,7 +58,7 @@ def test_the_last_mode_is_what_a_training_does_on_the_machine(speed_cfg, asked, 
 
 def test_further_options_differ_in_one_thing_and_are_in_no_other_group(speed_cfg):
     cfg = speed_cfg()
-    found, more = variants(cfg, GPU), options(cfg, GPU)
+    found, more = variants(cfg, GPU), options(cfg, GPU, [NAIVE, *OPTIONS])
     base = next(variant.mode for variant in found if variant.name == "all together")
     assert {(variant.group, variant.batch_size) for variant in more} == {(OPTION, 8)}
     assert more[0] == Variant(OPTION, "naive", 8, found[0].mode)
@@ -66,6 +66,7 @@ def test_further_options_differ_in_one_thing_and_are_in_no_other_group(speed_cfg
     assert all(len(differing(base, mode)) == 1 for mode in modes[1:])
     assert len(set(modes)) == len(modes)
     assert not {variant.mode for variant in found if variant.batch_size == 8} & set(modes)
+    assert {mode.name for mode in options(cfg, GPU, ["checkpointing"])} == {"checkpointing: on"}
     said = {value for mode in modes for value in (mode.compile, mode.attention, mode.precision)}
     assert said >= {"reduce-overhead", "max-autotune", "flash", "memory_efficient", "math", "fp16"}
-    assert "fp16" not in {variant.mode.precision for variant in options(cfg, CPU)}
+    assert "fp16" not in {variant.mode.precision for variant in options(cfg, CPU, OPTIONS)}

@@ -9,6 +9,7 @@ from aam.config import slices
 from aam.config.configuration import load
 from aam.data.folds import TEST, read_folds
 from aam.data.table import FeatureTable, write_biom
+from aam.evaluate.baselines import problem
 from aam.runtime.run_options import RunOptions
 from aam.stages import baselines, folds
 from aam.unifrac.store import write_distances
@@ -241,8 +242,8 @@ def test_baselines_read_what_the_folds_say(files, divide, tmp_path, monkeypatch)
     without = predicted([], baselines=["random_forest"])
     known = table["baseline"].isin(["median", "random_forest"])
     pd.testing.assert_frame_equal(without, table[known].reset_index(drop=True))
-    monkeypatch.setattr(baselines, "MOST_SAMPLES", 10)
-    monkeypatch.setattr(baselines, "LANDMARKS", 12)
+    monkeypatch.setattr(problem, "MOST_SAMPLES", 10)
+    monkeypatch.setattr(problem, "LANDMARKS", 12)
     few = predicted([files["distances"]])
     differs = (few["predicted"] != table["predicted"]).groupby(few["baseline"]).any()
     of_all = {"median", "random_forest", "random_forest_median", "gradient_boosting"}
