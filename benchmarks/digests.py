@@ -17,7 +17,7 @@ from safetensors.numpy import load_file
 from aam.bench.tables import markdown_table
 from aam.data.table import read_biom
 from aam.util.digests import check_digests
-from benchmarks.growth import measured
+from benchmarks.worklog import read_work
 
 READERS: dict[str, Callable[[Path], Any]] = {
     ".parquet": pq.read_table,
@@ -58,7 +58,8 @@ def main(studies: Sequence[str]) -> None:
     for study in map(Path, studies):
         rows = costs(study)
         total_mb, check_s, read_s = np.sum([row[1:] for row in rows], axis=0)
-        work_s = measured([study])["work_s"].sum()
+        found = map(read_work, (study / "logs").rglob("*.log"))
+        work_s = sum(work.seconds for work in found if work is not None)
         rows = [row for row in rows if row[1] >= SHOWN_MB]
         rows.append((f"all {study.name}", total_mb, check_s, read_s))
         cells = [[name, f"{mb:.1f}", f"{a:.3f}", f"{b:.3f}"] for name, mb, a, b in rows]
