@@ -20,6 +20,8 @@ from aam.bench.tables import markdown_table
 from aam.util.atomic import write_tsv
 
 OF_A_ROUND = 5000
+LONGEST_LINE = 2000
+"""Characters: longer lines of a report have the files that are damaged, whole."""
 KIND = re.compile(r"^tests/fuzz/\S+::(\S+):$", re.MULTILINE)
 CASES = re.compile(r"(\d+) passing, 0 failing, and (\d+) invalid test cases")
 EVENT = re.compile(r"([\d.]+)%, (accepted|refused)$", re.MULTILINE)
@@ -47,7 +49,8 @@ def round_of(seed: int, processes: int) -> pd.DataFrame:
     options = {**os.environ, "FUZZ": str(OF_A_ROUND), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, env=options, stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode:
-        sys.exit(f"{done.stdout}\nround {seed} failed: the input stands above")
+        told = [line for line in done.stdout.splitlines() if len(line) < LONGEST_LINE]
+        sys.exit("\n".join([*told, f"round {seed} failed: the input stands above"]))
     return tried(done.stdout)
 
 
