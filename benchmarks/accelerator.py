@@ -51,6 +51,8 @@ OPTIONS: dict[str, tuple[Any, ...]] = {
     "optimizer": ("adamw", "muon"),
     "checkpointing": (False, True),
 }
+EVERY_OPTION = (NAIVE, *OPTIONS)
+"""The naive step is an option, too: speed-ups are over it."""
 
 
 class Specification(Section):
@@ -68,7 +70,7 @@ class Specification(Section):
     """Folder of the dataset's results; null: where the configuration has it."""
     groups: list[str] = [ORDER, ALONE, BATCH, OPTION]
     """Groups of modes that are timed (see `aam.bench.variants`); speed-ups need `order`."""
-    options: list[str] = [NAIVE, *OPTIONS]
+    options: list[str] = list(EVERY_OPTION)
     """What the group `option` changes, one by one; `naive`: the naive step at the largest batch."""
     threads: int | None = None
     """Cores; null: all that this process may use."""
@@ -108,7 +110,7 @@ def time_steps(
     groups: Sequence[str],
     measure: Measure,
     folder: Path,
-    names: Sequence[str] = (NAIVE, *OPTIONS),
+    names: Sequence[str] = EVERY_OPTION,
 ) -> None:
     """Time some groups of modes of one model, and write what was found."""
 

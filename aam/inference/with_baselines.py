@@ -72,9 +72,9 @@ class SuperLearner:
             kept = {name: one for name, one in found["weights"].items() if one > LEAST_WEIGHT}
             mixtures[target] = Mixture(kept, found["temperatures"])
         needed = any(ON_DISTANCES & mixture.weights.keys() for mixture in mixtures.values())
-        landmarks = landmarks_of(len(self.folds), self.settings["seed"])
-        given = table, sequences, list(own.index), landmarks
-        rows = self._problem(self.reads.beside(*given, distances=needed))
+        landmarks, wanted = landmarks_of(len(self.folds), self.settings["seed"]), list(own.index)
+        reads = self.reads.beside(table, sequences, wanted, landmarks, distances=needed)
+        rows = self._problem(reads)
         for target, mixture in mixtures.items():
             mixed_MC = mixture.apply(self._predicted(own, rows, target, mixture, threads))
             if classes:

@@ -2,8 +2,8 @@ from dataclasses import fields, replace
 
 import pytest
 
-from aam.bench.variants import ALONE, BATCH, NAIVE, ORDER, Hardware, Mode, Variant, variants
-from benchmarks.accelerator import OPTION, OPTIONS, options
+from aam.bench.variants import ALONE, BATCH, ORDER, Hardware, Mode, Variant, variants
+from benchmarks.accelerator import EVERY_OPTION, OPTION, OPTIONS, options
 
 CPU, GPU = Hardware(workers=3), Hardware(accelerator=True, compiles=True, workers=3)
 
@@ -58,7 +58,7 @@ def test_the_last_mode_is_what_a_training_does_on_the_machine(speed_cfg, asked, 
 
 def test_further_options_differ_in_one_thing_and_are_in_no_other_group(speed_cfg):
     cfg = speed_cfg()
-    found, more = variants(cfg, GPU), options(cfg, GPU, [NAIVE, *OPTIONS])
+    found, more = variants(cfg, GPU), options(cfg, GPU, EVERY_OPTION)
     base = next(variant.mode for variant in found if variant.name == "all together")
     assert {(variant.group, variant.batch_size) for variant in more} == {(OPTION, 8)}
     assert more[0] == Variant(OPTION, "naive", 8, found[0].mode)

@@ -1,6 +1,6 @@
 """What checking the digests of artifacts costs, beside reading them and beside all stages' work.
 
-Run as `python -m benchmarks.digests results/<dataset> ...` on finished results.
+Run as `python -m benchmarks.checks results/<dataset> ...` on finished results.
 """
 
 import sys
