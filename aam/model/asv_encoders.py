@@ -1,7 +1,7 @@
 """From the nucleotides of an ASV to its embedding: one class per kind of encoder.
 
 Shape suffixes: U distinct ASVs, S positions, P nucleotides per patch, T patches, M masked
-nucleotides, D width, K numbers that a rotation turns; the last of an embedding are its sketch.
+nucleotides, D width, E numbers that a rotation turns, K of the sketch, which ends an embedding.
 """
 
 from abc import ABC, abstractmethod
@@ -63,11 +63,11 @@ class AsvEncoder(LayerStack, ABC):
     """Layers over the patches of a sequence, pooled to one vector per ASV, and its sketch.
 
     A kind of encoder says by `_layers` which layers have weights of their own, by `_tables` the
-    cosines and sines [T, K] of a rotation, if any, and by `_encode` how the patches go through.
+    cosines and sines [T, E] of a rotation, if any, and by `_encode` how the patches go through.
     """
 
-    cos_TK: Tensor
-    sin_TK: Tensor
+    cos_TE: Tensor
+    sin_TE: Tensor
 
     def __init__(self, shape: Architecture) -> None:
         super().__init__()
@@ -82,7 +82,7 @@ class AsvEncoder(LayerStack, ABC):
         # Amplicons begin at the same primer, so that the absolute position means something.
         self.position_TD = nn.Parameter(torch.empty(patches, shape.width).normal_(std=0.1))
         tables = self._tables(shape, patches)
-        for name, table in zip(("cos_TK", "sin_TK"), tables, strict=False):
+        for name, table in zip(("cos_TE", "sin_TE"), tables, strict=False):
             self.register_buffer(name, table, persistent=False)
 
     def forward(
@@ -112,7 +112,7 @@ class AsvEncoder(LayerStack, ABC):
 
     def _rotary(self, x_UTD: Tensor) -> tuple[Tensor, Tensor]:
         patches, dtype = x_UTD.shape[1], arithmetic(x_UTD)
-        return self.cos_TK[:patches].to(dtype), self.sin_TK[:patches].to(dtype)
+        return self.cos_TE[:patches].to(dtype), self.sin_TE[:patches].to(dtype)
 
     @staticmethod
     @abstractmethod
@@ -145,7 +145,7 @@ class AsvTransformer(AsvEncoder):
 
     @staticmethod
     def _tables(shape: Architecture, patches: int) -> tuple[Tensor, ...]:
-        return rotary_tables(patches, shape.width // shape.heads)
+        return rotary_tables(patches, shape.width // shape.heads, 2 * shape.heads)
 
     def _encode(self, x_UTD: Tensor, backend: AttentionBackend) -> Tensor:
         rotary = self._rotary(x_UTD)

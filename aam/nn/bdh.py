@@ -87,6 +87,6 @@ def neuron_tables(positions: int, neurons: int) -> tuple[Tensor, Tensor]:
 
     Both sides are turned, so that scores, divided by the root of `neurons`, stay within fp16.
     """
-    cos_SN, sin_SN = rotary_tables(positions, neurons, BASE)
+    cos_SN, sin_SN = rotary_tables(positions, neurons, base=BASE)
     scale = neurons**-0.25
     return cos_SN * scale, sin_SN * scale

@@ -33,7 +33,7 @@ class Block(Layer):
         mask_B11S: Tensor | None = None,
         backend: AttentionBackend = "auto",
     ) -> Tensor:
-        """Return [B, S, D]; `rotary` holds cosines and sines [S, K], or None for a set.
+        """Return [B, S, D]; `rotary` holds cosines and sines [S, 2 * D], or None for a set.
 
         Both have the type of the products, as has the mask, which is that of `key_mask`.
         """
@@ -42,7 +42,7 @@ class Block(Layer):
             query, key, value = (split_heads(part, self.heads) for part in qkv_BSE.chunk(3, dim=-1))
         else:
             both_BSE, value_BSD = qkv_BSE.split([2 * self.width, self.width], dim=-1)
-            both_BHSK = rotate(split_heads(both_BSE, 2 * self.heads), *rotary)
+            both_BHSK = split_heads(rotate(both_BSE, *rotary, 2 * self.heads), 2 * self.heads)
             (query, key), value = both_BHSK.chunk(2, dim=1), split_heads(value_BSD, self.heads)
         mixed_BHSK = attend(query, key, value, mask_B11T=mask_B11S, backend=backend)
         x_BSD = x_BSD + self.dropout(self.out(join_heads(mixed_BHSK)))

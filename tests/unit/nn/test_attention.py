@@ -61,17 +61,17 @@ def test_heads_are_split_and_joined_again():
 def test_rotation_and_its_gradient_are_those_of_the_paper(dtype):
     angle = torch.arange(70)[:, None] * 10_000 ** (-2 * torch.arange(4) / 8)
     angle = torch.cat([angle, angle], dim=1)
-    tables = [table.to(dtype) for table in rotary_tables(70, 8)]
+    tables = [table.to(dtype) for table in rotary_tables(70, 8, heads=2)]
 
-    def by_formula(x, *_tables):
+    def by_formula(x):
         first, second = x.chunk(2, dim=-1)
         turned = torch.cat([-second, first], dim=-1)
         return x * angle.cos().to(dtype) + turned * angle.sin().to(dtype)
 
     x, weight, _ = projections(dtype)
     results = []
-    for turn in (by_formula, rotate):
-        found = turn(x.transpose(1, 2).contiguous().transpose(1, 2), *tables)
+    for turn in (by_formula, lambda x: split_heads(rotate(join_heads(x), *tables, 2), 2)):
+        found = turn(x)
         results.append([found, *torch.autograd.grad((found * weight).sum(), x)])
     for expected, found in zip(*results, strict=True):
         torch.testing.assert_close(found, expected, atol=10 * TOLERANCE[dtype], rtol=1e-2)

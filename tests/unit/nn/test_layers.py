@@ -58,7 +58,7 @@ def test_a_block_without_positions_treats_a_set():
     torch.manual_seed(0)
     block, x, order = Block(16, 2, 2), torch.randn(1, 9, 16), torch.randperm(9)
     torch.testing.assert_close(block(x[:, order]), block(x)[:, order])
-    rotary = rotary_tables(9, 8)
+    rotary = rotary_tables(9, 8, heads=4)
     moved = block(x[:, order], rotary=rotary)
     assert not torch.allclose(moved, block(x, rotary=rotary)[:, order], atol=1e-3)
 

@@ -27,7 +27,7 @@ def results(layer, tables, sequences: int) -> list[torch.Tensor]:
     ("layer", "tables", "backend"),
     [
         # All of the compiler but machine code; for the other layer what it reads alone.
-        (Block(16, 2, 2), rotary_tables(6, 8), "aot_eager"),
+        (Block(16, 2, 2), rotary_tables(6, 8, heads=4), "aot_eager"),
         (Bdh(16, 2, 24), neuron_tables(6, 12), "eager"),
     ],
 )
