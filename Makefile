@@ -26,7 +26,7 @@ $(STAMP): pyproject.toml constraints.txt workflow/install_system.sh
 	touch $@
 	@echo 'The environment is in $(VENV). Now: source $(VENV)/bin/activate'
 
-demo: env ## run the whole workflow on the embedded dataset and print a summary
+demo: env ## run the whole workflow on a simulated study and print a summary
 	$(BIN)/snakemake --cores $(CORES) --configfile config/config.yaml -- all bench
 	$(BIN)/python -m aam.stages.summary results/demo
 
@@ -57,7 +57,7 @@ test: env ## run the linters and all tests
 fuzz: env ## try 100,000 damaged files of each kind on every reader, or go on with it
 	$(BIN)/python -m benchmarks.fuzz --of-each 100000 --processes $(CORES)
 
-bench: env ## time the modes of training, and how they grow, on the embedded dataset
+bench: env ## time the modes of training, and how they grow, on the simulated study of the demo
 	$(BIN)/snakemake --cores $(CORES) --configfile config/config.yaml --forcerun benchmark_speed -- bench
 	cat results/demo/benchmark/speed.md
 	$(BIN)/python -m benchmarks.scaling config/config.yaml --batch-sizes 8 16 32 --layers 1 2 4 --asvs 64 128 256 512
@@ -78,5 +78,5 @@ wheels: env ## collect what `make gpu` wants beside PyTorch, for Python 3.12 on 
 	  --python-version 312 --platform manylinux_2_28_x86_64 --platform manylinux2014_x86_64 $(LACKING)
 
 # Not .snakemake: it remembers what the results of other datasets were made with.
-clean: ## remove the environment and the results of the embedded dataset
+clean: ## remove the environment and the results of the demo
 	rm -rf $(VENV) results/demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .site
