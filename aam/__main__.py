@@ -28,7 +28,7 @@ def main(arguments: list[str] | None = None) -> None:
     table, _ = without_empty(load_table(given["table"]))
     feature_sequences(table, given["table"], given.get("sequences"))
     columns = columns_of(load_metadata(given["metadata"]))
-    paths = {name: str(path.absolute()) for name, path in given.items()}
+    paths = {name: str(path) for name, path in given.items()}
     write_text(output, configuration(paths, columns, proposed_depth(table)))
     print(f"Look at {output}, then run: snakemake --cores 2 --configfile {output} -- check")
 
