@@ -76,9 +76,9 @@ class Model:
             Index `sample-id`, in the order of the table. The columns of
             `aam.inference.ensemble.predict_table`, and before `unseen_asvs` the interval, `lower`
             and `upper`, or `prediction_set`, the classes joined by "|" (see
-            `aam.evaluate.conformal.Calibration`); probabilities are scaled, `sd` is of those
-            before. Of a super learner there is neither `sd` nor quantiles. Where a task has
-            several targets, the columns of each end with a colon and its name.
+            `aam.evaluate.conformal.Calibration`); probabilities are scaled, `sd` is of the unscaled
+            ones. A super learner gives neither `sd` nor quantiles. Where a task has several
+            targets, the columns of each end with a colon and its name.
 
         Raises
         ------
@@ -105,7 +105,7 @@ class Model:
             found = calibrated[[base for base in ADDED if base in calibrated]]
             # The scaled ones stand in the place of those before.
             parts[0] = parts[0].assign(**calibrated.filter(like=PROBABILITY))
-            # Without bounds there is none to tell, and QIIME 2 takes no empty column.
+            # Too few samples to calibrate by give no bounds, and QIIME 2 takes no empty column.
             parts.append(found.dropna(axis=1, how="all").add_suffix(suffix))
         return pd.concat([*parts, result.iloc[:, place:]], axis=1)
 

@@ -108,7 +108,7 @@ def run_ablation(
 ) -> Ablation:
     """Time every variant of the slice `slices.benchmark`, and what the machine can do at best.
 
-    The repeats are interleaved, so that changes of the machine's load meet all. `loss_step` is the
+    Repeats are interleaved: changes of the machine's load affect all variants. `loss_step` is the
     last step that all variants of the group and the batch size reached. A variant that could not
     run, for want of memory for instance, has no figures.
     """

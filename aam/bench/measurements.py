@@ -31,7 +31,7 @@ def run(request: Mapping[str, Any]) -> dict[str, Any]:
 def _run_steps(request: Mapping[str, Any]) -> dict[str, Any]:
     """Train some steps, as `aam.bench.ablation.steps_request` says, and time them.
 
-    To what `StepTimes.result` returns come `launches` of the first step, `peak_memory_mb`,
+    Returns `StepTimes.result` with `launches` of the first step (None: compiled), `peak_memory_mb`,
     `parameters` and `precision`.
     InputError when compilation is asked for and there is no compiler.
     """

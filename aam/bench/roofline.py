@@ -1,4 +1,4 @@
-"""The highest rates that the machine reaches: matrix products and copies, measured at training."""
+"""The highest rates of a machine: matrix products and copies, measured where they are needed."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager

@@ -12,9 +12,9 @@ from aam.model.batch import Batch
 from aam.train.compilation import graphs_compiled
 
 QUICK_WARM_UP, WARM_UP = 1, 5
-"""Steps before the timed ones, uncompiled on a CPU and elsewhere: kernels are chosen, compiled."""
+"""Steps before the timed ones, in which kernels are made: uncompiled on a CPU, and elsewhere."""
 LEAST_STEPS, MOST_STEPS = 2, 10
-"""Timed steps: however slow, unless slower than all the time there is; and however fast."""
+"""Fewest timed steps, unless a single one takes longer than the time given, and most."""
 NO_LAUNCH = set("_unsafe_view detach empty empty_like lift_fresh new_empty_strided".split())
 """Operators that touch no memory, beside those that PyTorch calls views."""
 
@@ -126,7 +126,7 @@ def median_iqr(values: Iterable[float]) -> tuple[float, float]:
 
 
 def medians(results: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Return medians over all timed steps, of memory and recompilations the most of a repeat."""
+    """Return medians of the timed steps of all repeats, and the most memory and recompilations."""
     names = ("step_s", "sizes", "flops")
     step_s, sizes, flops = (np.concatenate([own[name] for own in results]) for name in names)
     median, iqr = median_iqr(step_s)

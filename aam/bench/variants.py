@@ -62,7 +62,7 @@ class Variant:
 
 @dataclass(frozen=True)
 class Hardware:
-    """What the machine has: a working torch.compile, loading processes, products of bf16."""
+    """Whether there is an accelerator, a working compiler, fast bf16; and loading processes."""
 
     accelerator: bool = False
     compiles: bool = False

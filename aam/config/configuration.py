@@ -81,7 +81,7 @@ class Config(Section):
 
 
 def load(raw: Mapping[str, Any]) -> Config:
-    """Validate a configuration, overrides included; an error names every key that is wrong."""
+    """Validate a configuration, overrides included; an InputError names what is wrong in it."""
     try:
         config = Config.model_validate(dict(raw))
     except ValidationError as error:

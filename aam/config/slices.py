@@ -22,7 +22,7 @@ EXPLAINED = {"samples": 64, "checked": 16}
 
 
 def simulate(config: Config, dataset: str) -> Slice:
-    """Return the settings of the embedded data set, and the numbers that follow from them."""
+    """Return the settings of a simulated dataset, and the numbers that follow from them."""
     simulation = config.datasets[dataset].simulate
     assert simulation is not None
     hosts = max(6, simulation.samples // 5)
@@ -332,7 +332,7 @@ def benchmark(config: Config, dataset: str, model: str) -> Slice:
 
 
 def transfer(config: Config, dataset: str) -> Slice:
-    """Return the studies of every model that has seen these alone, and what names them."""
+    """Return the studies of each model pretrained on these alone, and their metadata column."""
     models = {
         name: list(section.pretrained_on)
         for name, section in config.models.items()

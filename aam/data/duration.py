@@ -14,17 +14,17 @@ from aam.data.rarefaction import too_deep
 from aam.data.table import FeatureTable
 
 CORES, PRODUCT, PRODUCT_SPEED = 2, 768, 1e11
-"""Of the machine that times are told for: cores, and the operations per second of each in products
-of so many rows in fp32, which tell how fast a core is here."""
+"""The machine of reference: its cores, the rows of a square product in fp32, and the operations per
+second of a core in such a product, which is timed here to tell how fast a core is."""
 STEP, OPERATION, START, BASELINES = 0.176, 2.5e-11, 5.0, 0.1
-"""Seconds of a core, idle ones too, for a step and for an operation of the blocks (by ten runs on
-seven studies); of both cores before a training; of all baselines, per sample and five folds."""
+"""Core-seconds, idle cores counted, of a step and of an operation of the blocks (by ten runs on
+seven studies); seconds before a training, and of all baselines per labelled sample, five folds."""
 FOLDS, SAMPLES = 5, 500
 """What `finetuning.budget_minutes` is for; it grows with both, for fewer samples it stays."""
 
 
 def core_speed() -> float:
-    """Return how many times as fast a core of this machine is, by the best of five products."""
+    """Return the speed of a core here over the one of reference, by the best of five products."""
     one_PP, times = np.ones((PRODUCT, PRODUCT), dtype=np.float32), [time.thread_time()]
     with threadpool_limits(1):
         for _ in range(5):
@@ -63,7 +63,7 @@ def expected_seconds(
     for name, model in cfg["models"].items():
         settings, shape = Pretraining.model_validate(model["pretraining"]), model["model"]
         learned = samples * (1 - settings.held_out)
-        # A validation goes one way, which is a third; so does the embedding of all samples.
+        # A validation, and the embedding of all samples, are forward passes: a third of a step.
         validated = settings.validations * (samples - learned)
         passes = (samples + validated) / 3 / learned
         passes += settings.passes(math.ceil(learned / settings.batch_size))

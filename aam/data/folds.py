@@ -14,7 +14,7 @@ CATEGORY = "category:"
 
 
 def read_folds(path: Path) -> pd.DataFrame:
-    """Read the folds of a task, by sample ID; of their members there is the fold alone.
+    """Read the folds of a task, by sample ID; or the file of their members, with `fold` alone.
 
     `fold` is int64, the other columns text: `observed`, `group`, `observed:<column>` where there
     are several targets, `category:<column>`.

@@ -27,7 +27,7 @@ Names = Sequence[str] | NDArray[np.object_]
 def labelled(
     metadata: pd.DataFrame, cfg: Mapping[str, Any]
 ) -> tuple[pd.DataFrame, pd.DataFrame, NDArray[np.int64], list[str] | None]:
-    """Return the metadata that a task wants of all, and of labelled samples what `divide` returns.
+    """Return the metadata of the samples that a task asks for, and what `divide` returns of them.
 
     `cfg` is the slice `folds`. A task that cannot be learned is an InputError.
     """

@@ -18,7 +18,7 @@ PRIMER = re.compile("GTG[CT]CAGC[AC]GCCGCGGTAA")
 """The primer 515F."""
 COMPLEMENT = str.maketrans("ACGTURYSWKMBDHVN", "TGCAAYRSWMKVHDBN")
 UNUSUAL = 0.05
-"""Share of the reads that look wrong from which on they are told of."""
+"""Share of the reads that look wrong, from which on a sentence says so."""
 DEPTHS = (500, 1000, 2000, 5000, 10_000, 20_000)
 MOST_LOST = 0.05
 """Share of the samples that a proposed depth may lose."""

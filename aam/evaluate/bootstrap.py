@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from aam.evaluate.predictions import class_codes, class_names, class_probabilities, numbers
 
 RESAMPLES, LEVEL, UNITS = 2000, 0.95, 6
-"""Units that an interval needs: five values lie around their median in 15 of 16 draws only."""
+"""Resamples; level; least units: five lie all on one side of the median in 1 of 16 draws."""
 BLOCK = 4_000_000
 """Weights that are held at once."""
 

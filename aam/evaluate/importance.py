@@ -82,8 +82,8 @@ class Importance:
     def check(self) -> dict[str, Any]:
         """Return how far the attributions can be trusted.
 
-        `gradients` and `attention` are mean rank correlations, within a sample, with the change at
-        removal, of attention with its size.
+        `gradients` and `attention` are mean rank correlations within a sample: with the change when
+        an ASV is removed, and with the size of this change.
         """
         return {
             "outputs": list(self.names),

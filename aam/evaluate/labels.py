@@ -17,7 +17,7 @@ OTHER_METRICS = {
     "robust_aitchison": "robust Aitchison",
     "faith_pd": "Faith's PD",
 }
-"""What no kind of UniFrac is."""
+"""Names of the metrics that are not kinds of UniFrac."""
 
 EVALUATION = {
     "transductive": "Transductive: the encoder may have seen every sample, though no label.",
@@ -31,7 +31,7 @@ TESTS = {
     "wilcoxon_samples_p": "Wilcoxon over samples",
     "mcnemar_p": "McNemar over samples",
 }
-"""Paired tests, in the order in which they are told."""
+"""Paired tests, in the order in which they are shown."""
 
 
 def metric_name(metric: str) -> str:

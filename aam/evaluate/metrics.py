@@ -24,8 +24,8 @@ Scores = dict[str, float | None]
 def regression_metrics(observed: ArrayLike, predicted: ArrayLike, fold: ArrayLike) -> Scores:
     """Score predictions of numbers [N], each held out in a fold, by `scores.REGRESSION`.
 
-    `mae_fold_mean` and `mae_fold_sd` (with N - 1; None for a single fold) are over the folds' mean
-    absolute errors, whatever their sizes; the others take all samples at once.
+    `mae_fold_mean` and `mae_fold_sd` (K - 1 for K folds; None for a single one) are over the folds'
+    mean absolute errors, whatever their sizes; the others take all samples at once.
     """
     truth, guess = _numbers(observed), _numbers(predicted)
     assert len(truth) == len(guess) > 0

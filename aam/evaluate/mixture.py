@@ -40,9 +40,9 @@ class Mixture:
         classes: Sequence[str],
         unit: NDArray[Any],
     ) -> "Mixture":
-        """Return the mixture of least absolute error, or of least log loss, classes alike.
+        """Return the mixture of least absolute error, or of least log loss with classes balanced.
 
-        The fewer groups (`unit`, [N]) there are, the nearer the weights are to equal ones.
+        `values` are [N, C] by method. The fewer groups (`unit`, [N]), the more equal the weights.
         """
         if not len(observed):
             return cls(dict.fromkeys(values, 1.0 / len(values)), dict.fromkeys(values, 1.0))

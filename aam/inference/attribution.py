@@ -55,8 +55,8 @@ def explain(
 ) -> Explanation:
     """Explain the outputs of `explained` by the sample's embedded ASVs, reads and covariates.
 
-    The predictor is in evaluation. `column_A` are the columns of the ASVs in a kernel machine.
-    `remove`: it is predicted without each ASV, too.
+    The predictor is in evaluation mode. `column_A` are the columns of the ASVs in a kernel machine.
+    With `remove` the sample is also predicted without each ASV.
     """
     copies = _Copies(predictor, asv_AD, categories or {}, column_A)
     with torch.no_grad():
@@ -234,7 +234,7 @@ def explain_samples(
     checked: int,
     categories: Sequence[Mapping[Any, str]],
 ) -> Iterator[tuple[NDArray[np.int64], Explanation]]:
-    """Explain samples of view 0, their reads there too, by the weighted models of their fold.
+    """Explain samples by their reads in view 0 alone, with the weighted models of their fold.
 
     The first `checked` samples are predicted without each of their ASVs, too; `categories` are the
     covariates of each. Yields the rows of a sample's ASVs in `tokens`, [A], and their explanation.

@@ -25,7 +25,7 @@ from aam.util.manifest import check_manifest, fitting, write_manifest
 logger = logging.getLogger(__name__)
 EXPECTED = f"a fine-tuned model, format {FORMAT}"
 SHARES = "shares.json"
-"""What each model counts for: `models`, a list of its `folder` and of its `Share`."""
+"""File with `models`: the `folder` of each, and the fields of its `Share`."""
 SHARED = (SHARES, SEEN_ASVS, REFERENCE, CROSS_VALIDATION)
 """Files beside the models."""
 GIVE = "give finetune/<model>/<task>/model"
@@ -115,9 +115,9 @@ def write_bundle(
 
 
 def fold_models(directory: Path, fold: int) -> dict[Predictor, float]:
-    """Rebuild the models of one fold, with the weights of what they put out.
+    """Rebuild the models of one fold, with the weights of their outputs; InputError without any.
 
-    Log-odds of probabilities that are scaled by T are 1 / T of what they were.
+    Scaling probabilities by the temperature T divides their log-odds by T.
     """
     check_manifest(directory, AGAIN)
     with fitting(directory, EXPECTED, AGAIN):

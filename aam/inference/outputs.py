@@ -90,7 +90,7 @@ def raw_outputs(
 def known_reads(
     head: KernelHead, store: SampleStore, tokens: TokenStore, rows_R: NDArray[np.int64]
 ) -> torch.Tensor:
-    """Return the logarithms [R, P] of the mean reads, over all views, of the rows' samples."""
+    """Return `log_reads` [R, P] of mean reads over all views; no row may be an augmented one."""
     column_U = head.columns(tokens.tokens)
     samples, place_R = np.unique(rows_R % len(store.sample_ids), return_inverse=True)
     known_U = np.flatnonzero(column_U != ABSENT)

@@ -88,7 +88,7 @@ class AsvEncoder(LayerStack, ABC):
     def forward(
         self, tokens_US: Tensor, masked: Masked | None, backend: AttentionBackend
     ) -> tuple[Tensor, Tensor | None]:
-        """Return the ASV embeddings [U, D] and the patches [M, D] of the masked nucleotides."""
+        """Return ASV embeddings [U, D + K], and the patches [M, D] of the masked nucleotides."""
         tokens_US = tokens_US[:, : self.max_length_bp]
         x_UTD = self.stem(self._one_hot(tokens_US))
         patches = x_UTD.shape[1]

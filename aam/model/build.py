@@ -19,7 +19,7 @@ def build_encoder(shape: Architecture, *, seed: int, backend: AttentionBackend) 
 
 
 def initialize(model: nn.Module) -> None:
-    """Draw the weights of all linear layers, normal and less into residuals, and of others."""
+    """Draw linear layers' normal weights, smaller into residuals; others by `Layer.initialize`."""
     for name, layer in model.named_modules():
         if isinstance(layer, nn.Linear):
             residual = name.endswith((".out", ".ffn_out"))

@@ -29,7 +29,7 @@ class Standardization(nn.BatchNorm1d):
         self.width = width
 
     def forward(self, sample_BD: Tensor) -> Tensor:
-        """Return [B, D] by the batch in training, else by set statistics."""
+        """Return [B, D] by statistics of the batch in training, else by those that were set."""
         standard_BD = super().forward(sample_BD)
         if self.num_features == self.width:
             return standard_BD

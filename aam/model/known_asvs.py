@@ -94,8 +94,8 @@ class KnownAsvs:
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """Return of each ASV the known one it matches most, its mismatches and bases compared, [Q].
 
-        All begin at the same base; of the two what is longer, or not known, is not compared. An ASV
-        of which nothing can be compared gets the first one.
+        All begin at the same base; where one of the two has ended or is ambiguous, nothing is
+        compared. An ASV of which nothing can be compared gets the first one.
         """
         length = self.bases_US.shape[1]
         part_QL = bases_QS[:, :length]

@@ -69,8 +69,8 @@ def count_error(
 ) -> Tensor:
     """Return the mean squared error of log(1 + reads) over ASVs with masked counts; 0 without any.
 
-    What is predicted is standardized by mean and deviation of the ASVs that are present, so that
-    its gradient is from the start not that of a common mean.
+    The true values are standardized by mean and deviation over the ASVs that are present: else the
+    first gradients would only move the common mean.
     """
     masked_X = masked_X & present_X
     number = present_X.sum().clamp(min=1)

@@ -28,7 +28,7 @@ Half the distance in the tree of two such ASVs, in four studies of the corpus.""
 SHORTEST = 1e-6
 """Substitutions per site of a branch that has none."""
 NUMBERS_AT_ONCE, ASVS_AT_ONCE = 128, 1024
-# Of whole numbers gloo broadcasts those of 8, 32 and 64 bits.
+# Gloo broadcasts whole numbers of 8, 32 and 64 bits only.
 PARTS = {
     "bases_UC": torch.uint8,
     "bp_U": torch.int32,
@@ -88,7 +88,7 @@ class Placement(nn.Module):
     def forward(self, tokens_QS: Tensor) -> Tensor:
         """Return the sketches [Q, K] of some ASVs, in fp32.
 
-        In training they are kept: other batches have the same ASVs.
+        In training they are kept, rounded to fp16: other batches have the same ASVs.
         """
         letters_QL = tokens_QS.cpu().numpy()
         if not self.training:

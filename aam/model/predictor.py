@@ -152,7 +152,7 @@ class Predictor(nn.Module):
 
 
 def load_predictor(directory: Path) -> tuple[Predictor, dict[str, Any]]:
-    """Rebuild a predictor from its directory alone, or raise InputError; also its `config.json`."""
+    """Rebuild a predictor from its directory; also its `config.json`. For use in `fitting`."""
     config = load_config(directory)
     shape = TypeAdapter(Architecture).validate_python(config["architecture"])
 

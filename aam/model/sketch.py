@@ -1,4 +1,4 @@
-"""Sketches: what of a tree lies above an ASV, in numbers that a set of ASVs has the largest of.
+"""Sketches: numbers that stand for the branches above an ASV; a set's are the largest of its ASVs'.
 
 Every branch b of length l gets K independent Gumbel variables G; the k-th number of a set of
 branches is the largest log(l_b) + G_bk in it. It is a Gumbel variable again, whose location is the

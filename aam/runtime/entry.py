@@ -1,4 +1,4 @@
-"""The door between a Snakemake script and a stage."""
+"""How a Snakemake script runs a stage: options, digests, the log, errors."""
 
 import errno
 import os

@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 
 
 def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
-    """Draw `depth` reads from every sample, with a `tree` without the ASVs behind long branches."""
+    """Draw `depth` reads from every sample; given a `tree`, without ASVs behind long branches."""
     table, depth = read_biom(inputs["table"]), cfg["depth"]
     if "tree" in inputs:
         apart = {name for names, _ in set_apart(read_newick(inputs["tree"])) for name in names}

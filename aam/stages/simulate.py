@@ -1,4 +1,4 @@
-"""The embedded data set: a tree, sequences evolved on it, and two studies of communities."""
+"""A simulated dataset: a tree, sequences evolved on it, and two studies of communities."""
 
 from aam.data.table import write_biom
 from aam.runtime.entry import Cfg, Files, RunOptions
@@ -11,7 +11,7 @@ from aam.util.seeds import generator
 
 
 def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
-    """Draw and write the data set; the same settings give the same bytes."""
+    """Draw and write the dataset; the same settings give the same bytes."""
     seed = cfg["seed"]
     tree = birth_death_tree(cfg["features"], generator(seed, "tree"))
     sequences = evolve(tree, cfg["length_bp"], generator(seed, "sequences"))

@@ -78,7 +78,7 @@ class Checkpoints:
 
         The state holds tensors of any device, and values of the types `aam.train.host_copy.PLAIN`,
         in dictionaries, lists and tuples; their values at the moment of the call are written. In
-        the background anything else is a TypeError. It is a `NotSaved` where this file or, in the
+        the background anything else is a TypeError. Raises `NotSaved` where this file or, in the
         background, the one before could not be written; an InputError where that one has the best
         weights, which a run with early stopping ends with.
         """

@@ -12,8 +12,8 @@ from aam.config.sections.training import EarlyStoppingSettings as Settings
 class EarlyStopping:
     """Follows a score of which higher is better; without settings nothing is best or stops.
 
-    Patience counts from the last value that beat the one patience counted from before by more
-    than `min_delta`: many small steps add up to an improvement. The best value is the highest.
+    Patience starts again at a value more than `min_delta` above the one at which it last started:
+    many small steps add up to an improvement. The best value is the highest.
     """
 
     settings: Settings | None

@@ -27,7 +27,7 @@ LOG_POINTS = 200
 STEPS_BETWEEN_LOOKS = 10
 """Least steps of an accelerator between two points: it is waited for when losses are read."""
 WORKERS_LOST = 3
-"""Workers of one start that may die before the run ends."""
+"""Workers that may die in one start of a run; one more ends it."""
 
 
 def fit(

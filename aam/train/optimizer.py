@@ -64,8 +64,8 @@ def _layer_matrices(model: nn.Module) -> list[nn.Parameter]:
 class BatchedMuon(optim.Muon):
     """Muon that updates matrices of equal sides at once: a small one keeps no device busy.
 
-    Updates and state are those of `torch.optim.Muon`, but for rounding. It is left to do those of
-    sharded matrices.
+    Updates and state are those of `torch.optim.Muon`, but for rounding; sharded matrices are
+    updated by `torch.optim.Muon` itself.
     """
 
     @torch.no_grad()

@@ -103,7 +103,7 @@ class Saver:
 
     def save(self) -> bool:
         """Write a checkpoint, and return whether it seems to be written."""
-        # Of the one before it is told now, and this one is tried all the same.
+        # A failure of the write before this one is reported now; this one is tried all the same.
         self.tried(self.checkpoints.join)
         state = {
             **self.progress.state(),
@@ -124,7 +124,7 @@ class Saver:
     def resume(self) -> bool:
         """Go on from the newest checkpoint, and return whether there is one."""
         if self.devices.processes > 1:
-            # Whichever process finds a damaged one, all of them then see the same.
+            # Only the process that writes renames damaged ones: the others wait to see the same.
             self.checkpoints.set_damaged_aside()
             self.devices.barrier()
         state = self.checkpoints.load(self.model)

@@ -46,7 +46,7 @@ def train_step(
 ) -> tuple[dict[str, Tensor], Tensor]:
     """Do one update, unless a guard says otherwise; return the losses and the gradient's norm.
 
-    Nothing here waits for the device, but in fp16 the check of the scale, and a guard that skips.
+    Nothing here waits for the device, except fp16's scaler, and a guard that has to know at once.
     Dropout is a function of the seed and the step, counted from 0.
     """
     if options.compile != "off":
@@ -60,7 +60,7 @@ def train_step(
     try:
         devices.backward(losses["loss"])
     except RuntimeError as error:
-        # Torch's anomaly mode says so.
+        # The words of torch's anomaly mode.
         if guard is None or "returned nan values" not in str(error):
             raise
         raise guard.error(step, ["gradient_norm"], first_line(error)) from error

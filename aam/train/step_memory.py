@@ -60,7 +60,7 @@ class StepMemory:
     def run(self, step: Callable[[Batch], T], batch: Batch) -> T:
         """Do a step, which sets the random state itself, again in smaller micro-batches if it must.
 
-        It is an InputError where the memory does not suffice for the smallest micro-batches, for
+        Raises InputError where the memory does not suffice for the smallest micro-batches, for
         the update of the weights, or for one of several processes, the others of which wait.
         """
         begun: list[bool] = []
@@ -213,7 +213,7 @@ def heaviest_step(dataset: BatchDataset) -> int:
 
 
 def size(batch: Batch) -> int:
-    """Return the positions of ASVs, and the samples times their richness, of a batch."""
+    """Return what memory grows with: samples, positions of ASVs, and padded ASVs of samples."""
     return batch.size + sum(_block_sizes(batch))
 
 

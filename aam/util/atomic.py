@@ -58,7 +58,7 @@ def write_json(final: Path, content: Mapping[str, Any]) -> None:
 def write_tsv(
     final: Path, table: "pd.DataFrame", *, index: bool = False, float_format: str = "%.6g"
 ) -> None:
-    """Write a table atomically, with the `index` as its first column where that says something."""
+    """Write a table atomically; with `index` the row labels are its first column."""
     with atomic_path(final) as partial:
         table.to_csv(partial, sep="\t", index=index, float_format=float_format, lineterminator="\n")
 

@@ -87,7 +87,7 @@ def user_digests(files: Mapping[str, str], results_dir: Path) -> dict[str, str]:
 
 
 def claim(results_dir: Path, checkout: Path) -> None:
-    """Refuse results without Snakemake's records, and those that another checkout made.
+    """Raise InputError for results without Snakemake's records, or made by another checkout.
 
     Snakemake keeps in each checkout what its files were made with: without that it takes results of
     other settings for those that are wanted.

@@ -33,7 +33,7 @@ def peak_memory_mb() -> float:
 def end_with(parent: int) -> None:
     """End this process at once when the one that started it is gone.
 
-    The process ID `parent` is that one's own word: it may be gone before this process can ask.
+    The parent passes its own process ID: it may be gone before this process can ask for it.
     """
 
     def watch() -> None:

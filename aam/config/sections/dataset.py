@@ -11,7 +11,7 @@ BESIDE_THE_TABLE = ("sequences", "tree", "metadata", "taxonomy")
 
 
 class Simulation(Section):
-    """Settings of the embedded data set."""
+    """Settings of a simulated dataset."""
 
     samples: int = Field(160, ge=20, le=1_000_000)
     """Samples in the table, about five of each host."""

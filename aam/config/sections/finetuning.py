@@ -31,8 +31,8 @@ class Finetuning(Training):
     """full: full fine-tuning; partial: the top of the sample encoder is trained; frozen: a head on
     the pretrained sample embeddings; kernel: support vectors on these embeddings and on the reads
     of the study's own ASVs. auto: kernel, partial and full, as far as the budget allows, mixed by
-    weights fitted to the predictions for the other folds; epochs, batches, optimizer, rate and
-    dropout of ASVs follow from the number of labels; from scratch it is full."""
+    weights fitted to the predictions for the other folds; epochs follow from the number of labels,
+    and auto sets batches, optimizer, rate and dropout of ASVs, too; from scratch it is full."""
     budget_minutes: float = Field(5.0, gt=0)
     """About how long auto may take for five folds of up to 500 samples, on two cores of a common
     computer, and in proportion for more folds or samples: more of kernel, partial and full are

@@ -31,8 +31,8 @@ class ModelSettings(Section):
     ffn_ratio: float = Field(4, gt=0, le=100)
     """Hidden width of the feed-forward layers, as a multiple of `width`."""
     sketch: int = Field(0, ge=0, le=65_536)
-    """Numbers that each sample's sketch of the tree adds to its embedding; unweighted UniFrac then
-    follows from two sketches, for ASVs never seen too. 0: none; 1024 does well."""
+    """Numbers of each of the two sketches of the tree that a sample's embedding ends with; they
+    give the unweighted UniFrac of two samples, for ASVs never seen too. 0: none; 1024 does well."""
     start: FilePath | None = None
     """What pretraining begins with: `v4`, the encoder that comes with the package; the directory of
     a pretrained model; or another model, of the same dataset or as `<dataset>/<model>`. Its

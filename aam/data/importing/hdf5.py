@@ -1,7 +1,7 @@
 """IDs and counts of BIOM 2.1 (http://biom-format.org), read by a process of its own.
 
-A damaged file can end the HDF5 library, or never let it end. This file is that program, too.
-biom-format hands positions to compiled code unchecked, and reads lineages for long.
+A damaged file can crash the HDF5 library, or keep it busy for ever. This module is also that
+process's program. biom-format is not used: it checks no positions, and is slow with lineages.
 """
 
 import io

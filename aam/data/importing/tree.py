@@ -27,7 +27,7 @@ _LENGTHS = "export the tree with branch lengths, or set `tree: null` to build on
 
 
 def load_tree(path: Path, *, is_rooted: bool = True) -> TreeNode:
-    """Read a tree and check it; its root must be one unless `is_rooted` is false.
+    """Read a tree and check it; an unrooted one is refused unless `is_rooted` is false.
 
     A tree whose root has more than two children is taken for unrooted, unless it says otherwise:
     by its type, `Phylogeny[Rooted]`, or by the Newick comment `[&R]` at its beginning. Such a root

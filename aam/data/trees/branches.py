@@ -57,7 +57,7 @@ def branch_fractions(table: FeatureTable, tree: TreeNode) -> tuple[csr_array, ND
 def check_lengths(
     sample_ids: Sequence[str], counts_NF: csr_array, height_F: NDArray[np.float64], where: Path
 ) -> None:
-    """Refuse a tree, of the file `where`, on which a distance of two samples would be 0 / 0.
+    """Raise InputError for a tree, of the file `where`, on which a distance would be 0 / 0.
 
     `height_F` are the distances from the root to the features.
     """

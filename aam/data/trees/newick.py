@@ -21,8 +21,8 @@ def read_newick(path: Path) -> TreeNode:
 def parse_newick(text: str) -> TreeNode:
     """Parse Newick without turning underscores in names into spaces.
 
-    Names of brackets, commas, colons or quotes alone are beyond scikit-bio's reader, which also
-    takes a text of two trees, or a branch of two lengths, for one: here they are a ValueError.
+    scikit-bio's reader cannot read names of brackets, commas, colons or quotes alone. It takes two
+    trees, or two lengths of a branch, for one: here they are a ValueError.
     """
     bare = _NO_SYNTAX.sub("", text)
     if ";" in bare.strip().removesuffix(";"):

@@ -54,7 +54,7 @@ def draw(importance: pd.DataFrame, tree: Path, check: Mapping[str, Any], path: P
 
 
 def _labels(table: pd.DataFrame) -> list[str]:
-    """Return the ends of the IDs, or the beginning behind the name of the taxon."""
+    """Return shortened IDs; or the name of the taxon with the first letters of the ID."""
     if "taxon" not in table:
         return [short(name, 16) for name in table.index]
     taxa = table["taxon"].fillna("").map(taxon_name)

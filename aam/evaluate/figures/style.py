@@ -89,7 +89,7 @@ def saved_figure(
 
 
 def tell(marks: Collection | Iterable[Artist], texts: Iterable[str]) -> None:
-    """Let an SVG say of every point, cell, bar or line a text, where the pointer is on it."""
+    """Give every point, cell, bar or line of an SVG a text that shows under the pointer."""
     if isinstance(marks, Collection):
         marks.set_urls(list(texts))
         return
@@ -138,7 +138,7 @@ def bars(
 ) -> None:
     """Draw named horizontal bars, the first on top, each with a text behind its end.
 
-    NaN leaves a place with its text, at `left`, where the axis begins; `errors` are half whiskers.
+    NaN is a text alone at `left`, where the axis begins; whiskers reach `errors` to both sides.
     """
     lengths = np.nan_to_num(np.asarray(values, dtype=float), nan=left)
     half = np.nan_to_num(np.asarray(np.zeros(len(lengths)) if errors is None else errors, float))

@@ -15,9 +15,9 @@ CHANCE = 0.05
 FEW_SAMPLES, FEW_GROUPS = 50, 20
 """Samples, and groups of them, below which another draw would change the scores much."""
 OFF_COVERAGE = 0.05
-"""What the coverage of intervals may lie below their level before it is told."""
+"""How far the coverage of intervals may lie below their level without a caution."""
 MANY_DROPPED = 0.1
-"""Share of the samples whose loss by rarefaction is told."""
+"""Share of the samples, lost by rarefaction, from which on there is a caution."""
 WEAK_ENCODER = 0.8
 """Correlation of held-out distances below which an encoder has learned little."""
 UNSEEN_READS = 0.2

@@ -1,6 +1,6 @@
 """Support vectors on the embeddings of an encoder that stays as it is, and on the study's reads.
 
-What an encoder of few samples loses, log-reads keep; what these do not know is in the embeddings.
+Log-reads keep what an encoder trained on few samples loses; embeddings add what reads lack.
 Costs, kernels and the weight of the embeddings are chosen inside of the training samples.
 
 Shape suffixes: T training samples, L labelled samples, R rows of the store, E encoded values of a

@@ -23,10 +23,10 @@ RECIPES: dict[str, dict[str, Any]] = {
 }
 """Changes of the settings."""
 SPEED, SAMPLE_BLOCK, DISTINCT, FIT_SECONDS = 1.3e11, 3.3, 0.4, 3e-11
-"""Of the machine that costs are estimated for: operations per second of a core; how many times as
-long those of a block over a sample's ASVs take; the part of the ASVs of a batch's samples that are
-met for the first time in it; and the seconds of support vectors per cube of the samples. Measured
-on the mackerels, infant guts and oral samples of the leaderboard."""
+"""For estimates: operations per second of a core; how many times as long an operation takes in a
+block over a sample's ASVs; distinct ASVs of a batch over the sum of its samples' ASVs; and seconds
+of support vectors, per training sample cubed. Measured on the mackerels, infant guts and oral
+samples of the leaderboard."""
 
 
 def affordable_recipes(setup: FinetuneSetup) -> list[str]:

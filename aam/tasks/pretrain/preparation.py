@@ -45,7 +45,7 @@ def prepare(
 
     The samples `without` are neither trained on nor validated, and have no part in a scale. This
     process may take `max_memory_gb` (of 2^30 bytes; None: what is free) of the machine's memory, or
-    its part of it where several `processes` do the same. It is an InputError where the memory has
+    its part of it where several `processes` do the same. Raises InputError where the memory has
     no room for stored distances, or there are too few samples.
     """
     settings = Pretraining.model_validate(cfg["pretraining"])

@@ -47,7 +47,7 @@ class StartingModel:
     def give(self, model: PretrainingModel, *, trains: bool) -> list[str]:
         """Give a model of the same architecture its weights; return the distances it has heads for.
 
-        It is an InputError where a distance has none, and the model is not trained any more.
+        Raises InputError where a distance has none, and the model is not trained any more.
         """
         own, state = model.state_dict(), read_weights(self.directory)
         shared = {name: x.to(own[name].dtype) for name, x in state.items() if name in own}
@@ -73,7 +73,7 @@ def begin(
 ) -> list[str]:
     """Give a model what it begins with: another one's weights, or the places of ASVs in the tree.
 
-    Returns the distances whose heads know their scale. It is an InputError where nothing is left to
+    Returns the distances whose heads know their scale. Raises InputError where nothing is left to
     learn, or a start lacks the head of a distance.
     """
     if dataset.epochs > 0 and not model.learns:

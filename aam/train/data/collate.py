@@ -102,7 +102,7 @@ def asv_blocks(
 
 
 def bucket(number: int, bits: int = BITS) -> int:
-    """Return the next number of at most `bits` binary digits before its zeros.
+    """Return the next number with at most `bits` significant binary digits.
 
     Kernels are made for each shape, compiled ones above all, and kept: few shapes are faster.
     """

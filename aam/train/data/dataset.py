@@ -104,7 +104,7 @@ class BatchDataset(Dataset[Batch]):
     def rows(self, step: int) -> tuple[NDArray[np.int64], int]:
         """Return the rows [B] of one step and the view they come from.
 
-        A sample's row is that of the view or one of its augmented rows, each alike likely.
+        A sample's row is that of the view or one of its augmented rows, all equally likely.
         """
         epoch, position = divmod(step, self.steps_per_epoch)
         order = generator("order", self.seed, epoch).permutation(self.samples)
@@ -120,7 +120,7 @@ class BatchDataset(Dataset[Batch]):
         return np.where(draw_B == extra_B, base_B, rows[chosen_B]), view
 
     def targets(self, rows_B: NDArray[np.int64]) -> dict[str, torch.Tensor]:
-        """Return targets and categories of rows: of mixed ones, by all parents and the main one."""
+        """Return targets (weighted means of the parents') and categories (the main parent's)."""
         parents, weight_BK = parent_shares(self.store, rows_B)
         found = {
             name: torch.from_numpy(weight_BK @ values_NC[parents])
@@ -149,7 +149,7 @@ class EmbeddingDataset(BatchDataset):
 
 @dataclass(frozen=True, eq=False)
 class AsvDataset(BatchDataset):
-    """For encoders of which the sample level learns alone: `asv_UD` are the embedded ASVs."""
+    """For training the sample level alone: `asv_UD` are embeddings of the token store's ASVs."""
 
     asv_UD: torch.Tensor = field(default_factory=lambda: torch.empty(0))
 

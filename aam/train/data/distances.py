@@ -31,7 +31,7 @@ def load_matrices(
 
     The Parquet files lie metric by metric, within a metric view by view. Returned are per metric
     the matrices [V, N, N], and for Faith's PD the values [N, 1], the mean of the views,
-    standardized by the samples `is_in` [N], or by all. It is an InputError where all matrices take
+    standardized by the samples `is_in` [N], or by all. Raises InputError where all matrices take
     more than `room_bytes`, or a distance is not finite.
     """
     assert len(paths) == len(metrics) * views, "one file per metric and view"

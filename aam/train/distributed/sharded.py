@@ -122,7 +122,7 @@ def _placed(value: Tensor, like: Tensor) -> Tensor:
 
 
 def _replaced(value: Any, replacement: Callable[[Any, str], Any], path: str = "state") -> Any:
-    """Return a copy of nested values, each of which `replacement` may put another one for."""
+    """Return a copy of nested values, any of which `replacement` may replace."""
     found = replacement(value, path)
     if found is not value:
         return found

@@ -46,7 +46,7 @@ class BatchShard(Batch):
 
 
 def own_shard(batch: Batch, devices: Devices) -> Batch:
-    """Return what this process works of a batch."""
+    """Return the part of a batch that this process encodes: all of it, or a `BatchShard`."""
     return batch if devices.processes == 1 else shard_of(batch, devices.rank, devices.processes)
 
 

@@ -1,4 +1,4 @@
-"""The one meter of memory: what this process holds, of the host or of an accelerator, and may."""
+"""The one meter of memory: what this process holds of the host or an accelerator, and may hold."""
 
 import ctypes
 import gc
@@ -68,7 +68,7 @@ def peak_mb(device: torch.device) -> float:
 
 
 def total_mb(device: torch.device) -> float | None:
-    """Return the memory of an accelerator, or of the machine or control group; None: not known."""
+    """Return the memory in MB of an accelerator, or of machine or control group; None: unknown."""
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[1] / MB if torch.cuda.is_available() else None
     return min([psutil.virtual_memory().total, *cgroup_limits()]) / MB
@@ -118,7 +118,7 @@ def release() -> None:
 
 
 def recover() -> None:
-    """Free all that a step has left that ran out of memory."""
+    """Free what can be freed: what a failed step has left, and what torch keeps cached."""
     gc.collect()
     release()
 

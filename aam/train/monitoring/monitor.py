@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 SAMPLE_EVERY_S = 1.0
 RELIEF_EVERY_S = 60.0
-"""Least seconds between two such times: it takes a while."""
+"""Least seconds between two times that memory is freed, which takes a while."""
 MEMORY_SHARE = "memory_share"
 GPU = ("gpu_utilisation", "gpu_memory_mb", "gpu_power_w")
 _COUNT = "samples of "

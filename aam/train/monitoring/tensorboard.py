@@ -6,7 +6,7 @@ from typing import Any
 
 logger = logging.getLogger(__name__)
 FLUSHED_EVERY_S = 10
-"""For a TensorBoard that looks on."""
+"""Seconds between writes to the file, so that an open TensorBoard can follow."""
 
 
 class CurveWriter:
