@@ -31,7 +31,7 @@ def labelled(
 
     `cfg` is the slice `folds`. A task that cannot be learned is an InputError.
     """
-    wanted = targets.chosen_samples(metadata, cfg["where"])
+    wanted = targets.samples_where(metadata, cfg["where"])
     values = targets.observed_values(wanted, cfg["kind"], cfg["columns"], cfg["classes"])
     if cfg["logarithm"]:
         targets.require_logarithms(values)
@@ -90,9 +90,7 @@ def _named(
     labels = metadata_column(metadata, column).loc[values.index]
     without = labels.index[labels.isna()]
     if len(without):
-        logger.warning(
-            "left out, for want of a value of '%s': %s samples", column, first_names(without)
-        )
+        logger.warning("left out, as '%s' has no value: %s samples", column, first_names(without))
     labels = labels[labels.notna()]
     is_test = np.zeros(len(labels), dtype=np.bool_)
     if settings["test"] > 0 and labels.nunique() > 1:

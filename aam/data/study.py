@@ -158,7 +158,7 @@ def on_sequences(table: FeatureTable, sequences: Mapping[str, str]) -> Iterator[
     if share["primer"] > UNUSUAL:
         yield f"{share['primer']:.0%} of the reads still have the primer 515F: trim it."
     elif share["reverse"] > UNUSUAL:
-        yield f"{share['reverse']:.0%} look like reverse complements: turn them round."
+        yield f"{share['reverse']:.0%} look like reverse complements: complement and reverse them."
     elif 0.5 < share["V4"] < 1 - UNUSUAL:
         yield f"{1 - share['V4']:.0%} of the reads begin elsewhere: cut them, or leave them out."
 

@@ -16,7 +16,7 @@ LARGEST = 1e30
 NUMBER = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 
 
-def chosen_samples(metadata: pd.DataFrame, where: Mapping[str, Sequence[str]]) -> pd.DataFrame:
+def samples_where(metadata: pd.DataFrame, where: Mapping[str, Sequence[str]]) -> pd.DataFrame:
     """Return the samples that have one of the wanted values in every column that is named."""
     for column, wanted in where.items():
         found = metadata_column(metadata, column)

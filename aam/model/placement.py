@@ -18,7 +18,7 @@ from scipy.sparse import csr_array
 from torch import Tensor, nn
 
 from aam.model.known_asvs import KnownAsvs, bases_of
-from aam.model.sketch import NEVER, branch_noise, own_noise
+from aam.model.sketch import BELOW_ALL, branch_noise, own_noise
 
 Ints = NDArray[np.int64]
 PER_MISMATCH = 0.54
@@ -125,7 +125,7 @@ class Placement(nn.Module):
         own_RK = own_noise(torch.from_numpy(letters_QL)[is_new], self.numbers)
         own_RK += length_Q[is_new].log()[:, None]
         sketch_QK[is_new] = torch.maximum(sketch_QK[is_new], own_RK)
-        sketch_QK[torch.from_numpy(compared_Q == 0)] = NEVER
+        sketch_QK[torch.from_numpy(compared_Q == 0)] = BELOW_ALL
         return sketch_QK
 
     def _of_known(self, known_H: Ints) -> Tensor:
@@ -139,7 +139,7 @@ class Placement(nn.Module):
         is_real_E = branch_E >= 0
         value_EK = branch_noise(branch_E.int(), self.numbers)
         value_EK[is_real_E] += _log(self.length_E, branch_E[is_real_E])
-        value_EK[~is_real_E] = NEVER
+        value_EK[~is_real_E] = BELOW_ALL
         inner_HK = [
             torch.from_numpy(np.maximum.reduceat(part_EK.numpy()[place_P], starts_H))
             for part_EK in value_EK.split(NUMBERS_AT_ONCE, dim=1)

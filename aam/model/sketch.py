@@ -25,7 +25,7 @@ SKETCHED = "unweighted"
 """The metric that follows from sketches."""
 POWER = 0.5
 """Exponent of an ASV's fraction of the reads in the second sketch of a sample."""
-NEVER = -30.0
+BELOW_ALL = -30.0
 """Less than any number of a sketch."""
 _MIX = (0x85EBCA6B - (1 << 32), 0xC2B2AE35 - (1 << 32))
 """Factors of the finalizer of MurmurHash3, as signed numbers."""
@@ -72,7 +72,7 @@ def pooled_sketches(sketch_BAK: Tensor, block: SampleBlock) -> tuple[Tensor, Ten
     if block.count_mask_BA is not None:
         reads_BA = reads_BA.masked_fill(block.count_mask_BA, 1.0)
     log_BA = torch.log(reads_BA / block.counts_BA.sum(dim=1, keepdim=True).clamp(min=1))
-    sketch_BAK = sketch_BAK.float().masked_fill(~block.present_BA[..., None], NEVER)
+    sketch_BAK = sketch_BAK.float().masked_fill(~block.present_BA[..., None], BELOW_ALL)
     return sketch_BAK.amax(dim=1), (sketch_BAK + POWER * log_BA[..., None]).amax(dim=1)
 
 

@@ -16,7 +16,7 @@ from aam.util.errors import InputError, first_names, problem
 logger = logging.getLogger(__name__)
 NAMED = 64
 """Samples of a batch that a message names at most."""
-NEVER = 2**62
+NO_STEP = 2**62
 """Stands for a step that was not bad."""
 KEPT = ("skipped", "in_row", "restored", "overflowed")
 """Counts of updates left out, the latest of them in a row, rollbacks, and fp16's overflows."""
@@ -44,7 +44,7 @@ class NonFiniteGuard:
         self._is_scaled = devices.precision == "fp16"
         alone_on_cpu = devices.device.type == "cpu" and devices.processes == 1
         self._at_once = alone_on_cpu or self.policy == "skip"
-        self._first: Tensor | int = NEVER
+        self._first: Tensor | int = NO_STEP
         self._overflows: Tensor | int = 0
         self._buffers: list[tuple[Tensor, Tensor]] = []
 
@@ -63,7 +63,7 @@ class NonFiniteGuard:
         if self._is_scaled:
             self._overflows = self._overflows + ~torch.isfinite(norm)
         if not self._at_once:
-            bad = torch.where(finite, NEVER, step)
+            bad = torch.where(finite, NO_STEP, step)
             self._first = bad if isinstance(self._first, int) else self._first.minimum(bad)
             return True
         if self._devices.all_reduce_min(int(finite)):
@@ -85,8 +85,8 @@ class NonFiniteGuard:
 
     def look(self, sums: Mapping[str, Tensor]) -> None:
         """Read what was noted; sums of losses since the last look tell which were not finite."""
-        first, self._first = self._first, NEVER
-        if not self._at_once and (step := self._devices.all_reduce_min(int(first))) != NEVER:
+        first, self._first = self._first, NO_STEP
+        if not self._at_once and (step := self._devices.all_reduce_min(int(first))) != NO_STEP:
             self._act(step, _bad_names(sums))
         if self._is_scaled:
             self.overflowed, self._overflows = self.overflowed + int(self._overflows), 0
@@ -119,7 +119,7 @@ class NonFiniteGuard:
         restored = self.restored
         vars(self).update({name: state[name] for name in KEPT})
         self.restored = max(self.restored, restored)
-        self._first, self._overflows = NEVER, 0
+        self._first, self._overflows = NO_STEP, 0
 
     def error(self, step: int | None, names: list[str], reason: str = "") -> InputError:
         """Return the error for a step, from 0, in which some values were not finite."""

@@ -18,7 +18,7 @@ With a and b the reads of two samples, summed over features:
   then complete the matrix. Here nothing is completed: a feature that a sample lacks has 0, which
   is the geometric mean of the sample's own reads.
 
-Shape suffixes: N samples, R of them, P pairs, F features, B branches.
+Shape suffixes: N samples, R of them, P pairs, F features, E branches.
 """
 
 from collections.abc import Callable, Mapping
@@ -37,58 +37,58 @@ from aam.util.scikit_bio import rclr
 Floats = NDArray[np.float64]
 
 
-def unweighted(p_PB: Floats, q_PB: Floats, length_B: Floats) -> Floats:
+def unweighted(p_PE: Floats, q_PE: Floats, length_E: Floats) -> Floats:
     """Return the distances of pairs, [P], by the definition."""
-    in_p, in_q = p_PB > 0, q_PB > 0
-    return (in_p != in_q) @ length_B / ((in_p | in_q) @ length_B)
+    in_p, in_q = p_PE > 0, q_PE > 0
+    return (in_p != in_q) @ length_E / ((in_p | in_q) @ length_E)
 
 
-def weighted_unnormalized(p_PB: Floats, q_PB: Floats, length_B: Floats) -> Floats:
+def weighted_unnormalized(p_PE: Floats, q_PE: Floats, length_E: Floats) -> Floats:
     """Return the distances of pairs, [P], by the definition."""
-    return np.abs(p_PB - q_PB) @ length_B
+    return np.abs(p_PE - q_PE) @ length_E
 
 
-def generalized(p_PB: Floats, q_PB: Floats, length_B: Floats, alpha: float) -> Floats:
+def generalized(p_PE: Floats, q_PE: Floats, length_E: Floats, alpha: float) -> Floats:
     """Return the distances of pairs, [P], by the definition; 1: weighted_normalized."""
-    total_PB = np.where(p_PB + q_PB > 0, p_PB + q_PB, 1.0)
-    weight_PB = np.where(p_PB + q_PB > 0, total_PB**alpha, 0.0)
-    return (weight_PB * np.abs(p_PB - q_PB) / total_PB) @ length_B / (weight_PB @ length_B)
+    total_PE = np.where(p_PE + q_PE > 0, p_PE + q_PE, 1.0)
+    weight_PE = np.where(p_PE + q_PE > 0, total_PE**alpha, 0.0)
+    return (weight_PE * np.abs(p_PE - q_PE) / total_PE) @ length_E / (weight_PE @ length_E)
 
 
-def all_generalized(p_NB: csr_array, length_B: Floats, alpha: float) -> Floats:
+def all_generalized(p_NE: csr_array, length_E: Floats, alpha: float) -> Floats:
     """Return the distances between all samples, [N, N], which scikit-bio does not compute.
 
     On a branch that only the second sample has, the term is b q^alpha in both sums. So its sum
     over all branches, less that over the first sample's branches, stands for all branches
     outside of the first sample, and only the first sample's branches are looked at one by one.
     """
-    samples = p_NB.shape[0]
-    by_branch = csc_array(p_NB)
-    alone_NB = csr_array(
-        (p_NB.data**alpha * length_B[p_NB.indices], p_NB.indices, p_NB.indptr), p_NB.shape
+    samples = p_NE.shape[0]
+    by_branch = csc_array(p_NE)
+    alone_NE = csr_array(
+        (p_NE.data**alpha * length_E[p_NE.indices], p_NE.indices, p_NE.indptr), p_NE.shape
     )
-    alone_N = np.asarray(alone_NB.sum(axis=1)).ravel()
+    alone_N = np.asarray(alone_NE.sum(axis=1)).ravel()
     distances_NN = np.zeros((samples, samples))
-    inside_B = np.zeros(p_NB.shape[1])
+    inside_E = np.zeros(p_NE.shape[1])
     for row in range(samples - 1):
         others = slice(row + 1, samples)
-        span = slice(p_NB.indptr[row], p_NB.indptr[row + 1])
-        columns, own = p_NB.indices[span], p_NB.data[span]
-        inside_B[columns] = 1.0
-        outside = alone_N[others] - (alone_NB @ inside_B)[others]
-        inside_B[columns] = 0.0
+        span = slice(p_NE.indptr[row], p_NE.indptr[row + 1])
+        columns, own = p_NE.indices[span], p_NE.data[span]
+        inside_E[columns] = 1.0
+        outside = alone_N[others] - (alone_NE @ inside_E)[others]
+        inside_E[columns] = 0.0
         theirs = by_branch[:, columns].toarray()[others]
         total = own + theirs
-        weight, length = total**alpha, length_B[columns]
+        weight, length = total**alpha, length_E[columns]
         different = (weight * np.abs(own - theirs) / total) @ length + outside
         present = weight @ length + outside
         distances_NN[row, others] = np.clip(different / present, 0.0, 1.0)
     return distances_NN + distances_NN.T
 
 
-def faith_pd(p_NB: Floats, length_B: Floats) -> Floats:
+def faith_pd(p_NE: Floats, length_E: Floats) -> Floats:
     """Return Faith's phylogenetic diversity, [N], by the definition."""
-    return (p_NB > 0) @ length_B
+    return (p_NE > 0) @ length_E
 
 
 def bray_curtis(a_PF: Floats, b_PF: Floats) -> Floats:

@@ -51,7 +51,7 @@ class ModelSettings(Section):
         return {key: plain[key] for key in ARCHITECTURE}
 
     @model_validator(mode="after")
-    def _even_heads(self) -> Self:
+    def _fits_together(self) -> Self:
         given = sorted(self.model_fields_set & set(ARCHITECTURE))
         if self.start is not None and given:
             raise ValueError(

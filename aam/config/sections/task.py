@@ -88,8 +88,8 @@ class Task(Section):
     def _fits_its_kind(self) -> Self:
         if self.folds.stratified and self.kind == "regression":
             raise ValueError(
-                "got folds.stratified with kind regression; expected it with classification "
-                "alone: remove folds.stratified, or set the kind to classification"
+                "got folds.stratified with kind regression; expected it with classes "
+                "alone: remove folds.stratified, or set the kind to classification or ordinal"
             )
         if self.kind != "regression":
             given = [

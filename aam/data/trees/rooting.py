@@ -1,6 +1,6 @@
 """The root of a tree that was inferred without one.
 
-Shape suffixes: B branches, each named by the node below it.
+Shape suffixes: E branches, each named by the node below it.
 """
 
 import numpy as np
@@ -31,10 +31,10 @@ def root_by_variance(tree: TreeNode) -> TreeNode:
         half = tips[0].distance(tips[1]) / 2
         return TreeNode(children=[TreeNode(tip.name, half) for tip in tips])
     nodes = [node for node in tree.postorder() if node is not tree]
-    place_B, variance_B = _best_places(tree, nodes)
+    place_E, variance_E = _best_places(tree, nodes)
     # The first of equals, in an order that follows from the tree alone.
-    best = int(np.argmin(variance_B))
-    rooted = tree.root_at(nodes[best], above=float(place_B[best]), inplace=True)
+    best = int(np.argmin(variance_E))
+    rooted = tree.root_at(nodes[best], above=float(place_E[best]), inplace=True)
     rooted.length = None
     return split_root(rooted)
 
@@ -66,31 +66,31 @@ def _best_places(tree: TreeNode, nodes: list[TreeNode]) -> tuple[Floats, Floats]
     """
     number = {id(node): place for place, node in enumerate([*nodes, tree])}
     above = np.array([number[id(node.parent)] for node in nodes])
-    length_B = np.array([node.length or 0.0 for node in nodes])
+    length_E = np.array([node.length or 0.0 for node in nodes])
     # Number, sum, and sum of squares of the distances of the counted tips below each node.
     below = np.zeros((len(nodes) + 1, 3))
-    below[:, 0] = _counted(nodes, length_B)
+    below[:, 0] = _counted(nodes, length_E)
     for node, parent in enumerate(above):
-        below[parent] += _moved(below[node], length_B[node])
+        below[parent] += _moved(below[node], length_E[node])
     total = below.copy()
     for node in reversed(range(len(nodes))):
-        outside = total[above[node]] - _moved(below[node], length_B[node])
-        total[node] = below[node] + _moved(outside, length_B[node])
-    moved = np.stack([_moved(sums, x) for sums, x in zip(below, length_B, strict=False)])
+        outside = total[above[node]] - _moved(below[node], length_E[node])
+        total[node] = below[node] + _moved(outside, length_E[node])
+    moved = np.stack([_moved(sums, x) for sums, x in zip(below, length_E, strict=False)])
     (n, d, dd), (m, e, ee) = below[:-1].T, (total[above] - moved).T
     # The mean is a + b x and the mean square p + q x + x^2.
     tips = below[-1, 0]
-    a, b = (d + e + m * length_B) / tips, (n - m) / tips
-    p = (dd + ee + 2 * length_B * e + m * length_B**2) / tips
-    q = 2 * (d - e - m * length_B) / tips
+    a, b = (d + e + m * length_E) / tips, (n - m) / tips
+    p = (dd + ee + 2 * length_E * e + m * length_E**2) / tips
+    q = 2 * (d - e - m * length_E) / tips
     inside = (n > 0) & (m > 0)
     x = np.divide(2 * a * b - q, 2 * (1 - b**2), out=np.zeros_like(a), where=inside)
-    place_B = np.clip(x, 0.0, length_B)
-    variance_B = p + q * place_B + place_B**2 - (a + b * place_B) ** 2
-    return place_B, np.where(inside, variance_B, np.inf)
+    place_E = np.clip(x, 0.0, length_E)
+    variance_E = p + q * place_E + place_E**2 - (a + b * place_E) ** 2
+    return place_E, np.where(inside, variance_E, np.inf)
 
 
-def _counted(nodes: list[TreeNode], length_B: Floats) -> NDArray[np.bool_]:
+def _counted(nodes: list[TreeNode], length_E: Floats) -> NDArray[np.bool_]:
     """Return which nodes, and the root behind them, are tips that no long branch sets apart."""
     is_tip = np.array([*(node.is_tip() for node in nodes), False])
     last = np.cumsum(is_tip[:-1])
@@ -98,7 +98,7 @@ def _counted(nodes: list[TreeNode], length_B: Floats) -> NDArray[np.bool_]:
     tips = {id(node): 1 for node in nodes if node.is_tip()}
     counted, number = np.ones(int(is_tip.sum()), bool), int(is_tip.sum())
     few = max(1, int(FEW * number))
-    for node, end, length in zip(nodes, last, length_B, strict=True):
+    for node, end, length in zip(nodes, last, length_E, strict=True):
         own = tips.setdefault(id(node), sum(tips[id(child)] for child in node.children))
         if length > LONG and min(own, number - own) <= few:
             apart = np.zeros(number, bool)

@@ -33,9 +33,9 @@ COSTS = (0.1, 0.3, 1.0, 3.0, 10.0)
 CANDIDATES = len(WEIGHTS) * 2 * len(COSTS)
 MOST_SAMPLES = 5000
 """Training samples up to which a machine is fitted: memory grows with the square, time faster."""
-LEAST_VARIANCE = 1e-5
+ADDED_VARIANCE = 1e-5
 """Added to the variance of each number of an embedding."""
-NEVER = -30.0
+UNSEEN = -30.0
 """Logit of a class without training samples."""
 
 Floats = NDArray[np.float64]
@@ -104,11 +104,12 @@ def fit_kernel_machine(head: KernelHead, target: Target, samples: TrainingSample
         left_out = np.concatenate([out for _, out in samples.splits])
         logit_NO, code_N = known[1][left_out], samples.value_TE[left_out].argmax(axis=1)
         # A class that the other parts lack has no logit, and its samples no part in this.
-        is_known_N = logit_NO[np.arange(len(code_N)), code_N] != NEVER
+        is_known_N = logit_NO[np.arange(len(code_N)), code_N] != UNSEEN
         if is_known_N.any():
-            logit_NO = np.where(logit_NO == NEVER, -np.inf, logit_NO)
+            logit_NO = np.where(logit_NO == UNSEEN, -np.inf, logit_NO)
             scale = temperature_of(logit_NO[is_known_N], code_N[is_known_N])
-            weight_TO, bias_O = weight_TO / scale, np.where(bias_O == NEVER, NEVER, bias_O / scale)
+            weight_TO /= scale
+            bias_O = np.where(bias_O == UNSEEN, UNSEEN, bias_O / scale)
     head.weight_TO.copy_(torch.from_numpy(weight_TO))
     head.bias_O.copy_(torch.from_numpy(bias_O))
 
@@ -123,7 +124,7 @@ def _set_features(
     embedding_TD, log_TP = samples.embedding_TD, samples.log_TP
     variance_D = embedding_TD.var(axis=0)
     # As `aam.model.heads.Standardization`: rare numbers of a sketch must not outgrow all others.
-    added_D = np.where(np.arange(len(variance_D)) < samples.width, LEAST_VARIANCE, 1.0)
+    added_D = np.where(np.arange(len(variance_D)) < samples.width, ADDED_VARIANCE, 1.0)
     own_D = 1.0 / np.sqrt(variance_D + added_D)
     own_D *= np.sqrt(weight / ((own_D**2 * variance_D).sum() or 1.0))
     spread = np.sqrt(log_TP.var(axis=0).sum()) or 1.0
@@ -162,7 +163,7 @@ def _machine(
     likeness_TT: Floats, target: Target, value_TE: Floats, cost: float
 ) -> tuple[Floats, Floats]:
     """Return the weights of the training samples and the biases, [T, O] and [O]."""
-    weight_TO, bias_O = np.zeros_like(value_TE), np.full(value_TE.shape[1], NEVER)
+    weight_TO, bias_O = np.zeros_like(value_TE), np.full(value_TE.shape[1], UNSEEN)
     for place, value_T in enumerate(value_TE.T):
         center, deviation = 0.0, 1.0
         if not target.classes:
@@ -173,7 +174,7 @@ def _machine(
             fitted = SVC(kernel="precomputed", class_weight="balanced", C=cost)
             fitted.fit(likeness_TT, value_T > 0)
         else:
-            bias_O[place] = -NEVER if value_T.any() else NEVER
+            bias_O[place] = -UNSEEN if value_T.any() else UNSEEN
             continue
         weight_TO[fitted.support_, place] = deviation * fitted.dual_coef_[0]
         bias_O[place] = center + deviation * float(fitted.intercept_[0])

@@ -16,7 +16,7 @@ import torch
 
 from aam.config.sections.finetuning import Finetuning
 from aam.runtime.run_options import RunOptions
-from aam.train.distributed.world import release
+from aam.train.distributed.world import release_device
 from aam.train.monitoring.memory import budget_mb
 from aam.util import log
 from aam.util.errors import InputError
@@ -55,7 +55,7 @@ def in_processes(
     """
     if torch.cuda.is_available():
         own = replace(runtime, threads=max(1, runtime.threads // len(work)))
-        release()
+        release_device()
     else:
         own = replace(runtime, threads=1, max_memory_gb=_memory_gb(runtime, len(work)))
     spawn = multiprocessing.get_context("spawn")

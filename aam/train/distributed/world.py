@@ -49,7 +49,7 @@ def claimed() -> int:
     return 0
 
 
-def release() -> None:
+def release_device() -> None:
     """Leave this process's accelerator to those that it starts."""
     for lock in _LOCKS:
         lock.release()

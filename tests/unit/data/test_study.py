@@ -73,7 +73,7 @@ V4 = "TACGTAGGTGGCAAGCG"
     ("sequence", "said"),
     [
         (V4, None),
-        ("CGCTTGCCACCTACGTA", "reverse complements: turn them round"),
+        ("CGCTTGCCACCTACGTA", "reverse complements: complement and reverse them"),
         ("GTGCCAGCCGCCGCGGTAA" + V4, "still have the primer 515F: trim it"),
     ],
 )

@@ -119,7 +119,7 @@ def test_stratified_samples_to_test_have_the_proportions_of_the_classes(divide):
 def test_each_value_of_a_column_is_a_fold_and_whole_ones_are_held_out(divide, caplog):
     made = divide("age", folds={"column": "published"})
     assert IDS[2] not in made.index
-    assert "left out, for want of a value of 'published': 1 (002)" in caplog.text
+    assert "left out, as 'published' has no value: 1 (002)" in caplog.text
     assert made.loc[[IDS[1], IDS[9], IDS[10]], "fold"].tolist() == [1, 9, 10]
     made = divide("age", folds={"column": "study", "test": 0.3})
     studies = pd.Series(METADATA["study"], index=IDS)[made.index]

@@ -71,7 +71,7 @@ def test_every_engine_follows_the_definition_whatever_the_order(engine, metric, 
     if METRICS[metric].phylogenetic:
         fractions, lengths = branch_fractions(table, tree)
         given = METRICS[metric].parameters_in({"alpha": alpha})
-        definition = partial(definition, length_B=lengths, **given)
+        definition = partial(definition, length_E=lengths, **given)
         rows = fractions.toarray()
     else:
         rows = table.counts.toarray().astype(np.float64)
