@@ -1,6 +1,7 @@
 """All baselines, on the folds of a task; the training folds alone decide everything."""
 
 import dataclasses
+import logging
 import os
 import warnings
 from collections.abc import Collection, Sequence
@@ -78,6 +79,7 @@ def _of_fold(part: Problem) -> dict[str, pd.DataFrame]:
         for message in ("y_pred contains classes not in y_true", "A single label was found"):
             warnings.filterwarnings("ignore", message=message)
         for name, predict in baselines_of(part).items():
+            logging.getLogger(__name__).info("fold %d: %s", part.held_out, name)
             values, probabilities_TC = (on_reads.constant if alike else predict)(part)
             if part.regression:
                 values = np.clip(values, *part.bounds)
@@ -89,7 +91,6 @@ def _of_fold(part: Problem) -> dict[str, pd.DataFrame]:
 
 
 def _joined(task: Problem, name: str, parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """Return the predictions of one baseline for some folds."""
     table = pd.concat(parts).sort_index().reset_index(names="row")
     table.insert(1, "fold", task.fold[table["row"]])
     table.insert(2, "baseline", name)
