@@ -110,7 +110,7 @@ def run_ablation(
 
     Repeats are interleaved: changes of the machine's load affect all variants. `loss_step` is the
     last step that all variants of the group and the batch size reached. A variant that could not
-    run, as memory was short for instance, has no figures.
+    run, for example because memory was short, has no figures.
     """
     hardware, device = probe_hardware(measure, [cfg], runtime)
     chosen = choose(cfg, hardware)
