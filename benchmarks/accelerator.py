@@ -39,6 +39,7 @@ from aam.config.configuration import Config, load, resolved
 from aam.config.sections.base import Section
 from aam.runtime.run_options import RunOptions
 from aam.util.atomic import read_json
+from aam.util.errors import problem
 
 logger = logging.getLogger(__name__)
 OPTION = "option"
@@ -120,23 +121,32 @@ def time_steps(
 
     cfg, inputs = study.of(model)
     found = run_ablation(measure, cfg, inputs, study.runtime, choose)
-    names = {"table": "speed.tsv", "text": "speed.md", "roofline": "roofline.json"}
-    outputs = {name: folder / file for name, file in names.items()}
+    files = {"table": "speed.tsv", "text": "speed.md", "roofline": "roofline.json"}
+    outputs = {name: folder / file for name, file in files.items()}
     found.write(outputs, about_run(cfg, inputs, found.device, study.runtime.threads))
 
 
 def inputs_of(config: Config, dataset: str, model: str, results: Path) -> dict[str, Any]:
-    """Return the files that a model is trained with, in a dataset's folder of results."""
+    """Return the files that a model is trained with, in a dataset's folder of results.
+
+    Raises InputError where the workflow has not made them yet.
+    """
     files: dict[str, Any] = {"tokens": results / "tokens" / "asvs.arrow"}
     files["samples"] = results / "views" / "samples.arrow"
     if slices.computes_targets(config, dataset, model):
-        return files | {"tree": results / "inputs" / "tree.nwk"}
-    # Metric by metric, as training reads them.
-    files["distances"] = [
-        results / "unifrac" / metric / f"view{view}.parquet"
-        for metric in slices.distances(config, dataset, model)
-        for view in range(resolved(config, "rarefaction", dataset=dataset).views)
-    ]
+        files["tree"] = results / "inputs" / "tree.nwk"
+    else:
+        # Metric by metric, as training reads them.
+        files["distances"] = [
+            results / "unifrac" / metric / f"view{view}.parquet"
+            for metric in slices.distances(config, dataset, model)
+            for view in range(resolved(config, "rarefaction", dataset=dataset).views)
+        ]
+    wanted = [path for path in files.values() if isinstance(path, Path)]
+    absent = [path for path in wanted + files.get("distances", []) if not path.exists()]
+    if absent:
+        hint = f"run the workflow first: snakemake ... -- {' '.join(map(str, absent))}"
+        raise problem(absent[0], "no such file", "what a training reads", hint)
     return files
 
 

@@ -29,6 +29,7 @@ from aam.evaluate.figures import speed
 from aam.evaluate.labels import quantity
 from aam.stages import pretrain
 from aam.util.atomic import read_json, write_json, write_text, write_tsv
+from aam.util.errors import InputError
 from benchmarks import predicted
 from benchmarks.accelerator import OPTION, Specification, Study, time_steps
 
@@ -39,6 +40,7 @@ SIZES = [64 * 2**doubling for doubling in range(12)]
 """Samples per step, tried until memory or samples end."""
 DRY: dict[str, Any] = {
     "changes": {
+        "unifrac": {"metrics": ["unweighted"]},
         "pretraining": {"epochs": 1, "batch_size": 64},
         "benchmark": {"repeats": 1, "seconds": 0.1, "batch_sizes": [4, 8], "alone_batch_size": 2},
     },
@@ -270,7 +272,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     asked = read_json(SPECIFICATION) | (DRY if given.dry else {})
     given.folder.mkdir(parents=True, exist_ok=True)
     specification = Specification.model_validate(asked)
-    models = measure_all(specification, given.folder, given.minutes, given.only)
+    try:
+        models = measure_all(specification, given.folder, given.minutes, given.only)
+    except InputError as error:
+        raise SystemExit(str(error)) from error
     docs = given.folder if given.dry else ROOT / "docs"
     write_text(docs / "gpu.md", page(given.folder, models))
     draw(given.folder, models, docs / "images" / "gpu.png")
