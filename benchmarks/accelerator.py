@@ -172,9 +172,9 @@ def options(cfg: Mapping[str, Any], hardware: Hardware, names: Sequence[str]) ->
 
 
 def _configuration(specification: Specification) -> Config:
-    raw = _laid_over(laid_together(specification.configuration), specification.changes)
+    raw = laid_over(laid_together(specification.configuration), specification.changes)
     first: dict[str, Any] = next(iter(raw.get("models", {}).values()), {})
-    models = {name: _laid_over(first, change) for name, change in specification.models.items()}
+    models = {name: laid_over(first, change) for name, change in specification.models.items()}
     return load({**raw, "models": models})
 
 
@@ -182,15 +182,16 @@ def laid_together(paths: Sequence[Path]) -> dict[str, Any]:
     """Return the content of YAML files, the later ones laid over the earlier ones."""
     raw: dict[str, Any] = {}
     for path in paths:
-        raw = _laid_over(raw, yaml.safe_load(path.read_text(encoding="utf-8")))
+        raw = laid_over(raw, yaml.safe_load(path.read_text(encoding="utf-8")))
     return raw
 
 
-def _laid_over(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
+def laid_over(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a mapping with another laid over it, level by level."""
     result = dict(base)
     for key, value in change.items():
         nested = isinstance(value, Mapping) and isinstance(result.get(key), Mapping)
-        result[key] = _laid_over(result[key], value) if nested else value
+        result[key] = laid_over(result[key], value) if nested else value
     return result
 
 

@@ -31,7 +31,7 @@ from aam.stages import pretrain
 from aam.util.atomic import read_json, write_json, write_text, write_tsv
 from aam.util.errors import InputError
 from benchmarks import predicted
-from benchmarks.accelerator import OPTION, Specification, Study, time_steps
+from benchmarks.accelerator import OPTION, Specification, Study, laid_over, time_steps
 
 logger = logging.getLogger(__name__)
 ROOT = Path(__file__).resolve().parents[1]
@@ -40,7 +40,6 @@ SIZES = [64 * 2**doubling for doubling in range(12)]
 """Samples per step, tried until memory or samples end."""
 DRY: dict[str, Any] = {
     "changes": {
-        "unifrac": {"metrics": ["unweighted"]},
         "pretraining": {"epochs": 1, "batch_size": 64},
         "benchmark": {"repeats": 1, "seconds": 0.1, "batch_sizes": [4, 8], "alone_batch_size": 2},
     },
@@ -269,7 +268,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--only", nargs="+", default=[""], help="how names of parts begin")
     given = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
-    asked = read_json(SPECIFICATION) | (DRY if given.dry else {})
+    asked = read_json(SPECIFICATION)
+    if given.dry:
+        asked |= {**DRY, "changes": laid_over(asked.get("changes", {}), DRY["changes"])}
     given.folder.mkdir(parents=True, exist_ok=True)
     specification = Specification.model_validate(asked)
     try:
