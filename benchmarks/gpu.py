@@ -268,9 +268,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--only", nargs="+", default=[""], help="how names of parts begin")
     given = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
-    asked = read_json(SPECIFICATION)
-    if given.dry:
-        asked |= {**DRY, "changes": laid_over(asked.get("changes", {}), DRY["changes"])}
+    asked, over = read_json(SPECIFICATION), DRY if given.dry else {}
+    changes = laid_over(asked.get("changes", {}), over.get("changes", {}))
+    asked |= {**over, "changes": changes}
     given.folder.mkdir(parents=True, exist_ok=True)
     specification = Specification.model_validate(asked)
     try:
