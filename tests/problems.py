@@ -2,7 +2,9 @@ import numpy as np
 import pandas as pd
 from scipy.sparse import csr_array
 
+from aam.data.nested_folds import blocks_of_folds
 from aam.evaluate.baselines.problem import Problem
+from aam.evaluate.super_learner import WITHOUT, Learner
 
 
 def predictions_of(observed, predicted, fold, shares=None, classes=()) -> pd.DataFrame:
@@ -26,3 +28,21 @@ def problem_of(target, counts, distances, fold, classes=(), group=None, **more) 
         above=csr_array(np.eye(features)),
         lengths=np.ones(features),
     )
+
+
+def nested_of(predictions: pd.DataFrame) -> pd.DataFrame:
+    """Return cross-validated predictions as if they were nested: those of all other blocks."""
+    blocks = blocks_of_folds(predictions["fold"].to_numpy())
+    block = predictions["fold"].map(blocks).fillna(-1)
+    parts = []
+    for number in sorted(set(blocks.values())):
+        rows = predictions[(block != number) & (block >= 0)]
+        parts.append(rows.drop(columns=["fold", "observed"]).assign(**{WITHOUT: number}))
+    # Nothing is predicted where there are no blocks.
+    parts.append(predictions.iloc[:0].drop(columns=["fold", "observed"]).assign(**{WITHOUT: 0}))
+    return pd.concat(parts, ignore_index=True)
+
+
+def learners_of(tables: dict[str, pd.DataFrame]) -> dict[str, Learner]:
+    """Return learners whose nested predictions are their cross-validated ones."""
+    return {name: Learner(table, nested_of(table)) for name, table in tables.items()}

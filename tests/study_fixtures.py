@@ -15,7 +15,7 @@ from aam.unifrac.store import write_distances, write_faith_pd
 
 METRICS = ["unweighted", "faith_pd"]
 PRETRAINING = ("model", "metrics", "history", "embeddings", "asvs", "pairs")
-FINETUNING = ("model", "predictions", "history", "digests", "recipes")
+FINETUNING = ("model", "predictions", "history", "digests", "recipes", "nested")
 TASKS = ("age", "site", "scratch", "ordered", "pair", "inductive", "kernel")
 LEVELS = ["low", "mid", "high"]
 

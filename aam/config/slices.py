@@ -196,6 +196,7 @@ def finetune(config: Config, dataset: str, model: str, task: str) -> Slice:
         "names": {"dataset": dataset, "model": model, "task": task},
         "columns": config.tasks[task].columns,
         **{key: section[key] for key in keys},
+        "is_mixed": mixes(config, task),
         "finetuning": finetuning,
         "optimization": resolved(config, "optimization", model=model).plain(),
         "rarefaction": resolved(config, "rarefaction", dataset=dataset).plain(),

@@ -45,7 +45,7 @@ class Mixture:
         `values` are [N, C] by method. The fewer groups (`unit`, [N]), the more equal the weights.
         """
         if not len(observed):
-            return cls(dict.fromkeys(values, 1.0 / len(values)), dict.fromkeys(values, 1.0))
+            return cls.equal(list(values))
         strength = RIDGE / len(np.unique(unit))
         if not classes:
             error_NM = np.stack([observed - value_NC[:, 0] for value_NC in values.values()], axis=1)
@@ -61,6 +61,11 @@ class Mixture:
         importance_N = 1.0 / np.bincount(code, minlength=len(classes))[code]
         weight_M = _weights(share_NM, importance_N, strength, are_shares=True)
         return cls(_named(values, weight_M), scales)
+
+    @classmethod
+    def equal(cls, names: Sequence[str]) -> "Mixture":
+        """Return a mixture of equal weights, for want of predictions to fit others to."""
+        return cls(dict.fromkeys(names, 1.0 / len(names)), dict.fromkeys(names, 1.0))
 
     def plain(self) -> dict[str, dict[str, float]]:
         """Return weights and temperatures as JSON has them."""

@@ -22,6 +22,8 @@ QUANTILE = "quantile:"
 """Prefix of the columns that hold a predicted quantile, `quantile:0.05` for instance."""
 TARGET = "target"
 """Column that names the target of a row, where a task has several."""
+UNNESTED = "unnested"
+"""Column of what mixed recipes predict with weights that rest on models which saw the fold."""
 
 NAMES = ("sample-id", "feature-id", "task", "name", "model")
 """Columns of names, in any file of results."""

@@ -11,9 +11,9 @@ from aam.evaluate import metrics
 from aam.evaluate.bootstrap import bootstrap_intervals
 from aam.evaluate.comparison import compare, holm
 from aam.evaluate.conformal import scaled_probabilities
-from aam.evaluate.predictions import class_names, class_probabilities, temperature
+from aam.evaluate.predictions import UNNESTED, class_names, class_probabilities, temperature
 from aam.evaluate.scores import HEADLINE
-from aam.evaluate.super_learner import super_learner, units_of
+from aam.evaluate.super_learner import Learner, super_learner, units_of
 from aam.util.seeds import seed_of
 
 logger = logging.getLogger(__name__)
@@ -91,11 +91,30 @@ def model_report(
     others: Mapping[str, pd.DataFrame],
     labels: Mapping[str, pd.Series],
     group: pd.Series,
-) -> dict[str, Any]:
+    *,
+    nested: pd.DataFrame,
+    learners: Mapping[str, Learner],
+) -> tuple[dict[str, Any], pd.DataFrame]:
     """Score one target of a model (`own`) and of the baselines (`others`), and compare them.
 
-    `cfg` is the slice `score`; `labels` and `group` are by sample ID. The keys are those of
-    `metrics.json` in `docs/reference/artifacts.md`.
+    Parameters
+    ----------
+    cfg
+        The slice `score`.
+    own, others
+        Cross-validated predictions of the model, and of every baseline by its name.
+    labels, group
+        Columns of the metadata to score within, and the group of each sample, by sample ID.
+    nested
+        Nested predictions of the model.
+    learners
+        The baselines that a super learner mixes, with their nested predictions.
+
+    Returns
+    -------
+    tuple
+        The report, whose keys are those of `metrics.json` in `docs/reference/artifacts.md`, and the
+        predictions of the method whose score leads: the super learner where there is one.
     """
     kind, model = cfg["kind"], cfg["names"]["model"]
     groups = group.loc[own.loc[own["fold"] >= 0, "sample-id"]].to_numpy()
@@ -120,20 +139,47 @@ def model_report(
 
     report = compared(model, own)
     report["groups"] = len(np.unique(named.astype(str))) if len(named) else None
+    if UNNESTED in own:
+        report["unnested"] = _unnested(kind, own, own.assign(predicted=own[UNNESTED]))
     report["baselines"] = {name: scores(name, table) for name, table in others.items()}
-    rivals = {name: part for name, part in others.items() if name not in CONSTANT}
     # Baselines that know all labels would hide what the model does with few.
-    if rivals and cfg["labels"] == 1:
-        units = units_of(group)
-        mixed, mixture = super_learner({model: own, **rivals}, units)
-        without, _ = super_learner(rivals, units)
-        known = [table[table["fold"] >= 0] for table in (mixed, without)]
-        report["super_learner"] = {
-            **compared(f"super learner with {model}", mixed),
-            **mixture.plain(),
-            "without_own": {
-                **scores(f"super learner without {model}", without),
-                "comparison": compare(kind, *known, independent=independent),
-            },
-        }
-    return report
+    if not learners or cfg["labels"] < 1:
+        return report, own
+    units = units_of(group)
+    mixed = super_learner({model: Learner(own, nested), **learners}, units)
+    without = super_learner(learners, units).predictions
+    name = HEADLINE[kind]
+    report["super_learner"] = {
+        **compared(f"super learner with {model}", mixed.predictions),
+        **mixed.mixture.plain(),
+        "unnested": _unnested(kind, mixed.predictions, mixed.unnested),
+        "chosen": {
+            "score": task_metrics(kind, _scored(mixed.chosen))[name],
+            "learners": {str(fold): learner for fold, learner in mixed.names.items()},
+            "comparison": compare(
+                kind,
+                _scored(mixed.predictions),
+                _scored(mixed.chosen),
+                independent=independent,
+            ),
+        },
+        "without_own": {
+            **scores(f"super learner without {model}", without),
+            "comparison": compare(
+                kind, _scored(mixed.predictions), _scored(without), independent=independent
+            ),
+        },
+    }
+    return report, mixed.predictions
+
+
+def _scored(predictions: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of fold 0 and above."""
+    return predictions[predictions["fold"] >= 0]
+
+
+def _unnested(kind: str, nested: pd.DataFrame, unnested: pd.DataFrame) -> dict[str, float]:
+    """Return the headline score with weights whose models saw the fold, and how far it is off."""
+    name = HEADLINE[kind]
+    score = task_metrics(kind, _scored(unnested))[name]
+    return {"score": score, "difference": score - task_metrics(kind, _scored(nested))[name]}

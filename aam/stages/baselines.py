@@ -12,14 +12,19 @@ from aam.data.folds import OBSERVED, read_folds
 from aam.data.table import on_same_features, read_biom
 from aam.data.trees.branches import branches, read_tree
 from aam.evaluate.baselines.problem import Problem, landmarks_of
-from aam.evaluate.baselines.registry import predict_baselines
+from aam.evaluate.baselines.registry import predict_baselines, predict_nested
 from aam.evaluate.predictions import TARGET, write_predictions
 from aam.runtime.entry import Cfg, Files, RunOptions
 from aam.unifrac.store import distance_rows, read_ids
+from aam.util.parquet import write_table
+from aam.util.provenance import provenance
 
 
 def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
-    """Predict each target with simple methods, on the model's folds, from means of all views."""
+    """Predict each target with simple methods, on the model's folds, from means of all views.
+
+    The nested predictions are what the weights of a super learner are fitted to.
+    """
     folds = read_folds(inputs["folds"])
     views = on_same_features(map(read_biom, inputs["views"]), [*folds.index])
     feature_ids, counts = views[0].feature_ids, sum(view.counts / len(views) for view in views)
@@ -28,6 +33,7 @@ def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None
     distances = _distances(inputs["distances"], folds.index, landmarks)
     several = [name for name in map(str, folds) if name.startswith(OBSERVED)]
     parts = []
+    nested_parts = []
     for column in several or ["observed"]:
         regression = cfg["kind"] == "regression"
         task = Problem(
@@ -46,11 +52,18 @@ def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None
             landmarks=landmarks,
         )
         table = predict_baselines(task, runtime.threads)
-        table.insert(0, "sample-id", folds.index.to_numpy()[table.pop("row")])
-        if several:
-            table.insert(1, TARGET, column.removeprefix(OBSERVED))
+        nested = predict_nested(task, runtime.threads)
+        for predictions in (table, nested):
+            rows = predictions.pop("row").to_numpy(np.int64)
+            predictions.insert(0, "sample-id", folds.index.to_numpy()[rows])
+            if several:
+                predictions.insert(1, TARGET, column.removeprefix(OBSERVED))
         parts.append(table)
+        nested_parts.append(nested)
     write_predictions(outputs["predictions"], pd.concat(parts, ignore_index=True))
+    write_table(
+        outputs["nested"], pd.concat(nested_parts, ignore_index=True), provenance(cfg, inputs)
+    )
 
 
 def _distances(

@@ -6,14 +6,21 @@ from functools import partial
 import pyarrow as pa
 
 from aam.config.digest import code_digest
-from aam.evaluate.predictions import write_predictions
+from aam.evaluate.predictions import UNNESTED, write_predictions
 from aam.inference.bundle import SHARED, write_bundle
 from aam.runtime.entry import Cfg, Files, RunOptions
-from aam.tasks.finetune.cross_validation import CrossValidation, prediction_table, recipe_table
+from aam.tasks.finetune.cross_validation import (
+    CrossValidation,
+    nested_table,
+    prediction_table,
+    recipe_table,
+    unnested_predictions,
+)
 from aam.tasks.finetune.parallel import Models, in_processes, processes, turns
 from aam.tasks.finetune.setup import FinetuneSetup
 from aam.train.history import write_history
 from aam.util.atomic import write_json
+from aam.util.parquet import write_table
 from aam.util.provenance import file_digest
 
 
@@ -29,7 +36,10 @@ def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None
         in_processes(partial(_train, cfg, inputs), turns(validation.models(), several), runtime)
     finished = validation.run()
     table = prediction_table(setup, finished.outputs)
-    write_predictions(outputs["predictions"], table)
+    unnested = unnested_predictions(setup, finished)
+    shown = table if unnested is None else table.assign(**{UNNESTED: unnested})
+    write_predictions(outputs["predictions"], shown)
+    write_table(outputs["nested"], nested_table(setup, finished), origin)
     which = [("fold", pa.int64()), ("recipe", pa.string()), ("model", pa.int64())]
     write_history(outputs["history"], finished.history, origin, extra=which)
     parts = finished.models, finished.shares, setup.tokens, finished.reference_ND

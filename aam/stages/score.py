@@ -1,5 +1,7 @@
 """The scores of a task's cross-validated predictions, beside those of its baselines."""
 
+from typing import Any
+
 import pandas as pd
 
 from aam.data.folds import read_folds
@@ -15,6 +17,7 @@ from aam.evaluate.predictions import (
 )
 from aam.evaluate.report import model_report, task_metrics
 from aam.evaluate.scores import HEADLINE
+from aam.evaluate.super_learner import WITHOUT, learners_by_target
 from aam.runtime.entry import Cfg, Files, RunOptions
 from aam.util.atomic import write_json
 from aam.util.provenance import provenance
@@ -22,6 +25,8 @@ from aam.util.provenance import provenance
 INTERVALS = "sample-id", TARGET, "fold", "observed", "predicted", "lower", "upper", "prediction_set"
 """Columns of the table of intervals, as far as the kind of target has them; then probabilities."""
 
+NO_NESTED = pd.DataFrame({"sample-id": [], WITHOUT: [], "predicted": []})
+"""Nested predictions where nothing is mixed."""
 DESCRIBED = ("kind", "column", "bounds", "encoder", "start", "labels", "evaluation", "grouping")
 """Settings that are written beside the scores."""
 
@@ -31,14 +36,24 @@ def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None
     metadata = read_metadata(inputs["metadata"])
     labels = {name: metadata_column(metadata, name) for name in cfg["report_by"]}
     predictions = _in_order(read_predictions(inputs["predictions"]), cfg["classes"])
+    nested = by_target(_in_order(pd.read_parquet(inputs["nested"]), cfg["classes"]))
     group = read_folds(inputs["folds"])["group"]
-    baselines = by_baseline(_in_order(read_predictions(inputs["baselines"]), cfg["classes"]))
-    reports = {
-        target: model_report(
-            cfg, own, {name: parts[target] for name, parts in baselines.items()}, labels, group
+    baseline_predictions = _in_order(read_predictions(inputs["baselines"]), cfg["classes"])
+    nested_baselines = _in_order(pd.read_parquet(inputs["nested_baselines"]), cfg["classes"])
+    baselines = by_baseline(baseline_predictions)
+    learners = learners_by_target(baseline_predictions, nested_baselines)
+    reports: dict[str, dict[str, Any]] = {}
+    leading: dict[str, pd.DataFrame] = {}
+    for target, own in by_target(predictions).items():
+        reports[target], leading[target] = model_report(
+            cfg,
+            own,
+            {name: parts[target] for name, parts in baselines.items()},
+            labels,
+            group,
+            nested=nested.get(target, NO_NESTED),
+            learners=learners.get(target, {}),
         )
-        for target, own in by_target(predictions).items()
-    }
     for target, part in by_target(read_predictions(inputs["recipes"])).items():
         reports[target]["recipes"] = _recipes(cfg["kind"], part[part["fold"] >= 0])
     intervals = cross_intervals(predictions, cfg["bounds"])
@@ -70,5 +85,7 @@ def _recipes(kind: str, predictions: pd.DataFrame) -> dict[str, dict[str, float]
 
 def _in_order(predictions: pd.DataFrame, classes: list[str] | None) -> pd.DataFrame:
     """Put the probabilities into the order of an ordinal target's classes."""
+    if not len(predictions):
+        return predictions
     columns = [PROBABILITY + name for name in classes or []]
     return predictions[[*(name for name in predictions if name not in columns), *columns]]

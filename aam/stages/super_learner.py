@@ -10,13 +10,11 @@ from aam.evaluate import super_learner as mixing
 from aam.evaluate.predictions import (
     CROSS_VALIDATION,
     TARGET,
-    by_baseline,
     by_target,
     class_names,
     read_predictions,
     write_predictions,
 )
-from aam.evaluate.report import CONSTANT
 from aam.runtime.entry import Cfg, Files, RunOptions
 from aam.util.atomic import atomic_path, write_json
 from aam.util.manifest import write_manifest
@@ -26,20 +24,24 @@ from aam.util.provenance import file_digest, provenance, settings_digest
 def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
     """Write what predicting another table with the mixture of model and baselines takes."""
     folds = read_folds(inputs["folds"])
-    model, units = cfg["names"]["model"], mixing.units_of(folds["group"])
-    own = by_target(read_predictions(inputs["predictions"]))
-    baselines = by_baseline(read_predictions(inputs["baselines"]))
-    rivals = {name: parts for name, parts in baselines.items() if name not in CONSTANT}
+    model = cfg["names"]["model"]
+    units = mixing.units_of(folds["group"])
+    predictions = by_target(read_predictions(inputs["predictions"]))
+    nested = by_target(pd.read_parquet(inputs["nested"]))
+    baselines = mixing.learners_by_target(
+        read_predictions(inputs["baselines"]), pd.read_parquet(inputs["nested_baselines"])
+    )
     parts, mixtures = [], {}
-    for target, first in own.items():
-        tables = {model: first, **{name: part[target] for name, part in rivals.items()}}
-        mixed, mixture = mixing.super_learner(tables, units)
-        parts.append(mixed.assign(**{TARGET: target}) if target else mixed)
-        mixtures[target] = mixture.plain()
+    for target, first in predictions.items():
+        learners = {model: mixing.Learner(first, nested[target]), **baselines[target]}
+        mixed = mixing.super_learner(learners, units)
+        table = mixed.predictions
+        parts.append(table.assign(**{TARGET: target}) if target else table)
+        mixtures[target] = mixed.mixture.plain()
     settings = {
         "format": mixing.FORMAT,
         "model": model,
-        "classes": cfg["classes"] or class_names(own[next(iter(own))]),
+        "classes": cfg["classes"] or class_names(predictions[next(iter(predictions))]),
         **{key: cfg[key] for key in ("kind", "bounds", "seed", "rarefaction")},
         "mixtures": mixtures,
         "provenance": provenance(cfg, inputs),

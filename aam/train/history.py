@@ -5,9 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from aam.util.atomic import atomic_path
+from aam.util.parquet import write_table
 
 HISTORY = pa.schema(
     [
@@ -30,15 +29,3 @@ def write_history(
     schema = pa.schema([*extra, *HISTORY])
     columns = {name: [record[name] for record in history] for name in schema.names}
     write_table(path, columns, provenance, schema)
-
-
-def write_table(
-    path: Path,
-    columns: Mapping[str, Any],
-    provenance: Mapping[str, str],
-    schema: pa.Schema | None = None,
-) -> None:
-    """Write columns to Parquet atomically, with the provenance in the schema's metadata."""
-    table = pa.table(dict(columns), schema=schema).replace_schema_metadata(dict(provenance))
-    with atomic_path(path) as partial:
-        pq.write_table(table, partial, compression="zstd")

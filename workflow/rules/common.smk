@@ -231,6 +231,12 @@ def baselines_file(wildcards):
     return result(path, dataset=wildcards.dataset, task=owner)
 
 
+def nested_baselines_file(wildcards):
+    """Return the nested predictions of a task's baselines."""
+    path, owner = "baselines/{task}/nested.parquet", baselines_owner(wildcards.task)
+    return result(path, dataset=wildcards.dataset, task=owner)
+
+
 def starting_files(wildcards):
     """Return the weights that a pretraining starts from, where they are a directory's."""
     start = slices.start(CONFIG, wildcards.dataset, wildcards.model)

@@ -3,7 +3,7 @@
 Inputs: `inputs/metadata.parquet`, `rarefied/view<v>.biom`, `views/samples.arrow`, `tokens/asvs.arrow`, `pretrain/<model>/model/`,
 `inputs/tree.nwk` and `unifrac/unweighted/view<v>.parquet` (the baselines).
 Outputs: `folds/<task>.tsv`, `folds/<task>.members.tsv`, `baselines/<task>/`, `finetune/<model>/<task>/`: `model/`, `predictions.tsv`,
-`digests.json`, `recipes.tsv`, `metrics.json`, `intervals.tsv`, `history.parquet`.
+`nested.parquet`, `digests.json`, `recipes.tsv`, `metrics.json`, `intervals.tsv`, `history.parquet`.
 """
 
 
@@ -46,6 +46,7 @@ rule baselines:
         ),
     output:
         predictions=result("baselines/{task}/predictions.tsv"),
+        nested=result("baselines/{task}/nested.parquet"),
     log:
         result("logs/baselines/{task}.log"),
     benchmark:
@@ -77,6 +78,7 @@ rule finetune:
         digests=result("finetune/{model}/{task}/digests.json"),
         history=result("finetune/{model}/{task}/history.parquet"),
         recipes=result("finetune/{model}/{task}/recipes.tsv"),
+        nested=result("finetune/{model}/{task}/nested.parquet"),
     log:
         result("logs/finetune/{model}/{task}.log"),
     benchmark:
@@ -104,7 +106,9 @@ rule score:
     input:
         predictions=result("finetune/{model}/{task}/predictions.tsv"),
         recipes=result("finetune/{model}/{task}/recipes.tsv"),
+        nested=result("finetune/{model}/{task}/nested.parquet"),
         baselines=baselines_file,
+        nested_baselines=nested_baselines_file,
         folds=folds_file,
         metadata=result("inputs/metadata.parquet"),
     output:

@@ -44,7 +44,10 @@ def constant(task: Problem) -> Prediction:
 
 
 def gradient_boosting(task: Problem) -> Prediction:
-    """Predict with boosted trees of chosen size for absolute errors, or for balanced classes."""
+    """Predict with boosted trees of chosen size for absolute errors, or for balanced classes.
+
+    In a nested fit the trees have the first size: the search would take two thirds of the time.
+    """
     settings: dict[str, Any] = {
         "max_iter": ITERATIONS,
         "learning_rate": 0.05,
@@ -62,7 +65,8 @@ def gradient_boosting(task: Problem) -> Prediction:
     )
     # Without a part to leave out it keeps the first of each.
     model.set_params(**{name: values[0] for name, values in BOOSTING.items()})
-    searched = search(task, model, BOOSTING, leave_one_part_out(task))
+    splits = [] if task.is_nested else leave_one_part_out(task)
+    searched = search(task, model, BOOSTING, splits)
     return fit_predict(task, searched, prevalent_reads(task).toarray())
 
 

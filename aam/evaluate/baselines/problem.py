@@ -60,6 +60,9 @@ class Problem:
     """Names of the baselines; None: all."""
     landmarks: NDArray[np.intp] | None = None
     """Rows that linear methods and those on pairs of samples learn from, ascending; None: all."""
+    is_nested: bool = False
+    """Whether nothing but the weights of a mixture rests on this fit; the slowest search is left
+    out then."""
     shared: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
     """What one baseline leaves for another, of this fold."""
 

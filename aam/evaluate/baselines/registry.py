@@ -1,4 +1,7 @@
-"""All baselines, on the folds of a task; the training folds alone decide everything."""
+"""All baselines, on the folds of a task; the training folds alone decide everything.
+
+Shape suffixes: T samples to predict, C classes.
+"""
 
 import dataclasses
 import logging
@@ -13,8 +16,9 @@ from joblib.externals.loky import get_reusable_executor  # type: ignore[import-u
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
+from aam.data.nested_folds import inner_fits
 from aam.evaluate.baselines import log_ratios, on_pairs, on_reads
-from aam.evaluate.baselines.problem import Predictor, Problem
+from aam.evaluate.baselines.problem import NOWHERE, Predictor, Problem
 from aam.evaluate.predictions import PROBABILITY
 from aam.util.machine import end_with
 
@@ -49,27 +53,104 @@ def predict_baselines(
 ) -> pd.DataFrame:
     """Predict the samples of some folds from all others, with every baseline.
 
-    The samples of fold -1 are predicted from all folds, and no fold from them. The table is sorted
-    by baseline, then `row` (of `task`), and is the same for any number of threads.
+    Parameters
+    ----------
+    task
+        The labelled samples. Those of fold -1 are predicted from all folds, and no fold from them.
+    threads
+        Processes at a time; the table is the same for any number.
+    folds
+        Folds to predict; None: all of them, -1 included.
+
+    Returns
+    -------
+    pandas.DataFrame
+        `row` (of `task`), `fold`, `baseline`, `observed`, `predicted` and the probabilities, sorted
+        by baseline, then `row`.
     """
-    asked = np.unique(task.fold).tolist() if folds is None else folds
-    parts = [dataclasses.replace(task, held_out=fold) for fold in asked]
-    # Processes, as threads wait for each other: much of a search is Python.
-    # With landmarks the matrices of one fold alone are gigabytes.
-    processes = min(threads, len(parts)) if task.landmarks is None else 1
-    at_a_time = Parallel(processes, initializer=end_with, initargs=(os.getpid(),))
-    found = at_a_time(delayed(_of_fold)(part) for part in parts)
-    if processes > 1:
-        # The work of a process is counted when it has ended.
-        get_reusable_executor().shutdown()
-    tables = [_joined(task, name, [one[name] for one in found]) for name in baselines_of(task)]
+    chosen = np.unique(task.fold).tolist() if folds is None else folds
+    parts = [dataclasses.replace(task, held_out=fold) for fold in chosen]
+    names = list(baselines_of(task))
+    tables = [
+        pd.concat(predictions).sort_index().reset_index(names="row")
+        for predictions in zip(*_fit_all(parts, names, threads), strict=True)
+    ]
+    for name, table in zip(names, tables, strict=True):
+        table.insert(1, "fold", task.fold[table["row"]])
+        table.insert(2, "baseline", name)
+        table.insert(3, "observed", task.target[table["row"]])
     return pd.concat(tables, ignore_index=True)
 
 
-def _of_fold(part: Problem) -> dict[str, pd.DataFrame]:
-    """Predict one fold with every baseline."""
+def predict_nested(task: Problem, threads: int) -> pd.DataFrame:
+    """Predict samples by baselines that saw neither their labels nor those of another block.
+
+    The weights of a mixture for a block are fitted to these predictions of all other samples; see
+    `aam.data.nested_folds`.
+
+    Parameters
+    ----------
+    task
+        The labelled samples; those of fold -1 take no part.
+    threads
+        Processes at a time; the table is the same for any number.
+
+    Returns
+    -------
+    pandas.DataFrame
+        `row` (of `task`), `without` (the block), `baseline`, `predicted` and the probabilities,
+        sorted by baseline, then `without` and `row`. The constants are left out.
+    """
+    units = np.where(task.group == "", np.arange(len(task.group)).astype(str), task.group)
+    # Of so many samples a fit takes minutes, and a fifth of them tells the weights as well.
+    fits = inner_fits(task.fold, units, ring=task.landmarks is not None)
+    names = [name for name, predict in baselines_of(task).items() if predict != on_reads.constant]
+    if not fits or not names:
+        columns = ["row", "without", "baseline", "predicted", *_probability_columns(task)]
+        return pd.DataFrame(columns=columns)
+    last = int(task.fold.max())
+    parts = []
+    for number, fit in enumerate(fits, start=1):
+        # A fold that there is not yet: what draws of a baseline depend on, too.
+        held_out = last + number
+        fold = np.where(fit.is_training_N, task.fold, NOWHERE)
+        fold[fit.rows] = held_out
+        parts.append(dataclasses.replace(task, fold=fold, held_out=held_out, is_nested=True))
+    tables = []
+    for fit, predictions in zip(fits, _fit_all(parts, names, threads), strict=True):
+        for name, table in zip(names, predictions, strict=True):
+            for block, rows in fit.predicted.items():
+                part = table.loc[rows].reset_index(names="row")
+                part.insert(1, "without", block)
+                part.insert(2, "baseline", name)
+                tables.append(part)
+    place = {name: number for number, name in enumerate(names)}
+    nested = pd.concat(tables, ignore_index=True)
+    order = np.lexsort((nested["row"], nested["without"], nested["baseline"].map(place)))
+    return nested.iloc[order].reset_index(drop=True)
+
+
+def _fit_all(
+    parts: Sequence[Problem], names: Sequence[str], threads: int
+) -> list[list[pd.DataFrame]]:
+    """Return the predictions of each part by each baseline, in processes of their own."""
+    # Processes, as threads wait for each other: much of a search is Python.
+    # With landmarks the matrices of one fold alone are gigabytes.
+    processes = min(threads, len(parts)) if parts[0].landmarks is None else 1
+    at_a_time = Parallel(processes, initializer=end_with, initargs=(os.getpid(),))
+    predictions = at_a_time(delayed(_fit_fold)(part, names) for part in parts)
+    if processes > 1:
+        # The work of a process is counted when it has ended.
+        get_reusable_executor().shutdown()
+    return predictions
+
+
+def _fit_fold(part: Problem, names: Sequence[str]) -> list[pd.DataFrame]:
+    """Predict the held-out fold with each of the baselines, by row."""
     # Training samples that are all alike teach every method the same; some refuse them.
-    alike, found = len(np.unique(part.target[part.train])) == 1, {}
+    are_alike = len(np.unique(part.target[part.train])) == 1
+    predictors = baselines_of(part)
+    tables = []
     # On several threads BLAS adds up in another order, and OpenMP costs boosting more than it
     # gives: its loops are short, and threads that wait for a busy core spin.
     with threadpool_limits(1), warnings.catch_warnings():
@@ -78,21 +159,18 @@ def _of_fold(part: Problem) -> dict[str, pd.DataFrame]:
         # A class of few samples may be missing in a part that is left out.
         for message in ("y_pred contains classes not in y_true", "A single label was found"):
             warnings.filterwarnings("ignore", message=message)
-        for name, predict in baselines_of(part).items():
+        for name in names:
             logging.getLogger(__name__).info("fold %d: %s", part.held_out, name)
-            values, probabilities_TC = (on_reads.constant if alike else predict)(part)
+            predict = on_reads.constant if are_alike else predictors[name]
+            values, probabilities_TC = predict(part)
             if part.regression:
                 values = np.clip(values, *part.bounds)
-            columns = [PROBABILITY + class_name for class_name in part.classes]
+            columns = _probability_columns(part)
             table = pd.DataFrame(probabilities_TC, index=part.test, columns=columns)
             table.insert(0, "predicted", values)
-            found[name] = table
-    return found
+            tables.append(table)
+    return tables
 
 
-def _joined(task: Problem, name: str, parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    table = pd.concat(parts).sort_index().reset_index(names="row")
-    table.insert(1, "fold", task.fold[table["row"]])
-    table.insert(2, "baseline", name)
-    table.insert(3, "observed", task.target[table["row"]])
-    return table
+def _probability_columns(task: Problem) -> list[str]:
+    return [PROBABILITY + name for name in task.classes]

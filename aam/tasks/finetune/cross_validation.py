@@ -1,9 +1,13 @@
 """Fine-tuning fold by fold: every labelled sample is predicted by a model that never saw its label.
 
-Shape suffixes: N samples of the store, L labelled ones, C columns or classes, Q quantiles, D width.
+Where several recipes are mixed, or a super learner will mix the predictions with others, some more
+models are trained: nested predictions, which the weights of a fold rest on, come from them.
+
+Shape suffixes: N samples of the store, L labelled ones, R rows of these, C columns or classes,
+Q quantiles, D width.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -14,20 +18,41 @@ import torch
 from numpy.typing import NDArray
 
 from aam.data.folds import TEST
+from aam.data.nested_folds import InnerFit, blocks_of_folds
 from aam.data.target import QUANTILES
+from aam.evaluate.mixture import Mixture
 from aam.evaluate.predictions import PROBABILITY, QUANTILE, TARGET
+from aam.evaluate.super_learner import WITHOUT
 from aam.inference.asv_cache import embed_asvs_cached, module_digest
 from aam.inference.embed import embed_samples
 from aam.inference.outputs import Outputs, Share, mean_outputs
+from aam.model.asv_encoders import Architecture
 from aam.tasks.finetune.fold_model import FoldModel, FrozenEmbeddings
+from aam.tasks.finetune.parallel import ModelKey
 from aam.tasks.finetune.recipe_mixture import recipe_mixture
-from aam.tasks.finetune.recipes import affordable_recipes, recipe_settings
+from aam.tasks.finetune.recipes import affordable_recipes, nested_fits, recipe_settings
 from aam.tasks.finetune.setup import FinetuneSetup
 from aam.tasks.finetune.train_fold import trained
 from aam.train.progress import Record
 
-Key = tuple[int, str, int]
-"""Fold, recipe and number of a model."""
+
+@dataclass(frozen=True, eq=False)
+class NestedOutputs:
+    """What the weights of one block of folds are fitted to.
+
+    Attributes
+    ----------
+    block
+        Number of the block; see `aam.data.nested_folds`.
+    is_row_L
+        The labelled samples that all recipes predicted without the block and without themselves.
+    by_recipe
+        Outputs of all labelled samples, not a number outside of these rows.
+    """
+
+    block: int
+    is_row_L: NDArray[np.bool_]
+    by_recipe: Mapping[str, Outputs]
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,35 +70,56 @@ class CrossValidation:
         # From scratch nothing is learned yet that could be kept.
         return ["full"] if settings.start == "scratch" else affordable_recipes(self.setup)
 
-    def models(self) -> list[Key]:
-        """Return fold, recipe and number of every model."""
-        return [
-            (fold, recipe, number)
+    @cached_property
+    def inner_fits(self) -> dict[str, list[InnerFit]]:
+        """The fits of the nested cross-validation by recipe; none where nothing is mixed."""
+        is_mixed = self.setup.is_mixed or len(self.recipes) > 1
+        return {
+            recipe: nested_fits(self.setup, recipe) if is_mixed else [] for recipe in self.recipes
+        }
+
+    def models(self) -> list[ModelKey]:
+        """Return the key of every model: those of the folds, then those of the nested fits.
+
+        Nested fits have one model each, whatever the number of models of a fold.
+        """
+        keys = [
+            ModelKey(f"fold{fold}", recipe, number)
             for fold in self._folds()
             for recipe in self.recipes
             # Nothing of a kernel machine is drawn: a second one would be the same again.
             for number in range(1 if recipe == "kernel" else self.setup.settings.models)
         ]
+        for recipe, fits in self.inner_fits.items():
+            keys += [ModelKey(f"without{fit.name}", recipe, 0) for fit in fits]
+        return keys
 
-    def train(self, models: Sequence[Key]) -> None:
+    def train(self, models: Sequence[ModelKey]) -> None:
         """Train some of the models, for a `run` that finds them finished."""
         for _, model in self._fold_models(models):
             trained(model)
 
     def run(self) -> "Finished":
         """Train all models; one that an earlier run finished is read, not trained."""
-        own: dict[Key, Outputs] = {}
-        test: dict[Key, Outputs] = {}
+        outer: dict[ModelKey, Outputs] = {}
+        test: dict[ModelKey, Outputs] = {}
+        nested: dict[ModelKey, Outputs] = {}
         history: list[Record] = []
-        names, directories, digests, reference_ND = {}, {}, {}, None
+        names: dict[ModelKey, str] = {}
+        directories: dict[str, Path] = {}
+        digests: dict[str, str] = {}
+        reference_ND = None
         for key, model in self._fold_models(self.models()):
             predictor, records = trained(model)
+            if model.inner is not None:
+                nested[key] = model.outputs(predictor, model.inner.rows)
+                continue
             names[key] = model.name
             directories[model.name] = model.directory
             digests[model.name] = module_digest(predictor)
-            about = dict(zip(("fold", "recipe", "model"), key, strict=True))
-            history += [{**about, **one} for one in records]
-            own[key] = model.outputs(predictor, self._rows(model.fold))
+            about = {"fold": model.fold, "recipe": key.recipe, "model": key.number}
+            history += [{**about, **record} for record in records]
+            outer[key] = model.outputs(predictor, self._rows(model.fold))
             if len(rows := self._rows(TEST)):
                 test[key] = model.outputs(predictor, rows)
             if reference_ND is None:
@@ -81,14 +127,36 @@ class CrossValidation:
                 reference_ND = model.embedded(predictor, known, model.setup.devices.exact())
         assert reference_ND is not None, "a task has folds"
         alone = {
-            recipe: self._joined(own, test, {key: Share() for key in own if key[1] == recipe})
+            recipe: self._joined(outer, test, {key: Share() for key in outer if key[1] == recipe})
             for recipe in self.recipes
         }
-        shares, weights = self._shares(alone)
+        blocks = [self._nested_outputs(block, nested) for block in self._blocks()]
+        by_fold = self._mixtures(alone, blocks)
+        final = recipe_mixture(self.setup, self._is_training(TEST), alone)
+        outputs = self._mixed(outer, test, by_fold, final)
+        unnested = None
+        if len(self.recipes) > 1:
+            reused = {
+                fold: recipe_mixture(self.setup, self._is_training(fold), alone)
+                for fold in self._folds()
+            }
+            unnested = self._mixed(outer, test, reused, final)
+        shares = self._shares(outer, dict.fromkeys(self._folds(), final))
         return Finished(
-            outputs=self._joined(own, test, shares),
+            outputs=outputs,
+            unnested=unnested,
+            nested=[
+                (nested_of_block.block, nested_of_block.is_row_L, self._mix_nested(nested_of_block))
+                for nested_of_block in blocks
+            ],
             by_recipe=alone,
-            weights=weights,
+            weights={
+                recipe: {
+                    **{fold: mixture.weights[recipe] for fold, mixture in by_fold.items()},
+                    TEST: final.weights[recipe],
+                }
+                for recipe in self.recipes
+            },
             history=history,
             models=directories,
             shares={names[key]: share for key, share in shares.items()},
@@ -99,21 +167,60 @@ class CrossValidation:
     def _folds(self) -> list[int]:
         return sorted(set(self.setup.labelled.fold.tolist()) - {TEST})
 
+    def _blocks(self) -> list[int]:
+        if not any(self.inner_fits.values()):
+            return []
+        return sorted(set(blocks_of_folds(self.setup.labelled.fold).values()))
+
     def _rows(self, part: int) -> NDArray[np.intp]:
         return np.flatnonzero(self.setup.labelled.fold == part)
 
-    def _fold_models(self, models: Sequence[Key]) -> Iterator[tuple[Key, FoldModel]]:
-        given, frozen, embedded_fold = self.setup.settings, None, None
-        for fold, recipe, number in models:
+    def _is_training(self, fold: int) -> NDArray[np.bool_]:
+        """Return the samples whose labels a fold's models may use; of `TEST`, all in any fold."""
+        settings = self.setup.settings
+        return self.setup.labelled.training(fold, settings.labels, settings.seed)
+
+    def _fold_models(self, models: Sequence[ModelKey]) -> Iterator[tuple[ModelKey, FoldModel]]:
+        setup = self.setup
+        settings = setup.settings
+        inner = {
+            (recipe, f"without{fit.name}"): fit
+            for recipe, fits in self.inner_fits.items()
+            for fit in fits
+        }
+        # An inductive encoder is that of a fold which the fit has not seen.
+        fold_of_block: dict[int, int] = {}
+        for fold, block in blocks_of_folds(setup.labelled.fold).items():
+            fold_of_block.setdefault(block, fold)
+        embeddings = None
+        embedded_fold = None
+        for key in models:
+            fit = inner.get((key.recipe, key.part))
+            if fit is None:
+                fold = int(key.part.removeprefix("fold"))
+            else:
+                fold = fold_of_block[min(fit.predicted)]
             # Of inductive folds each has an encoder of its own, else all have the same.
-            if frozen is None or (given.inductive and fold != embedded_fold):
-                frozen, embedded_fold = self._frozen(fold), fold
-            settings = given.model_copy(update={"encoder": recipe})
-            if given.encoder == "auto" and given.start == "pretrained":
-                settings = recipe_settings(self.setup, fold, recipe)
-            name = recipe if len(self.recipes) > 1 else ""
-            setup, stay = replace(self.setup, settings=settings), frozen.kept_by(recipe)
-            yield (fold, recipe, number), FoldModel(setup, fold, number, stay, name)
+            if embeddings is None or (settings.inductive and fold != embedded_fold):
+                embeddings = self._frozen(fold)
+                embedded_fold = fold
+            model = FoldModel(
+                setup=setup,
+                fold=fold,
+                number=key.number,
+                frozen=embeddings.kept_by(key.recipe),
+                recipe=key.recipe if len(self.recipes) > 1 else "",
+                inner=fit,
+            )
+            settings_of_model = settings.model_copy(update={"encoder": key.recipe})
+            if settings.encoder == "auto" and settings.start == "pretrained":
+                samples = int(model.is_training.sum())
+                settings_of_model = recipe_settings(setup, self._shape, key.recipe, samples)
+            yield key, replace(model, setup=replace(setup, settings=settings_of_model))
+
+    @cached_property
+    def _shape(self) -> Architecture:
+        return self.setup.make_encoder(self._folds()[0], 0).shape
 
     def _frozen(self, fold: int) -> FrozenEmbeddings:
         """Embed once what the models of a fold do not change."""
@@ -130,34 +237,93 @@ class CrossValidation:
         embedding_RD = embed_samples(encoder, setup.store, setup.tokens, rows, devices, asv_UD)
         return FrozenEmbeddings(asv_UD, embedding_RD)
 
+    def _nested_outputs(self, block: int, nested: Mapping[ModelKey, Outputs]) -> NestedOutputs:
+        """Return the nested predictions for a block, of each recipe."""
+        labels = len(self.setup.labelled.fold)
+        is_row_L = np.ones(labels, np.bool_)
+        by_recipe = {}
+        for recipe, fits in self.inner_fits.items():
+            is_predicted_L = np.zeros(labels, np.bool_)
+            columns = next(iter(nested.values())).point_NC.shape[1]
+            point_LC = np.full((labels, columns), np.nan)
+            for fit in fits:
+                rows = fit.predicted.get(block)
+                if rows is None:
+                    continue
+                outputs = nested[ModelKey(f"without{fit.name}", recipe, 0)]
+                point_LC[rows] = outputs.point_NC[np.searchsorted(fit.rows, rows)]
+                is_predicted_L[rows] = True
+            by_recipe[recipe] = Outputs(point_LC)
+            is_row_L &= is_predicted_L
+        return NestedOutputs(block, is_row_L, by_recipe)
+
+    def _mix_nested(self, nested: NestedOutputs) -> Outputs:
+        """Return the nested predictions of the mixture of recipes, for a super learner."""
+        is_used_L = nested.is_row_L & self._is_training(TEST)
+        mixture = recipe_mixture(self.setup, is_used_L, nested.by_recipe)
+        outputs = [Outputs(one.point_NC[nested.is_row_L]) for one in nested.by_recipe.values()]
+        shares = [Share(mixture.weights[name], mixture.temperatures[name]) for name in self.recipes]
+        return mean_outputs(outputs, shares)
+
+    def _mixtures(
+        self, alone: Mapping[str, Outputs], blocks: Iterable[NestedOutputs]
+    ) -> dict[int, Mixture]:
+        """Return the mixture of each fold, fitted to predictions of models that never saw it."""
+        nested_of_block = {nested.block: nested for nested in blocks}
+        mixtures = {}
+        for fold, block in blocks_of_folds(self.setup.labelled.fold).items():
+            nested = nested_of_block.get(block)
+            if nested is None:
+                # A single recipe has the whole weight.
+                is_used_L = np.zeros(len(self.setup.labelled.fold), np.bool_)
+                mixtures[fold] = recipe_mixture(self.setup, is_used_L, alone)
+            else:
+                is_used_L = nested.is_row_L & self._is_training(fold)
+                mixtures[fold] = recipe_mixture(self.setup, is_used_L, nested.by_recipe)
+        return mixtures
+
     def _shares(
-        self, alone: Mapping[str, Outputs]
-    ) -> tuple[dict[Key, Share], dict[str, dict[int, float]]]:
-        """Return the share of each model, and the weight of each recipe by fold and for `TEST`."""
-        mixtures = {fold: recipe_mixture(self.setup, fold, alone) for fold in self._folds()}
-        models, shares = self.models(), {}
-        for fold, recipe, number in models:
-            mixture = mixtures[fold]
-            equals = sum(key[:2] == (fold, recipe) for key in models)
-            weight, group = mixture.weights[recipe] / equals, f"fold{fold}-{recipe}"
-            share = Share(weight, mixture.temperatures[recipe], group if equals > 1 else "")
-            shares[fold, recipe, number] = share
-        weights = {}
-        for recipe in self.recipes:
-            of_fold = {fold: mixture.weights[recipe] for fold, mixture in mixtures.items()}
-            weights[recipe] = {**of_fold, TEST: float(np.mean([*of_fold.values()]))}
-        return shares, weights
+        self, models: Iterable[ModelKey], mixtures: Mapping[int, Mixture]
+    ) -> dict[ModelKey, Share]:
+        """Return what each model of the folds counts for."""
+        keys = list(models)
+        shares = {}
+        for key in keys:
+            mixture = mixtures[int(key.part.removeprefix("fold"))]
+            equals = sum(other[:2] == key[:2] for other in keys)
+            shares[key] = Share(
+                weight=mixture.weights[key.recipe] / equals,
+                temperature=mixture.temperatures[key.recipe],
+                group=f"{key.part}-{key.recipe}" if equals > 1 else "",
+            )
+        return shares
+
+    def _mixed(
+        self,
+        outer: Mapping[ModelKey, Outputs],
+        test: Mapping[ModelKey, Outputs],
+        by_fold: Mapping[int, Mixture],
+        final: Mixture,
+    ) -> Outputs:
+        """Return outputs mixed by the weights of each fold, of the test set by the final ones."""
+        shares = self._shares(outer, by_fold)
+        final_shares = self._shares(outer, dict.fromkeys(self._folds(), final))
+        return self._joined(outer, test, shares, final_shares)
 
     def _joined(
-        self, own: Mapping[Key, Outputs], test: Mapping[Key, Outputs], shares: Mapping[Key, Share]
+        self,
+        outer: Mapping[ModelKey, Outputs],
+        test: Mapping[ModelKey, Outputs],
+        shares: Mapping[ModelKey, Share],
+        test_shares: Mapping[ModelKey, Share] | None = None,
     ) -> Outputs:
         """Return the outputs of all labelled samples, each the mean over its models."""
-        parts = {
-            fold: mean_outputs(*_of(own, {k: s for k, s in shares.items() if k[0] == fold}))
-            for fold in self._folds()
-        }
+        parts = {}
+        for fold in self._folds():
+            of_fold = {key: one for key, one in shares.items() if key.part == f"fold{fold}"}
+            parts[fold] = _mean(outer, of_fold)
         if test:
-            parts[TEST] = mean_outputs(*_of(test, shares))
+            parts[TEST] = _mean(test, shares if test_shares is None else test_shares)
         order = np.argsort(np.concatenate([self._rows(part) for part in parts]))
         quantiles = [mean.quantile_NCQ for mean in parts.values() if mean.quantile_NCQ is not None]
         return Outputs(
@@ -166,10 +332,8 @@ class CrossValidation:
         )
 
 
-def _of(
-    outputs: Mapping[Key, Outputs], shares: Mapping[Key, Share]
-) -> tuple[list[Outputs], list[Share]]:
-    return [outputs[key] for key in shares], [*shares.values()]
+def _mean(outputs: Mapping[ModelKey, Outputs], shares: Mapping[ModelKey, Share]) -> Outputs:
+    return mean_outputs([outputs[key] for key in shares], [*shares.values()])
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,17 +341,22 @@ class Finished:
     """What cross-validation leaves."""
 
     outputs: Outputs
-    """Of each labelled sample, mixed of the models that never saw its label, mean of the views."""
+    """Of each labelled sample, mixed of the models that never saw its label, mean of the views. No
+    model behind the weights of a fold saw the fold."""
+    unnested: Outputs | None
+    """The same with weights that rest on models which saw the fold; None where nothing is mixed."""
+    nested: list[tuple[int, NDArray[np.bool_], Outputs]]
+    """By block: which labelled samples are predicted without it, and what the mixture says."""
     by_recipe: dict[str, Outputs]
-    """The same of the models of each recipe alone."""
+    """Outputs of the models of each recipe alone."""
     weights: dict[str, dict[int, float]]
     """What each recipe counts for in every fold, and in the held-out test set."""
     history: list[Record]
     """The training curves."""
     models: dict[str, Path]
-    """Directory of each model by its name."""
+    """Directory of each model of the folds by its name."""
     shares: dict[str, Share]
-    """What each model counts for."""
+    """What each model counts for in predictions of other tables: fitted to all folds."""
     digests: dict[str, str]
     """What identifies the weights of each."""
     reference_ND: torch.Tensor
@@ -203,6 +372,37 @@ def recipe_table(setup: FinetuneSetup, finished: Finished) -> pd.DataFrame:
         table.insert(1, "weight", table["fold"].map(finished.weights[recipe]))
         parts.append(table)
     return pd.concat(parts, ignore_index=True)
+
+
+def nested_table(setup: FinetuneSetup, finished: Finished) -> pd.DataFrame:
+    """Return the nested predictions of the mixed recipes, with the block that they are `without`.
+
+    The columns are `sample-id`, with several columns to predict `target`, `without`, and
+    `predicted` or the probabilities.
+    """
+    parts = []
+    for block, is_row_L, outputs in finished.nested:
+        labels = len(is_row_L)
+        point_LC = np.full((labels, outputs.point_NC.shape[1]), np.nan)
+        point_LC[is_row_L] = outputs.point_NC
+        table = prediction_table(setup, Outputs(point_LC))
+        targets = len(table) // labels
+        part = table[np.tile(is_row_L, targets)].drop(columns=["fold", "observed"])
+        part.insert(1, WITHOUT, block)
+        parts.append(part)
+    if not parts:
+        return pd.DataFrame({"sample-id": [], WITHOUT: [], "predicted": []})
+    return pd.concat(parts, ignore_index=True)
+
+
+def unnested_predictions(setup: FinetuneSetup, finished: Finished) -> pd.Series | None:
+    """Return what the recipes predict with weights that rest on models which saw the fold.
+
+    The rows are those of `prediction_table`. None: a single recipe needs no weights.
+    """
+    if finished.unnested is None:
+        return None
+    return prediction_table(setup, finished.unnested)["predicted"]
 
 
 def prediction_table(setup: FinetuneSetup, outputs: Outputs) -> pd.DataFrame:

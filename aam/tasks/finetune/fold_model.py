@@ -1,4 +1,4 @@
-"""One model of a cross-validation: trained without the labels of a fold.
+"""One model of a cross-validation: trained without the labels of a fold, or of some more samples.
 
 Shape suffixes: N samples of the store, L labelled samples, E encoded values of a target, R rows of
 the store, U ASVs, F metadata columns, D width; T training samples.
@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from aam.data.nested_folds import InnerFit
 from aam.data.target import Target
 from aam.inference.embed import embed_samples
 from aam.inference.outputs import Outputs, decoded, mean_reads, raw_outputs
@@ -57,12 +58,15 @@ class FoldModel:
     frozen: FrozenEmbeddings
     recipe: str = ""
     """Empty where a task has one recipe."""
+    inner: InnerFit | None = None
+    """The fit of the nested cross-validation that this model is; None: it is one of the fold's."""
 
     @property
     def name(self) -> str:
         """Name of its folder."""
+        part = f"fold{self.fold}" if self.inner is None else f"without{self.inner.name}"
         further = self.recipe, str(self.number) if self.number else ""
-        return "-".join([f"fold{self.fold}", *filter(None, further)])
+        return "-".join([part, *filter(None, further)])
 
     @property
     def directory(self) -> Path:
@@ -181,6 +185,8 @@ class FoldModel:
     @cached_property
     def is_training(self) -> NDArray[np.bool_]:
         """Which of the labelled samples the model is trained on, [L]."""
+        if self.inner is not None:
+            return self.inner.is_training_N
         settings = self.setup.settings
         return self.setup.labelled.training(self.fold, settings.labels, settings.seed)
 
@@ -191,8 +197,9 @@ class FoldModel:
         return None if column is None else [*self.setup.labelled.categories[column]]
 
     def _seed(self, what: str) -> int:
+        part = self.fold if self.inner is None else self.inner.name
         further = (self.number,) if self.number else ()
-        return seed_of(what, self.setup.settings.seed, self.fold, *further)
+        return seed_of(what, self.setup.settings.seed, part, *further)
 
     def _covariates(self) -> NDArray[np.object_]:
         """Return the covariates of the labelled samples, text, [L, F]."""

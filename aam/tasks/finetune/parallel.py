@@ -8,9 +8,10 @@ import logging
 import math
 import multiprocessing
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
+from typing import NamedTuple
 
 import torch
 
@@ -23,8 +24,20 @@ from aam.util.errors import InputError
 from aam.util.machine import end_with
 
 logger = logging.getLogger(__name__)
-Models = list[tuple[int, str, int]]
-"""Fold, recipe and number of each."""
+
+
+class ModelKey(NamedTuple):
+    """Which of the models of a task: sorted by recipe, they are of about the same cost."""
+
+    part: str
+    """`fold<k>`, or `without<name>` of a fit of the nested cross-validation."""
+    recipe: str
+    number: int
+    """Of several models of other seeds."""
+
+
+Models = Sequence[ModelKey]
+"""Some of the models of a task."""
 
 
 def threads_of_a_model(threads: int) -> int:
@@ -39,14 +52,14 @@ def processes(settings: Finetuning, models: int, runtime: RunOptions) -> int:
     return min(models, runtime.devices if torch.cuda.is_available() else runtime.threads)
 
 
-def turns(models: Models, number: int) -> list[Models]:
+def turns(models: Models, number: int) -> list[list[ModelKey]]:
     """Divide the models among processes, each recipe alike."""
     by_recipe = sorted(models, key=lambda model: model[1])
     return [sorted(by_recipe[first::number]) for first in range(number)]
 
 
 def in_processes(
-    train: Callable[[Models, RunOptions], None], work: list[Models], runtime: RunOptions
+    train: Callable[[Models, RunOptions], None], work: Sequence[Models], runtime: RunOptions
 ) -> None:
     """Call `train`, a function of a module, in a process for each part of the work.
 

@@ -1,29 +1,41 @@
 """How the recipes of a task are mixed: by what they predict for samples that they never saw.
 
-Shape suffixes: L labelled samples, T training samples, C columns or classes.
+Shape suffixes: L labelled samples, T those that weights are fitted to, C columns or classes.
 """
 
 from collections.abc import Mapping
 
 import numpy as np
+from numpy.typing import NDArray
 
 from aam.evaluate.mixture import Mixture
 from aam.inference.outputs import Outputs
 from aam.tasks.finetune.setup import FinetuneSetup
 
 
-def recipe_mixture(setup: FinetuneSetup, fold: int, by_recipe: Mapping[str, Outputs]) -> Mixture:
-    """Return the mixture fitted to the held-out predictions of a fold's training samples.
+def recipe_mixture(
+    setup: FinetuneSetup, is_row_L: NDArray[np.bool_], by_recipe: Mapping[str, Outputs]
+) -> Mixture:
+    """Return the mixture fitted to the predictions of some samples.
 
-    `by_recipe` are outputs of all labelled samples, each by models that never saw its label. So no
-    label of the fold enters its weights directly; the models behind the other folds have seen it.
+    Parameters
+    ----------
+    setup
+        Has the observed values and the groups of the labelled samples.
+    is_row_L
+        The labelled samples that the weights are fitted to. For the score of a fold their
+        predictions come from models that saw neither the fold nor these samples.
+    by_recipe
+        Outputs of all labelled samples, by recipe.
     """
     if len(by_recipe) == 1:
-        return Mixture(dict.fromkeys(by_recipe, 1.0), dict.fromkeys(by_recipe, 1.0))
-    labelled, settings = setup.labelled, setup.settings
-    training_L = labelled.training(fold, settings.labels, settings.seed)
-    observed_TC, unit_T = labelled.observed_LC[training_L], np.array(labelled.units)[training_L]
-    value_TC = {name: outputs.point_NC[training_L] for name, outputs in by_recipe.items()}
+        return Mixture.equal(list(by_recipe))
+    if not is_row_L.any():
+        return Mixture.equal(list(by_recipe))
+    labelled = setup.labelled
+    observed_TC = labelled.observed_LC[is_row_L]
+    unit_T = np.array(labelled.units)[is_row_L]
+    value_TC = {name: outputs.point_NC[is_row_L] for name, outputs in by_recipe.items()}
     if setup.task.kind != "regression":
         classes = setup.task.classes or sorted(set(labelled.observed_LC[:, 0]))
         return Mixture.fit(value_TC, observed_TC[:, 0].astype(str), classes, unit_T)

@@ -6,15 +6,20 @@ Shape suffixes: L labelled samples, C columns or classes.
 import math
 from typing import Any
 
+import numpy as np
+
 from aam.config.sections.finetuning import Finetuning
 from aam.data.duration import CORES, budget_seconds
 from aam.data.folds import TEST
+from aam.data.nested_folds import InnerFit, inner_fits
 from aam.model.asv_encoders import Architecture
 from aam.tasks.finetune.kernel_machine import CANDIDATES, MOST_SAMPLES
 from aam.tasks.finetune.setup import PARTS, FinetuneSetup
 
 STEPS, LEAST_EPOCHS, MOST_EPOCHS = 200, 6, 60
 """Steps that a model is trained for, within bounds of the passes over its samples."""
+LEAST_SAMPLES = 2
+"""Training samples of a fit."""
 COMMON: dict[str, Any] = {"batch_size": 32, "optimizer": "muon", "class_weights": True}
 RECIPES: dict[str, dict[str, Any]] = {
     "kernel": {"encoder": "kernel"},
@@ -33,23 +38,51 @@ def affordable_recipes(setup: FinetuneSetup) -> list[str]:
     """Return the recipes that the budget allows to train in all folds, the cheapest first.
 
     It is one at least. Estimates decide alone, not the time that anything takes: the same files and
-    settings give the same recipes on every machine.
+    settings give the same recipes on every machine. The models of the nested cross-validation are
+    part of the cost.
     """
-    folds = sorted(set(setup.labelled.fold.tolist()) - {TEST})
-    labels = int((setup.labelled.fold != TEST).sum())
-    left = budget_seconds(setup.settings.budget_minutes, len(folds), labels)
-    shape, settings = setup.make_encoder(folds[0], 0).shape, setup.settings
-    samples = int(setup.labelled.training(folds[0], settings.labels, settings.seed).sum())
-    cost = {
-        name: seconds(setup, shape, recipe_settings(setup, folds[0], name), samples)
-        for name in possible_recipes(setup)
-    }
+    labelled, settings = setup.labelled, setup.settings
+    folds = sorted(set(labelled.fold.tolist()) - {TEST})
+    labels = int((labelled.fold != TEST).sum())
+    left = budget_seconds(settings.budget_minutes, len(folds), labels)
+    shape = setup.make_encoder(folds[0], 0).shape
+    cost = {}
+    for name in possible_recipes(setup):
+        fits = [labelled.training(fold, settings.labels, settings.seed) for fold in folds]
+        fits += [fit.is_training_N for fit in nested_fits(setup, name)]
+        sizes = [int(fit.sum()) for fit in fits]
+        cost[name] = sum(
+            seconds(setup, shape, recipe_settings(setup, shape, name, size), size) for size in sizes
+        )
     names: list[str] = []
     for name in sorted(cost, key=cost.__getitem__):
-        left -= len(folds) * cost[name] / CORES
+        left -= cost[name] / CORES
         if left >= 0 or not names:
             names.append(name)
     return names
+
+
+def nested_fits(setup: FinetuneSetup, recipe: str) -> list[InnerFit]:
+    """Return the fits that the nested predictions of a recipe come from.
+
+    A kernel machine is fitted without every pair of blocks. What takes minutes to train is fitted
+    as seldom as possible. An encoder of an inductive fold has seen all other folds, so that a fit
+    serves one block alone.
+    """
+    labelled, settings = setup.labelled, setup.settings
+    is_quick = recipe in ("kernel", "frozen")
+    is_used_L = labelled.training(TEST, settings.labels, settings.seed)
+    fits = []
+    for fit in inner_fits(labelled.fold, np.array(labelled.units), ring=not is_quick):
+        is_training_L = fit.is_training_N & is_used_L
+        if is_training_L.sum() < LEAST_SAMPLES:
+            continue
+        if not settings.inductive:
+            fits.append(InnerFit(fit.name, is_training_L, fit.predicted))
+            continue
+        for block, rows in fit.predicted.items():
+            fits.append(InnerFit(f"{fit.name}-for{block}", is_training_L, {block: rows}))
+    return fits
 
 
 def possible_recipes(setup: FinetuneSetup) -> list[str]:
@@ -60,14 +93,15 @@ def possible_recipes(setup: FinetuneSetup) -> list[str]:
     return [name for name in RECIPES if (obstacle is None and few) or name != "kernel"]
 
 
-def recipe_settings(setup: FinetuneSetup, fold: int, name: str) -> Finetuning:
-    """Return the settings of a recipe, with as many passes as the labels bear."""
-    training = setup.labelled.training(fold, setup.settings.labels, setup.settings.seed)
-    steps = math.ceil(int(training.sum()) / COMMON["batch_size"])
+def recipe_settings(
+    setup: FinetuneSetup, shape: Architecture, name: str, samples: int
+) -> Finetuning:
+    """Return the settings of a recipe, with as many passes as so many training samples bear."""
+    steps = math.ceil(samples / COMMON["batch_size"])
     epochs = min(MOST_EPOCHS, max(LEAST_EPOCHS, math.ceil(STEPS / steps)))
     changes = {"epochs": epochs, **RECIPES[name]}
     if name == "partial":
-        changes["trained_layers"] = setup.make_encoder(fold, 0).shape.sample_layers
+        changes["trained_layers"] = shape.sample_layers
     return setup.settings.model_copy(update=changes)
 
 

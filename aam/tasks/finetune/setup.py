@@ -67,7 +67,8 @@ class Labelled:
     def training(self, fold: int, fraction: float, seed: int) -> NDArray[np.bool_]:
         """Return the samples that a fold's model is trained on: of some of the units, [L].
 
-        They are of two units at least; a smaller fraction is part of a larger one.
+        They are of two units at least; a smaller fraction is part of a larger one. Of `TEST` they
+        are the samples of all folds.
         """
         is_training = (self.fold != fold) & (self.fold != TEST)
         names = sorted({unit for unit, use in zip(self.units, is_training, strict=True) if use})
@@ -115,6 +116,7 @@ class FinetuneSetup:
     `work` is the folder of checkpoints and of finished models, which are known by `fingerprint`, a
     digest of settings, code and inputs. `asvs` is a file of ASV embeddings for an encoder that
     keeps them (`aam.inference.asv_cache`), and `about` are facts that are written with each model.
+    `is_mixed` says that a super learner will mix the predictions, and asks for nested ones.
     """
 
     store: SampleStore
@@ -129,6 +131,7 @@ class FinetuneSetup:
     work: Path
     fingerprint: str
     asvs: Path | None = None
+    is_mixed: bool = False
     about: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
@@ -155,6 +158,7 @@ class FinetuneSetup:
             work=runtime.work,
             fingerprint=settings_digest({**origin, "code": code}),
             asvs=inputs.get("asvs"),
+            is_mixed=cfg["is_mixed"],
             about={
                 "names": cfg["names"],
                 "rarefaction": cfg["rarefaction"],

@@ -20,9 +20,9 @@ from aam.tasks.pretrain.preparation import Prepared
 from aam.tasks.pretrain.starts import known_asvs
 from aam.train.compilation import graphs_compiled
 from aam.train.distributed.devices import Devices
-from aam.train.history import write_table
 from aam.train.monitoring.memory import peak_mb
 from aam.train.progress import Progress
+from aam.util.parquet import write_table
 
 BATCHES_COUNTED = 16
 """Batches whose operations are counted for the utilisation."""

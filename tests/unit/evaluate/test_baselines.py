@@ -10,7 +10,12 @@ from aam.config.sections.task import METHODS
 from aam.evaluate.baselines import on_pairs, on_reads
 from aam.evaluate.baselines.on_pairs import laplacian
 from aam.evaluate.baselines.problem import Problem, prevalent_reads
-from aam.evaluate.baselines.registry import BASELINES, baselines_of, predict_baselines
+from aam.evaluate.baselines.registry import (
+    BASELINES,
+    baselines_of,
+    predict_baselines,
+    predict_nested,
+)
 
 ON_READS = [
     *("random_forest", "random_forest_median", "gradient_boosting"),
@@ -242,3 +247,26 @@ def test_the_median_of_a_forest_is_that_of_the_samples_in_its_leaves(monkeypatch
             weight[inside] += 1 / inside.sum()
         assert weight[target < value].sum() / weight.sum() < 0.5 + 1e-9
         assert weight[target <= value].sum() / weight.sum() >= 0.5 - 1e-9
+
+
+def test_nested_predictions_without_a_fold_know_none_of_its_labels():
+    rng = np.random.default_rng(0)
+    target = rng.random(40)
+    reads = rng.poisson(5 + 40 * target[:, None] * np.array([1, 0, 0]), (40, 3))
+    distances = np.abs(target[:, None] - target)
+    fold = np.arange(40) % 5 - 1
+    asked = ["elastic_net", "knn_unifrac", "gradient_boosting"]
+    task = problem_of(target, reads, distances, fold, asked=asked)
+    first = predict_nested(task, threads=1)
+    changed = dataclasses.replace(task, target=np.where(fold == 1, 9.0, target))
+    second = predict_nested(changed, threads=1)
+    is_without = first["without"] == 1
+    pd.testing.assert_frame_equal(first[is_without], second[is_without])
+    assert not first["predicted"].equals(second["predicted"])
+    assert set(first["baseline"]) == set(asked)
+    for _, part in first.groupby(["baseline", "without"]):
+        without = part["without"].iloc[0]
+        assert part["row"].tolist() == np.flatnonzero((fold >= 0) & (fold != without)).tolist()
+    # A sample is predicted without its own label, too: each part tells it by what it is like.
+    error = np.abs(first["predicted"] - target[first["row"]])
+    assert 1e-4 < error[first["baseline"] == "elastic_net"].mean() < 0.2

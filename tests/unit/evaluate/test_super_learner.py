@@ -1,10 +1,10 @@
 import numpy as np
 import pandas as pd
 import pytest
-from problems import predictions_of
+from problems import learners_of, predictions_of
 
 from aam.evaluate import mixture as module
-from aam.evaluate.super_learner import super_learner
+from aam.evaluate.super_learner import Learner, super_learner
 
 ROWS = 60
 
@@ -32,32 +32,71 @@ def no_groups() -> pd.Series:
 
 
 @pytest.mark.parametrize("kind", ["regression", "classification"])
-def test_weights_are_not_fitted_to_the_labels_of_their_fold(kind):
-    given, changed = tables(kind), tables(kind)
-    for part in changed.values():
-        own = part["fold"] == 2
-        observed = part.loc[own, "observed"]
-        part.loc[own, "observed"] = observed[::-1].to_numpy() if kind == "classification" else 9.0
-    mixed, mixture = super_learner(given, no_groups())
-    others, other = super_learner(changed, no_groups())
-    columns = [name for name in mixed if name not in ("observed",)]
-    is_own, is_test = mixed["fold"] == 2, mixed["fold"] == -1
-    pd.testing.assert_frame_equal(mixed.loc[is_own, columns], others.loc[is_own, columns])
-    # Those of all other folds, and of new samples, ask this one too.
-    assert not mixed.loc[is_test, columns].equals(others.loc[is_test, columns])
-    assert mixture.weights != other.weights
+def test_weights_of_a_fold_rest_on_nested_predictions_without_it(kind):
+    """Neither the labels of the fold nor what its own models say of others have a part in them."""
+    learners = learners_of(tables(kind))
+    first = super_learner(learners, no_groups())
+    value = "predicted" if kind == "regression" else "probability:y"
+    changed = {}
+    for name, learner in learners.items():
+        table = learner.predictions.copy()
+        # Models that predict other folds have seen fold 2: what they say is changed.
+        others = (table["fold"] >= 0) & (table["fold"] != 2)
+        table.loc[others, value] = table.loc[others, value].to_numpy()[::-1]
+        if kind == "classification":
+            table["probability:x"] = 1 - table[value]
+        changed[name] = Learner(table, learner.nested)
+    second = super_learner(changed, no_groups())
+    is_own = first.predictions["fold"] == 2
+    for name in ("predictions", "chosen"):
+        one = getattr(first, name).loc[is_own, value]
+        other = getattr(second, name).loc[is_own, value]
+        assert one.tolist() == other.tolist()
+    assert first.names[2] == second.names[2] == "good"
+    # Weights that are not nested look at them, and so do those for new samples.
+    one = first.unnested.loc[is_own, value]
+    assert one.tolist() != second.unnested.loc[is_own, value].tolist()
+    assert first.mixture.weights != second.mixture.weights
 
 
 @pytest.mark.parametrize("kind", ["regression", "classification"])
 def test_neither_the_order_of_rows_nor_of_methods_matters(kind):
     given = tables(kind)
-    mixed, mixture = super_learner(given, no_groups())
+    mixed = super_learner(learners_of(given), no_groups())
     order = np.random.default_rng(1).permutation(ROWS)
     turned = {name: given[name].iloc[order] for name in ("poor", "good", "fair")}
-    others, other = super_learner(turned, no_groups())
-    assert other.weights == pytest.approx(mixture.weights, abs=1e-4)
+    others = super_learner(learners_of(turned), no_groups())
+    assert others.mixture.weights == pytest.approx(mixed.mixture.weights, abs=1e-4)
     value = "predicted" if kind == "regression" else "probability:y"
-    assert others[value].to_numpy() == pytest.approx(mixed[value].to_numpy()[order], abs=1e-3)
+    expected = mixed.predictions[value].to_numpy()[order]
+    assert others.predictions[value].to_numpy() == pytest.approx(expected, abs=1e-3)
+    assert others.names == mixed.names
+
+
+def test_a_learner_with_fewer_nested_predictions_leaves_weights_to_the_rows_that_all_have():
+    learners = learners_of(tables("regression"))
+    nested = learners["good"].nested
+    known = set(nested.loc[nested["without"] == 0, "sample-id"][:10])
+    is_known = nested["sample-id"].isin(known)
+    fewer = {**learners, "good": Learner(learners["good"].predictions, nested[is_known])}
+    cut = {
+        name: Learner(one.predictions, one.nested[one.nested["sample-id"].isin(known)])
+        for name, one in learners.items()
+    }
+    first = super_learner(fewer, no_groups()).predictions
+    second = super_learner(cut, no_groups()).predictions
+    pd.testing.assert_frame_equal(first, second)
+
+
+def test_without_nested_predictions_all_learners_count_alike():
+    learners = {
+        name: Learner(one.predictions, one.nested.iloc[:0])
+        for name, one in learners_of(tables("regression")).items()
+    }
+    mixed = super_learner(learners, no_groups()).predictions
+    mean = np.mean([one.predictions["predicted"] for one in learners.values()], axis=0)
+    is_known = mixed["fold"] >= 0
+    np.testing.assert_allclose(mixed["predicted"][is_known], mean[is_known])
 
 
 def test_weights_are_those_of_least_penalized_error(monkeypatch):
@@ -74,23 +113,25 @@ def test_weights_are_those_of_least_penalized_error(monkeypatch):
 
     grid = np.linspace(0, 1, 2001)
     best = grid[np.argmin([loss(weight) for weight in grid])]
-    weight = super_learner(given, no_groups())[1].weights["good"]
+    weight = super_learner(learners_of(given), no_groups()).mixture.weights["good"]
     assert weight == pytest.approx(best, abs=0.01)
     assert 0.5 < weight < 1
 
 
 def test_few_groups_hold_the_weights_near_equal_ones():
     few = pd.Series(["a", "b", "c"] * (ROWS // 3), no_groups().index)
-    free, held = (super_learner(tables("regression"), of)[1].weights for of in (no_groups(), few))
+    learners = learners_of(tables("regression"))
+    free = super_learner(learners, no_groups()).mixture.weights
+    held = super_learner(learners, few).mixture.weights
     assert free["poor"] < held["poor"] < 1 / 3
     assert sum(held.values()) == pytest.approx(1)
 
 
 def test_a_method_that_is_far_off_leaves_the_others_their_weights():
     given = tables("regression")
-    expected = super_learner(given, no_groups())[1].weights
+    expected = super_learner(learners_of(given), no_groups()).mixture.weights
     given["wild"] = given["poor"].assign(predicted=1e5 * given["poor"]["predicted"])
-    found = super_learner(given, no_groups())[1].weights
+    found = super_learner(learners_of(given), no_groups()).mixture.weights
     assert found["wild"] == pytest.approx(0, abs=1e-3)
     assert found["good"] == pytest.approx(expected["good"], abs=0.03)
 

@@ -55,7 +55,7 @@ def inputs(tmp_path: Path, few_trees: None) -> dict[str, Any]:
 def run_baselines(path: Path, inputs: dict[str, Any]) -> Path:
     settings = {"kind": "regression", "classes": None, "bounds": [0, 215], "baselines": None}
     settings |= {"seed": 0}
-    outputs = {"predictions": path}
+    outputs = {"predictions": path, "nested": path.with_suffix(".nested")}
     baselines.run(settings, inputs=inputs, outputs=outputs, runtime=RunOptions(threads=2))
     return path
 
@@ -63,6 +63,9 @@ def run_baselines(path: Path, inputs: dict[str, Any]) -> Path:
 def test_baselines_join_stores_by_sample_see_all_views_and_give_the_same_bytes(tmp_path, inputs):
     first, second = (run_baselines(tmp_path / name, inputs) for name in ("first", "second"))
     assert first.read_bytes() == second.read_bytes()
+    nested = [pd.read_parquet(path.with_suffix(".nested")) for path in (first, second)]
+    pd.testing.assert_frame_equal(*nested)
+    assert set(nested[0]["baseline"]) == set(read_predictions(first)["baseline"]) - {"median"}
     table = read_predictions(first)
     folds = pd.read_csv(inputs["folds"], sep="\t", dtype=str)
     for _, part in table.groupby("baseline"):

@@ -50,7 +50,7 @@ def test_neither_the_number_of_cores_nor_a_time_limit_changes_a_byte(run, tmp_pa
 def test_recipes_are_the_same_whatever_the_processes_and_their_curves_are_their_own(run, tmp_path):
     for folder, threads in ((tmp_path / "1", 1), (tmp_path / "2", 2)):
         run(folder, "auto", models=2, threads=threads, log_dir=folder / "curves")
-    for name in ("recipes", "predictions", "digests"):
+    for name in ("recipes", "predictions", "digests", "nested"):
         assert (tmp_path / "1" / name).read_bytes() == (tmp_path / "2" / name).read_bytes(), name
     table = read_predictions(tmp_path / "1" / "recipes")
     weight = pd.to_numeric(table.groupby(["fold", "recipe"], sort=False)["weight"].first())
@@ -60,13 +60,22 @@ def test_recipes_are_the_same_whatever_the_processes_and_their_curves_are_their_
         f"fold{fold}-{recipe}{number}"
         for fold, recipe, number in product("01", ("partial", "full"), ("", "-1"))
     }
-    assert curves == expected
+    # Of two folds each is left out with two parts of the other.
+    inner = {
+        f"without{fold}+part{part}-{recipe}"
+        for fold, part, recipe in product("01", "01", ("partial", "full"))
+    }
+    assert curves == expected | inner
     trained = {path.name for path in (tmp_path / "1" / "model").glob("fold*")}
     assert trained == expected | {"fold0-kernel", "fold1-kernel"}
 
 
 def test_every_process_has_its_part_of_each_recipe():
-    models = [(fold, recipe, 0) for fold in range(4) for recipe in ("kernel", "partial", "full")]
+    models = [
+        parallel.ModelKey(f"fold{fold}", recipe, 0)
+        for fold in range(4)
+        for recipe in ("kernel", "partial", "full")
+    ]
     turns = parallel.turns(models, 2)
     assert sorted(sum(turns, [])) == sorted(models)
     for turn in turns:

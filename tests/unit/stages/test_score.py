@@ -7,6 +7,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from problems import nested_of
 
 from aam.evaluate.bootstrap import bootstrap_intervals
 from aam.evaluate.predictions import read_predictions, write_predictions
@@ -45,10 +46,14 @@ def folds() -> pd.DataFrame:
 def scored(tmp_path: Path, folds: pd.DataFrame) -> Callable[..., dict]:
     def run(own: pd.DataFrame, baselines: pd.DataFrame, **cfg) -> dict:
         names = ("predictions", "baselines", "folds", "metadata", "recipes")
+        names = (*names, "nested", "nested_baselines")
         files = {name: tmp_path / name for name in names}
         outputs = {name: tmp_path / name for name in ("metrics", "intervals")}
         write_predictions(files["predictions"], own)
         write_predictions(files["baselines"], baselines)
+        nested_of(own).to_parquet(files["nested"])
+        is_constant = baselines["baseline"].isin(["median", "majority"])
+        nested_of(baselines[~is_constant]).to_parquet(files["nested_baselines"])
         folds.to_csv(files["folds"], sep="\t", index=False)
         study = ["ab"[i % 2] for i in range(len(folds))]
         table = pa.table({"sample_id": folds["sample-id"].to_numpy(object), "study": study})

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from problems import nested_of
 
 import aam
 from aam.data.importing.sequences import load_sequences
@@ -16,9 +17,8 @@ from aam.data.target import Target
 from aam.data.trees.branches import branches, read_tree
 from aam.evaluate.conformal import Calibration
 from aam.evaluate.predictions import at_temperature, read_predictions, write_predictions
-from aam.evaluate.report import CONSTANT
+from aam.evaluate.super_learner import Learner, learners_by_target, units_of
 from aam.evaluate.super_learner import super_learner as mixture_of
-from aam.evaluate.super_learner import units_of
 from aam.inference.bundle import ModelBundle, write_bundle
 from aam.inference.embed import embed_samples
 from aam.inference.ensemble import predict_table
@@ -57,7 +57,10 @@ def study(request, augmented, new_encoder, devices, tmp_path_factory) -> dict[st
     ids, rng = table.sample_ids, np.random.default_rng(1)
     paths: dict[str, Any] = {
         name: folder / name
-        for name in ("tree", "folds", "sequences", "model", "digests", "predictions", "baselines")
+        for name in (
+            *("tree", "folds", "sequences", "model", "digests", "predictions", "baselines"),
+            *("nested", "nested_baselines"),
+        )
     }
     for name in ("views", "distances"):
         paths[name] = [folder / f"{name}{view}" for view in range(VIEWS)]
@@ -104,12 +107,14 @@ def study(request, augmented, new_encoder, devices, tmp_path_factory) -> dict[st
     own[columns] = own[columns].astype(object)
     own.loc[: HELD_OUT - 1, columns] = said[columns].to_numpy()
     write_predictions(paths["predictions"], own)
+    nested_of(own).to_parquet(paths["nested"])
     write_json(paths["digests"], {})
     settings = {"kind": kind, "classes": None, "bounds": [0, None], "baselines": ASKED, "seed": 0}
     if kind == "classification":
         settings["bounds"] = [None, None]
-    outputs = {"predictions": paths["baselines"]}
-    baselines.run(settings, inputs=paths, outputs=outputs, runtime=RunOptions(threads=1))
+    outputs = {"predictions": paths["baselines"], "nested": paths["nested_baselines"]}
+    inputs = {name: paths[name] for name in ("folds", "views", "tree", "distances")}
+    baselines.run(settings, inputs=inputs, outputs=outputs, runtime=RunOptions(threads=1))
     settings |= {"names": {"model": "base"}, "rarefaction": rarefaction}
     return {"paths": paths, "settings": settings, "table": held_out, "folds": folds}
 
@@ -126,11 +131,12 @@ def kept(study, tmp_path_factory) -> Path:
 def test_a_fresh_process_says_of_samples_held_out_what_the_workflow_says(study, kept, tmp_path):
     """The workflow predicts them beside the others, with labels of theirs that nobody looks at."""
     paths, group = study["paths"], study["folds"].set_index("sample-id")["group"]
-    table = read_predictions(paths["baselines"])
-    parts = {name: part.drop(columns="baseline") for name, part in table.groupby("baseline")}
-    rivals = {name: parts[name] for name in table["baseline"].unique() if name not in CONSTANT}
-    own = read_predictions(paths["predictions"])
-    expected, mixture = mixture_of({"base": own, **rivals}, units_of(group))
+    rivals = learners_by_target(
+        read_predictions(paths["baselines"]), pd.read_parquet(paths["nested_baselines"])
+    )[""]
+    own = Learner(read_predictions(paths["predictions"]), pd.read_parquet(paths["nested"]))
+    mixed = mixture_of({"base": own, **rivals}, units_of(group))
+    expected, mixture = mixed.predictions, mixed.mixture
     assert sum(weight > 1e-3 for weight in mixture.weights.values()) > 1, "a mixture of one"
     write_biom(tmp_path / "table.biom", study["table"], {})
     files = [kept, tmp_path / "table.biom", paths["sequences"], tmp_path / "found.csv"]
