@@ -24,6 +24,8 @@ TARGET = "target"
 """Column that names the target of a row, where a task has several."""
 UNNESTED = "unnested"
 """Column of what mixed recipes predict with weights that rest on models which saw the fold."""
+DRAW = "draw:"
+"""Prefix of the columns of what single networks predict, of several that are averaged."""
 
 NAMES = ("sample-id", "feature-id", "task", "name", "model")
 """Columns of names, in any file of results."""

@@ -11,7 +11,7 @@ from aam.evaluate import metrics
 from aam.evaluate.bootstrap import bootstrap_intervals
 from aam.evaluate.comparison import compare, holm
 from aam.evaluate.conformal import scaled_probabilities
-from aam.evaluate.predictions import UNNESTED, class_names, class_probabilities, temperature
+from aam.evaluate.predictions import DRAW, UNNESTED, class_names, class_probabilities, temperature
 from aam.evaluate.scores import HEADLINE
 from aam.evaluate.super_learner import Learner, super_learner, units_of
 from aam.util.seeds import seed_of
@@ -141,6 +141,7 @@ def model_report(
     report["groups"] = len(np.unique(named.astype(str))) if len(named) else None
     if UNNESTED in own:
         report["unnested"] = _unnested(kind, own, own.assign(predicted=own[UNNESTED]))
+    report["draws"] = _draws(kind, own)
     report["baselines"] = {name: scores(name, table) for name, table in others.items()}
     # Baselines that know all labels would hide what the model does with few.
     if not learners or cfg["labels"] < 1:
@@ -183,3 +184,19 @@ def _unnested(kind: str, nested: pd.DataFrame, unnested: pd.DataFrame) -> dict[s
     name = HEADLINE[kind]
     score = task_metrics(kind, _scored(unnested))[name]
     return {"score": score, "difference": score - task_metrics(kind, _scored(nested))[name]}
+
+
+def _draws(kind: str, predictions: pd.DataFrame) -> dict[str, float] | None:
+    """Return mean and standard deviation of the headline score over single networks."""
+    names = [name for name in predictions if str(name).startswith(DRAW)]
+    if not names:
+        return None
+    scores = [
+        task_metrics(kind, _scored(predictions.assign(predicted=predictions[name])))[HEADLINE[kind]]
+        for name in names
+    ]
+    return {
+        "models": len(scores),
+        "mean": float(np.mean(scores)),
+        "sd": float(np.std(scores, ddof=1)),
+    }

@@ -22,6 +22,7 @@ from aam.data.folds import TEST
 from aam.data.nested_folds import blocks_of_folds
 from aam.evaluate.mixture import Mixture
 from aam.evaluate.predictions import (
+    DRAW,
     PROBABILITY,
     QUANTILE,
     UNNESTED,
@@ -233,7 +234,7 @@ def _best_learner(
 
 def _with_values(table: pd.DataFrame, value_NC: Floats, classes: Sequence[str]) -> pd.DataFrame:
     """Return predictions with other numbers or probabilities, and nothing that belongs to them."""
-    others = [name for name in table if str(name).startswith((QUANTILE, UNNESTED))]
+    others = [name for name in table if str(name).startswith((QUANTILE, UNNESTED, DRAW))]
     result = table.drop(columns=others)
     if classes:
         result[[PROBABILITY + name for name in classes]] = value_NC

@@ -6,15 +6,15 @@ from functools import partial
 import pyarrow as pa
 
 from aam.config.digest import code_digest
-from aam.evaluate.predictions import UNNESTED, write_predictions
+from aam.evaluate.predictions import write_predictions
 from aam.inference.bundle import SHARED, write_bundle
 from aam.runtime.entry import Cfg, Files, RunOptions
 from aam.tasks.finetune.cross_validation import (
     CrossValidation,
     nested_table,
     prediction_table,
+    predictions_for_scores,
     recipe_table,
-    unnested_predictions,
 )
 from aam.tasks.finetune.parallel import Models, in_processes, processes, turns
 from aam.tasks.finetune.setup import FinetuneSetup
@@ -36,9 +36,7 @@ def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None
         in_processes(partial(_train, cfg, inputs), turns(validation.models(), several), runtime)
     finished = validation.run()
     table = prediction_table(setup, finished.outputs)
-    unnested = unnested_predictions(setup, finished)
-    shown = table if unnested is None else table.assign(**{UNNESTED: unnested})
-    write_predictions(outputs["predictions"], shown)
+    write_predictions(outputs["predictions"], predictions_for_scores(setup, finished))
     write_table(outputs["nested"], nested_table(setup, finished), origin)
     which = [("fold", pa.int64()), ("recipe", pa.string()), ("model", pa.int64())]
     write_history(outputs["history"], finished.history, origin, extra=which)

@@ -21,7 +21,7 @@ from aam.data.folds import TEST
 from aam.data.nested_folds import InnerFit, blocks_of_folds
 from aam.data.target import QUANTILES
 from aam.evaluate.mixture import Mixture
-from aam.evaluate.predictions import PROBABILITY, QUANTILE, TARGET
+from aam.evaluate.predictions import DRAW, PROBABILITY, QUANTILE, TARGET, UNNESTED
 from aam.evaluate.super_learner import WITHOUT
 from aam.inference.asv_cache import embed_asvs_cached, module_digest
 from aam.inference.embed import embed_samples
@@ -62,13 +62,20 @@ class CrossValidation:
     setup: FinetuneSetup
 
     @cached_property
-    def recipes(self) -> list[str]:
-        """What is trained in every fold: as the settings say, or what their budget allows."""
+    def networks(self) -> dict[str, int]:
+        """Models per fold by recipe: as the settings say, or what their budget allows."""
         settings = self.setup.settings
-        if settings.encoder != "auto":
-            return [settings.encoder]
+        if settings.encoder == "auto" and settings.start == "pretrained":
+            return affordable_recipes(self.setup)
         # From scratch nothing is learned yet that could be kept.
-        return ["full"] if settings.start == "scratch" else affordable_recipes(self.setup)
+        encoder = "full" if settings.encoder == "auto" else settings.encoder
+        # Nothing of a kernel machine is drawn: a second one would be the same again.
+        return {encoder: 1 if encoder == "kernel" else settings.models}
+
+    @property
+    def recipes(self) -> list[str]:
+        """What is trained in every fold."""
+        return list(self.networks)
 
     @cached_property
     def inner_fits(self) -> dict[str, list[InnerFit]]:
@@ -86,9 +93,8 @@ class CrossValidation:
         keys = [
             ModelKey(f"fold{fold}", recipe, number)
             for fold in self._folds()
-            for recipe in self.recipes
-            # Nothing of a kernel machine is drawn: a second one would be the same again.
-            for number in range(1 if recipe == "kernel" else self.setup.settings.models)
+            for recipe, models in self.networks.items()
+            for number in range(models)
         ]
         for recipe, fits in self.inner_fits.items():
             keys += [ModelKey(f"without{fit.name}", recipe, 0) for fit in fits]
@@ -145,6 +151,7 @@ class CrossValidation:
         return Finished(
             outputs=outputs,
             unnested=unnested,
+            draws=self._draws(outer, test, by_fold, final),
             nested=[
                 (nested_of_block.block, nested_of_block.is_row_L, self._mix_nested(nested_of_block))
                 for nested_of_block in blocks
@@ -310,6 +317,26 @@ class CrossValidation:
         final_shares = self._shares(outer, dict.fromkeys(self._folds(), final))
         return self._joined(outer, test, shares, final_shares)
 
+    def _draws(
+        self,
+        outer: Mapping[ModelKey, Outputs],
+        test: Mapping[ModelKey, Outputs],
+        by_fold: Mapping[int, Mixture],
+        final: Mixture,
+    ) -> list[Outputs]:
+        """Return the mixed outputs with one network of each recipe, for every draw of weights.
+
+        There are as many draws as every recipe has networks; none where that is one.
+        """
+        numbers = [models for recipe, models in self.networks.items() if recipe != "kernel"]
+        draws = []
+        for number in range(min(numbers, default=1)):
+            keys = [key for key in outer if key.recipe == "kernel" or key.number == number]
+            models = {key: outer[key] for key in keys}
+            models_of_test = {key: test[key] for key in keys if key in test}
+            draws.append(self._mixed(models, models_of_test, by_fold, final))
+        return draws if len(draws) > 1 else []
+
     def _joined(
         self,
         outer: Mapping[ModelKey, Outputs],
@@ -345,6 +372,8 @@ class Finished:
     model behind the weights of a fold saw the fold."""
     unnested: Outputs | None
     """The same with weights that rest on models which saw the fold; None where nothing is mixed."""
+    draws: list[Outputs]
+    """The same with one network of each recipe in place of several; none where there is one."""
     nested: list[tuple[int, NDArray[np.bool_], Outputs]]
     """By block: which labelled samples are predicted without it, and what the mixture says."""
     by_recipe: dict[str, Outputs]
@@ -395,14 +424,18 @@ def nested_table(setup: FinetuneSetup, finished: Finished) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True)
 
 
-def unnested_predictions(setup: FinetuneSetup, finished: Finished) -> pd.Series | None:
-    """Return what the recipes predict with weights that rest on models which saw the fold.
+def predictions_for_scores(setup: FinetuneSetup, finished: Finished) -> pd.DataFrame:
+    """Return `prediction_table`, with what the report compares it with beside it.
 
-    The rows are those of `prediction_table`. None: a single recipe needs no weights.
+    `unnested`: what mixed recipes predict with weights that rest on models which saw the fold.
+    `draw:<number>`: what they predict with one network each, where there are several.
     """
-    if finished.unnested is None:
-        return None
-    return prediction_table(setup, finished.unnested)["predicted"]
+    table = prediction_table(setup, finished.outputs)
+    if finished.unnested is not None:
+        table[UNNESTED] = prediction_table(setup, finished.unnested)["predicted"]
+    for number, outputs in enumerate(finished.draws):
+        table[f"{DRAW}{number}"] = prediction_table(setup, outputs)["predicted"]
+    return table
 
 
 def prediction_table(setup: FinetuneSetup, outputs: Outputs) -> pd.DataFrame:

@@ -4,6 +4,7 @@ Shape suffixes: L labelled samples, C columns or classes.
 """
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,8 @@ from aam.tasks.finetune.setup import PARTS, FinetuneSetup
 
 STEPS, LEAST_EPOCHS, MOST_EPOCHS = 200, 6, 60
 """Steps that a model is trained for, within bounds of the passes over its samples."""
+MOST_NETWORKS = 3
+"""Networks of a recipe that a budget pays for in each fold."""
 LEAST_SAMPLES = 2
 """Training samples of a fit."""
 COMMON: dict[str, Any] = {"batch_size": 32, "optimizer": "muon", "class_weights": True}
@@ -34,32 +37,52 @@ of support vectors, per training sample cubed. Measured on the mackerels, infant
 samples of the leaderboard."""
 
 
-def affordable_recipes(setup: FinetuneSetup) -> list[str]:
+def affordable_recipes(setup: FinetuneSetup) -> dict[str, int]:
     """Return the recipes that the budget allows to train in all folds, the cheapest first.
 
     It is one at least. Estimates decide alone, not the time that anything takes: the same files and
     settings give the same recipes on every machine. The models of the nested cross-validation are
-    part of the cost.
+    part of the cost. What is left of the budget goes to further networks of other initial weights,
+    as one draw of these may be far from the usual one.
+
+    Returns
+    -------
+    dict
+        Number of models per fold, by recipe.
     """
     labelled, settings = setup.labelled, setup.settings
     folds = sorted(set(labelled.fold.tolist()) - {TEST})
     labels = int((labelled.fold != TEST).sum())
-    left = budget_seconds(settings.budget_minutes, len(folds), labels)
+    left = CORES * budget_seconds(settings.budget_minutes, len(folds), labels)
     shape = setup.make_encoder(folds[0], 0).shape
-    cost = {}
+    sizes = [int(labelled.training(fold, settings.labels, settings.seed).sum()) for fold in folds]
+    cost_of_folds: dict[str, float] = {}
+    cost: dict[str, float] = {}
     for name in possible_recipes(setup):
-        fits = [labelled.training(fold, settings.labels, settings.seed) for fold in folds]
-        fits += [fit.is_training_N for fit in nested_fits(setup, name)]
-        sizes = [int(fit.sum()) for fit in fits]
-        cost[name] = sum(
-            seconds(setup, shape, recipe_settings(setup, shape, name, size), size) for size in sizes
-        )
-    names: list[str] = []
+        nested_sizes = [int(fit.is_training_N.sum()) for fit in nested_fits(setup, name)]
+        models = 1 if name == "kernel" else settings.models
+        cost_of_folds[name] = _seconds_of_fits(setup, shape, name, sizes)
+        cost[name] = models * cost_of_folds[name]
+        cost[name] += _seconds_of_fits(setup, shape, name, nested_sizes)
+    chosen: dict[str, int] = {}
     for name in sorted(cost, key=cost.__getitem__):
-        left -= cost[name] / CORES
-        if left >= 0 or not names:
-            names.append(name)
-    return names
+        if cost[name] <= left or not chosen:
+            left -= cost[name]
+            chosen[name] = 1 if name == "kernel" else settings.models
+    for name in [name for name in chosen if name != "kernel"]:
+        while chosen[name] < MOST_NETWORKS and cost_of_folds[name] <= left:
+            left -= cost_of_folds[name]
+            chosen[name] += 1
+    return chosen
+
+
+def _seconds_of_fits(
+    setup: FinetuneSetup, shape: Architecture, recipe: str, sizes: Sequence[int]
+) -> float:
+    """Return about how long a core trains one model of a recipe for each number of samples."""
+    return sum(
+        seconds(setup, shape, recipe_settings(setup, shape, recipe, size), size) for size in sizes
+    )
 
 
 def nested_fits(setup: FinetuneSetup, recipe: str) -> list[InnerFit]:
@@ -106,7 +129,7 @@ def recipe_settings(
 
 
 def seconds(setup: FinetuneSetup, shape: Architecture, settings: Finetuning, samples: int) -> float:
-    """Return about how long a core trains the models of a recipe for a fold."""
+    """Return about how long a core trains one model of a recipe, on so many samples."""
     if settings.encoder == "kernel":
         outputs = (
             len(set(setup.labelled.observed_LC[:, 0])) if setup.task.kind != "regression" else 1
@@ -117,4 +140,4 @@ def seconds(setup: FinetuneSetup, shape: Architecture, settings: Finetuning, sam
     tokens = math.ceil(setup.tokens.tokens.shape[1] / shape.patch_bp) * DISTINCT
     asv_blocks = shape.asv_layers * tokens if settings.encoder == "full" else 0.0
     operations = 6.0 * 12 * shape.width**2 * (SAMPLE_BLOCK * shape.sample_layers + asv_blocks)
-    return settings.models * settings.epochs * samples * asvs * operations / SPEED
+    return settings.epochs * samples * asvs * operations / SPEED

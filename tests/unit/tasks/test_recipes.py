@@ -41,30 +41,33 @@ def test_as_many_recipes_as_the_budget_allows_are_trained_the_cheapest_first(
     """Of five folds and 500 samples; here are six folds, and few samples are no less."""
     found = {}
     for minutes in (0.9, 1.0, 3.6, 3.8):
-        found[minutes] = affordable_recipes(setup(budget_minutes=minutes * 5 / 6))
+        found[minutes] = list(affordable_recipes(setup(budget_minutes=minutes * 5 / 6)))
     assert found == {0.9: ALL[:1], 1.0: ALL[:2], 3.6: ALL[:2], 3.8: ALL}
     # Twice as many samples as the budget is for.
     monkeypatch.setattr(duration, "SAMPLES", 9)
-    assert affordable_recipes(setup(budget_minutes=1.9 * 5 / 6)) == ALL
+    assert list(affordable_recipes(setup(budget_minutes=1.9 * 5 / 6))) == ALL
 
 
 def test_the_cheapest_recipe_is_trained_whatever_the_budget(setup, monkeypatch):
     own = setup(budget_minutes=1e-9)
-    assert affordable_recipes(own) == ["kernel"]
+    assert affordable_recipes(own) == {"kernel": 1}
     # As a kernel machine of many samples is not.
     seconds = {"kernel": 50, "partial": 10, "full": 30}
     monkeypatch.setattr(recipes, "seconds", lambda setup, shape, own, samples: seconds[own.encoder])
-    assert affordable_recipes(own) == ["partial"]
+    assert affordable_recipes(own) == {"partial": 1}
 
 
-def test_several_models_cost_as_many_times(setup):
-    shape = setup().make_encoder(0, 0).shape
-    one, two = (setup(models=models) for models in (1, 2))
-    cost = [
-        recipes.seconds(own, shape, recipe_settings(own, shape, "full", 15), 15)
-        for own in (one, two)
-    ]
-    assert cost[1] == 2 * cost[0] > 0
+def test_what_is_left_of_the_budget_buys_further_networks(setup, costs):
+    """A second network of `partial` takes 60 s of a core, of six folds, and of `full` 180 s."""
+    for minutes, networks in ((1.0, 1), (1.5, 2), (2.0, 3), (3.6, 3)):
+        found = affordable_recipes(setup(budget_minutes=minutes * 5 / 6))
+        assert found == {"kernel": 1, "partial": networks}
+    found = affordable_recipes(setup(budget_minutes=100))
+    assert found == {"kernel": 1, "partial": 3, "full": 3}
+    # Two are asked for: 115 s, and none is left out of them.
+    assert affordable_recipes(setup(models=2, budget_minutes=1.0 * 5 / 6)) == {"kernel": 1}
+    found = affordable_recipes(setup(models=2, budget_minutes=1.5 * 5 / 6))
+    assert found == {"kernel": 1, "partial": 2}
 
 
 def test_fewer_labels_get_more_passes_and_all_layers_over_the_asvs_are_trained(setup, monkeypatch):
@@ -163,6 +166,7 @@ def test_a_fold_is_predicted_by_its_recipes_with_their_shares(new_task, ask, mon
     monkeypatch.setattr(recipes, "MOST_EPOCHS", 2)
     fold = np.array([0, 1, 2, 0, 1, 2, TEST, TEST, TEST])
     task = new_task(kind, encoder="auto", fold=fold, models=2)
+    monkeypatch.setattr(recipes, "MOST_NETWORKS", 2)
     finished = task.run()
     one = ["kernel", "partial", "partial-1", "full", "full-1"]
     assert list(finished.models) == [f"fold{number}-{name}" for number in range(3) for name in one]
@@ -187,7 +191,11 @@ def test_a_fold_is_predicted_by_its_recipes_with_their_shares(new_task, ask, mon
             value_NC = value_NC / value_NC.sum(axis=1, keepdims=True)
         expected, total = expected + weight * value_NC, total + weight
     np.testing.assert_allclose(finished.outputs.point_NC[fold == TEST], expected / total, rtol=1e-4)
+    assert len(finished.draws) == 2
+    assert not np.array_equal(finished.draws[0].point_NC, finished.draws[1].point_NC)
     if kind == "regression":
+        both_LC = np.mean([draw.point_NC for draw in finished.draws], axis=0)
+        np.testing.assert_allclose(both_LC, finished.outputs.point_NC, rtol=1e-4)
         for number in range(3):
             parts = [
                 finished.weights[name][number] * finished.by_recipe[name].point_NC for name in ALL

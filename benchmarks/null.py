@@ -1,0 +1,211 @@
+"""How often the page claims what is not so: the claims on labels that nothing can tell.
+
+`python -m benchmarks.null RESULTS TABLE` draws labels without any relation to the samples of studies
+that are set apart for development, has cheap learners predict them, and counts how often each claim
+of the page is made, beside its nominal rate. RESULTS is a folder of results with the folds, sample
+store, tree and unweighted UniFrac of these studies. TABLE keeps a row per draw, so that a run
+that was ended goes on, and `--quick` makes a tenth of the draws.
+
+Labels are permuted freely, or by group: then whole groups keep together and share what is drawn for
+them, as samples of one person do. Numbers are noise. The method in the place of AAM is a support
+vector machine on clades.
+"""
+
+import argparse
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from joblib import Parallel, delayed
+
+from aam.bench.tables import markdown_table
+from aam.evaluate.baselines.problem import Problem
+from aam.evaluate.baselines.registry import predict_baselines, predict_nested
+from aam.evaluate.page.answers import verdict
+from aam.evaluate.predictions import by_baseline
+from aam.evaluate.report import model_report
+from aam.evaluate.scores import HEADLINE
+from aam.evaluate.super_learner import learners_by_target
+from aam.util.atomic import write_tsv
+from benchmarks.labels import read_problem
+from benchmarks.small_studies import cut
+
+STUDIES = {
+    "mackerel/mackerel_site_0": "classification",
+    "westernization/westernization_town_0": "classification",
+    "demo/site": "classification",
+}
+"""Tasks of development studies whose samples and groups are used; their labels are not."""
+LEARNERS = ("elastic_net", "svm_clr", "svm_unifrac", "knn_unifrac")
+MODEL = "svm_clades"
+"""The method in the place of AAM."""
+SAMPLES = 80
+DRAWS = 200
+WAYS = ("two classes", "two classes by group", "12 % of one class", "numbers", "numbers by group")
+LEVEL = 0.05
+CLAIMS = {
+    "works, by the super learner": 0.025,
+    "works, by AAM": 0.025,
+    "works, by weights that are not nested": 0.025,
+    "better than the best baseline": 0.025,
+    "AAM adds to the super learner": 0.025,
+    "the interval leaves out guessing, on the good side": 0.025,
+}
+"""Claims, and how often they may be made where nothing can be told."""
+
+
+def draw_labels(task: Problem, way: str, rng: np.random.Generator) -> Problem:
+    """Return the samples of a study with labels that have nothing to do with them."""
+    names = np.arange(len(task.target)).astype(str)
+    groups = np.where(task.group == "", names, task.group)
+    unit, place = np.unique(groups, return_inverse=True)
+    if not way.endswith("by group"):
+        # Every sample is of its own.
+        unit, place = names, np.arange(len(names))
+    common: dict[str, Any] = {"group": task.group if way.endswith("by group") else np.full(len(names), "")}
+    if way.startswith("numbers"):
+        shared = rng.normal(size=len(unit))[place]
+        target = shared + (0.5 * rng.normal(size=len(place)) if way.endswith("by group") else 0.0)
+        return replace(task, kind="regression", target=target, classes=[], **common)
+    share = 0.12 if way.startswith("12 %") else 0.5
+    positive = rng.permutation(len(unit)) < max(round(share * len(unit)), 6)
+    target = np.where(positive[place], "yes", "no")
+    return replace(task, kind="classification", target=target, classes=["no", "yes"], **common)
+
+
+def claims(task: Problem) -> dict[str, Any]:
+    """Return which claims the page makes of a task, and how far its scores are off."""
+    chosen = replace(task, asked=(MODEL, *LEARNERS))
+    predictions = predict_baselines(chosen, threads=1)
+    nested = predict_nested(chosen, threads=1)
+    for table in (predictions, nested):
+        table.insert(0, "sample-id", table.pop("row").map("s{}".format))
+    learners = learners_by_target(predictions, nested)[""]
+    own = learners.pop(MODEL)
+    baselines = {name: parts[""] for name, parts in by_baseline(predictions).items()}
+    del baselines[MODEL]
+    cfg = {
+        "kind": task.kind,
+        "names": {"dataset": "null", "model": "base", "task": "noise"},
+        "labels": 1.0,
+        "bounds": (None, None),
+        "column": "noise",
+    }
+    group = pd.Series(task.group, [f"s{row}" for row in range(len(task.group))])
+    report, _ = model_report(
+        cfg,
+        own.predictions,
+        baselines,
+        {},
+        group,
+        nested=own.nested,
+        learners=learners,
+    )
+    mixed = report["super_learner"]
+    name = HEADLINE[task.kind]
+    sign = -1 if task.kind == "regression" else 1
+    guess = mixed["guessing"]["score"]
+    best = min(learners, key=lambda key: -sign * report["baselines"][key][name])
+    against = mixed["comparisons"][best]
+    without = mixed["without_own"]["comparison"]
+    interval = mixed["bootstrap"][name]
+    result: dict[str, Any] = {
+        "works, by the super learner": _is_better(mixed["guessing"], sign),
+        "works, by AAM": _is_better(report["guessing"], sign),
+        "better than the best baseline": _is_better(
+            {**against, "corrected_t_p": against["holm_p"]}, sign
+        ),
+        "AAM adds to the super learner": _is_better(without, sign),
+        "the interval leaves out guessing, on the good side": interval is not None
+        and (interval[0] > guess if sign > 0 else interval[1] < guess),
+        "has an interval": interval is not None,
+        "score": sign * (mixed[name] - guess),
+        "unnested less nested": sign * mixed["unnested"]["difference"],
+        "coverage": mixed.get("intervals", {}).get("coverage"),
+    }
+    if task.kind == "classification":
+        for key in ("brier", "log_loss"):
+            result[f"{key} less the constant's"] = (
+                mixed[f"calibrated_{key}"] - mixed[f"constant_{key}"]
+            )
+    return result
+
+
+def _is_better(comparison: Mapping[str, Any], sign: int) -> bool:
+    p = comparison["corrected_t_p"]
+    return p is not None and p < LEVEL and sign * comparison["difference"] > 0
+
+
+def one_draw(results: Path, study: str, way: str, draw: int, samples: int) -> dict[str, Any]:
+    """Return the claims on one draw of labels of some samples of a study."""
+    dataset, task_name = study.split("/")
+    task, _ = read_problem(results / dataset, task_name, STUDIES[study])
+    rng = np.random.default_rng([draw, WAYS.index(way), list(STUDIES).index(study)])
+    kept = cut(draw_labels(task, way, rng), min(samples, len(task.target)), draw)
+    about = {"study": study, "way": way, "draw": draw, "samples": samples}
+    return {**about, **claims(kept)}
+
+
+def missing_draws(table: pd.DataFrame, draws: int) -> Iterator[tuple[str, str, int]]:
+    """Yield study, way and number of every draw that the table lacks."""
+    known = set(zip(table["study"], table["way"], table["draw"], strict=True)) if len(table) else set()
+    for draw in range(draws):
+        for study in STUDIES:
+            for way in WAYS:
+                if (study, way, draw) not in known:
+                    yield study, way, draw
+
+
+def summary(table: pd.DataFrame) -> str:
+    """Return how often each claim was made, as Markdown."""
+    rows = []
+    for claim, nominal in CLAIMS.items():
+        if claim not in table:
+            continue
+        part = table[table["has an interval"]] if "interval" in claim else table
+        for way, values in part.groupby("way")[claim]:
+            rows.append([claim, way, len(values), f"{values.mean():.1%}", f"{nominal:.1%}"])
+        values = part[claim]
+        rows.append([claim, "all", len(values), f"{values.mean():.1%}", f"{nominal:.1%}"])
+    frame = pd.DataFrame(rows, columns=["claim", "labels", "draws", "made", "nominal"])
+    numbers = []
+    for name in ("score", "unnested less nested", "brier less the constant's", "log_loss less the constant's"):
+        for way, values in table.groupby("way")[name]:
+            known = values.dropna().astype(float)
+            if len(known):
+                error = known.std(ddof=1) / np.sqrt(len(known))
+                numbers.append([name, way, len(known), f"{known.mean():+.4f}", f"{error:.4f}"])
+    means = pd.DataFrame(numbers, columns=["figure", "labels", "draws", "mean", "standard error"])
+    return f"{markdown_table(frame)}\n\n{markdown_table(means)}\n"
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Make the draws that are missing, and print how often each claim was made."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
+    parser.add_argument("results", type=Path)
+    parser.add_argument("table", type=Path)
+    parser.add_argument("--draws", type=int, default=DRAWS)
+    parser.add_argument("--samples", type=int, default=SAMPLES)
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--quick", action="store_true", help="a tenth of the draws")
+    given = parser.parse_args(arguments)
+    draws = given.draws // 10 if given.quick else given.draws
+    table = pd.read_csv(given.table, sep="\t") if given.table.exists() else pd.DataFrame()
+    missing = list(missing_draws(table, draws))
+    batch = 10 * given.processes
+    for first in range(0, len(missing), batch):
+        rows = Parallel(given.processes)(
+            delayed(one_draw)(given.results, study, way, draw, given.samples)
+            for study, way, draw in missing[first : first + batch]
+        )
+        table = pd.concat([table, pd.DataFrame(rows)], ignore_index=True)
+        write_tsv(given.table, table)
+        print(f"{min(first + batch, len(missing))} of {len(missing)} draws", flush=True)
+    print(summary(table))
+
+
+if __name__ == "__main__":
+    main()
