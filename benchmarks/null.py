@@ -24,7 +24,6 @@ from joblib import Parallel, delayed
 from aam.bench.tables import markdown_table
 from aam.evaluate.baselines.problem import Problem
 from aam.evaluate.baselines.registry import predict_baselines, predict_nested
-from aam.evaluate.page.answers import verdict
 from aam.evaluate.predictions import by_baseline
 from aam.evaluate.report import model_report
 from aam.evaluate.scores import HEADLINE
@@ -49,12 +48,19 @@ LEVEL = 0.05
 CLAIMS = {
     "works, by the super learner": 0.025,
     "works, by AAM": 0.025,
-    "works, by weights that are not nested": 0.025,
     "better than the best baseline": 0.025,
     "AAM adds to the super learner": 0.025,
     "the interval leaves out guessing, on the good side": 0.025,
 }
 """Claims, and how often they may be made where nothing can be told."""
+
+MEANS = (
+    "super learner less guessing",
+    "unnested less nested",
+    "brier less the constant's",
+    "log_loss less the constant's",
+)
+"""Figures whose means should not lie above 0; those of scores are larger where better."""
 
 
 def draw_labels(task: Problem, way: str, rng: np.random.Generator) -> Problem:
@@ -65,7 +71,9 @@ def draw_labels(task: Problem, way: str, rng: np.random.Generator) -> Problem:
     if not way.endswith("by group"):
         # Every sample is of its own.
         unit, place = names, np.arange(len(names))
-    common: dict[str, Any] = {"group": task.group if way.endswith("by group") else np.full(len(names), "")}
+    common: dict[str, Any] = {
+        "group": task.group if way.endswith("by group") else np.full(len(names), "")
+    }
     if way.startswith("numbers"):
         shared = rng.normal(size=len(unit))[place]
         target = shared + (0.5 * rng.normal(size=len(place)) if way.endswith("by group") else 0.0)
@@ -122,15 +130,16 @@ def claims(task: Problem) -> dict[str, Any]:
         "the interval leaves out guessing, on the good side": interval is not None
         and (interval[0] > guess if sign > 0 else interval[1] < guess),
         "has an interval": interval is not None,
-        "score": sign * (mixed[name] - guess),
+        "super learner less guessing": sign * (mixed[name] - guess),
         "unnested less nested": sign * mixed["unnested"]["difference"],
         "coverage": mixed.get("intervals", {}).get("coverage"),
     }
-    if task.kind == "classification":
-        for key in ("brier", "log_loss"):
-            result[f"{key} less the constant's"] = (
-                mixed[f"calibrated_{key}"] - mixed[f"constant_{key}"]
-            )
+    for key in ("brier", "log_loss"):
+        result[f"{key} less the constant's"] = (
+            mixed[f"calibrated_{key}"] - mixed[f"constant_{key}"]
+            if task.kind == "classification"
+            else None
+        )
     return result
 
 
@@ -151,7 +160,9 @@ def one_draw(results: Path, study: str, way: str, draw: int, samples: int) -> di
 
 def missing_draws(table: pd.DataFrame, draws: int) -> Iterator[tuple[str, str, int]]:
     """Yield study, way and number of every draw that the table lacks."""
-    known = set(zip(table["study"], table["way"], table["draw"], strict=True)) if len(table) else set()
+    known = (
+        set(zip(table["study"], table["way"], table["draw"], strict=True)) if len(table) else set()
+    )
     for draw in range(draws):
         for study in STUDIES:
             for way in WAYS:
@@ -160,26 +171,23 @@ def missing_draws(table: pd.DataFrame, draws: int) -> Iterator[tuple[str, str, i
 
 
 def summary(table: pd.DataFrame) -> str:
-    """Return how often each claim was made, as Markdown."""
+    """Return how often each claim was made, and how far figures are off, as Markdown."""
+    head = ["claim", "labels", "draws", "made", "nominal"]
     rows = []
     for claim, nominal in CLAIMS.items():
-        if claim not in table:
-            continue
         part = table[table["has an interval"]] if "interval" in claim else table
-        for way, values in part.groupby("way")[claim]:
-            rows.append([claim, way, len(values), f"{values.mean():.1%}", f"{nominal:.1%}"])
-        values = part[claim]
-        rows.append([claim, "all", len(values), f"{values.mean():.1%}", f"{nominal:.1%}"])
-    frame = pd.DataFrame(rows, columns=["claim", "labels", "draws", "made", "nominal"])
-    numbers = []
-    for name in ("score", "unnested less nested", "brier less the constant's", "log_loss less the constant's"):
+        ways = [(way, values) for way, values in part.groupby("way")[claim]]
+        for way, values in [*ways, ("all", part[claim])]:
+            rows.append([claim, way, f"{len(values)}", f"{values.mean():.1%}", f"{nominal:.1%}"])
+    means = []
+    for name in MEANS:
         for way, values in table.groupby("way")[name]:
             known = values.dropna().astype(float)
             if len(known):
                 error = known.std(ddof=1) / np.sqrt(len(known))
-                numbers.append([name, way, len(known), f"{known.mean():+.4f}", f"{error:.4f}"])
-    means = pd.DataFrame(numbers, columns=["figure", "labels", "draws", "mean", "standard error"])
-    return f"{markdown_table(frame)}\n\n{markdown_table(means)}\n"
+                means.append([name, way, f"{len(known)}", f"{known.mean():+.4f}", f"{error:.4f}"])
+    figures = markdown_table(["figure", "labels", "draws", "mean", "standard error"], means)
+    return f"{markdown_table(head, rows)}\n\n{figures}\n"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

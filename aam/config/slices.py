@@ -205,8 +205,14 @@ def finetune(config: Config, dataset: str, model: str, task: str) -> Slice:
 
 
 def score(config: Config, dataset: str, model: str, task: str) -> Slice:
-    """Return what a score is called, and by what it is reported: nothing that was trained."""
+    """Return what a score is called, and by what it is reported: nothing that was trained.
+
+    `grouping` is the metadata column that keeps samples together (`folds.groups`, else
+    `folds.column`), False where the user says that every sample is of its own, and None where
+    nothing is said.
+    """
     section = config.tasks[task].plain()
+    folds_section = config.tasks[task].folds
     training = resolved(config, "finetuning", task=task)
     # An encoder from scratch sees the samples of training alone.
     unseen = training.inductive or training.start == "scratch"
@@ -215,7 +221,7 @@ def score(config: Config, dataset: str, model: str, task: str) -> Slice:
         **{key: section[key] for key in ("kind", "column", "classes", "bounds", "report_by")},
         **{key: getattr(training, key) for key in ("encoder", "start", "labels")},
         "evaluation": "inductive" if unseen else "transductive",
-        "grouping": section["folds"]["groups"] or section["folds"]["column"],
+        "grouping": folds_section.column if folds_section.groups is None else folds_section.groups,
     }
 
 
@@ -246,11 +252,13 @@ def plot_rarefaction(config: Config, dataset: str) -> Slice:
 
 def plot_pretraining(config: Config, dataset: str) -> Slice:
     """Return the metadata columns of a dataset's tasks, each of which colours an ordination."""
-    told: list[str | None] = []
+    named: set[str] = set()
     for task in config.tasks.values():
         if task.dataset == dataset:
-            told += [*task.columns, *task.condition, task.folds.groups, *task.report_by]
-    return {"columns": sorted({column for column in told if column})}
+            named.update([*task.columns, *task.condition, *task.report_by])
+            if task.folds.groups:
+                named.add(task.folds.groups)
+    return {"columns": sorted(named)}
 
 
 def summary(config: Config, dataset: str) -> Slice:

@@ -43,16 +43,47 @@ def divide(
 ) -> tuple[pd.DataFrame, NDArray[np.int64], list[str] | None]:
     """Give every labelled sample a fold: that of a metadata column, or one that is drawn.
 
-    `metadata` is that of all samples that the task wants, `values` the targets of the labelled
-    ones, `cfg` the slice `folds`. Returns, of the samples that have a fold, targets, fold (-1: held
-    out for testing), and group, where there are groups; an InputError where none can be made.
+    Parameters
+    ----------
+    metadata
+        That of all samples that the task wants.
+    values
+        The targets of the labelled samples, a column per target.
+    cfg
+        The slice `folds`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The targets of the samples that have a fold.
+    numpy.ndarray
+        Their folds; -1: held out for testing.
+    list of str, or None
+        Their groups: the values of `folds.groups`, or those of `folds.column` where no groups are
+        given, since the folds are then the groups. None where samples are drawn singly, or
+        `folds.groups` is false.
+
+    Raises
+    ------
+    InputError
+        No folds can be made, a group lies in several folds, or all samples of a class lie in one
+        fold, so that no model that predicts the class has seen it.
     """
     settings, target = cfg["folds"], cfg["columns"][0]
-    groups = None
-    if settings["column"] is not None:
+    column = settings["column"]
+    groups: list[str] | None = None
+    together: list[str] | None = None
+    if column is not None:
         values, folds = _named(metadata, values, settings)
+        together = _groups(metadata, values.index, column)
+        groups = together if settings["groups"] is None else None
+        if settings["groups"]:
+            groups = _groups(metadata, values.index, settings["groups"])
+            _require_whole_groups(groups, together, settings)
     else:
-        groups = _groups(metadata, values.index, settings["groups"])
+        if settings["groups"]:
+            groups = _groups(metadata, values.index, settings["groups"])
+        together = groups
         folds = _drawn(values[target], groups, cfg)
     in_folds = folds[folds != TEST]
     sizes = np.bincount(in_folds)
@@ -65,21 +96,32 @@ def divide(
             "choose folds that divide the samples more evenly, or fill in the metadata",
         )
     if cfg["kind"] != "regression":
-        _warn_of_classes(values[target], folds, cfg["classes"] or [])
+        _require_spread_classes(values[target], folds, together, cfg)
     return values, folds, groups
 
 
-def members(metadata: pd.DataFrame, fold: pd.Series, column: str | None) -> pd.Series:
+def members(metadata: pd.DataFrame, fold: pd.Series, columns: Sequence[str]) -> pd.Series:
     """Return the fold of every sample that shares a value of a column with a sample of the fold.
 
-    These are what an encoder that is to know nothing of the fold must not see.
+    These are what an encoder that is to know nothing of the fold must not see. Where a sample
+    shares values with samples of two folds, the first of the columns decides.
+
+    Parameters
+    ----------
+    metadata
+        That of all stored samples.
+    fold
+        Folds of the labelled samples, by sample ID.
+    columns
+        Metadata columns each value of which lies in one fold; none: the labelled samples alone.
     """
-    if column is not None:
+    found = fold.reindex(metadata.index)
+    for column in columns:
         shared = metadata_column(metadata, column)
         # A value lies in one fold, so that any of its samples tells which.
-        of_value = dict(zip(shared.loc[fold.index], fold, strict=True))
-        fold = shared[shared.isin(list(of_value))].map(of_value)
-    return fold.reindex(metadata.index).dropna().astype(np.int64).rename("fold")
+        fold_of_value = dict(zip(shared.loc[fold.index], fold, strict=True))
+        found = found.fillna(shared[shared.notna()].map(fold_of_value))
+    return found.dropna().astype(np.int64).rename("fold")
 
 
 def _named(
@@ -114,9 +156,28 @@ def _named(
     return values, folds
 
 
-def _groups(metadata: pd.DataFrame, samples: pd.Index, column: str | None) -> list[str] | None:
-    if column is None:
-        return None
+def _require_whole_groups(
+    groups: Sequence[str], labels: Sequence[str], settings: Mapping[str, Any]
+) -> None:
+    """Check that each group lies in one of the folds that a column names."""
+    folds_by_group = pd.Series(labels).groupby(pd.Series(groups)).unique()
+    straddling = folds_by_group[folds_by_group.map(len) > 1]
+    if len(straddling):
+        column = settings["column"]
+        shown = (
+            f"{group} in {' and '.join(sorted(map(str, folds)))}"
+            for group, folds in straddling.items()
+        )
+        raise problem(
+            f"metadata column '{settings['groups']}'",
+            f"groups that lie in several folds of '{column}': {first_names(shown)}",
+            "each group in one fold, as a model would know the group from its other samples",
+            f"draw the folds with folds.k in place of folds.column: {column}, correct the "
+            f"metadata, or leave out folds.groups, so that the values of '{column}' are the groups",
+        )
+
+
+def _groups(metadata: pd.DataFrame, samples: pd.Index, column: str) -> list[str]:
     groups = metadata_column(metadata, column).loc[samples]
     without = groups.index[groups.isna()]
     if len(without):
@@ -196,20 +257,61 @@ def _require_enough(observed: pd.Series, groups: Names | None, cfg: Mapping[str,
         raise problem(where, got, f"at least {k} samples of each class", hint)
 
 
-def _warn_of_classes(observed: pd.Series, folds: NDArray[np.int64], classes: Sequence[str]) -> None:
+def _require_spread_classes(
+    observed: pd.Series, folds: NDArray[np.int64], together: Names | None, cfg: Mapping[str, Any]
+) -> None:
+    """Check that the models that predict a class have seen samples of it.
+
+    A class whose samples all lie in one fold, or in the test set, is predicted by models that were
+    trained without it. Warns of classes of the configuration that no sample has.
+
+    Parameters
+    ----------
+    observed
+        The class of each sample.
+    folds
+        The fold of each, -1: held out for testing.
+    together
+        The value of `folds.column`, else of `folds.groups`, of each; None without either.
+    cfg
+        The slice `folds`.
+
+    Raises
+    ------
+    InputError
+        A class lies in one fold, or in the test set alone.
+    """
     in_folds = pd.Series(folds, index=observed.index).where(folds != TEST)
     spread = in_folds.groupby(observed).nunique()
-    for count, where in ((1, "in one fold"), (0, "in the test set alone")):
-        confined = spread.index[spread == count]
-        if len(confined):
-            logger.warning(
-                "classes of '%s' that lie %s, so that its model never sees them: %s",
-                observed.name,
-                where,
-                first_names(confined),
-            )
-    if unseen := [name for name in classes if name not in spread.index]:
+    unseen = [name for name in cfg["classes"] or [] if name not in spread.index]
+    if unseen:
         logger.warning("classes of '%s' that no sample has: %s", observed.name, first_names(unseen))
+    confined = spread.index[spread < 2]
+    if not len(confined):
+        return
+    shown = [str(name) for name in confined]
+    got = "classes whose samples all lie in one fold, or in the test set"
+    hint = "set folds.stratified: true or another folds.seed, or leave them out with `where`"
+    if together is not None:
+        by = cfg["folds"]["column"] or cfg["folds"]["groups"]
+        values_of_class = pd.Series(together, index=observed.index).groupby(observed).unique()
+        single = [name for name in confined if len(values_of_class[name]) == 1]
+        if single:
+            shown = [f"{name} in {values_of_class[name][0]}" for name in single]
+            every = "every class is" if len(single) == len(spread) else "classes are"
+            got = f"{every} in one value of '{by}' alone"
+            hint = (
+                "leave these classes out with `where`, join them with others, or add samples of "
+                f"them from another '{by}'; while the two go together, no score can tell a model "
+                f"of the class from one of '{by}'"
+            )
+    raise problem(
+        f"metadata column '{observed.name}'",
+        f"{got}: {first_names(shown)}",
+        "samples of each class in at least two folds, as a model that predicts a fold would never "
+        "have seen the class",
+        hint,
+    )
 
 
 def held_out_groups(

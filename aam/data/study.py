@@ -2,13 +2,14 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
+from aam.data.confounding import TECHNICAL, is_technical, telling_columns
 from aam.data.table import FeatureTable
 from aam.util.errors import first_names
 
@@ -28,13 +29,19 @@ LEAST_NUMBERS, MOST_CLASSES = 30, 20
 ACTIVE = 2
 """Tasks of a new configuration that are not comments."""
 GROUPING = re.compile(
-    "subject|individual|patient|participant|person|donor|animal|mouse|mice|family|household"
+    "subject|individual|patient|participant|person|donor|animal|mouse|mice|family|household",
+    re.IGNORECASE,
+)
+"""Names of columns that may say whom or what a sample is of."""
+GROUP_ID = re.compile(
+    rf"({GROUPING.pattern})s?([ _.-]?(id|ids|no|nr|num|number|name|code|identifier))?$"
     "|^host$|host_id|[_ .-]id$",
     re.IGNORECASE,
 )
-TECHNICAL = re.compile(
-    "barcode|primer|run|plate|batch|center|lane|extract|sequenc|instrument|platform", re.IGNORECASE
-)
+"""Names of columns that do, also where they hold numbers or few values: a patient's history or
+weight is none of them."""
+RICH = 0.8
+"""Groups per sample from which on a column is nearly as rich as the samples."""
 NO_TARGET = re.compile(
     "year|month|day|date|.*_date|.*timestamp|.*taxon.*|.*id|.*latitude|.*longitude|elevation"
     "|.*description|title",
@@ -92,10 +99,27 @@ def columns_of(metadata: pd.DataFrame) -> list[Column]:
 
 
 def grouping(columns: list[Column]) -> Column | None:
-    """Return the column whose samples should stay together, by its name and its repeated values."""
-    found = [one for one in columns if GROUPING.search(one.name) and 1 < len(one.counts)]
-    found = [one for one in found if one.counts.max() > 1 and not TECHNICAL.search(one.name)]
-    return max(found, key=lambda one: len(one.counts), default=None)
+    """Return the column whose samples should stay together, by its name and its repeated values.
+
+    Never one of numbers with decimals, which is a measurement, nor one that is nearly as rich as
+    the samples (`RICH`).
+    """
+    return max(filter(_may_group, columns), key=lambda one: len(one.counts), default=None)
+
+
+def _may_group(column: Column) -> bool:
+    """Return whether a column may say which samples are of one person, animal or family."""
+    groups = len(column.counts)
+    if groups < 2 or groups > RICH * column.counts.sum() or TECHNICAL.search(column.name):
+        return False
+    numbers = pd.to_numeric(column.counts.index.to_series(), errors="coerce")
+    if (numbers % 1 > 0).any():
+        return False
+    if GROUP_ID.search(column.name):
+        return True
+    # Of a family's history there are a few answers; of families there are many names.
+    is_many_names = groups > MOST_CLASSES // 2 and bool(numbers.isna().all())
+    return is_many_names and GROUPING.search(column.name) is not None
 
 
 def proposed_depth(table: FeatureTable) -> int:
@@ -141,6 +165,67 @@ def sentences(
         )
 
 
+def on_task(
+    name: str,
+    cfg: Mapping[str, Any],
+    metadata: pd.DataFrame,
+    values: pd.DataFrame,
+    groups: Sequence[str] | None,
+) -> Iterator[str]:
+    """Yield sentences on what may flatter the scores of a task: groups, and columns that tell it.
+
+    Parameters
+    ----------
+    name
+        What the task is called.
+    cfg
+        The slice `folds`.
+    metadata
+        That of all samples that the task wants.
+    values, groups
+        Targets and groups of the labelled samples, as `aam.data.splits.labelled` returns them.
+    """
+    settings = cfg["folds"]
+    if groups is None and settings["groups"] is None:
+        yield (
+            f"Task {name}: nothing says which samples belong together. Set `groups` of its folds "
+            "to a column, or to false where every sample is of another person, animal or site."
+        )
+    group = None if groups is None else pd.Series(groups, index=values.index)
+    for target in cfg["columns"]:
+        found = telling_columns(
+            values[target],
+            metadata,
+            kind=cfg["kind"],
+            exclude=cfg["columns"],
+            seed=settings["seed"],
+            groups=group,
+        )
+        what = f"'{target}'" if len(cfg["columns"]) > 1 else "the target"
+        others = []
+        for entry in found:
+            column = entry["column"]
+            if is_technical(column):
+                how = "exactly" if entry["kind"] == "exact" else f"nearly ({entry['score']:.0%})"
+                yield (
+                    f"Task {name}: `{column}` tells {what} {how}, without any reads. A model may "
+                    f"learn `{column}` instead, and no score can tell the two apart."
+                )
+            elif GROUP_ID.search(column) and groups is None:
+                yield (
+                    f"Task {name}: samples of one `{column}` share {what}. Set `groups: {column}`, "
+                    "or the scores will be too good."
+                )
+            else:
+                others.append(column)
+        if others:
+            yield (
+                f"Task {name}: other columns tell {what} exactly or nearly: {first_names(others)}. "
+                "Are they other names of it, or what follows from it? Else a model may learn them "
+                "instead."
+            )
+
+
 def on_sequences(table: FeatureTable, sequences: Mapping[str, str]) -> Iterator[str]:
     """Yield one sentence on the sequences, and others on what looks wrong with them."""
     total_F = np.asarray(table.counts.sum(axis=0)).ravel()
@@ -174,17 +259,37 @@ def configuration(files: Mapping[str, str], columns: list[Column], depth: int) -
         elif one.kind == "classes" and len(one.frequent) > 1:
             tasks.append(_task(one, "classification", together))
     commented = [re.sub("^", "#", text, flags=re.MULTILINE) for text in tasks[ACTIVE:]]
+    said = [] if together is not None or not tasks else [_on_groups(columns)]
     parts = [
         "# Run it with: snakemake --cores 8 --configfile <this file>",
         "datasets:\n  mine:\n"
         + "\n".join(f"    {key}: {json.dumps(path)}" for key, path in files.items()),
         f"rarefaction: {{depth: {depth}}}",
         "\n".join(["# Columns of the metadata:", *(f"#   {one}" for one in columns)]),
+        *said,
         "\n".join(
             ["tasks:" if tasks else "# No column suits a task.", *tasks[:ACTIVE], *commented]
         ),
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def _on_groups(columns: list[Column]) -> str:
+    """Return a comment on groups, where no column is proposed."""
+    lines = [
+        "No column is proposed as `groups` of the folds. If several samples are of one person,",
+        "animal, family or site, name the column that says so, folds: {k: 5, groups: <column>},",
+        "or the scores will be too good. If every sample is of another one, say so with",
+        "`groups: false`, and the page does not warn of it.",
+    ]
+    rich = [
+        one.name
+        for one in columns
+        if GROUP_ID.search(one.name) and len(one.counts) > RICH * one.counts.sum()
+    ]
+    if rich:
+        lines.append(f"Nearly every sample has a value of its own in: {first_names(rich)}.")
+    return "\n".join(f"# {line}" for line in lines)
 
 
 def _task(column: Column, kind: str, together: Column | None) -> str:

@@ -13,7 +13,7 @@ from scipy.optimize import minimize
 
 from aam.evaluate.predictions import at_temperature, class_codes, temperature
 
-RIDGE = 0.5
+RIDGE = 2.0
 """Strength of the pull towards equal weights, for one group; of G groups it is 1 / G of that."""
 SMOOTH = 0.01
 """Part of the mean error of the best method below which an error counts as its square."""

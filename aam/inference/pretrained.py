@@ -64,7 +64,7 @@ class TableEmbedder:
         length_bp = self.encoder.shape.max_length_bp
         tokens, store = rarefied(table, sequences, depth, 1, 0, length_bp)
         if self.known is not None:
-            self.known.compare(store, tokens)
+            self.known.compare(store, tokens, sequences)
         devices = Devices("fp32", threads).exact()
         rows = np.arange(len(store.sample_ids))
         return list(store.sample_ids), embed_samples(self.encoder, store, tokens, rows, devices)

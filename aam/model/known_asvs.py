@@ -20,6 +20,7 @@ from safetensors import safe_open
 
 from aam.data.samples import SampleStore
 from aam.data.tokens import TokenStore
+from aam.data.vocabulary import tokenize
 from aam.model.store import KNOWN_ASVS, WEIGHTS, read_tensors, write_tensors
 
 logger = logging.getLogger(__name__)
@@ -130,19 +131,35 @@ class KnownAsvs:
         near_Q, mismatches_Q, compared_Q = self.nearest(bases_QS)
         return near_Q, (mismatches_Q <= NEAR * compared_Q) & (compared_Q > 0)
 
-    def familiarity(self, store: SampleStore, tokens: TokenStore) -> tuple[float, str]:
+    def familiarity(
+        self, store: SampleStore, tokens: TokenStore, sequences: Mapping[str, str] | None = None
+    ) -> tuple[float, str]:
         """Return the fraction of a study's reads near known ASVs, and a sentence about it.
 
         Where few are near, the most abundant are also read from the other end, and bases shifted.
+
+        Parameters
+        ----------
+        store
+            The samples.
+        tokens
+            Their ASVs, as the encoder reads them: longer ones may have been cut.
+        sequences
+            The whole ASVs by feature ID. The other end of a sequence that was cut is lost, so that
+            a reverse complement is recognized in these alone. None: nothing was cut.
         """
         reads_Q = np.bincount(store.asvs, store.counts, minlength=len(tokens.lengths))
-        bases_QS = _bases(tokens.tokens, tokens.lengths)
-        fraction = _share(self._near(bases_QS)[1], reads_Q)
+        fraction = _share(self._near(_bases(tokens.tokens, tokens.lengths))[1], reads_Q)
         said = f"{fraction:.0%} of the reads lie within {NEAR:.0%} of an ASV that the encoder saw"
         if fraction >= FEW_NEAR:
             return fraction, said
         most = np.argsort(-reads_Q, kind="stable")[:TRIED]
-        readings = _readings(bases_QS[most], tokens.lengths[most])
+        tokens_QS = tokens.tokens[most]
+        length_Q = tokens.lengths[most]
+        if sequences is not None:
+            whole = [sequences[tokens.feature_ids[row]] for row in most]
+            tokens_QS, length_Q = tokenize(whole, max(map(len, whole)))
+        readings = _readings(_bases(tokens_QS, length_Q), length_Q)
         shares = {
             name: _share(self._near(bases)[1], reads_Q[most]) for name, bases in readings.items()
         }
@@ -151,9 +168,11 @@ class KnownAsvs:
             return fraction, f"{said}, but {shares[best]:.0%} if {best}"
         return fraction, f"{said}: another region, or a kind of sample that it does not know"
 
-    def compare(self, store: SampleStore, tokens: TokenStore) -> None:
-        """Log how near a study is, as a warning where it is not."""
-        fraction, said = self.familiarity(store, tokens)
+    def compare(
+        self, store: SampleStore, tokens: TokenStore, sequences: Mapping[str, str] | None = None
+    ) -> None:
+        """Log how near a study is, as a warning where it is not: see `familiarity`."""
+        fraction, said = self.familiarity(store, tokens, sequences)
         logger.log(logging.INFO if fraction >= FEW_NEAR else logging.WARNING, "%s", said)
 
     def joined(self, other: Self) -> Self:

@@ -12,7 +12,7 @@ from aam.data.importing.table import load_table, without_empty
 from aam.data.importing.taxonomy import load_taxonomy
 from aam.data.importing.tree import cut_to, load_tree
 from aam.data.splits import labelled
-from aam.data.study import sentences
+from aam.data.study import on_task, sentences
 from aam.runtime.entry import Cfg, Files, RunOptions
 from aam.util.atomic import write_text
 from aam.util.log import duration
@@ -44,9 +44,10 @@ def _sentences(cfg: Cfg, files: Files) -> list[str]:
         found.append(f"{share:.0%} of the ASVs have a taxon.")
     deep, labels = metadata[table.reads >= cfg["depth"]], {}
     for name, task in cfg["tasks"].items():
-        fold = labelled(deep, task)[2]
+        wanted, values, fold, groups = labelled(deep, task)
         labels[name] = int((fold != TEST).sum()), len({*fold.tolist()} - {TEST})
         found.append("Task {}: {} labelled samples in {} folds.".format(name, *labels[name]))
+        found += on_task(name, task, wanted, values, groups)
     found.append("Time on two cores like these (of `encoder: auto` its budget, give or take half):")
     longest_bp = max(map(len, sequences.values()))
     for what, seconds in expected_seconds(cfg, table, longest_bp, labels):

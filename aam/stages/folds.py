@@ -18,7 +18,8 @@ logger = logging.getLogger(__name__)
 def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
     """Write fold, observed values, group and categories of every labelled sample.
 
-    Members of a fold are all samples of its groups or values, with a target or without.
+    The group is the value of `folds.groups`, else of `folds.column`, else empty. Members of a fold
+    are all samples of its groups or values, with a target or without.
     """
     sample_ids = read_biom(inputs["table"]).sample_ids
     stored = read_metadata(inputs["metadata"]).loc[sample_ids]
@@ -39,7 +40,7 @@ def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None
         len(frame), len(sample_ids), (folds == TEST).sum(),
         np.bincount(folds[folds != TEST]).tolist(),
     )  # fmt: skip
-    by = cfg["folds"]["column"] or cfg["folds"]["groups"]
-    others = members(stored, frame["fold"], by).to_frame()
+    named = [cfg["folds"][key] for key in ("groups", "column") if cfg["folds"][key]]
+    others = members(stored, frame["fold"], named).to_frame()
     for name, table in (("folds", frame), ("members", others)):
         write_tsv(outputs[name], table.rename_axis("sample-id"), index=True)

@@ -185,13 +185,18 @@ def target_files(wildcards, model=None):
 
 
 def pretraining_files(wildcards):
-    """Return the targets of a pretraining, what it starts from, and what names its studies."""
+    """Return the targets of a pretraining, what it starts from, and what names its studies.
+
+    With a start, also the whole sequences: in tokens that are cut, reverse complements of the reads
+    that the start knows cannot be recognized.
+    """
     files, dataset = target_files(wildcards), wildcards.dataset
     if CONFIG.models[wildcards.model].pretrained_on:
         files["metadata"] = result("inputs/metadata.parquet", dataset=dataset)
     start = slices.start(CONFIG, dataset, wildcards.model)
     if start is None:
         return files
+    files["sequences"] = result("inputs/sequences.fasta", dataset=dataset)
     if start.directory is not None:
         names = ("config.json", "model.safetensors")
         return files | {"start": [str(start.directory / name) for name in names]}

@@ -1,6 +1,6 @@
 """Pretrain one encoder on one dataset, or one per fold of a task without the samples of the fold.
 
-Inputs: `tokens/asvs.arrow`, `views/samples.arrow`, `unifrac/<metric>/view<v>.parquet`, or `inputs/tree.nwk` where the targets are computed in the batch.
+Inputs: `tokens/asvs.arrow`, `views/samples.arrow`, `unifrac/<metric>/view<v>.parquet`, or `inputs/tree.nwk` where the targets are computed in the batch; with a start `inputs/sequences.fasta`.
 Outputs: `pretrain/<model>/`: `model/`, `metrics.json`, `history.parquet`, `embeddings.parquet`, `asvs.safetensors`, `pairs.parquet`;
 `pretrain/<model>/inductive/<task>/`: `encoders/fold<k>/`, `digests.json`, `metrics.json`.
 Checkpoints lie in the undeclared `pretrain/<model>/work/`, so that they survive a failure.

@@ -100,7 +100,8 @@ def _type(node: Node) -> str:
     if "enum" in node:
         return ", ".join(f"`{value}`" for value in node["enum"])
     if "const" in node:
-        return f"`{node['const']}`"
+        constant = node["const"]
+        return f"`{constant if isinstance(constant, str) else json.dumps(constant)}`"
     if "prefixItems" in node:
         return f"[{', '.join(_type(item) for item in node['prefixItems'])}]"
     if node.get("type") == "array":

@@ -1,8 +1,8 @@
 """Targets from the sample metadata, their folds, and tables to predict for."""
 
-from typing import Annotated, Literal, Self, get_args
+from typing import Annotated, Any, Literal, Self, get_args
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from aam.config.sections.base import FilePath, Override, Section
 
@@ -29,8 +29,11 @@ class Folds(Section):
     """Metadata column that names the fold of each sample: of studies, one is left out at a time."""
     k: int | None = Field(None, ge=2, le=100_000)
     """Number of folds to draw."""
-    groups: str | None = None
-    """Metadata column whose samples stay together, a host for instance."""
+    groups: str | Literal[False] | None = None
+    """Metadata column whose samples stay together, a host for instance. `false` says that every
+    sample is of its own, one per person: tests and intervals then count samples. null says nothing:
+    with `column` the folds are the groups, and with `k` the page warns. With `column`, each group
+    lies in one fold."""
     stratified: bool = False
     """Give all folds the same fractions of the classes."""
     test: float = Field(0.0, ge=0, lt=1)
@@ -39,12 +42,23 @@ class Folds(Section):
     seed: int = 0
     """Seed of the draw."""
 
+    @field_validator("groups", mode="before")
+    @classmethod
+    def _column_or_false(cls, groups: Any) -> Any:
+        # Pydantic would list a problem for each type of the union.
+        if groups is None or groups is False or (isinstance(groups, str) and groups):
+            return groups
+        raise ValueError(
+            f"got {groups!r}; expected the name of a metadata column, false (every sample is of "
+            "its own) or null"
+        )
+
     @model_validator(mode="after")
     def _one_way(self) -> Self:
         if (self.column is None) == (self.k is None):
             raise ValueError("give either `column` or `k`, not both and not neither")
-        if self.column is not None and (self.groups is not None or self.stratified):
-            raise ValueError("`groups` and `stratified` go with `k`, not with `column`")
+        if self.column is not None and self.stratified:
+            raise ValueError("`stratified` goes with `k`, not with `column`")
         return self
 
 

@@ -31,8 +31,7 @@ def elastic_net(task: Problem) -> Prediction:
     """Predict with a penalty that is chosen by leaving out whole training folds."""
     task = task.of_landmarks()
     if task.regression:
-        # Where all are of one group, nothing but samples is left to choose by.
-        cv: Any = leave_parts_out(task, parts=3) or min(3, len(task.train))
+        cv: Any = leave_parts_out(task, parts=3)
         ratios = (0.1, 0.5, 0.9)
         model = ElasticNetCV(l1_ratio=ratios, alphas=30, eps=0.01, cv=cv, max_iter=1000, tol=1e-3)
     else:

@@ -42,7 +42,7 @@ class Labelled:
     fold: NDArray[np.int64]
     """Fold of each, [L]; `TEST` for those that no model is trained on."""
     units: Sequence[str]
-    """Group of each, or its ID where there are no groups: labels are left out by these, [L]."""
+    """Group of each, or its ID where there are no groups, [L]."""
     categories: Mapping[str, NDArray[np.object_]] = field(default_factory=dict)
     """Per metadata column the category of each, text, empty where missing, [L]."""
 
@@ -65,24 +65,34 @@ class Labelled:
         )
 
     def training(self, fold: int, fraction: float, seed: int) -> NDArray[np.bool_]:
-        """Return the samples that a fold's model is trained on: of some of the units, [L].
+        """Return the samples that a fold's model is trained on: a fraction of the labels, [L].
 
-        They are of two units at least; a smaller fraction is part of a larger one. Of `TEST` they
-        are the samples of all folds.
+        They are those of whole units, of two at least; where every fold is a single unit, as folds
+        that are the groups are, they are single samples. A smaller fraction is part of a larger
+        one. Of `TEST` they are samples of all folds.
         """
         is_training = (self.fold != fold) & (self.fold != TEST)
-        names = sorted({unit for unit, use in zip(self.units, is_training, strict=True) if use})
+        unit = np.array(self.units)
+        if len(np.unique(unit[is_training])) <= len(np.unique(self.fold[is_training])):
+            unit = self.samples.astype(str)
+        names = sorted(np.unique(unit[is_training]).tolist())
         names.sort(key=lambda name: seed_of("labels", seed, name))
-        chosen = set(names[: max(2, round(fraction * len(names)))])
-        return is_training & np.array([unit in chosen for unit in self.units])
+        chosen = names[: max(2, round(fraction * len(names)))]
+        return is_training & np.isin(unit, chosen)
 
     def parts(self, is_training: NDArray[np.bool_]) -> list[Part]:
         """Divide training samples: positions among them to train on, and those left out.
 
-        The parts, `PARTS` at most, are whole training folds, or whole units of a single fold.
+        The parts, `PARTS` at most, are whole training folds, or whole units of a single fold. Where
+        that fold is a single unit, as with two folds that are the groups, they are made of samples:
+        otherwise nothing would be tuned.
         """
         fold = self.fold[is_training]
-        unit = fold.astype(str) if len(np.unique(fold)) > 1 else np.array(self.units)[is_training]
+        unit = fold.astype(str)
+        if len(np.unique(unit)) == 1:
+            unit = np.array(self.units)[is_training]
+        if len(np.unique(unit)) == 1:
+            unit = self.samples[is_training].astype(str)
         number = min(PARTS, len(np.unique(unit)))
         if number < 2:
             return []

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aam.config.metrics import FAITH_PD
+from aam.data.sequences import read_fasta
 from aam.inference.embed import asvs_of
 from aam.model.known_asvs import KnownAsvs
 from aam.model.store import AGAIN, load_config, read_weights
@@ -22,9 +23,11 @@ from aam.util.manifest import fitting
 
 @dataclass(frozen=True)
 class StartingModel:
-    """The directory of another model."""
+    """Another model, and what is known of the study that it is applied to."""
 
     directory: Path
+    sequences: Path | None = None
+    """FASTA of the whole ASVs of the study: those that the model reads may be cut."""
 
     @classmethod
     def of(cls, inputs: Mapping[str, Any]) -> Self | None:
@@ -32,7 +35,7 @@ class StartingModel:
         if "start" not in inputs:
             return None
         first = Path(inputs["start"][0])
-        return cls(first if first.is_dir() else first.parent)
+        return cls(first if first.is_dir() else first.parent, inputs.get("sequences"))
 
     @property
     def length_bp(self) -> int:
@@ -85,7 +88,8 @@ def begin(
         )
     if start is not None:
         if start.known is not None:
-            start.known.compare(dataset.store, dataset.tokens)
+            whole = None if start.sequences is None else read_fasta(start.sequences)
+            start.known.compare(dataset.store, dataset.tokens, whole)
         with fitting(start.directory, "a pretrained model of this version", AGAIN):
             return start.give(model, trains=dataset.epochs > 0)
     if model.encoder.asv.sketch is not None:

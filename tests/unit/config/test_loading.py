@@ -125,7 +125,11 @@ FROZEN = {"encoder": "frozen"}
         ("models.a.pretraining.distances", {"unweighted": -1}, "got -1"),
         ("tasks.age.folds", {}, "either `column` or `k`"),
         ("tasks.age.folds", {"k": 5, "column": "fold"}, "either `column` or `k`"),
-        ("tasks.age.folds", {"column": "fold", "groups": "host"}, "`stratified` go with `k`"),
+        ("tasks.age.folds", {"column": "fold", "stratified": True}, "`stratified` goes with `k`"),
+        *(
+            ("tasks.age.folds", {"k": 5, "groups": value}, "column, false (every")
+            for value in (True, 0, "", ["host"])
+        ),
         ("tasks.age.folds", {"k": 2, "test": 1}, "got 1"),
         *(
             ("tasks.age", TASK | changes, got)

@@ -146,3 +146,21 @@ def test_the_budget_of_a_choice_is_no_setting_of_trainings_that_make_none() -> N
     assert trained("auto", "age", 1.0) != trained("auto", "age", 2.0)
     assert trained("auto", "raw", 1.0) == trained("auto", "raw", 2.0), "from scratch"
     assert trained("full", "age", 1.0) == trained("full", "age", 2.0)
+
+
+@pytest.mark.parametrize(
+    ("folds", "grouping"),
+    [
+        ({"k": 3}, None),
+        ({"k": 3, "groups": "host"}, "host"),
+        ({"k": 3, "groups": False}, False),
+        ({"column": "study"}, "study"),
+        ({"column": "study", "groups": "host"}, "host"),
+        ({"column": "study", "groups": False}, False),
+    ],
+)
+def test_a_score_knows_what_was_said_of_groups(folds: dict[str, Any], grouping: Any) -> None:
+    config = load(BASE | {"tasks": {"age": TASK | {"folds": folds}}})
+    assert slices.score(config, "demo", "a", "age")["grouping"] == grouping
+    shown = slices.plot_pretraining(config, "demo")["columns"]
+    assert shown == sorted({"age", *([folds["groups"]] if folds.get("groups") else [])})

@@ -9,11 +9,13 @@ from scipy.sparse import csr_array
 from aam.config.configuration import load
 from aam.config.slices import describe
 from aam.data import duration
+from aam.data.splits import labelled
 from aam.data.study import (
     columns_of,
     configuration,
     grouping,
     on_sequences,
+    on_task,
     proposed_depth,
     sentences,
 )
@@ -58,6 +60,78 @@ def test_columns_are_told_by_what_they_could_be():
     renamed = METADATA.rename(columns={"patient": "plate_id", "plate": "fish_id"})
     groups = [grouping(columns_of(one)) for one in (METADATA, renamed)]
     assert [one and one.name for one in groups] == ["patient", "fish_id"]
+
+
+def proposed_groups(name: str, values: list[str]) -> str | None:
+    metadata = pd.DataFrame({name: values}, dtype=object)
+    found = grouping(columns_of(metadata))
+    return None if found is None else found.name
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "is_proposed"),
+    [
+        ("host_subject_id", [f"{i // 4}.0" for i in range(200)], True),
+        ("PatientID", [f"{i // 4}" for i in range(200)], True),
+        ("Subject", ["subject-1", "subject-2"] * 10, True),
+        ("mouse", [f"m{i // 4}" for i in range(40)], True),
+        ("family_of_origin", [f"f{i // 3}" for i in range(60)], True),
+        # 383 values in 441 people.
+        ("animal_protein_pct", [str(min(i, 382) / 7) for i in range(441)], False),
+        ("animal_portions", [str(i % 60) for i in range(200)], False),
+        ("subject_id", [str(i / 2 // 2 / 2) for i in range(200)], False),
+        ("family_history", ["yes", "no"] * 40, False),
+        ("patient_weight", [str(60 + i % 40) for i in range(200)], False),
+        # Nearly every sample is of another one.
+        ("patient", [f"p{min(i, 382)}" for i in range(441)], False),
+        ("patient", [f"p{i}" for i in range(40)], False),
+        ("qiita_study_id", [str(i % 4) for i in range(40)], False),
+    ],
+)
+def test_groups_are_proposed_where_a_column_can_be_one(name, values, is_proposed):
+    assert proposed_groups(name, values) == (name if is_proposed else None)
+
+
+def test_where_no_groups_are_proposed_a_comment_says_what_can_be_said():
+    files = {"table": "/d/t.biom", "metadata": "/d/m.tsv"}
+    assert "`groups: false`" not in configuration(files, columns_of(METADATA), 9)
+    without = METADATA.drop(columns="patient")
+    text = configuration(files, columns_of(without), 9)
+    assert "# `groups: false`, and the page does not warn of it." in text
+    assert "# Nearly every sample has a value of its own in: 1 (host_id)." in text
+    tasks = load(yaml.safe_load(text)).tasks
+    assert {task.folds.groups for task in tasks.values()} == {None}, "only the user can say so"
+    no_task = configuration(files, [], 9)
+    assert "groups" not in no_task
+
+
+def test_check_names_what_may_flatter_a_task():
+    def said(column="diagnosis", kind="classification", **folds):
+        task = {"dataset": "d", "column": column, "kind": kind, "folds": {"k": 3, **folds}}
+        sections = {"datasets": {"d": {"table": "t"}}, "tasks": {"t": task}}
+        cfg = describe(load(sections), "d")["tasks"]["t"]
+        twice = METADATA.assign(
+            diagnosis=["ill", "well"] * 30,
+            run=["1", "2"] * 30,
+            hospital=["north", "south"] * 30,
+            subject=[f"p{i // 8}-{i % 2}" for i in range(SAMPLES)],
+            dose=[str(10 * (i % 3)) for i in range(SAMPLES)],
+        )
+        return "\n".join(on_task("t", cfg, *labelled(twice, cfg)[:2], labelled(twice, cfg)[3]))
+
+    text = said()
+    assert "Task t: nothing says which samples belong together" in text
+    assert "`run` tells the target exactly, without any reads" in text
+    assert "samples of one `subject` share the target. Set `groups: subject`" in text
+    assert "other columns tell the target exactly or nearly: 1 (hospital)" in text
+    assert "belong together" not in said(groups=False)
+    text = said(groups="subject")
+    assert "`run` tells the target exactly" in text
+    assert "belong together" not in text
+    assert "share the target" not in text, "its samples are never on two sides"
+    numbers = said("dose", "regression", groups=False)
+    assert "`plate` tells the target exactly" in numbers
+    assert "`run`" not in numbers
 
 
 def test_a_proposed_depth_loses_few_samples():

@@ -63,6 +63,34 @@ def test_a_study_is_told_how_it_should_be_read(known, sequences, read, said):
     assert fraction == float(sentence.startswith("100%"))
 
 
+def reversed_complement(sequence: str) -> str:
+    return sequence[::-1].translate(str.maketrans("ACGT", "TGCA"))
+
+
+@pytest.mark.parametrize("length", [100, 120, 150, 250])
+@pytest.mark.parametrize(
+    ("read", "said"),
+    [
+        (reversed_complement, "reverse complemented"),
+        (lambda s: "CATG" + s, "100% if their first 4 bases are cut off"),
+    ],
+)
+def test_reads_longer_than_the_encoder_reads_are_turned_before_they_are_cut(
+    known, sequences, length, read, said
+):
+    """The encoder reads 100 bases, the token cache 120; the reads go on behind these."""
+    rng = np.random.default_rng(8)
+    behind = ["".join(LETTERS[row]) for row in rng.integers(0, 4, (50, length - 100))]
+    whole = [read(one + more) for one, more in zip(sequences, behind, strict=True)]
+    tokens = store(whole).cut(100)
+    once = FeatureTable(["a"], tokens.feature_ids, csr_array(np.ones((1, 50), np.int64)))
+    samples = build_store(tokens.feature_ids, [once], Augmentation(asv_dropout=0, cutmix=0, seed=0))
+    by_name = dict(zip(tokens.feature_ids, whole, strict=True))
+    fraction, sentence = known.familiarity(samples, tokens, by_name)
+    assert fraction == 0
+    assert said in sentence
+
+
 def test_asvs_of_two_studies_are_joined_each_once(known, sequences):
     both = known.joined(KnownAsvs.of(store([sequences[0], "ACGT"]), np.arange(2)))
     assert len(both.bases_US) == 51

@@ -18,6 +18,8 @@ from aam.util.errors import InputError
 SAMPLES = 60
 IDS = [f"{i:03d}" for i in range(SAMPLES)]
 STAGES = ["young", "adult", "old"]
+UNLUCKY = (2, 3, 10)
+"""Samples of one fold where seed 1 draws three."""
 METADATA = {
     "age": [None if i == 3 else str(i / 7) for i in range(SAMPLES)],
     "weight": [None if i in (4, 5) else str(100 - i) for i in range(SAMPLES)],
@@ -26,6 +28,10 @@ METADATA = {
     "stage": [STAGES[i // 20] for i in range(SAMPLES)],
     "host": [f"h{i // 3}" for i in range(SAMPLES)],
     "study": [f"study{i % 6}" for i in range(SAMPLES)],
+    "cage": [f"c{i % 12}" for i in range(SAMPLES)],
+    "center": [f"center {i % 4}" for i in range(SAMPLES)],
+    "ill": ["yes" if i % 4 else "no" for i in range(SAMPLES)],
+    "sex": ["ab"[i % 4 // 2] for i in range(SAMPLES)],
     "country": [None if i == 2 else ["NA", "01", " x\ty "][i % 3] for i in range(SAMPLES)],
     "diet": [["plants|meat", "a|b", "fish"][i % 3] for i in range(SAMPLES)],
     "charge": [str(i / 2 - 1.5) for i in range(SAMPLES)],
@@ -33,6 +39,7 @@ METADATA = {
     "described": [f"study{i % 2}" if i < 40 else None for i in range(SAMPLES)],
     "same": [str(0.5 + (i >= 40)) for i in range(SAMPLES)],
     "rare": ["a"] * 57 + ["b"] * 3,
+    "unlucky": ["b" if i in UNLUCKY else "a" for i in range(SAMPLES)],
     "published": [None if i == 2 else f"fold{1 + i % 11}" for i in range(SAMPLES)],
     "empty": [None] * SAMPLES,
     "constant": ["1"] * SAMPLES,
@@ -134,13 +141,33 @@ def test_samples_that_the_task_does_not_want_take_no_part(divide):
     assert made.index.tolist() == expected
 
 
-def test_classes_that_a_model_never_sees_are_reported(divide, caplog):
+def test_classes_that_no_sample_has_are_reported(divide, caplog):
     divide("stage", "ordinal", classes=STAGES, folds={"k": 2})
     assert "no sample has" not in caplog.text
     divide("stage", "ordinal", classes=["egg", *STAGES], folds={"k": 2})
     assert "classes of 'stage' that no sample has: 1 (egg)" in caplog.text
-    divide("described", "classification", folds={"column": "described"})
-    assert "never sees them: 2 (study0, study1)" in caplog.text
+
+
+def test_folds_that_a_column_names_are_the_groups_unless_others_are_given(divide, tmp_path):
+    value = pd.Series(METADATA["study"], index=IDS)
+    made = divide("age", folds={"column": "study"})
+    assert made["group"].tolist() == value[made.index].tolist()
+    singly = divide("age", folds={"column": "study", "groups": False})
+    assert set(singly["group"]) == {""}
+    assert singly["fold"].equals(made["fold"])
+    assert len(read_folds(tmp_path / "members.tsv")) == SAMPLES, "also the one without an age"
+    within = divide("age", folds={"column": "study", "groups": "cage"})
+    assert within["group"].tolist() == [f"c{int(name) % 12}" for name in within.index]
+    assert within["fold"].equals(made["fold"])
+    assert set(divide("age", folds={"k": 3, "groups": False})["group"]) == {""}
+
+
+def test_members_share_a_group_or_a_fold_with_a_labelled_sample(divide, tmp_path):
+    where = {"study": ["study0", "study1", "study3"]}
+    made = divide("early", folds={"column": "study", "groups": "cage"}, where=where)
+    members = read_folds(tmp_path / "members.tsv")["fold"]
+    fold = dict(zip(made["group"].str[1:].astype(int) % 6, made["fold"], strict=True))
+    assert members.to_dict() == {name: fold[int(name) % 6] for name in IDS if int(name) % 6 in fold}
 
 
 CLASSES = {"kind": "classification"}
@@ -178,6 +205,28 @@ def in_folds(**folds) -> dict:
         (in_folds(column="study", test=0.9), "'study': got 1 folds in the 10 .* folds.test leaves"),
         (in_folds(column="empty"), "'empty': got 0 folds in the 59"),
         (in_folds(k=2, groups="centre"), "'centre': got a fold of 58 of 59 samples, .* leaves 1"),
+        (
+            in_folds(column="study", groups="host"),
+            "'host': got groups that lie in several folds of 'study': 20 .h0 in study0 and study1 "
+            "and study2, .*draw the folds with folds.k",
+        ),
+        (
+            {**CLASSES, **in_folds(column="described"), "column": "described"},
+            "'described': got every class is in one value of 'described' alone: 2 .study0 in study0"
+            ", .* leave these classes out with `where`",
+        ),
+        (
+            {**CLASSES, **in_folds(k=2, groups="center"), "column": "ill"},
+            "'ill': got classes are in one value of 'center' alone: 1 .no in center 0",
+        ),
+        (
+            {**CLASSES, **in_folds(column="sex"), "column": "ill"},
+            "'ill': got classes are in one value of 'sex' alone: 1 .no in a",
+        ),
+        (
+            {**CLASSES, **in_folds(k=3, seed=1), "column": "unlucky"},
+            "'unlucky': got classes whose samples all lie in one fold.*1 .b.*stratified: true",
+        ),
     ],
 )
 def test_what_cannot_be_divided_is_explained(divide, tmp_path, task, message):

@@ -13,8 +13,11 @@ import aam
 from aam.config import slices
 from aam.config.configuration import load
 from aam.config.sections.finetuning import Finetuning
-from aam.data.tokens import write_tokens
+from aam.data.sequences import write_fasta
+from aam.data.table import FeatureTable, write_biom
+from aam.data.tokens import TokenStore, write_tokens
 from aam.data.trees.newick import write_newick
+from aam.data.vocabulary import tokenize
 from aam.inference.embed import load_encoder
 from aam.model.store import KNOWN_ASVS, load_config
 from aam.runtime.run_options import RunOptions
@@ -35,9 +38,11 @@ def run(study, tmp_path_factory) -> Callable[..., dict[str, Path]]:
     write_newick(tree, random_tree(asvs, np.random.default_rng(3)))
     studies = ["soil" if int(name) % 2 else "sea" for name in names]
     pd.DataFrame({"sample_id": names, "study": studies}).to_parquet(metadata)
-    files = {name: study.files[name] for name in ("tokens", "samples")} | {"tree": tree}
+    common = {name: study.files[name] for name in ("tokens", "samples")} | {"tree": tree}
 
-    def pretrained(where: str, model: dict, start: Path | None = None, length=20, **training):
+    def pretrained(
+        where: str, model: dict, start: Path | None = None, length=20, files=(), **training
+    ):
         raw = study.config.model_dump(exclude_unset=True)
         raw["models"] = {"small": model}
         raw["datasets"]["d"]["study"] = "study"
@@ -45,7 +50,7 @@ def run(study, tmp_path_factory) -> Callable[..., dict[str, Path]]:
         raw["pretraining"] = {"epochs": 2, "batch_size": 6, "targets": "batch", **training}
         raw.pop("tasks")
         cfg = slices.pretrain(load(raw), "d", "small")
-        inputs = {**files, "metadata": metadata}
+        inputs = {**common, **dict(files), "metadata": metadata}
         if length < 20:
             inputs["tokens"] = folder / f"tokens{length}"
             write_tokens(inputs["tokens"], study.tiny.tokens.cut(length), {})
@@ -126,6 +131,33 @@ def test_in_python_a_table_is_embedded_and_compared(sketched, study, caplog):
     assert weighted.shape == (20, 20)
     with pytest.raises(InputError, match="unweighted, weighted_normalized"):
         encoder.distances(study.files["table.biom"], metric="jaccard")
+
+
+@pytest.mark.parametrize("way", ["stage", "python"])
+def test_reverse_complements_longer_than_the_encoder_reads_are_recognized(
+    run, sketched, study, tmp_path, caplog, way
+):
+    """The encoder reads 20 bases; the reads have as many behind them, and lie the other way."""
+    complement = str.maketrans("ACGT", "TGCA")
+    rng = np.random.default_rng(5)
+    whole = {}
+    for name in study.tiny.tokens.feature_ids:
+        sequence = study.tiny.sequences[name] + "".join(rng.choice(list("ACGT"), 20))
+        whole[name] = sequence[::-1].translate(complement)
+    write_fasta(tmp_path / "sequences.fasta", whole)
+    if way == "stage":
+        letters, lengths = tokenize([*whole.values()], 20)
+        write_tokens(tmp_path / "tokens", TokenStore([*whole], lengths, letters), {})
+        turned = {name: tmp_path / name for name in ("tokens", "sequences.fasta")}
+        files = {"tokens": turned["tokens"], "sequences": turned["sequences.fasta"]}
+        start = {"start": str(sketched["model"])}
+        run("turned", start, sketched["model"], files=files, epochs=0)
+    else:
+        table = FeatureTable(study.tiny.table.sample_ids, [*whole], study.tiny.table.counts)
+        write_biom(tmp_path / "table.biom", table, {})
+        encoder = aam.encoder(sketched["model"])
+        encoder.embed(tmp_path / "table.biom", tmp_path / "sequences.fasta", threads=1)
+    assert "if they are reverse complemented" in caplog.text
 
 
 def test_a_start_says_what_it_cannot_be(run, sketched, small, tmp_path):
