@@ -214,7 +214,18 @@ def score(config: Config, dataset: str, model: str, task: str) -> Slice:
         **{key: section[key] for key in ("kind", "column", "classes", "bounds", "report_by")},
         **{key: getattr(training, key) for key in ("encoder", "start", "labels")},
         "evaluation": "inductive" if unseen else "transductive",
-        "grouping": section["folds"]["groups"] or section["folds"]["column"],
+        "structure": _structure(section["folds"]),
+    }
+
+
+def _structure(folds: Mapping[str, Any]) -> Slice:
+    """Return which column keeps samples together, and whether the user said so or that none does.
+
+    Folds that a column names are groups: what is left out together belongs together.
+    """
+    return {
+        "column": folds["groups"] or folds["column"],
+        "stated": folds["groups"] is not None or folds["column"] is not None,
     }
 
 
