@@ -46,7 +46,7 @@ def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None
     for target, part in by_target(read_predictions(inputs["recipes"])).items():
         reports[target]["recipes"] = _recipes(cfg["kind"], part[part["fold"] >= 0])
     for target, own in by_target(predictions).items():
-        reports[target]["confounders"] = _confounders(cfg, own[own["fold"] >= 0], metadata)
+        reports[target]["confounders"] = _confounders(cfg, own[own["fold"] >= 0], metadata, group)
     intervals = cross_intervals(predictions, cfg["bounds"])
     for target, part in by_target(intervals).items():
         reports[target]["intervals"] = interval_report(part)
@@ -64,7 +64,7 @@ def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None
 
 
 def _confounders(
-    cfg: Cfg, predictions: pd.DataFrame, metadata: pd.DataFrame
+    cfg: Cfg, predictions: pd.DataFrame, metadata: pd.DataFrame, group: pd.Series
 ) -> list[dict[str, Any]]:
     """Return the metadata columns that tell a target, among the samples that are scored."""
     target = predictions.set_index("sample-id")["observed"]
@@ -75,6 +75,7 @@ def _confounders(
         kind=cfg["kind"],
         exclude=[columns] if isinstance(columns, str) else columns,
         seed=seed_of("confounders", cfg["names"]["dataset"], cfg["names"]["task"]),
+        groups=group.loc[target.index],
     )
 
 

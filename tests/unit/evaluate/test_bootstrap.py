@@ -158,12 +158,11 @@ def test_intervals_cover_from_ten_groups_on():
     """A small version of `benchmarks.coverage`; the percentile bootstrap fails it."""
 
     def is_hard(design: Design) -> bool:
-        return design.groups == 10 and design.correlation == 0.4
+        return design.groups == 10 and design.correlation == 0.8
 
-    found = coverage(50, seed=1, chosen=is_hard)
+    found = coverage(60, seed=1, chosen=is_hard)
     headline = found[found["score"].isin(HEADLINE.values())]
-    share = headline.groupby("method")[["covered", "intervals"]].sum()
-    share = share["covered"] / share["intervals"]
-    # Of 200 intervals at 95 %, 93 % or fewer cover in 13 % of the cases, 91 % in 1 %.
+    counts = headline.groupby("method")[["covered", "intervals"]].sum()
+    share = counts["covered"] / counts["intervals"]
     assert share["report"] >= 0.93
     assert share["percentile"] < 0.9

@@ -52,9 +52,7 @@ def scored(tmp_path: Path, folds: pd.DataFrame) -> Callable[..., dict]:
         write_predictions(files["baselines"], baselines)
         folds.to_csv(files["folds"], sep="\t", index=False)
         study = ["ab"[i % 2] for i in range(len(folds))]
-        columns = {"sample_id": folds["sample-id"].to_numpy(object), "study": study}
-        age = folds["observed"].map(str).to_numpy(object)
-        table = pa.table({**columns, "age": age, "plate": age})
+        table = pa.table({"sample_id": folds["sample-id"].to_numpy(object), "study": study})
         pq.write_table(table, files["metadata"])
         write_predictions(files["recipes"], of_recipes(own))
         score.run({**SETTINGS, **cfg}, inputs=files, outputs=outputs, runtime=RunOptions())
@@ -150,10 +148,24 @@ def test_samples_are_independent_where_no_two_share_a_group(folds, scored):
     assert report["structure"] == {**settings, "groups": len(folds), "independent": True}
 
 
-def test_a_column_that_tells_the_target_is_named_but_not_the_target(folds, scored):
+def test_columns_that_tell_the_target_are_asked_of_the_scored_samples(folds, scored, monkeypatch):
+    folds["group"] = "host" + (folds["fold"].astype(str))
+    folds.loc[:3, "fold"] = -1
     own = predicted(folds, 1.0)
+    asked = {}
+
+    def confounders(target, metadata, **more):
+        asked.update(more, target=target, metadata=metadata)
+        return [{"column": "plate", "score": 1.0, "kind": "exact"}]
+
+    monkeypatch.setattr(score, "confounders", confounders)
     report = scored(own, own.assign(baseline="median"))
-    assert [row["column"] for row in report["confounders"]] == ["plate"]
+    assert report["confounders"] == [{"column": "plate", "score": 1.0, "kind": "exact"}]
+    known = folds[4:].set_index("sample-id")
+    assert asked["target"].to_dict() == known["observed"].to_dict()
+    assert asked["metadata"].index.tolist() == known.index.tolist()
+    assert asked["groups"].to_dict() == known["group"].to_dict()
+    assert (asked["kind"], asked["exclude"]) == ("regression", ["age"])
 
 
 def test_intervals_have_a_row_per_sample_and_test_samples_are_scored_apart(folds, scored, tmp_path):
