@@ -101,6 +101,7 @@ def claims(task: Problem) -> dict[str, Any]:
         "labels": 1.0,
         "bounds": (None, None),
         "column": "noise",
+        "structure": {"column": None, "stated": True},
     }
     group = pd.Series(task.group, [f"s{row}" for row in range(len(task.group))])
     report, _ = model_report(

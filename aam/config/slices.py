@@ -205,14 +205,8 @@ def finetune(config: Config, dataset: str, model: str, task: str) -> Slice:
 
 
 def score(config: Config, dataset: str, model: str, task: str) -> Slice:
-    """Return what a score is called, and by what it is reported: nothing that was trained.
-
-    `grouping` is the metadata column that keeps samples together (`folds.groups`, else
-    `folds.column`), False where the user says that every sample is of its own, and None where
-    nothing is said.
-    """
+    """Return what a score is called, and by what it is reported: nothing that was trained."""
     section = config.tasks[task].plain()
-    folds_section = config.tasks[task].folds
     training = resolved(config, "finetuning", task=task)
     # An encoder from scratch sees the samples of training alone.
     unseen = training.inductive or training.start == "scratch"
@@ -221,8 +215,18 @@ def score(config: Config, dataset: str, model: str, task: str) -> Slice:
         **{key: section[key] for key in ("kind", "column", "classes", "bounds", "report_by")},
         **{key: getattr(training, key) for key in ("encoder", "start", "labels")},
         "evaluation": "inductive" if unseen else "transductive",
-        "grouping": folds_section.column if folds_section.groups is None else folds_section.groups,
+        "structure": _structure(section["folds"]),
     }
+
+
+def _structure(folds: Mapping[str, Any]) -> Slice:
+    """Return which column keeps samples together, and whether the user said so or that none does.
+
+    Folds that a column names are groups: what is left out together belongs together. Groups that
+    are False say that every sample is of its own.
+    """
+    column = folds["column"] if folds["groups"] is None else folds["groups"]
+    return {"column": column or None, "stated": column is not None}
 
 
 def super_learner(config: Config, dataset: str, model: str, task: str) -> Slice:

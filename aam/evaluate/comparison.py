@@ -14,29 +14,39 @@ from aam.evaluate.predictions import numbers
 Comparison = dict[str, float | int | None]
 
 
-def compare(
-    kind: str, own: pd.DataFrame, other: pd.DataFrame, *, independent: bool = True
-) -> Comparison:
+def compare(kind: str, own: pd.DataFrame, other: pd.DataFrame, *, independent: bool) -> Comparison:
     """Compare two tables of predictions of the same samples and folds, in any order.
 
-    `difference` is own less other mean of `fold_scores`, `folds_won` the fraction of folds in which
-    own is the better. The tests are two-sided, None where undefined; those over samples are made
-    if the samples are `independent`, which those of one group are not.
+    Parameters
+    ----------
+    kind
+        Kind of the target: regression, classification or ordinal.
+    own, other
+        Predictions of one target by two methods.
+    independent
+        Whether no two samples share a group (`aam.evaluate.structure`): only then tests over
+        samples are made.
+
+    Returns
+    -------
+    dict
+        `difference` is own less other mean of `fold_scores`, `folds_won` the fraction of folds in
+        which own is the better. The tests are two-sided, None where undefined.
     """
     own = own.set_index("sample-id")
     other = other.set_index("sample-id").reindex(own.index)
     assert (own["fold"] == other["fold"]).all(), "predictions of other samples or folds"
-    fold, regression = own["fold"].to_numpy(), kind == "regression"
+    fold = own["fold"].to_numpy()
+    regression = kind == "regression"
     values = numbers if regression else np.asarray
     pairs = [(values(table["observed"]), values(table["predicted"])) for table in (own, other)]
     first, second = (fold_scores(kind, truth, guess, fold) for truth, guess in pairs)
     difference = first - second
-    sizes = np.unique(fold, return_counts=True)[1]
     result: Comparison = {
         "folds": len(difference),
         "difference": float(difference.mean()),
         "folds_won": float((difference < 0 if regression else difference > 0).mean()),
-        "corrected_t_p": corrected_resampled_t(difference, sizes),
+        "corrected_t_p": corrected_resampled_t(difference, _sizes(fold)),
         "wilcoxon_folds_p": _signed_rank(difference),
     }
     if not independent:
@@ -46,6 +56,76 @@ def compare(
         return {**result, "wilcoxon_samples_p": _signed_rank(errors - others)}
     right, others_right = (truth == guess for truth, guess in pairs)
     return {**result, "mcnemar_p": _mcnemar(right, others_right)}
+
+
+def compare_with_guessing(kind: str, predictions: pd.DataFrame) -> Comparison:
+    """Compare the headline score of predictions with what guessing reaches.
+
+    Guessing is right for one in K samples of each of K classes: its balanced accuracy is 1/K. The
+    majority of the training folds would be told below that, as a class is the rarer in training
+    the more of it was left out. A number is guessed by the median of the other folds.
+
+    Parameters
+    ----------
+    kind
+        Kind of the target: regression, classification or ordinal.
+    predictions
+        Predictions of one target by one method, rows of fold 0 and above.
+
+    Returns
+    -------
+    dict
+        `score` of guessing, `difference` (headline score less that of guessing), and
+        `corrected_t_p`: the corrected t-test of what each fold adds to this difference, None where
+        undefined.
+    """
+    fold = predictions["fold"].to_numpy()
+    if kind == "regression":
+        observed = numbers(predictions["observed"])
+        guess = _median_of_other_folds(observed, fold)
+        guess_errors = fold_scores(kind, observed, guess, fold)
+        difference = fold_scores(kind, observed, predictions["predicted"], fold) - guess_errors
+        score = float(guess_errors.mean())
+    else:
+        truth = predictions["observed"].to_numpy(np.str_)
+        is_right = truth == predictions["predicted"].to_numpy(np.str_)
+        score = 1 / len(np.unique(truth))
+        difference = _gain_by_fold(is_right, truth, fold)
+    return {
+        "score": score,
+        "difference": float(difference.mean()),
+        "corrected_t_p": corrected_resampled_t(difference, _sizes(fold)),
+    }
+
+
+def _median_of_other_folds(
+    observed_N: NDArray[np.float64], fold_N: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    guess_N = np.empty_like(observed_N)
+    for number in np.unique(fold_N):
+        own = fold_N == number
+        guess_N[own] = np.median(observed_N[~own])
+    return guess_N
+
+
+def _gain_by_fold(
+    is_right_N: NDArray[np.bool_], truth_N: NDArray[np.str_], fold_N: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Return what each fold adds to the balanced accuracy beyond guessing.
+
+    Their mean is the balanced accuracy of all samples less 1/K. The mean recall of a fold would not
+    do: where a fold has a single class, a constant is right in all of it.
+    """
+    _, class_N, size_C = np.unique(truth_N, return_inverse=True, return_counts=True)
+    classes = len(size_C)
+    share_N = 1 / (classes * size_C[class_N])
+    _, code_N = np.unique(fold_N, return_inverse=True)
+    gain = np.bincount(code_N, weights=share_N * (is_right_N - 1 / classes))
+    return np.asarray(len(gain) * gain)
+
+
+def _sizes(fold_N: NDArray[np.int64]) -> NDArray[np.int64]:
+    return np.unique(fold_N, return_counts=True)[1]
 
 
 def holm(comparisons: Mapping[str, Comparison]) -> dict[str, Comparison]:

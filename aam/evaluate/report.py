@@ -4,22 +4,22 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from aam.evaluate import metrics
 from aam.evaluate.bootstrap import bootstrap_intervals
-from aam.evaluate.comparison import compare, holm
+from aam.evaluate.comparison import compare, compare_with_guessing, holm
 from aam.evaluate.conformal import scaled_probabilities
 from aam.evaluate.predictions import DRAW, UNNESTED, class_names, class_probabilities, temperature
 from aam.evaluate.scores import HEADLINE
+from aam.evaluate.structure import Structure
 from aam.evaluate.super_learner import Learner, super_learner, units_of
 from aam.util.seeds import seed_of
 
 logger = logging.getLogger(__name__)
 
 CONSTANT = ("median", "majority")
-"""Baselines that look at nothing, which no mixture needs."""
+"""Baselines that look at nothing: no mixture needs them, and no test is against them."""
 
 
 def task_metrics(
@@ -118,8 +118,8 @@ def model_report(
     """
     kind, model = cfg["kind"], cfg["names"]["model"]
     groups = group.loc[own.loc[own["fold"] >= 0, "sample-id"]].to_numpy()
-    named = groups[groups != ""]
-    independent = not pd.Series(named).duplicated().any()
+    structure = Structure.read(groups, cfg["structure"])
+    rivals = {name: part for name, part in others.items() if name not in CONSTANT}
     # The seed names no model: all models of a task are resampled alike.
     seed = seed_of("bootstrap", cfg["names"]["dataset"], cfg["names"]["task"])
 
@@ -131,18 +131,27 @@ def model_report(
     def compared(name: str, table: pd.DataFrame) -> dict[str, Any]:
         rows = table[table["fold"] >= 0]
         found = {
-            other: compare(kind, rows, part[part["fold"] >= 0], independent=independent)
-            for other, part in others.items()
+            other: compare(kind, rows, part[part["fold"] >= 0], independent=structure.independent)
+            for other, part in rivals.items()
         }
-        intervals = bootstrap_intervals(kind, rows, groups, seed)
-        return {**scores(name, table), "bootstrap": intervals, "comparisons": holm(found)}
+        return {
+            **scores(name, table),
+            "guessing": compare_with_guessing(kind, rows),
+            "bootstrap": bootstrap_intervals(kind, rows, groups, seed),
+            "comparisons": holm(found),
+        }
 
     report = compared(model, own)
-    report["groups"] = len(np.unique(named.astype(str))) if len(named) else None
+    report["structure"] = structure.plain()
     if UNNESTED in own:
         report["unnested"] = _unnested(kind, own, own.assign(predicted=own[UNNESTED]))
     report["draws"] = _draws(kind, own)
     report["baselines"] = {name: scores(name, table) for name, table in others.items()}
+    if kind != "regression":
+        # Guesses by the other folds' majority are right in less than 1/K: see `guessing`.
+        for constant in CONSTANT:
+            if constant in report["baselines"]:
+                report["baselines"][constant][HEADLINE[kind]] = report["guessing"]["score"]
     # Baselines that know all labels would hide what the model does with few.
     if not learners or cfg["labels"] < 1:
         return report, own
@@ -161,13 +170,16 @@ def model_report(
                 kind,
                 _scored(mixed.predictions),
                 _scored(mixed.chosen),
-                independent=independent,
+                independent=structure.independent,
             ),
         },
         "without_own": {
             **scores(f"super learner without {model}", without),
             "comparison": compare(
-                kind, _scored(mixed.predictions), _scored(without), independent=independent
+                kind,
+                _scored(mixed.predictions),
+                _scored(without),
+                independent=structure.independent,
             ),
         },
     }

@@ -4,6 +4,7 @@ from typing import Any
 
 import pandas as pd
 
+from aam.data.confounding import confounders
 from aam.data.folds import read_folds
 from aam.data.metadata import metadata_column, read_metadata
 from aam.evaluate.conformal import cross_intervals, interval_report
@@ -21,13 +22,14 @@ from aam.evaluate.super_learner import WITHOUT, learners_by_target
 from aam.runtime.entry import Cfg, Files, RunOptions
 from aam.util.atomic import write_json
 from aam.util.provenance import provenance
+from aam.util.seeds import seed_of
 
 INTERVALS = "sample-id", TARGET, "fold", "observed", "predicted", "lower", "upper", "prediction_set"
 """Columns of the table of intervals, as far as the kind of target has them; then probabilities."""
 
 NO_NESTED = pd.DataFrame({"sample-id": [], WITHOUT: [], "predicted": []})
 """Nested predictions where nothing is mixed."""
-DESCRIBED = ("kind", "column", "bounds", "encoder", "start", "labels", "evaluation", "grouping")
+DESCRIBED = ("kind", "column", "bounds", "encoder", "start", "labels", "evaluation")
 """Settings that are written beside the scores."""
 
 
@@ -56,6 +58,8 @@ def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None
         )
     for target, part in by_target(read_predictions(inputs["recipes"])).items():
         reports[target]["recipes"] = _recipes(cfg["kind"], part[part["fold"] >= 0])
+    for target, own in by_target(predictions).items():
+        reports[target]["confounders"] = _confounders(cfg, own[own["fold"] >= 0], metadata, group)
     intervals = cross_intervals(predictions, cfg["bounds"])
     for target, part in by_target(intervals).items():
         reports[target]["intervals"] = interval_report(part)
@@ -70,6 +74,22 @@ def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None
         "provenance": provenance(cfg, inputs),
     }
     write_json(outputs["metrics"], content)
+
+
+def _confounders(
+    cfg: Cfg, predictions: pd.DataFrame, metadata: pd.DataFrame, group: pd.Series
+) -> list[dict[str, Any]]:
+    """Return the metadata columns that tell a target, among the samples that are scored."""
+    target = predictions.set_index("sample-id")["observed"]
+    columns = cfg["column"]
+    return confounders(
+        pd.to_numeric(target) if cfg["kind"] == "regression" else target,
+        metadata.loc[target.index],
+        kind=cfg["kind"],
+        exclude=[columns] if isinstance(columns, str) else columns,
+        seed=seed_of("confounders", cfg["names"]["dataset"], cfg["names"]["task"]),
+        groups=group.loc[target.index],
+    )
 
 
 def _recipes(kind: str, predictions: pd.DataFrame) -> dict[str, dict[str, float]]:

@@ -6,7 +6,16 @@ import pytest
 from problems import predictions_of
 
 from aam.evaluate import bootstrap, metrics
-from aam.evaluate.bootstrap import bootstrap_intervals, resampled_scores
+from aam.evaluate.bootstrap import (
+    LIMITS,
+    bootstrap_intervals,
+    effective_units,
+    resampled_scores,
+    t_interval,
+)
+from aam.evaluate.scores import HEADLINE, ORDINAL, REGRESSION
+from aam.evaluate.structure import unit_codes
+from benchmarks.coverage import Design, coverage
 
 CLASSES = ["low", "mid", "high"]
 
@@ -49,19 +58,46 @@ def test_rows_that_count_twice_score_as_rows_that_stand_twice(kind):
             assert values[number] == pytest.approx(plain[name]), name
 
 
-def test_an_interval_holds_its_share_of_the_resamples_and_needs_no_single_block(monkeypatch):
+def test_an_interval_has_the_standard_error_and_needs_no_single_block(monkeypatch):
     table = numbers(np.random.default_rng(3), 200)
     alone = np.full(len(table), "")
     one = bootstrap_intervals("regression", table, alone, 5)
     error = np.abs(table["observed"] - table["predicted"])
     low, high = one["mae_pooled"]
-    assert (high - low) / 2 == pytest.approx(1.96 * error.std() / np.sqrt(len(error)), rel=0.1)
-    assert low < error.mean() < high
+    half = 1.97 * error.std() / np.sqrt(len(error)) / error.mean()
+    assert np.log([low, high]) == pytest.approx(np.log(error.mean()) + [-half, half], abs=0.02)
     monkeypatch.setattr(bootstrap, "BLOCK", 200 * 300)
     assert bootstrap_intervals("regression", table, alone, 5) == {
-        name: pytest.approx(value) for name, value in one.items()
+        name: value if value is None else pytest.approx(value) for name, value in one.items()
     }
     assert bootstrap_intervals("regression", table, alone, 6) != one
+
+
+@pytest.mark.parametrize("limits", [(0, np.inf), (-np.inf, 1), (0, 1), (-1, 1)])
+def test_an_interval_stays_within_the_limits_of_a_score_and_grows_with_its_error(limits):
+    score, resampled = 0.9, np.array([0.8, 0.85, 0.95, 1.0])
+    low, high = t_interval(score, resampled, units=12.0, limits=limits)
+    assert limits[0] < low < score < high < limits[1]
+    wider_low, wider_high = t_interval(score, resampled, units=6.0, limits=limits)
+    assert limits[0] < wider_low < low
+    assert high < wider_high < limits[1]
+
+
+def test_an_interval_on_the_scale_of_the_logit_by_hand():
+    resampled = np.array([0.6, 0.8, np.nan])
+    low, high = t_interval(0.7, resampled, units=10.0, limits=(0.0, 1.0))
+    reach = 2.262157 * 0.1 * np.sqrt(10 / 9) / (0.7 * 0.3)
+    logit = np.log(0.7 / 0.3)
+    assert np.log(low / (1 - low)) == pytest.approx(logit - reach, rel=1e-6)
+    assert np.log(high / (1 - high)) == pytest.approx(logit + reach, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("score", "resampled"),
+    [(1.0, [0.9, 1.0]), (np.nan, [0.5, 0.6]), (0.5, [0.5, 0.5]), (0.5, [0.4, np.nan, np.nan])],
+)
+def test_a_score_that_tells_nothing_of_its_spread_has_no_interval(score, resampled):
+    assert t_interval(score, np.array(resampled), units=10.0, limits=(0.0, 1.0)) is None
 
 
 def test_samples_of_one_group_bring_no_more_than_one_does():
@@ -79,8 +115,54 @@ def test_samples_of_one_group_bring_no_more_than_one_does():
 
 
 def test_few_groups_and_scores_that_most_resamples_leave_undefined_have_no_interval():
-    table = numbers(np.random.default_rng(5), 12).assign(predicted=1.0)
-    found = bootstrap_intervals("regression", table, list("abcdef") * 2, 0)
+    table = numbers(np.random.default_rng(5), 20).assign(predicted=1.0)
+    found = bootstrap_intervals("regression", table, list("abcdefghij") * 2, 0)
     assert found["pearson"] is None
+    assert found["rmse_pooled"] is None
     assert found["mae_pooled"] is not None
-    assert not any(bootstrap_intervals("regression", table, list("abcdea") * 2, 0).values())
+    few = bootstrap_intervals("regression", table, list("abcdefghia") * 2, 0)
+    assert few.keys() == found.keys()
+    assert not any(few.values())
+    alone = bootstrap_intervals("regression", table[:9], [""] * 9, 0)
+    assert not any(alone.values())
+
+
+def test_every_score_of_the_reports_has_limits_or_none_is_asked_for():
+    without = {name for name in (*REGRESSION, *ORDINAL) if name not in LIMITS}
+    spread_or_probability = {name for name in without if name.endswith("_sd")} | {"brier", "ece"}
+    assert without - spread_or_probability == {"rmse_pooled", "spearman", "accuracy_fold_mean"}
+    assert set(HEADLINE.values()) < set(LIMITS)
+
+
+def test_groups_of_unequal_size_and_rare_classes_count_as_fewer():
+    table = names(np.random.default_rng(6), 40)
+    equal = unit_codes([f"g{row % 10}" for row in range(40)])
+    unequal = unit_codes(["g0"] * 22 + [f"g{row % 9 + 1}" for row in range(18)])
+    assert effective_units("regression", table, equal) == pytest.approx(10)
+    # Twenty-two samples of one group, and two of each of nine.
+    expected = 40**2 / (22**2 + 9 * 2**2)
+    assert effective_units("regression", table, unequal) == pytest.approx(expected)
+    rare = table.assign(observed=["high" if unit < 2 else "low" for unit in equal])
+    # A class of two groups and one of eight: they count by their squared inverse sizes.
+    shares = np.array([4 / 8**2] * 2 + [4 / 32**2] * 8)
+    expected = shares.sum() ** 2 / (shares**2).sum()
+    assert effective_units("ordinal", rare, equal) == pytest.approx(expected)
+    single = table.assign(observed=["high" if unit < 1 else "low" for unit in equal])
+    assert effective_units("ordinal", single, equal) is None
+    assert not any(bootstrap_intervals("ordinal", single, equal.astype(str), 0).values())
+    most = unit_codes(["g0"] * 31 + [f"g{row + 1}" for row in range(9)])
+    assert effective_units("regression", table, most) is None
+
+
+def test_intervals_cover_from_ten_groups_on():
+    """A small version of `benchmarks.coverage`; the percentile bootstrap fails it."""
+
+    def is_hard(design: Design) -> bool:
+        return design.groups == 10 and design.correlation == 0.8
+
+    found = coverage(60, seed=1, chosen=is_hard)
+    headline = found[found["score"].isin(HEADLINE.values())]
+    counts = headline.groupby("method")[["covered", "intervals"]].sum()
+    share = counts["covered"] / counts["intervals"]
+    assert share["report"] >= 0.93
+    assert share["percentile"] < 0.9

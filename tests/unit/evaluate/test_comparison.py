@@ -4,7 +4,7 @@ import pytest
 from problems import predictions_of
 from scipy import stats
 
-from aam.evaluate.comparison import compare, corrected_resampled_t
+from aam.evaluate.comparison import compare, compare_with_guessing, corrected_resampled_t
 
 
 def table(errors: list[float], folds: int = 4) -> pd.DataFrame:
@@ -23,7 +23,7 @@ def test_the_corrected_test_by_hand():
 
 def test_folds_are_compared_whatever_the_order_of_rows():
     own, other = table([1, 2, 3, 1, 1, 2, 1, 1]), table([2, 4, 2, 3, 2, 6, 2, 3])
-    found = compare("regression", own, other.sample(frac=1, random_state=0))
+    found = compare("regression", own, other.sample(frac=1, random_state=0), independent=True)
     by_fold = np.array([1 - 2, 2 - 5, 2 - 2, 1 - 3])
     assert found["difference"] == pytest.approx(by_fold.mean())
     assert found["folds_won"] == 0.75
@@ -31,7 +31,7 @@ def test_folds_are_compared_whatever_the_order_of_rows():
     assert found["corrected_t_p"] == pytest.approx(corrected_resampled_t(by_fold, [2] * 4))
     # Three folds without a tie: all signs alike in 2 of the 8 equally likely cases.
     assert found["wilcoxon_folds_p"] == pytest.approx(0.25)
-    reverse = compare("regression", other, own)
+    reverse = compare("regression", other, own, independent=True)
     assert reverse["difference"] == -found["difference"]
     assert reverse["folds_won"] == 0
     for name in ("corrected_t_p", "wilcoxon_folds_p", "wilcoxon_samples_p"):
@@ -40,7 +40,9 @@ def test_folds_are_compared_whatever_the_order_of_rows():
 
 def test_classes_are_compared_by_what_one_of_the_two_has_right():
     own = table([0] * 8).assign(observed="a", predicted=["a"] * 7 + ["b"])
-    found = compare("classification", own, own.assign(predicted=["b"] * 6 + ["a", "a"]))
+    found = compare(
+        "classification", own, own.assign(predicted=["b"] * 6 + ["a", "a"]), independent=True
+    )
     assert found["mcnemar_p"] == pytest.approx(2 * (1 + 7) / 2**7)
     assert found["difference"] == pytest.approx(7 / 8 - 2 / 8)
     assert "wilcoxon_samples_p" not in found
@@ -48,7 +50,88 @@ def test_classes_are_compared_by_what_one_of_the_two_has_right():
 
 def test_a_table_against_itself_has_no_test():
     own = table([1, 2, 3, 4])
-    found = compare("regression", own, own)
+    found = compare("regression", own, own, independent=True)
     assert found["difference"] == found["folds_won"] == 0
     assert {found[name] for name in found if name.endswith("_p")} == {None}
-    assert compare("classification", own, own)["mcnemar_p"] is None
+    assert compare("classification", own, own, independent=True)["mcnemar_p"] is None
+
+
+def test_samples_of_a_study_are_no_evidence_each():
+    """Six studies of thirty, one left out at a time, and two methods that are equally good.
+
+    In each study one of the two happens to suit better. Tests over samples take every sample as
+    evidence that it would be so again.
+    """
+    rng = np.random.default_rng(0)
+    draws = 200
+    study = np.repeat(np.arange(6), 30)
+    over_samples = []
+    over_folds = []
+    for _ in range(draws):
+        observed = rng.normal(size=180)
+        shifts = rng.normal(0, 2, (2, 6))[:, study]
+        first, second = (
+            predictions_of(observed, observed + shift + rng.normal(size=180), study)
+            for shift in shifts
+        )
+        alone = compare("regression", first, second, independent=True)
+        over_samples.append(alone["wilcoxon_samples_p"])
+        grouped = compare("regression", first, second, independent=False)
+        assert not {"wilcoxon_samples_p", "mcnemar_p"} & grouped.keys()
+        over_folds.append(grouped["corrected_t_p"])
+    assert np.mean(np.array(over_samples) < 0.05) > 0.5
+    # 5 % is nominal; the standard error of 200 draws is 1.5 %.
+    assert np.mean(np.array(over_folds) < 0.05) < 0.08
+
+
+def test_guessing_a_class_is_one_in_k_though_the_majority_of_other_folds_is_less():
+    """Two classes of equal size: what is left out of a fold is missing in the others."""
+    rng = np.random.default_rng(1)
+    fold = np.arange(60) % 5
+    majorities = []
+    for _ in range(40):
+        observed = rng.permutation(np.repeat(["a", "b"], 30))
+        guess = np.empty_like(observed)
+        for number in range(5):
+            kept = observed[fold != number]
+            guess[fold == number] = "a" if (kept == "a").sum() >= (kept == "b").sum() else "b"
+        majorities.append((observed == guess).mean())
+        found = compare_with_guessing("classification", predictions_of(observed, guess, fold))
+        assert found["score"] == 0.5
+        assert found["difference"] == pytest.approx(majorities[-1] - 0.5)
+    assert np.mean(majorities) < 0.48
+
+
+def test_a_constant_is_no_better_than_guessing_where_folds_hold_one_class_each():
+    """The mean recall of a fold would be 1 in nine of ten folds."""
+    observed = ["a"] * 27 + ["b"] * 3
+    fold = np.repeat(np.arange(10), 3)
+    found = compare_with_guessing("classification", predictions_of(observed, "a", fold))
+    assert found["score"] == 0.5
+    assert found["difference"] == pytest.approx(0)
+    assert found["corrected_t_p"] > 0.9
+
+
+def test_guesses_at_random_are_seldom_better_than_guessing():
+    rng = np.random.default_rng(2)
+    fold = np.arange(60) % 5
+    better = []
+    for _ in range(400):
+        observed = rng.choice(["a", "b", "b"], 60)
+        guess = rng.choice(["a", "b"], 60)
+        found = compare_with_guessing("ordinal", predictions_of(observed, guess, fold))
+        better.append(found["difference"] > 0 and found["corrected_t_p"] < 0.05)
+    # 2.5 % is nominal, and the standard error 0.8 %.
+    assert np.mean(better) <= 0.045
+
+
+def test_a_number_is_guessed_by_the_median_of_the_other_folds():
+    observed = np.array([1.0, 2.0, 3.0, 4.0, 10.0, 20.0])
+    fold = np.array([0, 0, 1, 1, 2, 2])
+    found = compare_with_guessing("regression", predictions_of(observed, observed + 1, fold))
+    # The medians of the other folds are 7, 6 and 2.5.
+    guess_errors = np.array([5.5, 2.5, 12.5])
+    assert found["score"] == pytest.approx(guess_errors.mean())
+    assert found["difference"] == pytest.approx((1 - guess_errors).mean())
+    p = corrected_resampled_t(1 - guess_errors, [2, 2, 2])
+    assert found["corrected_t_p"] == pytest.approx(p)

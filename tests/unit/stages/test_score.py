@@ -11,6 +11,7 @@ from problems import nested_of
 
 from aam.evaluate.bootstrap import bootstrap_intervals
 from aam.evaluate.predictions import read_predictions, write_predictions
+from aam.evaluate.scores import accuracy_table
 from aam.runtime.run_options import RunOptions
 from aam.stages import score
 from aam.util.errors import InputError
@@ -26,7 +27,7 @@ SETTINGS = {
     "labels": 1.0,
     "evaluation": "transductive",
     "column": "age",
-    "grouping": "host",
+    "structure": {"column": "host", "stated": True},
     "kind": "regression",
     "classes": None,
     "bounds": [None, None],
@@ -92,13 +93,19 @@ def test_a_model_is_compared_with_every_baseline_and_mixed_with_them(folds, scor
     assert report["mae_by"]["study"].keys() == {"a", "b"}
     assert (report["model"], report["task"], report["start"]) == ("m", "t", "pretrained")
     assert (report["evaluation"], report["labels"]) == ("transductive", 1.0)
-    names = {"median", "random_forest"}
-    assert report["baselines"].keys() == report["comparisons"].keys() == names
-    against = report["comparisons"]["median"]
-    assert against["folds_won"] == 1
-    assert against["wilcoxon_samples_p"] < 0.001
-    assert report["comparisons"]["random_forest"]["difference"] == pytest.approx(0, abs=1e-6)
+    assert report["baselines"].keys() == {"median", "random_forest"}
+    assert report["comparisons"].keys() == {"random_forest"}
+    against = report["comparisons"]["random_forest"]
+    assert against["difference"] == pytest.approx(0, abs=1e-6)
+    assert against["holm_p"] == against["corrected_t_p"]
+    assert against["wilcoxon_samples_p"] > 0.05
+    guessing = report["guessing"]
+    assert guessing["score"] + guessing["difference"] == pytest.approx(mae)
+    assert guessing["difference"] < 0
+    assert guessing["corrected_t_p"] < 0.05
     mixed = report["super_learner"]
+    assert mixed["guessing"]["score"] == guessing["score"]
+    assert mixed["guessing"]["difference"] < guessing["difference"]
     # Errors of opposite signs: half of each, and nothing of the constant.
     assert mixed["weights"] == pytest.approx({"m": 0.5, "random_forest": 0.5}, abs=0.01)
     assert mixed["mae_pooled"] < 0.1 * report["mae_pooled"]
@@ -120,17 +127,50 @@ def test_a_column_that_is_not_there_writes_nothing(folds, scored, tmp_path):
     assert not (tmp_path / "metrics").exists()
 
 
-def test_bootstrap_draws_the_groups_of_the_folds(folds, scored, tmp_path):
+def test_groups_are_drawn_whole_and_no_test_is_made_over_their_samples(folds, scored, tmp_path):
     folds["group"] = [f"host{int(name) // 6}-{int(name) % 3}" for name in folds["sample-id"]]
     # The predictions are in another order than the folds.
     own = predicted(folds, 5.0).sample(frac=1, random_state=1)
-    report = scored(own, own.assign(baseline="median"))
+    report = scored(own, own.assign(baseline="random_forest", predicted=own["observed"] + 9.0))
     written = read_predictions(tmp_path / "predictions")
     by_id = folds.set_index("sample-id")["group"].loc[written["sample-id"]]
     seed = seed_of("bootstrap", "d", "t")
-    assert report["groups"] == folds["group"].nunique()
+    groups = folds["group"].nunique()
+    structure = {"column": "host", "groups": groups, "independent": False, "stated": True}
+    assert report["structure"] == structure
+    assert "wilcoxon_samples_p" not in report["comparisons"]["random_forest"]
     assert report["bootstrap"] == bootstrap_intervals("regression", written, by_id, seed)
     assert report["bootstrap"] != bootstrap_intervals("regression", written, folds["group"], seed)
+
+
+def test_samples_are_independent_where_no_two_share_a_group(folds, scored):
+    own = predicted(folds, 5.0)
+    settings = {"column": None, "stated": False}
+    report = scored(own, own.assign(baseline="median"), structure=settings)
+    assert report["structure"] == {**settings, "groups": None, "independent": True}
+    folds["group"] = "host" + folds["sample-id"]
+    report = scored(own, own.assign(baseline="median"), structure=settings)
+    assert report["structure"] == {**settings, "groups": len(folds), "independent": True}
+
+
+def test_columns_that_tell_the_target_are_asked_of_the_scored_samples(folds, scored, monkeypatch):
+    folds["group"] = "host" + (folds["fold"].astype(str))
+    folds.loc[:3, "fold"] = -1
+    own = predicted(folds, 1.0)
+    asked = {}
+
+    def confounders(target, metadata, **more):
+        asked.update(more, target=target, metadata=metadata)
+        return [{"column": "plate", "score": 1.0, "kind": "exact"}]
+
+    monkeypatch.setattr(score, "confounders", confounders)
+    report = scored(own, own.assign(baseline="median"))
+    assert report["confounders"] == [{"column": "plate", "score": 1.0, "kind": "exact"}]
+    known = folds[4:].set_index("sample-id")
+    assert asked["target"].to_dict() == known["observed"].to_dict()
+    assert asked["metadata"].index.tolist() == known.index.tolist()
+    assert asked["groups"].to_dict() == known["group"].to_dict()
+    assert (asked["kind"], asked["exclude"]) == ("regression", ["age"])
 
 
 def test_intervals_have_a_row_per_sample_and_test_samples_are_scored_apart(folds, scored, tmp_path):
@@ -169,6 +209,13 @@ def test_ordered_classes_keep_their_order_whatever_the_columns(folds, scored, tm
     report = scored(own, own.assign(baseline="majority"), kind="ordinal", classes=CLASSES)
     assert report["confusion"]["classes"] == CLASSES
     assert report["mae_ranks"] == pytest.approx((2 * 2 + 2 * 1) / len(folds))
+    guess = 1 / len(CLASSES)
+    assert report["guessing"]["score"] == report["baselines"]["majority"]["balanced_accuracy"]
+    assert report["guessing"]["score"] == pytest.approx(guess)
+    assert report["balanced_accuracy"] == pytest.approx(guess + report["guessing"]["difference"])
+    row = accuracy_table([report]).set_index("name").loc["majority"]
+    assert row["balanced_accuracy"] == pytest.approx(guess)
+    assert row["accuracy"] == report["accuracy"]
     low, high = report["bootstrap"]["quadratic_kappa"]
     assert low < report["quadratic_kappa"] < high
     shown = ["prediction_set", *(f"probability:{name}" for name in CLASSES)]
