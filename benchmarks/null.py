@@ -1,10 +1,10 @@
 """How often the page claims what is not so: the claims on labels that nothing can tell.
 
-`python -m benchmarks.null RESULTS TABLE` draws labels without any relation to the samples of studies
-that are set apart for development, has cheap learners predict them, and counts how often each claim
-of the page is made, beside its nominal rate. RESULTS is a folder of results with the folds, sample
-store, tree and unweighted UniFrac of these studies. TABLE keeps a row per draw, so that a run
-that was ended goes on, and `--quick` makes a tenth of the draws.
+`python -m benchmarks.null RESULTS TABLE` draws labels without any relation to the samples of
+studies that are set apart for development, has cheap learners predict them, and counts how often
+each claim of the page is made, beside its nominal rate. RESULTS is a folder of results with the
+folds, sample store, tree and unweighted UniFrac of these studies. TABLE keeps a row per draw, so
+that a run that was ended goes on, and `--quick` makes a tenth of the draws.
 
 Labels are permuted freely, or by group: then whole groups keep together and share what is drawn for
 them, as samples of one person do. Numbers are noise. The method in the place of AAM is a support

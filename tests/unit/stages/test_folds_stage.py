@@ -275,7 +275,10 @@ def test_baselines_read_what_the_folds_say(files, divide, tmp_path, monkeypatch)
         baselines.run(
             slices.baselines(config({**task, "folds": {"k": 2}, **changes}), "t"),
             inputs={**inputs, "distances": distances},
-            outputs={"predictions": tmp_path / "predictions.tsv"},
+            outputs={
+                "predictions": tmp_path / "predictions.tsv",
+                "nested": tmp_path / "nested.parquet",
+            },
             runtime=RunOptions(),
         )
         return pd.read_csv(tmp_path / "predictions.tsv", sep="\t", dtype={"sample-id": str})
