@@ -22,6 +22,8 @@ QUANTILE = "quantile:"
 """Prefix of the columns that hold a predicted quantile, `quantile:0.05` for instance."""
 TARGET = "target"
 """Column that names the target of a row, where a task has several."""
+GROUP = "group"
+"""Column that says which samples belong together; of a sample that is alone it holds the ID."""
 
 NAMES = ("sample-id", "feature-id", "task", "name", "model")
 """Columns of names, in any file of results."""

@@ -10,8 +10,8 @@ import pandas as pd
 from aam.evaluate import metrics
 from aam.evaluate.bootstrap import bootstrap_intervals
 from aam.evaluate.comparison import compare, holm
-from aam.evaluate.conformal import scaled_probabilities
-from aam.evaluate.predictions import class_names, class_probabilities, temperature
+from aam.evaluate.conformal import calibrated_probabilities, fit_recalibration
+from aam.evaluate.predictions import GROUP, class_names, class_probabilities
 from aam.evaluate.scores import HEADLINE
 from aam.evaluate.super_learner import super_learner, units_of
 from aam.util.seeds import seed_of
@@ -66,22 +66,28 @@ def task_metrics(
 def target_report(
     kind: str, predictions: pd.DataFrame, labels: Mapping[str, pd.Series] = {}
 ) -> dict[str, Any]:
-    """Return `task_metrics` of fold 0 and above, and in `test` those of fold -1, if any."""
+    """Return `task_metrics` of fold 0 and above, and in `test` those of fold -1, if any.
+
+    Of classes there are also the scores of calibrated probabilities and of a constant, and in
+    `calibration` what all scored rows together calibrate by. A column `group` says which samples
+    belong together.
+    """
     is_test = predictions["fold"].to_numpy() < 0
     names = class_names(predictions)
-    scaled_NC = scaled_probabilities(predictions, names) if names else None
+    if names:
+        calibrated_NC, constant_NC = calibrated_probabilities(predictions, names)
     reports: dict[str, dict[str, Any]] = {}
     for name, rows in (("", ~is_test), ("test", is_test)):
         part = predictions[rows]
         if not len(part):
             continue
         reports[name] = task_metrics(kind, part, labels)
-        if scaled_NC is not None:
-            values = metrics.probability_metrics(part["observed"], scaled_NC[rows], names)
-            reports[name] |= {f"calibrated_{key}": value for key, value in values.items()}
+        if names:
+            reports[name] |= metrics.calibration_metrics(
+                part["observed"], calibrated_NC[rows], constant_NC[rows], names
+            )
             if not name:
-                shares_NC = class_probabilities(part, names)
-                reports[name]["temperature"] = temperature(part["observed"], shares_NC, names)
+                reports[name]["calibration"] = fit_recalibration(part, names).plain(names)
     return {**reports.pop(""), **reports}
 
 
@@ -91,11 +97,12 @@ def model_report(
     others: Mapping[str, pd.DataFrame],
     labels: Mapping[str, pd.Series],
     group: pd.Series,
-) -> dict[str, Any]:
+) -> tuple[dict[str, Any], pd.DataFrame]:
     """Score one target of a model (`own`) and of the baselines (`others`), and compare them.
 
     `cfg` is the slice `score`; `labels` and `group` are by sample ID. The keys are those of
-    `metrics.json` in `docs/reference/artifacts.md`.
+    `metrics.json` in `docs/reference/artifacts.md`. Beside the report there are the predictions of
+    the leading method: the super learner's where there is one, else `own`.
     """
     kind, model = cfg["kind"], cfg["names"]["model"]
     groups = group.loc[own.loc[own["fold"] >= 0, "sample-id"]].to_numpy()
@@ -105,7 +112,8 @@ def model_report(
     seed = seed_of("bootstrap", cfg["names"]["dataset"], cfg["names"]["task"])
 
     def scores(name: str, table: pd.DataFrame) -> dict[str, Any]:
-        values = target_report(kind, table, labels)
+        together = units_of(group).loc[table["sample-id"]].to_numpy()
+        values = target_report(kind, table.assign(**{GROUP: together}), labels)
         logger.info("%s: %s %.4g", name, HEADLINE[kind], values[HEADLINE[kind]])
         return values
 
@@ -122,10 +130,12 @@ def model_report(
     report["groups"] = len(np.unique(named.astype(str))) if len(named) else None
     report["baselines"] = {name: scores(name, table) for name, table in others.items()}
     rivals = {name: part for name, part in others.items() if name not in CONSTANT}
+    leading = own
     # Baselines that know all labels would hide what the model does with few.
     if rivals and cfg["labels"] == 1:
         units = units_of(group)
         mixed, mixture = super_learner({model: own, **rivals}, units)
+        leading = mixed
         without, _ = super_learner(rivals, units)
         known = [table[table["fold"] >= 0] for table in (mixed, without)]
         report["super_learner"] = {
@@ -136,4 +146,4 @@ def model_report(
                 "comparison": compare(kind, *known, independent=independent),
             },
         }
-    return report
+    return report, leading

@@ -1,11 +1,14 @@
 """The scores of a task's cross-validated predictions, beside those of its baselines."""
 
+from collections.abc import Mapping
+
 import pandas as pd
 
 from aam.data.folds import read_folds
 from aam.data.metadata import metadata_column, read_metadata
 from aam.evaluate.conformal import cross_intervals, interval_report
 from aam.evaluate.predictions import (
+    GROUP,
     PROBABILITY,
     TARGET,
     by_baseline,
@@ -15,11 +18,15 @@ from aam.evaluate.predictions import (
 )
 from aam.evaluate.report import model_report, task_metrics
 from aam.evaluate.scores import HEADLINE
+from aam.evaluate.super_learner import units_of
 from aam.runtime.entry import Cfg, Files, RunOptions
 from aam.util.atomic import write_json
 from aam.util.provenance import provenance
 
-INTERVALS = "sample-id", TARGET, "fold", "observed", "predicted", "lower", "upper", "prediction_set"
+INTERVALS = (
+    *("sample-id", TARGET, "fold", "observed", "predicted"),
+    *("lower", "upper", "likeliest", "prediction_set"),
+)
 """Columns of the table of intervals, as far as the kind of target has them; then probabilities."""
 
 DESCRIBED = ("kind", "column", "bounds", "encoder", "start", "labels", "evaluation", "grouping")
@@ -27,23 +34,31 @@ DESCRIBED = ("kind", "column", "bounds", "encoder", "start", "labels", "evaluati
 
 
 def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
-    """Score one model on one task (its first target, and each in `targets`), with intervals."""
+    """Score one model on one task (its first target, and each in `targets`), with intervals.
+
+    The table of intervals has the predictions of the leading method: the super learner's where
+    there is one, else the model's.
+    """
     metadata = read_metadata(inputs["metadata"])
     labels = {name: metadata_column(metadata, name) for name in cfg["report_by"]}
     predictions = _in_order(read_predictions(inputs["predictions"]), cfg["classes"])
     group = read_folds(inputs["folds"])["group"]
     baselines = by_baseline(_in_order(read_predictions(inputs["baselines"]), cfg["classes"]))
-    reports = {
-        target: model_report(
-            cfg, own, {name: parts[target] for name, parts in baselines.items()}, labels, group
-        )
-        for target, own in by_target(predictions).items()
-    }
+    together = units_of(group).loc[predictions["sample-id"]].to_numpy()
+    predictions = predictions.assign(**{GROUP: together})
+    reports, leading = {}, {}
+    for target, own in by_target(predictions).items():
+        others = {name: parts[target] for name, parts in baselines.items()}
+        reports[target], leading[target] = model_report(cfg, own, others, labels, group)
     for target, part in by_target(read_predictions(inputs["recipes"])).items():
         reports[target]["recipes"] = _recipes(cfg["kind"], part[part["fold"] >= 0])
     intervals = cross_intervals(predictions, cfg["bounds"])
     for target, part in by_target(intervals).items():
         reports[target]["intervals"] = interval_report(part)
+    if "super_learner" in next(iter(reports.values())):
+        intervals = cross_intervals(_together(leading), cfg["bounds"])
+        for target, part in by_target(intervals).items():
+            reports[target]["super_learner"]["intervals"] = interval_report(part)
     shares = [name for name in intervals if str(name).startswith(PROBABILITY)]
     shown = [*(name for name in INTERVALS if name in intervals), *shares]
     write_predictions(outputs["intervals"], intervals[shown])
@@ -66,6 +81,12 @@ def _recipes(kind: str, predictions: pd.DataFrame) -> dict[str, dict[str, float]
         }
         for name, part in predictions.groupby("recipe", sort=False)
     }
+
+
+def _together(parts: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Return the predictions of all targets in one table, with their names where there are any."""
+    named = [part.assign(**{TARGET: name}) if name else part for name, part in parts.items()]
+    return pd.concat(named, ignore_index=True)
 
 
 def _in_order(predictions: pd.DataFrame, classes: list[str] | None) -> pd.DataFrame:

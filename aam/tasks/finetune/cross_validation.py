@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from aam.data.folds import TEST
 from aam.data.target import QUANTILES
-from aam.evaluate.predictions import PROBABILITY, QUANTILE, TARGET
+from aam.evaluate.predictions import GROUP, PROBABILITY, QUANTILE, TARGET
 from aam.inference.asv_cache import embed_asvs_cached, module_digest
 from aam.inference.embed import embed_samples
 from aam.inference.outputs import Outputs, Share, mean_outputs
@@ -209,7 +209,7 @@ def prediction_table(setup: FinetuneSetup, outputs: Outputs) -> pd.DataFrame:
     """Return the columns of `predictions.tsv`, samples in the order of the folds file."""
     task, labelled, point_LC = setup.task, setup.labelled, outputs.point_NC
     ids = [setup.store.sample_ids[sample] for sample in labelled.samples]
-    base = pd.DataFrame({"sample-id": ids, "fold": labelled.fold})
+    base = pd.DataFrame({"sample-id": ids, "fold": labelled.fold, GROUP: labelled.units})
     if task.kind != "regression":
         observed = labelled.observed_LC[:, 0]
         classes = np.array(task.classes or sorted(set(observed)))
