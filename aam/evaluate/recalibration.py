@@ -127,16 +127,19 @@ def _smoothed_labels(code_N: NDArray[np.int64], classes: int) -> Floats:
 def _inflation(input_NC: Floats, label_NC: Floats, group_N: NDArray[Any]) -> float:
     """Return how much more the score of the slope varies over groups than over lone samples.
 
-    The score is the derivative of the log-likelihood by the slope where the slope is 0.
+    The score is the derivative of the log-likelihood by the slope where the slope is 0. Its mean
+    is taken off first: what all groups agree on is no sign that samples of a group are alike.
     """
     residual_NC = label_NC - label_NC.mean(axis=0)
     score_N = (residual_NC * (input_NC - input_NC.mean(axis=0))).sum(axis=1)
-    alone = float(score_N @ score_N)
-    if alone == 0:
-        return 1.0
+    score_N = score_N - score_N.mean()
     _, code_N = np.unique(group_N.astype(str), return_inverse=True)
     score_G = np.bincount(code_N, weights=score_N)
-    return max(1.0, float(score_G @ score_G) / alone)
+    alone = float(score_N @ score_N)
+    groups = len(score_G)
+    if alone == 0 or groups == 1:
+        return 1.0
+    return max(1.0, groups / (groups - 1) * float(score_G @ score_G) / alone)
 
 
 def _least_log_loss(

@@ -15,7 +15,7 @@ from aam.data.table import FeatureTable, write_biom
 from aam.data.target import Target
 from aam.data.trees.branches import branches, read_tree
 from aam.evaluate.conformal import Calibration
-from aam.evaluate.predictions import at_temperature, read_predictions, write_predictions
+from aam.evaluate.predictions import read_predictions, write_predictions
 from aam.evaluate.report import CONSTANT
 from aam.evaluate.super_learner import super_learner as mixture_of
 from aam.evaluate.super_learner import units_of
@@ -143,8 +143,8 @@ def test_a_fresh_process_says_of_samples_held_out_what_the_workflow_says(study, 
     columns = [name for name in held_out if str(name).startswith("probability:")] or ["predicted"]
     wanted = held_out[columns].astype(float)
     if len(columns) > 1:
-        value = Calibration.fit(expected).temperature
-        wanted = pd.DataFrame(at_temperature(wanted, value), wanted.index, columns)
+        recalibration = Calibration.fit(expected).recalibration
+        wanted = pd.DataFrame(recalibration.apply(wanted), wanted.index, columns)
     np.testing.assert_allclose(found[columns], wanted, rtol=0, atol=1e-6 * wanted.abs().max().max())
     assert wanted.std().min() > 1e-3
     assert ("prediction_set" if len(columns) > 1 else "lower") in found
