@@ -53,8 +53,9 @@ class Recalibration:
     ) -> "Recalibration":
         """Learn from predictions of samples that the method was not trained on.
 
-        The slope of least log loss is multiplied by 1 - 4 / w, or set to 0 where w is below 4. w is twice the gain of log-likelihood over the frequencies of the classes, divided by how much
-        more the gain varies because samples of one group are alike. So a slope that chance
+        The slope of least log loss is multiplied by 1 - 4 / w, and it is 0 where w is below 4.
+        w is twice the gain of log-likelihood over the frequencies of the classes, divided by how
+        much more the gain varies because samples of one group are alike. So a slope that chance
         explains is 0, and one that is clearly shown stays almost as it is.
 
         Parameters
