@@ -105,7 +105,7 @@ class Recalibration:
 def class_frequencies(observed: ArrayLike, classes: Sequence[str]) -> Floats:
     """Return how frequent each class is, smoothed by one sample that is spread evenly, [C]."""
     code_N = class_codes(observed, classes)
-    count_C = np.bincount(code_N, minlength=len(classes))
+    count_C = np.bincount(code_N, minlength=len(classes)).astype(np.float64)
     return (count_C + PSEUDO_SAMPLES / len(classes)) / (len(code_N) + PSEUDO_SAMPLES)
 
 
