@@ -22,7 +22,8 @@ from aam.util.errors import first_names, problem
 
 logger = logging.getLogger(__name__)
 
-ADDED = ("lower", "upper", "prediction_set")
+ADDED = ("lower", "upper", "likeliest", "prediction_set")
+"""Columns that the calibration adds, as far as the kind of target has them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,11 +75,13 @@ class Model:
         -------
         pandas.DataFrame
             Index `sample-id`, in the order of the table. The columns of
-            `aam.inference.ensemble.predict_table`, and before `unseen_asvs` the interval, `lower`
-            and `upper`, or `prediction_set`, the classes joined by "|" (see
-            `aam.evaluate.conformal.Calibration`); probabilities are scaled, `sd` is of the unscaled
-            ones. A super learner gives neither `sd` nor quantiles. Where a task has several
-            targets, the columns of each end with a colon and its name.
+            `aam.inference.ensemble.predict_table`, and before `unseen_asvs` what the calibration
+            adds (see `aam.evaluate.conformal.Calibration`): of numbers `lower` and `upper`; of
+            classes `likeliest` and `prediction_set`, classes joined by "|". `predicted` is the
+            class chosen with all classes counting alike; probabilities are calibrated to how
+            frequent classes are in training, and `likeliest` has the highest of them. `sd` is of
+            the probabilities before. A super learner gives neither `sd` nor quantiles. Where a
+            task has several targets, the columns of each end with a colon and its name.
 
         Raises
         ------
@@ -103,7 +106,7 @@ class Model:
             plain = {f"{base}{suffix}": base for base in ("predicted", *QUANTILE_COLUMNS)}
             calibrated = self.calibration.apply(result.rename(columns=plain), name, target.bounds)
             found = calibrated[[base for base in ADDED if base in calibrated]]
-            # The scaled ones stand in the place of those before.
+            # Calibrated probabilities stand in the place of the method's own.
             parts[0] = parts[0].assign(**calibrated.filter(like=PROBABILITY))
             # Too few samples to calibrate by give no bounds, and QIIME 2 takes no empty column.
             parts.append(found.dropna(axis=1, how="all").add_suffix(suffix))

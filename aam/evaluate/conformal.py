@@ -22,18 +22,18 @@ from aam.data.target import QUANTILES, Bounds, Target
 from aam.data.targets import SEPARATOR
 from aam.evaluate.predictions import (
     CROSS_VALIDATION,
+    GROUP,
     PROBABILITY,
     QUANTILE,
     TARGET,
-    at_temperature,
     by_target,
     class_codes,
     class_names,
     class_probabilities,
     numbers,
     read_predictions,
-    temperature,
 )
+from aam.evaluate.recalibration import Recalibration, class_frequencies
 from aam.util.errors import problem
 
 logger = logging.getLogger(__name__)
@@ -53,42 +53,57 @@ class Calibration:
     method: str
     """residual: the same width on both sides of each prediction; quantile: predicted quantiles,
     moved (Romano et al. 2019, arXiv:1905.03222); set: the classes of enough probability
-    (Sadinle et al. 2019, doi:10.1080/01621459.2017.1395341), the likeliest always."""
+    (Sadinle et al. 2019, doi:10.1080/01621459.2017.1395341), the likeliest always, of calibrated
+    probabilities."""
     thresholds: Mapping[str, float]
     """By target ("" where there is one): the half-width, what the quantiles are moved by, or the
     largest 1 - probability; inf where there are too few samples for the level."""
-    temperature: float = 1.0
-    """What probabilities are scaled by."""
+    recalibration: Recalibration | None = None
+    """What calibrates probabilities; None where numbers are predicted."""
 
     @classmethod
     def fit(cls, predictions: pd.DataFrame) -> "Calibration":
         """Learn from the rows of fold 0 and above of what `read_predictions` returned."""
-        classes, value = class_names(predictions), 1.0
         quantiles = set(ENDS) <= set(predictions.columns)
-        method = "set" if classes else "quantile" if quantiles else "residual"
         known = predictions[predictions["fold"] >= 0]
-        if classes and len(known):
-            value = temperature(known["observed"], class_probabilities(known, classes), classes)
-            known = _at_temperature(known, value)
+        recalibration = None
+        method = "quantile" if quantiles else "residual"
+        if class_names(predictions):
+            method = "set"
+            recalibration = fit_recalibration(known, class_names(known))
+            known = _calibrated(known, recalibration)
         thresholds = {
             target: finite_sample_quantile(_scores(part, method), LEVEL)
             for target, part in by_target(known).items()
         }
-        return cls(method, thresholds, value)
+        return cls(method, thresholds, recalibration)
 
     def apply(
         self, frame: pd.DataFrame, target: str = "", bounds: Bounds = (None, None)
     ) -> pd.DataFrame:
-        """Return predictions with `lower` and `upper`, or scaled and with `prediction_set`.
+        """Return predictions with intervals, or with sets of classes and calibrated probabilities.
 
-        `frame` has the columns `predicted`, [`target`], [`probability:<class>`], [`quantile:<q>`];
-        without `target` all rows are of the one given. Intervals are cut at the `bounds`, and
-        missing where the calibration had too few samples; a set joins classes by "|".
+        Parameters
+        ----------
+        frame
+            Columns `predicted`, [`target`], [`probability:<class>`], [`quantile:<q>`].
+        target
+            What all rows are of where `frame` has no column `target`.
+        bounds
+            What intervals are cut at.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Of numbers with `lower` and `upper`, missing where the calibration had too few samples.
+            Of classes with calibrated probabilities; `likeliest`, the class of the highest of
+            them; `prediction_set`, classes joined by "|". `predicted` stays what it was.
         """
         targets = frame[TARGET] if TARGET in frame else [target] * len(frame)
         threshold_N = np.array([self.thresholds.get(name, math.inf) for name in targets])
-        scaled = _at_temperature(frame, self.temperature)
-        return _with_intervals(scaled, self.method, threshold_N, bounds)
+        if self.recalibration is not None:
+            frame = _calibrated(frame, self.recalibration)
+        return _with_intervals(frame, self.method, threshold_N, bounds)
 
 
 def cross_intervals(predictions: pd.DataFrame, bounds: Bounds = (None, None)) -> pd.DataFrame:
@@ -138,30 +153,57 @@ def finite_sample_quantile(scores: ArrayLike, level: float) -> float:
     return float(np.partition(values, rank - 1)[rank - 1]) if rank <= len(values) else math.inf
 
 
-def scaled_probabilities(predictions: pd.DataFrame, classes: list[str]) -> NDArray[np.float64]:
-    """Return probabilities [N, C] scaled by the temperature of the other folds' rows.
+def fit_recalibration(predictions: pd.DataFrame, classes: list[str]) -> Recalibration:
+    """Learn what calibrates the probabilities of a table, from all of its rows.
 
-    The rows of fold -1 get the temperature of all others; a single fold keeps its probabilities.
+    A column `group` says which samples belong together; without it every sample counts alone.
     """
-    shares_NC = class_probabilities(predictions, classes)
-    observed, fold = predictions["observed"].to_numpy(), predictions["fold"].to_numpy()
-    scaled_NC = shares_NC.copy()
+    group = predictions[GROUP] if GROUP in predictions else predictions["sample-id"]
+    return Recalibration.fit(
+        observed=predictions["observed"],
+        probabilities=class_probabilities(predictions, classes),
+        classes=classes,
+        group=group,
+    )
+
+
+def calibrated_probabilities(
+    predictions: pd.DataFrame, classes: list[str]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return what probabilities and a constant become when both are learned on other folds.
+
+    Parameters
+    ----------
+    predictions
+        A table of one target, as `read_predictions` returns it, with or without `group`.
+    classes
+        Names of the classes, in the order of the columns that are returned.
+
+    Returns
+    -------
+    tuple
+        Calibrated probabilities [N, C], and frequencies of the classes [N, C]. Both rest on the
+        rows of the other folds 0 and above. A single fold keeps its probabilities, and its
+        constant is the same for all classes.
+    """
+    raw_NC = class_probabilities(predictions, classes)
+    calibrated_NC = np.empty_like(raw_NC)
+    constant_NC = np.empty_like(raw_NC)
+    fold = predictions["fold"].to_numpy()
     for number in np.unique(fold):
-        own, others = fold == number, (fold != number) & (fold >= 0)
-        if others.any():
-            value = temperature(observed[others], shares_NC[others], classes)
-            scaled_NC[own] = at_temperature(shares_NC[own], value)
-    return scaled_NC
+        is_own = fold == number
+        others = predictions[~is_own & (fold >= 0)]
+        calibrated_NC[is_own] = fit_recalibration(others, classes).apply(raw_NC[is_own])
+        constant_NC[is_own] = class_frequencies(others["observed"], classes)
+    return calibrated_NC, constant_NC
 
 
-def _at_temperature(frame: pd.DataFrame, value: float) -> pd.DataFrame:
-    """Return a table with scaled probabilities, where it has any."""
+def _calibrated(frame: pd.DataFrame, recalibration: Recalibration) -> pd.DataFrame:
+    """Return a table with calibrated probabilities in the place of the method's own."""
     classes = class_names(frame)
-    if not classes:
-        return frame
-    shares_NC = at_temperature(class_probabilities(frame, classes), value)
+    share_NC = recalibration.apply(class_probabilities(frame, classes))
     columns = [PROBABILITY + name for name in classes]
-    return frame.assign(**dict(zip(columns, shares_NC.T, strict=True)))
+    return frame.assign(**dict(zip(columns, share_NC.T, strict=True)))
 
 
 def _scores(frame: pd.DataFrame, method: str) -> NDArray[np.float64]:
@@ -187,9 +229,13 @@ def _with_intervals(
     if method == "set":
         classes = np.array(class_names(frame))
         shares_NC = class_probabilities(frame, classes.tolist())
+        likeliest_N = shares_NC.argmax(axis=1)
         is_in_NC = 1 - shares_NC <= threshold_N[:, None]
-        is_in_NC[np.arange(len(frame)), shares_NC.argmax(axis=1)] = True
-        return frame.assign(prediction_set=[SEPARATOR.join(classes[row]) for row in is_in_NC])
+        is_in_NC[np.arange(len(frame)), likeliest_N] = True
+        return frame.assign(
+            likeliest=classes[likeliest_N],
+            prediction_set=[SEPARATOR.join(classes[row]) for row in is_in_NC],
+        )
     low, high = _centre(frame, method)
     threshold_N = np.where(np.isfinite(threshold_N), threshold_N, np.nan)
     lower, upper = low - threshold_N, high + threshold_N

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 from sklearn import metrics
 
-from aam.evaluate.predictions import class_codes, mean_recall
+from aam.evaluate.predictions import LEAST_PROBABILITY, class_codes, mean_recall
 
 BINS = 10
 """Bins of a reliability table, of as many samples each as ties allow."""
@@ -99,6 +99,45 @@ def probability_metrics(
         "brier": _number(metrics.brier_score_loss(codes, normal_NC, labels=range(len(classes)))),
         "ece": _number(sum(gaps) / len(codes)),
     }
+
+
+def calibration_metrics(
+    observed: ArrayLike, calibrated: ArrayLike, constant: ArrayLike, classes: Sequence[str]
+) -> Scores:
+    """Score calibrated probabilities beside a constant, which knows how frequent classes are.
+
+    Parameters
+    ----------
+    observed
+        Names of the true classes, [N].
+    calibrated, constant
+        Probabilities, [N, C], as `aam.evaluate.conformal.calibrated_probabilities` returns them.
+    classes
+        Names of the columns, [C].
+
+    Returns
+    -------
+    dict
+        `calibrated_brier`, `calibrated_log_loss`, `calibrated_ece`, `constant_brier` and
+        `constant_log_loss`; losses are means over samples, in nats.
+    """
+    own = probability_metrics(observed, calibrated, classes)
+    reference = probability_metrics(observed, constant, classes)
+    return {
+        "calibrated_brier": own["brier"],
+        "calibrated_log_loss": _log_loss(observed, calibrated, classes),
+        "calibrated_ece": own["ece"],
+        "constant_brier": reference["brier"],
+        "constant_log_loss": _log_loss(observed, constant, classes),
+    }
+
+
+def _log_loss(observed: ArrayLike, probabilities: ArrayLike, classes: Sequence[str]) -> float:
+    """Return the mean negative logarithm of the true class's probability."""
+    share_NC = _numbers(probabilities)
+    code_N = class_codes(observed, classes)
+    true_N = share_NC[np.arange(len(code_N)), code_N]
+    return float(-np.log(np.maximum(true_N, LEAST_PROBABILITY)).mean())
 
 
 def reliability(

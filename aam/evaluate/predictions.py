@@ -26,6 +26,8 @@ UNNESTED = "unnested"
 """Column of what mixed recipes predict with weights that rest on models which saw the fold."""
 DRAW = "draw:"
 """Prefix of the columns of what single networks predict, of several that are averaged."""
+GROUP = "group"
+"""Column that says which samples belong together; of a sample that is alone it holds the ID."""
 
 NAMES = ("sample-id", "feature-id", "task", "name", "model")
 """Columns of names, in any file of results."""

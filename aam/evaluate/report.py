@@ -10,8 +10,8 @@ import pandas as pd
 from aam.evaluate import metrics
 from aam.evaluate.bootstrap import bootstrap_intervals
 from aam.evaluate.comparison import compare, compare_with_guessing, holm
-from aam.evaluate.conformal import scaled_probabilities
-from aam.evaluate.predictions import DRAW, UNNESTED, class_names, class_probabilities, temperature
+from aam.evaluate.conformal import calibrated_probabilities, fit_recalibration
+from aam.evaluate.predictions import DRAW, GROUP, UNNESTED, class_names, class_probabilities
 from aam.evaluate.scores import HEADLINE
 from aam.evaluate.structure import Structure
 from aam.evaluate.super_learner import Learner, super_learner, units_of
@@ -67,22 +67,28 @@ def task_metrics(
 def target_report(
     kind: str, predictions: pd.DataFrame, labels: Mapping[str, pd.Series] = {}
 ) -> dict[str, Any]:
-    """Return `task_metrics` of fold 0 and above, and in `test` those of fold -1, if any."""
+    """Return `task_metrics` of fold 0 and above, and in `test` those of fold -1, if any.
+
+    Of classes there are also the scores of calibrated probabilities and of a constant, and in
+    `calibration` what all scored rows together calibrate by. A column `group` says which samples
+    belong together.
+    """
     is_test = predictions["fold"].to_numpy() < 0
     names = class_names(predictions)
-    scaled_NC = scaled_probabilities(predictions, names) if names else None
+    if names:
+        calibrated_NC, constant_NC = calibrated_probabilities(predictions, names)
     reports: dict[str, dict[str, Any]] = {}
     for name, rows in (("", ~is_test), ("test", is_test)):
         part = predictions[rows]
         if not len(part):
             continue
         reports[name] = task_metrics(kind, part, labels)
-        if scaled_NC is not None:
-            values = metrics.probability_metrics(part["observed"], scaled_NC[rows], names)
-            reports[name] |= {f"calibrated_{key}": value for key, value in values.items()}
+        if names:
+            reports[name] |= metrics.calibration_metrics(
+                part["observed"], calibrated_NC[rows], constant_NC[rows], names
+            )
             if not name:
-                shares_NC = class_probabilities(part, names)
-                reports[name]["temperature"] = temperature(part["observed"], shares_NC, names)
+                reports[name]["calibration"] = fit_recalibration(part, names).plain(names)
     return {**reports.pop(""), **reports}
 
 
@@ -125,7 +131,8 @@ def model_report(
     seed = seed_of("bootstrap", cfg["names"]["dataset"], cfg["names"]["task"])
 
     def scores(name: str, table: pd.DataFrame) -> dict[str, Any]:
-        values = target_report(kind, table, labels)
+        together = units_of(group).loc[table["sample-id"]].to_numpy()
+        values = target_report(kind, table.assign(**{GROUP: together}), labels)
         logger.info("%s: %s %.4g", name, HEADLINE[kind], values[HEADLINE[kind]])
         return values
 

@@ -68,11 +68,13 @@ def _alpha(path: Path) -> Iterator[str]:
 
 
 def _predictions(path: Path) -> Iterator[str]:
+    """Yield what is predicted; a class is the one chosen with all classes counting alike."""
     table = _texts(path)
     yield _text(table[["sample-id", "predicted"]].set_axis(["id", "prediction"], axis=1))
 
 
 def _probabilities(path: Path) -> Iterator[str]:
+    """Yield calibrated probabilities, whose highest may belong to another class than predicted."""
     table = _texts(path)
     names = class_names(table)
     columns = ["sample-id", *(PROBABILITY + name for name in names)]

@@ -1,5 +1,6 @@
 """The scores of a task's cross-validated predictions, beside those of its baselines."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
@@ -9,6 +10,7 @@ from aam.data.folds import read_folds
 from aam.data.metadata import metadata_column, read_metadata
 from aam.evaluate.conformal import cross_intervals, interval_report
 from aam.evaluate.predictions import (
+    GROUP,
     PROBABILITY,
     TARGET,
     by_baseline,
@@ -18,13 +20,16 @@ from aam.evaluate.predictions import (
 )
 from aam.evaluate.report import model_report, task_metrics
 from aam.evaluate.scores import HEADLINE
-from aam.evaluate.super_learner import WITHOUT, learners_by_target
+from aam.evaluate.super_learner import WITHOUT, learners_by_target, units_of
 from aam.runtime.entry import Cfg, Files, RunOptions
 from aam.util.atomic import write_json
 from aam.util.provenance import provenance
 from aam.util.seeds import seed_of
 
-INTERVALS = "sample-id", TARGET, "fold", "observed", "predicted", "lower", "upper", "prediction_set"
+INTERVALS = (
+    *("sample-id", TARGET, "fold", "observed", "predicted"),
+    *("lower", "upper", "likeliest", "prediction_set"),
+)
 """Columns of the table of intervals, as far as the kind of target has them; then probabilities."""
 
 NO_NESTED = pd.DataFrame({"sample-id": [], WITHOUT: [], "predicted": []})
@@ -34,7 +39,11 @@ DESCRIBED = ("kind", "column", "bounds", "encoder", "start", "labels", "evaluati
 
 
 def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
-    """Score one model on one task (its first target, and each in `targets`), with intervals."""
+    """Score one model on one task (its first target, and each in `targets`), with intervals.
+
+    The table of intervals has the predictions of the leading method: the super learner's where
+    there is one, else the model's.
+    """
     metadata = read_metadata(inputs["metadata"])
     labels = {name: metadata_column(metadata, name) for name in cfg["report_by"]}
     predictions = _in_order(read_predictions(inputs["predictions"]), cfg["classes"])
@@ -43,6 +52,8 @@ def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None
     baseline_predictions = _in_order(read_predictions(inputs["baselines"]), cfg["classes"])
     nested_baselines = _in_order(pd.read_parquet(inputs["nested_baselines"]), cfg["classes"])
     baselines = by_baseline(baseline_predictions)
+    together = units_of(group).loc[predictions["sample-id"]].to_numpy()
+    predictions = predictions.assign(**{GROUP: together})
     learners = learners_by_target(baseline_predictions, nested_baselines)
     reports: dict[str, dict[str, Any]] = {}
     leading: dict[str, pd.DataFrame] = {}
@@ -63,6 +74,10 @@ def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None
     intervals = cross_intervals(predictions, cfg["bounds"])
     for target, part in by_target(intervals).items():
         reports[target]["intervals"] = interval_report(part)
+    if "super_learner" in next(iter(reports.values())):
+        intervals = cross_intervals(_together(leading), cfg["bounds"])
+        for target, part in by_target(intervals).items():
+            reports[target]["super_learner"]["intervals"] = interval_report(part)
     shares = [name for name in intervals if str(name).startswith(PROBABILITY)]
     shown = [*(name for name in INTERVALS if name in intervals), *shares]
     write_predictions(outputs["intervals"], intervals[shown])
@@ -101,6 +116,12 @@ def _recipes(kind: str, predictions: pd.DataFrame) -> dict[str, dict[str, float]
         }
         for name, part in predictions.groupby("recipe", sort=False)
     }
+
+
+def _together(parts: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Return the predictions of all targets in one table, with their names where there are any."""
+    named = [part.assign(**{TARGET: name}) if name else part for name, part in parts.items()]
+    return pd.concat(named, ignore_index=True)
 
 
 def _in_order(predictions: pd.DataFrame, classes: list[str] | None) -> pd.DataFrame:

@@ -146,7 +146,7 @@ def test_a_file_is_metadata_to_qiime(new_encoder, tiny, files, model, tmp_path, 
     cross_validation, added = {
         "age": (cross_validated(), {"lower", "upper"}),
         "few": (cross_validated().iloc[:5], set()),
-        "site": (cross_validated(SITE.classes), {"prediction_set"}),
+        "site": (cross_validated(SITE.classes), {"likeliest", "prediction_set"}),
     }[case]
     if case == "site":
         predictors = [Predictor(new_encoder(20), SITE, seed=0)]
@@ -158,8 +158,8 @@ def test_a_file_is_metadata_to_qiime(new_encoder, tiny, files, model, tmp_path, 
     predict.run({}, inputs=inputs, outputs={"predictions": output}, runtime=RunOptions())
     found = SampleMetadata.load(str(output))
     assert list(found.ids) == tiny.table.sample_ids
-    assert added == set(found.columns) & {"lower", "upper", "prediction_set"}
-    words = {"prediction_set", *(["predicted"] if case == "site" else [])}
+    assert added == set(found.columns) & {"lower", "upper", "likeliest", "prediction_set"}
+    words = {"likeliest", "prediction_set", *(["predicted"] if case == "site" else [])}
     for column, about in found.columns.items():
         assert about.type == ("categorical" if column in words else "numeric"), column
     assert not found.to_dataframe().isna().any(axis=None)

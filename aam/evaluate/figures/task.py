@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import roc_curve
 
 from aam.data.target import Bounds
-from aam.evaluate.conformal import cross_intervals, scaled_probabilities
+from aam.evaluate.conformal import calibrated_probabilities, cross_intervals
 from aam.evaluate.figures.accuracy import headline_bars
 from aam.evaluate.figures.style import (
     BLACK,
@@ -62,6 +62,12 @@ def _draw_comparison(axes: Axes, report: Mapping[str, Any]) -> None:
         low, high = map(score, interval)
         title += f"\n{short(report['model'], 10)} {low} to {high} (95 %)"
     axes.set_title(title)
+
+
+def _whose(report: Mapping[str, Any]) -> str:
+    """Return whose predictions a figure draws; a super learner has others, which it does not."""
+    name = short(report["model"], 16)
+    return f"{name} alone, not the super learner" if "super_learner" in report else name
 
 
 def _title(report: Mapping[str, Any]) -> str:
@@ -129,7 +135,8 @@ def _draw_scatter(axes: Axes, predictions: pd.DataFrame, report: Mapping[str, An
         f"{_title(report)}: {report['n']} samples, {len(names)} folds\n"
         f"MAE {score(report['mae_fold_mean'])}, pooled {score(report['mae_pooled'])}; "
         f"R² {score(report['r2_pooled'])}, r {score(report['pearson'])}\n"
-        f"{found['level']:.0%} intervals (grey) cover {found['coverage']:.1%}"
+        f"{found['level']:.0%} intervals (grey) cover {found['coverage']:.1%}\n"
+        f"Points and intervals: {_whose(report)}"
     )
 
 
@@ -176,11 +183,11 @@ def _draw_reliability(axes: Axes, predictions: pd.DataFrame, report: Mapping[str
     """Draw how often the likeliest class is right against its probability, a point per bin."""
     classes = report["confusion"]["classes"]
     shares_NC = class_probabilities(predictions, classes)
-    scaled_NC = scaled_probabilities(predictions, classes)
+    calibrated_NC, _ = calibrated_probabilities(predictions, classes)
     axes.plot([0, 1], [0, 1], color=GREY, linewidth=1, linestyle="--")
     for label, values_NC, key, color in (
         ("as predicted", shares_NC, "ece", BLUE),
-        ("temperature scaled", scaled_NC, "calibrated_ece", ORANGE),
+        ("calibrated", calibrated_NC, "calibrated_ece", ORANGE),
     ):
         rows = pd.DataFrame(reliability(predictions["observed"], values_NC, classes))
         text = f"{label}  {score(report[key])}"
@@ -190,7 +197,7 @@ def _draw_reliability(axes: Axes, predictions: pd.DataFrame, report: Mapping[str
     axes.legend(loc="best", fontsize=7, handlelength=1.2, labelspacing=0.3)
     axes.set(xlim=(-0.01, 1.01), ylim=(-0.01, 1.02), aspect="equal")
     x, y = "probability of the likeliest class", "share of samples in that class"
-    axes.set(xlabel=x, ylabel=y, title="Calibration and its error")
+    axes.set(xlabel=x, ylabel=y, title=f"Calibration and its error\n{_whose(report)}")
 
 
 def _label_size(count: int) -> float:
@@ -257,4 +264,4 @@ def _draw_roc(axes: Axes, predictions: pd.DataFrame, report: Mapping[str, Any]) 
     axes.set(xlim=(-0.01, 1.01), ylim=(-0.01, 1.02), aspect="equal")
     axes.set(xlabel="false positive rate", ylabel="true positive rate")
     which = f"{len(shown)} largest classes" if len(table) > ROC_CLASSES else "one against the rest"
-    axes.set_title(f"ROC and its area, {which}")
+    axes.set_title(f"ROC and its area, {which}\n{_whose(report)}")

@@ -21,11 +21,13 @@ def on_task(report: Mapping[str, Any]) -> Iterator[str]:
     if "test" in report:
         yield _test(report)
     yield _intervals(report)
-    if "temperature" in report:
+    if "calibrated_brier" in report:
         yield (
-            f"Probabilities: calibration error {score(report['ece'])}, Brier score "
-            f"{score(report['brier'])}; scaled by the temperature of the other folds "
-            f"{score(report['calibrated_ece'])} and {score(report['calibrated_brier'])}."
+            "Probabilities as the model gives them, with all classes counting alike: calibration "
+            f"error {score(report['ece'])}, Brier score {score(report['brier'])}. Calibrated to "
+            f"how frequent classes are in the other folds: {score(report['calibrated_ece'])} and "
+            f"{score(report['calibrated_brier'])}; a constant, which knows these frequencies "
+            f"alone, has a Brier score of {score(report['constant_brier'])}."
         )
 
 

@@ -21,7 +21,7 @@ from aam.data.folds import TEST
 from aam.data.nested_folds import InnerFit, blocks_of_folds
 from aam.data.target import QUANTILES
 from aam.evaluate.mixture import Mixture
-from aam.evaluate.predictions import DRAW, PROBABILITY, QUANTILE, TARGET, UNNESTED
+from aam.evaluate.predictions import DRAW, GROUP, PROBABILITY, QUANTILE, TARGET, UNNESTED
 from aam.evaluate.super_learner import WITHOUT
 from aam.inference.asv_cache import embed_asvs_cached, module_digest
 from aam.inference.embed import embed_samples
@@ -416,7 +416,7 @@ def nested_table(setup: FinetuneSetup, finished: Finished) -> pd.DataFrame:
         point_LC[is_row_L] = outputs.point_NC
         table = prediction_table(setup, Outputs(point_LC))
         targets = len(table) // labels
-        part = table[np.tile(is_row_L, targets)].drop(columns=["fold", "observed"])
+        part = table[np.tile(is_row_L, targets)].drop(columns=["fold", "observed", GROUP])
         part.insert(1, WITHOUT, block)
         parts.append(part)
     if not parts:
@@ -442,7 +442,7 @@ def prediction_table(setup: FinetuneSetup, outputs: Outputs) -> pd.DataFrame:
     """Return the columns of `predictions.tsv`, samples in the order of the folds file."""
     task, labelled, point_LC = setup.task, setup.labelled, outputs.point_NC
     ids = [setup.store.sample_ids[sample] for sample in labelled.samples]
-    base = pd.DataFrame({"sample-id": ids, "fold": labelled.fold})
+    base = pd.DataFrame({"sample-id": ids, "fold": labelled.fold, GROUP: labelled.units})
     if task.kind != "regression":
         observed = labelled.observed_LC[:, 0]
         classes = np.array(task.classes or sorted(set(observed)))

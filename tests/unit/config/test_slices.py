@@ -149,18 +149,21 @@ def test_the_budget_of_a_choice_is_no_setting_of_trainings_that_make_none() -> N
 
 
 @pytest.mark.parametrize(
-    ("folds", "grouping"),
+    ("folds", "column", "stated"),
     [
-        ({"k": 3}, None),
-        ({"k": 3, "groups": "host"}, "host"),
-        ({"k": 3, "groups": False}, False),
-        ({"column": "study"}, "study"),
-        ({"column": "study", "groups": "host"}, "host"),
-        ({"column": "study", "groups": False}, False),
+        ({"k": 3}, None, False),
+        ({"k": 3, "groups": "host"}, "host", True),
+        ({"k": 3, "groups": False}, None, True),
+        ({"column": "study"}, "study", True),
+        ({"column": "study", "groups": "host"}, "host", True),
+        ({"column": "study", "groups": False}, None, True),
     ],
 )
-def test_a_score_knows_what_was_said_of_groups(folds: dict[str, Any], grouping: Any) -> None:
+def test_a_score_knows_what_was_said_of_groups(
+    folds: dict[str, Any], column: str | None, stated: bool
+) -> None:
     config = load(BASE | {"tasks": {"age": TASK | {"folds": folds}}})
-    assert slices.score(config, "demo", "a", "age")["grouping"] == grouping
+    expected = {"column": column, "stated": stated}
+    assert slices.score(config, "demo", "a", "age")["structure"] == expected
     shown = slices.plot_pretraining(config, "demo")["columns"]
     assert shown == sorted({"age", *([folds["groups"]] if folds.get("groups") else [])})

@@ -10,14 +10,16 @@ from problems import predictions_of
 
 from aam.evaluate.conformal import (
     Calibration,
+    calibrated_probabilities,
     cross_intervals,
     finite_sample_quantile,
     interval_report,
-    scaled_probabilities,
-    temperature,
 )
+from aam.evaluate.metrics import calibration_metrics
 
 CLASSES = ["a", "b", "c"]
+RARE = ["no", "yes"]
+LOSSES = ["brier", "log_loss"]
 
 
 def numbers(samples: int = 600, seed: int = 0) -> pd.DataFrame:
@@ -36,6 +38,30 @@ def classes(samples: int = 600, seed: int = 0) -> pd.DataFrame:
     observed = [rng.choice(CLASSES, p=row) for row in shares]
     predicted = np.array(CLASSES)[shares.argmax(axis=1)]
     return predictions_of(observed, predicted, np.arange(samples) % 6 - 1, shares, CLASSES)
+
+
+def rare(samples: int, signal: float) -> pd.DataFrame:
+    """Return predictions of a class of 12 %, by a method that balances classes."""
+    rng = np.random.default_rng(0)
+    is_rare = rng.permutation(np.arange(samples) < 0.12 * samples)
+    score = rng.normal(size=samples) + signal * is_rare
+    share = 1 / (1 + np.exp(-signal * (score - signal / 2) - 0.3 * rng.normal(size=samples)))
+    shares = np.stack([1 - share, share], axis=1)
+    observed = np.where(is_rare, "yes", "no")
+    predicted = np.array(RARE)[shares.argmax(axis=1)]
+    return predictions_of(observed, predicted, np.arange(samples) % 5, shares, RARE)
+
+
+def noise_scores(samples: int, seed: int, *, grouped: bool) -> dict[str, float]:
+    """Return scores of probabilities that are noise, of groups of five that are alike or not."""
+    rng = np.random.default_rng(seed)
+    group = np.arange(samples) // 5 if grouped else np.arange(samples)
+    groups = group.max() + 1
+    shares = rng.dirichlet([1.0] * 3, groups)[group]
+    observed = rng.choice(CLASSES, groups, p=[0.6, 0.25, 0.15])[group]
+    table = predictions_of(observed, "a", group % 5, shares, CLASSES).assign(group=group)
+    own, constant = calibrated_probabilities(table, CLASSES)
+    return calibration_metrics(observed, own, constant, CLASSES)
 
 
 def residual(samples: int = 600, seed: int = 0) -> pd.DataFrame:
@@ -108,27 +134,54 @@ def test_too_few_samples_have_no_bounds_and_one_warning(caplog):
     assert (report["coverage"], report["width"]) == (1.0, None)
 
 
-def test_the_temperature_is_the_one_of_least_log_loss():
-    table = classes(400)
-    shares = table[[f"probability:{name}" for name in CLASSES]].to_numpy() ** 2
-    shares /= shares.sum(axis=1, keepdims=True)
-    code = table["observed"].map(CLASSES.index).to_numpy()
-
-    def loss(value: float) -> float:
-        scaled = shares ** (1 / value)
-        scaled /= scaled.sum(axis=1, keepdims=True)
-        return -np.log(scaled[np.arange(len(code)), code]).mean()
-
-    found = temperature(table["observed"], shares, CLASSES)
-    grid = np.geomspace(0.5, 8, 400)
-    assert found == pytest.approx(grid[np.argmin([loss(value) for value in grid])], rel=0.02)
-
-
-def test_temperatures_come_from_the_other_folds():
+def test_calibration_comes_from_the_other_folds():
     table = classes(120)
     changed = table.assign(observed=np.where(table["fold"] == 2, "a", table["observed"]))
     own = (table["fold"] == 2).to_numpy()
-    before, after = (scaled_probabilities(rows, CLASSES) for rows in (table, changed))
-    assert np.array_equal(before[own], after[own])
-    assert not np.allclose(before[~own], after[~own])
-    assert before.sum(axis=1) == pytest.approx(1)
+    before, after = (calibrated_probabilities(rows, CLASSES) for rows in (table, changed))
+    for first, second in zip(before, after, strict=True):
+        assert np.array_equal(first[own], second[own])
+        assert not np.allclose(first[~own], second[~own])
+        assert first.sum(axis=1) == pytest.approx(1)
+
+
+def test_predicted_stays_and_likeliest_has_the_highest_calibrated_probability():
+    table = rare(300, signal=1.0)
+    found = cross_intervals(table)
+    pd.testing.assert_series_equal(found["predicted"], table["predicted"])
+    shares = found[["probability:no", "probability:yes"]]
+    assert (found["likeliest"] == np.array(RARE)[shares.to_numpy().argmax(axis=1)]).all()
+    # Balanced classes call many samples rare that the frequencies call common.
+    assert (found["predicted"] == "yes").sum() > 3 * (found["likeliest"] == "yes").sum()
+    sets = found["prediction_set"].str.split("|", regex=False)
+    assert all(name in names for name, names in zip(found["likeliest"], sets, strict=True))
+
+
+@pytest.mark.parametrize("signal", [0.0, 1.0, 2.0])
+def test_probabilities_are_as_high_as_the_rare_class_is_frequent(signal):
+    table = rare(400, signal)
+    own_mean = table["probability:yes"].mean()
+    calibrated_NC, constant_NC = calibrated_probabilities(table, RARE)
+    assert own_mean > 0.25, "the method itself balances classes"
+    assert calibrated_NC[:, 1].mean() == pytest.approx(0.12, abs=0.02)
+    scores = calibration_metrics(table["observed"], calibrated_NC, constant_NC, RARE)
+    assert scores["constant_brier"] == pytest.approx(0.12 * 0.88, abs=0.002)
+    if signal:
+        assert scores["calibrated_brier"] < scores["constant_brier"]
+        assert scores["calibrated_log_loss"] < scores["constant_log_loss"]
+
+
+@pytest.mark.parametrize("samples", [40, 100])
+@pytest.mark.parametrize("grouped", [False, True])
+def test_without_a_signal_calibrated_probabilities_are_as_good_as_the_constant(samples, grouped):
+    differences = []
+    for seed in range(40):
+        scores = noise_scores(samples, seed, grouped=grouped)
+        differences.append(
+            [scores[f"calibrated_{name}"] - scores[f"constant_{name}"] for name in LOSSES]
+        )
+    mean = np.mean(differences, axis=0)
+    error = np.std(differences, axis=0) / np.sqrt(len(differences))
+    assert (mean <= 2 * error + 1e-9).all()
+    # Chance makes a slope in a few draws alone.
+    assert np.median(np.abs(differences), axis=0) == pytest.approx(0, abs=1e-9)

@@ -170,6 +170,20 @@ def test_figure_is_whole_and_bounded(name, tmp_path, figures):
     assert not any("mathdefault" in text.get_text() for text in figures[0].findobj(Text))
 
 
+@pytest.mark.parametrize("make", [regression_report, lambda: class_report(2)])
+def test_a_figure_says_whose_intervals_and_probabilities_it_draws(make, figures, tmp_path):
+    table, report = make()
+    report["model"] = "m"
+    task.draw(table, report, tmp_path / "alone.png")
+    task.draw(table, {**report, "super_learner": report}, tmp_path / "mixed.png")
+    texts = [[text.get_text() for text in figure.findobj(Text)] for figure in figures]
+    assert not any("super learner" in text for text in texts[0])
+    drawn = ["Points and intervals: "] if report["kind"] == "regression" else ["ROC", "Calibration"]
+    for name in drawn:
+        titles_of_panels = [text for text in texts[1] if name in text]
+        assert any("m alone, not the super learner" in text for text in titles_of_panels), name
+
+
 def test_names_are_text_and_no_formulas(tmp_path):
     table, report = class_report(2)
     first, *_ = report["confusion"]["classes"]

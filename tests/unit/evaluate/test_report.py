@@ -87,7 +87,7 @@ def test_probabilities_that_are_too_sure_get_better_by_the_other_folds():
     shares = np.stack([1 - sure, sure], axis=1)
     table = predictions_of(observed, "y", np.arange(600) % 3 - 1, shares, "xy")
     report = target_report("classification", table)
-    assert report["temperature"] == pytest.approx(4, rel=0.25)
+    assert 0.2 < report["calibration"]["slope"] < 0.4
     for scores in (report, report["test"]):
         assert scores["calibrated_brier"] < scores["brier"]
         assert scores["calibrated_ece"] < scores["ece"] - 0.05

@@ -81,19 +81,20 @@ def test_tables(export, tmp_path):
     write_faith_pd(tmp_path / "alpha", ["01", "1e5"], np.array([0.5, 2.0]), {})
     source = tmp_path / "source.tsv"
     source.write_text(
-        "sample-id\tfold\tpredicted\tprobability:a b\tprobability:NA\n"
-        "01\t0\ta b\t0.75\t0.25\n1e5\t1\tNA\t0.5\t0.5\n"
+        "sample-id\tfold\tpredicted\tlikeliest\tprobability:a b\tprobability:NA\n"
+        "01\t0\ta b\ta b\t0.75\t0.25\n1e5\t1\tNA\ta b\t0.6\t0.4\n"
     )
     importance = tmp_path / "importance.tsv"
     importance.write_text(
         "feature-id\ttaxon\tsequence\timportance\tattention\nACGT\t7\tACGT\t0.5\t\n"
     )
+    # Not the class of the highest calibrated probability.
     predicted = b"id\tprediction\n01\ta b\n1e5\tNA\n"
     for kind, file, expected in (
         ("SampleData[AlphaDiversity]", tmp_path / "alpha", b"\tfaith_pd\n01\t0.5\n1e5\t2\n"),
         ("SampleData[ClassifierPredictions]", source, predicted),
         ("SampleData[RegressorPredictions]", source, predicted),
-        ("SampleData[Probabilities]", source, b"id\ta b\tNA\n01\t0.75\t0.25\n1e5\t0.5\t0.5\n"),
+        ("SampleData[Probabilities]", source, b"id\ta b\tNA\n01\t0.75\t0.25\n1e5\t0.6\t0.4\n"),
         ("FeatureData[Importance]", importance, b"id\timportance\nACGT\t0.5\n"),
     ):
         assert data_of(export(kind, file), kind) == expected

@@ -45,7 +45,10 @@ def read(path: Path) -> pd.DataFrame:
 def test_every_labelled_sample_is_predicted_once(finetuned, study, task, probabilities):
     table = read(finetuned[task]["predictions"])
     folds = read_folds(study.files[f"{task}.tsv"]).reset_index()
-    assert list(table) == ["sample-id", "fold", "observed", "predicted", *probabilities]
+    # Two networks of a fold are draws of initial weights.
+    draws = ["draw:0", "draw:1"] if task == "ordered" else []
+    columns = ["sample-id", "fold", "group", "observed", "predicted", *probabilities, *draws]
+    assert list(table) == columns
     for column in ("sample-id", "fold", "observed"):
         assert table[column].astype(str).tolist() == folds[column].astype(str).tolist()
     assert table["predicted"].notna().all()
@@ -62,7 +65,8 @@ def test_every_labelled_sample_is_predicted_once(finetuned, study, task, probabi
 def test_predictions_of_several_columns_are_a_row_each(finetuned, study):
     table = read(finetuned["pair"]["predictions"])
     folds = read_folds(study.files["pair.tsv"])
-    assert list(table) == ["sample-id", "target", "fold", "observed", "predicted", *QUANTILES]
+    names = ["sample-id", "target", "fold", "group", "observed", "predicted", *QUANTILES]
+    assert list(table) == names
     assert table["target"].tolist() == ["age"] * len(folds) + ["weight"] * len(folds)
     for name, part in table.groupby("target"):
         assert part["sample-id"].tolist() == folds.index.tolist()

@@ -187,6 +187,23 @@ def test_intervals_have_a_row_per_sample_and_test_samples_are_scored_apart(folds
     assert report["intervals"]["coverage"] == covered[table["fold"] >= 0].mean()
 
 
+def test_the_table_of_intervals_is_of_the_super_learner_where_there_is_one(folds, scored, tmp_path):
+    own = predicted(folds, 5.0)
+    error = own["predicted"] - own["observed"]
+    forest = own.assign(predicted=own["observed"] + error.to_numpy()[::-1])
+    low, high = own["predicted"] - 20, own["predicted"] + 20
+    wide = own.assign(**{"quantile:0.05": low, "quantile:0.95": high})
+    report = scored(wide, forest.assign(baseline="random_forest"))
+    mixed = report["super_learner"]["intervals"]
+    table = pd.read_csv(tmp_path / "intervals", sep="\t", dtype={"sample-id": str})
+    covered = table["observed"].between(table["lower"], table["upper"])
+    assert mixed["coverage"] == pytest.approx(covered.mean())
+    assert mixed["width"] == pytest.approx((table["upper"] - table["lower"]).mean(), rel=1e-6)
+    error = (table["predicted"] - table["observed"]).abs().mean()
+    assert error == pytest.approx(report["super_learner"]["mae_pooled"], rel=1e-6)
+    assert mixed["width"] != pytest.approx(report["intervals"]["width"], rel=0.01)
+
+
 def test_every_target_of_a_task_is_scored(folds, scored, tmp_path):
     first, second = predicted(folds, 1.0), predicted(folds, 9.0)
     both = pd.concat([first.assign(target="bmi"), second.assign(target="age")])
@@ -218,6 +235,6 @@ def test_ordered_classes_keep_their_order_whatever_the_columns(folds, scored, tm
     assert row["accuracy"] == report["accuracy"]
     low, high = report["bootstrap"]["quadratic_kappa"]
     assert low < report["quadratic_kappa"] < high
-    shown = ["prediction_set", *(f"probability:{name}" for name in CLASSES)]
-    assert list(pd.read_csv(tmp_path / "intervals", sep="\t"))[-4:] == shown
+    shown = ["likeliest", "prediction_set", *(f"probability:{name}" for name in CLASSES)]
+    assert list(pd.read_csv(tmp_path / "intervals", sep="\t"))[-5:] == shown
     assert report["intervals"]["set_size"] >= 1
