@@ -67,6 +67,7 @@ def saved(augmented, new_encoder, devices, tmp_path_factory) -> tuple[Path, list
         augmented.sequences.values(),
         embedding.numpy(),
         cross_validated(),
+        augmented.table,
     )
     return folder, predictors
 

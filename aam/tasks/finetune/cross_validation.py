@@ -26,6 +26,8 @@ from aam.tasks.finetune.setup import FinetuneSetup
 from aam.tasks.finetune.train_fold import trained
 from aam.train.progress import Record
 
+UNCHANGED = ("frozen", "kernel")
+"""Recipes that leave the encoder as it is."""
 Key = tuple[int, str, int]
 """Fold, recipe and number of a model."""
 
@@ -66,6 +68,8 @@ class CrossValidation:
         test: dict[Key, Outputs] = {}
         history: list[Record] = []
         names, directories, digests, reference_ND = {}, {}, {}, None
+        trained_on = self._trained_on()
+        reference_key = self._reference_key()
         for key, model in self._fold_models(self.models()):
             predictor, records = trained(model)
             names[key] = model.name
@@ -76,9 +80,9 @@ class CrossValidation:
             own[key] = model.outputs(predictor, self._rows(model.fold))
             if len(rows := self._rows(TEST)):
                 test[key] = model.outputs(predictor, rows)
-            if reference_ND is None:
-                known = np.sort(model.setup.labelled.samples[model.is_training])
-                reference_ND = model.embedded(predictor, known, model.setup.devices.exact())
+            if key == reference_key:
+                exact = self.setup.devices.exact()
+                reference_ND = model.embedded(predictor, trained_on, exact)
         assert reference_ND is not None, "a task has folds"
         alone = {
             recipe: self._joined(own, test, {key: Share() for key in own if key[1] == recipe})
@@ -93,8 +97,25 @@ class CrossValidation:
             models=directories,
             shares={names[key]: share for key, share in shares.items()},
             digests=digests,
+            trained_on=[self.setup.store.sample_ids[sample] for sample in trained_on],
             reference_ND=reference_ND,
+            reference_model=names[reference_key],
         )
+
+    def _trained_on(self) -> NDArray[np.int64]:
+        """Return the samples of the store that any model is trained on, ascending."""
+        labelled = self.setup.labelled
+        settings = self.setup.settings
+        is_training_L = np.zeros(len(labelled.samples), bool)
+        for fold in self._folds():
+            is_training_L |= labelled.training(fold, settings.labels, settings.seed)
+        return np.sort(labelled.samples[is_training_L])
+
+    def _reference_key(self) -> Key:
+        """Return the first model whose encoder stays as it was pretrained, or the first of all."""
+        models = self.models()
+        unchanged = [key for key in models if key[1] in UNCHANGED]
+        return (unchanged or models)[0]
 
     def _folds(self) -> list[int]:
         return sorted(set(self.setup.labelled.fold.tolist()) - {TEST})
@@ -190,8 +211,12 @@ class Finished:
     """What each model counts for."""
     digests: dict[str, str]
     """What identifies the weights of each."""
+    trained_on: list[str]
+    """IDs of the samples that any model was trained on."""
     reference_ND: torch.Tensor
-    """Embeddings of the training samples by the first model, of view 0."""
+    """Embeddings of their view 0, by the encoder of `reference_model`."""
+    reference_model: str
+    """Name of a model whose encoder is the pretrained one, or of the first, where none is."""
 
 
 def recipe_table(setup: FinetuneSetup, finished: Finished) -> pd.DataFrame:

@@ -94,9 +94,11 @@ def study(request, augmented, new_encoder, devices, tmp_path_factory) -> dict[st
         paths["model"],
         {"fold0": folder / "fold0"},
         {"fold0": Share()},
-        augmented.tokens,
-        known,
-        own,
+        tokens=augmented.tokens,
+        trained_on=table.of_samples(np.arange(HELD_OUT, len(ids))),
+        reference_ND=known[HELD_OUT:],
+        reference_model="fold0",
+        predictions=own,
     )
     held_out = table.of_samples(np.arange(HELD_OUT))
     said = predict_table(ModelBundle.load(paths["model"]), held_out, augmented.sequences)
