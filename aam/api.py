@@ -55,6 +55,9 @@ class Model:
     ) -> pd.DataFrame:
         """Predict every sample that is deep enough; the others are named in a warning.
 
+        So are samples that were in training: how well these are predicted says nothing about
+        new ones.
+
         Parameters
         ----------
         table
@@ -77,8 +80,10 @@ class Model:
             `aam.inference.ensemble.predict_table`, and before `unseen_asvs` the interval, `lower`
             and `upper`, or `prediction_set`, the classes joined by "|" (see
             `aam.evaluate.conformal.Calibration`); probabilities are scaled, `sd` is of the unscaled
-            ones. A super learner gives neither `sd` nor quantiles. Where a task has several
-            targets, the columns of each end with a colon and its name.
+            ones. The last is `in_training`: "id" where a training sample has this ID, "reads" where
+            one has the same reads under another ID, empty for new samples. A super learner gives
+            neither `sd` nor quantiles. Where a task has several targets, the columns of each end
+            with a colon and its name.
 
         Raises
         ------

@@ -32,7 +32,10 @@ ODD_NUMBER = np.uint32(2654435761)
 
 @dataclass(frozen=True, eq=False)
 class Fingerprints:
-    """The parts of some samples, as numbers from which neither ASVs nor reads can be read."""
+    """The parts of some samples, each a hash of 32 bits.
+
+    They hide nothing: who knows the ASVs finds their reads by trying.
+    """
 
     part_P: NDArray[np.int32]
     """Parts, sample after sample."""

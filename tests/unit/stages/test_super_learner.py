@@ -153,6 +153,18 @@ def test_a_fresh_process_says_of_samples_held_out_what_the_workflow_says(study, 
     assert "sd" not in found
 
 
+def test_samples_of_training_are_marked(study, kept, augmented, caplog):
+    """The held-out ones are not; all others have another ID."""
+    whole = augmented.table
+    ids = [f"new {name}" for name in whole.sample_ids]
+    table = FeatureTable(ids, whole.feature_ids, whole.counts)
+    found = aam.load(kept).predict(table, study["paths"]["sequences"], threads=1)
+    marks = [""] * HELD_OUT + ["reads"] * (len(ids) - HELD_OUT)
+    assert found["in_training"].tolist() == marks
+    assert not found["novelty"].iloc[HELD_OUT:].any()
+    assert sum("were in training" in record.message for record in caplog.records) == 1
+
+
 def test_landmarks_stand_for_all_samples_where_they_are_all(study, kept, monkeypatch):
     given = study["table"], study["paths"]["sequences"]
     plain = aam.load(kept).predict(*given, threads=1)
