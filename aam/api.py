@@ -56,6 +56,9 @@ class Model:
     ) -> pd.DataFrame:
         """Predict every sample that is deep enough; the others are named in a warning.
 
+        So are samples that were in training: how well these are predicted says nothing about
+        new ones.
+
         Parameters
         ----------
         table
@@ -80,8 +83,10 @@ class Model:
             classes `likeliest` and `prediction_set`, classes joined by "|". `predicted` is the
             class chosen with all classes counting alike; probabilities are calibrated to how
             frequent classes are in training, and `likeliest` has the highest of them. `sd` is of
-            the probabilities before. A super learner gives neither `sd` nor quantiles. Where a
-            task has several targets, the columns of each end with a colon and its name.
+            the probabilities before. The last column is `in_training`: "id" where a training sample
+            has this ID, "reads" where one has the same reads under another ID, empty for new
+            samples. A super learner gives neither `sd` nor quantiles. Where a task has several
+            targets, the columns of each end with a colon and its name.
 
         Raises
         ------

@@ -3,9 +3,12 @@
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
+from aam.data.table import FeatureTable
 from aam.evaluate.predictions import CROSS_VALIDATION, write_predictions
 from aam.inference.bundle import SHARES
 from aam.inference.reference import write_reference
@@ -21,16 +24,29 @@ def write_models(
     asvs: Iterable[str],
     reference_ND: NDArray,
     predictions: pd.DataFrame | None = None,
+    reads: FeatureTable | None = None,
 ) -> Path:
-    """Write models of two views, by the names of their folders; return the directory."""
+    """Write models of two views, by the names of their folders; return the directory.
+
+    `reads` are those of the training samples, whose features are `asvs` in this order; without any
+    the training samples are other ones than a test has.
+    """
     about = {"rarefaction": {"depth": 60, "seed": 0, "views": 2}, "settings": {}}
     for name, predictor in predictors.items():
         predictor.save(folder / name, about)
     shares = [{"folder": name, "weight": 0.5, "temperature": 1.0} for name in predictors]
     write_json(folder / SHARES, {"models": shares})
-    (folder / SEEN_ASVS).write_text("".join(f"{asv}\n" for asv in asvs))
-    write_reference(folder / REFERENCE, reference_ND)
+    sequences = list(asvs)
+    (folder / SEEN_ASVS).write_text("".join(f"{asv}\n" for asv in sequences))
+    known = reads or other_reads(len(reference_ND), sequences)
+    write_reference(folder / REFERENCE, reference_ND, known, sequences, next(iter(predictors)))
     if predictions is not None:
         write_predictions(folder / CROSS_VALIDATION, predictions)
     write_manifest(folder)
     return folder
+
+
+def other_reads(samples: int, feature_ids: list[str]) -> FeatureTable:
+    """Return reads of samples that no other table has."""
+    counts = csr_array(np.full((samples, len(feature_ids)), 10**6, np.int64))
+    return FeatureTable([f"other {number}" for number in range(samples)], feature_ids, counts)

@@ -35,7 +35,7 @@ class TinyStudy:
 
     def task_inputs(self, task: str) -> dict:
         files = {name: self.files[name] for name in ("tokens", "samples")}
-        return {**files, "folds": self.files[f"{task}.tsv"]}
+        return {**files, "table": self.files["raw.biom"], "folds": self.files[f"{task}.tsv"]}
 
     def pretrain_slice(self, **settings) -> dict:
         cfg = slices.pretrain(self.config, "d", "small")
@@ -124,7 +124,14 @@ def folds_table(task: str, labelled: list[str], site: dict[str, str]) -> pd.Data
 @pytest.fixture(scope="session")
 def study(tiny, tmp_path_factory) -> TinyStudy:
     folder = tmp_path_factory.mktemp("study")
-    names = ("tokens", "samples", *METRICS, "table.biom", *(f"{task}.tsv" for task in TASKS))
+    names = (
+        "tokens",
+        "samples",
+        *METRICS,
+        "table.biom",
+        "raw.biom",
+        *(f"{task}.tsv" for task in TASKS),
+    )
     files = {name: folder / name for name in names}
     store, tokens, ids = tiny.store, tiny.tokens, tiny.store.sample_ids
     write_tokens(files["tokens"], tokens, {})
@@ -135,6 +142,7 @@ def study(tiny, tmp_path_factory) -> TinyStudy:
     by_sequence = [tiny.sequences[name] for name in tiny.table.feature_ids]
     table = FeatureTable(tiny.table.sample_ids, by_sequence, tiny.table.counts)
     write_biom(files["table.biom"], table, {})
+    write_biom(files["raw.biom"], tiny.table, {})
     site = {name: "gut" if int(name) % 2 else "skin" for name in ids}
     labelled = [name for name in ids if name not in ("002", "007")]
     for task in TASKS:

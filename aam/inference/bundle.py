@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 import torch
 
+from aam.data.table import FeatureTable
 from aam.data.target import Target
 from aam.data.tokens import TokenStore
 from aam.data.vocabulary import untokenize
@@ -43,6 +44,9 @@ class ModelBundle:
     seen_asvs: frozenset[str]
     views: int = 1
     reference: Reference | None = None
+    """The training samples; None: nothing is told of how new samples are."""
+    reference_model: int = 0
+    """Number of the predictor whose encoder made the embeddings of the reference."""
     transform_by: str | None = None
 
     @classmethod
@@ -63,6 +67,7 @@ class ModelBundle:
         loaded = [_load_model(directory / name) for name in shares]
         predictors, config = [predictor for predictor, _ in loaded], loaded[0][1]
         rarefaction = config["rarefaction"]
+        reference = Reference.open(directory / REFERENCE)
         if rarefaction.get("long_branches") == "drop":
             logger.warning(
                 "the models learned from reads without the ASVs behind long branches: leave such "
@@ -76,7 +81,8 @@ class ModelBundle:
             max_length_bp=config["architecture"]["max_length_bp"],
             seen_asvs=frozenset((directory / SEEN_ASVS).read_text(encoding="utf-8").split()),
             views=max(1, rarefaction.get("views", 1)),
-            reference=Reference.open(directory / REFERENCE),
+            reference=reference,
+            reference_model=[*shares].index(reference.model),
             transform_by=config["settings"].get("transform_by"),
         )
 
@@ -91,12 +97,29 @@ def write_bundle(
     models: Mapping[str, Path],
     shares: Mapping[str, Share],
     tokens: TokenStore,
+    trained_on: FeatureTable,
     reference_ND: torch.Tensor,
+    reference_model: str,
     predictions: pd.DataFrame,
 ) -> None:
-    """Write a model directory anew, atomically, from directories and shares by the models' names.
+    """Write a model directory anew, atomically.
 
-    `tokens` and `reference_ND` are the ASVs and the embeddings of the training samples.
+    Parameters
+    ----------
+    directory
+        Folder to write.
+    models, shares
+        Directory and share of every model, by its name.
+    tokens
+        All ASVs of the table of training.
+    trained_on
+        Reads of the samples that any model was trained on, before rarefaction.
+    reference_ND
+        Embeddings of view 0 of these samples, in the same order.
+    reference_model
+        Name of the model whose encoder made these embeddings.
+    predictions
+        The cross-validated ones, which intervals are learned from.
     """
     with atomic_path(directory) as partial:
         partial.mkdir()
@@ -109,7 +132,14 @@ def write_bundle(
         read = tokens.cut(shape["max_length_bp"])
         sequences = untokenize(read.tokens, read.lengths)
         write_text(partial / SEEN_ASVS, "".join(f"{sequence}\n" for sequence in sorted(sequences)))
-        write_reference(partial / REFERENCE, reference_ND.numpy())
+        sequence_by_id = dict(zip(tokens.feature_ids, sequences, strict=True))
+        write_reference(
+            partial / REFERENCE,
+            reference_ND.numpy(),
+            trained_on,
+            [sequence_by_id[name] for name in trained_on.feature_ids],
+            reference_model,
+        )
         write_predictions(partial / CROSS_VALIDATION, predictions)
         write_manifest(partial)
 

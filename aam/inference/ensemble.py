@@ -14,13 +14,14 @@ from numpy.typing import NDArray
 from aam.data.samples import SampleStore
 from aam.data.table import FeatureTable
 from aam.data.tokens import TokenStore
-from aam.data.vocabulary import untokenize
+from aam.data.vocabulary import tokenize, untokenize
 from aam.inference.asv_cache import embed_asvs_cached, encoder_digest, module_digest
 from aam.inference.bundle import ModelBundle
 from aam.inference.embed import embed_samples
 from aam.inference.outputs import Outputs, decoded, mean_columns, raw_outputs
 from aam.inference.tables import rarefied
 from aam.train.distributed.devices import Devices
+from aam.util.errors import first_names
 
 logger = logging.getLogger(__name__)
 
@@ -43,7 +44,8 @@ def predict_table(
     """Predict as `aam.api.Model.predict`, given the sequence of every feature.
 
     `sd` is over the models, of the number or of the probability of the predicted class;
-    `unseen_asvs` the fraction of reads whose ASV the models never saw; `novelty` as of `Reference`.
+    `unseen_asvs` the fraction of reads whose ASV the models never saw; `novelty` as of `Reference`,
+    0 for reads that a training sample has; `in_training` as of `Reference.marks`.
     """
     tokens, store = rarefied(
         table, sequences, bundle.depth, bundle.views, bundle.seed, bundle.max_length_bp
@@ -56,11 +58,23 @@ def predict_table(
     is_new_U = np.array([name not in bundle.seen_asvs for name in sequences_U], float)
     reads_VN = [store.view_matrix(view, len(is_new_U)) @ is_new_U for view in range(store.views)]
     result["unseen_asvs"] = np.mean(reads_VN, axis=0) / bundle.depth
-    if novelty_N is not None:
-        result["novelty"] = novelty_N
     result.index = pd.Index(store.sample_ids, name="sample-id")
+    if bundle.reference is not None:
+        marks = bundle.reference.marks(table, _as_read(table, sequences, bundle.max_length_bp))
+        marks = marks.loc[store.sample_ids]
+        if novelty_N is not None:
+            # Under another ID the same reads are drawn otherwise, but they are not new.
+            result["novelty"] = np.where(marks["same_reads"], 0.0, novelty_N)
+        result["in_training"] = marks["in_training"].to_numpy()
+        _warn_of_known(result["in_training"])
     _warn_of_unlike(result)
     return result
+
+
+def _as_read(table: FeatureTable, sequences: Mapping[str, str], max_length_bp: int) -> list[str]:
+    """Return the sequence of every feature as the models read it: cut, ambiguous letters as N."""
+    letters_US, length_U = tokenize([sequences[name] for name in table.feature_ids], max_length_bp)
+    return untokenize(letters_US, length_U)
 
 
 def _covariates(
@@ -115,7 +129,7 @@ def _outputs(
         if keys[number] != last:
             embedding_RD = embed_samples(predictor.encoder, store, tokens, rows, devices, asv_UD)
         last = keys[number]
-        if number == 0 and bundle.reference is not None:
+        if number == bundle.reference_model and bundle.reference is not None:
             novelty_N = bundle.reference.novelty(embedding_RD[: len(store.sample_ids)].numpy())
         if predictor.vocabulary is not None:
             own_RF = covariates_R[[*predictor.vocabulary.columns]].to_numpy()
@@ -126,6 +140,17 @@ def _outputs(
         )
         outputs[number] = decoded(predictor.target, output_RO, store.views, by_R)
     return [outputs[number] for number in range(len(keys))], novelty_N
+
+
+def _warn_of_known(mark_N: pd.Series) -> None:
+    """Name the samples that were in training."""
+    known = mark_N[mark_N != ""]
+    if len(known):
+        logger.warning(
+            "of %d samples these were in training, by their ID or by their reads: %s; how well "
+            "they are predicted says nothing about new samples (column in_training)",
+            *(len(mark_N), first_names(known.index, limit=20)),
+        )
 
 
 def _warn_of_unlike(result: pd.DataFrame) -> None:

@@ -1,53 +1,128 @@
-"""Embeddings of the samples that a model was trained on: how far new samples lie from them.
+"""Samples that models were trained on: which of a table were among them, how far others lie away.
 
-Shape suffixes: N samples, R of them kept as references, M new samples, W rows of a block, D width.
+Shape suffixes: N training samples, R of them whose embeddings are kept, F features, M samples of a
+table, W rows of a block, D width, P parts (`aam.inference.same_reads`).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import torch
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
+from aam.data.table import FeatureTable
+from aam.inference.same_reads import Fingerprints
 from aam.model.store import read_tensors, write_tensors
 
-VERSION = 1
+VERSION = 2
 REFERENCES = 2000
-"""Samples that are kept at most."""
+"""Samples whose embeddings are kept at most."""
+BY_ID = "id"
+"""Mark of a sample whose ID a training sample has."""
+BY_READS = "reads"
+"""Mark of a sample that has the reads of a training sample, under another ID."""
 ROWS_PER_BLOCK = 1024
 """Samples whose distances to all references exist at a time."""
 LEAST_VARIANCE = 1e-6
 """Of a dimension, in units of the mean over all: one that stands still must not count most."""
 
 
-def write_reference(path: Path, embedding_ND: NDArray[np.floating]) -> None:
-    """Write at most `REFERENCES` of two or more samples, evenly spread over their order."""
+def write_reference(
+    path: Path,
+    embedding_ND: NDArray[np.floating],
+    table: FeatureTable,
+    sequences: Sequence[str],
+    model: str,
+) -> None:
+    """Write what recognizes training samples, and at most `REFERENCES` of their embeddings.
+
+    Parameters
+    ----------
+    path
+        File to write.
+    embedding_ND
+        Embeddings of two or more training samples. Those that are kept are spread evenly over
+        their order.
+    table
+        Reads of the same samples, in the same order, before rarefaction.
+    sequences
+        Sequence of every feature of the table, as the models read it.
+    model
+        Folder of the model whose encoder made the embeddings.
+    """
     number = len(embedding_ND)
     assert number > 1, "a sample's nearest other needs a second one"
+    assert number == len(table.sample_ids), "reads of other samples"
     rows_R = np.linspace(0, number - 1, min(number, REFERENCES)).astype(np.int64)
     kept_RD = np.ascontiguousarray(embedding_ND[rows_R], np.float32)
     # The nearest of all is the sample itself.
     distance_R = _nearest(kept_RD, kept_RD, left_out=1)
-    parts = {"embedding": torch.from_numpy(kept_RD), "distance": torch.from_numpy(distance_R)}
-    write_tensors(path, parts, {"version": VERSION})
+    fingerprints = Fingerprints.from_counts(table.counts, sequences)
+    tensors = {
+        "embedding": torch.from_numpy(kept_RD),
+        "distance": torch.from_numpy(distance_R),
+        "parts": torch.from_numpy(fingerprints.part_P),
+        "offsets": torch.from_numpy(fingerprints.offsets),
+    }
+    about = {"version": VERSION, "model": model, "samples": table.sample_ids}
+    write_tensors(path, tensors, about)
 
 
 @dataclass(frozen=True, eq=False)
 class Reference:
-    """The samples that a model was trained on, or some of them."""
+    """The samples that models were trained on."""
 
     embedding_RD: NDArray[np.float32]
+    """Embeddings of view 0 of the samples, or of some of them."""
     distance_R: NDArray[np.float32]
     """From each to the nearest other one, every dimension in units of its standard deviation."""
+    sample_ids: frozenset[str]
+    """IDs of all training samples."""
+    fingerprints: Fingerprints
+    """Their reads before rarefaction."""
+    model: str
+    """Folder of the model whose encoder made the embeddings."""
 
     @classmethod
     def open(cls, path: Path) -> "Reference":
         """Read a file of `write_reference`; an `InputError` says what it is instead."""
-        hint = "give the model directory that fine-tuning wrote, with all of its files"
-        _, tensors = read_tensors(path, version=VERSION, what="reference samples", hint=hint)
-        return cls(tensors["embedding"].numpy(), tensors["distance"].numpy())
+        hint = "give the model directory with all of its files, or fine-tune again"
+        about, tensors = read_tensors(path, version=VERSION, what="training samples", hint=hint)
+        return cls(
+            embedding_RD=tensors["embedding"].numpy(),
+            distance_R=tensors["distance"].numpy(),
+            sample_ids=frozenset(about["samples"]),
+            fingerprints=Fingerprints(tensors["parts"].numpy(), tensors["offsets"].numpy()),
+            model=about["model"],
+        )
+
+    def marks(self, table: FeatureTable, sequences: Sequence[str]) -> pd.DataFrame:
+        """Return which samples of a table were in training.
+
+        Parameters
+        ----------
+        table
+            Reads before rarefaction.
+        sequences
+            Sequence of every feature, as the models read it.
+
+        Returns
+        -------
+        pandas.DataFrame
+            By sample ID: `in_training`, which is `BY_ID`, `BY_READS` or empty, and `same_reads`,
+            whether a training sample has the same reads, whatever its ID.
+        """
+        same_reads_M = Fingerprints.from_counts(table.counts, sequences).are_among(
+            self.fingerprints
+        )
+        same_id_M = np.array([name in self.sample_ids for name in table.sample_ids], bool)
+        mark_M = np.where(same_id_M, BY_ID, np.where(same_reads_M, BY_READS, ""))
+        columns = {"in_training": mark_M.astype(object), "same_reads": same_reads_M}
+        return pd.DataFrame(columns, index=pd.Index(table.sample_ids, dtype=object))
 
     def novelty(self, embedding_MD: NDArray[np.floating]) -> NDArray[np.float64]:
         """Return how new samples are, from 0 to 1, [M], by embeddings of the same encoder.

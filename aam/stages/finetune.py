@@ -3,9 +3,11 @@
 import shutil
 from functools import partial
 
+import pandas as pd
 import pyarrow as pa
 
 from aam.config.digest import code_digest
+from aam.data.table import read_biom
 from aam.evaluate.predictions import write_predictions
 from aam.inference.bundle import SHARED, write_bundle
 from aam.runtime.entry import Cfg, Files, RunOptions
@@ -28,6 +30,7 @@ def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None
     """Fine-tune and cross-validate one task.
 
     `model` is a pretrained model, or one per fold where the evaluation is inductive; none: scratch.
+    `table` has the reads before rarefaction, by which training samples are recognized later.
     """
     setup = FinetuneSetup.open(cfg, inputs, runtime, code_digest(__name__))
     validation, origin = CrossValidation(setup), setup.about["provenance"]
@@ -40,8 +43,18 @@ def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None
     write_table(outputs["nested"], nested_table(setup, finished), origin)
     which = [("fold", pa.int64()), ("recipe", pa.string()), ("model", pa.int64())]
     write_history(outputs["history"], finished.history, origin, extra=which)
-    parts = finished.models, finished.shares, setup.tokens, finished.reference_ND
-    write_bundle(outputs["model"], *parts, table)
+    reads = read_biom(inputs["table"])
+    rows = pd.Index(reads.sample_ids).get_indexer(pd.Index(finished.trained_on))
+    write_bundle(
+        outputs["model"],
+        finished.models,
+        finished.shares,
+        tokens=setup.tokens,
+        trained_on=reads.of_samples(rows),
+        reference_ND=finished.reference_ND,
+        reference_model=finished.reference_model,
+        predictions=table,
+    )
     write_predictions(outputs["recipes"], recipe_table(setup, finished))
     # What stands for the model directory: no fact that leaves predictions as they are.
     digests = {

@@ -67,6 +67,7 @@ def saved(augmented, new_encoder, devices, tmp_path_factory) -> tuple[Path, list
         augmented.sequences.values(),
         embedding.numpy(),
         cross_validated(),
+        augmented.table,
     )
     return folder, predictors
 
@@ -87,7 +88,8 @@ def test_a_fresh_process_predicts_what_this_one_does(saved, augmented, devices, 
     arguments = [sys.executable, "-c", ROUND_TRIP, *map(str, paths)]
     done = subprocess.run(arguments, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert not done.stderr, "nothing to warn of: this is the table of training"
+    assert done.stderr.count("\n") == 1, "one thing to warn of: this is the table of training"
+    assert "of 20 samples these were in training" in done.stderr
     found = pd.read_csv(paths[-1], dtype={"sample-id": str}).set_index("sample-id")
     store, tokens, rows = augmented.store, augmented.tokens, np.arange(40)
     raw = [raw_outputs(predictor, store, tokens, rows, devices) for predictor in predictors]
@@ -97,6 +99,7 @@ def test_a_fresh_process_predicts_what_this_one_does(saved, augmented, devices, 
     np.testing.assert_allclose(found["sd"], np.std(single, axis=0), rtol=0, atol=1e-6)
     assert found["predicted"].std() > 0.1, "models that say the same of all samples prove little"
     assert not found[["unseen_asvs", "novelty"]].any(axis=None)
+    assert (found["in_training"] == "id").all()
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +109,7 @@ def model(saved) -> Model:
 
 def test_tables_come_as_paths_or_in_memory(model, augmented, files):
     expected = model.predict(files["table.biom"], files["sequences.fasta"])
-    columns = ["predicted", "sd", "lower", "upper", "unseen_asvs", "novelty"]
+    columns = ["predicted", "sd", "lower", "upper", "unseen_asvs", "novelty", "in_training"]
     assert list(expected.columns) == columns
     # The 18th smallest of the 19 errors of cross-validation, 18 = ceil(0.9 * 20).
     np.testing.assert_allclose(expected["predicted"] - expected["lower"], 17)
@@ -118,7 +121,7 @@ def test_tables_come_as_paths_or_in_memory(model, augmented, files):
         model.predict(str(files["table.tsv"]), str(files["sequences.fasta"])),
         model.predict(augmented.table, files["sequences.fasta"]),
         # Draws are made by feature ID: with other IDs they are other draws.
-        model.predict(by_sequence)[["unseen_asvs"]],
+        model.predict(by_sequence)[["unseen_asvs", "novelty", "in_training"]],
     ):
         pd.testing.assert_frame_equal(found, expected[found.columns], atol=1e-3)
     with pytest.raises(InputError, match="the table.*sequences"):
@@ -135,8 +138,9 @@ def test_samples_without_reads_are_named(model, augmented, files, caplog):
     found = model.predict(table, files["sequences.fasta"])
     assert len(found) == 19
     assert "004" not in found.index
-    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert [record.levelname for record in caplog.records] == ["WARNING"] * 2
     assert "1 (004)" in caplog.text
+    assert "19 samples these were in training" in caplog.text
 
 
 @pytest.mark.parametrize("case", ["age", "few", "site"])
@@ -159,7 +163,12 @@ def test_a_file_is_metadata_to_qiime(new_encoder, tiny, files, model, tmp_path, 
     found = SampleMetadata.load(str(output))
     assert list(found.ids) == tiny.table.sample_ids
     assert added == set(found.columns) & {"lower", "upper", "likeliest", "prediction_set"}
-    words = {"likeliest", "prediction_set", *(["predicted"] if case == "site" else [])}
+    words = {
+        "likeliest",
+        "prediction_set",
+        "in_training",
+        *(["predicted"] if case == "site" else []),
+    }
     for column, about in found.columns.items():
         assert about.type == ("categorical" if column in words else "numeric"), column
     assert not found.to_dataframe().isna().any(axis=None)

@@ -1,6 +1,6 @@
 """Predict a column of the metadata: folds, baselines, a fine-tuned model per fold, and scores.
 
-Inputs: `inputs/metadata.parquet`, `rarefied/view<v>.biom`, `views/samples.arrow`, `tokens/asvs.arrow`, `pretrain/<model>/model/`,
+Inputs: `inputs/metadata.parquet`, `inputs/table.biom`, `rarefied/view<v>.biom`, `views/samples.arrow`, `tokens/asvs.arrow`, `pretrain/<model>/model/`,
 `inputs/tree.nwk` and `unifrac/unweighted/view<v>.parquet` (the baselines).
 Outputs: `folds/<task>.tsv`, `folds/<task>.members.tsv`, `baselines/<task>/`, `finetune/<model>/<task>/`: `model/`, `predictions.tsv`,
 `nested.parquet`, `digests.json`, `recipes.tsv`, `metrics.json`, `intervals.tsv`, `history.parquet`.
@@ -70,6 +70,7 @@ rule finetune:
     input:
         unpack(starting_model),
         folds=folds_file,
+        table=result("inputs/table.biom"),
         tokens=result("tokens/asvs.arrow"),
         samples=result("views/samples.arrow"),
     output:

@@ -35,6 +35,9 @@ from aam.tasks.finetune.setup import FinetuneSetup
 from aam.tasks.finetune.train_fold import trained
 from aam.train.progress import Record
 
+UNCHANGED = ("frozen", "kernel")
+"""Recipes that leave the encoder as it is."""
+
 
 @dataclass(frozen=True, eq=False)
 class NestedOutputs:
@@ -115,6 +118,8 @@ class CrossValidation:
         directories: dict[str, Path] = {}
         digests: dict[str, str] = {}
         reference_ND = None
+        trained_on = self._trained_on()
+        reference_key = self._reference_key()
         for key, model in self._fold_models(self.models()):
             predictor, records = trained(model)
             if model.inner is not None:
@@ -128,9 +133,9 @@ class CrossValidation:
             outer[key] = model.outputs(predictor, self._rows(model.fold))
             if len(rows := self._rows(TEST)):
                 test[key] = model.outputs(predictor, rows)
-            if reference_ND is None:
-                known = np.sort(model.setup.labelled.samples[model.is_training])
-                reference_ND = model.embedded(predictor, known, model.setup.devices.exact())
+            if key == reference_key:
+                exact = self.setup.devices.exact()
+                reference_ND = model.embedded(predictor, trained_on, exact)
         assert reference_ND is not None, "a task has folds"
         alone = {
             recipe: self._joined(outer, test, {key: Share() for key in outer if key[1] == recipe})
@@ -168,8 +173,26 @@ class CrossValidation:
             models=directories,
             shares={names[key]: share for key, share in shares.items()},
             digests=digests,
+            trained_on=[self.setup.store.sample_ids[sample] for sample in trained_on],
             reference_ND=reference_ND,
+            reference_model=names[reference_key],
         )
+
+    def _trained_on(self) -> NDArray[np.int64]:
+        """Return the samples of the store that any model is trained on, ascending."""
+        labelled = self.setup.labelled
+        settings = self.setup.settings
+        is_training_L = np.zeros(len(labelled.samples), bool)
+        for fold in self._folds():
+            is_training_L |= labelled.training(fold, settings.labels, settings.seed)
+        return np.sort(labelled.samples[is_training_L])
+
+    def _reference_key(self) -> ModelKey:
+        """Return the first model whose encoder stays as it was pretrained, or the first of all."""
+        models = self.models()
+        unchanged = [key for key in models if key.recipe in UNCHANGED]
+        # The models of the folds come first: those of nested fits are not kept.
+        return (unchanged or models)[0]
 
     def _folds(self) -> list[int]:
         return sorted(set(self.setup.labelled.fold.tolist()) - {TEST})
@@ -388,8 +411,12 @@ class Finished:
     """What each model counts for in predictions of other tables: fitted to all folds."""
     digests: dict[str, str]
     """What identifies the weights of each."""
+    trained_on: list[str]
+    """IDs of the samples that any model was trained on."""
     reference_ND: torch.Tensor
-    """Embeddings of the training samples by the first model, of view 0."""
+    """Embeddings of their view 0, by the encoder of `reference_model`."""
+    reference_model: str
+    """Name of a model whose encoder is the pretrained one, or of the first, where none is."""
 
 
 def recipe_table(setup: FinetuneSetup, finished: Finished) -> pd.DataFrame:

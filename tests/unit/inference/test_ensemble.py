@@ -10,7 +10,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from model_directories import write_models
+from model_directories import other_reads, write_models
 from safetensors.torch import load_file, save_file
 
 from aam.data.table import FeatureTable
@@ -130,9 +130,11 @@ def test_a_table_unlike_that_of_training_is_warned_of(
     bundle = three(seen=list(tiny.sequences.values())[:known])
     encoder, rows = bundle.predictors[0].encoder, np.arange(20)
     embedding = embed_samples(encoder, tiny.store, tiny.tokens, rows, devices).numpy()
-    write_reference(tmp_path / "reference", embedding + shift * embedding.std(axis=0))
+    shifted = embedding + shift * embedding.std(axis=0)
+    write_reference(tmp_path / "reference", shifted, other_reads(20, ["ACGT"]), ["ACGT"], "fold0")
     found = predict(replace(bundle, reference=Reference.open(tmp_path / "reference")))
-    assert list(found.columns) == ["predicted", "sd", "unseen_asvs", "novelty"]
+    assert list(found.columns) == ["predicted", "sd", "unseen_asvs", "novelty", "in_training"]
+    assert (found["in_training"] == "").all()
     assert levels(caplog) == ["WARNING"] * (2 * warned)
     assert not warned or "never saw" in caplog.text
     assert not warned or "100 % of the samples are farther" in caplog.text
@@ -141,6 +143,57 @@ def test_a_table_unlike_that_of_training_is_warned_of(
     is_new = [tiny.tokens.feature_ids.index(name) >= known for name in tiny.views[0].feature_ids]
     expected = reads[:, is_new].sum(axis=1) / reads.sum(axis=1)
     np.testing.assert_allclose(found["unseen_asvs"], expected)
+
+
+@pytest.fixture
+def trained_on_half(tiny, three, devices, tmp_path) -> ModelBundle:
+    """Return models whose samples of training are every second one of the table."""
+    bundle, sequences = three(seen=tiny.sequences.values()), tiny.sequences
+    rows = np.arange(0, 20, 2)
+    training = tiny.table.of_samples(rows)
+    encoder = bundle.predictors[1].encoder
+    embedding = embed_samples(encoder, tiny.store, tiny.tokens, rows, devices).numpy()
+    texts = [sequences[name] for name in training.feature_ids]
+    write_reference(tmp_path / "reference", embedding, training, texts, "fold1")
+    return replace(bundle, reference=Reference.open(tmp_path / "reference"), reference_model=1)
+
+
+@pytest.mark.parametrize("renamed", [False, True])
+def test_samples_of_training_are_named_marked_and_not_new(
+    tiny, trained_on_half, predict, caplog, renamed
+):
+    """Renamed ones are drawn otherwise, and recognized by their reads before they are drawn."""
+    table, sequences = tiny.table, tiny.sequences
+    if renamed:
+        ids = [f"patient {name}" for name in table.sample_ids]
+        hashes = [f"{number:032x}" for number in range(30)]
+        sequences = dict(zip(hashes, [sequences[name] for name in table.feature_ids], strict=True))
+        table = FeatureTable(ids, hashes, table.counts)
+    found = predict_table(trained_on_half, table, sequences)
+    mark = "reads" if renamed else "id"
+    assert found["in_training"].tolist() == [mark, ""] * 10
+    assert (found["novelty"].iloc[::2] == 0).all()
+    assert (found["novelty"].iloc[1::2] > 0).any()
+    assert levels(caplog) == ["WARNING"]
+    assert "of 20 samples these were in training" in caplog.text
+    assert ", ".join(found.index[::2]) in caplog.text
+    assert found.index[1] not in caplog.text
+    caplog.clear()
+    others = table.of_samples(np.arange(1, 20, 2))
+    assert (predict_table(trained_on_half, others, sequences)["in_training"] == "").all()
+    assert not caplog.records
+
+
+def test_another_sample_of_a_known_id_is_as_new_as_it_is(tiny, trained_on_half, predict):
+    plain = predict(trained_on_half)["novelty"]
+    number = int(np.argmax(plain.iloc[1::2])) * 2 + 1
+    ids = [*tiny.table.sample_ids]
+    ids[0], ids[number] = ids[number], ids[0]
+    table = FeatureTable(ids, tiny.table.feature_ids, tiny.table.counts)
+    found = predict_table(trained_on_half, table, tiny.sequences)
+    assert found["in_training"].iloc[[0, number]].tolist() == ["reads", "id"]
+    assert found["novelty"].iloc[0] == 0
+    assert found["novelty"].iloc[number] > 0
 
 
 @pytest.fixture

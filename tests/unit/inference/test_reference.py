@@ -2,15 +2,52 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from model_directories import other_reads
+from safetensors.numpy import load_file, save_file
 
+from aam.data.table import FeatureTable
 from aam.inference import reference
 from aam.inference.reference import LEAST_VARIANCE, Reference, write_reference
 from aam.util.errors import InputError
 
 
+def write(path, embedding) -> None:
+    write_reference(path, embedding, other_reads(len(embedding), ["ACGT"]), ["ACGT"], "fold0")
+
+
 def written(folder, embedding) -> Reference:
-    write_reference(folder / "reference.safetensors", embedding)
+    write(folder / "reference.safetensors", embedding)
     return Reference.open(folder / "reference.safetensors")
+
+
+def test_samples_of_training_are_marked_by_their_id_or_else_by_their_reads(tiny, tmp_path):
+    """An ID alone is enough, for the same sample may have been sequenced or drawn again."""
+    sequences = [*tiny.sequences.values()]
+    training = tiny.table.of_samples(np.arange(10))
+    texts = [tiny.sequences[name] for name in training.feature_ids]
+    path = tmp_path / "reference"
+    write_reference(path, np.eye(10, dtype=np.float32), training, texts, "fold0-kernel")
+    found = Reference.open(path)
+    assert found.model == "fold0-kernel"
+    # 000 to 004 under other IDs, 005 to 009 as they are, and others, of which one is called 001.
+    ids = [f"new{number}" for number in range(5)] + tiny.table.sample_ids[5:]
+    ids[15] = "001"
+    table = FeatureTable(ids, [f"hash {name}" for name in sequences], tiny.table.counts)
+    marks = found.marks(table, sequences)
+    expected = ["reads"] * 5 + ["id"] * 5 + [""] * 5 + ["id"] + [""] * 4
+    assert marks["in_training"].tolist() == expected
+    assert marks["same_reads"].tolist() == [True] * 10 + [False] * 10
+    assert marks.index.tolist() == ids
+
+
+def test_a_file_of_the_version_before_is_one_message(tmp_path):
+    write(tmp_path / "now", np.eye(3, dtype=np.float32))
+    parts = load_file(tmp_path / "now")
+    old = {name: parts[name] for name in ("embedding", "distance")}
+    save_file(old, tmp_path / "old", metadata={"aam": '{"version": 1}'})
+    message = "old: got version 1; expected training samples, version 2.*Hint: .*fine-tune again"
+    with pytest.raises(InputError, match=message):
+        Reference.open(tmp_path / "old")
 
 
 @given(seed=st.integers(0, 10**6), number=st.integers(2, 40))
@@ -62,7 +99,7 @@ def test_blocks_give_the_same_and_few_of_many_samples_are_kept(tmp_path, monkeyp
 
 def test_files_that_are_missing_or_something_else_are_named(tmp_path):
     (tmp_path / "text").write_text("no such format, but longer than eight bytes")
-    write_reference(tmp_path / "cut", np.eye(3, dtype=np.float32))
+    write(tmp_path / "cut", np.eye(3, dtype=np.float32))
     (tmp_path / "cut").write_bytes((tmp_path / "cut").read_bytes()[:-8])
     for name in ("nothing", "text", "cut"):
         with pytest.raises(InputError, match=f"{name}: got .*Hint"):

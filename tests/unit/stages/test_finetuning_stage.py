@@ -5,10 +5,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from safetensors.numpy import load_file
+from scipy.sparse import csr_array
 
 from aam.api import Model
 from aam.data.folds import read_folds
 from aam.data.importing.metadata import load_metadata
+from aam.data.table import FeatureTable
 from aam.data.vocabulary import untokenize
 from aam.inference.asv_cache import module_digest
 from aam.inference.bundle import ModelBundle
@@ -125,6 +127,44 @@ def test_digests_stand_for_what_predicting_takes(finetuned, study, pretrained, t
     same = {name: found[name] == known[name] for name in known}
     # Another table is to be drawn twice.
     assert same == {"models": True, "files": True, "settings": False}
+
+
+def test_novelty_is_that_of_the_encoder_and_all_labelled_samples_whatever_the_task(
+    finetuned, study, pretrained, tmp_path
+):
+    """The tasks have one encoder and one set of labelled samples, of two folds."""
+    kernel = study.finetune(tmp_path / "kernel", "kernel", model=pretrained["model"])
+    table, sequences = study.tiny.table, study.tiny.sequences
+    labelled = set(read_folds(study.files["site.tsv"]).index)
+    ids = [f"new {name}" for name in table.sample_ids]
+    new = FeatureTable(ids, table.feature_ids, table.counts)
+    columns = ["novelty", "in_training"]
+    found = []
+    for directory in (finetuned["site"]["model"], kernel["model"]):
+        bundle = ModelBundle.load(directory)
+        assert bundle.reference.sample_ids == labelled
+        known = predict_table(bundle, table, sequences)[columns]
+        is_labelled = known.index.isin(labelled)
+        assert not known.loc[is_labelled, "novelty"].any()
+        assert known.loc[~is_labelled, "novelty"].any()
+        assert known["in_training"].tolist() == np.where(is_labelled, "id", "").tolist()
+        # New samples have the reads of two each.
+        mixed = csr_array(2 * table.counts + 3 * table.counts[::-1])
+        mixed.sort_indices()
+        unlike = FeatureTable(ids, table.feature_ids, mixed)
+        found.append(predict_table(bundle, unlike, sequences)[columns])
+        renamed = predict_table(bundle, new, sequences)[columns]
+        assert renamed["in_training"].tolist() == np.where(is_labelled, "reads", "").tolist()
+        assert not renamed.loc[is_labelled, "novelty"].any()
+    assert found[0]["novelty"].nunique() > 3
+    assert not found[0]["in_training"].any()
+    pd.testing.assert_frame_equal(found[0], found[1])
+
+
+def test_samples_of_the_test_set_were_not_in_training(finetuned, study):
+    fold = read_folds(study.files["pair.tsv"])["fold"]
+    known = ModelBundle.load(finetuned["pair"]["model"]).reference.sample_ids
+    assert known == set(fold.index[fold >= 0]) != set(fold.index)
 
 
 def test_a_missing_pretrained_model_is_one_message(study, tmp_path):

@@ -102,9 +102,11 @@ def study(request, augmented, new_encoder, devices, tmp_path_factory) -> dict[st
         paths["model"],
         {"fold0": folder / "fold0"},
         {"fold0": Share()},
-        augmented.tokens,
-        known,
-        own,
+        tokens=augmented.tokens,
+        trained_on=table.of_samples(np.arange(HELD_OUT, len(ids))),
+        reference_ND=known[HELD_OUT:],
+        reference_model="fold0",
+        predictions=own,
     )
     held_out = table.of_samples(np.arange(HELD_OUT))
     said = predict_table(ModelBundle.load(paths["model"]), held_out, augmented.sequences)
@@ -167,6 +169,18 @@ def test_a_fresh_process_says_of_samples_held_out_what_the_workflow_says(study, 
     assert wanted.std().min() > 1e-3
     assert ("prediction_set" if len(columns) > 1 else "lower") in found
     assert "sd" not in found
+
+
+def test_samples_of_training_are_marked(study, kept, augmented, caplog):
+    """The held-out ones are not; all others have another ID."""
+    whole = augmented.table
+    ids = [f"new {name}" for name in whole.sample_ids]
+    table = FeatureTable(ids, whole.feature_ids, whole.counts)
+    found = aam.load(kept).predict(table, study["paths"]["sequences"], threads=1)
+    marks = [""] * HELD_OUT + ["reads"] * (len(ids) - HELD_OUT)
+    assert found["in_training"].tolist() == marks
+    assert not found["novelty"].iloc[HELD_OUT:].any()
+    assert sum("were in training" in record.message for record in caplog.records) == 1
 
 
 def test_landmarks_stand_for_all_samples_where_they_are_all(study, kept, monkeypatch):

@@ -11,7 +11,7 @@ from aam.inference.embed import embed_samples
 from aam.model.batch import CATEGORIES
 from aam.model.predictor import load_predictor
 from aam.runtime.run_options import RunOptions
-from aam.tasks.finetune import recipes, train_fold
+from aam.tasks.finetune import cross_validation, recipes, train_fold
 from aam.tasks.finetune.fold_model import FoldModel, FrozenEmbeddings
 from aam.train.data.dataset import AsvDataset, BatchDataset, EmbeddingDataset
 from aam.util.atomic import write_json
@@ -104,8 +104,25 @@ def test_several_models_of_a_fold_and_all_of_them_for_the_test_set_are_averaged(
         each = [ask(predictor, samples[part == WITH_TEST]).point_NC for predictor in models]
         np.testing.assert_allclose(point_LK[part == WITH_TEST], np.mean(each, axis=0), rtol=1e-5)
         assert not np.allclose(each[0], each[1], rtol=1e-3)
-    first, rows = predictors[0].encoder, np.sort(samples[WITH_TEST > 0])
+    first, rows = predictors[0].encoder, np.sort(samples[WITH_TEST != TEST])
     expected = embed_samples(first, augmented.store, augmented.tokens, rows, devices)
+    torch.testing.assert_close(finished.reference_ND, expected)
+    assert finished.reference_model == "fold0"
+    assert finished.trained_on == [augmented.store.sample_ids[row] for row in rows]
+
+
+def test_novelty_is_measured_by_the_encoder_that_no_training_changed(
+    new_task, augmented, devices, monkeypatch
+):
+    """Where one of the recipes leaves it as it is; it need not be the first."""
+    monkeypatch.setattr(recipes, "MOST_EPOCHS", 2)
+    monkeypatch.setattr(cross_validation, "affordable_recipes", lambda _: ["partial", "kernel"])
+    task = new_task(encoder="auto")
+    finished = task.run()
+    assert finished.reference_model == "fold0-kernel"
+    rows = np.sort(task.setup.labelled.samples)
+    encoder = task.setup.make_encoder(0, 0)
+    expected = embed_samples(encoder, augmented.store, augmented.tokens, rows, devices)
     torch.testing.assert_close(finished.reference_ND, expected)
 
 
@@ -117,7 +134,11 @@ def test_a_fraction_of_the_labels_is_that_of_whole_groups(new_task, datasets, tm
     labels, few = [str(number) for number in range(20)], [set(), set()]
     for fraction, groups in ((0.01, 2), (0.4, 2), (0.8, 4)):
         task = new_task(observed=labels, work=tmp_path / str(fraction), labels=fraction, **common)
-        found = task.run().outputs.point_NC
+        finished = task.run()
+        found = finished.outputs.point_NC
+        both = {sample for dataset in datasets for sample in dataset.samples}
+        names = task.setup.store.sample_ids
+        assert finished.trained_on == [names[sample] for sample in sorted(both)]
         for fold, dataset in enumerate(datasets):
             trained = {hosts[sample] for sample in dataset.samples}
             assert len(dataset.samples) == 2 * len(trained) == 2 * groups
