@@ -60,14 +60,15 @@ def test_accuracy_table_ranks_within_a_task_and_keeps_a_baseline_once():
     def scored(error: float) -> dict:
         return task_metrics("regression", regression([error, -error, error, error]))
 
-    about = {"kind": "regression", "task": "body", "targets": {"bmi": {}, "age": {}}}
+    about = {"kind": "regression", "task": "body", "targets": {"age": {}, "bmi": {}}}
+    about["column"] = ["bmi", "age"]
     about["bootstrap"] = {"mae_fold_mean": [0.5, 1.5]}
     about["baselines"] = {"median": scored(9), "random_forest": scored(2)}
     errors = {"small": 5, "base": 1}
     reports = [{**scored(error), **about, "model": model} for model, error in errors.items()]
     table = accuracy_table(reports)
     assert table["name"].tolist() == ["base", "random_forest", "small", "median"] * 2
-    assert table["task"].tolist() == ["body, age"] * 4 + ["body, bmi"] * 4
+    assert table["task"].tolist() == ["body, bmi"] * 4 + ["body, age"] * 4
     assert table.loc[:1, "headline_high"].tolist() == pytest.approx([1.5, np.nan], nan_ok=True)
 
 
