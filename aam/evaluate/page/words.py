@@ -208,8 +208,8 @@ def mixture(label: str, value: float, weights: Mapping[str, float], always: str)
 def without_model(kind: str, value: float, difference: float, p: float | None) -> str:
     """Say what the super learner reaches without AAM, and what AAM adds."""
     return (
-        f"Without AAM it reaches {score(value)}. With minus without AAM, mean of the folds: "
-        f"{difference:+.3g} ({judged(kind, difference, p)})."
+        f"Without AAM it reaches {score(value)}. The score with AAM minus that without it, mean of "
+        f"the folds: {difference:+.3g} ({judged(kind, difference, p)})."
     )
 
 

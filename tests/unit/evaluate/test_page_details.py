@@ -26,7 +26,7 @@ def said(report: dict[str, Any], *, encoder_trained: bool = True) -> str:
     [
         (regression(), "Samples of one host stay together in the folds"),
         (mixed(regression()), "The super learner mixes all methods (random forest 84 %, AAM 16 %)"),
-        (mixed(regression()), "Without AAM it reaches 4.00. With minus without AAM"),
+        (mixed(regression()), "Without AAM it reaches 4.00. The score with AAM minus"),
         (mixed(regression(), unnested=UNNESTED), "The weights of the super learner for a fold"),
         (mixed(regression(), chosen=CHOSEN), "The one method that cross-validation inside of"),
         (regression(labels=0.1), "AAM was trained on 10 % of the labels"),

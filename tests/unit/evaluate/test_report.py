@@ -100,7 +100,7 @@ def test_a_model_that_was_not_trained_is_told_as_it_came():
     report |= {"samples_per_s": None, "unifrac_pearson": 0.9, "unifrac_mae": 0.05}
     reports = {"v4": {**report, "near_known_reads": 0.987}}
     page = summary_page("mine", reports, [])
-    assert "99% of the reads lie near an ASV that the model it started from had seen." in page
+    assert "99 % of the reads lie near an ASV that the model it started from had seen." in page
     assert "It is used as it came, with 1,600 parameters." in page
     assert "nucleotides" not in page
     line = terminal_lines("mine", reports, [])[1]
