@@ -263,7 +263,7 @@ def test_the_page_says_what_was_learned_and_its_links_lead_somewhere(results):
         ">mark</svg>",
     ):
         assert words in page
-    assert "Trained on" not in page
+    assert "AAM was trained on" not in page
     links = re.findall(r'<a href="([^#"]+)"', page)
     assert len(links) == 1 + 2 + 2 + 2 + 1
     assert all((results / link).is_file() for link in links)
@@ -281,7 +281,7 @@ def test_a_model_of_few_labels_says_that_its_baselines_had_all(results, labels, 
     path = results / "finetune" / "base" / "age" / "metrics.json"
     write_json(path, {**json.loads(path.read_text()), "labels": labels})
     page, _ = summed_up(results, pretrain=[], finetune=[path])
-    assert f"Trained on {said} of the labels; the baselines on all." in page
+    assert f"AAM was trained on {said} of the labels; the baselines on all." in page
 
 
 def test_terminal_summary_is_short_and_has_the_answers(results, tmp_path):
@@ -291,6 +291,25 @@ def test_terminal_summary_is_short_and_has_the_answers(results, tmp_path):
     assert "age, base: Works: a column is off by 1.00 on average" in lines[2]
     with pytest.raises(InputError, match="make demo"):
         summary.terminal_summary(tmp_path)
+
+
+def test_an_encoder_that_was_used_as_it_came_makes_no_score_transductive(results):
+    path = results / "pretrain" / "base" / "metrics.json"
+    write_json(path, {**json.loads(path.read_text()), "steps": 0})
+    age = results / "finetune" / "base" / "age" / "metrics.json"
+    page, _ = summed_up(results, pretrain=[path], finetune=[age])
+    assert "Transductive" not in page
+    assert "The encoder was used as it came: it was not trained on these samples." in page
+    assert "It was used as it came, without training on this study." in page
+
+
+def test_tasks_in_a_terminal_have_the_order_of_the_configuration(results):
+    metrics = sorted(results.glob("finetune/*/*/metrics.json"), reverse=True)
+    outputs = {"table": results / "benchmark/accuracy.tsv"}
+    benchmark_accuracy.run({}, inputs={"metrics": metrics}, outputs=outputs, runtime=RunOptions())
+    *_, first, second = summary.terminal_summary(results).splitlines()
+    assert first.startswith("  site, base: Does not work: ")
+    assert second.startswith("  age, base: Works: ")
 
 
 def test_a_figure_is_drawn_of_ids_that_look_like_something_else(tmp_path):
