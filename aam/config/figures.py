@@ -101,6 +101,7 @@ PLOTS: dict[str, Plot] = {
         {
             "importance": f"{TASK}/importance.tsv",
             "check": f"{TASK}/importance_check.json",
+            "report": f"{TASK}/metrics.json",
             "tree": "inputs/tree.nwk",
         },
         [Figure("importance.draw", f"{TASK}/importance", "important ASVs", "importance")],

@@ -8,7 +8,7 @@ from typing import Any
 
 from aam.config.configuration import Config, resolved
 from aam.config.metrics import METRICS
-from aam.config.sections.task import ON_DISTANCES
+from aam.config.sections.task import ON_DISTANCES, Folds
 from aam.config.starts import Start, architecture_of, chain_of
 
 Slice = dict[str, Any]
@@ -280,11 +280,16 @@ def summary(config: Config, dataset: str) -> Slice:
             for name, section in config.models.items()
         },
         "tasks": {
-            name: {"columns": task.columns, "kind": task.kind}
+            name: {"columns": task.columns, "kind": task.kind, "folds": _division(task.folds)}
             for name, task in config.tasks.items()
             if task.dataset == dataset
         },
     }
+
+
+def _division(folds: Folds) -> Slice:
+    """Return how samples are divided into folds, as the methods of a page name it."""
+    return {key: getattr(folds, key) for key in ("column", "groups", "stratified")}
 
 
 def describe(config: Config, dataset: str) -> Slice:

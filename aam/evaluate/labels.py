@@ -19,11 +19,6 @@ OTHER_METRICS = {
 }
 """Names of the metrics that are not kinds of UniFrac."""
 
-EVALUATION = {
-    "transductive": "Transductive: the encoder may have seen every sample, though no label.",
-    "inductive": "Inductive: no model saw any of the samples that it predicts.",
-}
-
 TESTS = {
     "corrected_t_p": "corrected t-test over folds",
     "holm_p": "corrected for all baselines (Holm)",
@@ -32,6 +27,9 @@ TESTS = {
     "mcnemar_p": "McNemar over samples",
 }
 """Paired tests, in the order in which they are shown."""
+
+UNITS = frozenset({"years", "months", "weeks", "days", "hours", "minutes", "cm", "mm", "kg", "mg"})
+"""Words that are a unit where the name of a column ends in one."""
 
 
 def metric_name(metric: str) -> str:
@@ -61,6 +59,27 @@ def p_value(value: float | None) -> str:
 def plain(name: str) -> str:
     """Return a name from a file as words: `weighted_normalized` as `weighted normalized`."""
     return name.replace("_", " ")
+
+
+def name_and_unit(column: str) -> tuple[str, str | None]:
+    """Return a column's name in words, and the unit that its last word is: `age_days`.
+
+    None is returned as the unit where the name ends in none, or holds nothing else.
+    """
+    name, _, last = plain(column).rpartition(" ")
+    if name and last.lower() in UNITS:
+        return name, last.lower()
+    return plain(column), None
+
+
+def amount(value: float, unit: str | None) -> str:
+    """Return a number with its unit, where that is known."""
+    return score(value) if unit is None else f"{score(value)} {unit}"
+
+
+def percent(value: float, digits: int = 0) -> str:
+    """Return a fraction as `16 %`, with so many decimals."""
+    return f"{value:.{digits}%}".replace("%", " %")
 
 
 def taxon_name(taxon: str) -> str:

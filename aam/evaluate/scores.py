@@ -46,19 +46,37 @@ HEADLINE = {
 """The one score that a kind of task is ranked by: errors ascending, the others descending."""
 
 
+def is_better(kind: str, difference: float) -> bool:
+    """Return whether a difference of headline scores speaks for the first of the two methods.
+
+    `difference` is the score of the first method minus that of the second: an error is better where
+    it is lower, an accuracy where it is higher. Without a difference neither is better.
+    """
+    return difference < 0 if kind == "regression" else difference > 0
+
+
 def of_each_target(reports: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return one report per target: a task of several gets one named `task, column` for each."""
-    return [
-        {**report, **own, "task": f"{report['task']}, {column}" if column else report["task"]}
-        for report in reports
-        for column, own in report.get("targets", {"": {}}).items()
-    ]
+    """Return one report per target: a task of several gets one named `task, column` for each.
+
+    Targets have the order of the configuration, which is that of `column`: the keys of a file are
+    sorted by their names.
+    """
+    found = []
+    for report in reports:
+        targets = report.get("targets")
+        if targets is None:
+            found.append(dict(report))
+            continue
+        for column in sorted(targets, key=list(report["column"]).index):
+            name = f"{report['task']}, {column}"
+            found.append({**report, **targets[column], "task": name})
+    return found
 
 
 def accuracy_table(reports: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     """Put every model and baseline of every `metrics.json` into one table.
 
-    Tasks are in alphabetical order, the best first within a task, a baseline once per task.
+    Tasks are in the order of the reports, the best first within a task, a baseline once per task.
     """
     rows: dict[tuple[str, str, str], dict[str, Any]] = {}
     for report in of_each_target(reports):
@@ -79,5 +97,7 @@ def accuracy_table(reports: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     table = table.astype(dict.fromkeys(numeric, float))
     regression = table["kind"] == "regression"
     rank = np.where(regression, table["mae_fold_mean"], -table["balanced_accuracy"])
-    ranked = table.assign(rank=rank).sort_values(["task", "rank", "name"], ignore_index=True)
-    return ranked.drop(columns="rank")
+    order = pd.factorize(table["task"])[0]
+    ranked = table.assign(order=order, rank=rank)
+    ranked = ranked.sort_values(["order", "rank", "name"], ignore_index=True)
+    return ranked.drop(columns=["order", "rank"])

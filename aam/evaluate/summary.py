@@ -1,24 +1,46 @@
 """Results for those who read text: the summary, and a few lines for a terminal."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
 from aam.evaluate.labels import score
-from aam.evaluate.page import words
-from aam.evaluate.page.answers import Caution, answer, cautions
+from aam.evaluate.page.answers import Caution, Verdict, answer, cautions, verdicts
+from aam.evaluate.page.details import encoder_sentences
 from aam.evaluate.scores import accuracy_table, of_each_target
 
 
-def by_task(
-    reports: Sequence[Mapping[str, Any]],
-) -> Iterator[tuple[str, list[dict[str, Any]], pd.DataFrame]]:
-    """Yield the name of each task, the reports of all models on it, and its `accuracy_table`."""
+@dataclass(frozen=True)
+class TaskResults:
+    """A task, or one target of it, with all models that were scored on it."""
+
+    name: str
+    reports: Sequence[Mapping[str, Any]]
+    """One per model."""
+    verdicts: Sequence[Verdict]
+    """Of each report, corrected for all tasks."""
+    scores: pd.DataFrame
+    """Its rows of the `accuracy_table`."""
+
+
+def by_task(reports: Sequence[Mapping[str, Any]]) -> Iterator[TaskResults]:
+    """Yield what was found in each task, in the order of the reports.
+
+    `reports` are contents of `metrics.json`: all that a page shows, since verdicts are corrected
+    for their number.
+    """
     each = of_each_target(reports)
+    judged = verdicts(each)
     for task, rows in accuracy_table(reports).groupby("task", sort=False):
-        of_task = [report for report in each if report["task"] == task]
-        yield str(task), of_task, rows
+        places = [place for place, report in enumerate(each) if report["task"] == task]
+        yield TaskResults(
+            name=str(task),
+            reports=[each[place] for place in places],
+            verdicts=[judged[place] for place in places],
+            scores=rows,
+        )
 
 
 def summary_page(
@@ -33,13 +55,15 @@ def summary_page(
     `pretraining` and `tasks` are contents of `metrics.json`; `limits` concern all tasks.
     """
     parts = [f"# Results of `{dataset}`", "All of it, with figures: [report.html](report.html)."]
-    for task, of_task, _ in by_task(tasks):
-        parts.append(f"## {task}")
-        for report in of_task:
-            several = f"**{report['model']}**: " if len(of_task) > 1 else ""
-            parts += [several + answer(report), *_items(one.text for one in cautions(report))]
+    for task in by_task(tasks):
+        parts.append(f"## {task.name}")
+        for report, verdict in zip(task.reports, task.verdicts, strict=True):
+            several = f"**{report['model']}**: " if len(task.reports) > 1 else ""
+            parts.append(several + answer(report, verdict))
+            parts += _items(one.text for one in cautions(report, verdict))
     parts += ["## Encoders", *_items(one.text for one in limits)]
-    parts += [f"**{name}**: {words.on_encoder(report)}" for name, report in pretraining.items()]
+    for name, report in pretraining.items():
+        parts.append(f"**{name}**: {' '.join(encoder_sentences(report))}")
     if dropped:
         parts += ["## Left out", *_items(dropped)]
     return "\n\n".join(parts) + "\n"
@@ -54,8 +78,9 @@ def terminal_lines(
         r = report.get("unifrac_pearson")
         known = f"UniFrac of held-out samples at r {score(r)}" if r else "masked nucleotides"
         lines.append(f"  encoder {model}: {known}")
-    for task, of_task, _ in by_task(tasks):
-        lines += [f"  {task}, {report['model']}: {answer(report)}" for report in of_task]
+    for task in by_task(tasks):
+        for report, verdict in zip(task.reports, task.verdicts, strict=True):
+            lines.append(f"  {task.name}, {report['model']}: {answer(report, verdict)}")
     return lines
 
 

@@ -4,7 +4,7 @@ import os
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -13,12 +13,16 @@ import pandas as pd
 
 from aam import __version__
 from aam.config.figures import PLOTS
-from aam.evaluate.page import answers, words
+from aam.config.starts import SHIPPED
+from aam.evaluate.page import answers
 from aam.evaluate.page.answers import Caution
+from aam.evaluate.page.details import encoder_sentences
+from aam.evaluate.page.methods import Corpus, MethodsText, methods_text
 from aam.evaluate.page.render import EncoderSection, PageFigure, Results, caption, page
-from aam.evaluate.page.result_tables import Table
-from aam.evaluate.page.sections import TaskFiles, task_sections
+from aam.evaluate.page.result_tables import Table, in_training
+from aam.evaluate.page.sections import TRAINING, TaskFiles, task_sections
 from aam.evaluate.predictions import read_results
+from aam.evaluate.scores import of_each_target
 from aam.evaluate.summary import summary_page, terminal_lines
 from aam.runtime.entry import Cfg, Files, RunOptions
 from aam.util.atomic import read_json, write_text
@@ -46,15 +50,14 @@ def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None
     scored = {**dict(zip(inputs["pretrain"], encoders.values(), strict=True)), **reports}
     results = Results(
         dataset=root.name,
-        tasks=list(task_sections(_task_files(inputs, reports, predictions, figures))),
-        encoders=[
-            EncoderSection(name, words.on_encoder(found), _below(figures, f"pretrain/{name}/"))
-            for name, found in encoders.items()
-        ],
+        tasks=list(
+            task_sections(_task_files(cfg, inputs, encoders, reports, predictions, figures))
+        ),
+        encoders=[_encoder_section(name, found, figures) for name, found in encoders.items()],
         cautions=limits,
         left_out=left_out,
         data_figures=_below(figures, "rarefaction"),
-        methods=_methods(cfg, encoders, reports.values()),
+        methods=_methods(cfg, encoders, [*reports.values()]),
         files=[_place(root, path) for path in [*sum(tables.values(), []), *scored]],
         made_from=_made_from({_place(root, path): found for path, found in scored.items()}),
     )
@@ -79,15 +82,41 @@ def terminal_summary(results_dir: Path) -> str:
     lines = terminal_lines(
         results_dir.name,
         {path.parent.name: read_json(path) for path in pretrain},
-        [read_json(path) for path in sorted(results_dir.glob("finetune/*/*/metrics.json"))],
+        _reports_in_order(results_dir),
     )
     if (results_dir / "report.html").exists():
         lines.append(f"  open in a browser: {results_dir / 'report.html'}")
     return "\n".join(lines)
 
 
+def _reports_in_order(results_dir: Path) -> list[dict[str, Any]]:
+    """Return the scores of all tasks in the order of the configuration.
+
+    That is the order of the accuracy table; tasks that it lacks come last.
+    """
+    reports = [read_json(path) for path in sorted(results_dir.glob("finetune/*/*/metrics.json"))]
+    table = results_dir / "benchmark" / "accuracy.tsv"
+    if not table.exists():
+        return reports
+    names = [name.partition(", ")[0] for name in read_results(table)["task"]]
+    order = {name: place for place, name in enumerate(dict.fromkeys(names))}
+    return sorted(reports, key=lambda report: order.get(report["task"], len(order)))
+
+
+def _encoder_section(
+    name: str, report: Report, figures: Mapping[str, PageFigure]
+) -> EncoderSection:
+    """Return the section of an encoder; one that was not trained has no training curves."""
+    shown = _below(figures, f"pretrain/{name}/")
+    if report["steps"] == 0:
+        shown = [figure for figure in shown if figure.title != TRAINING]
+    return EncoderSection(name, " ".join(encoder_sentences(report)), shown)
+
+
 def _task_files(
+    cfg: Cfg,
     inputs: Files,
+    encoders: Mapping[str, Report],
     reports: Mapping[Path, Report],
     predictions: Mapping[Path, pd.DataFrame],
     figures: Mapping[str, PageFigure],
@@ -107,7 +136,24 @@ def _task_files(
             **{name: read_results(found[path.parent]) for name, found in beside.items()},
             figures=_below(figures, f"finetune/{folder}/"),
             predictions=of_others,
+            encoder_trained=_is_trained(cfg, encoders, report["model"]),
         )
+
+
+def _is_trained(cfg: Cfg, encoders: Mapping[str, Report], name: str) -> bool:
+    """Return whether an encoder may have learned from samples of the study."""
+    steps = encoders[name]["steps"] if name in encoders else None
+    return steps != 0 or _corpus(cfg["models"], name) is None
+
+
+def _corpus(models: Mapping[str, Mapping[str, Any]], name: str) -> Corpus | None:
+    """Return what the start of an encoder was pretrained on, where it comes with the package."""
+    start = models[name]["start"]
+    if start is None or start in models or not (SHIPPED / start).is_dir():
+        return None
+    manifest = read_json(SHIPPED / start / "MANIFEST.json")
+    counted = manifest["held_out_samples_of_the_same_studies"]
+    return Corpus(samples=counted["training_samples"], studies=len(manifest["studies"]))
 
 
 def _limits(
@@ -118,12 +164,20 @@ def _limits(
     """Yield what limits the trust in all tasks."""
     lost = sum(len(table) for table in dropped if "depth" in table)
     kept = [found["held_out_samples"] + found["training_samples"] for found in encoders.values()]
-    yield from answers.of_samples(lost, max(kept, default=0))
+    yield from answers.rarefaction_cautions(lost, max(kept, default=0))
     for name, found in encoders.items():
-        yield from answers.of_encoder(name, found)
-    unseen = {path.stem: table["unseen_asvs"].mean() for path, table in predictions.items()}
+        yield from answers.encoder_cautions(name, found)
+    # The models of all tasks may know a table differently: the worst is told, once per table.
+    unseen: dict[str, float] = {}
+    seen: dict[str, int] = {}
+    samples: dict[str, int] = {}
+    for path, table in predictions.items():
+        name = path.stem
+        unseen[name] = max(unseen.get(name, 0.0), float(table["unseen_asvs"].mean()))
+        seen[name] = max(seen.get(name, 0), sum(in_training(table)))
+        samples[name] = len(table)
     for name, share in unseen.items():
-        yield from answers.of_prediction(name, float(share))
+        yield from answers.prediction_cautions(name, unseen=share, seen=seen[name], n=samples[name])
 
 
 def _figures(cfg: Cfg, root: Path, paths: list[Path]) -> Iterator[tuple[str, PageFigure]]:
@@ -135,7 +189,12 @@ def _figures(cfg: Cfg, root: Path, paths: list[Path]) -> Iterator[tuple[str, Pag
             if found := re.fullmatch(pattern, place):
                 said = caption(cfg["captions"][figure.caption], found.groupdict(), cfg)
                 svg = path.read_text(encoding="utf-8")
-                yield place, PageFigure(figure.title.capitalize(), said, svg)
+                yield place, PageFigure(_titled(figure.title), said, svg)
+
+
+def _titled(text: str) -> str:
+    """Return a text with a capital at its start; those of abbreviations stay."""
+    return text[:1].upper() + text[1:]
 
 
 def _below(figures: Mapping[str, PageFigure], start: str) -> list[PageFigure]:
@@ -146,25 +205,16 @@ def _place(root: Path, path: Path) -> str:
     return Path(os.path.relpath(path, root)).as_posix()
 
 
-def _methods(cfg: Cfg, encoders: Mapping[str, Report], reports: Any) -> dict[str, Any]:
-    """Return what the methods tell: settings, and what was counted."""
-    of_tasks = {found["task"]: found for found in reports}
-    return {
-        **{key: cfg[key] for key in ("depth", "views", "metrics")},
-        "encoders": {
-            name: {**cfg["models"][name], **{key: found[key] for key in ("parameters", "steps")}}
-            for name, found in encoders.items()
-        },
-        "tasks": {
-            name: {
-                **cfg["tasks"][name],
-                **{key: found[key] for key in ("n", "kind", "grouping")},
-                "folds": len(found["folds"]),
-            }
-            for name, found in of_tasks.items()
-        },
-        "versions": {"aam": __version__, **{name: version(name) for name in PACKAGES}},
-    }
+def _methods(cfg: Cfg, encoders: Mapping[str, Report], reports: Sequence[Report]) -> MethodsText:
+    """Return the methods, by settings and by what was counted."""
+    corpora = {name: _corpus(cfg["models"], name) for name in encoders}
+    return methods_text(
+        cfg,
+        encoders,
+        corpora={name: corpus for name, corpus in corpora.items() if corpus is not None},
+        reports=of_each_target(reports),
+        versions={"aam": __version__, **{name: version(name) for name in PACKAGES}},
+    )
 
 
 def _made_from(scored: Mapping[str, Report]) -> Table:

@@ -4,6 +4,7 @@ Shape suffixes: A ASVs in the order of the tree, C explained outputs.
 """
 
 import itertools
+import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,19 +18,46 @@ from aam.data.trees.branches import read_tree
 from aam.evaluate.figures.style import BLACK, BLUE, GREY, VERMILION, cells, saved_figure, tell
 from aam.evaluate.importance import DIRECTION, direction_columns
 from aam.evaluate.labels import plain, quantity, short, taxon_name
+from aam.evaluate.page.answers import is_stopped
+from aam.evaluate.page.words import no_importances
+from aam.evaluate.scores import of_each_target
 from aam.util.scikit_bio import TreeNode
 
 SHOWN = 30
 """Most ASVs of a figure."""
+SENTENCE_IN = 0.8
+"""Height of a figure that is a sentence."""
 SHOWN_OUTPUTS = 12
 """Most outputs whose directions are shown: those with the largest."""
 
 
-def draw(importance: pd.DataFrame, tree: Path, check: Mapping[str, Any], path: Path) -> None:
+def draw(
+    importance: pd.DataFrame,
+    tree: Path,
+    check: Mapping[str, Any],
+    report: Mapping[str, Any],
+    path: Path,
+) -> None:
     """Draw the tree, the direction per output where there are several, and the importance.
 
-    Of an `importance.tsv` the first rows are shown; `check` is an `importance_check.json`.
+    A task with a red light, of several targets one that has no other, gets a sentence instead.
+
+    Parameters
+    ----------
+    importance
+        An `importance.tsv`, of which the first rows are shown.
+    tree
+        The tree of the study, a Newick file.
+    check
+        An `importance_check.json`.
+    report
+        The `metrics.json` of the task.
+    path
+        The figure to write.
     """
+    if all(is_stopped(one) for one in of_each_target([report])):
+        _write_sentence(path)
+        return
     importance = importance.head(SHOWN)
     pruned = read_tree(tree, importance["feature-id"].tolist())
     pruned.prune()
@@ -51,6 +79,13 @@ def draw(importance: pd.DataFrame, tree: Path, check: Mapping[str, Any], path: P
         panels[0].tick_params(axis="y", left=False, labelleft=False)
         panels[-1].tick_params(axis="y", left=False)
         panels[0].set_ylim(len(names) - 0.4, -0.6)
+
+
+def _write_sentence(path: Path) -> None:
+    """Save a figure that says why there is none."""
+    with saved_figure(path, SENTENCE_IN) as (_, (axes,)):
+        axes.set_axis_off()
+        axes.set_title("\n".join(textwrap.wrap(no_importances(), 90)), fontweight="normal")
 
 
 def _labels(table: pd.DataFrame) -> list[str]:

@@ -77,7 +77,9 @@ def _title(report: Mapping[str, Any]) -> str:
 def _draw_regression(predictions: pd.DataFrame, report: Mapping[str, Any], path: Path) -> None:
     """Draw a row of panels per target."""
     reports, of_column = of_each_target([report]), by_target(predictions)
-    parts = [of_column[column] for column in report.get("targets", of_column)]
+    # The keys of `targets` are sorted; reports have the order of the configuration.
+    columns = report["column"] if "targets" in report else of_column
+    parts = [of_column[column] for column in columns]
     grid: dict[str, Any] = {"rows": len(reports), "columns": 2, "width_ratios": (5, 4)}
     with saved_figure(path, 4.2 * len(reports), **grid) as (_, all_axes):
         pairs = zip(all_axes[::2], all_axes[1::2], strict=True)

@@ -1,17 +1,20 @@
-"""The answer to a task in one sentence, and what limits the trust in it."""
+"""The answer to a task: its verdict, its score, and the lights that limit the trust in it."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from aam.evaluate.labels import p_value, plain, row_label, score
-from aam.evaluate.report import CONSTANT
-from aam.evaluate.scores import HEADLINE
+from aam.evaluate.comparison import holm
+from aam.evaluate.labels import name_and_unit, row_label
+from aam.evaluate.page import words
+from aam.evaluate.page.words import CHANCE
+from aam.evaluate.scores import HEADLINE, is_better
 
 Light = Literal["stop", "care", "good"]
+Outcome = Literal["works", "doubtful", "does not work"]
+LIGHTS: Mapping[Outcome, Light] = {"works": "good", "doubtful": "care", "does not work": "stop"}
+"""The light of each verdict."""
 
-CHANCE = 0.05
-"""p-value from which on a difference is called one that could be chance."""
 FEW_SAMPLES, FEW_GROUPS = 50, 20
 """Samples, and groups of them, below which another draw would change the scores much."""
 OFF_COVERAGE = 0.05
@@ -25,8 +28,21 @@ UNSEEN_READS = 0.2
 
 
 @dataclass(frozen=True)
+class Verdict:
+    """Whether a task can be predicted, and the test that says so."""
+
+    outcome: Outcome
+    p: float | None
+    """p-value of the difference to guessing; None: no test is possible."""
+    corrected_p: float | None
+    """The same, corrected for all tests of the page."""
+    tests: int
+    """Tests of the page."""
+
+
+@dataclass(frozen=True)
 class Caution:
-    """One thing that limits the trust in a result; `stop`: do not use it, `care`: know this."""
+    """A light with its sentence; `stop`: do not use the result, `care`: know this, `good`."""
 
     light: Light
     text: str
@@ -37,103 +53,225 @@ def leading(report: Mapping[str, Any]) -> Mapping[str, Any]:
     return report.get("super_learner", report)
 
 
-def best_baseline(report: Mapping[str, Any]) -> str:
-    """Return the baseline with the best headline score."""
+def leading_name(report: Mapping[str, Any]) -> str:
+    """Return whose scores are told first."""
+    return "the super learner" if "super_learner" in report else "AAM"
+
+
+def target_and_unit(report: Mapping[str, Any]) -> tuple[str, str | None]:
+    """Return what is predicted, in words, and its unit where the name of its column ends in one.
+
+    `report` is one of `aam.evaluate.scores.of_each_target`: that of one of several targets has a
+    name that ends in its column.
+    """
+    column = report["column"]
+    name = column if isinstance(column, str) else report["task"].partition(", ")[2]
+    return name_and_unit(name)
+
+
+def best_baseline(report: Mapping[str, Any]) -> str | None:
+    """Return the baseline with the best headline score, or None where there is none.
+
+    Constants are no candidates: what guessing reaches is compared apart.
+    """
     name = HEADLINE[report["kind"]]
     sign = 1 if report["kind"] == "regression" else -1
-    return min(report["baselines"], key=lambda key: sign * report["baselines"][key][name])
+    rivals = leading(report)["comparisons"]
+    return min(rivals, key=lambda rival: sign * report["baselines"][rival][name], default=None)
 
 
-def answer(report: Mapping[str, Any]) -> str:
-    """Return what can be predicted, how well, beside the best baseline, and if it may be chance.
+def judge(kind: str, difference: float, p: float | None, corrected_p: float | None) -> Outcome:
+    """Return the verdict on a task.
+
+    A task works where it is predicted better than by guessing with p < 0.05, also after Holm's
+    correction for all tests of the page. It is doubtful where it is predicted better, but p < 0.05
+    holds before the correction alone, or where no test is possible. It does not work otherwise.
+    Neither baselines nor cautions change the verdict: they have lights of their own.
+
+    Parameters
+    ----------
+    kind
+        Kind of the task.
+    difference
+        Mean over folds of the headline score minus that of guessing: `guessing.difference`.
+    p
+        Its p-value, two-sided, or None where no test is possible: `guessing.corrected_t_p`.
+    corrected_p
+        The p-value after the correction, or None.
+    """
+    if not is_better(kind, difference):
+        return "does not work"
+    if p is None or corrected_p is None:
+        return "doubtful"
+    if p >= CHANCE:
+        return "does not work"
+    return "works" if corrected_p < CHANCE else "doubtful"
+
+
+def verdicts(reports: Sequence[Mapping[str, Any]]) -> list[Verdict]:
+    """Return the verdict on every report of a page, in their order.
+
+    `reports` are all that the page shows, one per model and target (`of_each_target`): p-values are
+    corrected for their number.
+    """
+    guesses = [leading(report)["guessing"] for report in reports]
+    given = {
+        str(place): {"corrected_t_p": guess["corrected_t_p"]} for place, guess in enumerate(guesses)
+    }
+    corrected = [found["holm_p"] for found in holm(given).values()]
+    tests = sum(guess["corrected_t_p"] is not None for guess in guesses)
+    found = []
+    for report, guess, corrected_p in zip(reports, guesses, corrected, strict=True):
+        p = guess["corrected_t_p"]
+        outcome = judge(report["kind"], guess["difference"], p, corrected_p)
+        found.append(Verdict(outcome, p=p, corrected_p=corrected_p, tests=tests))
+    return found
+
+
+def is_stopped(report: Mapping[str, Any]) -> bool:
+    """Return whether a task has a red light, for which no other task of the page matters."""
+    guess = leading(report)["guessing"]
+    p = guess["corrected_t_p"]
+    # The correction decides between "works" and "doubtful" alone: any value does.
+    outcome = judge(report["kind"], guess["difference"], p, corrected_p=p)
+    return outcome == "does not work" or bool(report["confounders"])
+
+
+def answer(report: Mapping[str, Any], verdict: Verdict) -> str:
+    """Return the verdict, the score with its interval, guessing and p, and the best baseline.
 
     `report` is one of `aam.evaluate.scores.of_each_target`.
     """
-    found, baseline = leading(report), best_baseline(report)
-    name, label = HEADLINE[report["kind"]], row_label(baseline, "baseline")
-    own, other = found[name], report["baselines"][baseline][name]
-    # Of several targets a report is that of one, whose name ends in its column.
-    column = report["column"]
-    what = plain(column if isinstance(column, str) else report["task"].partition(", ")[2])
-    shown = score if report["kind"] == "regression" else "{:.0%}".format
-    known = [report["baselines"][key][name] for key in CONSTANT if key in report["baselines"]]
-    guess = f" (guessing: {shown(known[0])})" if known else ""
-    if report["kind"] == "regression":
-        text = (
-            f"From these samples, {what} is predicted to within {score(own)} on average{guess}; "
-            f"the best baseline, {label}, is off by {score(other)}"
-        )
-    else:
-        text = (
-            f"From these samples, {what} is predicted right in {own:.0%} of the cases, every class "
-            f"counting alike{guess}; by the best baseline, {label}, in {other:.0%}"
-        )
-    p = found["comparisons"][baseline]["holm_p"]
-    if p is None:
-        return f"{text}."
-    may_be = "could be" if p >= CHANCE else "is hardly"
-    return f"{text}; the difference {may_be} chance, {p_value(p)}."
-
-
-def cautions(report: Mapping[str, Any]) -> list[Caution]:
-    """Return what limits the trust in the scores of a task, the worst first."""
-    return sorted(_of_scores(report), key=lambda caution: caution.light != "stop")
-
-
-def _of_scores(report: Mapping[str, Any]) -> Iterator[Caution]:
-    found, name = leading(report), HEADLINE[report["kind"]]
-    sign = 1 if report["kind"] == "regression" else -1
-    for constant in [key for key in CONSTANT if key in report["baselines"]]:
-        p = found["comparisons"][constant]["corrected_t_p"]
-        is_better = sign * (report["baselines"][constant][name] - found[name]) > 0
-        if not is_better or (p is not None and p >= CHANCE):
-            label, chance = row_label(constant, "baseline"), f" ({p_value(p)})" if p else ""
-            yield Caution("stop", f"Not shown to be better than guessing the {label}{chance}.")
+    kind, best = report["kind"], leading(report)
+    what, unit = target_and_unit(report)
+    well = words.how_well(kind, what, best[HEADLINE[kind]], unit, _interval(report))
+    guess = words.headline(kind, best["guessing"]["score"], unit)
+    chance = words.probability_of_chance(verdict.p, verdict.corrected_p, verdict.tests)
+    # A score that another column explains shows nothing, however good it is.
+    is_confounded = bool(report["confounders"]) and verdict.outcome != "does not work"
+    opening = "Confounded" if is_confounded else verdict.outcome.capitalize()
+    text = f"{opening}: {well}; guessing: {guess}; {chance}."
     baseline = best_baseline(report)
-    p = found["comparisons"][baseline]["holm_p"]
-    if p is None or p >= CHANCE:
-        label = row_label(baseline, "baseline")
-        yield Caution("care", f"Not shown to be better than the best baseline, {label}.")
-    groups, n = report["groups"], report["n"]
-    if report["grouping"] is None:
-        yield Caution(
-            "care",
-            "No column of groups is set (folds.groups): where one person or site gave several "
-            "samples, the scores are too good.",
-        )
-    elif groups is not None and groups < FEW_GROUPS:
-        yield Caution("care", f"Only {groups} groups: other ones may give other scores.")
-    if n < FEW_SAMPLES:
-        yield Caution("care", f"Only {n} samples: other ones may give other scores.")
-    intervals = report["intervals"]
-    if intervals["coverage"] < intervals["level"] - OFF_COVERAGE:
-        yield Caution(
-            "care",
-            f"Intervals for {intervals['level']:.0%} cover {intervals['coverage']:.0%} of the "
-            "samples: take their width with care.",
-        )
+    if baseline is None:
+        return text
+    comparison = best["comparisons"][baseline]
+    beside = words.beside_best_baseline(
+        kind,
+        label=row_label(baseline, "baseline"),
+        other=report["baselines"][baseline][HEADLINE[kind]],
+        unit=unit,
+        difference=comparison["difference"],
+        p=comparison["holm_p"],
+    )
+    return f"{text} {beside}"
 
 
-def of_encoder(model: str, report: Mapping[str, Any]) -> list[Caution]:
+def cautions(report: Mapping[str, Any], verdict: Verdict) -> list[Caution]:
+    """Return the lights of a task: red ones, that of the verdict, and the cautions.
+
+    A difference to the best baseline that could be chance is part of the answer and no caution: it
+    says nothing against a task that is predicted better than by guessing.
+    """
+    stops = list(_confounders(report))
+    light = LIGHTS[verdict.outcome]
+    # Green beside red would be read as permission.
+    shown = [] if stops and light == "good" else [Caution(light, _reason(report, verdict))]
+    lights = [*stops, *shown, *_cares(report)]
+    return sorted(lights, key=lambda caution: caution.light != "stop")
+
+
+def encoder_cautions(model: str, report: Mapping[str, Any]) -> list[Caution]:
     """Return what limits the trust in an encoder, by the metrics of its pretraining."""
     r = report.get("unifrac_pearson")
     if r is None or r >= WEAK_ENCODER:
         return []
-    return [Caution("care", f"The encoder {model} knows held-out distances at r {score(r)} only.")]
+    return [Caution("care", words.weak_encoder(model, r))]
 
 
-def of_samples(dropped: int, kept: int) -> list[Caution]:
+def rarefaction_cautions(dropped: int, kept: int) -> list[Caution]:
     """Return what rarefaction lost, where it is much."""
     share = dropped / max(dropped + kept, 1)
     if share < MANY_DROPPED:
         return []
-    text = f"{dropped} samples, {share:.0%}, have too few reads for the rarefaction depth."
-    return [Caution("care", text)]
+    return [Caution("care", words.many_dropped(dropped, share))]
 
 
-def of_prediction(table: str, unseen: float) -> list[Caution]:
-    """Return how much of another table is new to the models, where it is much."""
-    if unseen < UNSEEN_READS:
-        return []
-    text = f"{unseen:.0%} of the reads in {table} are of ASVs that training never saw."
-    return [Caution("care", text)]
+def prediction_cautions(table: str, unseen: float, seen: int, n: int) -> list[Caution]:
+    """Return what limits the trust in predictions for another table.
+
+    Parameters
+    ----------
+    table
+        What the page calls the table.
+    unseen
+        Mean share of the reads that are of ASVs never seen in training.
+    seen
+        Number of samples that were in training.
+    n
+        Number of samples.
+    """
+    found = []
+    if seen:
+        found.append(Caution("care", words.seen_in_training(table, seen, n)))
+    if unseen >= UNSEEN_READS:
+        found.append(Caution("care", words.much_unseen(table, unseen)))
+    return found
+
+
+def _interval(report: Mapping[str, Any]) -> str:
+    """Return the interval of the headline score in words, or why there is none."""
+    kind, structure = report["kind"], report["structure"]
+    interval = leading(report)["bootstrap"][HEADLINE[kind]]
+    if interval is not None:
+        return words.score_interval(kind, interval)
+    if structure["independent"] or structure["groups"] is None:
+        return words.no_interval(report["n"], "samples")
+    return words.no_interval(structure["groups"], "groups")
+
+
+def _reason(report: Mapping[str, Any], verdict: Verdict) -> str:
+    """Return the sentence of a verdict's light."""
+    if verdict.outcome == "works":
+        return words.why_it_works(verdict.tests)
+    if verdict.outcome == "doubtful":
+        return words.why_it_is_doubtful(verdict.p, verdict.corrected_p, verdict.tests)
+    difference = leading(report)["guessing"]["difference"]
+    return words.why_it_does_not_work(report["kind"], difference, verdict.p)
+
+
+def _confounders(report: Mapping[str, Any]) -> Iterator[Caution]:
+    """Yield a red light for the columns that tell the target, the exact ones first."""
+    what, _ = target_and_unit(report)
+    for kind in ("exact", "nearly"):
+        columns = [one["column"] for one in report["confounders"] if one["kind"] == kind]
+        if columns:
+            text = words.confounded(columns, what, exactly=kind == "exact")
+            yield Caution("stop", text)
+
+
+def _cares(report: Mapping[str, Any]) -> Iterator[Caution]:
+    """Yield what limits the trust in a score, whatever the verdict is."""
+    best, owner, structure = leading(report), leading_name(report), report["structure"]
+    baseline = best_baseline(report)
+    if baseline is not None and _is_worse(report["kind"], best["comparisons"][baseline]):
+        yield Caution("care", words.worse_than_baseline(row_label(baseline, "baseline")))
+    if not structure["stated"]:
+        yield Caution("care", words.groups_not_stated())
+    groups = None if structure["independent"] else structure["groups"]
+    if groups is not None and groups < FEW_GROUPS:
+        yield Caution("care", words.few_groups(groups))
+    elif report["n"] < FEW_SAMPLES:
+        yield Caution("care", words.few_samples(report["n"]))
+    intervals = best["intervals"]
+    if intervals["coverage"] < intervals["level"] - OFF_COVERAGE:
+        text = words.off_coverage(owner, intervals["level"], intervals["coverage"])
+        yield Caution("care", text)
+    if "calibrated_brier" in best and best["calibrated_brier"] > best["constant_brier"]:
+        brier, constant = best["calibrated_brier"], best["constant_brier"]
+        yield Caution("care", words.useless_probabilities(owner, brier, constant))
+
+
+def _is_worse(kind: str, comparison: Mapping[str, Any]) -> bool:
+    """Return whether a method is significantly worse than the one it is compared with."""
+    difference, p = comparison["difference"], comparison["holm_p"]
+    return p is not None and p < CHANCE and is_better(kind, -difference)

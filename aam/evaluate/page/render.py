@@ -2,15 +2,15 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import jinja2
 from markupsafe import Markup, escape
 
-from aam.evaluate.labels import metric_name
 from aam.evaluate.page.answers import Caution
+from aam.evaluate.page.methods import MethodsText
 from aam.evaluate.page.result_tables import Table
 
 FOLDER = Path(__file__).parent
@@ -62,8 +62,7 @@ class Results:
     cautions: Sequence[Caution] = ()
     left_out: Sequence[str] = ()
     data_figures: Sequence[PageFigure] = ()
-    methods: Mapping[str, Any] = field(default_factory=dict)
-    """What the template of the methods asks for."""
+    methods: MethodsText = MethodsText("", ())
     files: Sequence[str] = ()
     """Links to tables and scores."""
     made_from: Table = EMPTY
@@ -82,7 +81,6 @@ def page(results: Results) -> str:
     numbers = iter(range(1_000_000))
     environment.filters["inline"] = lambda shown: _inline(shown, next(numbers))
     environment.filters["words"] = _words
-    environment.filters["metric"] = metric_name
     environment.filters["anchor"] = lambda name: re.sub(r"[^a-zA-Z0-9]+", "-", name).strip("-")
     css, js = (Markup((FOLDER / name).read_text("utf-8")) for name in ("page.css", "page.js"))
     return environment.get_template("page.html").render(results=results, css=css, js=js)

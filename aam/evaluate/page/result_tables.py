@@ -1,7 +1,7 @@
 """The tables of the page."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
@@ -9,6 +9,8 @@ import pandas as pd
 from aam.evaluate.labels import TESTS, interval, p_value, row_label, score
 from aam.evaluate.scores import HEADLINE, MAIN, SCORES
 
+IN_TRAINING = "in_training"
+"""Column of predictions for other tables: `id`, `reads`, or empty."""
 MOST_ROWS = 2000
 """Rows of a table that a page holds; its file has all."""
 
@@ -22,6 +24,8 @@ class Table:
     rows: Sequence[Sequence[str]]
     left_out: int = 0
     file: str | None = None
+    marked: Collection[int] = ()
+    """Numbers of rows that stand out: samples of another table that were in training."""
 
 
 def score_table(rows: pd.DataFrame, kind: str) -> Table:
@@ -31,7 +35,7 @@ def score_table(rows: pd.DataFrame, kind: str) -> Table:
         bounds = {HEADLINE[kind]: (row["headline_low"], row["headline_high"])}
         cells = [interval(row[name], *bounds.get(name, (None, None))) for name in MAIN[kind]]
         body.append([row_label(row["name"], row["role"]), *cells])
-    title = "Scores, the best first; in brackets 95 % of what other draws of samples would give"
+    title = "Scores, the best first; in brackets 95 % intervals"
     return Table(title, ["method", *(SCORES[name] for name in MAIN[kind])], body)
 
 
@@ -52,7 +56,17 @@ def subset_tables(reports: Sequence[Mapping[str, Any]]) -> Iterator[Table]:
 
 
 def comparison_table(name: str, report: Mapping[str, Any], kind: str) -> Table:
-    """Return the difference of a method to every baseline, with the paired tests."""
+    """Return the difference of a method to every baseline, with the paired tests.
+
+    Parameters
+    ----------
+    name
+        What the page calls the method.
+    report
+        Its scores, with one comparison or more.
+    kind
+        Kind of the task.
+    """
     comparisons = report["comparisons"]
     label, better = ("balanced accuracy", "higher") if kind != "regression" else ("MAE", "lower")
     tests = [key for key in TESTS if key in next(iter(comparisons.values()))]
@@ -65,9 +79,26 @@ def comparison_table(name: str, report: Mapping[str, Any], kind: str) -> Table:
         ]
         for baseline, found in comparisons.items()
     ]
-    title = f"{name} less each baseline, {label}, mean of the folds ({better} is better); p-values"
+    title = f"{name} minus each baseline: {label}, mean of the folds ({better} is better); p-values"
     head = ["baseline", "difference", "better in folds", *(TESTS[key] for key in tests)]
     return Table(title, head, rows)
+
+
+def prediction_table(title: str, frame: pd.DataFrame) -> Table:
+    """Return the predictions for another table; samples that were in training are marked."""
+    table = from_frame(title, frame, "predict")
+    if IN_TRAINING not in frame:
+        return table
+    is_seen = in_training(frame)[: len(table.rows)]
+    marked = {row for row, seen in enumerate(is_seen) if seen}
+    return replace(table, marked=marked)
+
+
+def in_training(frame: pd.DataFrame) -> list[bool]:
+    """Return of each sample of a table of predictions whether training had it."""
+    if IN_TRAINING not in frame:
+        return [False] * len(frame)
+    return (frame[IN_TRAINING].fillna("") != "").tolist()
 
 
 def from_frame(title: str, frame: pd.DataFrame, file: str) -> Table:

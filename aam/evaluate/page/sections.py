@@ -1,4 +1,4 @@
-"""What the page has of each task: its answer, figures and tables."""
+"""What the page has of each task: its answer, lights, sentences, figures and tables."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -7,20 +7,29 @@ from typing import Any
 import pandas as pd
 
 from aam.evaluate.page import words
-from aam.evaluate.page.answers import Caution, answer, cautions
+from aam.evaluate.page.answers import (
+    Verdict,
+    answer,
+    cautions,
+    is_stopped,
+    leading_name,
+    target_and_unit,
+)
+from aam.evaluate.page.details import task_sentences, trains_networks
 from aam.evaluate.page.render import PageFigure, TaskSection
 from aam.evaluate.page.result_tables import (
     Table,
     comparison_table,
     from_frame,
+    prediction_table,
     score_table,
     subset_tables,
 )
 from aam.evaluate.predictions import by_target
 from aam.evaluate.summary import by_task
 
-TRAINING = "Training curves"
-"""Title of the figures that the page folds away."""
+TRAINING, IMPORTANCE = "Training curves", "Important ASVs"
+"""Titles of the figures that the page folds away, and of those that it leaves out under a stop."""
 MOST_ASVS = 100
 """ASVs of a table of importance that the page shows."""
 
@@ -36,36 +45,67 @@ class TaskFiles:
     figures: Sequence[PageFigure] = ()
     predictions: Mapping[str, pd.DataFrame] = field(default_factory=dict)
     """Of other tables, by what the page calls them."""
+    encoder_trained: bool = True
+    """Whether the encoder may have been trained on samples of the study."""
 
 
 def task_sections(all_files: Iterable[TaskFiles]) -> Iterator[TaskSection]:
-    """Yield a section per model and target, the tasks in the order of the accuracy table."""
+    """Yield a section per model and target, the tasks in the order of the files."""
     files = {(one.report["model"], one.report["task"]): one for one in all_files}
-    for name, reports, rows in by_task([one.report for one in files.values()]):
-        tables = [score_table(rows, reports[0]["kind"]), *subset_tables(reports)]
-        for report in reports:
-            task, _, column = name.partition(", ")
-            own = files[report["model"], task]
-            yield TaskSection(
-                name=name.replace("_", " "),
-                model=report["model"] if len(reports) > 1 else "",
-                answer=answer(report),
-                cautions=cautions(report)
-                or [Caution("good", "Nothing was found that limits the trust in these scores.")],
-                sentences=list(words.on_task(report)),
-                figures=[one for one in own.figures if one.title != TRAINING],
-                training=[one for one in own.figures if one.title == TRAINING],
-                tables=[*tables, *_own_tables(report, own, column)],
-            )
+    for task in by_task([one.report for one in files.values()]):
+        config_name, _, column = task.name.partition(", ")
+        tables = [
+            score_table(task.scores, task.reports[0]["kind"]),
+            *subset_tables(task.reports),
+        ]
+        for report, verdict in zip(task.reports, task.verdicts, strict=True):
+            own = files[report["model"], config_name]
+            model = report["model"] if len(task.reports) > 1 else ""
+            yield _section(task.name, model, report, verdict, own, column, tables)
+
+
+def _section(
+    name: str,
+    model: str,
+    report: Mapping[str, Any],
+    verdict: Verdict,
+    files: TaskFiles,
+    column: str,
+    tables: Sequence[Table],
+) -> TaskSection:
+    """Return the section of one model and target; `tables` are those that all models share."""
+    return TaskSection(
+        name=name.replace("_", " "),
+        model=model,
+        answer=answer(report, verdict),
+        cautions=cautions(report, verdict),
+        sentences=list(task_sentences(report, encoder_trained=files.encoder_trained)),
+        figures=[one for one in files.figures if _is_shown(one, report)],
+        training=[one for one in files.figures if one.title == TRAINING]
+        if trains_networks(report)
+        else [],
+        tables=[*tables, *_own_tables(report, files, column)],
+    )
+
+
+def _is_shown(figure: PageFigure, report: Mapping[str, Any]) -> bool:
+    """Return whether a figure stands open on the page."""
+    if figure.title == IMPORTANCE:
+        return not is_stopped(report)
+    return figure.title != TRAINING
 
 
 def _own_tables(report: Mapping[str, Any], files: TaskFiles, column: str) -> Iterator[Table]:
-    if "super_learner" in report:
-        yield comparison_table("Super learner", report["super_learner"], report["kind"])
-    yield comparison_table("AAM", report, report["kind"])
+    if report["comparisons"]:
+        if "super_learner" in report:
+            yield comparison_table("Super learner", report["super_learner"], report["kind"])
+        yield comparison_table("AAM", report, report["kind"])
     intervals = by_target(files.intervals)[column]
-    yield from_frame("Cross-validated predictions", intervals, "intervals.tsv")
-    most = files.importance.head(MOST_ASVS)
-    yield from_frame(f"The {len(most)} most important ASVs", most, "importance.tsv")
+    title = f"Cross-validated predictions of {leading_name(report)}"
+    yield from_frame(title, intervals, "intervals.tsv")
+    if not is_stopped(report):
+        most = files.importance.head(MOST_ASVS)
+        what, _ = target_and_unit(report)
+        yield from_frame(words.most_important(what), most, "importance.tsv")
     for name, table in files.predictions.items():
-        yield from_frame(f"Predictions for {name}", table, "predict")
+        yield prediction_table(f"Predictions for {name}", table)

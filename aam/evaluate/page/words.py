@@ -1,119 +1,413 @@
-"""What was found, in sentences."""
+"""The sentences of the page: each is a function of numbers and names that returns a text.
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+What a report says, and which sentences a page needs, is decided elsewhere: the answers and lights
+in `aam.evaluate.page.answers`, the details of a task in `aam.evaluate.page.details`.
 
-from aam.evaluate.labels import EVALUATION, p_value, quantity, row_label, score
-from aam.evaluate.page.answers import CHANCE
-from aam.evaluate.scores import HEADLINE, SCORES
+`kind` is the kind of a task, `unit` that of its numbers or None, and a `difference` is the headline
+score of the method that is named first minus that of the other one.
+"""
 
+from collections.abc import Mapping, Sequence
+
+from aam.evaluate.labels import amount, p_value, percent, plain, quantity, score
+from aam.evaluate.scores import is_better
+
+CHANCE = 0.05
+"""p-value from which on a difference could be chance."""
 LEAST_SHOWN = 0.01
-"""Least weight of a method that is told."""
+"""Least weight of a method that is named."""
+
+Interval = tuple[float, float]
 
 
-def on_task(report: Mapping[str, Any]) -> Iterator[str]:
-    """Yield how a model does on a task, alone and mixed, and how sure it is."""
-    if "super_learner" in report:
-        yield _super_learner(report)
-    yield _model(report)
-    if len(report["recipes"]) > 1:
-        yield _recipes(report)
-    if "test" in report:
-        yield _test(report)
-    yield _intervals(report)
-    if "calibrated_brier" in report:
-        yield (
-            "Probabilities as the model gives them, with all classes counting alike: calibration "
-            f"error {score(report['ece'])}, Brier score {score(report['brier'])}. Calibrated to "
-            f"how frequent classes are in the other folds: {score(report['calibrated_ece'])} and "
-            f"{score(report['calibrated_brier'])}; a constant, which knows these frequencies "
-            f"alone, has a Brier score of {score(report['constant_brier'])}."
-        )
+def headline(kind: str, value: float, unit: str | None = None) -> str:
+    """Return a headline score: an error with its unit, or a balanced accuracy in percent."""
+    return amount(value, unit) if kind == "regression" else percent(value, 1)
 
 
-def on_encoder(report: Mapping[str, Any]) -> str:
-    """Return what an encoder learned without labels, by the metrics of its pretraining."""
-    text = f"Scored on {report['held_out_samples']} samples kept from training. "
-    if "unifrac_pearson" in report:
-        text += (
-            "Distances between its embeddings of two such samples agree with their UniFrac "
-            f"distance: Pearson r {score(report['unifrac_pearson'])}, mean absolute error "
-            f"{score(report['unifrac_mae'])}. "
-        )
-    if "nucleotide_accuracy" in report:
-        text += (
-            f"It names {report['nucleotide_accuracy']:.1%} of the masked nucleotides; always "
-            "guessing the most frequent base of each position names "
-            f"{report['nucleotide_baseline_accuracy']:.1%}. "
-        )
-    if "near_known_reads" in report:
-        near = f"{report['near_known_reads']:.0%} of the reads"
-        text += f"{near} lie near an ASV that the model it started from had seen. "
-    if report["steps"] == 0:
-        return f"{text}It is used as it came, with {report['parameters']:,} parameters."
+def how_well(kind: str, what: str, value: float, unit: str | None, within: str) -> str:
+    """Say how well something is predicted; `within` is the interval of the score, in words."""
+    shown = headline(kind, value, unit)
+    if kind == "regression":
+        return f"{what} is off by {shown} on average ({within})"
+    return f"{what} is predicted right in {shown} of samples, every class counting alike ({within})"
+
+
+def score_interval(kind: str, interval: Interval) -> str:
+    """Return the interval of a headline score."""
+    low, high = (headline(kind, end) for end in interval)
+    return f"95 % interval {low} to {high}"
+
+
+def no_interval(units: int, what: str) -> str:
+    """Say why a score has no interval; `what` is drawn, groups for instance."""
+    return f"no interval: {units} {what} are too few for one"
+
+
+def probability_of_chance(p: float | None, corrected: float | None, tests: int) -> str:
+    """Return the p-value of a task, and that which is corrected for all tests of the page."""
+    if p is None or corrected is None:
+        return "no test is possible with these folds"
+    if tests < 2:
+        return p_value(p)
+    return f"{p_value(p)}, corrected for the {tests} tests of this page {p_value(corrected)}"
+
+
+def judged(kind: str, difference: float, p: float | None) -> str:
+    """Say in which direction a difference points, or that it could be chance."""
+    if p is None:
+        return "no test is possible with these folds"
+    if p >= CHANCE or difference == 0:
+        return f"could be chance, {p_value(p)}"
+    return f"{'better' if is_better(kind, difference) else 'worse'}, {p_value(p)}"
+
+
+def beside_best_baseline(
+    kind: str, label: str, other: float, unit: str | None, difference: float, p: float | None
+) -> str:
+    """Say how a method does against the best baseline, whose score is `other`."""
+    shown = headline(kind, other, unit)
+    baseline = f"the best baseline, {label} ({shown})"
+    if p is None:
+        return f"The difference to {baseline}, cannot be tested with these folds."
+    if p >= CHANCE or difference == 0:
+        return f"The difference to {baseline}, could be chance, {p_value(p)}."
+    word = "Better" if is_better(kind, difference) else "Worse"
+    return f"{word} than {baseline}, {p_value(p)}."
+
+
+def why_it_works(tests: int) -> str:
+    """Say what a verdict rests on that is good."""
+    corrected = f", also when corrected for the {tests} tests of this page" if tests > 1 else ""
+    return f"Works: better than guessing{corrected}."
+
+
+def why_it_is_doubtful(p: float | None, corrected: float | None, tests: int) -> str:
+    """Say what a verdict rests on that is neither good nor bad."""
+    if p is None or corrected is None:
+        return "Doubtful: better than guessing, but no test is possible with these folds."
     return (
-        f"{text}{report['steps']} steps took {quantity(report['wall_s'] / 60)} minutes "
-        f"({quantity(report['samples_per_s'])} samples per second) for "
-        f"{report['parameters']:,} parameters."
+        f"Doubtful: better than guessing taken alone ({p_value(p)}), but with {tests} tests on "
+        f"this page one may look so by chance (corrected {p_value(corrected)})."
     )
 
 
-def _model(report: Mapping[str, Any]) -> str:
-    name = HEADLINE[report["kind"]]
-    spread, share = report.get("mae_fold_sd"), report["labels"]
-    shown = score(report[name])
-    shown += f" ± {score(spread)}" if report["kind"] == "regression" and spread else ""
-    few = f" Trained on {100 * share:g} % of the labels; the baselines on all." if share < 1 else ""
-    return f"AAM alone: {SCORES[name]} {shown}.{few} {EVALUATION[report['evaluation']]}"
+def why_it_does_not_work(kind: str, difference: float, p: float | None) -> str:
+    """Say what a verdict rests on that is bad."""
+    if is_better(kind, difference):
+        return f"Does not work: the difference to guessing could be chance, {p_value(p)}."
+    if p is not None and p < CHANCE and difference != 0:
+        return f"Does not work: worse than guessing, {p_value(p)}."
+    return "Does not work: not better than guessing."
 
 
-def _recipes(report: Mapping[str, Any]) -> str:
-    """Say of which recipes a model is mixed, and what each reaches alone."""
-    found = sorted(report["recipes"].items(), key=lambda item: -item[1]["weight"])
-    parts = ", ".join(f"{name} {one['weight']:.0%} ({score(one['score'])})" for name, one in found)
-    return f"AAM's recipes by weight, and what each reaches alone: {parts}."
+def confounded(columns: Sequence[str], what: str, *, exactly: bool) -> str:
+    """Say that other columns of the metadata tell what is predicted."""
+    names = ", ".join(columns)
+    verb = "tells" if len(columns) == 1 else "each tell"
+    noun = "column" if len(columns) == 1 else "columns"
+    how = "of every sample" if exactly else "of nearly every sample"
+    other = "that column" if len(columns) == 1 else "one of those"
+    return (
+        f"The {noun} {names} {verb} {what} {how}: models may have learned {other} instead, and no "
+        "score can show the difference."
+    )
 
 
-def _super_learner(report: Mapping[str, Any]) -> str:
-    """Say what the mixture of all methods reaches, of what it is made, and what the model adds."""
-    name, found = HEADLINE[report["kind"]], report["super_learner"]
-    without, model = found["without_own"], report["model"]
-    weights = sorted(found["weights"].items(), key=lambda item: (-item[1], item[0]))
+def worse_than_baseline(label: str) -> str:
+    """Say that a simpler method is significantly better."""
+    return f"Worse than the best baseline, {label}: use that one."
+
+
+def groups_not_stated() -> str:
+    """Say that nothing is known of samples that belong together."""
+    return (
+        "No column of groups is set (folds.groups): where one person or site gave several samples, "
+        "the scores are too good. If every sample is from another one, set folds.groups: false."
+    )
+
+
+def few_groups(groups: int) -> str:
+    """Say that the scores rest on few groups."""
+    return f"Only {groups} groups: other ones may give other scores."
+
+
+def few_samples(n: int) -> str:
+    """Say that the scores rest on few samples."""
+    return f"Only {n} samples: other ones may give other scores."
+
+
+def off_coverage(owner: str, level: float, coverage: float) -> str:
+    """Say that intervals are too narrow."""
+    return (
+        f"Prediction intervals of {owner} for {percent(level)} cover {percent(coverage, 1)} of the "
+        "samples: they are too narrow."
+    )
+
+
+def useless_probabilities(owner: str, brier: float, constant: float) -> str:
+    """Say that probabilities tell less than how frequent classes are."""
+    return (
+        f"Probabilities of {owner} are worse than how frequent the classes are: Brier score "
+        f"{score(brier)} against {score(constant)}."
+    )
+
+
+def weak_encoder(name: str, r: float) -> str:
+    """Say that an encoder learned little."""
+    return f"The encoder {name} predicts held-out distances with a correlation of {score(r)} only."
+
+
+def many_dropped(dropped: int, share: float) -> str:
+    """Say how many samples rarefaction lost."""
+    return f"{dropped} samples, {percent(share)}, have too few reads for the rarefaction depth."
+
+
+def much_unseen(table: str, share: float) -> str:
+    """Say how much of another table is new to the models."""
+    return f"{percent(share)} of the reads in {table} are of ASVs that training never saw."
+
+
+def seen_in_training(table: str, seen: int, n: int) -> str:
+    """Say that samples of another table are no new ones."""
+    return (
+        f"{seen} of the {n} samples in {table} were in training, by their ID or their reads: what "
+        "is predicted for them says nothing of new samples. They are marked in the table."
+    )
+
+
+def groups_of_tests(column: str | None, groups: int | None, *, independent: bool) -> str:
+    """Say which samples belong together for the tests and intervals of a task."""
+    if column is None:
+        return "Tests and intervals take every sample as independent of all others."
+    if independent:
+        return (
+            f"No two samples have the same {plain(column)}, so tests and intervals take them as "
+            "independent."
+        )
+    return (
+        f"Samples of one {plain(column)} stay together in the folds and in the intervals of "
+        f"scores ({groups} groups); no test takes them as independent."
+    )
+
+
+def mixture(label: str, value: float, weights: Mapping[str, float], always: str) -> str:
+    """Say what the super learner reaches, and the weights of its methods by their labels.
+
+    Methods of less than one percent are left out, but not the one named `always`.
+    """
+    by_weight = sorted(weights.items(), key=lambda item: (-item[1], item[0]))
+    parts = [
+        f"{name} {percent(weight)}"
+        for name, weight in by_weight
+        if weight >= LEAST_SHOWN or name == always
+    ]
+    return f"The super learner mixes all methods ({', '.join(parts)}): {label} {score(value)}."
+
+
+def without_model(kind: str, value: float, difference: float, p: float | None) -> str:
+    """Say what the super learner reaches without AAM, and what AAM adds."""
+    return (
+        f"Without AAM it reaches {score(value)}. The score with AAM minus that without it, mean of "
+        f"the folds: {difference:+.3g} ({judged(kind, difference, p)})."
+    )
+
+
+def not_nested(kind: str, owner: str, value: float, difference: float) -> str:
+    """Say what a score would be whose weights had seen the fold, and how it would flatter."""
+    flatters = is_better(kind, difference)
+    effect = f"better by {abs(difference):.3g}, which is not real" if flatters else "no better"
+    return (
+        f"The weights of {owner} for a fold rest on no model that saw the fold. If they did, the "
+        f"score would be {score(value)}, {effect}."
+    )
+
+
+def chosen_learner(
+    kind: str, value: float, learners: Mapping[str, int], difference: float, p: float | None
+) -> str:
+    """Say what the single learner reaches that inner cross-validation chooses.
+
+    `learners` has how many folds chose each, by their labels.
+    """
+    by_number = sorted(learners.items(), key=lambda item: (-item[1], item[0]))
+    names = ", ".join(
+        f"{name} in {folds} {'fold' if folds == 1 else 'folds'}" for name, folds in by_number
+    )
+    return (
+        f"The one method that cross-validation inside of the training folds chooses ({names}) "
+        f"reaches {score(value)}. Super learner minus this one, mean of the folds: "
+        f"{difference:+.3g} ({judged(kind, difference, p)})."
+    )
+
+
+def model_alone(label: str, value: float, spread: float | None) -> str:
+    """Say what AAM reaches without the baselines, with the deviation over folds."""
+    shown = score(value) if spread is None else f"{score(value)} ± {score(spread)}"
+    return f"AAM alone: {label} {shown}."
+
+
+def part_of_the_labels(share: float) -> str:
+    """Say that the model learned from fewer labels than the baselines."""
+    return f"AAM was trained on {100 * share:g} % of the labels; the baselines on all."
+
+
+def recipes_by_weight(recipes: Mapping[str, tuple[float, float]]) -> str:
+    """Say of which recipes the model is mixed: the weight of each, and its score alone."""
+    by_weight = sorted(recipes.items(), key=lambda item: (-item[1][0], item[0]))
     parts = ", ".join(
-        f"{'AAM' if learner == model else row_label(learner, 'baseline')} {weight:.0%}"
-        for learner, weight in weights
-        if weight >= LEAST_SHOWN or learner == model
+        f"{name} {percent(weight)} ({score(alone)} alone)" for name, (weight, alone) in by_weight
     )
-    p = without["comparison"]["corrected_t_p"]
-    chance = "" if p is None else f" ({'which could be chance, ' * (p >= CHANCE)}{p_value(p)})"
+    return f"AAM mixes these recipes: {parts}."
+
+
+def spread_of_draws(models: int, label: str, mean: float, sd: float) -> str:
+    """Say how much the initial weights of networks change the score."""
     return (
-        f"The super learner, a mixture of all methods: {SCORES[name]} {score(found[name])} "
-        f"({parts}). Without AAM it has {score(without[name])}; the difference, mean of the "
-        f"folds, is {without['comparison']['difference']:+.3g}{chance}."
+        f"{models} networks that differ in their initial weights alone have a {label} of "
+        f"{score(mean)} ± {score(sd)} (mean and standard deviation)."
     )
 
 
-def _test(report: Mapping[str, Any]) -> str:
-    name, test = HEADLINE[report["kind"]], report["test"]
-    others = ", ".join(
-        f"{row_label(baseline, 'baseline')} {score(scores['test'][name])}"
-        for baseline, scores in report["baselines"].items()
-        if "test" in scores
-    )
-    label = "MAE" if name == "mae_fold_mean" else SCORES[name]
-    beside = f" ({others})" if others else ""
-    return f"AAM on {test['n']} held-out test samples: {label} {score(test[name])}{beside}."
+def one_draw() -> str:
+    """Say that the influence of initial weights is not known."""
+    return "Networks had one draw of initial weights: other draws may give other scores."
 
 
-def _intervals(report: Mapping[str, Any]) -> str:
-    found = report["intervals"]
-    of_folds = found["coverage_by_fold"].values()
-    if "width" in found:
-        what, size = "Prediction intervals", f"mean width {score(found['width'])}"
-    else:
-        what, size = "Sets of classes", f"{score(found['set_size'])} classes on average"
-    test = f"; of the test samples {found['test']['coverage']:.1%}" if "test" in found else ""
+def test_samples(label: str, owner: str, n: int, value: float, others: Mapping[str, float]) -> str:
+    """Say what a method reaches on samples that no fold has, beside other methods."""
+    shown = ", ".join(f"{name} {score(other)}" for name, other in others.items())
+    beside = f" ({shown})" if shown else ""
+    return f"{owner} on {n} held-out test samples: {label} {score(value)}{beside}."
+
+
+def coverage_of_intervals(
+    owner: str, level: float, coverage: float, by_fold: Sequence[float], width: str
+) -> str:
+    """Say how often prediction intervals hold what was observed."""
     return (
-        f"{what} for {found['level']:.0%}: they cover {found['coverage']:.1%} "
-        f"({min(of_folds):.1%} to {max(of_folds):.1%} in a fold){test}; {size}."
+        f"{percent(level)} prediction intervals of {owner} contain the observed value in "
+        f"{percent(coverage, 1)} of samples ({percent(min(by_fold), 1)} to "
+        f"{percent(max(by_fold), 1)} in a fold); their mean width is {width}."
+    )
+
+
+def coverage_of_sets(
+    owner: str, level: float, coverage: float, by_fold: Sequence[float], size: float
+) -> str:
+    """Say how often prediction sets hold the true class."""
+    return (
+        f"{percent(level)} prediction sets of {owner} contain the true class in "
+        f"{percent(coverage, 1)} of samples ({percent(min(by_fold), 1)} to "
+        f"{percent(max(by_fold), 1)} in a fold); they have {score(size)} classes on average."
+    )
+
+
+def coverage_of_test(coverage: float) -> str:
+    """Say how often intervals or sets hold the truth of samples that no fold has."""
+    return f"In held-out test samples they do so in {percent(coverage, 1)}."
+
+
+def no_prediction_intervals(level: float) -> str:
+    """Say that there are no prediction intervals."""
+    return f"There are too few samples for {percent(level)} prediction intervals."
+
+
+def calibration(owner: str, before: float, after: float) -> str:
+    """Say how far probabilities of classes are from the shares that turn out to be right."""
+    return (
+        f"Probabilities of {owner}: calibration error {score(before)} before and {score(after)} "
+        "after calibration."
+    )
+
+
+def brier_beside_constant(brier: float, constant: float) -> str:
+    """Say what probabilities are worth beside how frequent the classes are."""
+    word = "better than" if brier < constant else "worse than" if brier > constant else "equal to"
+    return (
+        f"Calibrated probabilities have a Brier score of {score(brier)}, {word} the "
+        f"{score(constant)} of the class frequencies alone."
+    )
+
+
+def two_predicted_classes() -> str:
+    """Say how the two columns of predicted classes differ."""
+    return (
+        "In the table of predictions, predicted is the class when all classes count alike, and "
+        "likeliest the one with the highest probability, which takes into account how frequent "
+        "each class is."
+    )
+
+
+def most_important(what: str) -> str:
+    """Return the title of the ASVs that a model's predictions rest on."""
+    return f"The ASVs that matter most to the AAM model for {what}"
+
+
+def importances_are_of_the_model(weight: float | None) -> str:
+    """Say whose importances are shown; `weight` is that of AAM in the super learner, if any."""
+    if weight is None:
+        return "Importances of ASVs are those of AAM."
+    return (
+        f"Importances of ASVs are AAM's alone; AAM has {percent(weight)} of the super learner's "
+        "weight."
+    )
+
+
+def no_importances() -> str:
+    """Say why the page shows no importances."""
+    return (
+        "Importances of ASVs are not shown: the task has a red light, so they would explain "
+        "predictions that cannot be used."
+    )
+
+
+def transductive() -> str:
+    """Say that the encoder may have seen the samples that are predicted."""
+    return "Transductive: the encoder may have seen every sample, though no label."
+
+
+def inductive() -> str:
+    """Say that nothing saw the samples that are predicted."""
+    return "Inductive: no model saw any of the samples that it predicts."
+
+
+def encoder_as_it_came() -> str:
+    """Say that the encoder learned nothing from the samples of the study."""
+    return "The encoder was used as it came: it was not trained on these samples."
+
+
+def encoder_distances(held_out: int, r: float, error: float) -> str:
+    """Say how well embeddings agree with true distances."""
+    return (
+        f"Distances between its embeddings of {held_out} samples that it was not trained on agree "
+        f"with their UniFrac distance: Pearson r {score(r)}, mean absolute error {score(error)}."
+    )
+
+
+def encoder_nucleotides(accuracy: float, constant: float) -> str:
+    """Say how well an encoder fills in masked nucleotides."""
+    return (
+        f"It names {percent(accuracy, 1)} of the masked nucleotides; always guessing the most "
+        f"frequent base of each position names {percent(constant, 1)}."
+    )
+
+
+def encoder_knows_reads(share: float) -> str:
+    """Say how much of a study is near what an encoder started from."""
+    return f"{percent(share)} of the reads lie near an ASV that the model it started from had seen."
+
+
+def encoder_untrained(parameters: int) -> str:
+    """Say that an encoder was not trained."""
+    return f"It is used as it came, with {parameters:,} parameters."
+
+
+def encoder_training(
+    steps: int, minutes: float, samples_per_s: float | None, parameters: int
+) -> str:
+    """Say what the training of an encoder took."""
+    return (
+        f"{steps} steps took {quantity(minutes)} minutes ({quantity(samples_per_s)} samples per "
+        f"second) for {parameters:,} parameters."
     )

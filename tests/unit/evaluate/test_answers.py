@@ -1,79 +1,305 @@
-"""The sentence that a result comes down to, and what limits the trust in it."""
+"""The verdict on a task, the answer that says it, and the lights that limit the trust in it."""
 
+import re
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from page_reports import classes, comparison, guessing, mixed, regression
 
-from aam.evaluate.page.answers import answer, cautions, of_encoder, of_prediction, of_samples
+from aam.evaluate.page.answers import (
+    answer,
+    best_baseline,
+    cautions,
+    encoder_cautions,
+    is_stopped,
+    judge,
+    leading,
+    prediction_cautions,
+    rarefaction_cautions,
+    target_and_unit,
+    verdicts,
+)
 
-ALONE = {"corrected_t_p": 0.01, "holm_p": 0.02}
-
-
-def report(**changes: Any) -> dict[str, Any]:
-    scores = {"median": {"mae_fold_mean": 9.0}, "random_forest": {"mae_fold_mean": 5.0}}
-    return {
-        "kind": "regression",
-        "task": "age",
-        "column": "host_age",
-        "mae_fold_mean": 4.0,
-        "baselines": scores,
-        "comparisons": dict.fromkeys(scores, ALONE),
-        "grouping": "host",
-        "groups": 40,
-        "n": 200,
-        "intervals": {"coverage": 0.89, "level": 0.9},
-        **changes,
-    }
+RANK = {"does not work": 0, "doubtful": 1, "works": 2}
+probabilities = st.floats(0, 1)
 
 
-def test_an_answer_is_that_of_the_super_learner_and_of_the_column():
-    mixed = {"mae_fold_mean": 3.5, "comparisons": {"random_forest": {"holm_p": 0.3}}}
-    assert answer(report(super_learner=mixed)) == (
-        "From these samples, host age is predicted to within 3.50 on average (guessing: 9.00); the "
-        "best baseline, random forest, is off by 5.00; the difference could be chance, p = 0.3."
+def answer_of(report: dict[str, Any], *others: dict[str, Any]) -> str:
+    return answer(report, verdicts([report, *others])[0])
+
+
+def lights(report: dict[str, Any], *others: dict[str, Any]) -> list[str]:
+    found = cautions(report, verdicts([report, *others])[0])
+    return [f"{one.light}: {one.text}" for one in found]
+
+
+def cities(p: float | None, difference: float = 0.391) -> dict[str, Any]:
+    return classes(guessing=guessing(0.2, difference, p))
+
+
+def test_a_score_far_above_guessing_is_said_to_work_without_a_light_of_care():
+    assert answer_of(cities(0.0006)) == (
+        "Works: city is predicted right in 59.1 % of samples, every class counting alike "
+        "(95 % interval 54.0 % to 64.0 %); guessing: 20.0 %; p = 0.0006. The difference to the "
+        "best baseline, random forest (55.0 %), could be chance, p = 0.3."
     )
-    several = answer(report(column=["a", "host_age"], task="both, host_age"))
-    assert several.startswith("From these samples, host age is")
+    assert lights(cities(0.0006)) == ["good: Works: better than guessing."]
+
+
+def test_a_p_value_that_the_other_tasks_of_the_page_explain_is_doubtful():
+    others = [cities(0.9) for _ in range(7)]
+    text = answer_of(cities(0.033), *others)
+    assert text.startswith("Doubtful: city is predicted right")
+    assert "; p = 0.033, corrected for the 8 tests of this page p = 0.26." in text
+    (light,) = lights(cities(0.033), *others)
+    assert light.startswith("care: Doubtful: better than guessing taken alone (p = 0.033)")
+    assert answer_of(cities(0.033)).startswith("Works: ")
+
+
+def test_a_number_is_off_by_its_unit():
+    assert answer_of(regression()) == (
+        "Works: host age is off by 4.00 years on average (95 % interval 3.50 to 4.50); guessing: "
+        "9.00 years; p = 0.0006. Better than the best baseline, random forest (5.00 years), "
+        "p = 0.01."
+    )
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("kind", "difference", "p", "corrected", "outcome"),
     [
-        ({}, []),
+        ("regression", -1.0, 0.04, 0.049, "works"),
+        ("regression", -1.0, 0.04, 0.05, "doubtful"),
+        ("regression", -1.0, 0.05, 0.05, "does not work"),
+        ("regression", -1.0, None, None, "doubtful"),
+        ("regression", 1.0, 0.001, 0.001, "does not work"),
+        ("regression", 1.0, None, None, "does not work"),
+        ("regression", 0.0, None, None, "does not work"),
+        ("classification", 0.1, 0.001, 0.01, "works"),
+        ("classification", -0.1, 0.001, 0.01, "does not work"),
+        ("ordinal", 0.1, 0.001, 0.01, "works"),
+        ("ordinal", 0.1, 0.001, 0.1, "doubtful"),
+    ],
+)
+def test_a_verdict_follows_sign_and_p_values(kind, difference, p, corrected, outcome):
+    assert judge(kind, difference, p, corrected) == outcome
+
+
+@given(st.lists(probabilities, min_size=1, max_size=6), st.integers(0, 5), probabilities)
+def test_no_verdict_improves_when_a_p_value_grows(values, place, other):
+    place %= len(values)
+    grown = [max(p, other) if number == place else p for number, p in enumerate(values)]
+    before, after = (
+        [one.outcome for one in verdicts(list(map(cities, ps)))] for ps in (values, grown)
+    )
+    assert all(RANK[late] <= RANK[early] for early, late in zip(before, after, strict=True))
+
+
+@given(st.floats(-1, 1), st.none() | probabilities)
+def test_what_is_not_better_than_guessing_never_works(difference, p):
+    for report, sign in ((cities(p, difference), 1), (regression(), -1)):
+        report = {**report, "guessing": guessing(0.2, sign * difference, p)}
+        (verdict,) = verdicts([report])
+        assert (verdict.outcome == "does not work") >= (difference <= 0)
+        assert is_stopped(report) == (verdict.outcome == "does not work")
+
+
+def test_p_values_are_corrected_for_all_tasks_that_have_one():
+    reports = [cities(0.01), cities(None), cities(0.04)]
+    found = verdicts(reports)
+    assert [one.corrected_p for one in found] == [0.02, None, 0.04]
+    assert [one.tests for one in found] == [2, 2, 2]
+    assert "; no test is possible with these folds." in answer_of(cities(None))
+
+
+@pytest.mark.parametrize(
+    ("difference", "p", "said", "light"),
+    [
+        (2.0, 0.001, "Worse than the best baseline, random forest (5.00 years), p = 0.001.", True),
+        (-2.0, 0.001, "Better than the best baseline, random forest (5.00 years)", False),
+        (2.0, 0.2, "The difference to the best baseline, random forest (5.00 years), could", False),
+        (2.0, None, "random forest (5.00 years), cannot be tested with these folds.", False),
+    ],
+)
+def test_worse_than_the_best_baseline_is_said_and_gets_no_clean_page(difference, p, said, light):
+    report = regression(comparisons={"random_forest": comparison(difference, p)})
+    assert said in answer_of(report)
+    worse = "care: Worse than the best baseline, random forest: use that one."
+    assert (worse in lights(report)) == light
+    assert answer_of(report).startswith("Works: ")
+
+
+@given(st.floats(-5, 5).filter(bool), st.floats(0, 0.049))
+def test_the_sign_of_a_difference_decides_the_word(difference, p):
+    for report, sign in ((regression(), -1), (classes(), 1)):
+        against = {"random_forest": comparison(difference, p)}
+        text = answer_of({**report, "comparisons": against})
+        is_better = sign * difference > 0
+        assert ("Better than the best" in text, "Worse than the best" in text) == (
+            is_better,
+            not is_better,
+        )
+
+
+def test_the_best_baseline_is_no_constant_and_may_be_missing():
+    assert best_baseline(regression()) == "random_forest"
+    assert best_baseline(classes()) == "random_forest"
+    alone = {**regression(), "comparisons": {}}
+    assert best_baseline(alone) is None
+    assert answer_of(alone).endswith("; p = 0.0006.")
+
+
+def test_an_answer_is_that_of_the_super_learner():
+    own = regression(guessing=guessing(9.0, 1.0, 0.5))
+    report = mixed(own, mae_fold_mean=3.0, guessing=guessing(9.0, -6.0, 0.001))
+    assert leading(report) is report["super_learner"]
+    assert answer_of(report).startswith("Works: host age is off by 3.00 years")
+    assert answer_of(own).startswith("Does not work: ")
+
+
+@pytest.mark.parametrize(
+    ("column", "expected"),
+    [
+        ("host_age_years", ("host age", "years")),
+        ("age_Days", ("age", "days")),
+        ("days", ("days", None)),
+        ("body_mass_index", ("body mass index", None)),
+    ],
+)
+def test_a_unit_is_the_last_word_of_a_name(column, expected):
+    assert target_and_unit({"column": column}) == expected
+    assert target_and_unit({"column": ["x", column], "task": f"both, {column}"}) == expected
+
+
+GROUPS = {"groups": 7, "independent": False}
+SINGLE = {"column": None, "groups": None, "independent": True}
+
+
+@pytest.mark.parametrize(
+    ("changes", "others", "said"),
+    [
+        ({}, 0, ["good: Works: better than guessing."]),
+        ({}, 2, ["good: Works: better than guessing, also when corrected for the 3 tests"]),
         (
-            {"mae_fold_mean": 9.5},
-            ["stop: Not shown to be better than guessing the training median"],
+            {"guessing": guessing(9.0, 1.0, 0.2)},
+            0,
+            ["stop: Does not work: not better than guessing."],
+        ),
+        (
+            {"guessing": guessing(9.0, 1.0, 0.002)},
+            0,
+            ["stop: Does not work: worse than guessing, p = 0.002."],
+        ),
+        (
+            {"guessing": guessing(9.0, -1.0, 0.2)},
+            0,
+            ["stop: Does not work: the difference to guessing could be chance, p = 0.2."],
+        ),
+        (
+            {"guessing": guessing(9.0, -1.0, None)},
+            0,
+            ["care: Doubtful: better than guessing, but no test is possible"],
+        ),
+        (
+            {"structure": {**SINGLE, "stated": False}},
+            0,
+            ["good", "care: No column of groups is set (folds.groups)"],
+        ),
+        ({"structure": {**SINGLE, "stated": True}}, 0, ["good"]),
+        ({"structure": GROUPS}, 0, ["good", "care: Only 7 groups: other ones"]),
+        ({"structure": {**GROUPS, "groups": 20}}, 0, ["good"]),
+        ({"structure": GROUPS, "n": 30}, 0, ["good", "care: Only 7 groups: other ones"]),
+        ({"structure": {**GROUPS, "independent": True}}, 0, ["good"]),
+        ({"n": 49}, 0, ["good", "care: Only 49 samples: other ones may give other scores."]),
+        ({"n": 50}, 0, ["good"]),
+        (
+            {"intervals": {"coverage": 0.8}},
+            0,
+            ["good", "care: Prediction intervals of AAM for 90 % cover 80.0 % of the samples"],
+        ),
+        ({"intervals": {"coverage": 0.99}}, 0, ["good"]),
+        (
+            {"confounders": [{"column": "plate", "score": 1.0, "kind": "exact"}]},
+            0,
+            ["stop: The column plate tells host age of every sample: models may have learned"],
         ),
         (
             {
-                "comparisons": {
-                    "median": {"corrected_t_p": 0.2, "holm_p": 0.2},
-                    "random_forest": {"corrected_t_p": 0.4, "holm_p": 0.4},
-                },
-                "n": 30,
+                "confounders": [
+                    {"column": "run", "score": 0.97, "kind": "nearly"},
+                    {"column": "plate", "score": 1.0, "kind": "exact"},
+                    {"column": "center", "score": 1.0, "kind": "exact"},
+                ]
             },
+            0,
             [
-                "stop: Not shown to be better than guessing the training median (p = 0.2)",
-                "care: Not shown to be better than the best baseline, random forest",
-                "care: Only 30 samples",
+                "stop: The columns plate, center each tell host age of every sample",
+                "stop: The column run tells host age of nearly every sample",
             ],
         ),
-        ({"grouping": None, "groups": None}, ["care: No column of groups is set"]),
-        ({"grouping": "published", "groups": None}, []),
-        ({"groups": 7}, ["care: Only 7 groups"]),
-        ({"intervals": {"coverage": 0.8, "level": 0.9}}, ["care: Intervals for 90% cover 80%"]),
-        ({"intervals": {"coverage": 0.99, "level": 0.9}}, []),
+        (
+            {
+                "confounders": [{"column": "plate", "score": 1.0, "kind": "exact"}],
+                "guessing": guessing(9.0, 1.0, 0.2),
+            },
+            0,
+            ["stop: The column plate", "stop: Does not work"],
+        ),
     ],
 )
-def test_what_limits_the_trust_is_said_the_worst_first(changes, said):
-    found = [f"{one.light}: {one.text}" for one in cautions(report(**changes))]
+def test_lights_are_those_that_the_numbers_ask_for_the_red_ones_first(changes, others, said):
+    found = lights(regression(**changes), *[regression() for _ in range(others)])
     assert len(found) == len(said)
-    assert all(text.startswith(start) for text, start in zip(found, said, strict=True))
+    for text, start in zip(found, said, strict=True):
+        assert text.startswith(start)
 
 
-def test_data_and_encoders_are_told_where_they_are_weak():
-    assert of_samples(1, 99) == of_encoder("m", {"unifrac_pearson": 0.9}) == []
-    assert of_encoder("m", {}) == of_prediction("new", 0.1) == []
-    assert of_samples(30, 70)[0].text.startswith("30 samples, 30%, have too few reads")
-    assert "r 0.500 only" in of_encoder("m", {"unifrac_pearson": 0.5})[0].text
-    assert of_prediction("new", 0.4)[0].text.startswith("40% of the reads in new")
+def test_a_confounded_task_never_works():
+    confounder = {"column": "plate", "score": 1.0, "kind": "exact"}
+    report = classes(confounders=[confounder])
+    assert answer_of(report).startswith("Confounded: city is predicted right")
+    assert is_stopped(report)
+    assert not any(light.startswith("good") for light in lights(report))
+    fails = cities(0.9) | {"confounders": [confounder]}
+    assert answer_of(fails).startswith("Does not work: ")
+
+
+@pytest.mark.parametrize(
+    ("structure", "n", "said"),
+    [
+        (GROUPS, 200, "(no interval: 7 groups are too few for one)"),
+        (SINGLE, 8, "(no interval: 8 samples are too few for one)"),
+        ({"groups": 9, "independent": True}, 9, "(no interval: 9 samples are too few for one)"),
+    ],
+)
+def test_a_score_without_an_interval_says_why(structure, n, said):
+    report = regression(structure=structure, n=n, bootstrap={"mae_fold_mean": None})
+    assert said in answer_of(report)
+    assert "no interval" not in answer_of(regression(structure=structure, n=n))
+
+
+@pytest.mark.parametrize(("brier", "light"), [(0.163, False), (0.166, False), (0.17, True)])
+def test_probabilities_that_lose_to_a_constant_get_a_light(brier, light):
+    found = lights(mixed(classes(), calibrated_brier=brier))
+    said = "care: Probabilities of the super learner are worse than how frequent the classes are"
+    assert any(text.startswith(said) for text in found) == light
+
+
+@given(st.floats(0, 1), st.floats(0, 1), st.integers(1, 20))
+def test_no_text_says_that_p_is_one(p, holm, others):
+    report = regression(
+        guessing=guessing(9.0, -1.0, p), comparisons={"random_forest": comparison(-1.0, holm)}
+    )
+    text = " ".join([answer_of(report, *[report] * others), *lights(report, *[report] * others)])
+    assert not re.search(r"p = (1\b(?!\.)|1\.0|0\b(?!\.)|0\.0+\b)", text)
+
+
+def test_data_encoders_and_predictions_are_told_where_they_are_weak():
+    assert rarefaction_cautions(1, 99) == encoder_cautions("m", {"unifrac_pearson": 0.9}) == []
+    assert encoder_cautions("m", {}) == prediction_cautions("new", 0.1, seen=0, n=20) == []
+    assert rarefaction_cautions(30, 70)[0].text.startswith("30 samples, 30 %, have too few reads")
+    assert "correlation of 0.500 only" in encoder_cautions("m", {"unifrac_pearson": 0.5})[0].text
+    found = prediction_cautions("new", 0.4, seen=20, n=20)
+    assert found[0].text.startswith("20 of the 20 samples in new were in training")
+    assert found[1].text.startswith("40 % of the reads in new")

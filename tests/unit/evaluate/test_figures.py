@@ -7,6 +7,7 @@ from xml.etree import ElementTree
 
 import matplotlib as mpl
 import numpy as np
+import page_reports
 import pandas as pd
 import pytest
 from matplotlib.collections import LineCollection, PolyCollection
@@ -106,7 +107,8 @@ def several_targets() -> tuple[pd.DataFrame, dict]:
     quantiles = {"quantile:0.05": low, "quantile:0.95": high}
     large = table.assign(observed=10 * table["observed"])
     parts = [large.assign(target="bmi"), table.assign(target="age", **quantiles)]
-    return pd.concat(parts), {**report, "targets": {"age": report, "bmi": report}}
+    targets = {"age": report, "bmi": report}
+    return pd.concat(parts), {**report, "column": ["bmi", "age"], "targets": targets}
 
 
 def class_report(classes: int) -> tuple[pd.DataFrame, dict]:
@@ -137,7 +139,7 @@ def important(path: Path, outputs: int, asvs: int = 30) -> None:
     tree = path.with_suffix(".nwk")
     tree.write_text(f"(({','.join(f'{name}:1' for name in ids)}):0.3);")
     check = {**explained.check(), "gradients": 0.9712}
-    importance.draw(explained.table(ids, ids), tree, check, path)
+    importance.draw(explained.table(ids, ids), tree, check, page_reports.regression(), path)
 
 
 FIGURES: dict[str, Callable[[Path], None]] = {
@@ -275,9 +277,25 @@ def test_bars_stand_beside_their_tips_which_are_called_by_their_taxa(figures, tm
     columns |= {"feature-id": ["B", "TACGTAGGAA", "C"], "taxon": taxa}
     (tmp_path / "tree.nwk").write_text("((TACGTAGGAA:1,B:2):0.5,C:4);")
     check = {"outputs": ["age"], "samples": 3, "gradients": None}
-    importance.draw(pd.DataFrame(columns), tmp_path / "tree.nwk", check, tmp_path / "p.svg")
+    table, tree, report = pd.DataFrame(columns), tmp_path / "tree.nwk", page_reports.regression()
+    importance.draw(table, tree, check, report, tmp_path / "p.svg")
     labels = [label.get_text() for label in figures[0].axes[1].get_yticklabels()]
     widths = [bar.get_width() for bar in figures[0].axes[-1].patches]
     expected = {"g__Rothia (TACGTAGG)": 2.0, "B": 3.0, "C": 1.0}
     assert dict(zip(labels, widths, strict=True)) == expected
     assert "k__B; g__Rothia\nTACGTAGGAA\n2" in titles(tmp_path / "p.svg")
+
+
+@pytest.mark.parametrize("p", [0.001, 0.5])
+def test_importances_of_a_task_that_predicts_nothing_are_a_sentence(p, tmp_path):
+    (tmp_path / "tree.nwk").write_text("(A:1,B:2);")
+    table = pd.DataFrame(
+        {"feature-id": ["A", "B"], "importance": [2.0, 1.0], "direction": [1.0, -1.0]}
+    )
+    check = {"outputs": ["age"], "samples": 3, "gradients": 0.9}
+    report = page_reports.regression(guessing=page_reports.guessing(9.0, -1.0, p))
+    path = tmp_path / "importance.svg"
+    importance.draw(table, tmp_path / "tree.nwk", check, report, path)
+    text = path.read_text(encoding="utf-8")
+    assert ("are not shown: the task has a red light" in text) == (p == 0.5)
+    assert ("agreement with removal" in text) == (p == 0.001)

@@ -60,14 +60,15 @@ def test_accuracy_table_ranks_within_a_task_and_keeps_a_baseline_once():
     def scored(error: float) -> dict:
         return task_metrics("regression", regression([error, -error, error, error]))
 
-    about = {"kind": "regression", "task": "body", "targets": {"bmi": {}, "age": {}}}
+    about = {"kind": "regression", "task": "body", "targets": {"age": {}, "bmi": {}}}
+    about["column"] = ["bmi", "age"]
     about["bootstrap"] = {"mae_fold_mean": [0.5, 1.5]}
     about["baselines"] = {"median": scored(9), "random_forest": scored(2)}
     errors = {"small": 5, "base": 1}
     reports = [{**scored(error), **about, "model": model} for model, error in errors.items()]
     table = accuracy_table(reports)
     assert table["name"].tolist() == ["base", "random_forest", "small", "median"] * 2
-    assert table["task"].tolist() == ["body, age"] * 4 + ["body, bmi"] * 4
+    assert table["task"].tolist() == ["body, bmi"] * 4 + ["body, age"] * 4
     assert table.loc[:1, "headline_high"].tolist() == pytest.approx([1.5, np.nan], nan_ok=True)
 
 
@@ -99,7 +100,7 @@ def test_a_model_that_was_not_trained_is_told_as_it_came():
     report |= {"samples_per_s": None, "unifrac_pearson": 0.9, "unifrac_mae": 0.05}
     reports = {"v4": {**report, "near_known_reads": 0.987}}
     page = summary_page("mine", reports, [])
-    assert "99% of the reads lie near an ASV that the model it started from had seen." in page
+    assert "99 % of the reads lie near an ASV that the model it started from had seen." in page
     assert "It is used as it came, with 1,600 parameters." in page
     assert "nucleotides" not in page
     line = terminal_lines("mine", reports, [])[1]

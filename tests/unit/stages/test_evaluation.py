@@ -90,8 +90,11 @@ def described(headline: str, predictions: pd.DataFrame) -> dict:
         },
         "bounds": [None, None],
         "column": "a column",
-        "grouping": "host",
-        "groups": 4,
+        "structure": {"column": "host", "groups": 4, "independent": False, "stated": True},
+        "guessing": {"score": 6.0, "difference": -5.0, "corrected_t_p": 0.0123},
+        "confounders": [],
+        "draws": None,
+        "start": "pretrained",
         "labels": 1.0,
         "bootstrap": {headline: [0.875, 1.25]},
         "intervals": interval_report(cross_intervals(predictions)),
@@ -133,7 +136,7 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "task": "age",
         "kind": "regression",
         **described("mae_fold_mean", table.assign(predicted=observed + 1)),
-        "comparisons": {"median": against, "random_forest": against},
+        "comparisons": {"random_forest": against},
         "baselines": {"median": other, "random_forest": {**other, "mae_fold_mean": 2.5}},
     }
     site = table.assign(observed=["a", "b"] * 6, predicted=["a", "a"] * 6)
@@ -144,6 +147,8 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         **{"model": "base", "task": "site", "kind": "classification"},
         "comparisons": {"knn_unifrac": {**against, "holm_p": 0.5}},
         **described("balanced_accuracy", site),
+        "guessing": {"score": 0.5, "difference": -0.01, "corrected_t_p": 0.4},
+        "constant_brier": 0.5,
         "baselines": {"knn_unifrac": {**scores, "balanced_accuracy": 0.75}},
     }
     for report, predictions in ((age, table.assign(predicted=observed + 1)), (of_site, site)):
@@ -180,7 +185,11 @@ SETTINGS: dict[str, Any] = {
         "base": {"encoder": "bdh", "width": 64, "asv_layers": 2, "sample_layers": 3, "start": "v4"}
     },
     "tasks": {
-        name: {"columns": [name], "kind": kind}
+        name: {
+            "columns": [name],
+            "kind": kind,
+            "folds": {"column": None, "groups": "host", "stratified": False},
+        }
         for name, kind in (("age", "regression"), ("site", "classification"))
     },
 }
@@ -197,10 +206,11 @@ def summed_up(results: Path, **inputs: Any) -> tuple[str, str]:
 
 
 def test_the_page_says_what_was_learned_and_its_links_lead_somewhere(results):
+    header = "sample-id\tpredicted\tunseen_asvs\tin_training\n"
     files = {
         "figures/finetune/base/age/predictions.svg": '<svg viewBox="0 0 72 72">mark</svg>',
-        "predict/base/age/new.tsv": "sample-id\tpredicted\tunseen_asvs\nNA\t5\t0.75\nq\t4\t0.25\n",
-        "predict/base/age/super_learner/new.tsv": "sample-id\tpredicted\tunseen_asvs\nNA\t6\t0.5\n",
+        "predict/base/age/new.tsv": f"{header}NA\t5\t0.75\tid\nq\t4\t0.25\t\n",
+        "predict/base/age/super_learner/new.tsv": f"{header}NA\t6\t0.5\tid\nq\t4\t0.5\t\n",
         "inputs/dropped.tsv": "what\tid\twhy\nsample\tq\tno reads\nfeature\tz\tno reads\n",
         "rarefied/view0.dropped.tsv": "sample-id\treads\tdepth\nu\t7\t1000\nw\t9\t1000\n",
     }
@@ -218,39 +228,45 @@ def test_the_page_says_what_was_learned_and_its_links_lead_somewhere(results):
         dropped=dropped,
     )
     for words in (
-        "From these samples, a column is predicted to within 1.00 on average (guessing: ",
-        "the best baseline, random forest, is off by 2.50; the difference is hardly chance, p = 0",
-        "in 50% of the cases, every class counting alike; by the best baseline, kNN on UniFrac, in "
-        "75%; the difference could be chance, p = 0.5.",
-        "Not shown to be better than the best baseline, kNN on UniFrac.",
+        "Works: a column is off by 1.00 on average (95 % interval 0.875 to 1.25); guessing: 6.00; "
+        "p = 0.012, corrected for the 2 tests of this page p = 0.025. Better than the best "
+        "baseline, random forest (2.50), p = 0.025.",
+        "Does not work: a column is predicted right in 50.0 % of samples, every class counting "
+        "alike (95 % interval 87.5 % to 125.0 %); guessing: 50.0 %; p = 0.4, corrected for the 2 "
+        "tests of this page p = 0.4. The difference to the best baseline, kNN on UniFrac (75.0 %), "
+        "could be chance, p = 0.5.",
         "Only 4 groups: other ones may give other scores.",
-        "Scored on 3 samples kept from training.",
+        "of 3 samples that it was not trained on agree",
         "Pearson r 0.910",
+        "1 of the 2 samples in new were in training",
         "2, with fewer than 1000 reads",
         "feature: 1, no reads",
     ):
         assert words in page
         assert words in text
     for words in (
-        "80.0% of the masked nucleotides",
+        "80.0 % of the masked nucleotides",
         "Transductive: the encoder may have seen every sample",
-        "recipes by weight, and what each reaches alone: partial 75% (0.750), kernel 25% (0.500).",
-        "Prediction intervals for 60%: they cover 100.0% (100.0% to 100.0% in a fold)",
-        "Sets of classes for 60%",
-        "<td>training median</td><td>-3</td><td>100% of 3</td><td>0.012</td>",
+        "AAM mixes these recipes: partial 75 % (0.750 alone), kernel 25 % (0.500 alone).",
+        "60 % prediction intervals of AAM contain the observed value in 100.0 % of samples (100.0 "
+        "% to 100.0 % in a fold)",
+        "60 % prediction sets of AAM",
+        "Importances of ASVs are not shown: the task has a red light",
+        "<td>random forest</td><td>-3</td><td>100% of 3</td><td>0.012</td>",
         "<td>base</td><td>1.00 [0.875, 1.25]</td>",
         "<td>x</td><td>6</td><td>1.00</td><td>4.00</td><td>4.00</td>",
-        "2 samples, 17%, have too few reads for the rarefaction depth.",
-        "50% of the reads in new are of ASVs that training never saw.",
+        "2 samples, 17 %, have too few reads for the rarefaction depth.",
+        "50 % of the reads in new are of ASVs that training never saw.",
         "<td>NA</td><td>5</td>",
         "Predictions for new by the super learner",
         "Of <code>age</code> with base",
         "rarefied to 1000 reads per sample (2 draws)",
-        "that began with the weights of v4",
+        "It began with the weights of v4, an encoder of 16S V4 reads that comes with AAM",
+        "5540 samples of 15 public studies",
         ">mark</svg>",
     ):
         assert words in page
-    assert "Trained on" not in page
+    assert "AAM was trained on" not in page
     links = re.findall(r'<a href="([^#"]+)"', page)
     assert len(links) == 1 + 2 + 2 + 2 + 1
     assert all((results / link).is_file() for link in links)
@@ -268,16 +284,35 @@ def test_a_model_of_few_labels_says_that_its_baselines_had_all(results, labels, 
     path = results / "finetune" / "base" / "age" / "metrics.json"
     write_json(path, {**json.loads(path.read_text()), "labels": labels})
     page, _ = summed_up(results, pretrain=[], finetune=[path])
-    assert f"Trained on {said} of the labels; the baselines on all. Transd" in page
+    assert f"AAM was trained on {said} of the labels; the baselines on all." in page
 
 
 def test_terminal_summary_is_short_and_has_the_answers(results, tmp_path):
     lines = summary.terminal_summary(results).splitlines()
     assert len(lines) == 4
     assert "r 0.910" in lines[1]
-    assert "a column is predicted to within 1.00 on average" in lines[2]
+    assert "age, base: Works: a column is off by 1.00 on average" in lines[2]
     with pytest.raises(InputError, match="make demo"):
         summary.terminal_summary(tmp_path)
+
+
+def test_an_encoder_that_was_used_as_it_came_makes_no_score_transductive(results):
+    path = results / "pretrain" / "base" / "metrics.json"
+    write_json(path, {**json.loads(path.read_text()), "steps": 0})
+    age = results / "finetune" / "base" / "age" / "metrics.json"
+    page, _ = summed_up(results, pretrain=[path], finetune=[age])
+    assert "Transductive" not in page
+    assert "The encoder was used as it came: it was not trained on these samples." in page
+    assert "It was used as it came, without training on this study." in page
+
+
+def test_tasks_in_a_terminal_have_the_order_of_the_configuration(results):
+    metrics = sorted(results.glob("finetune/*/*/metrics.json"), reverse=True)
+    outputs = {"table": results / "benchmark/accuracy.tsv"}
+    benchmark_accuracy.run({}, inputs={"metrics": metrics}, outputs=outputs, runtime=RunOptions())
+    *_, first, second = summary.terminal_summary(results).splitlines()
+    assert first.startswith("  site, base: Does not work: ")
+    assert second.startswith("  age, base: Works: ")
 
 
 def test_a_figure_is_drawn_of_ids_that_look_like_something_else(tmp_path):

@@ -1,0 +1,336 @@
+"""The methods of a dataset's page, as sentences to be copied, with the works they cite.
+
+A sentence is a function of settings and counts. It cites by the key of `REFERENCES` in brackets,
+`[unifrac]` for instance; `methods_text` replaces the keys by numbers.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from aam.config.metrics import METRICS
+from aam.evaluate.labels import metric_name, plain
+
+REFERENCES = {
+    "unifrac": "Lozupone C, Knight R. UniFrac: a new phylogenetic method for comparing microbial "
+    "communities. Appl Environ Microbiol 2005;71:8228.",
+    "striped": "McDonald D et al. Striped UniFrac: enabling microbiome analysis at unprecedented "
+    "scale. Nat Methods 2018;15:847.",
+    "attention": "Vaswani A et al. Attention is all you need. NeurIPS 2017.",
+    "svm": "Cortes C, Vapnik V. Support-vector networks. Mach Learn 1995;20:273.",
+    "sklearn": "Pedregosa F et al. Scikit-learn: machine learning in Python. J Mach Learn Res "
+    "2011;12:2825.",
+    "super_learner": "van der Laan MJ, Polley EC, Hubbard AE. Super learner. Stat Appl Genet Mol "
+    "Biol 2007;6:25.",
+    "t_test": "Nadeau C, Bengio Y. Inference for the generalization error. Mach Learn 2003;52:239.",
+    "holm": "Holm S. A simple sequentially rejective multiple test procedure. Scand J Stat "
+    "1979;6:65.",
+    "conformal": "Vovk V. Cross-conformal predictors. Ann Math Artif Intell 2015;74:9.",
+    "gradients": "Sundararajan M, Taly A, Yan Q. Axiomatic attribution for deep networks. ICML "
+    "2017.",
+    "snakemake": "Mölder F et al. Sustainable data analysis with Snakemake. F1000Research "
+    "2021;10:33.",
+    "qiime2": "Bolyen E et al. Reproducible, interactive, scalable and extensible microbiome data "
+    "science using QIIME 2. Nat Biotechnol 2019;37:852.",
+}
+"""Works by the key that sentences cite them with."""
+KEY = "|".join(REFERENCES)
+CITATION = re.compile(rf"\[((?:{KEY})(?:, (?:{KEY}))*)\]")
+"""Keys in brackets; those of names, of columns for instance, stay as they are."""
+
+RECIPES = {
+    "kernel": "a kernel machine (support vectors [svm] on the sample embeddings of the encoder, "
+    "which stays as it is, and on the logarithms of the reads of the study's own ASVs)",
+    "frozen": "a small network on the sample embeddings of the encoder, which stays as it is",
+    "partial": "the encoder with its upper layers trained further",
+    "full": "the encoder with all its weights trained further",
+    "scratch": "a network like the encoder, trained from scratch",
+}
+"""What each recipe of a task is."""
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """What an encoder that comes with the package was pretrained on."""
+
+    samples: int
+    studies: int
+
+
+@dataclass(frozen=True)
+class MethodsText:
+    """The methods as one paragraph, and the works that it cites, in the order of their numbers."""
+
+    text: str
+    references: Sequence[str]
+
+
+def methods_text(
+    settings: Mapping[str, Any],
+    encoders: Mapping[str, Mapping[str, Any]],
+    corpora: Mapping[str, Corpus],
+    reports: Sequence[Mapping[str, Any]],
+    versions: Mapping[str, str],
+) -> MethodsText:
+    """Return what was done to a dataset.
+
+    Parameters
+    ----------
+    settings
+        The slice `aam.config.slices.summary`.
+    encoders
+        Metrics of pretraining by the name of the encoder.
+    corpora
+        By the name of an encoder, what its start was pretrained on, where that is known.
+    reports
+        Reports of the page, one per model and target.
+    versions
+        Versions of packages by name.
+    """
+    sentences = [
+        rarefaction(settings["depth"], settings["views"]),
+        *distances(settings["metrics"]),
+        *_encoders(settings["models"], encoders, corpora),
+        *_tasks(settings["tasks"], reports),
+        *_learners(reports),
+        *_statistics(reports),
+        workflow(),
+        "Versions: " + ", ".join(f"{name} {version}" for name, version in versions.items()) + ".",
+    ]
+    return _numbered(" ".join(sentences))
+
+
+def rarefaction(depth: int, views: int) -> str:
+    """Say how tables were rarefied."""
+    draws = "1 draw" if views == 1 else f"{views} draws"
+    return (
+        f"Counts of amplicon sequence variants (ASVs) were rarefied to {depth} reads per sample "
+        f"({draws})."
+    )
+
+
+def distances(metrics: Sequence[str]) -> Iterator[str]:
+    """Yield which distances were computed, where there are any."""
+    if not metrics:
+        return
+    names = ", ".join(metric_name(metric) for metric in metrics)
+    cited = " [unifrac, striped]" if any(METRICS[name].phylogenetic for name in metrics) else ""
+    yield f"Distances ({names}) were computed on the rarefied tables{cited}."
+
+
+def encoder(name: str, model: Mapping[str, Any], parameters: int) -> str:
+    """Say what an encoder is made of."""
+    return (
+        f"Encoder {name} is a hierarchical attention model (nucleotides to ASV to sample; "
+        f"{model['encoder']}, width {model['width']}, {model['asv_layers']} and "
+        f"{model['sample_layers']} layers, {parameters:,} parameters) [attention]."
+    )
+
+
+def encoder_start(start: str, corpus: Corpus | None) -> str:
+    """Say what weights an encoder began with."""
+    if corpus is None:
+        return f"It began with the weights of {start}."
+    return (
+        f"It began with the weights of {start}, an encoder of 16S V4 reads that comes with AAM: it "
+        f"was pretrained without labels on {corpus.samples} samples of {corpus.studies} public "
+        "studies, and finds the place of an ASV in their common reference tree by its sequence."
+    )
+
+
+def encoder_training(steps: int) -> str:
+    """Say how an encoder was trained on the study, or that it was not."""
+    if steps == 0:
+        return "It was used as it came, without training on this study."
+    return (
+        f"It was trained on this study without labels for {steps} steps to predict distances "
+        "between samples and masked nucleotides."
+    )
+
+
+def task(name: str, columns: Sequence[str], kind: str, n: int, folds: str) -> str:
+    """Say what was predicted, of how many samples, and in which folds."""
+    return (
+        f"Task {plain(name)}: {', '.join(columns)} ({kind}) of the {n} samples that have a value "
+        f"was predicted in {folds}."
+    )
+
+
+def folds_drawn(number: int, groups: str | None, *, stratified: bool) -> str:
+    """Say how folds were drawn."""
+    text = f"{number}-fold cross-validation"
+    text += ", stratified by class" if stratified else ""
+    return f"{text}, samples of one {plain(groups)} in one fold" if groups else text
+
+
+def folds_left_out(number: int, column: str) -> str:
+    """Say that a column of the metadata names the folds."""
+    return f"{number} folds, each of which leaves out one {plain(column)}"
+
+
+def recipes(names: Sequence[str], *, mixed: bool) -> str:
+    """Say of what the models of AAM are made."""
+    parts = "; ".join(RECIPES.get(name, name) for name in names)
+    if not mixed:
+        return f"AAM is here {parts}."
+    return (
+        f"AAM mixes {len(names)} recipes with weights fitted to predictions for other samples: "
+        f"{parts}."
+    )
+
+
+def inductive() -> str:
+    """Say that encoders were pretrained per fold."""
+    return "In inductive tasks an encoder was pretrained per fold, without the samples of the fold."
+
+
+def baselines() -> str:
+    """Say how the baselines were tuned."""
+    return "Baselines on the same folds were tuned within the training folds [sklearn]."
+
+
+def super_learner(*, nested: bool) -> str:
+    """Say how the super learner is mixed."""
+    text = "A super learner mixes AAM and all baselines but the constant [super_learner]"
+    if nested:
+        return f"{text}; the weights for a fold rest on no model that saw the fold."
+    return f"{text}, with weights fitted to the predictions for the other folds."
+
+
+def tests(corrected: int) -> str:
+    """Say how differences were tested; `corrected` is the number of tests of the page."""
+    text = (
+        "Differences to guessing (one over the number of classes for balanced accuracy, the "
+        "training median for numbers) and to baselines were tested by the corrected resampled "
+        "t-test over folds [t_test], with Holm's correction for the number of baselines"
+    )
+    return f"{text} and for the {corrected} tasks [holm]." if corrected > 1 else f"{text} [holm]."
+
+
+def score_intervals(*, groups: bool, singles: bool) -> str:
+    """Say what the intervals of scores are; `groups` and `singles`: what tasks have draws of."""
+    units = {
+        (True, True): "samples, or of whole groups in tasks whose samples belong together",
+        (True, False): "whole groups of samples",
+    }.get((groups, singles), "samples")
+    return (
+        f"Intervals of scores are 95 % bootstrap intervals from draws of {units}, corrected for "
+        "few of these."
+    )
+
+
+def prediction_intervals(*, classes: bool, numbers: bool) -> str:
+    """Say what the intervals of single predictions are."""
+    kinds = [*(["intervals"] if numbers else []), *(["sets"] if classes else [])]
+    return (
+        f"Prediction {' and '.join(kinds)} are cross-conformal: calibrated on the other folds "
+        "[conformal]."
+    )
+
+
+def probabilities() -> str:
+    """Say how probabilities were calibrated."""
+    return (
+        "Probabilities of classes were calibrated on the other folds to how frequent the classes "
+        "are; the predicted class is chosen with all classes counting alike."
+    )
+
+
+def importances() -> str:
+    """Say how the importance of ASVs was computed."""
+    return (
+        "The importance of an ASV is the mean size of its integrated gradients [gradients] over "
+        "held-out samples, along the path from a reference: the same sample with every ASV "
+        "replaced by the mean of its ASVs. It was checked against the change of the prediction "
+        "when the ASV is removed."
+    )
+
+
+def workflow() -> str:
+    """Say what ran the analysis."""
+    return (
+        "The analysis ran as a Snakemake workflow [snakemake]; study files were those of QIIME 2 "
+        "[qiime2]."
+    )
+
+
+def _encoders(
+    models: Mapping[str, Mapping[str, Any]],
+    encoders: Mapping[str, Mapping[str, Any]],
+    corpora: Mapping[str, Corpus],
+) -> Iterator[str]:
+    for name, metrics in encoders.items():
+        yield encoder(name, models[name], metrics["parameters"])
+        if start := models[name]["start"]:
+            yield encoder_start(start, corpora.get(name))
+        yield encoder_training(metrics["steps"])
+
+
+def _tasks(
+    settings: Mapping[str, Mapping[str, Any]], reports: Iterable[Mapping[str, Any]]
+) -> Iterator[str]:
+    """Yield a sentence per task of the configuration that has a report."""
+    # The name of a report is that of its task, with the column where a task has several.
+    scored = {report["task"].partition(", ")[0]: report for report in reports}
+    for name, one in settings.items():
+        if name in scored:
+            report = scored[name]
+            folds = _folds(one["folds"], len(report["folds"]))
+            yield task(name, one["columns"], report["kind"], report["n"], folds)
+
+
+def _folds(folds: Mapping[str, Any], number: int) -> str:
+    if folds["column"] is not None:
+        return folds_left_out(number, folds["column"])
+    return folds_drawn(number, folds["groups"] or None, stratified=folds["stratified"])
+
+
+def _learners(reports: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield what predicted: AAM, baselines, and their mixture."""
+    if not reports:
+        return
+    names = {
+        "scratch" if report["start"] == "scratch" else recipe
+        for report in reports
+        for recipe in report["recipes"]
+    }
+    known = [name for name in RECIPES if name in names]
+    mixed = any(len(report["recipes"]) > 1 for report in reports)
+    yield recipes([*known, *sorted(names - set(known))], mixed=mixed)
+    if any(_is_pretrained_by_fold(report) for report in reports):
+        yield inductive()
+    if any(report["comparisons"] for report in reports):
+        yield baselines()
+    mixtures = [report["super_learner"] for report in reports if "super_learner" in report]
+    if mixtures:
+        yield super_learner(nested=all("unnested" in mixture for mixture in mixtures))
+
+
+def _is_pretrained_by_fold(report: Mapping[str, Any]) -> bool:
+    return report["evaluation"] == "inductive" and report["start"] != "scratch"
+
+
+def _statistics(reports: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield how scores were tested, and what the intervals and importances are."""
+    if not reports:
+        return
+    kinds = {report["kind"] for report in reports}
+    independent = {report["structure"]["independent"] for report in reports}
+    yield tests(len(reports))
+    yield score_intervals(groups=False in independent, singles=True in independent)
+    yield prediction_intervals(classes=kinds != {"regression"}, numbers="regression" in kinds)
+    if kinds != {"regression"}:
+        yield probabilities()
+    yield importances()
+
+
+def _numbered(text: str) -> MethodsText:
+    """Return a text whose citations are numbers, and the works in the order of these."""
+    keys = [key for found in CITATION.findall(text) for key in found.split(", ")]
+    number = {key: place for place, key in enumerate(dict.fromkeys(keys), start=1)}
+
+    def numbers(found: re.Match[str]) -> str:
+        return "[" + ", ".join(str(number[key]) for key in found[1].split(", ")) + "]"
+
+    return MethodsText(CITATION.sub(numbers, text), [REFERENCES[key] for key in number])

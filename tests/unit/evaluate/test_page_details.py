@@ -1,0 +1,120 @@
+"""Which sentences a page has of a task and of an encoder: those that its numbers ask for."""
+
+from typing import Any
+
+import pytest
+from page_reports import classes, comparison, guessing, merged, mixed, regression
+
+from aam.evaluate.page.details import encoder_sentences, task_sentences
+
+RECIPES = {"kernel": {"score": 5.0, "weight": 0.25}, "full": {"score": 4.5, "weight": 0.75}}
+UNNESTED = {"score": 3.5, "difference": -0.5}
+CHOSEN = {
+    "score": 3.9,
+    "learners": {"0": "random_forest", "1": "base", "2": "random_forest"},
+    "comparison": comparison(0.1, 0.03),
+}
+LONE = {"column": None, "groups": None, "independent": True, "stated": True}
+
+
+def said(report: dict[str, Any], *, encoder_trained: bool = True) -> str:
+    return "\n".join(task_sentences(report, encoder_trained=encoder_trained))
+
+
+@pytest.mark.parametrize(
+    ("report", "start"),
+    [
+        (regression(), "Samples of one host stay together in the folds"),
+        (mixed(regression()), "The super learner mixes all methods (random forest 84 %, AAM 16 %)"),
+        (mixed(regression()), "Without AAM it reaches 4.00. The score with AAM minus"),
+        (mixed(regression(), unnested=UNNESTED), "The weights of the super learner for a fold"),
+        (mixed(regression(), chosen=CHOSEN), "The one method that cross-validation inside of"),
+        (regression(labels=0.1), "AAM was trained on 10 % of the labels"),
+        (regression(recipes=RECIPES), "AAM mixes these recipes: full 75 % (4.50 alone)"),
+        (regression(unnested=UNNESTED), "The weights of AAM's recipes for a fold"),
+        (
+            regression(recipes=RECIPES, draws={"models": 5, "mean": 4.1, "sd": 0.2}),
+            "5 networks that differ in their initial weights alone",
+        ),
+        (regression(recipes=RECIPES), "Networks had one draw of initial weights"),
+        (
+            regression(
+                test={"n": 9, "mae_fold_mean": 6.0},
+                baselines={"random_forest": {"test": {"mae_fold_mean": 7.0}}},
+            ),
+            "AAM on 9 held-out test samples: MAE 6.00 (random forest 7.00).",
+        ),
+        (regression(intervals={"width": None}), "There are too few samples for 90 %"),
+        (regression(intervals={"test": {"coverage": 0.5}}), "In held-out test samples they do so"),
+        (classes(), "90 % prediction sets of AAM contain the true class in 88.7 % of samples"),
+        (classes(), "Probabilities of AAM: calibration error 0.110 before and 0.068 after"),
+        (classes(), "Calibrated probabilities have a Brier score of 0.163, better than the 0.166"),
+        (classes(), "In the table of predictions, predicted is the class"),
+        (mixed(regression()), "Importances of ASVs are AAM's alone; AAM has 16 % of the super"),
+        (
+            regression(guessing=guessing(9.0, -0.1, 0.5)),
+            "Importances of ASVs are not shown: the task has a red light",
+        ),
+    ],
+)
+def test_a_sentence_is_there_where_the_numbers_ask_for_it(report, start):
+    found = said(report).splitlines()
+    assert any(line.startswith(start) for line in found)
+    plainer = regression(structure=LONE) if report["kind"] == "regression" else regression()
+    assert not any(line.startswith(start) for line in said(plainer).splitlines())
+
+
+def test_intervals_and_probabilities_are_those_of_the_method_that_leads():
+    text = said(mixed(classes(), ece=0.3, calibrated_brier=0.1, intervals={"coverage": 0.95}))
+    assert "prediction sets of the super learner contain the true class in 95.0 %" in text
+    assert "Probabilities of the super learner: calibration error 0.300 before" in text
+    assert "Brier score of 0.100, better than the 0.166" in text
+
+
+def test_the_chosen_learner_is_counted_and_the_sign_decides_the_word():
+    text = said(mixed(regression(), chosen=CHOSEN))
+    assert "(random forest in 2 folds, AAM in 1 fold) reaches 3.90." in text
+    assert "+0.1 (worse, p = 0.03)" in text
+    better = merged(CHOSEN, {"comparison": {"difference": -0.1}})
+    assert "-0.1 (better, p = 0.03)" in said(mixed(regression(), chosen=better))
+
+
+@pytest.mark.parametrize(
+    ("evaluation", "trained", "start"),
+    [
+        ("transductive", True, "Transductive:"),
+        ("transductive", False, "The encoder was used as it came"),
+        ("inductive", True, "Inductive:"),
+        ("inductive", False, "Inductive:"),
+    ],
+)
+def test_transductive_is_said_where_the_encoder_was_trained(evaluation, trained, start):
+    text = said(regression(evaluation=evaluation), encoder_trained=trained)
+    starts = {"Transductive:", "The encoder was used as it came", "Inductive:"}
+    assert [one for one in starts if one in text] == [start]
+
+
+ENCODER = {
+    "held_out_samples": 3,
+    "steps": 100,
+    "wall_s": 90.0,
+    "samples_per_s": 512.0,
+    "parameters": 123456,
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "part"),
+    [
+        ({"unifrac_pearson": 0.91, "unifrac_mae": 0.04}, "Pearson r 0.910"),
+        ({"nucleotide_accuracy": 0.8, "nucleotide_baseline_accuracy": 0.55}, "masked nucleotides"),
+        ({"near_known_reads": 0.987}, "99 % of the reads lie near an ASV"),
+        ({"steps": 0}, "It is used as it came, with 123,456 parameters."),
+    ],
+)
+def test_an_encoder_says_what_was_measured(changes, part):
+    assert part in " ".join(encoder_sentences({**ENCODER, **changes}))
+    assert part not in " ".join(encoder_sentences(ENCODER))
+    assert ("steps took" in " ".join(encoder_sentences({**ENCODER, **changes}))) == (
+        "steps" not in changes
+    )

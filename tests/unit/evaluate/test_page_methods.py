@@ -1,0 +1,136 @@
+"""The methods name what was done, and nothing else."""
+
+from typing import Any
+
+import pytest
+from page_reports import classes, merged, mixed, regression
+
+from aam.evaluate.page.methods import REFERENCES, Corpus, methods_text
+
+FOLDS = {"column": None, "groups": "host", "stratified": False}
+SETTINGS: dict[str, Any] = {
+    "depth": 1000,
+    "views": 2,
+    "metrics": ["unweighted"],
+    "models": {
+        "base": {"encoder": "bdh", "width": 64, "asv_layers": 2, "sample_layers": 3, "start": None}
+    },
+    "tasks": {"age": {"columns": ["host_age"], "kind": "regression", "folds": FOLDS}},
+}
+CORPUS = Corpus(samples=5540, studies=15)
+RECIPES = {"kernel": {"score": 5.0, "weight": 0.25}, "full": {"score": 4.5, "weight": 0.75}}
+
+
+def written(
+    changes: dict[str, Any] | None = None,
+    reports: tuple[dict[str, Any], ...] = (),
+    steps: int = 100,
+    corpora: dict[str, Corpus] | None = None,
+) -> str:
+    found = methods_text(
+        merged(SETTINGS, changes or {}),
+        encoders={"base": {"parameters": 1600, "steps": steps}},
+        corpora=corpora or {},
+        reports=reports or (regression(),),
+        versions={"aam": "0.1"},
+    )
+    return "\n".join([found.text, *found.references])
+
+
+def model(**changes: Any) -> dict[str, Any]:
+    return {"models": {"base": changes}}
+
+
+def division(**changes: Any) -> dict[str, Any]:
+    return {"tasks": {"age": {"folds": changes}}}
+
+
+@pytest.mark.parametrize(
+    ("given", "part"),
+    [
+        ({"changes": {"views": 1}}, "(1 draw)"),
+        ({"changes": {"metrics": ["bray_curtis"]}}, "Distances (Bray-Curtis) were"),
+        ({"changes": division(stratified=True)}, "5-fold cross-validation, stratified by class"),
+        ({"changes": division(groups=None, column="study")}, "each of which leaves out one study"),
+        ({"changes": model(start="other")}, "It began with the weights of other."),
+        (
+            {"changes": model(start="v4"), "corpora": {"base": CORPUS}},
+            "pretrained without labels on 5540 samples of 15 public studies",
+        ),
+        (
+            {"changes": model(start="v4"), "corpora": {"base": CORPUS}},
+            "in their common reference tree",
+        ),
+        ({"steps": 0}, "It was used as it came, without training on this study."),
+        ({"reports": (regression(recipes=RECIPES),)}, "AAM mixes 2 recipes with weights"),
+        ({"reports": (regression(recipes=RECIPES),)}, "all its weights trained further"),
+        ({"reports": (regression(start="scratch"),)}, "trained from scratch"),
+        ({"reports": (regression(evaluation="inductive"),)}, "pretrained per fold, without"),
+        ({"reports": (mixed(regression()),)}, "A super learner mixes AAM and all baselines"),
+        (
+            {"reports": (mixed(regression(), unnested={"score": 4.0}),)},
+            "rest on no model that saw the fold",
+        ),
+        ({"reports": (regression(), classes())}, "and for the 2 tasks ["),
+        ({"reports": (classes(),)}, "Prediction sets are cross-conformal"),
+        ({"reports": (classes(),)}, "Probabilities of classes were calibrated"),
+        (
+            {"reports": (regression(structure={"independent": True}),)},
+            "bootstrap intervals from draws of samples, corrected",
+        ),
+    ],
+)
+def test_a_sentence_is_there_where_it_was_done(given, part):
+    assert part in written(**given)
+    assert part not in written()
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        "rarefied to 1000 reads per sample (2 draws)",
+        "Task age: host_age (regression) of the 200 samples",
+        "5-fold cross-validation, samples of one host in one fold",
+        "AAM is here a kernel machine (support vectors",
+        "trained on this study without labels for 100 steps",
+        "integrated gradients",
+        "draws of whole groups of samples",
+        "Prediction intervals are cross-conformal",
+    ],
+)
+def test_the_methods_of_a_common_study_are_named(part):
+    assert part in written()
+
+
+def test_a_kernel_machine_is_named_where_one_was_used():
+    partial = {"partial": {"score": 5.0, "weight": 1.0}}
+    report = {**regression(), "recipes": partial}
+    assert "kernel machine" not in written(reports=(report,))
+    assert REFERENCES["svm"] not in written(reports=(report,))
+    assert REFERENCES["svm"] in written()
+
+
+def test_works_are_numbered_in_the_order_of_their_citations_and_none_is_left_over():
+    found = methods_text(
+        merged(SETTINGS, {"metrics": [], **division(groups="[unifrac, host]")}),
+        encoders={},
+        corpora={},
+        reports=[regression()],
+        versions={},
+    )
+    assert found.references[0] == REFERENCES["svm"]
+    assert REFERENCES["unifrac"] not in found.references
+    assert REFERENCES["attention"] not in found.references
+    assert "[unifrac, host]" in found.text
+    for number, _ in enumerate(found.references, start=1):
+        assert (
+            f"[{number}]" in found.text
+            or f", {number}]" in found.text
+            or f"[{number}," in found.text
+        )
+
+
+def test_a_dataset_without_tasks_has_methods():
+    found = methods_text(SETTINGS, {"base": {"parameters": 9, "steps": 1}}, {}, [], {"aam": "1"})
+    assert "Task" not in found.text
+    assert "t-test" not in found.text
