@@ -116,7 +116,8 @@ def test_novelty_is_measured_by_the_encoder_that_no_training_changed(
 ):
     """Where one of the recipes leaves it as it is; it need not be the first."""
     monkeypatch.setattr(recipes, "MOST_EPOCHS", 2)
-    monkeypatch.setattr(cross_validation, "affordable_recipes", lambda _: ["partial", "kernel"])
+    networks = {"partial": 1, "kernel": 1}
+    monkeypatch.setattr(cross_validation, "affordable_recipes", lambda _: networks)
     task = new_task(encoder="auto")
     finished = task.run()
     assert finished.reference_model == "fold0-kernel"
