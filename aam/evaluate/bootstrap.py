@@ -1,9 +1,9 @@
 """95 % intervals of the scores by resampling samples, or whole groups of them.
 
-The percentile bootstrap of few groups is too narrow: it covers 83 to 91 % with ten. The intervals
-here are t intervals with the standard error of the bootstrap, on a scale on which the score has no
-bound. Standard error and degrees of freedom follow the effective number of groups (Kish 1965),
-which is smaller than their number where groups differ in size or a class is rare.
+The percentile bootstrap of few groups is too narrow: with ten of them it covers 84 to 88 %. The
+intervals here are t intervals with the standard error of the bootstrap, on a scale on which the
+score has no bound. Standard error and degrees of freedom follow the effective number of groups
+(Kish 1965), which is smaller than their number where groups differ in size or a class is rare.
 `python -m benchmarks.coverage` shows what they cover.
 
 Efron, B. & Tibshirani, R. (1993), An Introduction to the Bootstrap, chapters 6, 12 and 13.
