@@ -31,12 +31,13 @@ class Finetuning(Training):
     """full: full fine-tuning; partial: the top of the sample encoder is trained; frozen: a head on
     the pretrained sample embeddings; kernel: support vectors on these embeddings and on the reads
     of the study's own ASVs. auto: kernel, partial and full, as far as the budget allows, mixed by
-    weights fitted to the predictions for the other folds; epochs follow from the number of labels,
-    and auto sets batches, optimizer, rate and dropout of ASVs, too; from scratch it is full."""
+    weights that rest on no model which saw the fold; epochs follow from the number of labels, and
+    auto sets batches, optimizer, rate and dropout of ASVs, too; from scratch it is full."""
     budget_minutes: float = Field(5.0, gt=0)
     """About how long auto may take for five folds of up to 500 samples, on two cores of a common
     computer, and in proportion for more folds or samples: more of kernel, partial and full are
-    trained. An estimate decides, so that every machine trains the same recipes."""
+    trained, and then up to three networks of each. An estimate decides, so that every machine
+    trains the same recipes."""
     trained_layers: int = Field(2, ge=1)
     """Blocks over the ASVs of a sample that a partial encoder trains, counted from the top."""
     inductive: bool = False
@@ -57,7 +58,8 @@ class Finetuning(Training):
     count_weight: float = Field(0.0, ge=0)
     """Weight of a second task: the reads of each ASV, hidden from the encoder for some of them."""
     models: int = Field(1, ge=1, le=1000)
-    """Models per fold, of different seeds; their predictions are averaged."""
+    """Models per fold, of different seeds; their predictions are averaged. auto trains as many, and
+    up to three where the budget allows."""
 
     def kernel_obstacle(
         self, kind: str, columns: Sequence[str], condition: Sequence[str]

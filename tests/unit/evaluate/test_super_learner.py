@@ -1,10 +1,15 @@
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
-from problems import learners_of, predictions_of
+from problems import learners_of, nested_of, predictions_of, problem_of
 
 from aam.evaluate import mixture as module
-from aam.evaluate.super_learner import Learner, super_learner
+from aam.evaluate.baselines.problem import Problem
+from aam.evaluate.baselines.registry import predict_baselines, predict_nested
+from aam.evaluate.predictions import by_baseline
+from aam.evaluate.super_learner import Learner, learners_by_target, super_learner
 
 ROWS = 60
 
@@ -143,3 +148,67 @@ def test_few_samples_without_an_error_do_not_make_a_mixture_sure(samples, least,
     values = {name: np.stack([share, 1 - share], axis=1) for name in "ab"}
     mixture = module.Mixture.fit(values, np.array(["x", "y"])[code], ["x", "y"], np.arange(samples))
     assert least < mixture.apply(values)[0, 0] < most
+
+
+def study(kind: str) -> Problem:
+    """Return samples along a gradient, in five folds, which cheap methods learn from."""
+    rng = np.random.default_rng(3)
+    gradient = rng.random(50)
+    reads = rng.poisson(3 + 20 * gradient[:, None] * np.array([1, 0, 0, 0.5]))
+    distances = np.abs(gradient[:, None] - gradient) + 0.05
+    np.fill_diagonal(distances, 0)
+    target = gradient + rng.normal(0, 0.2, 50)
+    asked = ["elastic_net", "svm_clr", "svm_unifrac", "knn_unifrac"]
+    if kind == "classification":
+        names = np.where(target > 0.5, "y", "x")
+        return problem_of(names, reads, distances, np.arange(50) % 5, "xy", asked=asked)
+    return problem_of(target, reads, distances, np.arange(50) % 5, asked=asked)
+
+
+def fitted(task: Problem) -> dict[str, Learner]:
+    """Return the learners of a study, fitted with and without pairs of folds."""
+    predictions = predict_baselines(task, threads=1)
+    nested = predict_nested(task, threads=1)
+    for table in (predictions, nested):
+        table.insert(0, "sample-id", table.pop("row").map("s{}".format))
+    return learners_by_target(predictions, nested)[""]
+
+
+def groups_of(task: Problem) -> pd.Series:
+    names = [f"s{row}" for row in range(len(task.target))]
+    return pd.Series(names, names)
+
+
+@pytest.mark.parametrize("kind", ["regression", "classification"])
+def test_no_label_of_a_fold_has_a_part_in_what_is_predicted_for_it(kind):
+    """All methods are fitted again to changed labels of fold 2: its predictions stay the same."""
+    task = study(kind)
+    value = "predicted" if kind == "regression" else "probability:y"
+    is_own = task.fold == 2
+    other = np.where(task.target == "x", "y", "x") if kind == "classification" else 9.0
+    changed = replace(task, target=np.where(is_own, other, task.target))
+    first, second = (super_learner(fitted(one), groups_of(one)) for one in (task, changed))
+    for name in ("predictions", "chosen"):
+        before = getattr(first, name)[value][is_own]
+        assert before.tolist() == getattr(second, name)[value][is_own].tolist()
+        assert before.nunique() > 1
+    assert first.unnested[value][is_own].tolist() != second.unnested[value][is_own].tolist()
+
+
+@pytest.mark.parametrize("kind", ["regression", "classification"])
+def test_it_is_the_super_learner_that_is_made_anew_without_each_fold(kind):
+    """The slow reference cross-validates all other folds again, without any part of the fold."""
+    task = study(kind)
+    value = "predicted" if kind == "regression" else "probability:y"
+    found = super_learner(fitted(task), groups_of(task)).predictions
+    for fold in range(5):
+        inner = replace(task, fold=np.where(task.fold == fold, -1, task.fold))
+        table = predict_baselines(inner, threads=1)
+        table.insert(0, "sample-id", table.pop("row").map("s{}".format))
+        parts = by_baseline(table)
+        learners = {
+            name: Learner(parts[name][""], nested_of(parts[name][""])) for name in task.asked
+        }
+        expected = super_learner(learners, groups_of(task)).predictions
+        is_own = task.fold == fold
+        np.testing.assert_allclose(found[value][is_own], expected[value][is_own], atol=1e-3)
