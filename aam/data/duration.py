@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from aam.config.sections.training import Pretraining
+from aam.data.nested_folds import ring_size
 from aam.data.rarefaction import too_deep
 from aam.data.table import FeatureTable
 
@@ -76,7 +77,9 @@ def expected_seconds(
                 found += budget_seconds(own["budget_minutes"], folds, labelled)
             elif own["encoder"] in ("full", "partial"):
                 trained = shape if own["encoder"] == "full" else {**shape, "asv_layers": 0}
-                passes = folds * own["epochs"] * own["models"]
+                # Nested predictions take some models more.
+                models = folds * own["models"] + ring_size(folds)
+                passes = models * own["epochs"]
                 found += learning(trained, passes, labelled * (1 - 1 / folds), own["batch_size"])
             yield f"{task} with {name} and its baselines", found
 

@@ -81,6 +81,13 @@ def blocks_of_folds(fold_N: NDArray[np.int64], most: int = BLOCKS) -> dict[int, 
     return blocks
 
 
+def ring_size(folds: int) -> int:
+    """Return the number of fits of a ring, for so many folds."""
+    if folds < LEAST_BLOCKS:
+        return RING_PARTS * folds
+    return min(folds, BLOCKS)
+
+
 def inner_fits(
     fold_N: NDArray[np.int64], unit_N: NDArray[np.str_], *, ring: bool = False
 ) -> list[InnerFit]:
