@@ -40,7 +40,10 @@ DEVELOPMENT = ("mackerel", "westernization")
 RANKS = {"Che": "0", "Pue": "1", "Iqu": "2", "Man": "3"}
 """Towns by their size: Checherta, Puerto Almendras, Iquitos, Manaus."""
 KEYS = ["dataset", "task", "draw", "learner"]
-SUPER, FOREST = "super learner", row_label("random_forest", "baseline")
+SUPER = "super learner"
+NOT_NESTED = "super learner, not nested"
+CHOSEN = "single learner chosen inside of the training folds"
+FOREST = row_label("random_forest", "baseline")
 
 
 def labels(study: str, metadata: pd.DataFrame) -> pd.DataFrame:
@@ -94,6 +97,8 @@ def scores(results: Path) -> pd.DataFrame:
         task, drawn = (task, int(number)) if task and number.isdigit() else (report["task"], 0)
         found = {"AAM": report[name], SUPER: report["super_learner"][name]}
         found[f"{SUPER} without AAM"] = report["super_learner"]["without_own"][name]
+        found[NOT_NESTED] = report["super_learner"]["unnested"]["score"]
+        found[CHOSEN] = report["super_learner"]["chosen"]["score"]
         found |= {
             row_label(key, "baseline"): values[name]
             for key, values in report["baselines"].items()
@@ -102,7 +107,7 @@ def scores(results: Path) -> pd.DataFrame:
         nothing = next(
             report["baselines"][key][name] for key in CONSTANT if key in report["baselines"]
         )
-        covered = report["intervals"]["coverage"]
+        covered = report["super_learner"]["intervals"]["coverage"]
         for learner, value in found.items():
             error = value / nothing if regression else (1 - value) / (1 - nothing)
             loss = value if regression else -value
@@ -125,7 +130,11 @@ def mean_of_draws(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def ranked(table: pd.DataFrame) -> tuple[list[str], NDArray[np.float64], NDArray[np.float64]]:
-    """Return the learners that all tasks have, their ranks [T, L], and their errors [T, L]."""
+    """Return the learners that all tasks have, their ranks [T, L], and their errors [T, L].
+
+    The flattered score of weights that are not nested has no rank.
+    """
+    table = table[table["learner"] != NOT_NESTED]
     error_TL = table.pivot_table(index="task", columns="learner", values="error").dropna(axis=1)
     return list(error_TL), rankdata(error_TL, axis=1), error_TL.to_numpy()
 
@@ -169,14 +178,20 @@ def page(table: pd.DataFrame) -> str:
 def aims(table: pd.DataFrame) -> str:
     """Say how the super learner stands to single learners, AAM to the forest, and the coverage."""
     loss_TL = table.pivot_table(index="task", columns="learner", values="loss")
-    best_T = loss_TL[[name for name in loss_TL if not name.startswith(SUPER)]].min(axis=1)
+    single = [name for name in loss_TL if not name.startswith(SUPER) and name != CHOSEN]
+    best_T = loss_TL[single].min(axis=1)
     behind_T = (loss_TL[SUPER] - best_T) / best_T.abs()
+    behind_chosen_T = (loss_TL[SUPER] - loss_TL[CHOSEN]) / loss_TL[CHOSEN].abs()
     ahead = (loss_TL["AAM"] < loss_TL[FOREST]).sum() if FOREST in loss_TL else 0
     covered_T = table.groupby("task")["coverage"].first()
     return (
-        f"The super learner is first on {(behind_T <= 0).sum()} of {len(behind_T)} tasks, and at "
-        f"most {max(0.0, 100 * behind_T.max()):.1f} % of the score behind the best single learner. "
-        f"AAM alone is ahead of the random forest on {ahead}. AAM's intervals and sets for 90 % "
+        f"The super learner is first on {(behind_T <= 0).sum()} of {len(behind_T)} tasks, "
+        f"{100 * behind_T.mean():+.1f} % of the score behind the best single learner on average, "
+        f"and {max(0.0, 100 * behind_T.max()):.1f} % at most. It is "
+        f"{100 * behind_chosen_T.mean():+.1f} % behind the single learner that is chosen inside "
+        "of the training folds on average, and "
+        f"{max(0.0, 100 * behind_chosen_T.max()):.1f} % at most. "
+        f"AAM alone is ahead of the random forest on {ahead}. Intervals and sets for 90 % "
         f"cover {100 * covered_T.min():.1f} to {100 * covered_T.max():.1f} %."
     )
 

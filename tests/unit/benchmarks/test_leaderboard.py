@@ -4,6 +4,7 @@ import pytest
 
 from aam.util.atomic import write_json
 from benchmarks.leaderboard import (
+    CHOSEN,
     critical_difference,
     draw,
     labels,
@@ -34,9 +35,20 @@ def report(task: str, kind: str, own: float, other: float, nothing: float) -> di
     worse = 1.2 * other if kind == "regression" else 0.9 * other
     baselines = {constant: {name: nothing}, "elastic_net": {name: other}}
     baselines["random_forest"] = {name: worse}
-    mixed = {name: own, "without_own": {name: other}}
-    report = {"task": task, "kind": kind, name: own, "baselines": baselines}
-    return {**report, "super_learner": mixed, "intervals": {"coverage": 0.9}}
+    mixed = {
+        name: own,
+        "without_own": {name: other},
+        "unnested": {"score": own},
+        "chosen": {"score": other},
+        "intervals": {"coverage": 0.9},
+    }
+    return {
+        "task": task,
+        "kind": kind,
+        name: own,
+        "baselines": baselines,
+        "super_learner": mixed,
+    }
 
 
 @pytest.fixture
@@ -62,7 +74,8 @@ def test_repeats_are_averaged_in_units_of_the_constant(results):
     learners, rank_TL, _ = ranked(scores(results).query("dataset == 'mackerel'"))
     ranks = dict(zip(learners, rank_TL[0], strict=True))
     assert ranks["AAM"] == ranks["super learner"] == 1.5
-    assert ranks["elastic net on CLR"] == 3.5
+    assert ranks["elastic net on CLR"] == ranks[CHOSEN] == 4
+    assert not any("not nested" in name for name in ranks)
 
 
 def test_draws_that_were_run_elsewhere_stay_in_the_table(results, tmp_path):
@@ -82,7 +95,8 @@ def test_the_page_keeps_the_halves_apart_and_the_figure_is_drawn(results, tmp_pa
     table = mean_of_draws(scores(results))
     text = page(table)
     assert text.index("## Development") < text.index("## Quoted") < text.index("## Scores")
-    assert "first on 1 of 1 tasks, and at most 0.0 % of the score behind the best" in text
+    assert "first on 1 of 1 tasks, +0.0 % of the score behind the best" in text
+    assert "0.0 % at most. It is -16.7 % behind the single learner that is chosen" in text
     assert "AAM alone is ahead of the random forest on 1." in text
     assert "cover 90.0 to 90.0 %" in text
     draw(table, tmp_path / "ranks.png")
