@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from aam.evaluate.bootstrap import LEAST_UNITS
 from aam.evaluate.comparison import holm
 from aam.evaluate.labels import name_and_unit, row_label
 from aam.evaluate.page import words
@@ -224,9 +225,11 @@ def _interval(report: Mapping[str, Any]) -> str:
     interval = leading(report)["bootstrap"][HEADLINE[kind]]
     if interval is not None:
         return words.score_interval(kind, interval)
-    if structure["independent"] or structure["groups"] is None:
-        return words.no_interval(report["n"], "samples")
-    return words.no_interval(structure["groups"], "groups")
+    is_by_sample = structure["independent"] or structure["groups"] is None
+    units = report["n"] if is_by_sample else structure["groups"]
+    if units >= LEAST_UNITS:
+        return words.no_interval_for_this_score()
+    return words.no_interval(units, "samples" if is_by_sample else "groups")
 
 
 def _reason(report: Mapping[str, Any], verdict: Verdict) -> str:

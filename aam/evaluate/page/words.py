@@ -40,8 +40,16 @@ def score_interval(kind: str, interval: Interval) -> str:
 
 
 def no_interval(units: int, what: str) -> str:
-    """Say why a score has no interval; `what` is drawn, groups for instance."""
+    """Say that units are too few for an interval; `what` they are: groups, for instance."""
     return f"no interval: {units} {what} are too few for one"
+
+
+def no_interval_for_this_score() -> str:
+    """Say that units are enough, but that a score has no interval all the same.
+
+    A perfect score has none, nor one that a single group decides.
+    """
+    return "no interval: it cannot be estimated for this score"
 
 
 def probability_of_chance(p: float | None, corrected: float | None, tests: int) -> str:
