@@ -169,22 +169,17 @@ def greedy(
 
     Caruana et al. (2004), Ensemble selection from libraries of models, doi:10.1145/1015330.1015432.
     """
-    names = list(values)
-    ranked = sorted(names, key=lambda name: loss(values[name], observed_N, classes))
-    taken = ranked[:3]
-    tried = [list(taken)]
-    while len(taken) < GREEDY_STEPS:
-        total_NC = sum(values[name] for name in taken)
-        taken = [
-            *taken,
-            min(names, key=lambda name: loss(total_NC + values[name], observed_N, classes)),
-        ]
-        tried.append(list(taken))
 
     def mean_loss(chosen: Sequence[str]) -> float:
         mean_NC = np.mean([values[name] for name in chosen], axis=0)
         return loss(mean_NC, observed_N, classes)
 
+    names = list(values)
+    ranked = sorted(names, key=lambda name: mean_loss([name]))
+    tried = [ranked[:3]]
+    while len(tried[-1]) < GREEDY_STEPS:
+        longer = [[*tried[-1], name] for name in names]
+        tried.append(min(longer, key=mean_loss))
     chosen = min(tried, key=mean_loss)
     weights = {name: chosen.count(name) / len(chosen) for name in set(chosen)}
     return Mixture(weights, dict.fromkeys(weights, 1.0))
