@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from sklearn.model_selection import GroupKFold, StratifiedGroupKFold
 
 from aam.bench.tables import markdown_table
+from aam.data.folds import units_of
 from aam.evaluate import mixture
 from aam.evaluate import super_learner as super_learner_module
 from aam.evaluate.baselines.problem import Problem
@@ -32,7 +33,7 @@ from aam.evaluate.mixture import Mixture
 from aam.evaluate.predictions import class_names, mean_recall
 from aam.evaluate.report import task_metrics
 from aam.evaluate.scores import HEADLINE
-from aam.evaluate.super_learner import Learner, learners_by_target, units_of
+from aam.evaluate.super_learner import Learner, learners_by_target
 from benchmarks.labels import read_problem
 
 Floats = NDArray[np.float64]

@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from aam.data.folds import units_of
 from aam.util.seeds import generator
 
 TECHNICAL = re.compile(
@@ -101,9 +102,7 @@ def telling_columns(
         return []
     group_N = np.arange(len(target))
     if groups is not None:
-        own = groups.loc[target.index]
-        named = own.where(own != "", "sample " + own.index.to_series().astype(str))
-        group_N = pd.factorize(named)[0].astype(np.int64)
+        group_N = pd.factorize(units_of(groups.loc[target.index]))[0].astype(np.int64)
     is_number = kind == "regression"
     value_NK = _values(target, is_number=is_number)
     found = []

@@ -97,7 +97,8 @@ def super_learner(learners: Mapping[str, Learner], groups: pd.Series) -> MixedPr
     learners
         By name, of the same samples and folds; the order of the rows does not matter.
     groups
-        Group of each sample, or its ID where it has none, by sample ID, as `units_of` returns it.
+        Group of each sample, or its ID where it has none, by sample ID, as
+        `aam.data.folds.units_of` returns it.
 
     Returns
     -------
@@ -169,11 +170,6 @@ def learners_by_target(
                 learner = Learner(part, nested_parts[name][target])
                 learners.setdefault(target, {})[name] = learner
     return learners
-
-
-def units_of(group: pd.Series) -> pd.Series:
-    """Return the group of each sample, or its ID where it has none, by sample ID."""
-    return group.where(group != "", group.index.to_series())
 
 
 def _values(table: pd.DataFrame, classes: list[str]) -> Floats:
