@@ -28,8 +28,10 @@ from aam.evaluate.page.result_tables import (
 from aam.evaluate.predictions import by_target
 from aam.evaluate.summary import by_task
 
-TRAINING, IMPORTANCE = "Training curves", "Important ASVs"
-"""Titles of the figures that the page folds away, and of those that it leaves out under a stop."""
+TRAINING = "Training curves"
+"""Title of the figures that the page folds away."""
+IMPORTANCE = "Important ASVs"
+"""Title of the figures that the page leaves out under a red light."""
 MOST_ASVS = 100
 """ASVs of a table of importance that the page shows."""
 

@@ -35,8 +35,8 @@ def how_well(kind: str, what: str, value: float, unit: str | None, within: str) 
 
 def score_interval(kind: str, interval: Interval) -> str:
     """Return the interval of a headline score."""
-    low, high = (headline(kind, end) for end in interval)
-    return f"95 % interval {low} to {high}"
+    low, high = interval
+    return f"95 % interval {headline(kind, low)} to {headline(kind, high)}"
 
 
 def no_interval(units: int, what: str) -> str:
