@@ -55,7 +55,7 @@ def confounders(
     """Return the technical columns that tell a target, the most telling first.
 
     Technical columns are those of `TECHNICAL`: run, plate, center, study, extraction and the like.
-    What other columns tell, `telling_columns` has.
+    `telling_columns` looks at all others, too.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def confounders(
     exclude
         Columns that are left out: the target itself, and others of the task.
     seed
-        Of the draws that tell a column that is not technical from chance.
+        Seed of the draws that tell a column that is not technical from chance.
     groups
         The group of each sample, by sample ID, empty where a sample is of its own: no sample is
         predicted from its own group. None: every sample is of its own.

@@ -46,7 +46,7 @@ class TaskFiles:
     importance: pd.DataFrame
     figures: Sequence[PageFigure] = ()
     predictions: Mapping[str, pd.DataFrame] = field(default_factory=dict)
-    """Of other tables, by what the page calls them."""
+    """Predictions for other tables, by what the page calls them."""
     encoder_trained: bool = True
     """Whether the encoder may have been trained on samples of the study."""
 
