@@ -102,8 +102,8 @@ def predict_nested(task: Problem, threads: int) -> pd.DataFrame:
         `row` (of `task`), `without` (the block), `baseline`, `predicted` and the probabilities,
         sorted by baseline, then `without` and `row`. The constants are left out.
     """
-    rows = pd.RangeIndex(len(task.group)).astype(str)
-    unit_N = units_of(pd.Series(task.group, rows)).to_numpy(np.str_)
+    row_names = pd.RangeIndex(len(task.group)).astype(str)
+    unit_N = units_of(pd.Series(task.group, row_names)).to_numpy(np.str_)
     # Of so many samples a fit takes minutes, and a fifth of them tells the weights as well.
     fits = inner_fits(task.fold, unit_N, ring=task.landmarks is not None)
     names = [name for name, predict in baselines_of(task).items() if predict != on_reads.constant]
