@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from sklearn.model_selection import GroupKFold, StratifiedGroupKFold
 
 from aam.bench.tables import markdown_table
+from aam.data.folds import units_of
 from aam.evaluate import mixture
 from aam.evaluate import super_learner as super_learner_module
 from aam.evaluate.baselines.problem import Problem
@@ -32,7 +33,7 @@ from aam.evaluate.mixture import Mixture
 from aam.evaluate.predictions import class_names, mean_recall
 from aam.evaluate.report import task_metrics
 from aam.evaluate.scores import HEADLINE
-from aam.evaluate.super_learner import Learner, learners_by_target, units_of
+from aam.evaluate.super_learner import Learner, learners_by_target
 from benchmarks.labels import read_problem
 
 Floats = NDArray[np.float64]
@@ -169,22 +170,17 @@ def greedy(
 
     Caruana et al. (2004), Ensemble selection from libraries of models, doi:10.1145/1015330.1015432.
     """
-    names = list(values)
-    ranked = sorted(names, key=lambda name: loss(values[name], observed_N, classes))
-    taken = ranked[:3]
-    tried = [list(taken)]
-    while len(taken) < GREEDY_STEPS:
-        total_NC = sum(values[name] for name in taken)
-        taken = [
-            *taken,
-            min(names, key=lambda name: loss(total_NC + values[name], observed_N, classes)),
-        ]
-        tried.append(list(taken))
 
     def mean_loss(chosen: Sequence[str]) -> float:
         mean_NC = np.mean([values[name] for name in chosen], axis=0)
         return loss(mean_NC, observed_N, classes)
 
+    names = list(values)
+    ranked = sorted(names, key=lambda name: mean_loss([name]))
+    tried = [ranked[:3]]
+    while len(tried[-1]) < GREEDY_STEPS:
+        longer = [[*tried[-1], name] for name in names]
+        tried.append(min(longer, key=mean_loss))
     chosen = min(tried, key=mean_loss)
     weights = {name: chosen.count(name) / len(chosen) for name in set(chosen)}
     return Mixture(weights, dict.fromkeys(weights, 1.0))

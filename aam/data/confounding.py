@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from aam.data.folds import units_of
 from aam.util.seeds import generator
 
 TECHNICAL = re.compile(
@@ -54,7 +55,7 @@ def confounders(
     """Return the technical columns that tell a target, the most telling first.
 
     Technical columns are those of `TECHNICAL`: run, plate, center, study, extraction and the like.
-    What other columns tell, `telling_columns` has.
+    `telling_columns` looks at all others, too.
 
     Parameters
     ----------
@@ -67,7 +68,7 @@ def confounders(
     exclude
         Columns that are left out: the target itself, and others of the task.
     seed
-        Of the draws that tell a column that is not technical from chance.
+        Seed of the draws that tell a column that is not technical from chance.
     groups
         The group of each sample, by sample ID, empty where a sample is of its own: no sample is
         predicted from its own group. None: every sample is of its own.
@@ -101,9 +102,7 @@ def telling_columns(
         return []
     group_N = np.arange(len(target))
     if groups is not None:
-        own = groups.loc[target.index]
-        named = own.where(own != "", "sample " + own.index.to_series().astype(str))
-        group_N = pd.factorize(named)[0].astype(np.int64)
+        group_N = pd.factorize(units_of(groups.loc[target.index]))[0].astype(np.int64)
     is_number = kind == "regression"
     value_NK = _values(target, is_number=is_number)
     found = []

@@ -1,4 +1,4 @@
-"""The files of a task's folds."""
+"""The files of a task's folds, and which of its samples belong together."""
 
 from pathlib import Path
 
@@ -22,3 +22,19 @@ def read_folds(path: Path) -> pd.DataFrame:
     """
     frame = pd.read_csv(path, sep="\t", dtype=str, na_filter=False).set_index("sample-id")
     return frame.astype({"fold": np.int64})
+
+
+def units_of(group: pd.Series) -> pd.Series:
+    """Return what says which samples belong together, by sample ID.
+
+    Parameters
+    ----------
+    group
+        The column `group` of the folds, by sample ID: "" for a sample of its own.
+
+    Returns
+    -------
+    pandas.Series
+        The group of each sample, or its own ID where it has none.
+    """
+    return group.where(group != "", group.index.to_series())

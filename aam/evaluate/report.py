@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from aam.data.folds import units_of
 from aam.evaluate import metrics
 from aam.evaluate.bootstrap import bootstrap_intervals
 from aam.evaluate.comparison import compare, compare_with_guessing, holm
@@ -14,7 +15,7 @@ from aam.evaluate.conformal import calibrated_probabilities, fit_recalibration
 from aam.evaluate.predictions import DRAW, GROUP, UNNESTED, class_names, class_probabilities
 from aam.evaluate.scores import HEADLINE
 from aam.evaluate.structure import Structure
-from aam.evaluate.super_learner import Learner, super_learner, units_of
+from aam.evaluate.super_learner import Learner, super_learner
 from aam.util.seeds import seed_of
 
 logger = logging.getLogger(__name__)

@@ -5,7 +5,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from aam.data.folds import units_of
 
 
 @dataclass(frozen=True)
@@ -47,8 +50,9 @@ class Structure:
         return asdict(self)
 
 
-def unit_codes(group: ArrayLike) -> np.ndarray:
+def unit_codes(group: ArrayLike) -> NDArray[np.int64]:
     """Return the number of each sample's unit, [N]: its group, or the sample itself where "" is."""
-    names = np.asarray(group, dtype=np.str_).tolist()
-    units = [f"group {name}" if name else f"row {row}" for row, name in enumerate(names)]
-    return np.unique(units, return_inverse=True)[1]
+    names = np.asarray(group, dtype=np.str_)
+    rows = pd.RangeIndex(len(names)).astype(str)
+    unit_N = units_of(pd.Series(names, rows)).to_numpy(np.str_)
+    return np.unique(unit_N, return_inverse=True)[1]

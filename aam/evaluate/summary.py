@@ -20,7 +20,7 @@ class TaskResults:
     reports: Sequence[Mapping[str, Any]]
     """One per model."""
     verdicts: Sequence[Verdict]
-    """Of each report, corrected for all tasks."""
+    """The verdict on each report, corrected for all tasks."""
     scores: pd.DataFrame
     """Its rows of the `accuracy_table`."""
 

@@ -97,7 +97,8 @@ def super_learner(learners: Mapping[str, Learner], groups: pd.Series) -> MixedPr
     learners
         By name, of the same samples and folds; the order of the rows does not matter.
     groups
-        Group of each sample, or its ID where it has none, by sample ID, as `units_of` returns it.
+        Group of each sample, or its ID where it has none, by sample ID, as
+        `aam.data.folds.units_of` returns it.
 
     Returns
     -------
@@ -127,12 +128,17 @@ def super_learner(learners: Mapping[str, Learner], groups: pd.Series) -> MixedPr
     mixed_NC[is_test_N] = mixture.apply(_rows(values, is_test_N))
     unnested_NC[is_test_N] = mixed_NC[is_test_N]
     chosen_NC[is_test_N] = values[best][is_test_N]
-    for fold, block in blocks_of_folds(fold_N).items():
-        is_fold_N = fold_N == fold
+    blocks = blocks_of_folds(fold_N)
+    mixture_of_block: dict[int, Mixture] = {}
+    best_of_block: dict[int, str] = {}
+    for block in set(blocks.values()):
         nested, is_nested_N = _nested_values(learners, block, sample_ids, classes)
-        mixture_of_fold = _fit(nested, observed_N, classes, unit_N, is_nested_N)
-        mixed_NC[is_fold_N] = mixture_of_fold.apply(_rows(values, is_fold_N))
-        names[fold] = _best_learner(nested, observed_N, classes, is_nested_N)
+        mixture_of_block[block] = _fit(nested, observed_N, classes, unit_N, is_nested_N)
+        best_of_block[block] = _best_learner(nested, observed_N, classes, is_nested_N)
+    for fold, block in blocks.items():
+        is_fold_N = fold_N == fold
+        mixed_NC[is_fold_N] = mixture_of_block[block].apply(_rows(values, is_fold_N))
+        names[fold] = best_of_block[block]
         chosen_NC[is_fold_N] = values[names[fold]][is_fold_N]
         reused = _fit(values, observed_N, classes, unit_N, is_known_N & ~is_fold_N)
         unnested_NC[is_fold_N] = reused.apply(_rows(values, is_fold_N))
@@ -166,11 +172,6 @@ def learners_by_target(
     return learners
 
 
-def units_of(group: pd.Series) -> pd.Series:
-    """Return the group of each sample, or its ID where it has none, by sample ID."""
-    return group.where(group != "", group.index.to_series())
-
-
 def _values(table: pd.DataFrame, classes: list[str]) -> Floats:
     """Return the predicted numbers, or probabilities, [N, C]."""
     if classes:
@@ -191,10 +192,12 @@ def _nested_values(
     """
     values = {}
     is_nested_N = np.ones(len(sample_ids), np.bool_)
+    # A learner that could not be fitted without a block has neither rows nor columns of classes.
+    columns = [PROBABILITY + name for name in classes] or ["predicted"]
     for name, learner in learners.items():
         table = learner.nested[learner.nested[WITHOUT] == block].set_index("sample-id")
         is_nested_N &= sample_ids.isin(table.index)
-        values[name] = _values(table.reindex(sample_ids), classes)
+        values[name] = _values(table.reindex(index=sample_ids, columns=columns), classes)
     return values, is_nested_N
 
 

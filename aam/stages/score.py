@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 
 from aam.data.confounding import confounders
-from aam.data.folds import read_folds
+from aam.data.folds import read_folds, units_of
 from aam.data.metadata import metadata_column, read_metadata
 from aam.evaluate.conformal import cross_intervals, interval_report
 from aam.evaluate.predictions import (
@@ -20,7 +20,7 @@ from aam.evaluate.predictions import (
 )
 from aam.evaluate.report import model_report, task_metrics
 from aam.evaluate.scores import HEADLINE
-from aam.evaluate.super_learner import WITHOUT, learners_by_target, units_of
+from aam.evaluate.super_learner import WITHOUT, learners_by_target
 from aam.runtime.entry import Cfg, Files, RunOptions
 from aam.util.atomic import write_json
 from aam.util.provenance import provenance

@@ -4,7 +4,7 @@ import shutil
 
 import pandas as pd
 
-from aam.data.folds import read_folds
+from aam.data.folds import read_folds, units_of
 from aam.data.table import on_same_features, read_biom, write_biom
 from aam.evaluate import super_learner as mixing
 from aam.evaluate.predictions import (
@@ -25,7 +25,7 @@ def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None
     """Write what predicting another table with the mixture of model and baselines takes."""
     folds = read_folds(inputs["folds"])
     model = cfg["names"]["model"]
-    units = mixing.units_of(folds["group"])
+    units = units_of(folds["group"])
     predictions = by_target(read_predictions(inputs["predictions"]))
     nested = by_target(pd.read_parquet(inputs["nested"]))
     baselines = mixing.learners_by_target(

@@ -16,6 +16,7 @@ from joblib.externals.loky import get_reusable_executor  # type: ignore[import-u
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
+from aam.data.folds import units_of
 from aam.data.nested_folds import inner_fits
 from aam.evaluate.baselines import log_ratios, on_pairs, on_reads
 from aam.evaluate.baselines.problem import NOWHERE, Predictor, Problem
@@ -101,9 +102,10 @@ def predict_nested(task: Problem, threads: int) -> pd.DataFrame:
         `row` (of `task`), `without` (the block), `baseline`, `predicted` and the probabilities,
         sorted by baseline, then `without` and `row`. The constants are left out.
     """
-    units = np.where(task.group == "", np.arange(len(task.group)).astype(str), task.group)
+    row_names = pd.RangeIndex(len(task.group)).astype(str)
+    unit_N = units_of(pd.Series(task.group, row_names)).to_numpy(np.str_)
     # Of so many samples a fit takes minutes, and a fifth of them tells the weights as well.
-    fits = inner_fits(task.fold, units, ring=task.landmarks is not None)
+    fits = inner_fits(task.fold, unit_N, ring=task.landmarks is not None)
     names = [name for name, predict in baselines_of(task).items() if predict != on_reads.constant]
     if not fits or not names:
         columns = ["row", "without", "baseline", "predicted", *_probability_columns(task)]

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from aam.evaluate.bootstrap import LEAST_UNITS
 from aam.evaluate.comparison import holm
 from aam.evaluate.labels import name_and_unit, row_label
 from aam.evaluate.page import words
@@ -118,14 +119,14 @@ def verdicts(reports: Sequence[Mapping[str, Any]]) -> list[Verdict]:
     given = {
         str(place): {"corrected_t_p": guess["corrected_t_p"]} for place, guess in enumerate(guesses)
     }
-    corrected = [found["holm_p"] for found in holm(given).values()]
+    corrected = [comparison["holm_p"] for comparison in holm(given).values()]
     tests = sum(guess["corrected_t_p"] is not None for guess in guesses)
-    found = []
+    result = []
     for report, guess, corrected_p in zip(reports, guesses, corrected, strict=True):
         p = guess["corrected_t_p"]
         outcome = judge(report["kind"], guess["difference"], p, corrected_p)
-        found.append(Verdict(outcome, p=p, corrected_p=corrected_p, tests=tests))
-    return found
+        result.append(Verdict(outcome, p=p, corrected_p=corrected_p, tests=tests))
+    return result
 
 
 def is_stopped(report: Mapping[str, Any]) -> bool:
@@ -142,7 +143,8 @@ def answer(report: Mapping[str, Any], verdict: Verdict) -> str:
 
     `report` is one of `aam.evaluate.scores.of_each_target`.
     """
-    kind, best = report["kind"], leading(report)
+    kind = report["kind"]
+    best = leading(report)
     what, unit = target_and_unit(report)
     well = words.how_well(kind, what, best[HEADLINE[kind]], unit, _interval(report))
     guess = words.headline(kind, best["guessing"]["score"], unit)
@@ -210,23 +212,26 @@ def prediction_cautions(table: str, unseen: float, seen: int, n: int) -> list[Ca
     n
         Number of samples.
     """
-    found = []
+    lights = []
     if seen:
-        found.append(Caution("care", words.seen_in_training(table, seen, n)))
+        lights.append(Caution("care", words.seen_in_training(table, seen, n)))
     if unseen >= UNSEEN_READS:
-        found.append(Caution("care", words.much_unseen(table, unseen)))
-    return found
+        lights.append(Caution("care", words.much_unseen(table, unseen)))
+    return lights
 
 
 def _interval(report: Mapping[str, Any]) -> str:
     """Return the interval of the headline score in words, or why there is none."""
-    kind, structure = report["kind"], report["structure"]
+    kind = report["kind"]
+    structure = report["structure"]
     interval = leading(report)["bootstrap"][HEADLINE[kind]]
     if interval is not None:
         return words.score_interval(kind, interval)
-    if structure["independent"] or structure["groups"] is None:
-        return words.no_interval(report["n"], "samples")
-    return words.no_interval(structure["groups"], "groups")
+    is_by_sample = structure["independent"] or structure["groups"] is None
+    units = report["n"] if is_by_sample else structure["groups"]
+    if units >= LEAST_UNITS:
+        return words.no_interval_for_this_score()
+    return words.no_interval(units, "samples" if is_by_sample else "groups")
 
 
 def _reason(report: Mapping[str, Any], verdict: Verdict) -> str:
@@ -251,7 +256,9 @@ def _confounders(report: Mapping[str, Any]) -> Iterator[Caution]:
 
 def _cares(report: Mapping[str, Any]) -> Iterator[Caution]:
     """Yield what limits the trust in a score, whatever the verdict is."""
-    best, owner, structure = leading(report), leading_name(report), report["structure"]
+    best = leading(report)
+    owner = leading_name(report)
+    structure = report["structure"]
     baseline = best_baseline(report)
     if baseline is not None and _is_worse(report["kind"], best["comparisons"][baseline]):
         yield Caution("care", words.worse_than_baseline(row_label(baseline, "baseline")))
@@ -267,11 +274,13 @@ def _cares(report: Mapping[str, Any]) -> Iterator[Caution]:
         text = words.off_coverage(owner, intervals["level"], intervals["coverage"])
         yield Caution("care", text)
     if "calibrated_brier" in best and best["calibrated_brier"] > best["constant_brier"]:
-        brier, constant = best["calibrated_brier"], best["constant_brier"]
-        yield Caution("care", words.useless_probabilities(owner, brier, constant))
+        text = words.useless_probabilities(
+            owner, brier=best["calibrated_brier"], constant=best["constant_brier"]
+        )
+        yield Caution("care", text)
 
 
 def _is_worse(kind: str, comparison: Mapping[str, Any]) -> bool:
     """Return whether a method is significantly worse than the one it is compared with."""
-    difference, p = comparison["difference"], comparison["holm_p"]
-    return p is not None and p < CHANCE and is_better(kind, -difference)
+    p = comparison["holm_p"]
+    return p is not None and p < CHANCE and is_better(kind, -comparison["difference"])

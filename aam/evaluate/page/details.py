@@ -73,7 +73,8 @@ def _learner_label(report: Mapping[str, Any], learner: str) -> str:
 
 def _super_learner(report: Mapping[str, Any]) -> Iterator[str]:
     """Yield what the mixture of all methods reaches, what the model adds, and its rivals."""
-    kind, best = report["kind"], report["super_learner"]
+    kind = report["kind"]
+    best = report["super_learner"]
     name = HEADLINE[kind]
     weights = {_learner_label(report, key): value for key, value in best["weights"].items()}
     yield words.mixture(SCORES[name], best[name], weights, always="AAM")
@@ -140,21 +141,24 @@ def _test(report: Mapping[str, Any]) -> str:
 
 def _intervals(report: Mapping[str, Any]) -> Iterator[str]:
     """Yield what the intervals or sets of the leading method hold."""
-    found, owner = leading(report)["intervals"], leading_name(report)
+    intervals = leading(report)["intervals"]
+    owner = leading_name(report)
     _, unit = target_and_unit(report)
-    shares = list(found["coverage_by_fold"].values())
-    if "set_size" in found:
+    shares = list(intervals["coverage_by_fold"].values())
+    if "set_size" in intervals:
         yield words.coverage_of_sets(
-            owner, found["level"], found["coverage"], shares, found["set_size"]
+            owner, intervals["level"], intervals["coverage"], shares, intervals["set_size"]
         )
-    elif found["width"] is None:
-        yield words.no_prediction_intervals(found["level"])
+    elif intervals["width"] is None:
+        yield words.no_prediction_intervals(intervals["level"])
         return
     else:
-        width = amount(found["width"], unit)
-        yield words.coverage_of_intervals(owner, found["level"], found["coverage"], shares, width)
-    if "test" in found:
-        yield words.coverage_of_test(found["test"]["coverage"])
+        width = amount(intervals["width"], unit)
+        yield words.coverage_of_intervals(
+            owner, intervals["level"], intervals["coverage"], shares, width
+        )
+    if "test" in intervals:
+        yield words.coverage_of_test(intervals["test"]["coverage"])
 
 
 def _probabilities(report: Mapping[str, Any]) -> Iterator[str]:

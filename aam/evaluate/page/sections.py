@@ -28,8 +28,10 @@ from aam.evaluate.page.result_tables import (
 from aam.evaluate.predictions import by_target
 from aam.evaluate.summary import by_task
 
-TRAINING, IMPORTANCE = "Training curves", "Important ASVs"
-"""Titles of the figures that the page folds away, and of those that it leaves out under a stop."""
+TRAINING = "Training curves"
+"""Title of the figures that the page folds away."""
+IMPORTANCE = "Important ASVs"
+"""Title of the figures that the page leaves out under a red light."""
 MOST_ASVS = 100
 """ASVs of a table of importance that the page shows."""
 
@@ -44,7 +46,7 @@ class TaskFiles:
     importance: pd.DataFrame
     figures: Sequence[PageFigure] = ()
     predictions: Mapping[str, pd.DataFrame] = field(default_factory=dict)
-    """Of other tables, by what the page calls them."""
+    """Predictions for other tables, by what the page calls them."""
     encoder_trained: bool = True
     """Whether the encoder may have been trained on samples of the study."""
 

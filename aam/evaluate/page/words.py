@@ -35,13 +35,21 @@ def how_well(kind: str, what: str, value: float, unit: str | None, within: str) 
 
 def score_interval(kind: str, interval: Interval) -> str:
     """Return the interval of a headline score."""
-    low, high = (headline(kind, end) for end in interval)
-    return f"95 % interval {low} to {high}"
+    low, high = interval
+    return f"95 % interval {headline(kind, low)} to {headline(kind, high)}"
 
 
 def no_interval(units: int, what: str) -> str:
-    """Say why a score has no interval; `what` is drawn, groups for instance."""
+    """Say that units are too few for an interval; `what` they are: groups, for instance."""
     return f"no interval: {units} {what} are too few for one"
+
+
+def no_interval_for_this_score() -> str:
+    """Say that units are enough, but that a score has no interval all the same.
+
+    A perfect score has none, nor one that a single group decides.
+    """
+    return "no interval: it cannot be estimated for this score"
 
 
 def probability_of_chance(p: float | None, corrected: float | None, tests: int) -> str:

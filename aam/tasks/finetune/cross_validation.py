@@ -391,8 +391,8 @@ class Finished:
     """What cross-validation leaves."""
 
     outputs: Outputs
-    """Of each labelled sample, mixed of the models that never saw its label, mean of the views. No
-    model behind the weights of a fold saw the fold."""
+    """Outputs for each labelled sample, the mean of the views, mixed from models that never saw its
+    label. No model behind the weights of a fold saw the fold."""
     unnested: Outputs | None
     """The same with weights that rest on models which saw the fold; None where nothing is mixed."""
     draws: list[Outputs]

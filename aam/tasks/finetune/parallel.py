@@ -33,7 +33,7 @@ class ModelKey(NamedTuple):
     """`fold<k>`, or `without<name>` of a fit of the nested cross-validation."""
     recipe: str
     number: int
-    """Of several models of other seeds."""
+    """Number of the model, where several differ in their seeds alone."""
 
 
 Models = Sequence[ModelKey]

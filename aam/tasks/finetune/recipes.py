@@ -50,7 +50,8 @@ def affordable_recipes(setup: FinetuneSetup) -> dict[str, int]:
     dict
         Number of models per fold, by recipe.
     """
-    labelled, settings = setup.labelled, setup.settings
+    labelled = setup.labelled
+    settings = setup.settings
     folds = sorted(set(labelled.fold.tolist()) - {TEST})
     labels = int((labelled.fold != TEST).sum())
     left = CORES * budget_seconds(settings.budget_minutes, len(folds), labels)
@@ -92,7 +93,8 @@ def nested_fits(setup: FinetuneSetup, recipe: str) -> list[InnerFit]:
     as seldom as possible. An encoder of an inductive fold has seen all other folds, so that a fit
     serves one block alone.
     """
-    labelled, settings = setup.labelled, setup.settings
+    labelled = setup.labelled
+    settings = setup.settings
     is_quick = recipe in ("kernel", "frozen")
     is_used_L = labelled.training(TEST, settings.labels, settings.seed)
     fits = []

@@ -14,7 +14,7 @@ from sklearn.model_selection import GroupKFold
 
 from aam.config.sections.execution import Optimization
 from aam.config.sections.finetuning import Finetuning
-from aam.data.folds import CATEGORY, OBSERVED, TEST, read_folds
+from aam.data.folds import CATEGORY, OBSERVED, TEST, read_folds, units_of
 from aam.data.samples import SampleStore
 from aam.data.tokens import TokenStore
 from aam.runtime.run_options import RunOptions
@@ -56,7 +56,7 @@ class Labelled:
             samples=np.array([place[name] for name in folds.index], np.int64),
             observed_LC=folds[observed].to_numpy(object),
             fold=folds["fold"].to_numpy(np.int64),
-            units=folds["group"].where(folds["group"] != "", folds.index.to_series()).tolist(),
+            units=units_of(folds["group"]).tolist(),
             categories={
                 name.removeprefix(CATEGORY): folds[name].to_numpy(object)
                 for name in folds.columns

@@ -71,3 +71,12 @@ def test_rules_are_compared_on_what_was_predicted(tmp_path):
     chosen = table.set_index("rule").loc["the best one (chosen)"]
     assert chosen["behind chosen"] == 0
     assert chosen["behind best"] >= 0
+
+
+def test_greedy_selection_adds_numbers_to_a_mean():
+    """The mean of four learners has no error; that of the three best errs by a third."""
+    observed = np.linspace(0, 10, 20)
+    values = {"a": observed, "b": observed - 0.5, "c": observed - 0.5, "d": observed + 1.0}
+    columns = {name: value[:, None] for name, value in values.items()}
+    mixture = small_studies.greedy(columns, observed, [], np.arange(20))
+    np.testing.assert_allclose(mixture.apply(columns)[:, 0], observed, atol=1e-9)

@@ -270,6 +270,8 @@ def test_a_confounded_task_never_works():
     [
         (GROUPS, 200, "(no interval: 7 groups are too few for one)"),
         (SINGLE, 8, "(no interval: 8 samples are too few for one)"),
+        (SINGLE, 200, "(no interval: it cannot be estimated for this score)"),
+        ({"groups": 10}, 200, "(no interval: it cannot be estimated for this score)"),
         ({"groups": 9, "independent": True}, 9, "(no interval: 9 samples are too few for one)"),
     ],
 )

@@ -16,6 +16,7 @@ CASES = [
     (words.score_interval("regression", (1.0, 2.0)), "95 % interval 1.00 to 2.00", True),
     (words.score_interval("ordinal", (0.1, 0.2)), "95 % interval 10.0 % to 20.0 %", True),
     (words.no_interval(6, "groups"), "no interval: 6 groups are too few for one", True),
+    (words.no_interval_for_this_score(), "no interval: it cannot be estimated", True),
     (words.probability_of_chance(0.033, 0.26, 8), "corrected for the 8 tests", True),
     (words.probability_of_chance(0.033, 0.033, 1), "corrected", False),
     (words.probability_of_chance(None, None, 8), "no test is possible", True),

@@ -104,6 +104,18 @@ def test_without_nested_predictions_all_learners_count_alike():
     np.testing.assert_allclose(mixed["predicted"][is_known], mean[is_known])
 
 
+def test_a_learner_without_nested_probabilities_leaves_equal_weights():
+    """Where folds are too small for a nested fit, its table lacks the columns of classes."""
+    learners = learners_of(tables("classification"))
+    nothing = pd.DataFrame({"sample-id": [], "without": [], "predicted": []})
+    learners["poor"] = Learner(learners["poor"].predictions, nothing)
+    mixed = super_learner(learners, no_groups()).predictions
+    share = [one.predictions["probability:y"] for one in learners.values()]
+    is_known = mixed["fold"] >= 0
+    mean = np.mean(share, axis=0)[is_known]
+    np.testing.assert_allclose(mixed["probability:y"][is_known], mean)
+
+
 def test_weights_are_those_of_least_penalized_error(monkeypatch):
     """Against a search over a grid."""
     monkeypatch.setattr(module, "SMOOTH", 1e-6)

@@ -10,6 +10,7 @@ import pytest
 from problems import nested_of
 
 import aam
+from aam.data.folds import units_of
 from aam.data.importing.sequences import load_sequences
 from aam.data.rarefaction import rarefy
 from aam.data.table import FeatureTable, write_biom
@@ -18,7 +19,7 @@ from aam.data.trees.branches import branches, read_tree
 from aam.evaluate.conformal import Calibration
 from aam.evaluate.predictions import read_predictions, write_predictions
 from aam.evaluate.recalibration import Recalibration
-from aam.evaluate.super_learner import Learner, learners_by_target, units_of
+from aam.evaluate.super_learner import Learner, learners_by_target
 from aam.evaluate.super_learner import super_learner as mixture_of
 from aam.inference.bundle import ModelBundle, write_bundle
 from aam.inference.embed import embed_samples
