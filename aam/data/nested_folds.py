@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from sklearn.model_selection import GroupKFold
 
@@ -143,7 +144,10 @@ def _fits_without_parts(
     for block in np.unique(block_N[block_N != TEST]).tolist():
         others = np.flatnonzero((block_N != block) & (block_N != TEST))
         # Samples of a single group are all that is left to divide where there is no other one.
-        units = unit_N[others] if len(set(unit_N[others])) > 1 else others.astype(str)
+        # Numbers by the order of the samples: what lone samples are called makes no other parts.
+        units = pd.factorize(unit_N[others])[0]
+        if len(set(units)) == 1:
+            units = np.arange(len(others))
         parts = min(PARTS, len(set(units)))
         if parts < 2:
             continue

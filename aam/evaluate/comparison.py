@@ -77,9 +77,11 @@ def compare_with_guessing(kind: str, predictions: pd.DataFrame) -> Comparison:
     dict
         `score` of guessing, `difference` (headline score less that of guessing), and
         `corrected_t_p`: the corrected t-test of what each fold adds to this difference, None where
-        undefined.
+        undefined. Where every sample is right, folds may have no spread that a test could use: the
+        p-value is then the largest that a single wrong sample would give.
     """
     fold = predictions["fold"].to_numpy()
+    p = None
     if kind == "regression":
         observed = numbers(predictions["observed"])
         guess = _median_of_other_folds(observed, fold)
@@ -91,11 +93,23 @@ def compare_with_guessing(kind: str, predictions: pd.DataFrame) -> Comparison:
         is_right = truth == predictions["predicted"].to_numpy(np.str_)
         score = 1 / len(np.unique(truth))
         difference = _gain_by_fold(is_right, truth, fold)
-    return {
-        "score": score,
-        "difference": float(difference.mean()),
-        "corrected_t_p": corrected_resampled_t(difference, _sizes(fold)),
-    }
+        if is_right.all():
+            p = _p_with_one_wrong(truth, fold)
+    if p is None:
+        p = corrected_resampled_t(difference, _sizes(fold))
+    return {"score": score, "difference": float(difference.mean()), "corrected_t_p": p}
+
+
+def _p_with_one_wrong(truth_N: NDArray[np.str_], fold_N: NDArray[np.int64]) -> float | None:
+    """Return the largest p-value that one wrong sample gives where all others are right."""
+    _, first_N = np.unique(np.stack([truth_N, fold_N.astype(str)]), axis=1, return_index=True)
+    values = []
+    for row in first_N:
+        is_right_N = np.ones(len(truth_N), np.bool_)
+        is_right_N[row] = False
+        gain = _gain_by_fold(is_right_N, truth_N, fold_N)
+        values.append(corrected_resampled_t(gain, _sizes(fold_N)))
+    return max((value for value in values if value is not None), default=None)
 
 
 def _median_of_other_folds(

@@ -106,8 +106,9 @@ def nested_fits(setup: FinetuneSetup, recipe: str) -> list[InnerFit]:
             fits.append(InnerFit(fit.name, is_training_L, fit.predicted))
             continue
         for block, rows in fit.predicted.items():
-            fits.append(InnerFit(f"{fit.name}-for{block}", is_training_L, {block: rows}))
-    return fits
+            fits.append(InnerFit(f"for{block}-{fit.name}", is_training_L, {block: rows}))
+    # Fits with the same encoder follow each other, so that samples are embedded once.
+    return sorted(fits, key=lambda fit: fit.name) if settings.inductive else fits
 
 
 def possible_recipes(setup: FinetuneSetup) -> list[str]:

@@ -135,3 +135,17 @@ def test_a_number_is_guessed_by_the_median_of_the_other_folds():
     assert found["difference"] == pytest.approx((1 - guess_errors).mean())
     p = corrected_resampled_t(1 - guess_errors, [2, 2, 2])
     assert found["corrected_t_p"] == pytest.approx(p)
+
+
+@pytest.mark.parametrize(("folds", "shown"), [(5, True), (2, False)])
+def test_a_perfect_score_is_tested_as_if_one_sample_were_wrong(folds, shown):
+    """Folds that all have the same score have no spread; two folds show nothing all the same."""
+    truth = np.array(["a", "b"] * 20)
+    table = pd.DataFrame({"fold": np.arange(40) // 2 % folds, "observed": truth})
+    found = compare_with_guessing("classification", table.assign(predicted=truth))
+    assert found["difference"] == pytest.approx(0.5)
+    assert (found["corrected_t_p"] < 0.05) == shown
+    one_wrong = truth.copy()
+    one_wrong[0] = "b"
+    less = compare_with_guessing("classification", table.assign(predicted=one_wrong))
+    assert found["corrected_t_p"] >= less["corrected_t_p"] * (1 - 1e-9)
