@@ -27,6 +27,9 @@ WEAK_ENCODER = 0.8
 UNSEEN_READS = 0.2
 """Mean share of reads of ASVs never seen in training, from which on a prediction is doubtful."""
 
+PROBABILITY_LOSSES = {"brier": "Brier score", "log_loss": "log loss"}
+"""What the page calls the losses of probabilities of classes, by the ends of their keys."""
+
 
 @dataclass(frozen=True)
 class Verdict:
@@ -136,6 +139,12 @@ def is_stopped(report: Mapping[str, Any]) -> bool:
     # The correction decides between "works" and "doubtful" alone: any value does.
     outcome = judge(report["kind"], guess["difference"], p, corrected_p=p)
     return outcome == "does not work" or bool(report["confounders"])
+
+
+def has_score_interval(report: Mapping[str, Any]) -> bool:
+    """Return whether the page shows an interval of a headline score."""
+    name = HEADLINE[report["kind"]]
+    return any(part["bootstrap"][name] is not None for part in (report, leading(report)))
 
 
 def answer(report: Mapping[str, Any], verdict: Verdict) -> str:
@@ -273,11 +282,22 @@ def _cares(report: Mapping[str, Any]) -> Iterator[Caution]:
     if intervals["coverage"] < intervals["level"] - OFF_COVERAGE:
         text = words.off_coverage(owner, intervals["level"], intervals["coverage"])
         yield Caution("care", text)
-    if "calibrated_brier" in best and best["calibrated_brier"] > best["constant_brier"]:
-        text = words.useless_probabilities(
-            owner, brier=best["calibrated_brier"], constant=best["constant_brier"]
-        )
-        yield Caution("care", text)
+    if report["kind"] != "regression" and (losses := _losses_above_constant(best)):
+        yield Caution("care", words.useless_probabilities(owner, losses))
+
+
+def _losses_above_constant(scores: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
+    """Return the losses of calibrated probabilities above those of the class frequencies.
+
+    They are pairs of both values, by the name that the page calls the loss.
+    """
+    pairs = {
+        label: (scores[f"calibrated_{key}"], scores[f"constant_{key}"])
+        for key, label in PROBABILITY_LOSSES.items()
+    }
+    return {
+        label: (value, constant) for label, (value, constant) in pairs.items() if value > constant
+    }
 
 
 def _is_worse(kind: str, comparison: Mapping[str, Any]) -> bool:

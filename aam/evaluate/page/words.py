@@ -153,11 +153,18 @@ def off_coverage(owner: str, level: float, coverage: float) -> str:
     )
 
 
-def useless_probabilities(owner: str, brier: float, constant: float) -> str:
-    """Say that probabilities tell less than how frequent classes are."""
+def useless_probabilities(owner: str, losses: Mapping[str, tuple[float, float]]) -> str:
+    """Say that probabilities tell less than how frequent classes are.
+
+    `losses` has by the name of a loss its value for calibrated probabilities, and for the class
+    frequencies.
+    """
+    shown = ", ".join(
+        f"{name} {score(value)} against {score(constant)}"
+        for name, (value, constant) in losses.items()
+    )
     return (
-        f"Probabilities of {owner} are worse than how frequent the classes are: Brier score "
-        f"{score(brier)} against {score(constant)}."
+        f"Calibrated probabilities of {owner} are worse than how frequent the classes are: {shown}."
     )
 
 
@@ -321,20 +328,29 @@ def no_prediction_intervals(level: float) -> str:
     return f"There are too few samples for {percent(level)} prediction intervals."
 
 
-def calibration(owner: str, before: float, after: float) -> str:
-    """Say how far probabilities of classes are from the shares that turn out to be right."""
-    return (
-        f"Probabilities of {owner}: calibration error {score(before)} before and {score(after)} "
-        "after calibration."
-    )
+def calibration(
+    owner: str,
+    brier: Sequence[float],
+    constant: float,
+    errors: Sequence[float],
+) -> str:
+    """Say what calibration does to the probabilities of classes.
 
-
-def brier_beside_constant(brier: float, constant: float) -> str:
-    """Say what probabilities are worth beside how frequent the classes are."""
-    word = "better than" if brier < constant else "worse than" if brier > constant else "equal to"
+    Parameters
+    ----------
+    owner
+        Whose probabilities they are.
+    brier
+        Brier score before and after calibration.
+    constant
+        Brier score of the class frequencies alone.
+    errors
+        Calibration error before and after calibration.
+    """
     return (
-        f"Calibrated probabilities have a Brier score of {score(brier)}, {word} the "
-        f"{score(constant)} of the class frequencies alone."
+        f"Calibration changes the Brier score of {owner} from {score(brier[0])} to "
+        f"{score(brier[1])} (class frequencies alone: {score(constant)}) and the calibration error "
+        f"from {score(errors[0])} to {score(errors[1])}."
     )
 
 

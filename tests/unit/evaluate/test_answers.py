@@ -281,11 +281,21 @@ def test_a_score_without_an_interval_says_why(structure, n, said):
     assert "no interval" not in answer_of(regression(structure=structure, n=n))
 
 
-@pytest.mark.parametrize(("brier", "light"), [(0.163, False), (0.166, False), (0.17, True)])
-def test_probabilities_that_lose_to_a_constant_get_a_light(brier, light):
-    found = lights(mixed(classes(), calibrated_brier=brier))
-    said = "care: Probabilities of the super learner are worse than how frequent the classes are"
-    assert any(text.startswith(said) for text in found) == light
+@pytest.mark.parametrize(
+    ("brier", "log_loss", "said"),
+    [
+        (0.163, 0.8, None),
+        (0.166, 1.6, None),
+        (0.17, 1.6, "Brier score 0.170 against 0.166."),
+        (0.166, 1.7, "log loss 1.70 against 1.60."),
+        (0.17, 1.7, "Brier score 0.170 against 0.166, log loss 1.70 against 1.60."),
+    ],
+)
+def test_probabilities_that_lose_to_a_constant_get_a_light(brier, log_loss, said):
+    found = lights(mixed(classes(), calibrated_brier=brier, calibrated_log_loss=log_loss))
+    start = "care: Calibrated probabilities of the super learner are worse than how frequent the "
+    expected = [] if said is None else [f"{start}classes are: {said}"]
+    assert [text for text in found if text.startswith("care: Calibrated")] == expected
 
 
 @given(st.floats(0, 1), st.floats(0, 1), st.integers(1, 20))

@@ -95,6 +95,21 @@ def test_tables_say_whose_they_are():
     assert not any("minus" in table.title for table in sections(without)[0].tables)
 
 
+def test_a_title_names_intervals_where_there_are_some():
+    without = regression(bootstrap={"mae_fold_mean": None})
+    titles = [sections(report)[0].tables[0].title for report in (regression(), without)]
+    assert titles == [
+        "Scores, the best first; in brackets 95 % intervals",
+        "Scores, the best first",
+    ]
+
+
+def test_scores_of_probabilities_are_those_before_calibration():
+    header = sections(classes())[0].tables[0].header
+    assert "Brier score before calibration" in header
+    assert "calibration error before calibration" in header
+
+
 def test_samples_that_were_in_training_are_counted_and_marked():
     frame = pd.DataFrame({"sample-id": ["a", "b", "c"], "in_training": ["id", None, "reads"]})
     assert in_training(frame) == [True, False, True]

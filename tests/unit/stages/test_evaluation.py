@@ -149,6 +149,7 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         **described("balanced_accuracy", site),
         "guessing": {"score": 0.5, "difference": -0.01, "corrected_t_p": 0.4},
         "constant_brier": 0.5,
+        "constant_log_loss": 0.7,
         "baselines": {"knn_unifrac": {**scores, "balanced_accuracy": 0.75}},
     }
     for report, predictions in ((age, table.assign(predicted=observed + 1)), (of_site, site)):
