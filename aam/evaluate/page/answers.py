@@ -156,12 +156,21 @@ def answer(report: Mapping[str, Any], verdict: Verdict) -> str:
     best = leading(report)
     what, unit = target_and_unit(report)
     well = words.how_well(kind, what, best[HEADLINE[kind]], unit, _interval(report))
-    guess = words.headline(kind, best["guessing"]["score"], unit)
-    chance = words.probability_of_chance(verdict.p, verdict.corrected_p, verdict.tests)
+    guess = words.beside_guessing(
+        kind,
+        words.headline(kind, best["guessing"]["score"], unit),
+        difference=best["guessing"]["difference"],
+        p=verdict.p,
+        corrected=verdict.corrected_p,
+        tests=verdict.tests,
+    )
     # A score that another column explains shows nothing, however good it is.
     is_confounded = bool(report["confounders"]) and verdict.outcome != "does not work"
     opening = "Confounded" if is_confounded else verdict.outcome.capitalize()
-    text = f"{opening}: {well}; guessing: {guess}; {chance}."
+    parts = [f"{opening}: {well}", guess]
+    if best["bootstrap"][HEADLINE[kind]] is None:
+        parts.append(_missing_interval(report))
+    text = " ".join(parts)
     baseline = best_baseline(report)
     if baseline is None:
         return text
@@ -230,12 +239,15 @@ def prediction_cautions(table: str, unseen: float, seen: int, n: int) -> list[Ca
 
 
 def _interval(report: Mapping[str, Any]) -> str:
-    """Return the interval of the headline score in words, or why there is none."""
+    """Return the interval of the headline score in words, or nothing where there is none."""
     kind = report["kind"]
-    structure = report["structure"]
     interval = leading(report)["bootstrap"][HEADLINE[kind]]
-    if interval is not None:
-        return words.score_interval(kind, interval)
+    return "" if interval is None else words.score_interval(kind, interval)
+
+
+def _missing_interval(report: Mapping[str, Any]) -> str:
+    """Say why a headline score has no interval."""
+    structure = report["structure"]
     is_by_sample = structure["independent"] or structure["groups"] is None
     units = report["n"] if is_by_sample else structure["groups"]
     if units >= LEAST_UNITS:
@@ -250,7 +262,8 @@ def _reason(report: Mapping[str, Any], verdict: Verdict) -> str:
     if verdict.outcome == "doubtful":
         return words.why_it_is_doubtful(verdict.p, verdict.corrected_p, verdict.tests)
     difference = leading(report)["guessing"]["difference"]
-    return words.why_it_does_not_work(report["kind"], difference, verdict.p)
+    folds = len(report["folds"])
+    return words.why_it_does_not_work(report["kind"], difference, verdict.p, folds)
 
 
 def _confounders(report: Mapping[str, Any]) -> Iterator[Caution]:
@@ -275,7 +288,7 @@ def _cares(report: Mapping[str, Any]) -> Iterator[Caution]:
         yield Caution("care", words.groups_not_stated())
     groups = None if structure["independent"] else structure["groups"]
     if groups is not None and groups < FEW_GROUPS:
-        yield Caution("care", words.few_groups(groups))
+        yield Caution("care", words.few_groups(groups, structure["column"]))
     elif report["n"] < FEW_SAMPLES:
         yield Caution("care", words.few_samples(report["n"]))
     intervals = best["intervals"]

@@ -48,11 +48,11 @@ def said(report: dict[str, Any], *, encoder_trained: bool = True) -> str:
         (regression(intervals={"test": {"coverage": 0.5}}), "In held-out test samples they do so"),
         (classes(), "90 % prediction sets of AAM contain the true class in 88.7 % of samples"),
         (classes(), "Calibration changes the Brier score of AAM from 0.200 to 0.163 (class"),
-        (classes(), "In the table of predictions, predicted is the class"),
+        (classes(), "In the table, predicted is chosen with"),
         (mixed(regression()), "Importances of ASVs are AAM's alone; AAM has 16 % of the super"),
         (
             regression(guessing=guessing(9.0, -0.1, 0.5)),
-            "Importances of ASVs are not shown: the task has a red light",
+            "The ASVs that matter most are not shown",
         ),
     ],
 )
@@ -108,7 +108,7 @@ ENCODER = {
         ({"unifrac_pearson": 0.91, "unifrac_mae": 0.04}, "Pearson r 0.910"),
         ({"nucleotide_accuracy": 0.8, "nucleotide_baseline_accuracy": 0.55}, "masked nucleotides"),
         ({"near_known_reads": 0.987}, "99 % of the reads lie near an ASV"),
-        ({"steps": 0}, "It is used as it came, with 123,456 parameters."),
+        ({"steps": 0}, "It was not trained further; it has 123,456 parameters."),
     ],
 )
 def test_an_encoder_says_what_was_measured(changes, part):

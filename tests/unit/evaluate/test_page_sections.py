@@ -71,7 +71,7 @@ def test_verdicts_are_corrected_for_every_model_and_target_of_the_page():
 def test_importances_under_a_red_light_are_a_sentence(report, is_shown):
     (section,) = sections(report)
     tables = [table.title for table in section.tables]
-    sentence = "Importances of ASVs are not shown"
+    sentence = "The ASVs that matter most are not shown"
     assert ("Important ASVs" in [figure.title for figure in section.figures]) == is_shown
     assert ("The ASVs that matter most to the AAM model for host age" in tables) == is_shown
     assert any(text.startswith(sentence) for text in section.sentences) != is_shown
@@ -161,7 +161,7 @@ def test_a_page_has_the_verdicts_and_marks_what_training_had():
         "Doubtful: city is predicted right",
         "Does not work: host age is off by",
         "Confounded: city is predicted right",
-        '<span class="light good">Good</span><span>Works: better than guessing',
+        '<span class="light good">Good</span><span>Better than guessing',
         '<span class="light stop">Stop</span><span>The column plate tells city',
         '<tr class="seen"><td>a</td>',
         "<tr><td>b</td>",
