@@ -234,8 +234,8 @@ def test_the_page_says_what_was_learned_and_its_links_lead_somewhere(results):
         "p = 0.025). Better than the best "
         "baseline, random forest (2.50), p = 0.025.",
         "Does not work: a column is predicted right in 50.0 % of samples, with every class "
-        "counting alike (95 % interval 87.5 % to 125.0 %). Guessing reaches 50.0 %; the difference could be "
-        "chance (p = 0.4, corrected for the 2 tests of this page p = 0.4). The "
+        "counting alike (95 % interval 87.5 % to 125.0 %). Guessing reaches 50.0 %; the "
+        "difference could be chance (p = 0.4, corrected for the 2 tests of this page p = 0.4). The "
         "difference to the best baseline, kNN on UniFrac (75.0 %), "
         "could be chance, p = 0.5.",
         "Only 4 groups (values of host): others may give other scores.",
