@@ -76,6 +76,7 @@ def classes(**changes: Any) -> dict[str, Any]:
     scores = dict.fromkeys(["n", *MAIN["classification"]], 0.5)
     own = {**scores, "n": 200, "balanced_accuracy": 0.591, "brier": 0.2, "ece": 0.110}
     own |= {"calibrated_ece": 0.068, "calibrated_brier": 0.163, "constant_brier": 0.166}
+    own |= {"calibrated_log_loss": 0.8, "constant_log_loss": 1.6}
     report = {
         **regression(),
         **own,

@@ -25,8 +25,8 @@ CLASSIFICATION = {
     "macro_f1": "macro F1",
     "mcc": "MCC",
     "roc_auc": "ROC AUC",
-    "brier": "Brier score",
-    "ece": "calibration error",
+    "brier": "Brier score before calibration",
+    "ece": "calibration error before calibration",
 }
 """Scores of a classification."""
 

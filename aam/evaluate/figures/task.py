@@ -57,7 +57,7 @@ def _draw_comparison(axes: Axes, report: Mapping[str, Any]) -> None:
         rows.append({**report["super_learner"], "role": "model", "name": "super learner"})
     headline_bars(axes, report["kind"], sorted(rows, key=lambda row: sign * row[headline]))
     interval = report["bootstrap"][headline]
-    title = "Beside the baselines"
+    title = "Compared with the baselines"
     if interval is not None:
         low, high = map(score, interval)
         title += f"\n{short(report['model'], 10)} {low} to {high} (95 %)"

@@ -27,6 +27,9 @@ WEAK_ENCODER = 0.8
 UNSEEN_READS = 0.2
 """Mean share of reads of ASVs never seen in training, from which on a prediction is doubtful."""
 
+PROBABILITY_LOSSES = {"brier": "Brier score", "log_loss": "log loss"}
+"""What the page calls the losses of probabilities of classes, by the ends of their keys."""
+
 
 @dataclass(frozen=True)
 class Verdict:
@@ -138,6 +141,12 @@ def is_stopped(report: Mapping[str, Any]) -> bool:
     return outcome == "does not work" or bool(report["confounders"])
 
 
+def has_score_interval(report: Mapping[str, Any]) -> bool:
+    """Return whether the page shows an interval of a headline score."""
+    name = HEADLINE[report["kind"]]
+    return any(part["bootstrap"][name] is not None for part in (report, leading(report)))
+
+
 def answer(report: Mapping[str, Any], verdict: Verdict) -> str:
     """Return the verdict, the score with its interval, guessing and p, and the best baseline.
 
@@ -147,12 +156,21 @@ def answer(report: Mapping[str, Any], verdict: Verdict) -> str:
     best = leading(report)
     what, unit = target_and_unit(report)
     well = words.how_well(kind, what, best[HEADLINE[kind]], unit, _interval(report))
-    guess = words.headline(kind, best["guessing"]["score"], unit)
-    chance = words.probability_of_chance(verdict.p, verdict.corrected_p, verdict.tests)
+    guess = words.beside_guessing(
+        kind,
+        words.headline(kind, best["guessing"]["score"], unit),
+        difference=best["guessing"]["difference"],
+        p=verdict.p,
+        corrected=verdict.corrected_p,
+        tests=verdict.tests,
+    )
     # A score that another column explains shows nothing, however good it is.
     is_confounded = bool(report["confounders"]) and verdict.outcome != "does not work"
     opening = "Confounded" if is_confounded else verdict.outcome.capitalize()
-    text = f"{opening}: {well}; guessing: {guess}; {chance}."
+    parts = [f"{opening}: {well}", guess]
+    if best["bootstrap"][HEADLINE[kind]] is None:
+        parts.append(_missing_interval(report))
+    text = " ".join(parts)
     baseline = best_baseline(report)
     if baseline is None:
         return text
@@ -221,12 +239,15 @@ def prediction_cautions(table: str, unseen: float, seen: int, n: int) -> list[Ca
 
 
 def _interval(report: Mapping[str, Any]) -> str:
-    """Return the interval of the headline score in words, or why there is none."""
+    """Return the interval of the headline score in words, or nothing where there is none."""
     kind = report["kind"]
-    structure = report["structure"]
     interval = leading(report)["bootstrap"][HEADLINE[kind]]
-    if interval is not None:
-        return words.score_interval(kind, interval)
+    return "" if interval is None else words.score_interval(kind, interval)
+
+
+def _missing_interval(report: Mapping[str, Any]) -> str:
+    """Say why a headline score has no interval."""
+    structure = report["structure"]
     is_by_sample = structure["independent"] or structure["groups"] is None
     units = report["n"] if is_by_sample else structure["groups"]
     if units >= LEAST_UNITS:
@@ -241,7 +262,8 @@ def _reason(report: Mapping[str, Any], verdict: Verdict) -> str:
     if verdict.outcome == "doubtful":
         return words.why_it_is_doubtful(verdict.p, verdict.corrected_p, verdict.tests)
     difference = leading(report)["guessing"]["difference"]
-    return words.why_it_does_not_work(report["kind"], difference, verdict.p)
+    folds = len(report["folds"])
+    return words.why_it_does_not_work(report["kind"], difference, verdict.p, folds)
 
 
 def _confounders(report: Mapping[str, Any]) -> Iterator[Caution]:
@@ -266,18 +288,29 @@ def _cares(report: Mapping[str, Any]) -> Iterator[Caution]:
         yield Caution("care", words.groups_not_stated())
     groups = None if structure["independent"] else structure["groups"]
     if groups is not None and groups < FEW_GROUPS:
-        yield Caution("care", words.few_groups(groups))
+        yield Caution("care", words.few_groups(groups, structure["column"]))
     elif report["n"] < FEW_SAMPLES:
         yield Caution("care", words.few_samples(report["n"]))
     intervals = best["intervals"]
     if intervals["coverage"] < intervals["level"] - OFF_COVERAGE:
         text = words.off_coverage(owner, intervals["level"], intervals["coverage"])
         yield Caution("care", text)
-    if "calibrated_brier" in best and best["calibrated_brier"] > best["constant_brier"]:
-        text = words.useless_probabilities(
-            owner, brier=best["calibrated_brier"], constant=best["constant_brier"]
-        )
-        yield Caution("care", text)
+    if report["kind"] != "regression" and (losses := _losses_above_constant(best)):
+        yield Caution("care", words.useless_probabilities(owner, losses))
+
+
+def _losses_above_constant(scores: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
+    """Return the losses of calibrated probabilities above those of the class frequencies.
+
+    They are pairs of both values, by the name that the page calls the loss.
+    """
+    pairs = {
+        label: (scores[f"calibrated_{key}"], scores[f"constant_{key}"])
+        for key, label in PROBABILITY_LOSSES.items()
+    }
+    return {
+        label: (value, constant) for label, (value, constant) in pairs.items() if value > constant
+    }
 
 
 def _is_worse(kind: str, comparison: Mapping[str, Any]) -> bool:

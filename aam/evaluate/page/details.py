@@ -164,8 +164,12 @@ def _intervals(report: Mapping[str, Any]) -> Iterator[str]:
 def _probabilities(report: Mapping[str, Any]) -> Iterator[str]:
     """Yield what the probabilities of the leading method are worth."""
     best = leading(report)
-    yield words.calibration(leading_name(report), best["ece"], best["calibrated_ece"])
-    yield words.brier_beside_constant(best["calibrated_brier"], best["constant_brier"])
+    yield words.calibration(
+        leading_name(report),
+        brier=(best["brier"], best["calibrated_brier"]),
+        constant=best["constant_brier"],
+        errors=(best["ece"], best["calibrated_ece"]),
+    )
     yield words.two_predicted_classes()
 
 

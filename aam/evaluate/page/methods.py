@@ -11,6 +11,7 @@ from typing import Any
 
 from aam.config.metrics import METRICS
 from aam.evaluate.labels import metric_name, plain
+from aam.evaluate.page.answers import has_score_interval, is_stopped
 
 REFERENCES = {
     "unifrac": "Lozupone C, Knight R. UniFrac: a new phylogenetic method for comparing microbial "
@@ -48,6 +49,12 @@ RECIPES = {
     "scratch": "a network like the encoder, trained from scratch",
 }
 """What each recipe of a task is."""
+KINDS = {
+    "classification": "a classification",
+    "ordinal": "an ordinal classification",
+    "regression": "a regression",
+}
+"""What the methods call each kind of task."""
 
 
 @dataclass(frozen=True)
@@ -149,12 +156,10 @@ def encoder_training(steps: int) -> str:
     )
 
 
-def task(name: str, columns: Sequence[str], kind: str, n: int, folds: str) -> str:
+def task(columns: Sequence[str], kind: str, n: int, folds: str) -> str:
     """Say what was predicted, of how many samples, and in which folds."""
-    return (
-        f"Task {plain(name)}: {', '.join(columns)} ({kind}) of the {n} samples that have a value "
-        f"was predicted in {folds}."
-    )
+    verb = "was" if len(columns) == 1 else "were"
+    return f"{', '.join(columns)} ({KINDS[kind]} of {n} samples) {verb} predicted in {folds}."
 
 
 def folds_drawn(number: int, groups: str | None, *, stratified: bool) -> str:
@@ -215,8 +220,8 @@ def score_intervals(*, groups: bool, singles: bool) -> str:
         (True, False): "whole groups of samples",
     }.get((groups, singles), "samples")
     return (
-        f"Intervals of scores are 95 % bootstrap intervals from draws of {units}, corrected for "
-        "few of these."
+        "Intervals of scores are 95 % t intervals with bootstrap standard errors, from draws of "
+        f"{units}."
     )
 
 
@@ -277,7 +282,7 @@ def _tasks(
         if name in scored:
             report = scored[name]
             folds = _folds(one["folds"], len(report["folds"]))
-            yield task(name, one["columns"], report["kind"], report["n"], folds)
+            yield task(one["columns"], report["kind"], report["n"], folds)
 
 
 def _folds(folds: Mapping[str, Any], number: int) -> str:
@@ -316,13 +321,17 @@ def _statistics(reports: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     if not reports:
         return
     kinds = {report["kind"] for report in reports}
-    independent = {report["structure"]["independent"] for report in reports}
     yield tests(len(reports))
-    yield score_intervals(groups=False in independent, singles=True in independent)
+    independent = {
+        report["structure"]["independent"] for report in reports if has_score_interval(report)
+    }
+    if independent:
+        yield score_intervals(groups=False in independent, singles=True in independent)
     yield prediction_intervals(classes=kinds != {"regression"}, numbers="regression" in kinds)
     if kinds != {"regression"}:
         yield probabilities()
-    yield importances()
+    if not all(is_stopped(report) for report in reports):
+        yield importances()
 
 
 def _numbered(text: str) -> MethodsText:

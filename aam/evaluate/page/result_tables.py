@@ -35,7 +35,9 @@ def score_table(rows: pd.DataFrame, kind: str) -> Table:
         bounds = {HEADLINE[kind]: (row["headline_low"], row["headline_high"])}
         cells = [interval(row[name], *bounds.get(name, (None, None))) for name in MAIN[kind]]
         body.append([row_label(row["name"], row["role"]), *cells])
-    title = "Scores, the best first; in brackets 95 % intervals"
+    title = "Scores, the best first"
+    if rows["headline_low"].notna().any():
+        title += "; in brackets 95 % intervals"
     return Table(title, ["method", *(SCORES[name] for name in MAIN[kind])], body)
 
 

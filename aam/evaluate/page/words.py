@@ -26,11 +26,15 @@ def headline(kind: str, value: float, unit: str | None = None) -> str:
 
 
 def how_well(kind: str, what: str, value: float, unit: str | None, within: str) -> str:
-    """Say how well something is predicted; `within` is the interval of the score, in words."""
+    """Say how well something is predicted; `within` is the interval in words, or empty."""
     shown = headline(kind, value, unit)
+    brackets = f" ({within})" if within else ""
     if kind == "regression":
-        return f"{what} is off by {shown} on average ({within})"
-    return f"{what} is predicted right in {shown} of samples, every class counting alike ({within})"
+        return f"{what} is off by {shown} on average{brackets}."
+    return (
+        f"{what} is predicted right in {shown} of samples, with every class counting alike"
+        f"{brackets}."
+    )
 
 
 def score_interval(kind: str, interval: Interval) -> str:
@@ -41,7 +45,7 @@ def score_interval(kind: str, interval: Interval) -> str:
 
 def no_interval(units: int, what: str) -> str:
     """Say that units are too few for an interval; `what` they are: groups, for instance."""
-    return f"no interval: {units} {what} are too few for one"
+    return f"There is no interval, because {units} {what} are too few."
 
 
 def no_interval_for_this_score() -> str:
@@ -49,16 +53,31 @@ def no_interval_for_this_score() -> str:
 
     A perfect score has none, nor one that a single group decides.
     """
-    return "no interval: it cannot be estimated for this score"
+    return "There is no interval: it cannot be estimated for this score."
 
 
-def probability_of_chance(p: float | None, corrected: float | None, tests: int) -> str:
-    """Return the p-value of a task, and that which is corrected for all tests of the page."""
+def beside_guessing(
+    kind: str,
+    guess: str,
+    difference: float,
+    p: float | None,
+    corrected: float | None,
+    tests: int,
+) -> str:
+    """Say what guessing reaches, and whether the difference to it could be chance.
+
+    `corrected` is the p-value that is corrected for all tests of the page.
+    """
+    opening = f"Guessing is off by {guess}" if kind == "regression" else f"Guessing reaches {guess}"
     if p is None or corrected is None:
-        return "no test is possible with these folds"
-    if tests < 2:
-        return p_value(p)
-    return f"{p_value(p)}, corrected for the {tests} tests of this page {p_value(corrected)}"
+        return f"{opening}; the difference cannot be tested with these folds."
+    values = p_value(p)
+    if tests > 1:
+        values += f", corrected for the {tests} tests of this page {p_value(corrected)}"
+    if corrected >= CHANCE or difference == 0:
+        return f"{opening}; the difference could be chance ({values})."
+    word = "better" if is_better(kind, difference) else "worse"
+    return f"{opening}; the predictions are {word} ({values})."
 
 
 def judged(kind: str, difference: float, p: float | None) -> str:
@@ -87,26 +106,26 @@ def beside_best_baseline(
 def why_it_works(tests: int) -> str:
     """Say what a verdict rests on that is good."""
     corrected = f", also when corrected for the {tests} tests of this page" if tests > 1 else ""
-    return f"Works: better than guessing{corrected}."
+    return f"Better than guessing{corrected}."
 
 
 def why_it_is_doubtful(p: float | None, corrected: float | None, tests: int) -> str:
     """Say what a verdict rests on that is neither good nor bad."""
     if p is None or corrected is None:
-        return "Doubtful: better than guessing, but no test is possible with these folds."
+        return "Better than guessing, but no test is possible with these folds."
     return (
-        f"Doubtful: better than guessing taken alone ({p_value(p)}), but with {tests} tests on "
-        f"this page one may look so by chance (corrected {p_value(corrected)})."
+        f"Better than guessing taken alone, but with {tests} tests on "
+        "this page one may look so by chance."
     )
 
 
-def why_it_does_not_work(kind: str, difference: float, p: float | None) -> str:
+def why_it_does_not_work(kind: str, difference: float, p: float | None, folds: int) -> str:
     """Say what a verdict rests on that is bad."""
     if is_better(kind, difference):
-        return f"Does not work: the difference to guessing could be chance, {p_value(p)}."
+        return f"With {folds} folds, the difference to guessing could be chance."
     if p is not None and p < CHANCE and difference != 0:
-        return f"Does not work: worse than guessing, {p_value(p)}."
-    return "Does not work: not better than guessing."
+        return "Worse than guessing."
+    return "Not better than guessing."
 
 
 def confounded(columns: Sequence[str], what: str, *, exactly: bool) -> str:
@@ -135,14 +154,14 @@ def groups_not_stated() -> str:
     )
 
 
-def few_groups(groups: int) -> str:
+def few_groups(groups: int, column: str) -> str:
     """Say that the scores rest on few groups."""
-    return f"Only {groups} groups: other ones may give other scores."
+    return f"Only {groups} groups (values of {plain(column)}): others may give other scores."
 
 
 def few_samples(n: int) -> str:
     """Say that the scores rest on few samples."""
-    return f"Only {n} samples: other ones may give other scores."
+    return f"Only {n} samples: others may give other scores."
 
 
 def off_coverage(owner: str, level: float, coverage: float) -> str:
@@ -153,11 +172,18 @@ def off_coverage(owner: str, level: float, coverage: float) -> str:
     )
 
 
-def useless_probabilities(owner: str, brier: float, constant: float) -> str:
-    """Say that probabilities tell less than how frequent classes are."""
+def useless_probabilities(owner: str, losses: Mapping[str, tuple[float, float]]) -> str:
+    """Say that probabilities tell less than how frequent classes are.
+
+    `losses` has by the name of a loss its value for calibrated probabilities, and for the class
+    frequencies.
+    """
+    shown = ", ".join(
+        f"{name} {score(value)} against {score(constant)}"
+        for name, (value, constant) in losses.items()
+    )
     return (
-        f"Probabilities of {owner} are worse than how frequent the classes are: Brier score "
-        f"{score(brier)} against {score(constant)}."
+        f"Calibrated probabilities of {owner} are worse than how frequent the classes are: {shown}."
     )
 
 
@@ -194,8 +220,8 @@ def groups_of_tests(column: str | None, groups: int | None, *, independent: bool
             "independent."
         )
     return (
-        f"Samples of one {plain(column)} stay together in the folds and in the intervals of "
-        f"scores ({groups} groups); no test takes them as independent."
+        f"Samples of one {plain(column)} stay together in the folds ({groups} groups). Tests do "
+        "not treat them as independent."
     )
 
 
@@ -321,29 +347,38 @@ def no_prediction_intervals(level: float) -> str:
     return f"There are too few samples for {percent(level)} prediction intervals."
 
 
-def calibration(owner: str, before: float, after: float) -> str:
-    """Say how far probabilities of classes are from the shares that turn out to be right."""
-    return (
-        f"Probabilities of {owner}: calibration error {score(before)} before and {score(after)} "
-        "after calibration."
-    )
+def calibration(
+    owner: str,
+    brier: Sequence[float],
+    constant: float,
+    errors: Sequence[float],
+) -> str:
+    """Say what calibration does to the probabilities of classes.
 
-
-def brier_beside_constant(brier: float, constant: float) -> str:
-    """Say what probabilities are worth beside how frequent the classes are."""
-    word = "better than" if brier < constant else "worse than" if brier > constant else "equal to"
+    Parameters
+    ----------
+    owner
+        Whose probabilities they are.
+    brier
+        Brier score before and after calibration.
+    constant
+        Brier score of the class frequencies alone.
+    errors
+        Calibration error before and after calibration.
+    """
     return (
-        f"Calibrated probabilities have a Brier score of {score(brier)}, {word} the "
-        f"{score(constant)} of the class frequencies alone."
+        f"Calibration changes the Brier score of {owner} from {score(brier[0])} to "
+        f"{score(brier[1])} (class frequencies alone: {score(constant)}) and the calibration error "
+        f"from {score(errors[0])} to {score(errors[1])}."
     )
 
 
 def two_predicted_classes() -> str:
     """Say how the two columns of predicted classes differ."""
     return (
-        "In the table of predictions, predicted is the class when all classes count alike, and "
-        "likeliest the one with the highest probability, which takes into account how frequent "
-        "each class is."
+        "In the table, predicted is chosen with all classes counting alike; likeliest has the "
+        "highest calibrated probability. They can differ where classes differ in frequency, or "
+        "where calibration rests on few samples."
     )
 
 
@@ -365,8 +400,8 @@ def importances_are_of_the_model(weight: float | None) -> str:
 def no_importances() -> str:
     """Say why the page shows no importances."""
     return (
-        "Importances of ASVs are not shown: the task has a red light, so they would explain "
-        "predictions that cannot be used."
+        "The ASVs that matter most are not shown, because the red light says not to use these "
+        "predictions."
     )
 
 
@@ -408,7 +443,7 @@ def encoder_knows_reads(share: float) -> str:
 
 def encoder_untrained(parameters: int) -> str:
     """Say that an encoder was not trained."""
-    return f"It is used as it came, with {parameters:,} parameters."
+    return f"It was not trained further; it has {parameters:,} parameters."
 
 
 def encoder_training(

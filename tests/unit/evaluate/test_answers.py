@@ -41,28 +41,29 @@ def cities(p: float | None, difference: float = 0.391) -> dict[str, Any]:
 
 def test_a_score_far_above_guessing_is_said_to_work_without_a_light_of_care():
     assert answer_of(cities(0.0006)) == (
-        "Works: city is predicted right in 59.1 % of samples, every class counting alike "
-        "(95 % interval 54.0 % to 64.0 %); guessing: 20.0 %; p = 0.0006. The difference to the "
+        "Works: city is predicted right in 59.1 % of samples, with every class counting "
+        "alike (95 % interval 54.0 % to 64.0 %). Guessing reaches 20.0 %; the predictions are "
+        "better (p = 0.0006). The difference to the "
         "best baseline, random forest (55.0 %), could be chance, p = 0.3."
     )
-    assert lights(cities(0.0006)) == ["good: Works: better than guessing."]
+    assert lights(cities(0.0006)) == ["good: Better than guessing."]
 
 
 def test_a_p_value_that_the_other_tasks_of_the_page_explain_is_doubtful():
     others = [cities(0.9) for _ in range(7)]
     text = answer_of(cities(0.033), *others)
     assert text.startswith("Doubtful: city is predicted right")
-    assert "; p = 0.033, corrected for the 8 tests of this page p = 0.26." in text
+    assert "(p = 0.033, corrected for the 8 tests of this page p = 0.26)." in text
     (light,) = lights(cities(0.033), *others)
-    assert light.startswith("care: Doubtful: better than guessing taken alone (p = 0.033)")
+    assert light.startswith("care: Better than guessing taken alone, but with 8 tests")
     assert answer_of(cities(0.033)).startswith("Works: ")
 
 
 def test_a_number_is_off_by_its_unit():
     assert answer_of(regression()) == (
-        "Works: host age is off by 4.00 years on average (95 % interval 3.50 to 4.50); guessing: "
-        "9.00 years; p = 0.0006. Better than the best baseline, random forest (5.00 years), "
-        "p = 0.01."
+        "Works: host age is off by 4.00 years on average (95 % interval 3.50 to 4.50). Guessing "
+        "is off by 9.00 years; the predictions are better (p = 0.0006). Better than the best "
+        "baseline, random forest (5.00 years), p = 0.01."
     )
 
 
@@ -110,7 +111,7 @@ def test_p_values_are_corrected_for_all_tasks_that_have_one():
     found = verdicts(reports)
     assert [one.corrected_p for one in found] == [0.02, None, 0.04]
     assert [one.tests for one in found] == [2, 2, 2]
-    assert "; no test is possible with these folds." in answer_of(cities(None))
+    assert "; the difference cannot be tested with these folds." in answer_of(cities(None))
 
 
 @pytest.mark.parametrize(
@@ -147,7 +148,7 @@ def test_the_best_baseline_is_no_constant_and_may_be_missing():
     assert best_baseline(classes()) == "random_forest"
     alone = {**regression(), "comparisons": {}}
     assert best_baseline(alone) is None
-    assert answer_of(alone).endswith("; p = 0.0006.")
+    assert answer_of(alone).endswith("(p = 0.0006).")
 
 
 def test_an_answer_is_that_of_the_super_learner():
@@ -179,27 +180,27 @@ SINGLE = {"column": None, "groups": None, "independent": True}
 @pytest.mark.parametrize(
     ("changes", "others", "said"),
     [
-        ({}, 0, ["good: Works: better than guessing."]),
-        ({}, 2, ["good: Works: better than guessing, also when corrected for the 3 tests"]),
+        ({}, 0, ["good: Better than guessing."]),
+        ({}, 2, ["good: Better than guessing, also when corrected for the 3 tests"]),
         (
             {"guessing": guessing(9.0, 1.0, 0.2)},
             0,
-            ["stop: Does not work: not better than guessing."],
+            ["stop: Not better than guessing."],
         ),
         (
             {"guessing": guessing(9.0, 1.0, 0.002)},
             0,
-            ["stop: Does not work: worse than guessing, p = 0.002."],
+            ["stop: Worse than guessing."],
         ),
         (
             {"guessing": guessing(9.0, -1.0, 0.2)},
             0,
-            ["stop: Does not work: the difference to guessing could be chance, p = 0.2."],
+            ["stop: With 5 folds, the difference to guessing could be chance."],
         ),
         (
             {"guessing": guessing(9.0, -1.0, None)},
             0,
-            ["care: Doubtful: better than guessing, but no test is possible"],
+            ["care: Better than guessing, but no test is possible"],
         ),
         (
             {"structure": {**SINGLE, "stated": False}},
@@ -207,11 +208,15 @@ SINGLE = {"column": None, "groups": None, "independent": True}
             ["good", "care: No column of groups is set (folds.groups)"],
         ),
         ({"structure": {**SINGLE, "stated": True}}, 0, ["good"]),
-        ({"structure": GROUPS}, 0, ["good", "care: Only 7 groups: other ones"]),
+        ({"structure": GROUPS}, 0, ["good", "care: Only 7 groups (values of host): others"]),
         ({"structure": {**GROUPS, "groups": 20}}, 0, ["good"]),
-        ({"structure": GROUPS, "n": 30}, 0, ["good", "care: Only 7 groups: other ones"]),
+        (
+            {"structure": GROUPS, "n": 30},
+            0,
+            ["good", "care: Only 7 groups (values of host): others"],
+        ),
         ({"structure": {**GROUPS, "independent": True}}, 0, ["good"]),
-        ({"n": 49}, 0, ["good", "care: Only 49 samples: other ones may give other scores."]),
+        ({"n": 49}, 0, ["good", "care: Only 49 samples: others may give other scores."]),
         ({"n": 50}, 0, ["good"]),
         (
             {"intervals": {"coverage": 0.8}},
@@ -244,7 +249,7 @@ SINGLE = {"column": None, "groups": None, "independent": True}
                 "guessing": guessing(9.0, 1.0, 0.2),
             },
             0,
-            ["stop: The column plate", "stop: Does not work"],
+            ["stop: The column plate", "stop: Not better"],
         ),
     ],
 )
@@ -268,11 +273,11 @@ def test_a_confounded_task_never_works():
 @pytest.mark.parametrize(
     ("structure", "n", "said"),
     [
-        (GROUPS, 200, "(no interval: 7 groups are too few for one)"),
-        (SINGLE, 8, "(no interval: 8 samples are too few for one)"),
-        (SINGLE, 200, "(no interval: it cannot be estimated for this score)"),
-        ({"groups": 10}, 200, "(no interval: it cannot be estimated for this score)"),
-        ({"groups": 9, "independent": True}, 9, "(no interval: 9 samples are too few for one)"),
+        (GROUPS, 200, "There is no interval, because 7 groups are too few."),
+        (SINGLE, 8, "no interval, because 8 samples are too few."),
+        (SINGLE, 200, "no interval: it cannot be estimated for this score."),
+        ({"groups": 10}, 200, "no interval: it cannot be estimated for this score."),
+        ({"groups": 9, "independent": True}, 9, "no interval, because 9 samples are too few."),
     ],
 )
 def test_a_score_without_an_interval_says_why(structure, n, said):
@@ -281,11 +286,21 @@ def test_a_score_without_an_interval_says_why(structure, n, said):
     assert "no interval" not in answer_of(regression(structure=structure, n=n))
 
 
-@pytest.mark.parametrize(("brier", "light"), [(0.163, False), (0.166, False), (0.17, True)])
-def test_probabilities_that_lose_to_a_constant_get_a_light(brier, light):
-    found = lights(mixed(classes(), calibrated_brier=brier))
-    said = "care: Probabilities of the super learner are worse than how frequent the classes are"
-    assert any(text.startswith(said) for text in found) == light
+@pytest.mark.parametrize(
+    ("brier", "log_loss", "said"),
+    [
+        (0.163, 0.8, None),
+        (0.166, 1.6, None),
+        (0.17, 1.6, "Brier score 0.170 against 0.166."),
+        (0.166, 1.7, "log loss 1.70 against 1.60."),
+        (0.17, 1.7, "Brier score 0.170 against 0.166, log loss 1.70 against 1.60."),
+    ],
+)
+def test_probabilities_that_lose_to_a_constant_get_a_light(brier, log_loss, said):
+    found = lights(mixed(classes(), calibrated_brier=brier, calibrated_log_loss=log_loss))
+    start = "care: Calibrated probabilities of the super learner are worse than how frequent the "
+    expected = [] if said is None else [f"{start}classes are: {said}"]
+    assert [text for text in found if text.startswith("care: Calibrated")] == expected
 
 
 @given(st.floats(0, 1), st.floats(0, 1), st.integers(1, 20))

@@ -47,13 +47,12 @@ def said(report: dict[str, Any], *, encoder_trained: bool = True) -> str:
         (regression(intervals={"width": None}), "There are too few samples for 90 %"),
         (regression(intervals={"test": {"coverage": 0.5}}), "In held-out test samples they do so"),
         (classes(), "90 % prediction sets of AAM contain the true class in 88.7 % of samples"),
-        (classes(), "Probabilities of AAM: calibration error 0.110 before and 0.068 after"),
-        (classes(), "Calibrated probabilities have a Brier score of 0.163, better than the 0.166"),
-        (classes(), "In the table of predictions, predicted is the class"),
+        (classes(), "Calibration changes the Brier score of AAM from 0.200 to 0.163 (class"),
+        (classes(), "In the table, predicted is chosen with"),
         (mixed(regression()), "Importances of ASVs are AAM's alone; AAM has 16 % of the super"),
         (
             regression(guessing=guessing(9.0, -0.1, 0.5)),
-            "Importances of ASVs are not shown: the task has a red light",
+            "The ASVs that matter most are not shown",
         ),
     ],
 )
@@ -67,8 +66,8 @@ def test_a_sentence_is_there_where_the_numbers_ask_for_it(report, start):
 def test_intervals_and_probabilities_are_those_of_the_method_that_leads():
     text = said(mixed(classes(), ece=0.3, calibrated_brier=0.1, intervals={"coverage": 0.95}))
     assert "prediction sets of the super learner contain the true class in 95.0 %" in text
-    assert "Probabilities of the super learner: calibration error 0.300 before" in text
-    assert "Brier score of 0.100, better than the 0.166" in text
+    assert "the Brier score of the super learner from 0.200 to 0.100" in text
+    assert "and the calibration error from 0.300 to 0.068." in text
 
 
 def test_the_chosen_learner_is_counted_and_the_sign_decides_the_word():
@@ -109,7 +108,7 @@ ENCODER = {
         ({"unifrac_pearson": 0.91, "unifrac_mae": 0.04}, "Pearson r 0.910"),
         ({"nucleotide_accuracy": 0.8, "nucleotide_baseline_accuracy": 0.55}, "masked nucleotides"),
         ({"near_known_reads": 0.987}, "99 % of the reads lie near an ASV"),
-        ({"steps": 0}, "It is used as it came, with 123,456 parameters."),
+        ({"steps": 0}, "It was not trained further; it has 123,456 parameters."),
     ],
 )
 def test_an_encoder_says_what_was_measured(changes, part):

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from page_reports import classes, merged, mixed, regression
+from page_reports import classes, guessing, merged, mixed, regression
 
 from aam.evaluate.page.methods import REFERENCES, Corpus, methods_text
 
@@ -76,7 +76,7 @@ def division(**changes: Any) -> dict[str, Any]:
         ({"reports": (classes(),)}, "Probabilities of classes were calibrated"),
         (
             {"reports": (regression(structure={"independent": True}),)},
-            "bootstrap intervals from draws of samples, corrected",
+            "t intervals with bootstrap standard errors, from draws of samples.",
         ),
     ],
 )
@@ -89,7 +89,7 @@ def test_a_sentence_is_there_where_it_was_done(given, part):
     "part",
     [
         "rarefied to 1000 reads per sample (2 draws)",
-        "Task age: host_age (regression) of the 200 samples",
+        "host_age (a regression of 200 samples) was predicted in 5-fold",
         "5-fold cross-validation, samples of one host in one fold",
         "AAM is here a kernel machine (support vectors",
         "trained on this study without labels for 100 steps",
@@ -100,6 +100,25 @@ def test_a_sentence_is_there_where_it_was_done(given, part):
 )
 def test_the_methods_of_a_common_study_are_named(part):
     assert part in written()
+
+
+def test_intervals_and_importances_are_named_where_a_task_has_some():
+    without = {"bootstrap": {"mae_fold_mean": None}}
+    none = regression(**without)
+    assert "Intervals of scores" not in written(reports=(none,))
+    assert "draws of whole groups of samples." in written(reports=(none, regression()))
+    # The interval of the model stands in the table of scores.
+    assert "Intervals of scores" in written(reports=(mixed(regression(), **without),))
+    fails = regression(guessing=guessing(9.0, -0.1, 0.5))
+    assert "importance" not in written(reports=(fails,))
+    assert "importance" in written(reports=(fails, regression()))
+
+
+def test_a_task_is_named_by_its_columns_and_kind():
+    several = {"tasks": {"age": {"columns": ["age", "bmi"]}}}
+    assert "age, bmi (a regression of 200 samples) were predicted in" in written(several)
+    text = written(reports=({**classes(), "task": "age", "kind": "ordinal"},))
+    assert "(an ordinal classification of 200 samples) was predicted" in text
 
 
 def test_a_kernel_machine_is_named_where_one_was_used():
@@ -132,5 +151,5 @@ def test_works_are_numbered_in_the_order_of_their_citations_and_none_is_left_ove
 
 def test_a_dataset_without_tasks_has_methods():
     found = methods_text(SETTINGS, {"base": {"parameters": 9, "steps": 1}}, {}, [], {"aam": "1"})
-    assert "Task" not in found.text
+    assert "predicted in" not in found.text
     assert "t-test" not in found.text

@@ -71,7 +71,7 @@ def test_verdicts_are_corrected_for_every_model_and_target_of_the_page():
 def test_importances_under_a_red_light_are_a_sentence(report, is_shown):
     (section,) = sections(report)
     tables = [table.title for table in section.tables]
-    sentence = "Importances of ASVs are not shown"
+    sentence = "The ASVs that matter most are not shown"
     assert ("Important ASVs" in [figure.title for figure in section.figures]) == is_shown
     assert ("The ASVs that matter most to the AAM model for host age" in tables) == is_shown
     assert any(text.startswith(sentence) for text in section.sentences) != is_shown
@@ -93,6 +93,21 @@ def test_tables_say_whose_they_are():
     assert "Cross-validated predictions of AAM" in alone
     without = {**regression(), "comparisons": {}}
     assert not any("minus" in table.title for table in sections(without)[0].tables)
+
+
+def test_a_title_names_intervals_where_there_are_some():
+    without = regression(bootstrap={"mae_fold_mean": None})
+    titles = [sections(report)[0].tables[0].title for report in (regression(), without)]
+    assert titles == [
+        "Scores, the best first; in brackets 95 % intervals",
+        "Scores, the best first",
+    ]
+
+
+def test_scores_of_probabilities_are_those_before_calibration():
+    header = sections(classes())[0].tables[0].header
+    assert "Brier score before calibration" in header
+    assert "calibration error before calibration" in header
 
 
 def test_samples_that_were_in_training_are_counted_and_marked():
@@ -146,7 +161,7 @@ def test_a_page_has_the_verdicts_and_marks_what_training_had():
         "Doubtful: city is predicted right",
         "Does not work: host age is off by",
         "Confounded: city is predicted right",
-        '<span class="light good">Good</span><span>Works: better than guessing',
+        '<span class="light good">Good</span><span>Better than guessing',
         '<span class="light stop">Stop</span><span>The column plate tells city',
         '<tr class="seen"><td>a</td>',
         "<tr><td>b</td>",

@@ -149,6 +149,7 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         **described("balanced_accuracy", site),
         "guessing": {"score": 0.5, "difference": -0.01, "corrected_t_p": 0.4},
         "constant_brier": 0.5,
+        "constant_log_loss": 0.7,
         "baselines": {"knn_unifrac": {**scores, "balanced_accuracy": 0.75}},
     }
     for report, predictions in ((age, table.assign(predicted=observed + 1)), (of_site, site)):
@@ -228,14 +229,16 @@ def test_the_page_says_what_was_learned_and_its_links_lead_somewhere(results):
         dropped=dropped,
     )
     for words in (
-        "Works: a column is off by 1.00 on average (95 % interval 0.875 to 1.25); guessing: 6.00; "
-        "p = 0.012, corrected for the 2 tests of this page p = 0.025. Better than the best "
+        "Works: a column is off by 1.00 on average (95 % interval 0.875 to 1.25). Guessing is off "
+        "by 6.00; the predictions are better (p = 0.012, corrected for the 2 tests of this page "
+        "p = 0.025). Better than the best "
         "baseline, random forest (2.50), p = 0.025.",
-        "Does not work: a column is predicted right in 50.0 % of samples, every class counting "
-        "alike (95 % interval 87.5 % to 125.0 %); guessing: 50.0 %; p = 0.4, corrected for the 2 "
-        "tests of this page p = 0.4. The difference to the best baseline, kNN on UniFrac (75.0 %), "
+        "Does not work: a column is predicted right in 50.0 % of samples, with every class "
+        "counting alike (95 % interval 87.5 % to 125.0 %). Guessing reaches 50.0 %; the "
+        "difference could be chance (p = 0.4, corrected for the 2 tests of this page p = 0.4). The "
+        "difference to the best baseline, kNN on UniFrac (75.0 %), "
         "could be chance, p = 0.5.",
-        "Only 4 groups: other ones may give other scores.",
+        "Only 4 groups (values of host): others may give other scores.",
         "of 3 samples that it was not trained on agree",
         "Pearson r 0.910",
         "1 of the 2 samples in new were in training",
@@ -251,7 +254,7 @@ def test_the_page_says_what_was_learned_and_its_links_lead_somewhere(results):
         "60 % prediction intervals of AAM contain the observed value in 100.0 % of samples (100.0 "
         "% to 100.0 % in a fold)",
         "60 % prediction sets of AAM",
-        "Importances of ASVs are not shown: the task has a red light",
+        "The ASVs that matter most are not shown, because",
         "<td>random forest</td><td>-3</td><td>100% of 3</td><td>0.012</td>",
         "<td>base</td><td>1.00 [0.875, 1.25]</td>",
         "<td>x</td><td>6</td><td>1.00</td><td>4.00</td><td>4.00</td>",
