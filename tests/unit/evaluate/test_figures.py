@@ -297,5 +297,5 @@ def test_importances_of_a_task_that_predicts_nothing_are_a_sentence(p, tmp_path)
     path = tmp_path / "importance.svg"
     importance.draw(table, tmp_path / "tree.nwk", check, report, path)
     text = path.read_text(encoding="utf-8")
-    assert ("are not shown: the task has a red light" in text) == (p == 0.5)
+    assert ("are not shown, because the red light" in text) == (p == 0.5)
     assert ("agreement with removal" in text) == (p == 0.001)
