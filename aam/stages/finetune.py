@@ -11,15 +11,15 @@ from aam.data.table import read_biom
 from aam.evaluate.predictions import write_predictions
 from aam.inference.bundle import SHARED, write_bundle
 from aam.runtime.entry import Cfg, Files, RunOptions
-from aam.tasks.finetune.cross_validation import (
-    CrossValidation,
+from aam.tasks.finetune.cross_validation import CrossValidation
+from aam.tasks.finetune.parallel import Models, in_processes, processes, turns
+from aam.tasks.finetune.setup import FinetuneSetup
+from aam.tasks.finetune.tables import (
     nested_table,
     prediction_table,
     predictions_for_scores,
     recipe_table,
 )
-from aam.tasks.finetune.parallel import Models, in_processes, processes, turns
-from aam.tasks.finetune.setup import FinetuneSetup
 from aam.train.history import write_history
 from aam.util.atomic import write_json
 from aam.util.parquet import write_table
@@ -38,9 +38,9 @@ def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None
     if several > 1:
         in_processes(partial(_train, cfg, inputs), turns(validation.models(), several), runtime)
     finished = validation.run()
-    table = prediction_table(setup, finished.outputs)
-    write_predictions(outputs["predictions"], predictions_for_scores(setup, finished))
-    write_table(outputs["nested"], nested_table(setup, finished), origin)
+    table = prediction_table(setup, finished.mixed.outputs)
+    write_predictions(outputs["predictions"], predictions_for_scores(setup, finished.mixed))
+    write_table(outputs["nested"], nested_table(setup, finished.mixed), origin)
     which = [("fold", pa.int64()), ("recipe", pa.string()), ("model", pa.int64())]
     write_history(outputs["history"], finished.history, origin, extra=which)
     reads = read_biom(inputs["table"])
@@ -55,7 +55,7 @@ def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None
         reference_model=finished.reference_model,
         predictions=table,
     )
-    write_predictions(outputs["recipes"], recipe_table(setup, finished))
+    write_predictions(outputs["recipes"], recipe_table(setup, finished.mixed))
     # What stands for the model directory: no fact that leaves predictions as they are.
     digests = {
         "models": finished.digests,

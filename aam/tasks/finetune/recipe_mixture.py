@@ -3,14 +3,247 @@
 Shape suffixes: L labelled samples, T those that weights are fitted to, C columns or classes.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from aam.data.folds import TEST
+from aam.data.nested_folds import InnerFit, blocks_of_folds
 from aam.evaluate.mixture import Mixture
-from aam.inference.outputs import Outputs
+from aam.inference.outputs import Outputs, Share, mean_outputs
+from aam.tasks.finetune.parallel import ModelKey
 from aam.tasks.finetune.setup import FinetuneSetup
+
+
+@dataclass(frozen=True, eq=False)
+class NestedPrediction:
+    """What a mixture of recipes predicts without a block of folds.
+
+    Attributes
+    ----------
+    is_row_L
+        The labelled samples that all recipes predicted without the block and without themselves.
+    outputs
+        Outputs for all labelled samples, not a number outside of these rows.
+    """
+
+    is_row_L: NDArray[np.bool_]
+    outputs: Outputs
+
+
+@dataclass(frozen=True, eq=False)
+class MixedRecipes:
+    """What the models of a task predict together.
+
+    Attributes
+    ----------
+    outputs
+        Outputs for each labelled sample, the mean of the views, mixed from models that never saw
+        its label. No model behind the weights of a fold saw the fold.
+    unnested
+        The same with weights that rest on models which saw the fold; None where nothing is mixed.
+    draws
+        The same with one network of each recipe in place of several; none where there is one.
+    nested
+        Nested predictions by block of folds, for the weights of a super learner.
+    by_recipe
+        Outputs of the models of each recipe alone.
+    weights
+        What each recipe counts for, by its name, in every fold and in the held-out test set.
+    shares
+        What each model counts for in predictions of other tables: fitted to all folds.
+    """
+
+    outputs: Outputs
+    unnested: Outputs | None
+    draws: list[Outputs]
+    nested: dict[int, NestedPrediction]
+    by_recipe: dict[str, Outputs]
+    weights: dict[str, dict[int, float]]
+    shares: dict[ModelKey, Share]
+
+
+@dataclass(frozen=True, eq=False)
+class RecipeMixer:
+    """Mixes what the models of a task predict.
+
+    Attributes
+    ----------
+    setup
+        Has the observed values, the folds and the groups of the labelled samples.
+    networks
+        Models per fold by recipe.
+    inner_fits
+        The fits of the nested cross-validation by recipe; none where nothing is mixed.
+    outer, test
+        What the models of a fold predict for the fold, and for the test set.
+    nested
+        What the models of nested fits predict for their rows.
+    """
+
+    setup: FinetuneSetup
+    networks: Mapping[str, int]
+    inner_fits: Mapping[str, list[InnerFit]]
+    outer: Mapping[ModelKey, Outputs]
+    test: Mapping[ModelKey, Outputs]
+    nested: Mapping[ModelKey, Outputs]
+
+    def mix(self) -> MixedRecipes:
+        """Return the predictions mixed by nested weights, and what they are compared with."""
+        by_recipe = {recipe: self._alone(recipe) for recipe in self.networks}
+        nested = {block: self._nested_outputs(block) for block in self._blocks()}
+        by_fold = self._mixtures(by_recipe, nested)
+        final = recipe_mixture(self.setup, self._is_training(TEST), by_recipe)
+        unnested = None
+        if len(self.networks) > 1:
+            reused = {
+                fold: recipe_mixture(self.setup, self._is_training(fold), by_recipe)
+                for fold in self._folds()
+            }
+            unnested = self._mixed(self.outer, reused, final)
+        weights = {}
+        for recipe in self.networks:
+            weights[recipe] = {fold: mixture.weights[recipe] for fold, mixture in by_fold.items()}
+            weights[recipe][TEST] = final.weights[recipe]
+        return MixedRecipes(
+            outputs=self._mixed(self.outer, by_fold, final),
+            unnested=unnested,
+            draws=self._draws(by_fold, final),
+            nested={
+                block: self._mix_nested(is_row_L, outputs)
+                for block, (is_row_L, outputs) in nested.items()
+            },
+            by_recipe=by_recipe,
+            weights=weights,
+            shares=_shares(self.outer, dict.fromkeys(self._folds(), final)),
+        )
+
+    def _folds(self) -> list[int]:
+        return sorted(set(self.setup.labelled.fold.tolist()) - {TEST})
+
+    def _blocks(self) -> list[int]:
+        if not any(self.inner_fits.values()):
+            return []
+        return sorted(set(blocks_of_folds(self.setup.labelled.fold).values()))
+
+    def _is_training(self, fold: int) -> NDArray[np.bool_]:
+        """Return the samples whose labels a fold's models may use; of `TEST`, all in any fold."""
+        settings = self.setup.settings
+        return self.setup.labelled.training(fold, settings.labels, settings.seed)
+
+    def _alone(self, recipe: str) -> Outputs:
+        """Return the outputs of the models of one recipe, which count alike."""
+        shares = {key: Share() for key in self.outer if key.recipe == recipe}
+        return self._joined(shares, shares)
+
+    def _nested_outputs(self, block: int) -> tuple[NDArray[np.bool_], dict[str, Outputs]]:
+        """Return the rows that all recipes predicted without a block, and their outputs."""
+        labels = len(self.setup.labelled.fold)
+        columns = next(iter(self.nested.values())).point_NC.shape[1]
+        is_row_L = np.ones(labels, np.bool_)
+        by_recipe = {}
+        for recipe, fits in self.inner_fits.items():
+            is_predicted_L = np.zeros(labels, np.bool_)
+            point_LC = np.full((labels, columns), np.nan)
+            for fit in fits:
+                rows = fit.predicted.get(block)
+                if rows is None:
+                    continue
+                outputs = self.nested[ModelKey(f"without{fit.name}", recipe, 0)]
+                point_LC[rows] = outputs.point_NC[np.searchsorted(fit.rows, rows)]
+                is_predicted_L[rows] = True
+            by_recipe[recipe] = Outputs(point_LC)
+            is_row_L &= is_predicted_L
+        return is_row_L, by_recipe
+
+    def _mix_nested(
+        self, is_row_L: NDArray[np.bool_], by_recipe: Mapping[str, Outputs]
+    ) -> NestedPrediction:
+        """Return the nested predictions of the mixture of recipes, for a super learner."""
+        mixture = recipe_mixture(self.setup, is_row_L & self._is_training(TEST), by_recipe)
+        outputs = [Outputs(one.point_NC[is_row_L]) for one in by_recipe.values()]
+        shares = [Share(mixture.weights[name], mixture.temperatures[name]) for name in by_recipe]
+        mixed = mean_outputs(outputs, shares)
+        point_LC = np.full((len(is_row_L), mixed.point_NC.shape[1]), np.nan)
+        point_LC[is_row_L] = mixed.point_NC
+        return NestedPrediction(is_row_L, Outputs(point_LC))
+
+    def _mixtures(
+        self,
+        by_recipe: Mapping[str, Outputs],
+        nested: Mapping[int, tuple[NDArray[np.bool_], dict[str, Outputs]]],
+    ) -> dict[int, Mixture]:
+        """Return the mixture of each fold, fitted to predictions of models that never saw it."""
+        mixtures = {}
+        for fold, block in blocks_of_folds(self.setup.labelled.fold).items():
+            if block in nested:
+                is_row_L, outputs = nested[block]
+                is_used_L = is_row_L & self._is_training(fold)
+                mixtures[fold] = recipe_mixture(self.setup, is_used_L, outputs)
+            else:
+                # A single recipe has the whole weight.
+                mixtures[fold] = Mixture.equal(list(by_recipe))
+        return mixtures
+
+    def _mixed(
+        self, models: Iterable[ModelKey], by_fold: Mapping[int, Mixture], final: Mixture
+    ) -> Outputs:
+        """Return outputs mixed by the weights of each fold, of the test set by the final ones."""
+        keys = list(models)
+        shares = _shares(keys, by_fold)
+        final_shares = _shares(keys, dict.fromkeys(self._folds(), final))
+        return self._joined(shares, final_shares)
+
+    def _draws(self, by_fold: Mapping[int, Mixture], final: Mixture) -> list[Outputs]:
+        """Return the mixed outputs with one network of each recipe, for every draw of weights.
+
+        There are as many draws as every recipe has networks; none where that is one.
+        """
+        numbers = [models for recipe, models in self.networks.items() if recipe != "kernel"]
+        draws = []
+        for number in range(min(numbers, default=1)):
+            keys = [key for key in self.outer if key.recipe == "kernel" or key.number == number]
+            draws.append(self._mixed(keys, by_fold, final))
+        return draws if len(draws) > 1 else []
+
+    def _joined(
+        self, shares: Mapping[ModelKey, Share], test_shares: Mapping[ModelKey, Share]
+    ) -> Outputs:
+        """Return the outputs of all labelled samples, each the mean over its models."""
+        fold_L = self.setup.labelled.fold
+        parts = {}
+        for fold in self._folds():
+            of_fold = {key: share for key, share in shares.items() if key.part == f"fold{fold}"}
+            parts[fold] = _mean(self.outer, of_fold)
+        if self.test:
+            parts[TEST] = _mean(self.test, test_shares)
+        order = np.argsort(np.concatenate([np.flatnonzero(fold_L == part) for part in parts]))
+        quantiles = [mean.quantile_NCQ for mean in parts.values() if mean.quantile_NCQ is not None]
+        return Outputs(
+            point_NC=np.concatenate([mean.point_NC for mean in parts.values()])[order],
+            quantile_NCQ=np.concatenate(quantiles)[order] if quantiles else None,
+        )
+
+
+def _shares(models: Iterable[ModelKey], mixtures: Mapping[int, Mixture]) -> dict[ModelKey, Share]:
+    """Return what each model of the folds counts for, by the mixture of its fold."""
+    keys = list(models)
+    shares = {}
+    for key in keys:
+        mixture = mixtures[int(key.part.removeprefix("fold"))]
+        equals = sum(other[:2] == key[:2] for other in keys)
+        shares[key] = Share(
+            weight=mixture.weights[key.recipe] / equals,
+            temperature=mixture.temperatures[key.recipe],
+            group=f"{key.part}-{key.recipe}" if equals > 1 else "",
+        )
+    return shares
+
+
+def _mean(outputs: Mapping[ModelKey, Outputs], shares: Mapping[ModelKey, Share]) -> Outputs:
+    return mean_outputs([outputs[key] for key in shares], [*shares.values()])
 
 
 def recipe_mixture(
@@ -28,9 +261,7 @@ def recipe_mixture(
     by_recipe
         Outputs of all labelled samples, by recipe.
     """
-    if len(by_recipe) == 1:
-        return Mixture.equal(list(by_recipe))
-    if not is_row_L.any():
+    if len(by_recipe) == 1 or not is_row_L.any():
         return Mixture.equal(list(by_recipe))
     labelled = setup.labelled
     observed_TC = labelled.observed_LC[is_row_L]

@@ -77,7 +77,8 @@ def test_the_labels_of_a_fold_do_not_change_its_predictions(
     for i in np.flatnonzero(fold == part):
         labels[i] = "-500" if kind == "regression" else other[labels[i]]
     after = new_task(kind, labels, work=tmp_path / "other", **common)
-    first, second = before.run(), after.run()
+    first = before.run().mixed
+    second = after.run().mixed
     pairs = [(first.by_recipe[name], second.by_recipe[name]) for name in first.by_recipe]
     pairs.append((first.outputs, second.outputs))
     same = [(one.point_NC == other.point_NC).all(axis=1) for one, other in pairs]
@@ -97,7 +98,7 @@ def test_several_models_of_a_fold_and_all_of_them_for_the_test_set_are_averaged(
     assert (config["remark"], config["fold"]) == ("from the test", 1)
     predictors, samples = predictors_of(finished), task.setup.labelled.samples
     assert list(finished.digests.values()) == [module_digest(each) for each in predictors]
-    point_LK = finished.outputs.point_NC
+    point_LK = finished.mixed.outputs.point_NC
     np.testing.assert_allclose(point_LK.sum(axis=1), 1)
     for part in (0, 1, 2, TEST):
         models = predictors if part == TEST else predictors[2 * part : 2 * part + 2]
@@ -136,7 +137,7 @@ def test_a_fraction_of_the_labels_is_that_of_whole_groups(new_task, datasets, tm
     for fraction, groups in ((0.01, 2), (0.4, 2), (0.8, 4)):
         task = new_task(observed=labels, work=tmp_path / str(fraction), labels=fraction, **common)
         finished = task.run()
-        found = finished.outputs.point_NC
+        found = finished.mixed.outputs.point_NC
         both = {sample for dataset in datasets for sample in dataset.samples}
         names = task.setup.store.sample_ids
         assert finished.trained_on == [names[sample] for sample in sorted(both)]
@@ -149,7 +150,7 @@ def test_a_fraction_of_the_labels_is_that_of_whole_groups(new_task, datasets, tm
         datasets.clear()
     others = [label if i in few[0] | few[1] else "-77" for i, label in enumerate(labels)]
     again = new_task(observed=others, work=tmp_path / "again", labels=0.8, **common).run()
-    np.testing.assert_array_equal(again.outputs.point_NC, found)
+    np.testing.assert_array_equal(again.mixed.outputs.point_NC, found)
 
 
 def test_an_inductive_fold_starts_from_its_own_encoder(new_task, new_encoder, ask):
@@ -158,7 +159,7 @@ def test_an_inductive_fold_starts_from_its_own_encoder(new_task, new_encoder, as
 
     task = new_task(encoder="partial", inductive=True, make_encoder=make, fold=WITH_TEST)
     finished = task.run()
-    samples, point_LC = task.setup.labelled.samples, finished.outputs.point_NC
+    samples, point_LC = task.setup.labelled.samples, finished.mixed.outputs.point_NC
     predictors = predictors_of(finished)
     for fold, predictor in enumerate(predictors):
         start, kept = make(fold, 0).asv.state_dict(), predictor.encoder.asv.state_dict()
@@ -187,7 +188,7 @@ def test_only_what_is_not_finished_is_trained_again(new_task, datasets):
         again = task.run()
         assert len(datasets) == 1
         assert set(task.setup.labelled.samples[FOLD == 1]).isdisjoint(datasets[0].samples)
-        np.testing.assert_array_equal(again.outputs.point_NC, first.outputs.point_NC)
+        np.testing.assert_array_equal(again.mixed.outputs.point_NC, first.mixed.outputs.point_NC)
         assert learned(again.history) == learned(first.history)
         assert {r["fold"] for r in again.history if r["split"] == "system"} == {0, 1, 2}
         assert again.digests == first.digests
@@ -214,7 +215,7 @@ def test_an_interrupted_fold_goes_on(new_task, monkeypatch, tmp_path):
         with pytest.raises(KeyboardInterrupt):
             new_task(runtime=runtime).run()
     found = new_task(runtime=runtime).run()
-    np.testing.assert_array_equal(found.outputs.point_NC, expected.outputs.point_NC)
+    np.testing.assert_array_equal(found.mixed.outputs.point_NC, expected.mixed.outputs.point_NC)
     assert learned(found.history) == learned(expected.history)
 
 
@@ -226,7 +227,7 @@ def test_a_strong_signal_is_learned(new_task, kind):
     common = {"target": {"classes": LEVELS}} if is_ordinal else {}
     common |= {"samples": place, "fold": place % 2, "dropout": 0.0}
     task = new_task(kind, labels.tolist(), epochs=20, learning_rate=5e-3, **common)
-    point_LC = task.run().outputs.point_NC
+    point_LC = task.run().mixed.outputs.point_NC
     value_L = point_LC @ [0, 1, 2] if is_ordinal else point_LC[:, 0]
     assert np.corrcoef(value_L, place)[0, 1] > 0.5
 
@@ -276,7 +277,7 @@ def test_covariates_reach_the_model_and_unknown_is_one(
         assert ("hen" in predictor.vocabulary.categories[0]) == (fold != 0)
         at = fold == FOLD
         found = ask(predictor, samples[at], host_LF[at]).point_NC
-        np.testing.assert_allclose(found, finished.outputs.point_NC[at], rtol=1e-4)
+        np.testing.assert_allclose(found, finished.mixed.outputs.point_NC[at], rtol=1e-4)
         assert (ask(predictor, samples[at], [["dog"]] * 3).point_NC != found).any()
     batches = [dataset[step] for dataset in datasets for step in range(len(dataset))]
     numbers = {int(n) for batch in batches for n in batch.values[CATEGORIES].flatten()}
@@ -284,7 +285,9 @@ def test_covariates_reach_the_model_and_unknown_is_one(
     missing = ["" if name == "hen" else name for name in HOST]
     other = new_task(categories={"host": missing}, work=tmp_path / "other", **common).run()
     at = FOLD == 0
-    np.testing.assert_array_equal(other.outputs.point_NC[at], finished.outputs.point_NC[at])
+    np.testing.assert_array_equal(
+        other.mixed.outputs.point_NC[at], finished.mixed.outputs.point_NC[at]
+    )
 
 
 def test_each_category_has_a_scale_of_its_own(new_task, ask):
@@ -293,7 +296,7 @@ def test_each_category_has_a_scale_of_its_own(new_task, ask):
     target = {"transform_by": "sex"}
     task = new_task(observed=observed, categories={"sex": sex}, target=target, epochs=1)
     finished = task.run()
-    point_L, at = finished.outputs.point_NC[:, 0], FOLD == 2
+    point_L, at = finished.mixed.outputs.point_NC[:, 0], FOLD == 2
     assert (np.abs(point_L - np.where(sex == "m", 1004, 14)) < 20).all()
     predictor = load_predictor(finished.models["fold2"])[0]
     found = ask(predictor, task.setup.labelled.samples[at], by=sex[at])

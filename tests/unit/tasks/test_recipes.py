@@ -141,10 +141,10 @@ def test_labels_that_are_left_out_have_no_part_in_the_weights(new_task, monkeypa
     is_used = [labelled.training(fold, 0.5, seed) for fold in (TEST, 0, 1, 2)]
     is_left_out = ~np.any(is_used, axis=0)
     assert 0 < is_left_out.sum() < len(is_left_out)
-    before = task.run().weights
+    before = task.run().mixed.weights
     labelled.observed_LC[is_left_out] = "-500"
     shutil.rmtree(task.setup.work)
-    assert task.run().weights == before
+    assert task.run().mixed.weights == before
 
 
 def test_columns_count_alike_whatever_their_units(setup):
@@ -170,9 +170,9 @@ def test_a_fold_is_predicted_by_its_recipes_with_their_shares(new_task, ask, mon
     finished = task.run()
     one = ["kernel", "partial", "partial-1", "full", "full-1"]
     assert list(finished.models) == [f"fold{number}-{name}" for number in range(3) for name in one]
-    final = [finished.weights[recipe][TEST] for recipe in ALL]
+    final = [finished.mixed.weights[recipe][TEST] for recipe in ALL]
     for number in range(3):
-        weights = [finished.weights[recipe][number] for recipe in ALL]
+        weights = [finished.mixed.weights[recipe][number] for recipe in ALL]
         assert sum(weights) == pytest.approx(1)
         assert weights != final, "of a fold they rest on what never saw it"
         shares = [finished.shares[f"fold{number}-{name}"].weight for name in one]
@@ -190,17 +190,20 @@ def test_a_fold_is_predicted_by_its_recipes_with_their_shares(new_task, ask, mon
             value_NC = value_NC ** (1 / share.temperature)
             value_NC = value_NC / value_NC.sum(axis=1, keepdims=True)
         expected, total = expected + weight * value_NC, total + weight
-    np.testing.assert_allclose(finished.outputs.point_NC[fold == TEST], expected / total, rtol=1e-4)
-    assert len(finished.draws) == 2
-    assert not np.array_equal(finished.draws[0].point_NC, finished.draws[1].point_NC)
+    np.testing.assert_allclose(
+        finished.mixed.outputs.point_NC[fold == TEST], expected / total, rtol=1e-4
+    )
+    assert len(finished.mixed.draws) == 2
+    assert not np.array_equal(finished.mixed.draws[0].point_NC, finished.mixed.draws[1].point_NC)
     if kind == "regression":
-        both_LC = np.mean([draw.point_NC for draw in finished.draws], axis=0)
-        np.testing.assert_allclose(both_LC, finished.outputs.point_NC, rtol=1e-4)
+        both_LC = np.mean([draw.point_NC for draw in finished.mixed.draws], axis=0)
+        np.testing.assert_allclose(both_LC, finished.mixed.outputs.point_NC, rtol=1e-4)
         for number in range(3):
             parts = [
-                finished.weights[name][number] * finished.by_recipe[name].point_NC for name in ALL
+                finished.mixed.weights[name][number] * finished.mixed.by_recipe[name].point_NC
+                for name in ALL
             ]
-            mixed_LC = finished.outputs.point_NC
+            mixed_LC = finished.mixed.outputs.point_NC
             np.testing.assert_allclose(
                 mixed_LC[fold == number], sum(parts)[fold == number], rtol=1e-4
             )
