@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from aam.api import Model, PretrainedEncoder
+    from aam.reference_tree.phylogeny import ReferencePhylogeny
 
 __version__ = "0.1.0"
 
@@ -44,3 +45,23 @@ def encoder(start: str | Path = "v4") -> "PretrainedEncoder":
     from aam.api import PretrainedEncoder
 
     return PretrainedEncoder.load(start)
+
+
+def reference(name: str | Path = "v4") -> "ReferencePhylogeny":
+    """Read a reference tree, for studies without one.
+
+    `aam.reference_tree.phylogeny.ReferencePhylogeny` has its methods.
+
+    Parameters
+    ----------
+    name
+        `v4`, which comes with the package, or the file of another reference.
+
+    Raises
+    ------
+    InputError
+        There is no such reference, or its file is damaged.
+    """
+    from aam.reference_tree.phylogeny import ReferencePhylogeny
+
+    return ReferencePhylogeny.load(name)

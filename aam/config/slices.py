@@ -8,6 +8,7 @@ from typing import Any
 
 from aam.config.configuration import Config, resolved
 from aam.config.metrics import METRICS
+from aam.config.references import REFERENCES, reference_digest
 from aam.config.sections.task import ON_DISTANCES, Folds
 from aam.config.starts import Start, architecture_of, chain_of
 
@@ -30,8 +31,20 @@ def simulate(config: Config, dataset: str) -> Slice:
 
 
 def import_tree(config: Config, dataset: str) -> Slice:
-    """Return where the root of a dataset's tree lies."""
-    return {"root": config.datasets[dataset].root}
+    """Return where the root of a dataset's tree lies, and without a file what may stand for it.
+
+    `reference` is the name of a reference tree, or null where the reads decide; `digests` are those
+    of the references that can be taken.
+    """
+    section = config.datasets[dataset]
+    if section.simulate is not None or (section.tree is not None and section.reference is None):
+        return {"root": section.root}
+    names = [section.reference] if section.reference is not None else sorted(REFERENCES)
+    return {
+        "root": section.root,
+        "reference": section.reference,
+        "digests": {name: reference_digest(name) for name in names},
+    }
 
 
 def rarefy(config: Config, dataset: str, view: int) -> Slice:

@@ -1,22 +1,36 @@
-"""Import the phylogeny, or make one."""
+"""Import the phylogeny, place the ASVs in a reference tree, or make a tree of them."""
 
 import logging
+from collections.abc import Mapping
 
+import numpy as np
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+from aam.config.references import REFERENCES, TREE
 from aam.data.importing.tree import cut_to, load_tree
 from aam.data.sequences import read_fasta
-from aam.data.table import read_biom
+from aam.data.table import FeatureTable, read_biom
 from aam.data.trees.infer import build_tree
 from aam.data.trees.newick import write_newick
 from aam.data.trees.rooting import LONG, root_by_variance, set_apart
+from aam.reference_tree.placement import FEW_NEAR, Placement, place_reads
+from aam.reference_tree.tree import ReferenceTree
 from aam.runtime.entry import Cfg, Files, RunOptions
-from aam.util.errors import first_names
+from aam.util.errors import first_names, problem
 from aam.util.scikit_bio import TreeNode
 
 log = logging.getLogger(__name__)
 
 
+NEAR_ENOUGH = 0.9
+"""Fraction of the reads near the sequences of a reference, from which on its tree is taken."""
+
+
 def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
-    """Check the user's tree and cut it to the features, or build one from the sequences."""
+    """Check the user's tree and cut it to the features, or find one for the sequences.
+
+    Where no reference is named, that is taken which most reads lie near, if these are enough.
+    """
     if "tree" in inputs:
         is_rooted = cfg["root"] == "given"
         given = load_tree(inputs["tree"], is_rooted=is_rooted)
@@ -25,10 +39,63 @@ def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None
         tree = cut_to(given, feature_ids, inputs["tree"])
         tree = tree if is_rooted else root_by_variance(tree)
         log.info("tree of %d tips, cut to the %d features of the table", tips, len(feature_ids))
-    else:
-        tree = build_tree(read_fasta(inputs["sequences"]), runtime.threads, runtime.work)
+        _warn_of_long_branches(tree)
+        write_newick(outputs["tree"], tree)
+        return
+    table = read_biom(inputs["table"])
+    sequences = read_fasta(inputs["sequences"])
+    with threadpool_limits(runtime.threads):
+        placement = _placement(cfg, table, sequences)
+    if placement is not None:
+        log.info("%d ASVs are placed in a reference tree", len(placement.names))
+        write_newick(outputs["tree"], placement.to_tree())
+        return
+    tree = build_tree(sequences, runtime.threads, runtime.work)
     _warn_of_long_branches(tree)
     write_newick(outputs["tree"], tree)
+
+
+def _placement(cfg: Cfg, table: FeatureTable, sequences: Mapping[str, str]) -> Placement | None:
+    """Return the ASVs in the reference that is named, or in one that most reads lie near.
+
+    Parameters
+    ----------
+    cfg
+        Has `reference`, its name or None, and `digests` by the names that can be taken.
+    table
+        Reads of the ASVs.
+    sequences
+        By feature ID, whole.
+
+    Returns
+    -------
+    Placement or None
+        None: no reference is named, and to none lie enough reads near.
+
+    Raises
+    ------
+    InputError
+        A reference is named that fewer than half of the reads lie near.
+    """
+    texts = {name: sequences[name] for name in table.feature_ids}
+    reads_Q = np.asarray(table.counts.sum(axis=0)).ravel()
+    for name in cfg["digests"]:
+        tree = ReferenceTree.read(REFERENCES[name] / TREE)
+        placement, near = place_reads(tree, texts, reads_Q)
+        if near >= NEAR_ENOUGH:
+            return placement
+        if cfg["reference"] is None:
+            log.info("too few for the reference tree %s: a tree is made of the sequences", name)
+        elif near < FEW_NEAR:
+            raise problem(
+                "configuration key datasets.<name>.tree",
+                f"{name}, which {near:.0%} of the reads lie near",
+                f"at least {FEW_NEAR:.0%}: reads of the region of the reference",
+                "give a tree, or set `tree: null` to make one with MAFFT and FastTree",
+            )
+        else:
+            return placement
+    return None
 
 
 def _warn_of_long_branches(tree: TreeNode) -> None:

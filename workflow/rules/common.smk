@@ -16,6 +16,7 @@ from aam.config.figures import PLOTS
 from aam.config.configuration import load, resolved
 from aam.config.messages import refuse_doubled_keys
 from aam.config.metrics import METRICS
+from aam.config.references import REFERENCES
 from aam.util.machine import accelerated
 from aam.util.digests import claim, user_digests
 from aam.util.errors import InputError
@@ -94,7 +95,9 @@ def user_files(section, *names):
     folder = Path(CONFIG.data_dir).expanduser()
     given = {name: getattr(section, name) for name in names}
     return {
-        name: str(folder / path) for name, path in given.items() if path is not None
+        name: str(folder / path)
+        for name, path in given.items()
+        if path is not None and path not in REFERENCES
     }
 
 

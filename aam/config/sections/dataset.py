@@ -4,6 +4,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
+from aam.config.references import REFERENCES
 from aam.config.sections.base import FilePath, Override, Section
 
 BESIDE_THE_TABLE = ("sequences", "tree", "metadata", "taxonomy")
@@ -33,7 +34,9 @@ class Dataset(Section):
     sequences: FilePath | None = None
     """FASTA or .qza with the sequences of the features, where the feature IDs are not sequences."""
     tree: FilePath | None = None
-    """Phylogeny: Newick or .qza; null: made with MAFFT and FastTree."""
+    """Phylogeny: Newick or .qza; or `v4`, the reference tree that comes with the package, in which
+    every ASV is placed. Null: `v4` where nine in ten reads lie near its ASVs, otherwise a tree that
+    MAFFT and FastTree make."""
     root: Literal["given", "min_variance"] = "given"
     """Where the root lies: as the file says, or where the distances to the tips vary least."""
     metadata: FilePath | None = None
@@ -53,12 +56,19 @@ class Dataset(Section):
     pretraining: Override = {}
     """Keys of `pretraining` for this dataset alone."""
 
+    @property
+    def reference(self) -> str | None:
+        """Name of the reference that stands for the tree; None: a file does, or none is named."""
+        return self.tree if self.tree in REFERENCES else None
+
     @model_validator(mode="after")
     def _one_source(self) -> Self:
         if (self.simulate is None) == (self.table is None):
             raise ValueError("give either `simulate` or `table`, not both and not neither")
         if self.root != "given" and self.tree is None:
             raise ValueError(f"got root {self.root} without `tree`; a tree made here needs no root")
+        if self.root != "given" and self.reference is not None:
+            raise ValueError(f"got root {self.root} with tree {self.tree}, which has its root")
         given = [name for name in BESIDE_THE_TABLE if getattr(self, name)]
         if self.simulate is not None and given:
             raise ValueError(

@@ -36,19 +36,19 @@ def svm_unifrac(task: Problem) -> Prediction:
     With the square of the distance, the kernel would not be positive semidefinite.
     """
     task = task.of_landmarks()
-    return _support_vectors(task, [laplacian(task.distances, task.train, task.columns)])
+    return support_vectors(task, [laplacian(task.distances, task.train, task.columns)])
 
 
 def svm_clr(task: Problem) -> Prediction:
     """Predict with a linear or a Gaussian kernel of centred log-ratios."""
     task = task.of_landmarks()
-    return _support_vectors(task, _kernels(task, prevalent_reads(task), centred_log_ratios))
+    return support_vectors(task, _kernels(task, prevalent_reads(task), centred_log_ratios))
 
 
 def svm_clades(task: Problem) -> Prediction:
     """Predict with a linear or a Gaussian kernel of the log-reads of the clades of the tree."""
     task = task.of_landmarks()
-    return _support_vectors(task, _kernels(task, task.counts, clade_logs(task)))
+    return support_vectors(task, _kernels(task, task.counts, clade_logs(task)))
 
 
 def knn_unifrac(task: Problem) -> Prediction:
@@ -101,7 +101,7 @@ def _kernels(
     return [linear_NL, np.exp(linear_NL - (square_N[:, None] + square_L) / 2)]
 
 
-def _support_vectors(task: Problem, kernels: Sequence[Floats]) -> Prediction:
+def support_vectors(task: Problem, kernels: Sequence[Floats]) -> Prediction:
     """Predict with the kernel and the cost that are best on parts of the training folds.
 
     Probabilities are the softmax of the decision values, divided by the temperature of least log

@@ -1,6 +1,7 @@
 import json
 import re
 from pathlib import Path
+from unittest.mock import Mock
 
 import h5py
 import numpy as np
@@ -11,6 +12,7 @@ import yaml
 from scipy.sparse import csr_array
 from unifrac_cases import needs_programs
 
+import aam
 from aam.__main__ import main
 from aam.config import slices
 from aam.config.configuration import load
@@ -33,6 +35,7 @@ from aam.stages import (
     tokenize,
 )  # fmt: skip
 from aam.util.errors import InputError
+from aam.util.scikit_bio import TreeNode
 
 
 def execute(stage, cfg, inputs, outputs, **options) -> None:
@@ -43,19 +46,21 @@ HASHES = ["d41d8cd98f00b204e9800998ecf8427e", "0cc175b9c0f1b6a831c399e269772661"
 TSV = "#OTU ID\t0001\t2\tblank\n{}\t3\t0\t0\n{}\t1\t4\t0\nunseen\t0\t0\t0\n".format(*HASHES)
 FASTA = "".join(f">{name}\nacgu{letter}\n" for name, letter in zip(HASHES, "AC", strict=True))
 OUTPUTS = ("table", "sequences", "dropped", "tree", "metadata", "taxonomy")
+STAR = TreeNode(children=[TreeNode("a", length=1.0), TreeNode("b", length=1.0)])
 
 
 @pytest.fixture
 def run(tmp_path):
     """Write texts to files beside the inputs that are there, run a stage, return its outputs."""
 
-    def run(stage, inputs=None, folder="out", root="given", **texts):
+    def run(stage, inputs=None, folder="out", root="given", reference=None, **texts):
         files = dict(inputs or {})
         for name, text in texts.items():
             files[name] = tmp_path / f"{name}.txt"
             files[name].write_text(text)
         out = {name: tmp_path / folder / name for name in OUTPUTS}
-        execute(stage, {"root": root}, files, out, threads=2, work=tmp_path / "work")
+        cfg = {"root": root, "reference": reference, "digests": {"v4": ""}}
+        execute(stage, cfg, files, out, threads=2, work=tmp_path / "work")
         return {name: path for name, path in out.items() if path.exists()}
 
     return run
@@ -102,6 +107,34 @@ def test_a_tree_is_cut_to_the_table(run, imported, caplog):
 def test_a_tree_is_made_where_there_is_none(run, imported):
     tree = read_newick(run(import_tree, imported)["tree"])
     assert sorted(tip.name for tip in tree.tips()) == ["a", "b", "c"]
+
+
+def test_reads_of_a_reference_are_placed_in_its_tree(run, tmp_path, monkeypatch):
+    known = aam.reference("v4").tree_of_known.sequences()[100:120]
+    names = [f"asv{number}" for number in range(20)]
+    sequences = dict(zip(names, known, strict=True))
+    sequences["asv0"] = "T" * 90
+    for reads, reference, is_placed in ((20, None, True), (1000, None, False), (1000, "v4", True)):
+        # The reads of the one ASV that lies nowhere near; each other one has a hundred.
+        counts = csr_array(np.array([[reads, *[100] * 19], [0, *[100] * 19]]))
+        write_biom(tmp_path / "table.biom", FeatureTable(["a", "b"], names, counts), {})
+        write_fasta(tmp_path / "s.fasta", sequences)
+        inputs = {"table": tmp_path / "table.biom", "sequences": tmp_path / "s.fasta"}
+        with monkeypatch.context() as patched:
+            build = Mock(return_value=STAR)
+            patched.setattr(import_tree, "build_tree", build)
+            out = run(import_tree, inputs, reference=reference)
+        assert build.called != is_placed
+        if is_placed:
+            expected = aam.reference("v4").tree(sequences)
+            assert sorted(tip.name for tip in read_newick(out["tree"]).tips()) == sorted(names)
+            found = read_newick(out["tree"]).cophenet().filter(names).data
+            np.testing.assert_allclose(found, expected.cophenet().filter(names).data, atol=1e-9)
+
+
+def test_a_reference_of_another_region_is_refused(run, imported):
+    with pytest.raises(InputError, match=r"v4, which 0% of the reads lie near"):
+        run(import_tree, imported, reference="v4")
 
 
 def test_metadata_follows_the_order_of_the_table(run, imported):

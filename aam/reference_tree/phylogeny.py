@@ -1,0 +1,210 @@
+"""`aam.reference("v4")`: a tree for studies without one, the same tree for all of them.
+
+Shape suffixes: N samples, Q features, B branches of the reference.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from aam.config.metrics import METRICS
+from aam.config.references import REFERENCES, TREE
+from aam.data.importing.sequences import feature_sequences, load_sequences
+from aam.data.importing.table import load_table, without_empty
+from aam.data.rarefaction import rarefy
+from aam.data.table import FeatureTable
+from aam.reference_tree.placement import Placement, place_reads
+from aam.reference_tree.tree import ReferenceTree
+from aam.unifrac.engines import Engine, Sparse, choose
+from aam.util.errors import problem
+from aam.util.scikit_bio import TreeNode
+
+Table = str | Path | FeatureTable
+Sequences = str | Path | Mapping[str, str]
+FEATURE_READS = 1000
+"""Reads that a sample has in `ReferencePhylogeny.features`, whatever its depth."""
+ROWS_AT_ONCE = 256
+
+
+@dataclass(frozen=True, eq=False)
+class ReferencePhylogeny:
+    """A reference tree, for tables of any study of its region.
+
+    Every sequence lies beside the known one that it is most like, on a branch whose length follows
+    from their differences. On this tree all distances are exact.
+    """
+
+    tree_of_known: ReferenceTree
+
+    @classmethod
+    def load(cls, name: str | Path) -> Self:
+        """Read a reference that comes with the package, or a file of `ReferenceTree.write`.
+
+        Raises
+        ------
+        InputError
+            There is no such reference, or its file is damaged.
+        """
+        folder = REFERENCES.get(str(name))
+        path = Path(name).expanduser() if folder is None else folder / TREE
+        if not path.is_file():
+            expected = f"a file, or one of {', '.join(REFERENCES)}"
+            raise problem("reference", str(name), expected, "correct the name")
+        return cls(ReferenceTree.read(path))
+
+    def place(self, sequences: Sequences) -> pd.DataFrame:
+        """Return where sequences lie.
+
+        Parameters
+        ----------
+        sequences
+            FASTA or .qza, or sequences by feature ID. Sequences of the other strand, or ones that
+            begin up to 20 bases before or behind the reference, are recognized, and a warning says
+            so.
+
+        Returns
+        -------
+        pandas.DataFrame
+            A row per sequence: see `aam.reference_tree.placement.Placement.to_frame`.
+
+        Raises
+        ------
+        InputError
+            The file cannot be read.
+        """
+        texts = _read_sequences(sequences)
+        return self._placement(texts, np.ones(len(texts), np.int64)).to_frame()
+
+    def tree(self, sequences: Sequences) -> TreeNode:
+        """Return the tree of some sequences, tips named by feature ID: see `place`."""
+        texts = _read_sequences(sequences)
+        return self._placement(texts, np.ones(len(texts), np.int64)).to_tree()
+
+    def distances(
+        self,
+        table: Table,
+        sequences: Sequences | None = None,
+        metric: str = "unweighted",
+        *,
+        depth: int | None = None,
+        alpha: float = 0.5,
+        threads: int = 1,
+    ) -> pd.DataFrame:
+        """Return the distances of all pairs of samples.
+
+        Parameters
+        ----------
+        table
+            Read counts: BIOM, TSV or .qza, or a table in memory.
+        sequences
+            FASTA or .qza, or sequences by feature ID, where the IDs are not the sequences.
+        metric
+            One of `aam.config.metrics.METRICS` that compares samples.
+        depth
+            Reads that are drawn of every sample first; shallower ones are left out. None: all are
+            taken as they are.
+        alpha
+            Exponent of generalized UniFrac.
+        threads
+            Threads of the program `ssu`, where it is installed.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Symmetric, zero on the diagonal, samples by samples.
+
+        Raises
+        ------
+        InputError
+            A file cannot be read, features have no sequence, or there is no such metric.
+        """
+        names = [name for name, facts in METRICS.items() if not facts.per_sample]
+        if metric not in names:
+            raise problem("metric", metric, f"one of {', '.join(names)}", "choose one of them")
+        counts, placement = self._read(table, sequences, depth)
+        engine: Engine = Sparse()
+        tree = None
+        if METRICS[metric].phylogenetic:
+            engine = choose("auto", threads=threads)[0]
+            tree = placement.to_tree()
+        parameters = {"alpha": alpha} if METRICS[metric].parameters else {}
+        samples = len(counts.sample_ids)
+        matrix_NN = np.empty((samples, samples))
+        with engine.compute(counts, tree, metric, parameters) as values:
+            for first in range(0, samples, ROWS_AT_ONCE):
+                rows = slice(first, first + ROWS_AT_ONCE)
+                matrix_NN[rows] = values[rows]
+        index = pd.Index(counts.sample_ids, name="sample-id", dtype=object)
+        return pd.DataFrame(matrix_NN, index=index, columns=index.rename(None))
+
+    def faith_pd(
+        self, table: Table, sequences: Sequences | None = None, *, depth: int | None = None
+    ) -> pd.Series:
+        """Return Faith's phylogenetic diversity of every sample: see `distances`."""
+        counts, placement = self._read(table, sequences, depth)
+        with choose("auto")[0].compute(counts, placement.to_tree(), "faith_pd", {}) as values:
+            index = pd.Index(counts.sample_ids, name="sample-id", dtype=object)
+            return pd.Series(np.asarray(values[:]), index=index, name="faith_pd")
+
+    def features(
+        self, table: Table, sequences: Sequences | None = None, *, depth: int | None = None
+    ) -> pd.DataFrame:
+        """Return what each sample has below each branch, for other methods to learn from.
+
+        With the fraction p of its reads below a branch of length b, a sample has
+        log(1 + 2000 p) sqrt(b): 0 without reads, otherwise nearly the logarithm of the reads below
+        the branch, of 1000 in all. Long branches count more, and related ASVs count together.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Sparse, samples by the numbers of those branches that have reads. A branch has the same
+            number in every study, so that tables of several studies can be joined, with 0 where a
+            study lacks a branch. Branches to placed sequences alone are not among them.
+        """
+        counts, placement = self._read(table, sequences, depth)
+        above_QB = self.tree_of_known.above(placement.nearest.row_Q)
+        below_NB = csr_array(counts.counts.astype(np.float64) @ above_QB)
+        below_NB.sort_indices()
+        reads = np.repeat(counts.reads, np.diff(below_NB.indptr))
+        root_B = np.sqrt(self.tree_of_known.length_B.astype(np.float64))
+        logs = np.log1p(2 * FEATURE_READS * below_NB.data / reads) * root_B[below_NB.indices]
+        columns = np.unique(below_NB.indices)
+        matrix = csr_array((logs, below_NB.indices, below_NB.indptr), shape=below_NB.shape)
+        index = pd.Index(counts.sample_ids, name="sample-id", dtype=object)
+        accessor: Any = pd.DataFrame.sparse
+        frame: pd.DataFrame = accessor.from_spmatrix(matrix[:, columns], index, columns)
+        return frame
+
+    def _read(
+        self, table: Table, sequences: Sequences | None, depth: int | None
+    ) -> tuple[FeatureTable, Placement]:
+        """Return a table without what is empty, rarefied if there is a depth, and its placement."""
+        where = Path("the table") if isinstance(table, FeatureTable) else Path(table)
+        loaded = table if isinstance(table, FeatureTable) else load_table(where)
+        counts = without_empty(loaded)[0]
+        if isinstance(sequences, Mapping):
+            texts = {name: sequences[name] for name in counts.feature_ids}
+        else:
+            fasta = None if sequences is None else Path(sequences)
+            texts = feature_sequences(counts, where, fasta)
+        if depth is not None:
+            counts = rarefy(counts, depth, 0, 0)
+            texts = {name: texts[name] for name in counts.feature_ids}
+        reads_Q = np.asarray(counts.counts.sum(axis=0)).ravel()
+        return counts, self._placement(texts, reads_Q)
+
+    def _placement(self, texts: Mapping[str, str], reads_Q: NDArray[np.int64]) -> Placement:
+        return place_reads(self.tree_of_known, texts, reads_Q)[0]
+
+
+def _read_sequences(sequences: Sequences) -> Mapping[str, str]:
+    if isinstance(sequences, Mapping):
+        return sequences
+    return load_sequences(Path(sequences))

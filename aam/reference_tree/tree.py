@@ -1,0 +1,254 @@
+"""The tree of a reference, and the tree of any sequences placed in it.
+
+A file in the safetensors format holds it: `bases` [U, C], four a byte, and `length` [U] of the
+known sequences in the order of the tree; of its nodes, which stand behind their parents, the root
+first, `parent` [B] and `branch_length` [B]; and `tip` [U], the node of every sequence.
+
+Shape suffixes: U known sequences, S positions, C bytes, B nodes, Q sequences to place, M nodes
+that lead to these.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save_file
+from scipy.sparse import csr_array
+
+from aam.reference_tree.bases import UNKNOWN, decode, encode, pack, unpack
+from aam.reference_tree.nearest import KnownSequences
+from aam.util.atomic import atomic_path
+from aam.util.errors import problem
+from aam.util.scikit_bio import TreeNode
+
+PER_DIFFERENCE = 0.54
+"""Length of the branch to a placed sequence by the fraction of its bases that differ.
+
+Half the distance in the tree of two such ASVs, in four studies of the corpus."""
+ROOT = 0
+"""Number of the root."""
+PARTS = {
+    "bases": np.dtype(np.uint8),
+    "length": np.dtype(np.int16),
+    "parent": np.dtype(np.int32),
+    "branch_length": np.dtype(np.float32),
+    "tip": np.dtype(np.int32),
+}
+"""Arrays of a file."""
+
+
+@dataclass(frozen=True, eq=False)
+class ReferenceTree:
+    """Known sequences at the tips of a rooted tree.
+
+    Attributes
+    ----------
+    bases_US
+        The sequences, as `aam.reference_tree.bases` encodes them.
+    tip_U
+        Node of each sequence.
+    parent_B
+        Parent of each node, which has a smaller number; that of the root is -1.
+    length_B
+        Length of the branch above each node, in substitutions per site; 0 for the root.
+    """
+
+    bases_US: NDArray[np.uint8]
+    tip_U: NDArray[np.int32]
+    parent_B: NDArray[np.int32]
+    length_B: NDArray[np.float32]
+
+    @classmethod
+    def from_tree(cls, tree: TreeNode, length: int) -> Self:
+        """Take in a tree whose tips are named by their sequences.
+
+        Parameters
+        ----------
+        tree
+            Rooted, with branch lengths.
+        length
+            Bases of a sequence that count; tips that are equal then are refused.
+
+        Raises
+        ------
+        ValueError
+            Two tips have the same bases, or one has a base that is not A, C, G or T.
+        """
+        number = {id(tree): ROOT}
+        parents = [-1]
+        lengths = [0.0]
+        tips = []
+        for node in tree.preorder(include_self=False):
+            number[id(node)] = len(parents)
+            parents.append(number[id(node.parent)])
+            lengths.append(node.length or 0.0)
+            if node.is_tip():
+                tips.append(node)
+        bases_US = encode([tip.name for tip in tips], length)
+        ends_U = (bases_US != UNKNOWN).sum(axis=1)
+        if (bases_US[np.arange(length) < ends_U[:, None]] == UNKNOWN).any():
+            raise ValueError("a tip has a base that is not A, C, G or T")
+        if len(np.unique(bases_US, axis=0)) < len(bases_US):
+            raise ValueError(f"two tips have the same first {length} bases")
+        return cls(
+            bases_US=bases_US,
+            tip_U=np.array([number[id(tip)] for tip in tips], np.int32),
+            parent_B=np.array(parents, np.int32),
+            length_B=np.array(lengths, np.float32),
+        )
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Read a file of `write`.
+
+        Raises
+        ------
+        InputError
+            There is no such file, or it is damaged.
+        """
+        expected = "the tree of a reference"
+        hint = "install the package again, or give another file"
+        try:
+            parts = load_file(path)
+            if {name: part.dtype for name, part in parts.items()} != PARTS:
+                raise problem(path, f"other arrays: {', '.join(sorted(parts))}", expected, hint)
+            return cls(
+                bases_US=unpack(parts["bases"], parts["length"]),
+                tip_U=parts["tip"],
+                parent_B=parts["parent"],
+                length_B=parts["branch_length"],
+            )
+        except (OSError, SafetensorError) as error:
+            raise problem(path, str(error), expected, hint) from error
+
+    def write(self, path: Path) -> None:
+        """Write the tree, atomically; the same tree gives the same bytes."""
+        parts = {
+            "bases": pack(self.bases_US),
+            "length": (self.bases_US != UNKNOWN).sum(axis=1).astype(np.int16),
+            "parent": self.parent_B,
+            "branch_length": self.length_B,
+            "tip": self.tip_U,
+        }
+        with atomic_path(path) as partial:
+            partial.touch()
+            mode = partial.stat().st_mode
+            save_file(parts, partial)
+            # The library makes files that nobody else may read, whatever the user's mask.
+            partial.chmod(mode)
+
+    def without(self, is_left_out_U: NDArray[np.bool_]) -> "ReferenceTree":
+        """Return the tree of the other sequences; branches to those left out alone are gone."""
+        kept_U = np.flatnonzero(~is_left_out_U)
+        node_M = self._above(self.tip_U[kept_U])
+        row_B = np.full(len(self.parent_B), -1, np.int32)
+        row_B[node_M] = np.arange(len(node_M))
+        parent_M = self.parent_B[node_M]
+        return ReferenceTree(
+            bases_US=self.bases_US[kept_U],
+            tip_U=row_B[self.tip_U[kept_U]],
+            parent_B=np.where(parent_M < 0, -1, row_B[parent_M]).astype(np.int32),
+            length_B=self.length_B[node_M],
+        )
+
+    @property
+    def length_bp(self) -> int:
+        """Bases of a sequence that count."""
+        return self.bases_US.shape[1]
+
+    def sequences(self) -> list[str]:
+        """Return the known sequences in the order of the tree."""
+        return decode(self.bases_US)
+
+    @cached_property
+    def known(self) -> KnownSequences:
+        """What finds the known sequence that another one is most like."""
+        return KnownSequences(self.bases_US)
+
+    def placed(
+        self, names: Sequence[str], row_Q: NDArray[np.int64], length_Q: NDArray[np.float64]
+    ) -> TreeNode:
+        """Return the tree of some sequences alone.
+
+        A sequence lies below a known one, at the end of a branch of its own; with a branch of
+        length 0 it stands for the known one. Nodes with a single child are left out and their
+        lengths summed, except for the root: distances are those on the whole tree.
+
+        Parameters
+        ----------
+        names
+            Names of the sequences, which become those of the tips.
+        row_Q
+            The known sequence that each lies below.
+        length_Q
+            Length of the branch between both.
+
+        Returns
+        -------
+        skbio.TreeNode
+            Its tips are in the order of the reference, below one known sequence in that of `names`.
+        """
+        at_node: dict[int, list[tuple[str, float]]] = {}
+        for name, row, length in zip(names, row_Q.tolist(), length_Q.tolist(), strict=True):
+            at_node.setdefault(int(self.tip_U[row]), []).append((name, length))
+        node_M = self._above(self.tip_U[np.unique(row_Q)])
+        parents = self.parent_B[node_M].tolist()
+        lengths = self.length_B[node_M].astype(np.float64).tolist()
+        nodes: dict[int, TreeNode] = {}
+        # Children stand behind their parents: backwards, every node is whole when it is added.
+        for number, parent, length in reversed(
+            list(zip(node_M.tolist(), parents, lengths, strict=True))
+        ):
+            children = nodes.pop(number).children if number in nodes else []
+            leaves = [TreeNode(name, length=own) for name, own in at_node.get(number, [])]
+            node = _joined([*reversed(children), *leaves], length)
+            if number == ROOT:
+                return TreeNode(children=[*reversed(children)])
+            nodes.setdefault(parent, TreeNode()).children.append(node)
+        raise AssertionError("a tree has a root")
+
+    def above(self, row_Q: NDArray[np.int64]) -> csr_array:
+        """Return 1 where a branch lies above the known sequence that each sequence lies below.
+
+        Branches have the numbers of the nodes at their lower ends, [Q, B].
+        """
+        rows = []
+        columns = []
+        row = np.arange(len(row_Q))
+        node = self.tip_U[row_Q].astype(np.int64)
+        while len(row):
+            rows.append(row)
+            columns.append(node)
+            is_below_root = self.parent_B[node] > ROOT
+            row = row[is_below_root]
+            node = self.parent_B[node[is_below_root]].astype(np.int64)
+        shape = (len(row_Q), len(self.parent_B))
+        places = (
+            np.concatenate([*rows, []]).astype(np.int64),
+            np.concatenate([*columns, []]).astype(np.int64),
+        )
+        return csr_array((np.ones(len(places[0])), places), shape=shape)
+
+    def _above(self, node_Q: NDArray[np.integer]) -> NDArray[np.int64]:
+        """Return some nodes and all that lie above them, ascending."""
+        is_needed_B = np.zeros(len(self.parent_B), bool)
+        front = np.unique(node_Q)
+        while len(front):
+            is_needed_B[front] = True
+            parents = self.parent_B[front]
+            front = np.unique(parents[parents >= 0])
+            front = front[~is_needed_B[front]]
+        return np.flatnonzero(is_needed_B)
+
+
+def _joined(children: list[TreeNode], length: float) -> TreeNode:
+    """Return a node above some others, or the only one with a longer branch."""
+    if len(children) == 1:
+        children[0].length += length
+        return children[0]
+    return TreeNode(children=children, length=length)
