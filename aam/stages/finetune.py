@@ -13,13 +13,13 @@ from aam.inference.bundle import SHARED, write_bundle
 from aam.runtime.entry import Cfg, Files, RunOptions
 from aam.tasks.finetune.cross_validation import CrossValidation
 from aam.tasks.finetune.parallel import Models, in_processes, processes, turns
-from aam.tasks.finetune.setup import FinetuneSetup
-from aam.tasks.finetune.tables import (
+from aam.tasks.finetune.prediction_tables import (
     nested_table,
     prediction_table,
     predictions_for_scores,
     recipe_table,
 )
+from aam.tasks.finetune.setup import FinetuneSetup
 from aam.train.history import write_history
 from aam.util.atomic import write_json
 from aam.util.parquet import write_table

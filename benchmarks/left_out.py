@@ -1,0 +1,189 @@
+"""How near distances on a reference tree come to those on a tree that has every ASV.
+
+`python -m benchmarks.left_out corpus ../shared/data TABLE` leaves each study of the corpus out of
+the reference in turn, places its ASVs in the tree of the others, and compares with the tree of all,
+which is one joint tree: the study's own ASVs had a part in it.
+`python -m benchmarks.left_out own ../shared/data TABLE` compares the reference that comes with the
+package with the tree that each of three studies brings, and with one that MAFFT and FastTree make.
+
+Rivals know no tree, or nothing of ASVs that the reference lacks. Of a study at most `SAMPLES` are
+drawn.
+
+Shape suffixes: N samples, F features.
+"""
+
+import argparse
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from scipy.spatial.distance import pdist, squareform
+from threadpoolctl import threadpool_limits
+
+from aam.config.references import REFERENCES, TREE
+from aam.data.importing.table import load_table
+from aam.data.importing.tree import cut_to, load_tree
+from aam.data.rarefaction import rarefy
+from aam.data.table import FeatureTable
+from aam.data.trees.branches import branches
+from aam.data.trees.infer import build_tree
+from aam.reference_tree.placement import place_reads
+from aam.reference_tree.tree import ReferenceTree
+from aam.unifrac.in_batch import BatchDistances
+from aam.util.atomic import write_tsv
+from aam.util.scikit_bio import TreeNode
+from aam.util.seeds import generator
+
+SAMPLES = 200
+DEPTH = 1000
+METRICS = ("unweighted", "weighted_normalized", "generalized")
+ALPHA = 0.5
+OWN = {"moving-pictures": "moving pictures", "ecam": "infant guts", "oral": "oral"}
+"""Studies with trees of their own, which nothing of the reference was chosen by."""
+
+Distances = Mapping[str, NDArray[np.float64]]
+
+
+def distances(
+    table: FeatureTable, tree: TreeNode, is_kept_F: NDArray[np.bool_] | None = None
+) -> Distances:
+    """Return the distances [N, N] of some metrics, of all features or of some of them.
+
+    Samples without any of these features have no distances: not a number.
+    """
+    above_FE, length_E = branches(tree, table.feature_ids)
+    counts = table.counts.astype(np.float64)
+    if is_kept_F is not None:
+        counts = csr_array(counts.multiply(is_kept_F[None, :]).tocsr())
+        counts.eliminate_zeros()
+    measure = BatchDistances(METRICS, ALPHA, above_FE.astype(np.float64), length_E)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return measure(counts)
+
+
+def without_tree(table: FeatureTable) -> Distances:
+    """Return distances that need no tree, [N, N]."""
+    dense = table.counts.toarray()
+    return {
+        "Jaccard": squareform(pdist(dense > 0, "jaccard")),
+        "Bray-Curtis": squareform(pdist(dense.astype(np.float64), "braycurtis")),
+    }
+
+
+def agreement(one_NN: NDArray[np.float64], other_NN: NDArray[np.float64]) -> tuple[float, float]:
+    """Return Pearson's r of the pairs that both have, and the mean absolute difference."""
+    above = np.triu_indices(len(one_NN), 1)
+    one = one_NN[above]
+    other = other_NN[above]
+    is_known = np.isfinite(one) & np.isfinite(other)
+    r = float(np.corrcoef(one[is_known], other[is_known])[0, 1])
+    return r, float(np.abs(one - other)[is_known].mean())
+
+
+def compare(
+    table: FeatureTable, truth: TreeNode, reference: ReferenceTree, sequences: Mapping[str, str]
+) -> dict[str, float]:
+    """Return how distances on a reference, and its rivals, agree with those on another tree."""
+    reads_F = np.asarray(table.counts.sum(axis=0)).ravel()
+    texts = {name: sequences[name] for name in table.feature_ids}
+    placement, near = place_reads(reference, texts, reads_F)
+    is_new_F = placement.nearest.differences_Q > 0
+    placed = placement.to_tree()
+    expected = distances(table, truth)
+    found = distances(table, placed)
+    row: dict[str, float] = {
+        "samples": len(table.sample_ids),
+        "ASVs": len(table.feature_ids),
+        "new ASVs": float(is_new_F.mean()),
+        "new reads": float(reads_F[is_new_F].sum() / reads_F.sum()),
+        "near reads": near,
+    }
+    for metric in METRICS:
+        row[f"{metric}: r"], row[f"{metric}: error"] = agreement(found[metric], expected[metric])
+    known = distances(table, placed, ~is_new_F)
+    rivals = {"known ASVs alone": known["unweighted"], **without_tree(table)}
+    for name, matrix in rivals.items():
+        row[f"unweighted, {name}: r"] = agreement(matrix, expected["unweighted"])[0]
+    row["weighted_normalized, Bray-Curtis: r"] = agreement(
+        rivals["Bray-Curtis"], expected["weighted_normalized"]
+    )[0]
+    new = distances(table, placed, is_new_F)["unweighted"]
+    new_expected = distances(table, truth, is_new_F)["unweighted"]
+    row["unweighted, new ASVs alone: r"] = agreement(new, new_expected)[0]
+    return row
+
+
+def drawn(table: FeatureTable, rows: NDArray[np.intp], seed: str) -> FeatureTable:
+    """Return at most `SAMPLES` of some samples."""
+    chosen = generator("left out", seed).permutation(rows)[:SAMPLES]
+    return table.of_samples(np.sort(chosen))
+
+
+def corpus_rows(data: Path) -> pd.DataFrame:
+    """Return a row for each study of the corpus, left out of the reference."""
+    folder = data / "corpus"
+    table = load_table(folder / "table.biom")
+    joint = load_tree(folder / "tree.nwk")
+    metadata = pd.read_csv(folder / "metadata.tsv", sep="\t", dtype=str).set_index("sample-id")
+    study_N = metadata.loc[table.sample_ids, "study"].to_numpy()
+    reference = ReferenceTree.read(REFERENCES["v4"] / TREE)
+    names = reference.sequences()
+    rows = []
+    for study in np.unique(study_N):
+        others = set(table.of_samples(np.flatnonzero(study_N != study)).feature_ids)
+        is_left_out = np.array([name not in others for name in names])
+        part = drawn(table, np.flatnonzero(study_N == study), study)
+        truth = joint.copy()
+        truth = cut_to(truth, part.feature_ids, folder)
+        sequences = {name: name for name in part.feature_ids}
+        row = compare(part, truth, reference.without(is_left_out), sequences)
+        rows.append({"study": study, **row})
+        print(rows[-1], flush=True)
+    return pd.DataFrame(rows)
+
+
+def own_rows(data: Path) -> pd.DataFrame:
+    """Return two rows for each study with a tree of its own: the reference, and a made tree."""
+    reference = ReferenceTree.read(REFERENCES["v4"] / TREE)
+    rows = []
+    for folder, title in OWN.items():
+        path = data / folder / "tree.nwk"
+        table = load_table(data / folder / "table.biom")
+        deep = rarefy(table, DEPTH, 0, 0)
+        part = drawn(deep, np.arange(len(deep.sample_ids)), folder)
+        truth = cut_to(load_tree(path), part.feature_ids, path)
+        sequences = {name: name for name in part.feature_ids}
+        rows.append({"study": title, **compare(part, truth, reference, sequences)})
+        print(rows[-1], flush=True)
+        made = distances(part, build_tree(sequences, 2, None))
+        expected = distances(part, truth)
+        placed = place_reads(reference, sequences, np.asarray(part.counts.sum(axis=0)).ravel())[0]
+        on_reference = distances(part, placed.to_tree())
+        row: dict[str, float | str] = {"study": f"{title}, tree of MAFFT and FastTree"}
+        for metric in METRICS:
+            r, error = agreement(made[metric], expected[metric])
+            row |= {f"{metric}: r": r, f"{metric}: error": error}
+            row[f"{metric}, to the reference: r"] = agreement(made[metric], on_reference[metric])[0]
+        rows.append(row)
+        print(rows[-1], flush=True)
+    return pd.DataFrame(rows)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Write the table of one comparison."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
+    parser.add_argument("what", choices=["corpus", "own"])
+    parser.add_argument("data", type=Path)
+    parser.add_argument("table", type=Path)
+    given = parser.parse_args(arguments)
+    with threadpool_limits(2):
+        table = (corpus_rows if given.what == "corpus" else own_rows)(given.data)
+    write_tsv(given.table, table)
+    print(table.drop(columns="study").mean(numeric_only=True).round(4).to_string())
+
+
+if __name__ == "__main__":
+    main()
