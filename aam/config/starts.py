@@ -5,15 +5,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from aam.config.digest import PACKAGE_ROOT
 from aam.config.sections.dataset import Dataset
-from aam.config.sections.model import ARCHITECTURE, ModelSettings
+from aam.config.sections.model import ModelSettings
 from aam.util.atomic import read_json
 from aam.util.errors import problem
 from aam.util.manifest import fitting
 
-SHIPPED = PACKAGE_ROOT / "pretrained"
-"""Folder of the encoders that come with the package."""
+REFERENCE_TREE = "v4"
+"""What comes with the package: a tree, which no model can begin with."""
 Models = Mapping[str, ModelSettings]
 Datasets = Mapping[str, Dataset]
 
@@ -36,8 +35,14 @@ def start_of(models: Models, datasets: Datasets, dataset: str, model: str) -> St
     of = of or dataset
     if other in models and of in datasets and (of, other) != (dataset, model):
         return Start(of, other)
-    shipped = SHIPPED / name
-    return Start(directory=shipped if shipped.is_dir() else Path(name).expanduser())
+    if name == REFERENCE_TREE:
+        raise problem(
+            f"configuration key models.{model}.start",
+            name,
+            "the directory of a pretrained model, or another model",
+            f"{name} is a reference tree: set datasets.{dataset}.tree: {name}",
+        )
+    return Start(directory=Path(name).expanduser())
 
 
 def chain_of(models: Models, datasets: Datasets, dataset: str, model: str) -> list[Start]:
@@ -55,7 +60,7 @@ def chain_of(models: Models, datasets: Datasets, dataset: str, model: str) -> li
             if not path.is_file():
                 others = ", ".join(name for name in models if name != where) or "other models"
                 got = f"{models[where].start}, where there is no {path}"
-                expected = f"v4, the directory of a pretrained model, or one of {others}"
+                expected = f"the directory of a pretrained model, or one of {others}"
                 raise problem(key, got, expected, "correct the path")
             break
         where = begins.model
@@ -73,5 +78,6 @@ def architecture_of(models: Models, datasets: Datasets, dataset: str, model: str
         return models[first.model].architecture
     path = first.directory / "config.json"
     with fitting(path, "a pretrained model of this version", "run its pretraining again"):
-        known = read_json(path)["architecture"]
-        return ModelSettings(**{key: known[key] for key in ARCHITECTURE}).architecture
+        known = dict(read_json(path)["architecture"])
+        del known["max_length_bp"]
+        return ModelSettings(**known).architecture

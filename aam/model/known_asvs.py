@@ -1,7 +1,7 @@
 """The ASVs that an encoder learned from, and how near those of another study are to them.
 
 The file is in the safetensors format: `bases` [U, ceil(S / 4)], four nucleotides a byte, an
-ambiguous one as A, and `length` [U]. An encoder with sketches has both among its weights instead.
+ambiguous one as A, and `length` [U].
 
 Shape suffixes: U known ASVs, Q other ones, S positions, L positions that are compared, C bytes.
 """
@@ -16,17 +16,14 @@ from typing import Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors import safe_open
 
 from aam.data.samples import SampleStore
 from aam.data.tokens import TokenStore
 from aam.data.vocabulary import tokenize
-from aam.model.store import KNOWN_ASVS, WEIGHTS, read_tensors, write_tensors
+from aam.model.store import KNOWN_ASVS, read_tensors, write_tensors
 
 logger = logging.getLogger(__name__)
 VERSION = 1
-IN_WEIGHTS = "encoder.asv.sketch."
-"""What the names of the ASVs among the weights of an encoder begin with."""
 NEAR = 0.03
 """Mismatches per nucleotide up to which an ASV is near a known one."""
 FEW_NEAR = 0.5
@@ -51,42 +48,28 @@ class KnownAsvs:
     def of_model(cls, directory: Path) -> Self | None:
         """Return those of a pretrained model directory, None where it does not have them."""
         path = directory / KNOWN_ASVS
-        if path.is_file():
-            return cls.open(path)
-        with safe_open(directory / WEIGHTS, framework="pt") as file:
-            if f"{IN_WEIGHTS}bases_UC" not in file.keys():
-                return None
-            names = (f"{IN_WEIGHTS}{name}" for name in ("bases_UC", "bp_U"))
-            return cls.unpacked(*(file.get_tensor(name).numpy() for name in names))
+        return cls.open(path) if path.is_file() else None
 
     @classmethod
     def open(cls, path: Path) -> Self:
         """Read a file of `write`; an `InputError` says what it is instead."""
         hint = "copy the model directory again"
         _, parts = read_tensors(path, version=VERSION, what="the ASVs of an encoder", hint=hint)
-        return cls.unpacked(parts["bases"].numpy(), parts["length"].numpy())
-
-    @classmethod
-    def unpacked(cls, packed_UC: NDArray[np.uint8], bp_U: NDArray[np.integer]) -> Self:
-        """Return what `packed` has packed, whatever the kind of its whole numbers."""
+        packed_UC = parts["bases"].numpy()
+        bp_U = parts["length"].numpy()
         bases_US = np.stack([(packed_UC >> shift) & 3 for shift in (0, 2, 4, 6)], axis=2)
         bases_US = bases_US.reshape(len(packed_UC), -1)[:, : int(bp_U.max(initial=0))]
         bases_US[np.arange(bases_US.shape[1]) >= bp_U[:, None]] = 4
         return cls(bases_US)
 
-    def packed(self) -> tuple[NDArray[np.uint8], NDArray[np.int16]]:
-        """Return four bases a byte [U, C], an unknown one as A, and how many there are [U]."""
+    def write(self, path: Path) -> None:
+        """Write the ASVs, atomically."""
         last_U = self.bases_US.shape[1] - (self.bases_US[:, ::-1] < 4).argmax(axis=1)
         bp_U = np.where((self.bases_US < 4).any(axis=1), last_U, 0).astype(np.int16)
         bases_US = np.where(self.bases_US < 4, self.bases_US, 0).astype(np.uint8)
         bases_US = np.pad(bases_US, ((0, 0), (0, -bases_US.shape[1] % 4)))
         quads_UC4 = bases_US.reshape(len(bases_US), -1, 4)
-        packed_UC = (quads_UC4 << np.array([0, 2, 4, 6], np.uint8)).sum(axis=2)
-        return packed_UC.astype(np.uint8), bp_U
-
-    def write(self, path: Path) -> None:
-        """Write the ASVs, atomically."""
-        packed_UC, bp_U = self.packed()
+        packed_UC = (quads_UC4 << np.array([0, 2, 4, 6], np.uint8)).sum(axis=2).astype(np.uint8)
         parts = {"bases": torch.from_numpy(packed_UC), "length": torch.from_numpy(bp_U)}
         write_tensors(path, parts, {"version": VERSION})
 
@@ -106,8 +89,7 @@ class KnownAsvs:
         unknown = np.flatnonzero(near_Q < 0)
         for first in range(0, len(unknown), QUERIES_AT_ONCE):
             some = unknown[first : first + QUERIES_AT_ONCE]
-            with torch.autocast("cpu", enabled=False):
-                matches_RU = (_one_hot(part_QL[some]) @ self._one_hot_U4L.T).numpy()
+            matches_RU = (_one_hot(part_QL[some]) @ self._one_hot_U4L.T).numpy()
             near_Q[some] = matches_RU.argmax(axis=1)
         near_QL = self.bases_US[near_Q]
         both_QL = (part_QL < 4) & (near_QL < 4)
@@ -206,11 +188,8 @@ def _share(is_near_Q: NDArray[np.bool_], reads_Q: NDArray[np.number]) -> float:
 
 
 def _bases(tokens_US: NDArray[np.uint8], length_U: NDArray[np.int32]) -> NDArray[np.uint8]:
-    return bases_of(tokens_US[:, : max(1, int(length_U.max(initial=0)))])
-
-
-def bases_of(tokens_US: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Return 0 to 3 for A, C, G, T, and 4 for whatever else stands there or nothing."""
+    tokens_US = tokens_US[:, : max(1, int(length_U.max(initial=0)))]
     return np.where((tokens_US >= 1) & (tokens_US <= 4), tokens_US - 1, 4).astype(np.uint8)
 
 
