@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from aam.config.sections.dataset import Dataset
-from aam.config.sections.model import ModelSettings
+from aam.config.sections.model import ARCHITECTURE, ModelSettings
 from aam.util.atomic import read_json
 from aam.util.errors import problem
 from aam.util.manifest import fitting
@@ -79,5 +79,6 @@ def architecture_of(models: Models, datasets: Datasets, dataset: str, model: str
     path = first.directory / "config.json"
     with fitting(path, "a pretrained model of this version", "run its pretraining again"):
         known = dict(read_json(path)["architecture"])
-        del known["max_length_bp"]
-        return ModelSettings(**known).architecture
+        if differing := known.keys() ^ {*ARCHITECTURE, "max_length_bp"}:
+            raise ValueError(f"keys of another version: {', '.join(sorted(differing))}")
+        return ModelSettings(**{key: known[key] for key in ARCHITECTURE}).architecture

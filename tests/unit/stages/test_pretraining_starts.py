@@ -182,7 +182,7 @@ def test_a_model_with_sketches_of_an_older_version_is_refused(run, first, tmp_pa
     config["architecture"]["sketch"] = 1024
     write_json(folder / "config.json", config)
     write_manifest(folder)
-    with pytest.raises(InputError, match=r"sketch.*expected a pretrained model of this version"):
+    with pytest.raises(InputError, match=r"of another version: sketch.*; expected a pretrained"):
         run("older", {"start": str(folder)}, folder)
     with pytest.raises(InputError, match=r"sketch.*expected a model of this version"):
         aam.encoder(folder)
