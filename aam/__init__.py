@@ -29,13 +29,13 @@ def load(directory: str | Path) -> "Model":
     return Model.load(directory)
 
 
-def encoder(start: str | Path = "v4") -> "PretrainedEncoder":
+def encoder(directory: str | Path) -> "PretrainedEncoder":
     """Rebuild a pretrained encoder, to embed other tables (see `aam.api.PretrainedEncoder`).
 
     Parameters
     ----------
-    start
-        `v4`, which comes with the package, or `results/<dataset>/pretrain/<model>/model`.
+    directory
+        That of a pretrained model, `results/<dataset>/pretrain/<model>/model`.
 
     Raises
     ------
@@ -44,7 +44,7 @@ def encoder(start: str | Path = "v4") -> "PretrainedEncoder":
     """
     from aam.api import PretrainedEncoder
 
-    return PretrainedEncoder.load(start)
+    return PretrainedEncoder.load(directory)
 
 
 def reference(name: str | Path = "v4") -> "ReferencePhylogeny":

@@ -1,4 +1,4 @@
-"""Models in Python: `aam.load(directory).predict(table)`, `aam.encoder("v4").embed(table)`."""
+"""Models in Python: `aam.load(directory).predict(table)`, `aam.encoder(directory).embed(table)`."""
 
 import logging
 from collections.abc import Mapping

@@ -5,8 +5,7 @@ dataset's results, with folds, sample store, unweighted UniFrac and the embeddin
 KIND is regression or classification. Some samples are drawn, their labels alone are learned from,
 and all samples of other groups are predicted; all ways get the same draws. Of an embedding, centred
 and scaled as a whole, linear models learn with a ridge penalty, logistic, or of squared or absolute
-errors: `pooled` is the part that attention makes, `sketch` the sketch weighted by reads; `with
-forest` is the mean with a forest.
+errors; `with forest` is the mean with a forest.
 
 Shape suffixes: N labelled samples of the task, D width of an embedding.
 """
@@ -35,7 +34,6 @@ from aam.data.trees.branches import branches, read_tree
 from aam.evaluate.baselines.inner import leave_parts_out, search
 from aam.evaluate.baselines.problem import Prediction, Problem, fit_predict
 from aam.evaluate.baselines.registry import baselines_of
-from aam.model.store import load_config
 from aam.unifrac.store import read_distances
 from aam.util.seeds import generator
 
@@ -143,16 +141,10 @@ def read_problem(results: Path, name: str, kind: str) -> tuple[Problem, list[str
     return problem, list(folds.index)
 
 
-def embeddings(folder: Path, names: Sequence[str]) -> dict[str, NDArray[np.float64]]:
-    """Return the parts of the embeddings [N, D] of some samples, by name."""
-    shape = load_config(folder / "model")["architecture"]
+def embeddings(folder: Path, names: Sequence[str]) -> NDArray[np.float64]:
+    """Return the embeddings [N, D] of some samples."""
     table = pd.read_parquet(folder / "embeddings.parquet").set_index("sample_id")["embedding"]
-    whole_ND = np.stack(table.loc[list(names)]).astype(np.float64)
-    width, numbers = shape["width"], shape["sketch"]
-    parts = {"pooled": whole_ND[:, :width]}
-    if numbers:
-        parts["sketch"] = whole_ND[:, width + numbers :]
-    return {f"{folder.name}, {name}": part for name, part in parts.items()}
+    return np.stack(table.loc[list(names)]).astype(np.float64)
 
 
 def curves(task: Problem, features: dict[str, NDArray[np.float64]], draws: int) -> pd.DataFrame:
@@ -181,9 +173,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--draws", type=int, default=DRAWS)
     given = parser.parse_args(arguments)
     task, names = read_problem(given.results, given.task, given.kind)
-    features = {}
-    for model in given.models:
-        features |= embeddings(given.results / "pretrain" / model, names)
+    folder = given.results / "pretrain"
+    features = {model: embeddings(folder / model, names) for model in given.models}
     torch.set_num_threads(1)
     with warnings.catch_warnings(), threadpool_limits(1):
         warnings.simplefilter("ignore")

@@ -176,14 +176,6 @@ def _require_possible(
             "the metadata column that names the study of each sample",
             f"set datasets.{dataset}.study",
         )
-    learned = training.distances or metrics
-    if section.sketch and not ("unweighted" in learned and training.targets == "batch"):
-        raise problem(
-            f"configuration key models.{model}.sketch ({where})",
-            f"{section.sketch} with targets {training.targets} and {', '.join(learned)}",
-            "targets batch and the metric unweighted, which sketches stand for",
-            "set pretraining.targets and unifrac.metrics, or sketch to 0",
-        )
 
 
 def _require_left_to_auto(name: str, given: Collection[str], training: Finetuning) -> None:

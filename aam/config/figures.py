@@ -112,11 +112,5 @@ PLOTS: dict[str, Plot] = {
         [Figure("accuracy.draw", "accuracy", "accuracy, figure", "accuracy_figure")],
         shown="tasks",
     ),
-    "transfer": Plot(
-        "Benchmark",
-        {"transfer": "benchmark/transfer.tsv"},
-        [Figure("transfer.draw", "transfer", "studies left out, figure", "transfer_figure")],
-        shown="on_demand",
-    ),
 }
 """By the name of the rule, without `plot_`; the summary shows the figures in this order."""

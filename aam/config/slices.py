@@ -360,15 +360,3 @@ def _exports_of_task(config: Config, folder: str, name: str) -> dict[str, tuple[
 def benchmark(config: Config, dataset: str, model: str) -> Slice:
     """Return the settings of the speed table and of the model it times."""
     return {**config.benchmark.plain(), **pretrain(config, dataset, model)}
-
-
-def transfer(config: Config, dataset: str) -> Slice:
-    """Return the studies of each model pretrained on these alone, and their metadata column."""
-    models = {
-        name: list(section.pretrained_on)
-        for name, section in config.models.items()
-        if section.pretrained_on
-        and section.start is None
-        and "unweighted" in pretrain(config, dataset, name)["pretraining"]["distances"]
-    }
-    return {"models": models, "column": config.datasets[dataset].study}

@@ -5,15 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from aam.config.digest import PACKAGE_ROOT
+from aam.config.references import REFERENCES
 from aam.config.sections.dataset import Dataset
 from aam.config.sections.model import ARCHITECTURE, ModelSettings
 from aam.util.atomic import read_json
 from aam.util.errors import problem
 from aam.util.manifest import fitting
 
-SHIPPED = PACKAGE_ROOT / "pretrained"
-"""Folder of the encoders that come with the package."""
 Models = Mapping[str, ModelSettings]
 Datasets = Mapping[str, Dataset]
 
@@ -36,8 +34,14 @@ def start_of(models: Models, datasets: Datasets, dataset: str, model: str) -> St
     of = of or dataset
     if other in models and of in datasets and (of, other) != (dataset, model):
         return Start(of, other)
-    shipped = SHIPPED / name
-    return Start(directory=shipped if shipped.is_dir() else Path(name).expanduser())
+    if name in REFERENCES:
+        raise problem(
+            f"configuration key models.{model}.start",
+            name,
+            "the directory of a pretrained model, or another model",
+            f"{name} is a reference tree: set datasets.{dataset}.tree: {name}",
+        )
+    return Start(directory=Path(name).expanduser())
 
 
 def chain_of(models: Models, datasets: Datasets, dataset: str, model: str) -> list[Start]:
@@ -55,7 +59,7 @@ def chain_of(models: Models, datasets: Datasets, dataset: str, model: str) -> li
             if not path.is_file():
                 others = ", ".join(name for name in models if name != where) or "other models"
                 got = f"{models[where].start}, where there is no {path}"
-                expected = f"v4, the directory of a pretrained model, or one of {others}"
+                expected = f"the directory of a pretrained model, or one of {others}"
                 raise problem(key, got, expected, "correct the path")
             break
         where = begins.model
@@ -73,5 +77,7 @@ def architecture_of(models: Models, datasets: Datasets, dataset: str, model: str
         return models[first.model].architecture
     path = first.directory / "config.json"
     with fitting(path, "a pretrained model of this version", "run its pretraining again"):
-        known = read_json(path)["architecture"]
+        known = dict(read_json(path)["architecture"])
+        if differing := known.keys() ^ {*ARCHITECTURE, "max_length_bp"}:
+            raise ValueError(f"keys of another version: {', '.join(sorted(differing))}")
         return ModelSettings(**{key: known[key] for key in ARCHITECTURE}).architecture

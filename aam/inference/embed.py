@@ -65,7 +65,7 @@ def embed_samples(
         own_UD = embed_asvs(encoder, tokens, devices.shard(asvs_U), devices)
         asv_UD = devices.all_gather(own_UD, len(asvs_U))
     asv_UD, own_R = asv_UD.to(devices.device), devices.shard(rows_R)
-    out_RD = torch.empty(len(own_R), encoder.shape.sample_width)
+    out_RD = torch.empty(len(own_R), encoder.shape.width)
     with devices.inference(encoder):
         for first in range(0, len(own_R), ROWS_PER_BLOCK):
             rows_W = own_R[first : first + ROWS_PER_BLOCK]
@@ -82,7 +82,7 @@ def embed_asvs(
     encoder: Encoder, tokens: TokenStore, asvs_U: NDArray[np.int64], devices: Devices
 ) -> torch.Tensor:
     """Return the embeddings [U, D] of some rows of the token store, in fp32 on the host."""
-    out_UD = torch.empty(len(asvs_U), encoder.shape.asv_width, device=devices.device)
+    out_UD = torch.empty(len(asvs_U), encoder.shape.width, device=devices.device)
     with devices.inference(encoder):
         for members in asv_batches(tokens, asvs_U, encoder.shape.patch_bp, devices.device):
             blocks, number = asv_blocks(tokens, asvs_U[members])

@@ -13,12 +13,12 @@ import numpy as np
 import torch
 
 from aam.config.metrics import METRICS
-from aam.config.starts import SHIPPED
+from aam.config.references import REFERENCES
 from aam.data.table import FeatureTable
 from aam.inference.embed import embed_samples, load_encoder
 from aam.inference.tables import rarefied
 from aam.model.encoder import Encoder
-from aam.model.heads import AnyDistanceHead, distance_head
+from aam.model.heads import DistanceHead, distance_head
 from aam.model.known_asvs import KnownAsvs
 from aam.model.store import AGAIN, load_config, rebuilt
 from aam.train.distributed.devices import Devices
@@ -33,14 +33,17 @@ class TableEmbedder:
     """An encoder with the heads of the distances that it learned."""
 
     encoder: Encoder
-    heads: Mapping[str, AnyDistanceHead]
+    heads: Mapping[str, DistanceHead]
     known: KnownAsvs | None
 
     @classmethod
-    def load(cls, start: str | Path) -> Self:
-        """Rebuild the encoder with a name of `SHIPPED`, or that of a pretrained model directory."""
-        shipped = SHIPPED / str(start)
-        directory = shipped if shipped.is_dir() else Path(start).expanduser()
+    def load(cls, directory: str | Path) -> Self:
+        """Rebuild the encoder of a pretrained model directory."""
+        if str(directory) in REFERENCES:
+            expected = "the directory of a pretrained model"
+            hint = f'{directory} is a reference tree: use aam.reference("{directory}")'
+            raise problem("aam.encoder", str(directory), expected, hint)
+        directory = Path(directory).expanduser()
         config, encoder, heads = load_config(directory), load_encoder(directory), {}
         with fitting(directory, "a pretrained model", AGAIN):
             for metric in config.get("distances", ()):
@@ -50,7 +53,7 @@ class TableEmbedder:
                 heads[metric] = rebuilt(directory, build, f"distances.{metric}.")
             return cls(encoder, heads, KnownAsvs.of_model(directory))
 
-    def head(self, metric: str) -> AnyDistanceHead:
+    def head(self, metric: str) -> DistanceHead:
         """Return the head of a metric, or raise an InputError that names those there are."""
         if metric not in self.heads:
             expected = f"one of {', '.join(self.heads) or 'none'}, which the encoder learned"

@@ -1,7 +1,7 @@
 """From the nucleotides of an ASV to its embedding: one class per kind of encoder.
 
 Shape suffixes: U distinct ASVs, S positions, P nucleotides per patch, T patches, M masked
-nucleotides, D width, E numbers that a rotation turns, K of the sketch, which ends an embedding.
+nucleotides, D width, E numbers that a rotation turns.
 """
 
 from abc import ABC, abstractmethod
@@ -16,7 +16,6 @@ from torch.nn.functional import embedding, pad
 
 from aam.data.vocabulary import VOCABULARY_SIZE
 from aam.model.batch import Masked
-from aam.model.placement import Placement
 from aam.nn.attention import AttentionBackend, arithmetic, rotary_tables
 from aam.nn.bdh import Bdh, enter, neuron_tables
 from aam.nn.block import Block
@@ -45,22 +44,10 @@ class Architecture:
     ffn_ratio: float
     max_length_bp: int
     """Nucleotides of a sequence that are read; what is behind them is not."""
-    sketch: Annotated[int, Field(ge=0, le=65_536)] = 0
-    """Numbers of a sketch of the tree; 0: none."""
-
-    @property
-    def asv_width(self) -> int:
-        """Width of an ASV's embedding, at the end of which its sketch stands."""
-        return self.width + self.sketch
-
-    @property
-    def sample_width(self) -> int:
-        """Width of a sample's embedding, with the two sketches of a sample at the end."""
-        return self.width + 2 * self.sketch
 
 
 class AsvEncoder(LayerStack, ABC):
-    """Layers over the patches of a sequence, pooled to one vector per ASV, and its sketch.
+    """Layers over the patches of a sequence, pooled to one vector per ASV.
 
     A kind of encoder says by `_layers` which layers have weights of their own, by `_tables` the
     cosines and sines [T, E] of a rotation, if any, and by `_encode` how the patches go through.
@@ -76,7 +63,6 @@ class AsvEncoder(LayerStack, ABC):
         self.blocks = nn.ModuleList(self._layers(shape))
         self.passes = shape.asv_layers // len(self.blocks)
         self.pooling = AttentionPooling(shape.width)
-        self.sketch = Placement(shape.sketch) if shape.sketch else None
         self.max_length_bp = shape.max_length_bp
         patches = -(-shape.max_length_bp // shape.patch_bp)
         # Amplicons begin at the same primer, so that the absolute position means something.
@@ -88,16 +74,13 @@ class AsvEncoder(LayerStack, ABC):
     def forward(
         self, tokens_US: Tensor, masked: Masked | None, backend: AttentionBackend
     ) -> tuple[Tensor, Tensor | None]:
-        """Return ASV embeddings [U, D + K], and the patches [M, D] of the masked nucleotides."""
+        """Return ASV embeddings [U, D], and the patches [M, D] of the masked nucleotides."""
         tokens_US = tokens_US[:, : self.max_length_bp]
         x_UTD = self.stem(self._one_hot(tokens_US))
         patches = x_UTD.shape[1]
         # In fp32, as all that is added up over layers, so that no gradient is summed in bf16.
         x_UTD = self._encode(x_UTD + self.position_TD[:patches], backend)
         asv_UD = self.pooling(x_UTD)
-        if self.sketch is not None:
-            sketch_UK = self.sketch(unmasked(tokens_US, masked))
-            asv_UD = torch.cat([asv_UD.float(), sketch_UK], dim=1)
         if masked is None:
             return asv_UD, None
         row_M = masked.asv_M * patches + masked.position_M // self.patch_bp
@@ -126,14 +109,6 @@ class AsvEncoder(LayerStack, ABC):
         for block in self.blocks:
             x_UTD = self.run(block, x_UTD)
         return x_UTD
-
-
-def unmasked(tokens_US: Tensor, masked: Masked | None) -> Tensor:
-    """Return tokens with the nucleotides that were masked."""
-    if masked is None:
-        return tokens_US
-    places = masked.asv_M, masked.position_M
-    return tokens_US.index_put(places, (masked.base_M + 1).to(tokens_US.dtype))
 
 
 class AsvTransformer(AsvEncoder):

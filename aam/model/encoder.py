@@ -1,7 +1,6 @@
 """The hierarchical encoder: nucleotides to ASV to sample.
 
-Shape suffixes: U distinct ASVs, M masked nucleotides, B samples, A ASVs in a sample, D width, of
-embeddings with their sketch, K numbers of a sketch.
+Shape suffixes: U distinct ASVs, M masked nucleotides, B samples, A ASVs in a sample, D width.
 """
 
 from collections.abc import Callable
@@ -15,7 +14,6 @@ from torch.utils.checkpoint import checkpoint
 
 from aam.model.asv_encoders import ENCODERS, Architecture
 from aam.model.batch import Batch, SampleBlock
-from aam.model.sketch import pooled_sketches
 from aam.nn.attention import AttentionBackend, arithmetic, key_mask
 from aam.nn.block import Block
 from aam.nn.layer import LayerStack
@@ -34,20 +32,17 @@ class Encoded:
     nucleotides: list[Tensor]
     """Per ASV block the patch [M, D] of each masked nucleotide; empty where nothing is masked."""
     asvs: list[Tensor]
-    """Per block the states [B, A, D] behind the last layer, without sketches, if asked for."""
-    asv_UD: Tensor
-    """The distinct ASVs, in the order of the batch."""
+    """Per block the states [B, A, D] behind the last layer, if asked for."""
 
 
 class SampleEncoder(LayerStack):
-    """Transformer over the set of a sample's ASVs, pooled to one vector per sample, and its sketch.
+    """Transformer over the set of a sample's ASVs, pooled to one vector per sample.
 
-    What a sample is read from goes through `entry` as a whole: vectors of its ASVs, with sketches.
+    The vectors of a sample's ASVs, with their reads, go through `entry`, where they can be changed.
     """
 
     def __init__(self, shape: Architecture) -> None:
         super().__init__()
-        self.width = shape.width
         self.abundance = nn.Linear(2, shape.width)
         self.entry = nn.Identity()
         self.blocks = nn.ModuleList(
@@ -67,24 +62,12 @@ class SampleEncoder(LayerStack):
         if block.count_mask_BA is not None:
             features_BA2 = features_BA2.masked_fill(block.count_mask_BA[..., None], 0.0)
         # Unlike indexing, its gradient is summed in one order, whatever the number of threads.
-        asv_BAD = embedding(block.asv_BA, asv_UD[:, : self.width])
-        vector_BAD = asv_BAD + self.abundance(features_BA2)
-        # Sketches have no weights that a gradient could reach.
-        sketch_BAK = embedding(block.asv_BA, asv_UD[:, self.width :].detach())
-        if sketch_BAK.shape[-1] == 0:
-            x_BAD = self._layers(self.entry(vector_BAD), block, backend)
-            return self.pooling(x_BAD, block.present_BA), x_BAD
-        entered_BAD = self.entry(torch.cat([vector_BAD, sketch_BAK], dim=-1))
-        x_BAD = self._layers(entered_BAD[..., : self.width], block, backend)
-        sketches = pooled_sketches(entered_BAD[..., self.width :], block)
-        pooled_BD = self.pooling(x_BAD, block.present_BA)
-        return torch.cat([pooled_BD.float(), *sketches], dim=1), x_BAD
-
-    def _layers(self, x_BAD: Tensor, block: SampleBlock, backend: AttentionBackend) -> Tensor:
+        asv_BAD = embedding(block.asv_BA, asv_UD)
+        x_BAD = self.entry(asv_BAD + self.abundance(features_BA2))
         mask_B11A = key_mask(block.present_BA, arithmetic(x_BAD))
         for layer in self.blocks:
             x_BAD = self.run(layer, x_BAD, mask_B11S=mask_B11A, backend=backend)
-        return x_BAD
+        return self.pooling(x_BAD, block.present_BA), x_BAD
 
 
 class Encoder(nn.Module):
@@ -117,7 +100,7 @@ class Encoder(nn.Module):
             asv_UD = torch.cat([asv for asv, _ in encoded])
         nucleotides = [hidden for _, hidden in encoded if hidden is not None]
         sample_BD, states = self.encode_samples(asv_UD, batch, asvs=asvs)
-        return Encoded(sample_BD, nucleotides, states, asv_UD)
+        return Encoded(sample_BD, nucleotides, states)
 
     def encode_samples(
         self, asv_UD: Tensor, batch: Batch, *, asvs: bool = False

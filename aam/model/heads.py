@@ -14,30 +14,6 @@ from torch.nn.functional import batch_norm, gelu, mse_loss, pad, softplus
 from aam.config.metrics import METRICS
 from aam.model.asv_encoders import Architecture
 from aam.model.batch import Masked
-from aam.model.sketch import SKETCHED, SketchDistance
-
-
-class Standardization(nn.BatchNorm1d):
-    """Standardizes embeddings of `width` numbers, and centres the sketches behind them.
-
-    The numbers of sketches have one unit. Those that hardly vary among few samples would grow
-    without bound in others, so that they are divided by the root of 1 + their variance.
-    """
-
-    def __init__(self, inputs: int, width: int) -> None:
-        super().__init__(inputs, affine=False, momentum=0.0)
-        self.width = width
-
-    def forward(self, sample_BD: Tensor) -> Tensor:
-        """Return [B, D] by statistics of the batch in training, else by those that were set."""
-        standard_BD = super().forward(sample_BD)
-        if self.num_features == self.width:
-            return standard_BD
-        variance_D = sample_BD.var(dim=0, correction=0) if self.training else self.running_var
-        assert variance_D is not None
-        factor_D = torch.sqrt((variance_D + self.eps) / (variance_D + 1.0))
-        own_D = torch.arange(self.num_features, device=factor_D.device) < self.width
-        return standard_BD * factor_D.masked_fill(own_D, 1.0)
 
 
 class DistanceHead(nn.Module):
@@ -46,11 +22,11 @@ class DistanceHead(nn.Module):
     The Euclidean distance x, whose scale is learned, becomes 1 - exp(-x) for a `bounded` metric.
     """
 
-    def __init__(self, inputs: int, width: int, *, bounded: bool) -> None:
+    def __init__(self, width: int, *, bounded: bool) -> None:
         super().__init__()
         # By the batch in training, else by statistics that are set.
-        self.standardize = nn.BatchNorm1d(inputs, affine=False, momentum=0.0)
-        self.project = nn.Linear(inputs, width, bias=False)
+        self.standardize = nn.BatchNorm1d(width, affine=False, momentum=0.0)
+        self.project = nn.Linear(width, width, bias=False)
         self.log_scale = nn.Parameter(torch.zeros(()))
         self.bounded = bounded
 
@@ -85,14 +61,9 @@ class DistanceHead(nn.Module):
             return 1.0 - torch.exp(-euclidean) if self.bounded else euclidean
 
 
-AnyDistanceHead = DistanceHead | SketchDistance
-
-
-def distance_head(shape: Architecture, metric: str) -> AnyDistanceHead:
+def distance_head(shape: Architecture, metric: str) -> DistanceHead:
     """Return what turns sample embeddings of an architecture into distances of a metric."""
-    if shape.sketch and metric == SKETCHED:
-        return SketchDistance(shape.width, shape.sketch)
-    return DistanceHead(shape.sample_width, shape.width, bounded=METRICS[metric].bounded)
+    return DistanceHead(shape.width, bounded=METRICS[metric].bounded)
 
 
 def pairwise_error(predicted_BB: Tensor, true_BB: Tensor, variance: float) -> Tensor:
@@ -121,16 +92,15 @@ class NucleotideHead(nn.Module):
 
 
 class ValueHead(nn.Module):
-    """Two layers from a sample embedding of `inputs` numbers to outputs.
+    """Two layers from a sample embedding of `width` numbers to outputs.
 
-    Embeddings of one study lie close, and drift together: they are standardized first, and where
-    a sketch is a part of them projected to the `width` of the layers.
+    Embeddings of one study lie close, and drift together: they are standardized first.
     """
 
-    def __init__(self, inputs: int, width: int, outputs: int) -> None:
+    def __init__(self, width: int, outputs: int) -> None:
         super().__init__()
-        self.standardize = Standardization(inputs, width)
-        self.project = nn.Linear(inputs, width) if inputs != width else nn.Identity()
+        # By the batch in training, else by statistics that are set.
+        self.standardize = nn.BatchNorm1d(width, affine=False, momentum=0.0)
         self.hidden = nn.Linear(width, width)
         self.dropout = nn.Dropout(0.0)
         self.out = nn.Linear(width, outputs)
@@ -140,8 +110,8 @@ class ValueHead(nn.Module):
         return self.from_standard(self.standard(sample_BD))
 
     def standard(self, sample_BD: Tensor) -> Tensor:
-        """Return standardized embeddings, as wide as the layers."""
-        return self.project(self.standardize(sample_BD.float()))
+        """Return standardized embeddings [B, D]."""
+        return self.standardize(sample_BD.float())
 
     def from_standard(self, standard_BD: Tensor) -> Tensor:
         """Return [B, C] in fp32 from standardized embeddings."""

@@ -23,7 +23,7 @@ from aam.model.kernel_head import KernelHead, KernelShape
 from aam.model.losses import LOSSES, count_error
 from aam.model.store import load_config, rebuilt, save_model
 
-FORMAT = 4
+FORMAT = 5
 """Of the model directories that are written and read."""
 
 
@@ -56,10 +56,10 @@ class Predictor(nn.Module):
             torch.manual_seed(seed)
             self.head: ValueHead | KernelHead
             if kernel is None:
-                self.head = ValueHead(shape.sample_width, shape.width, outputs)
+                self.head = ValueHead(shape.width, outputs)
                 initialize(self.head)
             else:
-                self.head = KernelHead(kernel, shape.sample_width, outputs)
+                self.head = KernelHead(kernel, shape.width, outputs)
             self.fusion: Fusion | None = None
             if vocabulary is not None:
                 sizes = {"width": shape.width, "heads": shape.heads}

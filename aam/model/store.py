@@ -21,7 +21,7 @@ Built = TypeVar("Built", bound=nn.Module)
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
 KNOWN_ASVS = "known_asvs.safetensors"
-"""File of a pretrained model directory without sketches: the sequences that it learned from."""
+"""File of a pretrained model directory: the sequences that it learned from."""
 SEEN_ASVS = "asvs.txt"
 """File of a fine-tuned model directory: the sequences that its table held, one per line."""
 REFERENCE = "reference.safetensors"
@@ -69,12 +69,11 @@ def load_config(directory: Path) -> dict[str, Any]:
 def rebuilt(directory: Path, build: Callable[[], Built], prefix: str = "") -> Built:
     """Return a model with its saved weights, or ValueError where these are other ones.
 
-    It is built without memory at first, of which a false architecture may ask for any amount. What
-    is empty then, as the places of ASVs in a tree, gets its size when it is read.
+    It is built without memory at first, of which a false architecture may ask for any amount.
     """
     with torch.device("meta"):
         built = build().state_dict().items()
-    expected = {prefix + name: [*x.shape] for name, x in built if x.numel()}
+    expected = {prefix + name: [*x.shape] for name, x in built}
     with safe_open(directory / WEIGHTS, framework="pt") as file:
         saved = {name: file.get_slice(name).get_shape() for name in file.keys()}
     if differing := [name for name, shape in expected.items() if saved.get(name) != shape]:

@@ -1,10 +1,9 @@
-"""Sequences as small integers, packed, and read in other ways.
+"""Sequences as small integers, and packed.
 
 Shape suffixes: U sequences, S positions, C bytes of four bases.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,35 +58,6 @@ def unpack(packed_UC: NDArray[np.uint8], length_U: NDArray[np.integer]) -> NDArr
     bases_US = quads.reshape(len(packed_UC), -1)[:, : int(length_U.max(initial=0))]
     bases_US[np.arange(bases_US.shape[1]) >= length_U[:, None]] = UNKNOWN
     return bases_US
-
-
-@dataclass(frozen=True)
-class Reading:
-    """How reads have to be read to begin where the sequences of a reference do."""
-
-    reverse_complement: bool = False
-    """Whether they are of the other strand."""
-    shift: int = 0
-    """Bases that lie before the first base of the reference; below 0: bases that are missing."""
-
-    def encode(self, sequences: Sequence[str], length: int) -> NDArray[np.uint8]:
-        """Return `encode` of the sequences as they have to be read, [U, length]."""
-        if self.reverse_complement:
-            sequences = [reverse_complement(sequence) for sequence in sequences]
-        if self.shift >= 0:
-            return encode([sequence[self.shift :] for sequence in sequences], length)
-        bases_US = encode(sequences, length + self.shift)
-        return np.pad(bases_US, ((0, 0), (-self.shift, 0)), constant_values=UNKNOWN)
-
-    def __str__(self) -> str:
-        """Return what would have to be done to the reads."""
-        if self.reverse_complement:
-            return "they are reverse complemented"
-        if self.shift > 0:
-            return f"their first {self.shift} bases are cut off"
-        if self.shift < 0:
-            return f"they began {-self.shift} bases earlier"
-        return "they stay as they are"
 
 
 def reverse_complement(sequence: str) -> str:

@@ -17,6 +17,8 @@ from scipy.sparse import csr_array
 
 from aam.reference_tree.bases import UNKNOWN, decode
 
+NEAR = 0.03
+"""Differences per base up to which a sequence is near a known one."""
 QUERIES_AT_ONCE = 512
 """Sequences that are compared with all known ones at a time."""
 MOST_SUBSTITUTIONS = 0.1
@@ -58,6 +60,11 @@ class Nearest:
         distance_Q = self.differences_Q / np.maximum(self.compared_Q, 1)
         return np.where(self.compared_Q > 0, distance_Q, 1.0)
 
+    @property
+    def is_near_Q(self) -> NDArray[np.bool_]:
+        """Whether a sequence lies near a known one."""
+        return self.distance_Q <= NEAR
+
 
 @dataclass(frozen=True, eq=False)
 class KnownSequences:
@@ -68,6 +75,11 @@ class KnownSequences:
     """
 
     bases_US: NDArray[np.uint8]
+
+    @property
+    def length_bp(self) -> int:
+        """Bases of a sequence that are compared."""
+        return self.bases_US.shape[1]
 
     def nearest(self, bases_QS: NDArray[np.uint8]) -> Nearest:
         """Return the known sequence with the most matches, position by position.

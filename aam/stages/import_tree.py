@@ -13,7 +13,8 @@ from aam.data.table import FeatureTable, read_biom
 from aam.data.trees.infer import build_tree
 from aam.data.trees.newick import write_newick
 from aam.data.trees.rooting import LONG, root_by_variance, set_apart
-from aam.reference_tree.placement import FEW_NEAR, Placement, place_reads
+from aam.reference_tree.placement import Placement, place_reads
+from aam.reference_tree.reading import FEW_NEAR
 from aam.reference_tree.tree import ReferenceTree
 from aam.runtime.entry import Cfg, Files, RunOptions
 from aam.util.errors import first_names, problem

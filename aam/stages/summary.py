@@ -13,11 +13,10 @@ import pandas as pd
 
 from aam import __version__
 from aam.config.figures import PLOTS
-from aam.config.starts import SHIPPED
 from aam.evaluate.page import answers
 from aam.evaluate.page.answers import Caution
 from aam.evaluate.page.details import encoder_sentences
-from aam.evaluate.page.methods import Corpus, MethodsText, methods_text
+from aam.evaluate.page.methods import MethodsText, methods_text
 from aam.evaluate.page.render import EncoderSection, PageFigure, Results, caption, page
 from aam.evaluate.page.result_tables import Table, in_training
 from aam.evaluate.page.sections import TRAINING, TaskFiles, task_sections
@@ -50,9 +49,7 @@ def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None
     scored = {**dict(zip(inputs["pretrain"], encoders.values(), strict=True)), **reports}
     results = Results(
         dataset=root.name,
-        tasks=list(
-            task_sections(_task_files(cfg, inputs, encoders, reports, predictions, figures))
-        ),
+        tasks=list(task_sections(_task_files(inputs, reports, predictions, figures))),
         encoders=[_encoder_section(name, found, figures) for name, found in encoders.items()],
         cautions=limits,
         left_out=left_out,
@@ -114,9 +111,7 @@ def _encoder_section(
 
 
 def _task_files(
-    cfg: Cfg,
     inputs: Files,
-    encoders: Mapping[str, Report],
     reports: Mapping[Path, Report],
     predictions: Mapping[Path, pd.DataFrame],
     figures: Mapping[str, PageFigure],
@@ -136,24 +131,7 @@ def _task_files(
             **{name: read_results(found[path.parent]) for name, found in beside.items()},
             figures=_below(figures, f"finetune/{folder}/"),
             predictions=of_others,
-            encoder_trained=_is_trained(cfg, encoders, report["model"]),
         )
-
-
-def _is_trained(cfg: Cfg, encoders: Mapping[str, Report], name: str) -> bool:
-    """Return whether an encoder may have learned from samples of the study."""
-    steps = encoders[name]["steps"] if name in encoders else None
-    return steps != 0 or _corpus(cfg["models"], name) is None
-
-
-def _corpus(models: Mapping[str, Mapping[str, Any]], name: str) -> Corpus | None:
-    """Return what the start of an encoder was pretrained on, where it comes with the package."""
-    start = models[name]["start"]
-    if start is None or start in models or not (SHIPPED / start).is_dir():
-        return None
-    manifest = read_json(SHIPPED / start / "MANIFEST.json")
-    counted = manifest["held_out_samples_of_the_same_studies"]
-    return Corpus(samples=counted["training_samples"], studies=len(manifest["studies"]))
 
 
 def _limits(
@@ -207,11 +185,9 @@ def _place(root: Path, path: Path) -> str:
 
 def _methods(cfg: Cfg, encoders: Mapping[str, Report], reports: Sequence[Report]) -> MethodsText:
     """Return the methods, by settings and by what was counted."""
-    corpora = {name: _corpus(cfg["models"], name) for name in encoders}
     return methods_text(
         cfg,
         encoders,
-        corpora={name: corpus for name, corpus in corpora.items() if corpus is not None},
         reports=of_each_target(reports),
         versions={"aam": __version__, **{name: version(name) for name in PACKAGES}},
     )

@@ -17,7 +17,7 @@ STAGES = sorted(
 )
 TRAINING = {
     *("pretrain", "pretrain_inductive", "finetune", "predict", "explain"),
-    *(f"benchmark_{name}" for name in ("speed", "models", "transfer")),
+    *(f"benchmark_{name}" for name in ("speed", "models")),
 }
 LEARNING = {"nn", "model", "train", "tasks", "inference", "bench"}
 FOLDS = {"aam.data.splits", "aam.data.targets", "aam.stages.folds"}

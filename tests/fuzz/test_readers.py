@@ -96,7 +96,7 @@ data_dir: data
 datasets: {demo: &x {table: t.biom, "tree": t.nwk}}
 rarefaction: {depth: 1_000, views: 0x2}
 models:
-  base: {width: 128, sketch: 0}
+  base: {width: 128, patch_bp: 9}
 tasks: {a: {<<: {kind: regression}, dataset: demo, column: 'x', folds: {k: 3}, bounds: [0, ~]}}
 """
 

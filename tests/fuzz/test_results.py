@@ -14,20 +14,18 @@ from fuzzing import VALUES, damaged, fuzzed, refused
 from hypothesis import given
 from hypothesis import strategies as st
 from model_directories import write_models
-from safetensors.torch import load_file
 from torch import nn
 
-from aam.config.starts import SHIPPED
 from aam.data.target import Target
 from aam.inference.bundle import ModelBundle
 from aam.inference.pretrained import TableEmbedder
 from aam.model.asv_encoders import Architecture
 from aam.model.build import build_encoder
 from aam.model.heads import distance_head
+from aam.model.known_asvs import KnownAsvs
 from aam.model.predictor import Predictor
-from aam.model.store import write_tensors
+from aam.model.store import KNOWN_ASVS, save_model
 from aam.train.checkpoint import Checkpoints
-from aam.util.atomic import read_json, write_json
 from aam.util.digests import check_digests, write_digests
 from aam.util.manifest import MANIFEST, write_manifest
 
@@ -82,27 +80,25 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         encoder = build_encoder(shape, seed=seed, backend="auto")
         found[f"fold{seed}"] = Predictor(encoder, SITE, seed=seed)
     folder = tmp_path_factory.mktemp("models")
-    write_cut(SHIPPED / "v4", folder / "encoder")
+    write_pretrained(folder / "encoder", shape)
     about = pd.DataFrame({"fold": [0, 1], "observed": ["gut"] * 2, "predicted": ["gut", "skin"]})
     about.index = pd.Index(["s1", "s2"], name="sample-id")
     bundle = write_models(folder / "bundle", found, ["ACGT"], np.eye(5, 16), about)
     return {"bundle": bundle, "encoder": folder / "encoder"}
 
 
-def write_cut(whole: Path, folder: Path) -> None:
-    """Write a pretrained model with a narrow encoder and the first of the ASVs that it knows."""
-    config, known = read_json(whole / "config.json"), load_file(whole / "model.safetensors")
-    narrow = Architecture("transformer", 16, 2, 1, 1, 10, 2, 90, 16)
-    heads = nn.ModuleDict({"unweighted": distance_head(narrow, "unweighted")})
-    encoder = build_encoder(narrow, seed=0, backend="auto")
-    state = nn.ModuleDict({"encoder": encoder, "distances": heads}).state_dict()
-    for name in filter(known.__contains__, state):
-        if ".sketch." in name:
-            state[name] = known[name][: 40 if name.endswith(("_U", "_UC")) else 400]
-    folder.mkdir()
-    write_tensors(folder / "model.safetensors", state)
-    write_json(folder / "config.json", config | {"architecture": asdict(narrow)})
-    write_manifest(folder)
+def write_pretrained(folder: Path, shape: Architecture) -> None:
+    """Write the directory of a pretrained model, with the ASVs that it learned from."""
+    heads = nn.ModuleDict({"unweighted": distance_head(shape, "unweighted")})
+    encoder = build_encoder(shape, seed=0, backend="auto")
+    config = {"format": 2, "kind": "pretrained", "architecture": asdict(shape)}
+    known = KnownAsvs(np.random.default_rng(0).integers(0, 4, (40, 20), np.uint8))
+    save_model(
+        folder,
+        nn.ModuleDict({"encoder": encoder, "distances": heads}),
+        {**config, "distances": ["unweighted"]},
+        {KNOWN_ASVS: known.write},
+    )
 
 
 KINDS = {
@@ -111,7 +107,7 @@ KINDS = {
         "fold0/config.json fold1/model.safetensors asvs.txt shares.json "
         "reference.safetensors cross_validation.tsv",
     ),
-    "encoder": (TableEmbedder, "config.json model.safetensors"),
+    "encoder": (TableEmbedder, f"config.json model.safetensors {KNOWN_ASVS}"),
 }
 
 

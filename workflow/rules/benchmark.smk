@@ -1,7 +1,7 @@
 """Time the modes of training, and gather the accuracy of every model and task.
 
 Inputs: `tokens/asvs.arrow`, `views/samples.arrow`, `unifrac/<metric>/view<v>.parquet`, the tasks' `metrics.json`.
-Outputs: `benchmark/speed.tsv`, `speed.md`, `roofline.json`, `accuracy.tsv`; where models are pretrained on a part of the studies `transfer.tsv`, `transfer.md`.
+Outputs: `benchmark/speed.tsv`, `speed.md`, `roofline.json`, `accuracy.tsv`.
 """
 
 
@@ -65,39 +65,5 @@ rule benchmark_accuracy:
         code=code_digest("aam.stages.benchmark_accuracy"),
     message:
         "Gathering the accuracy on {wildcards.dataset}"
-    script:
-        "../scripts/run_stage.py"
-
-
-rule benchmark_transfer:
-    input:
-        unpack(transferred),
-        tokens=result("tokens/asvs.arrow"),
-        samples=result("views/samples.arrow"),
-        tree=result("inputs/tree.nwk"),
-        metadata=result("inputs/metadata.parquet"),
-    output:
-        table=report(
-            result("benchmark/transfer.tsv"),
-            caption="../report/transfer.rst",
-            category="Benchmark",
-            labels={"dataset": "{dataset}", "content": "studies left out, table"},
-        ),
-        text=result("benchmark/transfer.md"),
-    log:
-        result("logs/benchmark_transfer.log"),
-    benchmark:
-        result("benchmarks/benchmark_transfer.tsv")
-    conda:
-        ENVIRONMENT
-    threads: CONFIG.runtime.threads
-    resources:
-        mem_mb=16000,
-        runtime=120,
-    params:
-        cfg=lambda wildcards: slices.transfer(CONFIG, wildcards.dataset),
-        code=code_digest("aam.stages.benchmark_transfer"),
-    message:
-        "Scoring the studies left out of {wildcards.dataset}"
     script:
         "../scripts/run_stage.py"

@@ -300,22 +300,6 @@ def prediction_files(wildcards):
     return user_files(section, "table", "sequences", "metadata")
 
 
-def transferred(wildcards):
-    """Return the models that are pretrained on some studies, and their embeddings of all."""
-    dataset, path = wildcards.dataset, "pretrain/{model}/{file}"
-    models = slices.transfer(CONFIG, dataset)["models"]
-    return {
-        "models": [
-            ancient(result(path, dataset=dataset, model=model, file="model"))
-            for model in models
-        ],
-        "embeddings": [
-            result(path, dataset=dataset, model=model, file="embeddings.parquet")
-            for model in models
-        ],
-    }
-
-
 def data_of(dataset):
     """Return everything that is made of a dataset before training."""
     metrics = resolved(CONFIG, "unifrac", dataset=dataset).metrics
@@ -392,12 +376,10 @@ def figures_of(dataset):
 
 
 def bench_of(dataset):
-    """Return the tables and figures of speed, and of studies left out where there are some."""
-    left_out = slices.transfer(CONFIG, dataset)["models"]
-    names = ["speed", *(["transfer"] if left_out else [])]
-    paths = ("benchmark/{}.md", "figures/{}.svg")
+    """Return the table and the figure of speed."""
     return [
-        result(path.format(name), dataset=dataset) for name in names for path in paths
+        result(path, dataset=dataset)
+        for path in ("benchmark/speed.md", "figures/speed.svg")
     ]
 
 

@@ -6,9 +6,7 @@ from pydantic import Field, model_validator
 
 from aam.config.sections.base import FilePath, Override, Section
 
-ARCHITECTURE = tuple(
-    "encoder width heads asv_layers sample_layers patch_bp ffn_ratio sketch".split()
-)
+ARCHITECTURE = tuple("encoder width heads asv_layers sample_layers patch_bp ffn_ratio".split())
 """The keys that an encoder is built from."""
 
 
@@ -30,13 +28,10 @@ class ModelSettings(Section):
     """Nucleotides per token of the ASV encoder; 1: one token each."""
     ffn_ratio: float = Field(4, gt=0, le=100)
     """Hidden width of the feed-forward layers, as a multiple of `width`."""
-    sketch: int = Field(0, ge=0, le=65_536)
-    """Numbers of each of the two sketches of the tree that a sample's embedding ends with; they
-    give the unweighted UniFrac of two samples, for ASVs never seen too. 0: none; 1024 does well."""
     start: FilePath | None = None
-    """What pretraining begins with: `v4`, the encoder that comes with the package; the directory of
-    a pretrained model; or another model, of the same dataset or as `<dataset>/<model>`. Its
-    architecture is taken over. Null: weights of the seed."""
+    """What pretraining begins with: the directory of a pretrained model, or another model, of the
+    same dataset or as `<dataset>/<model>`. Its architecture is taken over. Null: weights of the
+    seed."""
     pretrained_on: list[str] = []
     """Studies, values of the column `datasets.<d>.study`, to learn from; empty: all."""
     pretraining: Override = {}

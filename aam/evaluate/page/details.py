@@ -13,15 +13,13 @@ KERNEL = "kernel"
 """The recipe in which no network is trained."""
 
 
-def task_sentences(report: Mapping[str, Any], *, encoder_trained: bool) -> Iterator[str]:
+def task_sentences(report: Mapping[str, Any]) -> Iterator[str]:
     """Yield how a model does on a task, alone and mixed, and how sure it is.
 
     Parameters
     ----------
     report
         One of `aam.evaluate.scores.of_each_target`.
-    encoder_trained
-        Whether the encoder may have been trained on samples of the study.
     """
     yield words.groups_of_tests(
         report["structure"]["column"],
@@ -30,7 +28,7 @@ def task_sentences(report: Mapping[str, Any], *, encoder_trained: bool) -> Itera
     )
     if "super_learner" in report:
         yield from _super_learner(report)
-    yield from _model(report, encoder_trained=encoder_trained)
+    yield from _model(report)
     if "test" in report:
         yield _test(report)
     yield from _intervals(report)
@@ -98,7 +96,7 @@ def _super_learner(report: Mapping[str, Any]) -> Iterator[str]:
         )
 
 
-def _model(report: Mapping[str, Any], *, encoder_trained: bool) -> Iterator[str]:
+def _model(report: Mapping[str, Any]) -> Iterator[str]:
     """Yield what the model reaches alone, and how it was trained."""
     kind = report["kind"]
     name = HEADLINE[kind]
@@ -108,10 +106,8 @@ def _model(report: Mapping[str, Any], *, encoder_trained: bool) -> Iterator[str]
         yield words.part_of_the_labels(report["labels"])
     if report["evaluation"] == "inductive":
         yield words.inductive()
-    elif encoder_trained:
-        yield words.transductive()
     else:
-        yield words.encoder_as_it_came()
+        yield words.transductive()
     if len(report["recipes"]) > 1:
         recipes = {key: (one["weight"], one["score"]) for key, one in report["recipes"].items()}
         yield words.recipes_by_weight(recipes)

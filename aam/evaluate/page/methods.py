@@ -58,14 +58,6 @@ KINDS = {
 
 
 @dataclass(frozen=True)
-class Corpus:
-    """What an encoder that comes with the package was pretrained on."""
-
-    samples: int
-    studies: int
-
-
-@dataclass(frozen=True)
 class MethodsText:
     """The methods as one paragraph, and the works that it cites, in the order of their numbers."""
 
@@ -76,7 +68,6 @@ class MethodsText:
 def methods_text(
     settings: Mapping[str, Any],
     encoders: Mapping[str, Mapping[str, Any]],
-    corpora: Mapping[str, Corpus],
     reports: Sequence[Mapping[str, Any]],
     versions: Mapping[str, str],
 ) -> MethodsText:
@@ -88,8 +79,6 @@ def methods_text(
         The slice `aam.config.slices.summary`.
     encoders
         Metrics of pretraining by the name of the encoder.
-    corpora
-        By the name of an encoder, what its start was pretrained on, where that is known.
     reports
         Reports of the page, one per model and target.
     versions
@@ -98,7 +87,7 @@ def methods_text(
     sentences = [
         rarefaction(settings["depth"], settings["views"]),
         *distances(settings["metrics"]),
-        *_encoders(settings["models"], encoders, corpora),
+        *_encoders(settings["models"], encoders),
         *_tasks(settings["tasks"], reports),
         *_learners(reports),
         *_statistics(reports),
@@ -135,15 +124,9 @@ def encoder(name: str, model: Mapping[str, Any], parameters: int) -> str:
     )
 
 
-def encoder_start(start: str, corpus: Corpus | None) -> str:
+def encoder_start(start: str) -> str:
     """Say what weights an encoder began with."""
-    if corpus is None:
-        return f"It began with the weights of {start}."
-    return (
-        f"It began with the weights of {start}, an encoder of 16S V4 reads that comes with AAM: it "
-        f"was pretrained without labels on {corpus.samples} samples of {corpus.studies} public "
-        "studies, and finds the place of an ASV in their common reference tree by its sequence."
-    )
+    return f"It began with the weights of {start}."
 
 
 def encoder_training(steps: int) -> str:
@@ -261,14 +244,12 @@ def workflow() -> str:
 
 
 def _encoders(
-    models: Mapping[str, Mapping[str, Any]],
-    encoders: Mapping[str, Mapping[str, Any]],
-    corpora: Mapping[str, Corpus],
+    models: Mapping[str, Mapping[str, Any]], encoders: Mapping[str, Mapping[str, Any]]
 ) -> Iterator[str]:
     for name, metrics in encoders.items():
         yield encoder(name, models[name], metrics["parameters"])
         if start := models[name]["start"]:
-            yield encoder_start(start, corpora.get(name))
+            yield encoder_start(start)
         yield encoder_training(metrics["steps"])
 
 

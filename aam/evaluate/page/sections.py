@@ -47,8 +47,6 @@ class TaskFiles:
     figures: Sequence[PageFigure] = ()
     predictions: Mapping[str, pd.DataFrame] = field(default_factory=dict)
     """Predictions for other tables, by what the page calls them."""
-    encoder_trained: bool = True
-    """Whether the encoder may have been trained on samples of the study."""
 
 
 def task_sections(all_files: Iterable[TaskFiles]) -> Iterator[TaskSection]:
@@ -81,7 +79,7 @@ def _section(
         model=model,
         answer=answer(report, verdict),
         cautions=cautions(report, verdict),
-        sentences=list(task_sentences(report, encoder_trained=files.encoder_trained)),
+        sentences=list(task_sentences(report)),
         figures=[one for one in files.figures if _is_shown(one, report)],
         training=[one for one in files.figures if one.title == TRAINING]
         if trains_networks(report)

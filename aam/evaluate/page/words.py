@@ -415,11 +415,6 @@ def inductive() -> str:
     return "Inductive: no model saw any of the samples that it predicts."
 
 
-def encoder_as_it_came() -> str:
-    """Say that the encoder learned nothing from the samples of the study."""
-    return "The encoder was used as it came: it was not trained on these samples."
-
-
 def encoder_distances(held_out: int, r: float, error: float) -> str:
     """Say how well embeddings agree with true distances."""
     return (

@@ -26,8 +26,7 @@ def encoder_maker(
 
     def from_scratch(fold: int, number: int) -> Encoder:
         seed = seed_of("scratch", settings.seed, *((number,) if number else ()))
-        # Sketches stand on the tree of a pretraining, which there is none of.
-        shape = Architecture(**{**cfg["model"], "sketch": 0}, max_length_bp=max_length_bp)
+        shape = Architecture(**cfg["model"], max_length_bp=max_length_bp)
         return build_encoder(shape, seed=seed, backend=backend)
 
     def pretrained(fold: int, number: int) -> Encoder:

@@ -46,8 +46,6 @@ class TrainingSamples:
     """What a machine is fitted to."""
 
     embedding_TD: Floats
-    width: int
-    """Numbers of an embedding before its sketch, which may vary as little as they like."""
     log_TP: Floats
     value_TE: Floats
     """Encoded numbers, or 1 for the class of a sample and 0 for the others."""
@@ -73,7 +71,6 @@ def fit_machine(model: FoldModel, predictor: Predictor) -> None:
     value_LE = predictor.target.encode(labelled.observed_LC, model.scaled_by)
     samples = TrainingSamples(
         embedding_RD.double().unflatten(0, (store.views, -1)).mean(dim=0).numpy(),
-        predictor.encoder.shape.width,
         known_reads(head, store, tokens, rows_T).double().numpy(),
         value_LE[model.is_training].astype(np.float64),
         labelled.parts(model.is_training),
@@ -119,13 +116,11 @@ def _set_features(
 ) -> None:
     """Centre and scale: the mean squared distance of two samples is 2, `weight` of it embeddings'.
 
-    The numbers of an embedding count alike; of sketches, and reads, those that vary more do more.
+    The numbers of an embedding count alike; of the reads, those that vary more do more.
     """
     embedding_TD, log_TP = samples.embedding_TD, samples.log_TP
     variance_D = embedding_TD.var(axis=0)
-    # As `aam.model.heads.Standardization`: rare numbers of a sketch must not outgrow all others.
-    added_D = np.where(np.arange(len(variance_D)) < samples.width, ADDED_VARIANCE, 1.0)
-    own_D = 1.0 / np.sqrt(variance_D + added_D)
+    own_D = 1.0 / np.sqrt(variance_D + ADDED_VARIANCE)
     own_D *= np.sqrt(weight / ((own_D**2 * variance_D).sum() or 1.0))
     spread = np.sqrt(log_TP.var(axis=0).sum()) or 1.0
     reads_P = np.full(log_TP.shape[1], np.sqrt(1.0 - weight) / spread)

@@ -17,7 +17,7 @@ from aam.model.batch import Batch
 from aam.model.build import build_encoder, initialize, set_dropout
 from aam.model.encoder import Encoder
 from aam.model.heads import (
-    AnyDistanceHead,
+    DistanceHead,
     NucleotideHead,
     ValueHead,
     distance_head,
@@ -51,14 +51,14 @@ class PretrainingModel(nn.Module):
         super().__init__()
         self.weights, self.variances = dict(weights), dict(variances)
         self.encoder, self.nucleotide_weight = encoder, nucleotide_weight
-        shape, width = encoder.shape, encoder.shape.width
+        shape = encoder.shape
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             self.distances = nn.ModuleDict(
                 {metric: distance_head(shape, metric) for metric in weights if metric != FAITH_PD}
             )
-            self.faith_pd = ValueHead(shape.sample_width, width, 1) if FAITH_PD in weights else None
-            self.nucleotides = NucleotideHead(width, encoder.shape.patch_bp)
+            self.faith_pd = ValueHead(shape.width, 1) if FAITH_PD in weights else None
+            self.nucleotides = NucleotideHead(shape.width, shape.patch_bp)
             for head in (self.distances, self.faith_pd, self.nucleotides):
                 if head is not None:
                     initialize(head)
@@ -86,15 +86,8 @@ class PretrainingModel(nn.Module):
 
     @property
     def watched(self) -> str:
-        """The first distance that depends on weights, or the first, or Faith's PD."""
-        learned = (name for name, head in self.distances.items() if _has_weights(head))
-        return next(learned, self.primary or FAITH_PD)
-
-    @property
-    def learns(self) -> bool:
-        """Whether any loss depends on weights: what sketches tell does not."""
-        parts = *self.distances.values(), self.faith_pd
-        return self.nucleotide_weight > 0 or any(map(_has_weights, parts))
+        """The first distance that is learned, or else Faith's PD."""
+        return self.primary or FAITH_PD
 
     @torch.no_grad()
     def start(self, batch: Batch, dropout: float, learned: Collection[str]) -> None:
@@ -110,10 +103,10 @@ class PretrainingModel(nn.Module):
                 self.head(metric).calibrate(sample_BD, float(true_BB.sum()) / pairs)
         set_dropout(self, dropout)
 
-    def head(self, metric: str) -> AnyDistanceHead:
+    def head(self, metric: str) -> DistanceHead:
         """Return the head of a metric."""
         head = self.distances[metric]
-        assert isinstance(head, AnyDistanceHead)
+        assert isinstance(head, DistanceHead)
         return head
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
@@ -155,8 +148,3 @@ def _mean_error(logits_M4: Tensor, base_M: Tensor, batch: Batch) -> Tensor:
         return nn.functional.cross_entropy(logits_M4, base_M)
     error = nn.functional.cross_entropy(logits_M4, base_M, reduction="sum")
     return summed(error) / batch.masked_nucleotides
-
-
-def _has_weights(part: nn.Module | None) -> bool:
-    """Return whether a head learns: that of sketches does not."""
-    return part is not None and any(True for _ in part.parameters())

@@ -74,7 +74,7 @@ def prepare(
         values=true.values,
         exact=true.exact,
     )
-    learned = begin(model, start, true, dataset)
+    learned = begin(model, start, dataset)
     model.start(dataset[0], settings.dropout, learned)
     fixed = replace(masker, seed=seed_of("validation", settings.seed))
     scored = HeldOut(

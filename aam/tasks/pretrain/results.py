@@ -96,7 +96,7 @@ def save(
 ) -> None:
     """Write the directory of a pretrained model."""
     config = {
-        "format": 1,
+        "format": 2,
         "kind": "pretrained",
         "architecture": asdict(prepared.model.encoder.shape),
         "distances": list(prepared.model.weights),
@@ -104,10 +104,8 @@ def save(
         "optimization": progress.report["optimization"],
         "provenance": dict(origin),
     }
-    known = None
-    if prepared.model.encoder.asv.sketch is None:
-        known = known_asvs(prepared.dataset, prepared.start, trained=progress.step > 0)
-    save_model(directory, prepared.model, config, {KNOWN_ASVS: known.write} if known else None)
+    known = known_asvs(prepared.dataset, prepared.start, trained=progress.step > 0)
+    save_model(directory, prepared.model, config, {KNOWN_ASVS: known.write})
 
 
 def write_embeddings(

@@ -15,7 +15,6 @@ from aam.inference.embed import asvs_of
 from aam.model.known_asvs import KnownAsvs
 from aam.model.store import AGAIN, load_config, read_weights
 from aam.tasks.pretrain.model import PretrainingModel
-from aam.tasks.pretrain.true_distances import TrueDistances
 from aam.train.data.dataset import BatchDataset
 from aam.util.errors import problem
 from aam.util.manifest import fitting
@@ -53,7 +52,7 @@ class StartingModel:
         Raises InputError where a distance has none, and the model is not trained any more.
         """
         own, state = model.state_dict(), read_weights(self.directory)
-        shared = {name: x.to(own[name].dtype) for name, x in state.items() if name in own}
+        shared = {name: x for name, x in state.items() if name in own}
         encoder = {name for name in own if name.startswith("encoder.")}
         assert encoder <= shared.keys(), f"{self.directory} lacks weights of the encoder"
         model.load_state_dict({**own, **shared})
@@ -66,35 +65,22 @@ class StartingModel:
                 f"what {self.directory} has learned: {', '.join(learned) or 'none'}",
                 "set pretraining.distances, or more epochs",
             )
-        if not trains and not any(name.startswith("nucleotides.") for name in state):
-            model.nucleotide_weight = 0.0
         return [metric for metric in model.weights if metric not in lacking]
 
 
-def begin(
-    model: PretrainingModel, start: StartingModel | None, true: TrueDistances, dataset: BatchDataset
-) -> list[str]:
-    """Give a model what it begins with: another one's weights, or the places of ASVs in the tree.
+def begin(model: PretrainingModel, start: StartingModel | None, dataset: BatchDataset) -> list[str]:
+    """Give a model the weights that it begins with, where it has a start.
 
-    Returns the distances whose heads know their scale. Raises InputError where nothing is left to
-    learn, or a start lacks the head of a distance.
+    Returns the distances whose heads know their scale. Raises InputError where a start lacks the
+    head of a distance.
     """
-    if dataset.epochs > 0 and not model.learns:
-        raise problem(
-            "pretraining.distances",
-            f"{', '.join(model.weights)} alone, which sketches tell without learning",
-            "another distance, nucleotides to learn, or no epochs",
-            "add to pretraining.distances, or set pretraining.nucleotide_weight or epochs",
-        )
-    if start is not None:
-        if start.known is not None:
-            whole = None if start.sequences is None else read_fasta(start.sequences)
-            start.known.compare(dataset.store, dataset.tokens, whole)
-        with fitting(start.directory, "a pretrained model of this version", AGAIN):
-            return start.give(model, trains=dataset.epochs > 0)
-    if model.encoder.asv.sketch is not None:
-        true.place(model.encoder.asv.sketch, dataset.tokens, learned_asvs(dataset))
-    return []
+    if start is None:
+        return []
+    if start.known is not None:
+        whole = None if start.sequences is None else read_fasta(start.sequences)
+        start.known.compare(dataset.store, dataset.tokens, whole)
+    with fitting(start.directory, "a pretrained model of this version", AGAIN):
+        return start.give(model, trains=dataset.epochs > 0)
 
 
 def known_asvs(dataset: BatchDataset, start: StartingModel | None, *, trained: bool) -> KnownAsvs:

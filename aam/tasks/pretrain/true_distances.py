@@ -8,14 +8,11 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from aam.config.metrics import FAITH_PD, METRICS
 from aam.data.samples import SampleStore
 from aam.data.tokens import TokenStore
 from aam.data.trees.branches import check_lengths
-from aam.model.known_asvs import KnownAsvs
-from aam.model.placement import Placement
 from aam.train.batch_norm import some_of
 from aam.train.data.distances import load_matrices, pair_variances
 from aam.train.monitoring.memory import MB, budget_mb, held_mb
@@ -34,12 +31,6 @@ class TrueDistances:
     distances: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
     values: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
     exact: BatchDistances | None = None
-
-    def place(self, placement: Placement, tokens: TokenStore, asvs_U: NDArray[np.int64]) -> None:
-        """Let an encoder know where some ASVs stand in the tree."""
-        assert self.exact is not None
-        known, above_UE = KnownAsvs.of(tokens, asvs_U), self.exact.above_FE[asvs_U]
-        placement.learn(known, csr_array(above_UE), self.exact.length_E)
 
 
 def stored_targets(

@@ -153,7 +153,7 @@ def encode_sharded(encoder: Encoder, shard: BatchShard) -> Encoded:
     # What follows is computed alike by every process.
     torch.manual_seed(seed)
     nucleotides = [hidden_MD for _, hidden_MD in encoded if hidden_MD is not None]
-    return Encoded(sample_BD, nucleotides, [], asv_UD)
+    return Encoded(sample_BD, nucleotides, [])
 
 
 class _Summed(torch.autograd.Function):

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from page_reports import classes, guessing, merged, mixed, regression
 
-from aam.evaluate.page.methods import REFERENCES, Corpus, methods_text
+from aam.evaluate.page.methods import REFERENCES, methods_text
 
 FOLDS = {"column": None, "groups": "host", "stratified": False}
 SETTINGS: dict[str, Any] = {
@@ -17,7 +17,6 @@ SETTINGS: dict[str, Any] = {
     },
     "tasks": {"age": {"columns": ["host_age"], "kind": "regression", "folds": FOLDS}},
 }
-CORPUS = Corpus(samples=5540, studies=15)
 RECIPES = {"kernel": {"score": 5.0, "weight": 0.25}, "full": {"score": 4.5, "weight": 0.75}}
 
 
@@ -25,12 +24,10 @@ def written(
     changes: dict[str, Any] | None = None,
     reports: tuple[dict[str, Any], ...] = (),
     steps: int = 100,
-    corpora: dict[str, Corpus] | None = None,
 ) -> str:
     found = methods_text(
         merged(SETTINGS, changes or {}),
         encoders={"base": {"parameters": 1600, "steps": steps}},
-        corpora=corpora or {},
         reports=reports or (regression(),),
         versions={"aam": "0.1"},
     )
@@ -53,14 +50,6 @@ def division(**changes: Any) -> dict[str, Any]:
         ({"changes": division(stratified=True)}, "5-fold cross-validation, stratified by class"),
         ({"changes": division(groups=None, column="study")}, "each of which leaves out one study"),
         ({"changes": model(start="other")}, "It began with the weights of other."),
-        (
-            {"changes": model(start="v4"), "corpora": {"base": CORPUS}},
-            "pretrained without labels on 5540 samples of 15 public studies",
-        ),
-        (
-            {"changes": model(start="v4"), "corpora": {"base": CORPUS}},
-            "in their common reference tree",
-        ),
         ({"steps": 0}, "It was used as it came, without training on this study."),
         ({"reports": (regression(recipes=RECIPES),)}, "AAM mixes 2 recipes with weights"),
         ({"reports": (regression(recipes=RECIPES),)}, "all its weights trained further"),
@@ -133,7 +122,6 @@ def test_works_are_numbered_in_the_order_of_their_citations_and_none_is_left_ove
     found = methods_text(
         merged(SETTINGS, {"metrics": [], **division(groups="[unifrac, host]")}),
         encoders={},
-        corpora={},
         reports=[regression()],
         versions={},
     )
@@ -150,6 +138,6 @@ def test_works_are_numbered_in_the_order_of_their_citations_and_none_is_left_ove
 
 
 def test_a_dataset_without_tasks_has_methods():
-    found = methods_text(SETTINGS, {"base": {"parameters": 9, "steps": 1}}, {}, [], {"aam": "1"})
+    found = methods_text(SETTINGS, {"base": {"parameters": 9, "steps": 1}}, [], {"aam": "1"})
     assert "predicted in" not in found.text
     assert "t-test" not in found.text

@@ -98,10 +98,10 @@ def test_probabilities_that_are_too_sure_get_better_by_the_other_folds():
 def test_a_model_that_was_not_trained_is_told_as_it_came():
     report = {"held_out_samples": 7, "steps": 0, "parameters": 1600, "wall_s": 0.0}
     report |= {"samples_per_s": None, "unifrac_pearson": 0.9, "unifrac_mae": 0.05}
-    reports = {"v4": {**report, "near_known_reads": 0.987}}
+    reports = {"mouse": {**report, "near_known_reads": 0.987}}
     page = summary_page("mine", reports, [])
     assert "99 % of the reads lie near an ASV that the model it started from had seen." in page
     assert "It was not trained further; it has 1,600 parameters." in page
     assert "nucleotides" not in page
     line = terminal_lines("mine", reports, [])[1]
-    assert "encoder v4: UniFrac of held-out samples at r 0.900" in line
+    assert "encoder mouse: UniFrac of held-out samples at r 0.900" in line

@@ -364,7 +364,8 @@ DAMAGED = {
 HUGE = {"encoder": "transformer", "width": 16_384, "heads": 2, "asv_layers": 90, "patch_bp": 3}
 HUGE |= {"sample_layers": 900, "ffn_ratio": 4, "max_length_bp": 20}
 MADE_SO = {
-    "format 5;(?=.*install)": lambda at: edit(at / "fold2-1/config.json", format=5),
+    "format 6;(?=.*install)": lambda at: edit(at / "fold2-1/config.json", format=6),
+    "format 4;(?=.*delete it)": lambda at: edit(at / "fold2-1/config.json", format=4),
     "kind pretrained": lambda at: edit(at / "fold2/config.json", kind="pretrained"),
     "fit each other.*other weights": lambda at: edit(at / "fold2/config.json", architecture=HUGE),
     "weights that are not finite: 1 \\(head": spoil_weights,

@@ -12,7 +12,6 @@ from aam.data.table import FeatureTable
 from aam.data.trees.newick import parse_newick
 from aam.reference_tree.bases import (
     UNKNOWN,
-    Reading,
     decode,
     encode,
     pack,
@@ -21,7 +20,8 @@ from aam.reference_tree.bases import (
 )
 from aam.reference_tree.nearest import KnownSequences
 from aam.reference_tree.phylogeny import ReferencePhylogeny
-from aam.reference_tree.placement import AS_IS, place, recognize_reading
+from aam.reference_tree.placement import place
+from aam.reference_tree.reading import AS_IS, Reading, recognize_reading
 from aam.reference_tree.tree import PER_DIFFERENCE, ReferenceTree
 from aam.unifrac.engines import ScikitBio
 from aam.util.atomic import read_json
@@ -177,7 +177,7 @@ def test_reads_of_another_strand_or_start_are_recognized(reading, caplog):
         reads = [text[20 - reading.shift :] for text in whole]
     sequences = {str(number): text for number, text in enumerate(reads)}
     tree = reference.tree_of_known
-    assert recognize_reading(tree, sequences, np.ones(30)) == (reading, 1.0)
+    assert recognize_reading(tree.known, list(sequences.values()), np.ones(30)) == (reading, 1.0)
     frame = reference.place(sequences)
     assert frame["nearest"].tolist() == names
     assert (frame["differences"] == 0).all()
@@ -185,7 +185,7 @@ def test_reads_of_another_strand_or_start_are_recognized(reading, caplog):
     assert (str(reading) in caplog.text) == (reading != AS_IS)
     # Reads of another region stay as they are.
     others = {str(number): random_sequence(rng, 90) for number in range(30)}
-    assert recognize_reading(tree, others, np.ones(30)) == (AS_IS, 0.0)
+    assert recognize_reading(tree.known, list(others.values()), np.ones(30)) == (AS_IS, 0.0)
 
 
 def test_bases_are_packed_and_unpacked():

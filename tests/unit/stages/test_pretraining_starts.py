@@ -12,26 +12,23 @@ from unifrac_cases import random_tree
 import aam
 from aam.config import slices
 from aam.config.configuration import load
-from aam.config.sections.finetuning import Finetuning
 from aam.data.sequences import write_fasta
 from aam.data.table import FeatureTable, write_biom
 from aam.data.tokens import TokenStore, write_tokens
 from aam.data.trees.newick import write_newick
 from aam.data.vocabulary import tokenize
 from aam.inference.embed import load_encoder
-from aam.model.store import KNOWN_ASVS, load_config
+from aam.model.store import KNOWN_ASVS
 from aam.runtime.run_options import RunOptions
 from aam.stages import pretrain
-from aam.tasks.finetune.encoders import encoder_maker
-from aam.util.atomic import read_json
+from aam.util.atomic import read_json, write_json
 from aam.util.errors import InputError
-
-NUMBERS = 64
+from aam.util.manifest import write_manifest
 
 
 @pytest.fixture(scope="module")
 def run(study, tmp_path_factory) -> Callable[..., dict[str, Path]]:
-    """Return what pretrains `small` with a sketch, with changes of the configuration."""
+    """Return what pretrains `small` with targets of the batch and other settings."""
     folder = tmp_path_factory.mktemp("starts")
     tree, metadata = folder / "tree.nwk", folder / "metadata.parquet"
     asvs, names = study.tiny.tokens.feature_ids, study.tiny.store.sample_ids
@@ -66,40 +63,33 @@ def run(study, tmp_path_factory) -> Callable[..., dict[str, Path]]:
 
 @pytest.fixture(scope="module")
 def small(study) -> dict:
-    model = study.config.models["small"].model_dump(exclude_unset=True)
-    return {**model, "sketch": NUMBERS}
+    return study.config.models["small"].model_dump(exclude_unset=True)
 
 
 @pytest.fixture(scope="module")
-def sketched(run, small) -> dict[str, Path]:
-    return run("sketched", small, epochs=3, nucleotide_weight=0)
+def first(run, small) -> dict[str, Path]:
+    """Return a pretrained model that others begin with."""
+    return run("first", small, epochs=3)
 
 
 def embeddings(outputs: dict[str, Path]) -> np.ndarray:
     return np.stack(pd.read_parquet(outputs["embeddings"])["embedding"])
 
 
-def test_sketches_tell_distances_and_stand_in_the_embeddings(sketched):
-    assert "nucleotide_loss" not in set(pd.read_parquet(sketched["history"])["name"])
-    assert read_json(sketched["metrics"])["unweighted_pearson"] > 0.5
-    assert embeddings(sketched).shape[1] == 16 + 2 * NUMBERS
-    assert load_config(sketched["model"])["architecture"]["sketch"] == NUMBERS
-
-
-def test_a_start_without_epochs_is_used_as_it_is(run, sketched):
-    start = {"start": str(sketched["model"])}
-    found = run("as_it_is", start, sketched["model"], epochs=0)
-    assert np.array_equal(embeddings(found), embeddings(sketched))
+def test_a_start_without_epochs_is_used_as_it_is(run, first):
+    start = {"start": str(first["model"])}
+    found = run("as_it_is", start, first["model"], epochs=0)
+    assert np.array_equal(embeddings(found), embeddings(first))
     for name in ("unweighted", "weighted_normalized"):
-        before, after = (read_json(o["metrics"])[f"{name}_pearson"] for o in (sketched, found))
+        before, after = (read_json(o["metrics"])[f"{name}_pearson"] for o in (first, found))
         assert after == pytest.approx(before, abs=1e-3)
     metrics = read_json(found["metrics"])
     assert metrics["steps"] == 0
     assert metrics["samples_per_s"] is None
     assert metrics["near_known_reads"] == 1.0
     assert "nucleotide_accuracy" in metrics
-    adapted = run("adapted", start, sketched["model"], epochs=1)
-    assert not np.array_equal(embeddings(adapted), embeddings(sketched))
+    adapted = run("adapted", start, first["model"], epochs=1)
+    assert not np.array_equal(embeddings(adapted), embeddings(first))
 
 
 def test_only_the_studies_of_a_model_are_learned_from(run, small):
@@ -111,18 +101,18 @@ def test_only_the_studies_of_a_model_are_learned_from(run, small):
         run("desert", {**small, "pretrained_on": ["desert"]})
 
 
-def test_an_encoder_reads_as_much_of_a_sequence_as_its_start(sketched):
-    encoder = load_encoder(sketched["model"])
+def test_an_encoder_reads_as_much_of_a_sequence_as_its_start(first):
+    encoder = load_encoder(first["model"])
     letters = torch.randint(1, 5, (6, 30), dtype=torch.uint8)
     with torch.inference_mode():
         long, short = (encoder.asv(x, None, "math")[0] for x in (letters, letters[:, :20]))
     assert torch.equal(long, short)
 
 
-def test_in_python_a_table_is_embedded_and_compared(sketched, study, caplog):
-    encoder = aam.encoder(sketched["model"])
+def test_in_python_a_table_is_embedded_and_compared(first, study, caplog):
+    encoder = aam.encoder(first["model"])
     found = encoder.embed(study.files["table.biom"], threads=1)
-    assert found.shape == (20, 16 + 2 * NUMBERS)
+    assert found.shape == (20, 16)
     distances = encoder.distances(study.files["table.biom"], threads=1)
     assert np.array_equal(distances, distances.T)
     assert not np.diag(distances).any()
@@ -135,7 +125,7 @@ def test_in_python_a_table_is_embedded_and_compared(sketched, study, caplog):
 
 @pytest.mark.parametrize("way", ["stage", "python"])
 def test_reverse_complements_longer_than_the_encoder_reads_are_recognized(
-    run, sketched, study, tmp_path, caplog, way
+    run, first, study, tmp_path, caplog, way
 ):
     """The encoder reads 20 bases; the reads have as many behind them, and lie the other way."""
     complement = str.maketrans("ACGT", "TGCA")
@@ -150,28 +140,24 @@ def test_reverse_complements_longer_than_the_encoder_reads_are_recognized(
         write_tokens(tmp_path / "tokens", TokenStore([*whole], lengths, letters), {})
         turned = {name: tmp_path / name for name in ("tokens", "sequences.fasta")}
         files = {"tokens": turned["tokens"], "sequences": turned["sequences.fasta"]}
-        start = {"start": str(sketched["model"])}
-        run("turned", start, sketched["model"], files=files, epochs=0)
+        start = {"start": str(first["model"])}
+        run("turned", start, first["model"], files=files, epochs=0)
     else:
         table = FeatureTable(study.tiny.table.sample_ids, [*whole], study.tiny.table.counts)
         write_biom(tmp_path / "table.biom", table, {})
-        encoder = aam.encoder(sketched["model"])
+        encoder = aam.encoder(first["model"])
         encoder.embed(tmp_path / "table.biom", tmp_path / "sequences.fasta", threads=1)
     assert "if they are reverse complemented" in caplog.text
 
 
-def test_a_start_says_what_it_cannot_be(run, sketched, small, tmp_path):
+def test_a_start_says_what_it_cannot_be(run, first, small, tmp_path):
     with pytest.raises(InputError, match="`start` with `width`"):
-        run("both", {"start": str(sketched["model"]), "width": 16})
+        run("both", {"start": str(first["model"]), "width": 16})
     with pytest.raises(InputError, match=r"models.small.start.*no .*config.json"):
         run("none", {"start": str(tmp_path)})
     with pytest.raises(InputError, match="0 for a model without a start"):
         run("nothing", small, epochs=0)
-    with pytest.raises(InputError, match="sketch.*targets batch"):
-        run("stored", small, targets="stored")
-    with pytest.raises(InputError, match="unweighted alone, which sketches tell"):
-        run("alone", small, distances={"unweighted": 1.0}, nucleotide_weight=0)
-    folder = shutil.copytree(sketched["model"], tmp_path / "model")
+    folder = shutil.copytree(first["model"], tmp_path / "model")
     (folder / KNOWN_ASVS).write_bytes(b"damaged")
     with pytest.raises(InputError, match=r"added: 1 \(known_asvs"):
         aam.encoder(folder)
@@ -180,18 +166,26 @@ def test_a_start_says_what_it_cannot_be(run, sketched, small, tmp_path):
         run("more", {"start": str(once["model"])}, once["model"], epochs=0)
 
 
-def test_no_training_is_stopped_by_what_sketches_tell(new_encoder, new_model):
-    both = {"unweighted": 1.0, "weighted_normalized": 1.0}
-    model = new_model(new_encoder(20, sketch=8), weights=both, variances=both)
-    assert (model.primary, model.watched) == ("unweighted", "weighted_normalized")
+def test_v4_is_a_tree_and_no_model(run, small):
+    with pytest.raises(InputError) as refused:
+        run("tree", {"start": "v4"})
+    text = str(refused.value)
+    assert text.startswith("configuration key models.small.start: got v4; expected")
+    assert "v4 is a reference tree: set datasets.d.tree: v4" in text
+    with pytest.raises(InputError, match=r'v4 is a reference tree: use aam.reference\("v4"\)'):
+        aam.encoder("v4")
 
 
-def test_from_scratch_there_are_no_sketches(small):
-    cfg = {"model": {"encoder": "transformer", "patch_bp": 5, **small}}
-    make = encoder_maker(cfg, Finetuning(start="scratch"), {}, 20, "math")
-    encoder = make(0, 0)
-    assert encoder.shape.sample_width == 16
-    assert encoder.asv.sketch is None
+def test_a_model_with_sketches_of_an_older_version_is_refused(run, first, tmp_path):
+    folder = shutil.copytree(first["model"], tmp_path / "model")
+    config = read_json(folder / "config.json")
+    config["architecture"]["sketch"] = 1024
+    write_json(folder / "config.json", config)
+    write_manifest(folder)
+    with pytest.raises(InputError, match=r"of another version: sketch.*; expected a pretrained"):
+        run("older", {"start": str(folder)}, folder)
+    with pytest.raises(InputError, match=r"sketch.*expected a model of this version"):
+        aam.encoder(folder)
 
 
 @pytest.mark.parametrize(
@@ -203,7 +197,7 @@ def test_from_scratch_there_are_no_sketches(small):
         ("ordered", {"fusion": "attention", "count_weight": 0.5, "epochs": 1}),
     ],
 )
-def test_tasks_are_learned_from_a_sketch_of_a_part_of_the_sequence(
+def test_tasks_are_learned_from_an_encoder_of_a_part_of_the_sequence(
     run, small, study, tmp_path, task, settings
 ):
     start = run("short", small, length=15)["model"]

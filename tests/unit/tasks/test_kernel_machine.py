@@ -23,7 +23,7 @@ def numbers():
     log_TP[:, 0] *= 4
     value_T1 = np.sin(log_TP[:, :1] / 3) + 0.1 * embedding_TD[:, :1]
     splits = list(KFold(4).split(value_T1))
-    return TrainingSamples(embedding_TD, 4, log_TP, value_T1, splits)
+    return TrainingSamples(embedding_TD, log_TP, value_T1, splits)
 
 
 def fitted(samples: TrainingSamples, target: Target) -> KernelHead:
@@ -66,9 +66,7 @@ def test_classes_have_a_machine_each_and_scaled_logits(numbers, missing):
     """One that no sample has is never predicted."""
     code = np.digitize(numbers.log_TP[:, 0], [-3.0, 3.0])
     code[code == missing] = 0
-    samples = TrainingSamples(
-        numbers.embedding_TD, 4, numbers.log_TP, np.eye(3)[code], numbers.splits
-    )
+    samples = TrainingSamples(numbers.embedding_TD, numbers.log_TP, np.eye(3)[code], numbers.splits)
     head = fitted(samples, target_of("classification"))
     found = said(head, samples)
     assert (found.argmax(axis=1) == code).mean() > 0.8
@@ -88,7 +86,7 @@ def test_classes_have_a_machine_each_and_scaled_logits(numbers, missing):
 
 
 def test_without_parts_to_choose_on_the_first_settings_are_taken(numbers):
-    few = TrainingSamples(numbers.embedding_TD, 4, numbers.log_TP, numbers.value_TE, [])
+    few = TrainingSamples(numbers.embedding_TD, numbers.log_TP, numbers.value_TE, [])
     assert not bool(fitted(few, target_of("regression")).gaussian)
 
 
@@ -110,15 +108,6 @@ def test_classes_of_one_part_each_keep_their_logits(numbers):
     halves = [(np.arange(30, 60), np.arange(30)), (np.arange(30), np.arange(30, 60))]
     samples = replace(numbers, value_TE=np.eye(3)[code], splits=halves)
     assert np.isfinite(said(fitted(samples, target_of("classification")), samples)).all()
-
-
-def test_rare_numbers_of_a_sketch_do_not_outgrow_the_others(numbers):
-    sketch_TK = np.random.default_rng(1).normal(size=(60, 50)) * 1e-3
-    wide = replace(numbers, embedding_TD=np.hstack([numbers.embedding_TD, sketch_TK]))
-    head = fitted(wide, target_of("regression"))
-    known, other = said(head, wide), replace(wide, embedding_TD=wide.embedding_TD.copy())
-    other.embedding_TD[:, 4:9] += 0.4
-    assert np.abs(said(head, other) - known).max() < np.ptp(known)
 
 
 def test_a_machine_of_too_many_samples_is_refused(new_task, monkeypatch):

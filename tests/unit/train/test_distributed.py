@@ -23,8 +23,6 @@ MUON = {"settings": {"optimizer": "muon", "learning_rate": 2e-6}}
 EQUAL = {
     "ddp-adamw": ADAMW | {"strategy": "ddp", "steps": 10, "validations": 2},
     "fsdp-adamw": ADAMW | {"strategy": "fsdp", "steps": 10, "validations": 2},
-    "ddp-sketch": ADAMW | {"strategy": "ddp", "steps": 10, "validations": 2, "sketch": 12},
-    "fsdp-sketch": ADAMW | {"strategy": "fsdp", "steps": 10, "validations": 2, "sketch": 12},
     "fsdp-muon": MUON | {"strategy": "fsdp", "steps": 10, "validations": 2},
 }
 CLIPPED = {

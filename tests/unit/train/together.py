@@ -2,10 +2,10 @@
 
 That is a list of starts: a number of processes, and cases by name. A case has `steps`; and may have
 a `strategy`, `settings` of the training, `validations`, `folder` (of checkpoints), `leaves` (the
-time limit comes after one step), `bad` (steps with a distance that is not a number), `sketch` (its
-numbers), `full` (the disk, from the third step on) and `max_memory_gb`. Processes are forked, so
-that torch is imported once. Each one writes `<number>-<name>-<rank>.json`: how the run `ended`, all
-`curves`, sums of the `weights`, `bytes` of both held, `stability`, micro-batches (`memory`).
+time limit comes after one step), `bad` (steps with a distance that is not a number), `full` (the
+disk, from the third step on) and `max_memory_gb`. Processes are forked, so that torch is imported
+once. Each one writes `<number>-<name>-<rank>.json`: how the run `ended`, all `curves`, sums of the
+`weights`, `bytes` of both held, `stability`, micro-batches (`memory`).
 """
 
 import json
@@ -15,12 +15,11 @@ import runpy
 import socket
 import sys
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
-from scipy.sparse import csr_array
 from torch.multiprocessing import start_processes
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
@@ -28,7 +27,6 @@ from aam.config.sections.execution import Optimization
 from aam.config.sections.training import EarlyStoppingSettings, Pretraining
 from aam.model.asv_encoders import Architecture
 from aam.model.build import build_encoder
-from aam.model.known_asvs import KnownAsvs
 from aam.runtime.run_options import RunOptions
 from aam.tasks.pretrain.model import PretrainingModel
 from aam.tasks.pretrain.validation import HeldOut
@@ -72,8 +70,8 @@ def new_feed(steps, kind=BatchDataset, **more):
     return kind(**own, batch_size=SAMPLES, epochs=steps, **more)
 
 
-def new_model(weights, sketch=0):
-    encoder = build_encoder(replace(SHAPE, sketch=sketch), seed=0, backend="auto")
+def new_model(weights):
+    encoder = build_encoder(SHAPE, seed=0, backend="auto")
     options = {"variances": {"unweighted": 0.05}, "nucleotide_weight": 1.0, "seed": 1}
     return PretrainingModel(encoder, weights=weights, **options)
 
@@ -84,20 +82,10 @@ def nbytes(tensors):
     return sum(t.numel() * t.element_size() for t in local)
 
 
-def place(model):
-    """Let a model with sketches know all ASVs, on a tree that is a star."""
-    if model.encoder.asv.sketch is not None:
-        asvs_U = np.arange(len(DATA.tokens.lengths))
-        above_UE = np.hstack([np.eye(len(asvs_U)), np.ones((len(asvs_U), 1))])
-        known, length_E = KnownAsvs.of(DATA.tokens, asvs_U), np.ones(above_UE.shape[1])
-        model.encoder.asv.sketch.learn(known, csr_array(above_UE), length_E)
-
-
 def train(case, world):
     faults = {"bad": tuple(case.get("bad", ())), "full": case.get("full", False)}
     dataset = new_feed(case["steps"], Faulty, values=VALUES, **faults)
-    model = new_model({"unweighted": 1.0, "faith_pd": 0.5}, case.get("sketch", 0))
-    place(model)
+    model = new_model({"unweighted": 1.0, "faith_pd": 0.5})
     devices = Devices("fp32", 1, world=world)
     held_out = HeldOut(
         *(DATA.store, DATA.tokens, SAMPLES + np.arange(HELD_OUT), dataset.samples),

@@ -1,0 +1,100 @@
+"""How reads have to be read to begin where the known sequences of a reference do.
+
+Shape suffixes: Q sequences.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aam.reference_tree.bases import UNKNOWN, encode, reverse_complement
+from aam.reference_tree.nearest import KnownSequences
+
+FEW_NEAR = 0.5
+"""Fraction of the reads near known sequences below which other readings are tried."""
+LARGEST_SHIFT = 20
+"""Bases that reads may begin before or behind the known sequences."""
+TRIED = 200
+"""The most abundant sequences, whose other readings are tried."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How reads have to be read to begin where the sequences of a reference do."""
+
+    reverse_complement: bool = False
+    """Whether they are of the other strand."""
+    shift: int = 0
+    """Bases that lie before the first base of the reference; below 0: bases that are missing."""
+
+    def encode(self, sequences: Sequence[str], length: int) -> NDArray[np.uint8]:
+        """Return `encode` of the sequences as they have to be read, [U, length]."""
+        if self.reverse_complement:
+            sequences = [reverse_complement(sequence) for sequence in sequences]
+        if self.shift >= 0:
+            return encode([sequence[self.shift :] for sequence in sequences], length)
+        bases_US = encode(sequences, length + self.shift)
+        return np.pad(bases_US, ((0, 0), (-self.shift, 0)), constant_values=UNKNOWN)
+
+    def __str__(self) -> str:
+        """Return what would have to be done to the reads."""
+        if self.reverse_complement:
+            return "they are reverse complemented"
+        if self.shift > 0:
+            return f"their first {self.shift} bases are cut off"
+        if self.shift < 0:
+            return f"they began {-self.shift} bases earlier"
+        return "they stay as they are"
+
+
+AS_IS = Reading()
+"""The reading of sequences that begin where the known ones do."""
+
+
+def recognize_reading(
+    known: KnownSequences, sequences: Sequence[str], reads_Q: NDArray[np.number]
+) -> tuple[Reading, float]:
+    """Return how sequences have to be read so that most reads lie near known ones.
+
+    Parameters
+    ----------
+    known
+        Sequences that begin at the same base.
+    sequences
+        Others, whole: the other end of a sequence that was cut is lost.
+    reads_Q
+        Reads of each of these.
+
+    Returns
+    -------
+    reading : Reading
+        As they are, where at least `FEW_NEAR` of the reads lie near a known sequence then;
+        otherwise the best of the other strand and shifts of up to `LARGEST_SHIFT` bases, where
+        that share is reached by the most abundant sequences.
+    near : float
+        Fraction of the reads that lie near a known sequence when read so, of all sequences or, for
+        another reading, of the most abundant ones.
+    """
+    near = share_near(known, sequences, reads_Q, AS_IS)
+    if near >= FEW_NEAR or not sequences:
+        return AS_IS, near
+    most = np.argsort(-np.asarray(reads_Q), kind="stable")[:TRIED]
+    abundant = [sequences[row] for row in most]
+    shifts = chain(range(1, LARGEST_SHIFT + 1), range(-1, -LARGEST_SHIFT - 1, -1))
+    readings = [Reading(reverse_complement=True), *(Reading(shift=shift) for shift in shifts)]
+    shares = [share_near(known, abundant, reads_Q[most], reading) for reading in readings]
+    best = int(np.argmax(shares))
+    if shares[best] >= FEW_NEAR:
+        return readings[best], shares[best]
+    return AS_IS, near
+
+
+def share_near(
+    known: KnownSequences, sequences: Sequence[str], reads_Q: NDArray[np.number], reading: Reading
+) -> float:
+    """Return the fraction of the reads whose sequences lie near a known one, without alignment."""
+    nearest = known.nearest(reading.encode(sequences, known.length_bp))
+    return float(reads_Q[nearest.is_near_Q].sum() / max(reads_Q.sum(), 1))
