@@ -1,14 +1,16 @@
 """Which features of samples a kernel machine learns best from, by the number of labels.
 
-`python -m benchmarks.features RESULTS REFERENCE TABLE` compares, on the tasks of `TASKS`, support
-vectors on log-ratios of reads, on the clades of the study's own tree, on those of a reference tree
-that has not seen the study, on embeddings of the study's own pretraining, and on pairs of these,
-with linear and Gaussian kernels. RESULTS is a folder of results with folds, sample store, tokens,
-tree, unweighted UniFrac and pretrained model `base` of these studies, REFERENCE the folder of the
-corpus, from which a reference tree is made without the study. Some samples are drawn, their labels
-alone are learned from, and all samples of other groups are predicted; all ways get the same draws.
-With all labels the folds of the task are left out in turn. TABLE keeps a row per way and draw, so
-that a run that was ended goes on; `python -m benchmarks.features summary TABLE` prints the means.
+`python -m benchmarks.features compare RESULTS CORPUS TABLE` compares, on the tasks of `TASKS`,
+support vectors on log-ratios of reads, on the clades of the study's own tree, on those of a
+reference tree that has not seen the study, on embeddings of the study's own pretraining, and on
+pairs of these, with linear and Gaussian kernels. RESULTS is a folder of results with folds, sample
+store, tokens, tree, unweighted UniFrac and, where there is one, the pretrained model `base` of
+these studies; CORPUS is the folder of the corpus, from which the reference is made.
+
+Some samples are drawn, their labels alone are learned from, and all samples of other groups are
+predicted; all ways get the same draws. With all labels the folds of the task are left out in turn.
+TABLE keeps a row per way and draw, so that a run that was ended goes on.
+`python -m benchmarks.features summary TABLE` prints the means.
 
 Shape suffixes: N labelled samples of the task, D numbers of a feature matrix.
 """
@@ -27,8 +29,9 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from aam.bench.tables import markdown_table
+from aam.data.importing.table import load_table
 from aam.data.importing.tree import load_tree
-from aam.data.table import read_biom
+from aam.data.tokens import TokenStore
 from aam.data.trees.branches import branches
 from aam.evaluate.baselines.log_ratios import centred_log_ratios, clade_logs
 from aam.evaluate.baselines.on_pairs import support_vectors
@@ -68,7 +71,7 @@ def reference_problem(task: Problem, corpus: Path, study: str, names: Sequence[s
     names
         Sequences of the features of the problem.
     """
-    table = read_biom(corpus / "table.biom")
+    table = load_table(corpus / "table.biom")
     metadata = pd.read_csv(corpus / "metadata.tsv", sep="\t", dtype=str).set_index("sample-id")
     is_other = (metadata.loc[table.sample_ids, "study"] != study).to_numpy()
     kept = set(table.of_samples(np.flatnonzero(is_other)).feature_ids)
@@ -137,10 +140,8 @@ def scores(
         features = features_of(part, other, embedding)
         ways = [*((way,) for way in features), *combinations(features, 2)]
         for way in ways:
-            tried = kernels(part, [features[block] for block in way])
-            both = {kernel: [matrix] for kernel, matrix in tried.items()}
-            for kernel, matrices in {**both, "chosen": list(tried.values())}.items():
-                predicted = support_vectors(part, matrices)[0]
+            for kernel, matrix_NN in kernels(part, [features[block] for block in way]).items():
+                predicted = support_vectors(part, [matrix_NN])[0]
                 value = score(part, predicted)
                 rows.append([name, labels, draw, " + ".join(way), kernel, value])
     return pd.DataFrame(rows, columns=[*KEYS, "score"])
@@ -153,12 +154,12 @@ def compare(results: Path, corpus: Path, path: Path) -> None:
     for key, kind in TASKS.items():
         study, name = key.split("/")
         task, names = read_problem(results / study, name, kind)
-        sequences = read_biom(results / study / "rarefied/view0.biom").feature_ids
-        from aam.data.tokens import TokenStore
-
         sequences = TokenStore.open(results / study / "tokens/asvs.arrow").feature_ids
         reference = reference_problem(task, corpus, study, sequences)
-        embedding = embeddings(results / study / "pretrain/base", names)
+        pretrained = results / study / "pretrain/base"
+        # Without a pretrained model the embeddings are left out.
+        is_pretrained = (pretrained / "embeddings.parquet").is_file()
+        embedding = embeddings(pretrained, names) if is_pretrained else None
         numbers = [number for number in NUMBERS if number < 0.7 * len(task.target)]
         jobs = [(number, draw) for number in numbers for draw in range(DRAWS)]
         jobs += [(ALL, fold) for fold in sorted(set(task.fold.tolist()))]

@@ -23,6 +23,8 @@ QUERIES_AT_ONCE = 512
 """Sequences that are compared with all known ones at a time."""
 MOST_SUBSTITUTIONS = 0.1
 """Mismatches per base beyond which a sequence is aligned."""
+MOST_EDITS = 0.05
+"""Edits per base up to which an alignment is believed: relatives that lost or gained a base."""
 WORD = 8
 """Bases of a word that aligned sequences have in common."""
 COMMON_WORD = 0.05
@@ -129,7 +131,7 @@ class KnownSequences:
             candidates = self._candidates(bases_QS[some_R])
             for query, known_rows in zip(some_R.tolist(), candidates, strict=True):
                 row, edits, length = self._align(bases_QS[query], known_rows)
-                if length > 0 and edits / length < distance_Q[query]:
+                if length > 0 and edits / length <= MOST_EDITS:
                     row_Q[query] = row
                     differences_Q[query] = edits
                     compared_Q[query] = length
