@@ -6,6 +6,10 @@ which is one joint tree: the study's own ASVs had a part in it.
 `python -m benchmarks.left_out own ../shared/data TABLE` compares the reference that comes with the
 package with the tree that each of three studies brings, and with one that MAFFT and FastTree make.
 
+`python -m benchmarks.left_out development ../shared/data TABLE` compares the reference with trees
+that MAFFT and FastTree make of two studies that settings may be chosen on. `--second NEWICK` names
+another tree of the known ASVs.
+
 Rivals know no tree, or nothing of ASVs that the reference lacks. Of a study at most `SAMPLES` are
 drawn.
 
@@ -30,7 +34,7 @@ from aam.data.rarefaction import rarefy
 from aam.data.table import FeatureTable
 from aam.data.trees.branches import branches
 from aam.data.trees.infer import build_tree
-from aam.reference_tree.placement import place_reads
+from aam.reference_tree.placement import place, place_reads
 from aam.reference_tree.tree import ReferenceTree
 from aam.unifrac.in_batch import BatchDistances
 from aam.util.atomic import write_tsv
@@ -41,6 +45,9 @@ SAMPLES = 200
 DEPTH = 1000
 METRICS = ("unweighted", "weighted_normalized", "generalized")
 ALPHA = 0.5
+DEVELOPMENT = ("westernization", "mackerel")
+DEVELOPMENT_SAMPLES = 100
+"""Studies of the corpus that a reference may be chosen by, and how many samples of each."""
 OWN = {"moving-pictures": "moving pictures", "ecam": "infant guts", "oral": "oral"}
 """Studies with trees of their own, which nothing of the reference was chosen by."""
 
@@ -126,7 +133,6 @@ def corpus_rows(data: Path) -> pd.DataFrame:
     """Return a row for each study of the corpus, left out of the reference."""
     folder = data / "corpus"
     table = load_table(folder / "table.biom")
-    joint = load_tree(folder / "tree.nwk")
     metadata = pd.read_csv(folder / "metadata.tsv", sep="\t", dtype=str).set_index("sample-id")
     study_N = metadata.loc[table.sample_ids, "study"].to_numpy()
     reference = ReferenceTree.read(REFERENCES["v4"] / TREE)
@@ -136,19 +142,54 @@ def corpus_rows(data: Path) -> pd.DataFrame:
         others = set(table.of_samples(np.flatnonzero(study_N != study)).feature_ids)
         is_left_out = np.array([name not in others for name in names])
         part = drawn(table, np.flatnonzero(study_N == study), study)
-        truth = joint.copy()
-        truth = cut_to(truth, part.feature_ids, folder)
         sequences = {name: name for name in part.feature_ids}
+        truth = place(reference, sequences).to_tree()
         row = compare(part, truth, reference.without(is_left_out), sequences)
         rows.append({"study": study, **row})
         print(rows[-1], flush=True)
     return pd.DataFrame(rows)
 
 
-def own_rows(data: Path) -> pd.DataFrame:
-    """Return two rows for each study with a tree of its own: the reference, and a made tree."""
-    reference = ReferenceTree.read(REFERENCES["v4"] / TREE)
+def development_rows(data: Path, second: Path | None) -> pd.DataFrame:
+    """Return a row for each development study: the reference against a tree of MAFFT and FastTree.
+
+    The study's ASVs are known to the reference. `second` is the file of another tree of the known
+    ASVs, which is compared in the same way.
+    """
+    table = load_table(data / "corpus/table.biom")
+    trees = {"v4": ReferenceTree.read(REFERENCES["v4"] / TREE)}
+    if second is not None:
+        rooted = load_tree(second, is_rooted=False).root_at_midpoint()
+        trees["second"] = ReferenceTree.from_tree(rooted, trees["v4"].length_bp)
     rows = []
+    for study in DEVELOPMENT:
+        is_study = [name.startswith(f"{study}.") for name in table.sample_ids]
+        part = drawn(table, np.flatnonzero(is_study)[:DEVELOPMENT_SAMPLES], study)
+        sequences = {name: name for name in part.feature_ids}
+        expected = distances(part, build_tree(sequences, 2, None))
+        row: dict[str, float | str] = {"study": study}
+        for name, tree in trees.items():
+            found = distances(part, place(tree, sequences).to_tree())
+            for metric in METRICS:
+                row[f"{metric}, {name}: r"] = agreement(found[metric], expected[metric])[0]
+        rows.append(row)
+        print(rows[-1], flush=True)
+    return pd.DataFrame(rows)
+
+
+def own_rows(data: Path, second: Path | None) -> pd.DataFrame:
+    """Return two rows for each study with a tree of its own: the reference, and a made tree.
+
+    `second` is the file of another tree of the known ASVs, rooted at its midpoint here; the mean of
+    the distances on both is compared, too.
+    """
+    reference = ReferenceTree.read(REFERENCES["v4"] / TREE)
+    other = None
+    if second is not None:
+        tree = load_tree(second, is_rooted=False).root_at_midpoint()
+        other = ReferenceTree.from_tree(tree, reference.length_bp)
+    rows: list[dict[str, float | str]] = []
+    row: dict[str, float | str]
     for folder, title in OWN.items():
         path = data / folder / "tree.nwk"
         table = load_table(data / folder / "table.biom")
@@ -156,13 +197,21 @@ def own_rows(data: Path) -> pd.DataFrame:
         part = drawn(deep, np.arange(len(deep.sample_ids)), folder)
         truth = cut_to(load_tree(path), part.feature_ids, path)
         sequences = {name: name for name in part.feature_ids}
-        rows.append({"study": title, **compare(part, truth, reference, sequences)})
+        reads_F = np.asarray(part.counts.sum(axis=0)).ravel()
+        row = {"study": title, **compare(part, truth, reference, sequences)}
+        on_reference = distances(part, place_reads(reference, sequences, reads_F)[0].to_tree())
+        if other is not None:
+            expected = distances(part, truth)
+            on_other = distances(part, place_reads(other, sequences, reads_F)[0].to_tree())
+            for metric in METRICS:
+                mean = (on_reference[metric] + on_other[metric]) / 2
+                row[f"{metric}, second tree: r"] = agreement(on_other[metric], expected[metric])[0]
+                row[f"{metric}, mean of both: r"] = agreement(mean, expected[metric])[0]
+        rows.append(row)
         print(rows[-1], flush=True)
         made = distances(part, build_tree(sequences, 2, None))
         expected = distances(part, truth)
-        placed = place_reads(reference, sequences, np.asarray(part.counts.sum(axis=0)).ravel())[0]
-        on_reference = distances(part, placed.to_tree())
-        row: dict[str, float | str] = {"study": f"{title}, tree of MAFFT and FastTree"}
+        row = {"study": f"{title}, tree of MAFFT and FastTree"}
         for metric in METRICS:
             r, error = agreement(made[metric], expected[metric])
             row |= {f"{metric}: r": r, f"{metric}: error": error}
@@ -175,12 +224,18 @@ def own_rows(data: Path) -> pd.DataFrame:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Write the table of one comparison."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
-    parser.add_argument("what", choices=["corpus", "own"])
+    parser.add_argument("what", choices=["corpus", "own", "development"])
     parser.add_argument("data", type=Path)
     parser.add_argument("table", type=Path)
+    parser.add_argument("--second", type=Path, help="another tree of the known ASVs")
     given = parser.parse_args(arguments)
     with threadpool_limits(2):
-        table = (corpus_rows if given.what == "corpus" else own_rows)(given.data)
+        if given.what == "corpus":
+            table = corpus_rows(given.data)
+        elif given.what == "own":
+            table = own_rows(given.data, given.second)
+        else:
+            table = development_rows(given.data, given.second)
     write_tsv(given.table, table)
     print(table.drop(columns="study").mean(numeric_only=True).round(4).to_string())
 
