@@ -66,6 +66,8 @@ libraries=/usr/lib/$(g++ -print-multiarch)/hdf5/serial
     export PREFIX=$work/prefix
     export CPLUS_INCLUDE_PATH=$work/include:/usr/include/hdf5/serial
     export LIBRARY_PATH=$work/lib:$work/prefix/lib:$libraries
+    # Else the compiler is told to use all instructions of this very CPU.
+    export PERFORMING_CONDA_BUILD=True
     # The library lies beside the module that loads it.
     export LDFLAGS="-Wl,-rpath,\$ORIGIN"
     MAKEFLAGS=-j$(nproc)

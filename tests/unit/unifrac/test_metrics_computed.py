@@ -193,10 +193,10 @@ def test_an_engine_that_is_asked_for_has_to_be_installed(monkeypatch, setting):
 
 def test_large_matrices_are_left_to_the_engine_that_bounds_its_memory(monkeypatch):
     set_installed(monkeypatch, FAST)
-    assert chosen("auto", 9459) == chosen("unifrac", 100_000) == ("unifrac", "scikit-bio")
-    assert chosen("auto", 9460) == ("ssu", "scikit-bio")
+    assert chosen("auto", 10922) == chosen("unifrac", 100_000) == ("unifrac", "scikit-bio")
+    assert chosen("auto", 10923) == ("ssu", "scikit-bio")
     set_installed(monkeypatch, ["unifrac"])
-    assert chosen("auto", 9460) == ("unifrac", "scikit-bio")
+    assert chosen("auto", 10923) == ("unifrac", "scikit-bio")
 
 
 def test_a_package_that_is_installed_but_broken_is_named(monkeypatch, caplog):
