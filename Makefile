@@ -18,7 +18,7 @@ help: ## show this list
 
 env: $(STAMP) ## create the environment in .venv, system programs included where possible
 
-$(STAMP): pyproject.toml constraints.txt workflow/install_system.sh
+$(STAMP): pyproject.toml constraints.txt workflow/install_system.sh workflow/apt_install.sh
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.12 ...")'
 	bash workflow/install_system.sh $(PYTHON)
 	$(PYTHON) -m venv $(VENV)

@@ -13,12 +13,25 @@ from aam.config.metrics import METRICS
 from aam.data.table import FeatureTable
 from aam.simulate.birth_death import birth_death_tree
 from aam.unifrac import engines
+from aam.unifrac.engines import ScikitBio
+from aam.unifrac.package import UnifracPackage, import_fault
+from aam.unifrac.ssu import Ssu
 
 SSU_METRICS = [n for n, facts in METRICS.items() if facts.phylogenetic and not facts.per_sample]
 SPARSE_METRICS = [name for name, facts in METRICS.items() if not facts.phylogenetic]
 needs_ssu = pytest.mark.skipif(
     not engines.installed(), reason="ssu and faithpd are not installed (apt: unifrac-tools)"
 )
+needs_package = pytest.mark.skipif(
+    import_fault() is not None,
+    reason=f"the package unifrac: {import_fault()} (bash workflow/install_unifrac.sh)",
+)
+ENGINES = [
+    pytest.param(UnifracPackage(), marks=needs_package),
+    pytest.param(Ssu(), marks=needs_ssu),
+    ScikitBio(),
+]
+"""The engines of UniFrac, those that are not installed marked to be skipped."""
 
 needs_programs = pytest.mark.skipif(
     shutil.which("mafft") is None or shutil.which("fasttree") is None,

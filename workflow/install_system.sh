@@ -11,18 +11,7 @@ command -v mafft >/dev/null || missing+=(mafft)
 command -v fasttree >/dev/null || command -v FastTree >/dev/null || missing+=(fasttree)
 [ ${#missing[@]} -eq 0 ] && exit 0
 
-as_root=(env)
-if [ "$(id -u)" -ne 0 ]; then
-    as_root=(sudo -n env)
-fi
-install() {
-    command -v apt-get >/dev/null || return 1
-    "${as_root[@]}" true 2>/dev/null || return 1
-    "${as_root[@]}" apt-get update -qq
-    "${as_root[@]}" DEBIAN_FRONTEND=noninteractive \
-        apt-get install -y -qq --no-install-recommends "${missing[@]}"
-}
-if ! install; then
+if ! bash "$(dirname "$0")/apt_install.sh" "${missing[@]}"; then
     echo "WARNING: not installed: ${missing[*]}. Install them as root (apt-get install ${missing[*]})" \
         "or with conda (unifrac, mafft, fasttree). Without them scikit-bio computes UniFrac, more" \
         "slowly, and a tree has to be given." >&2

@@ -12,7 +12,7 @@ class MetricFacts:
     """What is true of a metric, whatever computes it."""
 
     phylogenetic: bool = True
-    """Needs the tree, and is computed by `ssu` or scikit-bio; else by us, from the counts."""
+    """Needs the tree, and has the engines of `unifrac.engine`; else computed here, from counts."""
     per_sample: bool = False
     """A value of each sample, not a distance of each pair."""
     is_ratio: bool = False

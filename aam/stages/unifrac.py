@@ -53,7 +53,9 @@ def _computed(
     engine: Engine = Sparse()
     other: Engine | None = None
     if METRICS[name].phylogenetic:
-        engine, other = choose(cfg["engine"], threads=runtime.threads, scratch=runtime.work)
+        engine, other = choose(
+            cfg["engine"], samples=samples, threads=runtime.threads, scratch=runtime.work
+        )
     LOG.info("%s of %d samples with %s", name, samples, engine.name)
     with engine.compute(*wanted) as values:
         yield values, engine.name, other

@@ -13,6 +13,7 @@ from aam.config.metrics import METRICS, Parameters
 from aam.data.table import FeatureTable
 from aam.data.trees.branches import branch_fractions
 from aam.unifrac.formulas import FORMULAS, all_generalized
+from aam.unifrac.package import NOT_INSTALLED, UnifracPackage, import_fault, memory_bytes
 from aam.unifrac.ssu import PROGRAMS, Ssu
 from aam.unifrac.store import Values
 from aam.util.errors import problem
@@ -20,6 +21,8 @@ from aam.util.scikit_bio import TreeNode, alpha_diversity, beta_diversity
 
 LOG = logging.getLogger(__name__)
 INSTALL = "Debian, Ubuntu: apt install unifrac-tools; conda: unifrac-binaries of bioconda"
+INSTALL_PACKAGE = "Debian, Ubuntu: bash workflow/install_unifrac.sh; conda: unifrac of bioconda"
+OR_AUTO = "set it to auto"
 
 
 class ScikitBio:
@@ -59,7 +62,7 @@ class Sparse:
         yield rows(table.counts)
 
 
-Engine = ScikitBio | Sparse | Ssu
+Engine = ScikitBio | Sparse | Ssu | UnifracPackage
 """One way to compute metrics; the tips of every tree are the features of its table."""
 
 
@@ -69,22 +72,80 @@ def installed() -> bool:
 
 
 def choose(
-    setting: Literal["auto", "ssu", "scikit-bio"], *, threads: int = 1, scratch: Path | None = None
+    setting: Literal["auto", "unifrac", "ssu", "scikit-bio"],
+    *,
+    samples: int,
+    threads: int = 1,
+    scratch: Path | None = None,
 ) -> tuple[Engine, Engine | None]:
-    """Return the engine of phylogenetic metrics, and one to check it with, if `ssu` is there.
+    """Return the engine of phylogenetic metrics, and one to check it with.
 
-    `ssu` as the setting where it is not installed is an InputError.
+    Parameters
+    ----------
+    setting
+        `unifrac.engine` of the configuration.
+    samples
+        Number of samples of the table: `auto` prefers the package for what its memory allows.
+    threads
+        Cores that the fast engines may use.
+    scratch
+        Folder for their temporary files; None: the system's.
+
+    Returns
+    -------
+    engine : Engine
+        The one that computes the metric.
+    other : Engine or None
+        One of another origin to check it with; None: only scikit-bio is there.
+
+    Raises
+    ------
+    InputError
+        If the setting names an engine that is not installed.
     """
-    if setting != "ssu" and not installed():
-        if setting == "auto":
-            LOG.warning(
-                "ssu is not installed, so scikit-bio computes UniFrac: right, but slow beyond "
-                "1000 samples. To speed it up, install ssu (%s).",
-                INSTALL,
-            )
+    if setting == "ssu":
+        return installed_ssu("unifrac.engine", "ssu", OR_AUTO, threads, scratch), ScikitBio()
+    if setting == "unifrac":
+        return _importable_package(threads, scratch), ScikitBio()
+    fast = _fast_engines(samples, threads, scratch)
+    if setting == "scikit-bio":
+        return ScikitBio(), fast[0] if fast else None
+    if not fast:
+        LOG.warning(
+            "Neither the package unifrac nor ssu is installed, so scikit-bio computes UniFrac: "
+            "right, but slow beyond 1000 samples. To speed it up, install ssu (%s).",
+            INSTALL,
+        )
         return ScikitBio(), None
-    ssu = installed_ssu("unifrac.engine", "ssu", "set it to scikit-bio", threads, scratch)
-    return (ScikitBio(), ssu) if setting == "scikit-bio" else (ssu, ScikitBio())
+    return fast[0], ScikitBio()
+
+
+def _fast_engines(samples: int, threads: int, scratch: Path | None) -> list[Engine]:
+    """Return the engines that are installed besides scikit-bio, the preferred one first."""
+    engines: list[Engine] = []
+    fault = import_fault()
+    if fault is None:
+        engines.append(UnifracPackage(threads, scratch))
+    elif fault != NOT_INSTALLED:
+        LOG.warning("The package unifrac is installed, but cannot be imported: %s", fault)
+    if installed():
+        engines.append(Ssu(threads, scratch))
+    # Only ssu computes a large matrix in steps of bounded memory.
+    if memory_bytes(samples) > Ssu.memory_bytes:
+        engines.reverse()
+    return engines
+
+
+def _importable_package(threads: int, scratch: Path | None) -> UnifracPackage:
+    fault = import_fault()
+    if fault is not None:
+        raise problem(
+            "unifrac.engine",
+            f"unifrac, which cannot be imported ({fault})",
+            "an installed engine",
+            f"install it ({INSTALL_PACKAGE}), or {OR_AUTO}",
+        )
+    return UnifracPackage(threads, scratch)
 
 
 def installed_ssu(key: str, got: str, instead: str, threads: int, scratch: Path | None) -> Ssu:

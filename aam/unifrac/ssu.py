@@ -1,15 +1,12 @@
 """UniFrac by `ssu` and `faithpd`, the programs of the unifrac-binaries project.
 
 They read branch lengths as float32 and compute in float64; distances are kept as float32.
-Neither the number of threads nor that of steps changes a bit. Names are replaced by plain
-labels, because both programs fail on quotes in tip names.
+Neither the number of threads nor that of steps changes a bit.
 """
 
 import logging
 import os
-import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,8 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aam.config.metrics import METRICS, Parameters
-from aam.data.table import FeatureTable, write_biom
+from aam.data.table import FeatureTable
 from aam.unifrac import parts
+from aam.unifrac.plain_files import TABLE, TREE, plain_files, sample_labels
 from aam.unifrac.store import Values
 from aam.unifrac.stripes import Joined, Striped, StripeMatrix, Stripes, read_partial, steps, stripes
 from aam.util.scikit_bio import TreeNode
@@ -71,7 +69,7 @@ class Ssu:
         for name, value in parameters.items():
             options += [_OPTIONS[name], str(value)]
         ranges = steps(start, stop, len(table.sample_ids), self.memory_bytes)
-        with self._staged(table, tree) as folder:
+        with plain_files(table, tree, self.scratch) as folder:
             if len(ranges) == 1:
                 yield self._step(folder, table, options, ranges[0])
                 return
@@ -90,43 +88,23 @@ class Ssu:
         start, stop = step
         bounds = ["--start", str(start), "--stop", str(stop)]
         self._call("ssu", folder, result, [*options, *bounds])
-        found = read_partial(result, _labels("s", table.sample_ids))
+        found = read_partial(result, sample_labels(table))
         assert (found.start, found.stop) == step, "ssu computed other stripes"
         result.unlink()
         return found
 
     def _faith_pd(self, table: FeatureTable, tree: TreeNode | None) -> NDArray[np.float64]:
-        with self._staged(table, tree) as folder:
+        with plain_files(table, tree, self.scratch) as folder:
             result = folder / "faith.tsv"
             self._call("faithpd", folder, result, [])
             lines = result.read_text(encoding="utf-8").splitlines()[1:]
         labels, values = zip(*(line.split("\t") for line in lines), strict=True)
-        assert list(labels) == _labels("s", table.sample_ids), "faithpd changed the order"
+        assert list(labels) == sample_labels(table), "faithpd changed the order"
         return np.array(values, dtype=np.float64)
 
-    @contextmanager
-    def _staged(self, table: FeatureTable, tree: TreeNode | None) -> Iterator[Path]:
-        """Yield a temporary folder with the table and the tree under plain labels."""
-        features = dict(zip(table.feature_ids, _labels("f", table.feature_ids), strict=True))
-        plain = FeatureTable(_labels("s", table.sample_ids), list(features.values()), table.counts)
-        assert tree is not None
-        labelled = tree.copy()
-        for node in labelled.traverse(include_self=True):
-            node.name = features[node.name] if node.is_tip() else None
-        if self.scratch is not None:
-            self.scratch.mkdir(parents=True, exist_ok=True)
-            # The folder is this job's alone: what is there was left by one that was killed.
-            for left in self.scratch.glob("unifrac-*"):
-                shutil.rmtree(left, ignore_errors=True)
-        with tempfile.TemporaryDirectory(prefix="unifrac-", dir=self.scratch) as name:
-            folder = Path(name)
-            write_biom(folder / "table.biom", plain, {})
-            labelled.write(str(folder / "tree.nwk"), format="newick")
-            yield folder
-
     def _call(self, program: str, folder: Path, result: Path, options: Sequence[str]) -> None:
-        table, tree = folder / "table.biom", folder / "tree.nwk"
-        command = [program, "-i", str(table), "-t", str(tree), "-o", str(result), *options]
+        files = ["-i", str(folder / TABLE), "-t", str(folder / TREE)]
+        command = [program, *files, "-o", str(result), *options]
         environment = {"OMP_NUM_THREADS": str(self.threads), "UNIFRAC_USE_GPU": "N"}
         done = subprocess.run(
             command, env=os.environ | environment, capture_output=True, text=True, check=False
@@ -134,7 +112,3 @@ class Ssu:
         if done.returncode != 0 or not result.exists():
             said = (done.stdout + done.stderr).strip()[-2000:] or "nothing"
             raise RuntimeError(f"{program} ended with code {done.returncode}; it said: {said}")
-
-
-def _labels(prefix: str, names: Sequence[str]) -> list[str]:
-    return [f"{prefix}{position}" for position in range(len(names))]

@@ -3,7 +3,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from unifrac_cases import compute, needs_ssu
+from unifrac_cases import ENGINES, compute
 
 from aam.data.importing.table import load_table
 from aam.data.importing.tree import cut_to, load_tree
@@ -14,8 +14,6 @@ from aam.data.trees.newick import read_newick
 from aam.evaluate.report import task_metrics
 from aam.runtime.run_options import RunOptions
 from aam.stages import import_metadata, import_table, import_tree
-from aam.unifrac.engines import ScikitBio
-from aam.unifrac.ssu import Ssu
 
 DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data"
 REFERENCE = DATA / "unifrac-reference"
@@ -52,7 +50,7 @@ def test_every_real_dataset_is_imported(tmp_path, name, samples, features, colum
     assert metadata[column].notna().sum() == labelled
 
 
-@pytest.mark.parametrize("engine", [pytest.param(Ssu(), marks=needs_ssu), ScikitBio()])
+@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize(
     ("metric", "truth", "options"),
     [

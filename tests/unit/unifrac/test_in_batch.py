@@ -2,13 +2,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from unifrac_cases import SPARSE_METRICS, compute, needs_ssu, random_case
+from unifrac_cases import ENGINES, SPARSE_METRICS, compute, random_case
 
 from aam.config.metrics import FAITH_PD, METRICS
 from aam.data.trees.newick import write_newick
-from aam.unifrac.engines import ScikitBio, Sparse
+from aam.unifrac.engines import Sparse
 from aam.unifrac.in_batch import BatchDistances
-from aam.unifrac.ssu import Ssu
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +21,7 @@ def of_case(seed, alpha, path, metrics):
     return BatchDistances.of(metrics, path, table.feature_ids, alpha), table, tree
 
 
-@pytest.mark.parametrize("engine", [pytest.param(Ssu(), marks=needs_ssu), ScikitBio()])
+@pytest.mark.parametrize("engine", ENGINES)
 @settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 10**6), alpha=st.sampled_from([0.0, 0.3, 1.0]))
 def test_the_distances_of_a_batch_are_those_of_the_stage(tree_file, engine, seed, alpha):

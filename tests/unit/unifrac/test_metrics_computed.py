@@ -1,11 +1,24 @@
+import importlib
+import subprocess
+import sys
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
-from unifrac_cases import SPARSE_METRICS, compute, needs_ssu, random_case, table_of, tree_of
+from unifrac_cases import (
+    ENGINES,
+    SPARSE_METRICS,
+    compute,
+    needs_package,
+    needs_ssu,
+    random_case,
+    table_of,
+    tree_of,
+)
 
 from aam.config.metrics import METRICS
 from aam.data.table import FeatureTable
@@ -13,12 +26,14 @@ from aam.data.trees.branches import branch_fractions, read_tree
 from aam.unifrac import engines
 from aam.unifrac.engines import ScikitBio, Sparse
 from aam.unifrac.formulas import FORMULAS
+from aam.unifrac.package import NOT_INSTALLED, UnifracPackage, import_fault
 from aam.unifrac.ssu import Ssu
 from aam.util.errors import InputError
 
-BOTH = pytest.mark.parametrize("engine", [pytest.param(Ssu(), marks=needs_ssu), ScikitBio()])
+EACH = pytest.mark.parametrize("engine", ENGINES)
 WITH_TREE = [name for name in METRICS if name not in SPARSE_METRICS]
 EVERY = [
+    *(pytest.param(UnifracPackage(), metric, marks=needs_package) for metric in WITH_TREE),
     *(pytest.param(Ssu(), metric, marks=needs_ssu) for metric in WITH_TREE),
     *((ScikitBio(), metric) for metric in WITH_TREE),
     *((Sparse(), metric) for metric in SPARSE_METRICS),
@@ -46,7 +61,7 @@ def test_distances_without_a_tree_by_hand():
     assert compute(Sparse(), counts, None, "robust_aitchison")[0, 1] == pytest.approx(expected)
 
 
-@BOTH
+@EACH
 def test_by_hand_with_odd_names_and_many_reads(engine):
     names = ["A b", "B_c", "C'x", "D;(,[é"]
     tree = tree_of(HAND_TREE)
@@ -67,7 +82,7 @@ def test_every_engine_follows_the_definition_whatever_the_order(engine, metric, 
     table, tree = random_case(seed)
     found = compute(engine, table, tree, metric, alpha)
     definition, samples = FORMULAS[metric].definition, len(table.sample_ids)
-    tolerance = 1e-6 if isinstance(engine, Ssu) else 1e-7
+    tolerance = 1e-7 if isinstance(engine, ScikitBio | Sparse) else 1e-6
     if METRICS[metric].phylogenetic:
         fractions, lengths = branch_fractions(table, tree)
         given = METRICS[metric].parameters_in({"alpha": alpha})
@@ -132,22 +147,98 @@ def test_tree_is_read_with_the_features_alone_and_no_root_length(tmp_path):
     assert compute(ScikitBio(), table, tree, "faith_pd").tolist() == [3.75, 2.5]
 
 
+FAST = ("unifrac", "ssu")
+
+
+def set_installed(monkeypatch, names, fault=NOT_INSTALLED):
+    """Make these fast engines those that are installed."""
+    monkeypatch.setattr(engines, "installed", lambda: "ssu" in names)
+    monkeypatch.setattr(engines, "import_fault", lambda: None if "unifrac" in names else fault)
+
+
+def chosen(setting, samples=100):
+    return tuple(engine and engine.name for engine in engines.choose(setting, samples=samples))
+
+
 @pytest.mark.parametrize(
     ("setting", "installed", "names"),
     [
-        ("auto", True, ("ssu", "scikit-bio")),
-        ("scikit-bio", True, ("scikit-bio", "ssu")),
-        ("auto", False, ("scikit-bio", None)),
-        ("scikit-bio", False, ("scikit-bio", None)),
+        ("auto", FAST, ("unifrac", "scikit-bio")),
+        ("auto", ["unifrac"], ("unifrac", "scikit-bio")),
+        ("auto", ["ssu"], ("ssu", "scikit-bio")),
+        ("auto", [], ("scikit-bio", None)),
+        ("unifrac", FAST, ("unifrac", "scikit-bio")),
+        ("ssu", FAST, ("ssu", "scikit-bio")),
+        ("scikit-bio", FAST, ("scikit-bio", "unifrac")),
+        ("scikit-bio", ["ssu"], ("scikit-bio", "ssu")),
+        ("scikit-bio", [], ("scikit-bio", None)),
     ],
 )
 def test_choice_of_engines(monkeypatch, caplog, setting, installed, names):
-    monkeypatch.setattr(engines, "installed", lambda: installed)
-    assert tuple(engine and engine.name for engine in engines.choose(setting)) == names
-    # Without ssu there is one warning, which says what to install; unless that was the wish.
+    set_installed(monkeypatch, installed)
+    assert chosen(setting) == names
+    # Without a fast engine one warning says what to install; unless that was the wish.
     warned = setting == "auto" and not installed
     assert [record.levelname for record in caplog.records] == ["WARNING"] * warned
     assert ("apt install unifrac-tools" in caplog.text) == warned
-    if not installed:
-        with pytest.raises(InputError, match=r"unifrac.engine: .*not installed.*Hint: install it"):
-            engines.choose("ssu")
+
+
+@pytest.mark.parametrize("setting", FAST)
+def test_an_engine_that_is_asked_for_has_to_be_installed(monkeypatch, setting):
+    set_installed(monkeypatch, set(FAST) - {setting}, "no libssu.so")
+    why = {"unifrac": r"cannot be imported \(no libssu.so\)", "ssu": "not installed"}[setting]
+    with pytest.raises(InputError, match=rf"unifrac.engine: .*{why}.*Hint: install it"):
+        chosen(setting)
+
+
+def test_large_matrices_are_left_to_the_engine_that_bounds_its_memory(monkeypatch):
+    set_installed(monkeypatch, FAST)
+    assert chosen("auto", 10922) == chosen("unifrac", 100_000) == ("unifrac", "scikit-bio")
+    assert chosen("auto", 10923) == ("ssu", "scikit-bio")
+    set_installed(monkeypatch, ["unifrac"])
+    assert chosen("auto", 10923) == ("unifrac", "scikit-bio")
+
+
+def test_a_package_that_is_installed_but_broken_is_named(monkeypatch, caplog):
+    set_installed(monkeypatch, ["ssu"], "no libssu.so")
+    assert chosen("auto") == ("ssu", "scikit-bio")
+    assert "unifrac is installed, but cannot be imported: no libssu.so" in caplog.text
+
+
+BROKEN = {
+    "none": ("", NOT_INSTALLED),
+    "folder": ("mkdir", NOT_INSTALLED),
+    "library": ("raise ImportError('libssu.so: no such file')", "libssu.so: no such file"),
+    "module": ("import pkg_resources_of_old", "No module named 'pkg_resources_of_old'"),
+    "numpy": ("raise ValueError('numpy.dtype size changed')", "numpy.dtype size changed"),
+    "whole": ("unweighted = None", None),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_what_keeps_the_package_from_being_imported(monkeypatch, tmp_path, case):
+    text, expected = BROKEN[case]
+    if text:
+        (tmp_path / "unifrac").mkdir()
+    if text not in ("", "mkdir"):
+        (tmp_path / "unifrac" / "__init__.py").write_text(text)
+    elsewhere = [folder for folder in sys.path if not (Path(folder) / "unifrac").is_dir()]
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *elsewhere])
+    for name in [name for name in sys.modules if name.split(".")[0] == "unifrac"]:
+        monkeypatch.delitem(sys.modules, name)
+    importlib.invalidate_caches()
+    assert import_fault() == expected
+    sys.modules.pop("unifrac", None)
+
+
+def test_the_package_is_loaded_where_it_computes_and_without_torch():
+    """Other stages read distances, and need not wait for it."""
+    code = (
+        "import sys, aam.stages.unifrac_part, aam.unifrac.engines as engines\n"
+        "assert 'unifrac' not in sys.modules\n"
+        "engines.choose('auto', samples=2)\n"
+        "print('torch' in sys.modules, 'unifrac' in sys.modules)"
+    )
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert printed.stderr == ""
+    assert printed.stdout.split() == ["False", str(import_fault() is None)]

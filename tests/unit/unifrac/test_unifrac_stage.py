@@ -4,8 +4,17 @@ from pathlib import Path
 
 import h5py
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
-from unifrac_cases import SPARSE_METRICS, SSU_METRICS, compute, needs_ssu, random_case, table_of
+from unifrac_cases import (
+    SPARSE_METRICS,
+    SSU_METRICS,
+    compute,
+    needs_package,
+    needs_ssu,
+    random_case,
+    table_of,
+)
 
 from aam.config import slices
 from aam.config.configuration import load
@@ -13,8 +22,9 @@ from aam.config.metrics import METRICS
 from aam.data.table import write_biom
 from aam.runtime.run_options import RunOptions
 from aam.stages import unifrac, unifrac_part
-from aam.unifrac import check, store
+from aam.unifrac import check, engines, store
 from aam.unifrac.engines import ScikitBio, Sparse
+from aam.unifrac.package import NOT_INSTALLED
 from aam.unifrac.ssu import Ssu
 from aam.unifrac.stripes import read_partial
 from aam.util.errors import InputError
@@ -79,18 +89,61 @@ def numpy_engine(metric: str):
     return Sparse() if metric in SPARSE_METRICS else ScikitBio()
 
 
-@pytest.mark.parametrize("ssu", [pytest.param(True, marks=needs_ssu), False])
-@pytest.mark.parametrize("metric", METRICS)
-def test_every_metric_is_written_with_its_engine(study, monkeypatch, metric, ssu):
-    if not ssu:
+INSTALLED = {
+    "unifrac": pytest.param("unifrac", marks=[needs_package, needs_ssu]),
+    "ssu": pytest.param("ssu", marks=needs_ssu),
+    "scikit-bio": "scikit-bio",
+}
+"""The best engine that a machine has."""
+
+
+def limit_engines(monkeypatch, best: str) -> None:
+    """Make this engine the one that `auto` takes."""
+    if best != "unifrac":
+        monkeypatch.setattr(engines, "import_fault", lambda: NOT_INSTALLED)
+    if best == "scikit-bio":
         monkeypatch.setenv("PATH", "")
+
+
+@pytest.mark.parametrize("best", INSTALLED.values())
+@pytest.mark.parametrize("metric", METRICS)
+def test_every_metric_is_written_with_its_engine(study, monkeypatch, metric, best):
+    limit_engines(monkeypatch, best)
     path, engine = study.whole(metric, engine="auto"), numpy_engine(metric)
     sample_ids, values = read(path, metric)
     assert sample_ids == study.sample_ids
     assert np.allclose(values, compute(engine, *study.case, metric), atol=1e-6)
     carried = store.read_provenance(path)
-    assert carried["aam.engine"] == ("ssu" if ssu and metric in WITH_TREE else engine.name)
+    assert carried["aam.engine"] == (best if metric in WITH_TREE else engine.name)
     assert {"aam.schema", "aam.version", "aam.settings", "aam.inputs"} <= set(carried)
+
+
+@needs_package
+@needs_ssu
+@pytest.mark.parametrize("metric", WITH_TREE)
+def test_files_of_two_machines_differ_in_the_engine_alone(study, metric):
+    """`auto` is what the settings say, so a file of another engine is as fresh."""
+    files = {}
+    for best in INSTALLED:
+        with pytest.MonkeyPatch.context() as monkeypatch:
+            limit_engines(monkeypatch, best)
+            path = study.whole(metric, engine="auto")
+        files[best] = (store.read_provenance(path), pq.read_schema(path), *read(path, metric))
+    carried, schema, sample_ids, values = files.pop("unifrac")
+    assert carried.pop("aam.engine") == "unifrac"
+    for name, (others, other_schema, other_ids, other_values) in files.items():
+        assert others.pop("aam.engine") == name
+        assert (others, other_ids) == (carried, sample_ids)
+        assert other_schema.remove_metadata() == schema.remove_metadata()
+        assert np.allclose(other_values, values, rtol=0, atol=1e-6)
+
+
+@needs_package
+@pytest.mark.parametrize("metric", WITH_TREE)
+def test_the_package_writes_the_same_bytes_with_any_number_of_threads(study, metric):
+    expected = study.whole(metric, engine="unifrac").read_bytes()
+    assert study.whole(metric, engine="unifrac", threads=2).read_bytes() == expected
+    assert list((study.folder / "work").iterdir()) == []
 
 
 @needs_ssu
@@ -218,6 +271,8 @@ def test_unifrac_alone_is_shared_by_jobs():
         return {name for name in METRICS if slices.unifrac_jobs(config, "demo", name) > 1}
 
     assert jobs() == jobs(partitions=1, engine="scikit-bio") == set()
-    assert jobs(partitions=4) == set(SSU_METRICS)
-    with pytest.raises(InputError, match="unifrac: got 4 `partitions` with the engine scikit-bio"):
-        jobs(partitions=4, engine="scikit-bio")
+    assert jobs(partitions=4) == jobs(partitions=4, engine="ssu") == set(SSU_METRICS)
+    for engine in ("scikit-bio", "unifrac"):
+        message = f"unifrac: got 4 `partitions` with the engine {engine}"
+        with pytest.raises(InputError, match=message):
+            jobs(partitions=4, engine=engine)
