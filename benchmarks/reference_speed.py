@@ -81,7 +81,9 @@ def run(way: str, path: Path) -> None:
     table = read_biom(path)
     if way == "made":
         tree = build_tree({name: name for name in table.feature_ids}, THREADS, None)
-        with choose("auto", threads=THREADS)[0].compute(table, tree, "unweighted", {}) as values:
+        with choose("auto", samples=len(table.sample_ids), threads=THREADS)[0].compute(
+            table, tree, "unweighted", {}
+        ) as values:
             assert np.isfinite(values[:]).all()
         return
     frame = aam.reference("v4").distances(table, threads=THREADS)

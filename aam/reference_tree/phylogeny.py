@@ -131,7 +131,7 @@ class ReferencePhylogeny:
         engine: Engine = Sparse()
         tree = None
         if METRICS[metric].phylogenetic:
-            engine = choose("auto", threads=threads)[0]
+            engine = choose("auto", samples=len(counts.sample_ids), threads=threads)[0]
             tree = placement.to_tree()
         parameters = {"alpha": alpha} if METRICS[metric].parameters else {}
         samples = len(counts.sample_ids)
@@ -148,7 +148,8 @@ class ReferencePhylogeny:
     ) -> pd.Series:
         """Return Faith's phylogenetic diversity of every sample: see `distances`."""
         counts, placement = self._read(table, sequences, depth)
-        with choose("auto")[0].compute(counts, placement.to_tree(), "faith_pd", {}) as values:
+        engine = choose("auto", samples=len(counts.sample_ids))[0]
+        with engine.compute(counts, placement.to_tree(), "faith_pd", {}) as values:
             index = pd.Index(counts.sample_ids, name="sample-id", dtype=object)
             return pd.Series(np.asarray(values[:]), index=index, name="faith_pd")
 
