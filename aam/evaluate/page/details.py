@@ -13,7 +13,9 @@ KERNEL = "kernel"
 """The recipe in which no network is trained."""
 
 
-def task_sentences(report: Mapping[str, Any], *, encoder_trained: bool) -> Iterator[str]:
+def task_sentences(
+    report: Mapping[str, Any], *, encoder_trained: bool, is_explained: bool = True
+) -> Iterator[str]:
     """Yield how a model does on a task, alone and mixed, and how sure it is.
 
     Parameters
@@ -22,6 +24,8 @@ def task_sentences(report: Mapping[str, Any], *, encoder_trained: bool) -> Itera
         One of `aam.evaluate.scores.of_each_target`.
     encoder_trained
         Whether the encoder may have been trained on samples of the study.
+    is_explained
+        Whether the configuration asks which ASVs the predictions rest on.
     """
     yield words.groups_of_tests(
         report["structure"]["column"],
@@ -36,7 +40,7 @@ def task_sentences(report: Mapping[str, Any], *, encoder_trained: bool) -> Itera
     yield from _intervals(report)
     if report["kind"] != "regression":
         yield from _probabilities(report)
-    yield _importances(report)
+    yield _importances(report) if is_explained else words.importances_not_asked_for()
 
 
 def encoder_sentences(report: Mapping[str, Any]) -> Iterator[str]:
