@@ -29,7 +29,7 @@ POINTS = 4
 """Points of the path that gradients are taken at."""
 PAIRS = 1 << 20
 """Pairs of ASVs, over all copies of a sample, that attention compares at a time."""
-TOKENS = 1 << 12
+TOKENS = 1 << 11
 """ASVs, over all copies of a sample, that are computed at a time."""
 NO_ASVS = np.empty(0, np.int64)
 
