@@ -25,8 +25,10 @@ from aam.model.predictor import Predictor
 from aam.train.distributed.devices import Devices
 from aam.util.seeds import seed_of
 
-POINTS = 4
-"""Points of the path that gradients are taken at."""
+POINTS = (4, 16)
+"""Points of the path that gradients are taken at, and those of a sample that needs more."""
+LARGEST_GAP = 0.01
+"""Part of the change along the path by which attributions may miss it before more are taken."""
 PAIRS = 1 << 20
 """Pairs of ASVs, over all copies of a sample, that attention compares at a time."""
 TOKENS = 1 << 11
@@ -55,7 +57,7 @@ def explain(
     categories: Mapping[str, str] | None = None,
     column_A: NDArray[np.int64] | None = None,
     *,
-    points: int = POINTS,
+    points: Sequence[int] = POINTS,
     removed_R: NDArray[np.int64] = NO_ASVS,
 ) -> Explanation:
     """Explain the outputs of `explained` by the sample's embedded ASVs, reads and covariates.
@@ -71,14 +73,19 @@ def explain(
     column_A
         Columns of the ASVs in a kernel machine.
     points
-        Points of the path that gradients are taken at.
+        Points of the path that gradients are taken at: the next number is tried where the gap to
+        what they should sum to is above `LARGEST_GAP`.
     removed_R
         ASVs of the sample without each of which it is predicted, too.
     """
     copies = _Copies(predictor, asv_AD, categories or {}, column_A)
     with torch.no_grad():
         whole = copies.run(counts_A[None])
-    gradients_AC, change_C = _gradients(copies, counts_A, whole, points)
+    for number in points:
+        gradients_AC, change_C = _gradients(copies, counts_A, whole, number)
+        gap_C = gradients_AC.sum(dim=0) - change_C
+        if gap_C.abs().max() <= LARGEST_GAP * change_C.abs().max():
+            break
     removed_RC = _removed(copies, counts_A, removed_R, whole.output_SC[0])
     parts = (whole.attention_SA[0], gradients_AC, change_C, removed_RC)
     return Explanation(*(part.detach().cpu().double().numpy() for part in parts))

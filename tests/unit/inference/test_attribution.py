@@ -59,7 +59,7 @@ def few_copies(sample, monkeypatch) -> None:
 @pytest.mark.parametrize("kind", TARGETS)
 def test_gradients_sum_to_the_change_along_the_path(predict_with, sample, kind):
     predictor = predict_with(kind)
-    found = attribution.explain(predictor, *sample, points=12)
+    found = attribution.explain(predictor, *sample, points=[12])
     assert found.gradients_AC.shape == (len(sample[1]), len(explained_names(predictor.target)))
     assert np.abs(found.change_C).min() > 1e-3
     np.testing.assert_allclose(found.gradients_AC.sum(axis=0), found.change_C, atol=1e-5)
@@ -91,10 +91,19 @@ def midpoint_gradients(predictor: Predictor, asv_AD, counts_A, steps: int) -> np
 
 def test_few_points_give_the_gradients_of_many_steps(predict_with, sample, few_copies):
     expected_AC = midpoint_gradients(predict_with(), *sample, steps=200)
-    for points, tolerance in ((attribution.POINTS, 0.02), (12, 1e-4)):
-        found_AC = attribution.explain(predict_with(), *sample, points=points).gradients_AC
+    for points, tolerance in ((attribution.POINTS[0], 0.02), (12, 1e-4)):
+        found_AC = attribution.explain(predict_with(), *sample, points=[points]).gradients_AC
         error = np.abs(found_AC - expected_AC).max() / np.abs(expected_AC).max()
         assert error < tolerance
+
+
+def test_more_points_are_taken_where_the_gap_is_large(predict_with, sample, monkeypatch):
+    few, more = ([points] for points in (1, 12))
+    for largest, expected in ((0.0, more), (np.inf, few)):
+        monkeypatch.setattr(attribution, "LARGEST_GAP", largest)
+        found = attribution.explain(predict_with(), *sample, points=[1, 12])
+        alone = attribution.explain(predict_with(), *sample, points=expected)
+        np.testing.assert_array_equal(found.gradients_AC, alone.gradients_AC)
 
 
 def test_removal_is_the_prediction_without_the_asv(predict_with, sample, few_copies):
@@ -147,7 +156,7 @@ def test_reads_have_a_part_in_a_kernel_machine(kernel_predictor, augmented, devi
 def test_covariates_have_a_part(predict_with, sample):
     predictor = predict_with("number", "attention")
     found = {
-        name: attribution.explain(predictor, *sample, {"host": name}, points=12)
+        name: attribution.explain(predictor, *sample, {"host": name}, points=[12])
         for name in ("ape", "man", "unheard of", "")
     }
     assert not np.allclose(found["ape"].gradients_AC, found["man"].gradients_AC, atol=1e-6)
