@@ -59,4 +59,5 @@ def test_it_is_pretrained_fine_tuned_predicts_and_is_explained(
     outputs = {name: tmp_path / name for name in ("importance", "sequences", "check")}
     inputs = {**other.task_inputs(task), **model, "sequences": other.files["sequences.fasta"]}
     explain.run(cfg, inputs=inputs, outputs=outputs, runtime=RunOptions())
-    assert read_json(outputs["check"])["completeness"]["gap_max"] < 1e-3
+    completeness = read_json(outputs["check"])["completeness"]
+    assert completeness["gap_max"] < 0.05 * completeness["change_median"]
