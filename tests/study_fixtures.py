@@ -8,6 +8,7 @@ import pytest
 from aam.config import slices
 from aam.config.configuration import Config, load
 from aam.data.samples import write_samples
+from aam.data.sequences import write_fasta
 from aam.data.table import FeatureTable, write_biom
 from aam.data.tokens import write_tokens
 from aam.runtime.run_options import RunOptions
@@ -130,6 +131,7 @@ def study(tiny, tmp_path_factory) -> TinyStudy:
         *METRICS,
         "table.biom",
         "raw.biom",
+        "sequences.fasta",
         *(f"{task}.tsv" for task in TASKS),
     )
     files = {name: folder / name for name in names}
@@ -143,6 +145,9 @@ def study(tiny, tmp_path_factory) -> TinyStudy:
     table = FeatureTable(tiny.table.sample_ids, by_sequence, tiny.table.counts)
     write_biom(files["table.biom"], table, {})
     write_biom(files["raw.biom"], tiny.table, {})
+    # Longer than what the models read.
+    whole = {name: sequence + "GATTACA" for name, sequence in tiny.sequences.items()}
+    write_fasta(files["sequences.fasta"], whole)
     site = {name: "gut" if int(name) % 2 else "skin" for name in ids}
     labelled = [name for name in ids if name not in ("002", "007")]
     for task in TASKS:

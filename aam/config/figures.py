@@ -38,7 +38,8 @@ class Plot:
     """With the wildcards of the inputs in their paths."""
     settings: Callable[[Config, str], Mapping[str, Any]] | None = None
     shown: str = "always"
-    """always: with the summary; tasks: where a dataset has tasks; on_demand."""
+    """always: with the summary; tasks: where a dataset has tasks; explained: of each task whose
+    predictions are explained; on_demand."""
 
     @property
     def draw(self) -> dict[str, str]:
@@ -105,6 +106,7 @@ PLOTS: dict[str, Plot] = {
             "tree": "inputs/tree.nwk",
         },
         [Figure("importance.draw", f"{TASK}/importance", "important ASVs", "importance")],
+        shown="explained",
     ),
     "accuracy": Plot(
         "Benchmark",

@@ -18,8 +18,9 @@ CHECKED_PAIRS = 50
 AUGMENTATION_SEED = 7
 NEWCOMERS = 24
 """Samples of the second study of a simulated dataset, with ASVs that its table lacks."""
-EXPLAINED = {"samples": 64, "checked": 16}
-"""Held-out samples of a fold that are explained, and those whose ASVs are also removed singly."""
+EXPLAINED = {"samples": 64, "checked": 8, "removed": 24}
+"""Held-out samples of a fold that are explained, those from which ASVs are also removed in turn,
+and how many ASVs of each of these."""
 
 
 def simulate(config: Config, dataset: str) -> Slice:
@@ -258,7 +259,7 @@ def mixes(config: Config, task: str) -> bool:
 
 
 def explain(config: Config, task: str) -> Slice:
-    """Return how many samples of a fold are explained, and the seed of their choice."""
+    """Return how many samples of a fold are explained and checked, and the seed of the choice."""
     return {**EXPLAINED, "seed": config.tasks[task].folds.seed}
 
 
@@ -293,7 +294,12 @@ def summary(config: Config, dataset: str) -> Slice:
             for name, section in config.models.items()
         },
         "tasks": {
-            name: {"columns": task.columns, "kind": task.kind, "folds": _division(task.folds)}
+            name: {
+                "columns": task.columns,
+                "kind": task.kind,
+                "folds": _division(task.folds),
+                "importance": task.importance,
+            }
             for name, task in config.tasks.items()
             if task.dataset == dataset
         },
@@ -345,7 +351,9 @@ def exports(config: Config, dataset: str) -> dict[str, tuple[str, str]]:
 
 def _exports_of_task(config: Config, folder: str, name: str) -> dict[str, tuple[str, str]]:
     task, path = config.tasks[name], f"finetune/{folder}"
-    found = {f"{path}/importance": (f"{path}/importance.tsv", "FeatureData[Importance]")}
+    found = {}
+    if task.importance:
+        found[f"{path}/importance"] = f"{path}/importance.tsv", "FeatureData[Importance]"
     sources = {f"{path}/predictions": f"{path}/intervals.tsv"}
     tables = [table for table, section in config.predictions.items() if name in section.tasks]
     sources |= {f"predict/{folder}/{table}": f"predict/{folder}/{table}.tsv" for table in tables}

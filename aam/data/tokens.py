@@ -38,6 +38,11 @@ class TokenStore:
         lengths = np.minimum(self.lengths, np.int32(length_bp))
         return TokenStore(self.feature_ids, lengths, self.tokens[:, :length_bp])
 
+    def rows(self, asvs_R: NDArray[np.int64]) -> "TokenStore":
+        """Return some of the ASVs, by their rows."""
+        names = [self.feature_ids[row] for row in asvs_R]
+        return TokenStore(names, self.lengths[asvs_R], self.tokens[asvs_R])
+
 
 def write_tokens(path: Path, store: TokenStore, provenance: Mapping[str, str]) -> None:
     """Write a store as an Arrow file, atomically."""

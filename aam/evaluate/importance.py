@@ -1,6 +1,6 @@
 """The importance of ASVs, as a table that QIIME 2 reads as feature metadata.
 
-Shape suffixes: U ASVs, A ASVs of one sample, C explained outputs.
+Shape suffixes: U ASVs, A ASVs of one sample, R removed ones of these, C explained outputs.
 """
 
 from collections.abc import Sequence
@@ -10,6 +10,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+TAXON = "taxon"
+"""Column of names, where the study has a taxonomy."""
+TOP_ASVS = "importance.fasta"
+"""File beside the table, with the sequences of the most important ASVs."""
+MOST_IMPORTANT = 30
+"""ASVs of a figure, and of that file."""
 DIRECTION = "direction"
 """Column of the signed attributions; with several outputs `direction:<name>` each."""
 
@@ -36,9 +42,20 @@ class Importance:
         attention_A: NDArray[np.float64],
         gradients_AC: NDArray[np.float64],
         change_C: NDArray[np.float64],
-        removed_AC: NDArray[np.float64] | None,
+        removed_R: NDArray[np.integer],
+        removed_RC: NDArray[np.float64],
     ) -> None:
-        """Count a sample in: its ASVs and fields of `aam.inference.attribution.Explanation`."""
+        """Count a sample in.
+
+        Parameters
+        ----------
+        asvs_A
+            Rows of its ASVs.
+        attention_A, gradients_AC, change_C, removed_RC
+            Fields of `aam.inference.attribution.Explanation`.
+        removed_R
+            ASVs that were removed in turn, as places in `asvs_A`; none: the sample is not checked.
+        """
         self.explained += 1
         self.samples_U[asvs_A] += 1
         self.attention_U[asvs_A] += attention_A
@@ -47,11 +64,11 @@ class Importance:
         gap_C = gradients_AC.sum(axis=0) - change_C
         self.gaps += np.abs(gap_C).tolist()
         self.changes += np.abs(change_C).tolist()
-        if removed_AC is not None:
-            pairs = zip(gradients_AC.T, removed_AC.T, strict=True)
+        if len(removed_R) > 0:
+            pairs = zip(gradients_AC[removed_R].T, removed_RC.T, strict=True)
             self.by_gradients += [_spearman(found, true) for found, true in pairs]
-            size_A = np.abs(removed_AC).mean(axis=1)
-            self.by_attention.append(_spearman(attention_A, size_A))
+            size_R = np.abs(removed_RC).mean(axis=1)
+            self.by_attention.append(_spearman(attention_A[removed_R], size_R))
 
     def table(self, feature_ids: Sequence[str], sequences: Sequence[str]) -> pd.DataFrame:
         """Return one row per ASV of the explained samples, the most important first.
@@ -82,8 +99,9 @@ class Importance:
     def check(self) -> dict[str, Any]:
         """Return how far the attributions can be trusted.
 
-        `gradients` and `attention` are mean rank correlations within a sample: with the change when
-        an ASV is removed, and with the size of this change.
+        `gradients` and `attention` are mean rank correlations within a sample, over the ASVs that
+        were removed in turn: with the change when an ASV is removed, and with the size of this
+        change.
         """
         return {
             "outputs": list(self.names),
@@ -105,12 +123,12 @@ def direction_columns(importance: pd.DataFrame) -> list[str]:
     return [name for name in names if name == DIRECTION or name.startswith(f"{DIRECTION}:")]
 
 
-def _spearman(found_A: NDArray[np.float64], true_A: NDArray[np.float64]) -> float:
+def _spearman(found_R: NDArray[np.float64], true_R: NDArray[np.float64]) -> float:
     """Return the rank correlation, NaN where either is constant or not a number throughout."""
-    if not (np.ptp(found_A) > 0 and np.ptp(true_A) > 0):
+    if not (np.ptp(found_R) > 0 and np.ptp(true_R) > 0):
         return float("nan")
     # SciPy's own function costs every explanation most of a second of imports.
-    return float(pd.Series(found_A).rank().corr(pd.Series(true_A).rank()))
+    return float(pd.Series(found_R).rank().corr(pd.Series(true_R).rank()))
 
 
 def _mean(values: Sequence[float]) -> float | None:

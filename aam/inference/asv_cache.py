@@ -117,7 +117,8 @@ def embed_asvs_cached(
             logger.warning("%s is of another encoder and not used", cache)
     missing_U = np.flatnonzero(row_U < 0)
     out_UD = torch.empty(len(row_U), encoder.shape.width)
-    out_UD[torch.from_numpy(missing_U)] = embed_asvs(encoder, tokens, missing_U, devices)
+    if len(missing_U) > 0:
+        out_UD[torch.from_numpy(missing_U)] = embed_asvs(encoder, tokens, missing_U, devices)
     if len(missing_U) < len(row_U):
         read = torch.from_numpy(np.flatnonzero(row_U >= 0))
         out_UD[read] = known.asv_UD[torch.from_numpy(row_U)[read]]

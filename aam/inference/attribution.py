@@ -5,7 +5,8 @@ O outputs of the head, C explained outputs, F columns of categories, P ASVs of a
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,17 +17,23 @@ from torch import Tensor
 from aam.data.samples import SampleStore
 from aam.data.target import MEDIAN, QUANTILES, Target
 from aam.data.tokens import TokenStore
-from aam.inference.embed import asvs_of, embed_asvs
+from aam.inference.asv_cache import AsvEmbeddings, embed_asvs_cached, encoder_digest
+from aam.inference.embed import asvs_of
 from aam.model.batch import Batch, SampleBlock
-from aam.model.kernel_head import ABSENT, KernelHead, log_reads
+from aam.model.kernel_head import ABSENT, KernelHead, KernelPart, log_reads
 from aam.model.predictor import Predictor
 from aam.train.distributed.devices import Devices
 from aam.util.seeds import seed_of
 
-STEPS = 24
-"""Points of the path that gradients are averaged over."""
+POINTS = (4, 16)
+"""Points of the path that gradients are taken at, and those of a sample that needs more."""
+LARGEST_GAP = 0.01
+"""Part of the change along the path by which attributions may miss it before more are taken."""
 PAIRS = 1 << 20
 """Pairs of ASVs, over all copies of a sample, that attention compares at a time."""
+TOKENS = 1 << 11
+"""ASVs, over all copies of a sample, that are computed at a time."""
+NO_ASVS = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,8 +46,8 @@ class Explanation:
     """Integrated gradients of each output."""
     change_C: NDArray[np.float64]
     """Output of the sample less that of the path's start: what the gradients should sum to."""
-    removed_AC: NDArray[np.float64] | None = None
-    """Output of the sample less that without the ASV."""
+    removed_RC: NDArray[np.float64]
+    """Output of the sample less that without each of some ASVs."""
 
 
 def explain(
@@ -50,30 +57,47 @@ def explain(
     categories: Mapping[str, str] | None = None,
     column_A: NDArray[np.int64] | None = None,
     *,
-    steps: int = STEPS,
-    remove: bool = False,
+    points: Sequence[int] = POINTS,
+    removed_R: NDArray[np.int64] = NO_ASVS,
 ) -> Explanation:
     """Explain the outputs of `explained` by the sample's embedded ASVs, reads and covariates.
 
-    The predictor is in evaluation mode. `column_A` are the columns of the ASVs in a kernel machine.
-    With `remove` the sample is also predicted without each ASV.
+    Parameters
+    ----------
+    predictor
+        A model in evaluation mode, whose weights need no gradients.
+    asv_AD, counts_A
+        Embeddings and reads of the sample's ASVs.
+    categories
+        Covariates of the sample.
+    column_A
+        Columns of the ASVs in a kernel machine.
+    points
+        Points of the path that gradients are taken at: the next number is tried where the gap to
+        what they should sum to is above `LARGEST_GAP`.
+    removed_R
+        ASVs of the sample without each of which it is predicted, too.
     """
     copies = _Copies(predictor, asv_AD, categories or {}, column_A)
     with torch.no_grad():
         whole = copies.run(counts_A[None])
-    gradients_AC, change_C = _gradients(copies, counts_A, whole, steps)
-    parts = [whole.attention_SA[0], gradients_AC, change_C]
-    if remove:
-        parts.append(_removed(copies, counts_A, whole.output_SC[0]))
+    for number in points:
+        gradients_AC, change_C = _gradients(copies, counts_A, whole, number)
+        gap_C = gradients_AC.sum(dim=0) - change_C
+        if gap_C.abs().max() <= LARGEST_GAP * change_C.abs().max():
+            break
+    removed_RC = _removed(copies, counts_A, removed_R, whole.output_SC[0])
+    parts = (whole.attention_SA[0], gradients_AC, change_C, removed_RC)
     return Explanation(*(part.detach().cpu().double().numpy() for part in parts))
 
 
 @dataclass(frozen=True, eq=False)
 class _Pass:
-    """Vectors that entered the sample encoder, weights of the pooling, and explained outputs."""
+    """Vectors that entered the sample encoder, weights of the pooling, and outputs."""
 
     vector_SAD: Tensor
     attention_SA: Tensor
+    raw_SO: Tensor
     output_SC: Tensor
 
 
@@ -88,7 +112,14 @@ class _Copies:
         column_A: NDArray[np.int64] | None,
     ) -> None:
         self.predictor, self.asv_AD = predictor, asv_AD
-        self.column_A = None if column_A is None else torch.from_numpy(column_A).to(asv_AD.device)
+        self.kernel: KernelPart | None = None
+        if isinstance(predictor.head, KernelHead):
+            assert column_A is not None, "columns of the ASVs are missing"
+            self.is_known_A = torch.from_numpy(column_A != ABSENT).to(asv_AD.device)
+            known, place = np.unique(column_A[column_A != ABSENT], return_inverse=True)
+            self.columns = len(known)
+            self.place_K = torch.from_numpy(place).to(asv_AD.device)
+            self.kernel = predictor.head.part(torch.from_numpy(known).to(asv_AD.device))
         self.category_1F: Tensor | None = None
         if predictor.vocabulary is not None:
             values = [categories.get(column, "") for column in predictor.vocabulary.columns]
@@ -117,12 +148,13 @@ class _Copies:
             sample.pooling.score.register_forward_hook(scored),
         ]
         try:
-            output_SO = self._output(counts_SA, log_reads(counts_SA) if log_SA is None else log_SA)
+            raw_SO = self._output(counts_SA, log_reads(counts_SA) if log_SA is None else log_SA)
         finally:
             for hook in hooks:
                 hook.remove()
         attention_SA = seen["score"].masked_fill(counts_SA == 0, float("-inf")).softmax(dim=-1)
-        return _Pass(seen["vector"], attention_SA, explained(output_SO, self.predictor.target))
+        output_SC = explained(raw_SO, self.predictor.target)
+        return _Pass(seen["vector"], attention_SA, raw_SO, output_SC)
 
     def _output(self, counts_SA: Tensor, log_SA: Tensor) -> Tensor:
         device, copies = self.asv_AD.device, len(counts_SA)
@@ -130,58 +162,86 @@ class _Copies:
         block = SampleBlock(place_SA, counts_SA > 0, counts_SA)
         batch = Batch([], [block], torch.arange(copies, device=device), {}, {})
         sample_SD, states = self.predictor.encoder.encode_samples(self.asv_AD, batch, asvs=True)
+        if self.kernel is not None:
+            log_SK = torch.zeros(copies, self.columns, device=device)
+            log_SK = log_SK.index_add(1, self.place_K, log_SA[:, self.is_known_A])
+            return self.kernel(sample_SD, log_SK)
         category_SF = None if self.category_1F is None else self.category_1F.expand(copies, -1)
-        log_SP, head = None, self.predictor.head
-        if isinstance(head, KernelHead):
-            assert self.column_A is not None, "columns of the ASVs are missing"
-            known_A = self.column_A != ABSENT
-            log_SP = torch.zeros(copies, len(head.asv_PS), device=device)
-            log_SP = log_SP.index_add(1, self.column_A[known_A], log_SA[:, known_A])
-        return self.predictor.predict(
-            sample_SD, category_SF, asvs=states, batch=batch, log_BP=log_SP
-        )
+        return self.predictor.predict(sample_SD, category_SF, asvs=states, batch=batch)
 
 
 def _gradients(
-    copies: _Copies, counts_A: Tensor, whole: _Pass, steps: int
+    copies: _Copies, counts_A: Tensor, whole: _Pass, points: int
 ) -> tuple[Tensor, Tensor]:
     """Return integrated gradients [A, C] (Sundararajan et al. 2017, arXiv:1703.01365).
 
     The path begins where every ASV has the mean vector of the sample's ASVs. It does not begin
     at vectors of zero, because a norm follows: the output jumps there, close to the start,
-    and no sum over steps finds the jump. Log-reads begin at those of an ASV that is absent.
+    and no sum over points finds the jump. Log-reads begin at those of an ASV that is absent.
+    The integral is Gauss and Legendre's sum: exact for a polynomial of a degree below twice the
+    number of points.
     """
     log_A = log_reads(counts_A)
     vector_AD = whole.vector_SAD[0]
     start_AD = vector_AD.mean(dim=0, keepdim=True).expand_as(vector_AD)
-    alpha_S = (torch.arange(steps, device=vector_AD.device) + 0.5) / steps
-    total_CAD = torch.zeros(whole.output_SC.shape[1], *vector_AD.shape, device=vector_AD.device)
-    total_CA = torch.zeros(total_CAD.shape[:2], device=vector_AD.device)
-    for part_S in alpha_S.split(_at_a_time(len(counts_A))):
+    node_S, weight_S = np.polynomial.legendre.leggauss(points)
+    alpha_S = torch.from_numpy((node_S + 1) / 2).to(vector_AD)
+    share_S = torch.from_numpy(weight_S / 2).to(vector_AD)
+    total_AC = torch.zeros(len(counts_A), whole.output_SC.shape[1], device=vector_AD.device)
+    at_a_time = _at_a_time(len(counts_A))
+    for part_S, part_share_S in zip(
+        alpha_S.split(at_a_time), share_S.split(at_a_time), strict=True
+    ):
         path_SAD = torch.lerp(start_AD, vector_AD, part_S[:, None, None]).requires_grad_()
-        log_SA = (part_S[:, None] * log_A).requires_grad_()
+        log_SA = (part_S[:, None] * log_A).requires_grad_(copies.kernel is not None)
+        counts_SA = counts_A.expand(len(part_S), -1)
         with torch.enable_grad():
-            output_SC = copies.run(counts_A.expand(len(part_S), -1), path_SAD, log_SA).output_SC
-            for c, output in enumerate(output_SC.sum(dim=0)):
-                slope_SAD, slope_SA = torch.autograd.grad(
-                    output, (path_SAD, log_SA), retain_graph=True, materialize_grads=True
-                )
-                total_CAD[c] += slope_SAD.sum(dim=0)
-                total_CA[c] += slope_SA.sum(dim=0)
-    gradients_CA = ((vector_AD - start_AD) * total_CAD / steps).sum(dim=-1)
-    gradients_CA = gradients_CA + log_A * total_CA / steps
+            raw_SO = copies.run(counts_SA, path_SAD, log_SA).raw_SO
+            basis_SB = _basis(raw_SO, copies.predictor.target)
+        inputs = (path_SAD, log_SA) if log_SA.requires_grad else (path_SAD,)
+        slope_SAB = torch.empty(*counts_SA.shape, basis_SB.shape[1], device=vector_AD.device)
+        for b, output in enumerate(basis_SB.sum(dim=0)):
+            is_last = b + 1 == basis_SB.shape[1]
+            slopes = torch.autograd.grad(output, inputs, retain_graph=not is_last)
+            slope_SAB[..., b] = torch.einsum("sad,ad->sa", slopes[0], vector_AD - start_AD)
+            if log_SA.requires_grad:
+                slope_SAB[..., b] += slopes[1] * log_A
+        by_basis_SCB = _slopes_by_basis(raw_SO.detach(), copies.predictor.target)
+        total_AC += torch.einsum("s,sab,scb->ac", part_share_S, slope_SAB, by_basis_SCB)
     with torch.no_grad():
         first = copies.run(counts_A[None], start_AD[None], torch.zeros_like(log_A)[None])
-    return gradients_CA.T, (whole.output_SC - first.output_SC)[0]
+    return total_AC, (whole.output_SC - first.output_SC)[0]
+
+
+def _basis(raw_SO: Tensor, target: Target) -> Tensor:
+    """Return the fewest numbers [S, B] that the explained outputs are functions of.
+
+    Log-odds depend on the differences of logits alone, of which there is one fewer than classes.
+    """
+    if _are_log_odds(target):
+        return raw_SO[:, :-1] - raw_SO[:, -1:]
+    return explained(raw_SO, target)
+
+
+def _slopes_by_basis(raw_SO: Tensor, target: Target) -> Tensor:
+    """Return the derivatives [S, C, B] of the explained outputs by `_basis`."""
+    if not _are_log_odds(target):
+        outputs = len(explained_names(target))
+        return torch.eye(outputs, device=raw_SO.device).expand(len(raw_SO), -1, -1)
+    return log_odds_slopes(raw_SO)[..., :-1]
 
 
 @torch.no_grad()
-def _removed(copies: _Copies, counts_A: Tensor, output_C: Tensor) -> Tensor:
-    """Return the output less that without each ASV, [A, C]; a lone ASV cannot be removed."""
-    if len(counts_A) == 1:
-        return torch.zeros(1, len(output_C), device=output_C.device)
+def _removed(
+    copies: _Copies, counts_A: Tensor, removed_R: NDArray[np.int64], output_C: Tensor
+) -> Tensor:
+    """Return the output less that without each of some ASVs; a lone ASV cannot be removed."""
+    removed = torch.from_numpy(removed_R).to(counts_A.device)
+    change_RC = torch.zeros(len(removed), len(output_C), device=output_C.device)
+    if len(counts_A) == 1 or len(removed) == 0:
+        return change_RC
     parts = []
-    for gone_S in torch.arange(len(counts_A)).split(_at_a_time(len(counts_A))):
+    for gone_S in removed.split(_at_a_time(len(counts_A))):
         counts_SA = counts_A.repeat(len(gone_S), 1)
         counts_SA[torch.arange(len(gone_S)), gone_S] = 0
         parts.append(output_C - copies.run(counts_SA).output_SC)
@@ -189,7 +249,8 @@ def _removed(copies: _Copies, counts_A: Tensor, output_C: Tensor) -> Tensor:
 
 
 def _at_a_time(asvs: int) -> int:
-    return max(1, PAIRS // asvs**2)
+    """Return how many copies of a sample with so many ASVs are computed at a time."""
+    return max(1, min(PAIRS // asvs**2, TOKENS // asvs))
 
 
 def explained(output_SO: Tensor, target: Target) -> Tensor:
@@ -203,7 +264,12 @@ def explained(output_SO: Tensor, target: Target) -> Tensor:
     if target.loss == "quantile":
         output_SCQ = output_SO.unflatten(1, (len(target.columns), len(QUANTILES)))
         return output_SCQ.sort(dim=-1).values[..., MEDIAN]
-    return log_odds(output_SO) if target.classes else output_SO
+    return log_odds(output_SO) if _are_log_odds(target) else output_SO
+
+
+def _are_log_odds(target: Target) -> bool:
+    """Return whether the explained outputs are log-odds of classes."""
+    return len(target.classes) > 0 and target.loss != "ordinal"
 
 
 def explained_names(target: Target) -> list[str]:
@@ -213,10 +279,21 @@ def explained_names(target: Target) -> list[str]:
 
 def log_odds(logit_SC: Tensor) -> Tensor:
     """Return log p / (1 - p) of each class, [S, C], from logits."""
+    return logit_SC - _other_logits(logit_SC).logsumexp(dim=-1)
+
+
+def log_odds_slopes(logit_SC: Tensor) -> Tensor:
+    """Return the derivatives [S, C, C] of `log_odds` by the logits."""
+    own_CC = torch.eye(logit_SC.shape[1], device=logit_SC.device)
+    return own_CC - _other_logits(logit_SC).softmax(dim=-1)
+
+
+def _other_logits(logit_SC: Tensor) -> Tensor:
+    """Return for each class the logits of the others, [S, C, C], and none of its own."""
     classes = logit_SC.shape[1]
-    others_SCC = logit_SC[:, None, :].expand(-1, classes, -1)
+    all_SCC = logit_SC[:, None, :].expand(-1, classes, -1)
     own_CC = torch.eye(classes, dtype=torch.bool, device=logit_SC.device)
-    return logit_SC - others_SCC.masked_fill(own_CC, float("-inf")).logsumexp(dim=-1)
+    return all_SCC.masked_fill(own_CC, float("-inf"))
 
 
 def chosen_samples(names: Iterable[str], number: int, seed: int) -> list[str]:
@@ -231,36 +308,81 @@ def explain_samples(
     samples: Sequence[int],
     devices: Devices,
     *,
-    checked: int,
     categories: Sequence[Mapping[Any, str]],
+    removed: Sequence[NDArray[np.int64]],
+    asvs: Path | None = None,
 ) -> Iterator[tuple[NDArray[np.int64], Explanation]]:
     """Explain samples by their reads in view 0 alone, with the weighted models of their fold.
 
-    The first `checked` samples are predicted without each of their ASVs, too; `categories` are the
-    covariates of each. Yields the rows of a sample's ASVs in `tokens`, [A], and their explanation.
+    Parameters
+    ----------
+    predictors
+        Models with their weights.
+    store, tokens
+        Reads of all samples, and all ASVs.
+    samples
+        Rows of the samples in the store.
+    devices
+        Where the models run.
+    categories
+        Covariates of each sample.
+    removed
+        ASVs of each sample without each of which it is predicted, too: places among its ASVs.
+    asvs
+        A file of ASV embeddings, which is read for those encoders that made it.
+
+    Yields
+    ------
+    tuple
+        Rows of a sample's ASVs in `tokens`, [A], and their explanation.
     """
     asvs_U = asvs_of(store, np.array(samples, np.int64), len(tokens.lengths))
+    own = tokens.rows(asvs_U)
+    tables = _embedded(predictors, own, devices, asvs)
+    columns = [
+        predictor.head.columns(own.tokens) if isinstance(predictor.head, KernelHead) else None
+        for predictor in predictors
+    ]
+    for sample, known, removed_R in zip(samples, categories, removed, strict=True):
+        held = slice(store.offsets[sample], store.offsets[sample + 1])
+        asvs_A = store.asvs[held].astype(np.int64)
+        place_A = np.searchsorted(asvs_U, asvs_A)
+        counts_A = torch.from_numpy(store.counts[held].astype(np.float32)).to(devices.device)
+        explanations = [
+            explain(
+                predictor,
+                asv_UD[torch.from_numpy(place_A)].to(devices.device),
+                counts_A,
+                known,
+                None if column_U is None else column_U[place_A],
+                removed_R=removed_R,
+            )
+            for predictor, asv_UD, column_U in zip(predictors, tables, columns, strict=True)
+        ]
+        yield asvs_A, _mean(explanations, [*predictors.values()])
+
+
+def _embedded(
+    predictors: Iterable[Predictor], tokens: TokenStore, devices: Devices, asvs: Path | None
+) -> list[Tensor]:
+    """Return for each model the embeddings [U, D] of ASVs; what models share runs once."""
+    kept = None if asvs is None else AsvEmbeddings.open(asvs).digest
+    by_digest: dict[str, Tensor] = {}
     tables = []
     for predictor in predictors:
         predictor.to(devices.device).eval().requires_grad_(False)
-        tables.append(embed_asvs(predictor.encoder, tokens, asvs_U, devices))
-    for number, sample in enumerate(samples):
-        held = slice(store.offsets[sample], store.offsets[sample + 1])
-        asvs_A = store.asvs[held].astype(np.int64)
-        place_A = torch.from_numpy(np.searchsorted(asvs_U, asvs_A))
-        counts_A = torch.from_numpy(store.counts[held].astype(np.float32)).to(devices.device)
-        explanations, known = [], categories[number]
-        for predictor, asv_UD in zip(predictors, tables, strict=True):
-            head, own_AD = predictor.head, asv_UD[place_A].to(devices.device)
-            column_A = head.columns(tokens.tokens[asvs_A]) if isinstance(head, KernelHead) else None
-            explanations.append(
-                explain(predictor, own_AD, counts_A, known, column_A, remove=number < checked)
-            )
-        yield asvs_A, _mean(explanations, [*predictors.values()])
+        digest = encoder_digest(predictor.encoder, devices.precision)
+        if digest not in by_digest:
+            cache = asvs if digest == kept else None
+            by_digest[digest] = embed_asvs_cached(predictor.encoder, tokens, devices, cache)
+        tables.append(by_digest[digest])
+    return tables
 
 
 def _mean(explanations: Sequence[Explanation], weights: Sequence[float]) -> Explanation:
     """Return the explanation of the weighted mean output."""
-    names = [name for name, value in vars(explanations[0]).items() if value is not None]
-    parts = [[vars(each)[name] for each in explanations] for name in names]
-    return Explanation(*(np.average(part, axis=0, weights=weights) for part in parts))
+    parts = [
+        np.average([getattr(one, field.name) for one in explanations], axis=0, weights=weights)
+        for field in fields(Explanation)
+    ]
+    return Explanation(*parts)

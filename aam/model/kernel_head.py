@@ -1,7 +1,8 @@
 """A kernel machine as a head: numbers or logits from the likeness to the samples of training.
 
-Shape suffixes: B samples, T training samples, D embedding, P known ASVs, F = D + P features, S
-positions of a sequence, O outputs, U ASVs of a table.
+Shape suffixes: B samples, T training samples, D embedding, P known ASVs, F = D + P features, K
+known ASVs that some samples have, G = D + K features, S positions of a sequence, O outputs, U ASVs
+of a table.
 """
 
 from dataclasses import dataclass
@@ -65,14 +66,67 @@ class KernelHead(nn.Module):
         product_BT = scaled_BF @ self.sample_TF.T
         if not self.gaussian:
             return product_BT
-        square_T = self.sample_TF.square().sum(dim=1)
-        return torch.exp(product_BT - (scaled_BF.square().sum(dim=1)[:, None] + square_T) / 2)
+        square_B1 = scaled_BF.square().sum(dim=1, keepdim=True)
+        return torch.exp(product_BT - (square_B1 + self._square_T()) / 2)
+
+    def _square_T(self) -> Tensor:
+        return self.sample_TF.square().sum(dim=1)
+
+    @torch.no_grad()
+    def part(self, column_K: Tensor) -> "KernelPart":
+        """Return the machine for samples that have reads of some of the known ASVs alone.
+
+        `column_K` are the columns of these ASVs, each once.
+        """
+        width = len(self.center_F) - len(self.asv_PS)
+        embedding_D = torch.arange(width, device=column_K.device)
+        kept_G = torch.cat([embedding_D, width + column_K])
+        is_kept_F = torch.zeros(len(self.center_F), dtype=torch.bool, device=column_K.device)
+        is_kept_F[kept_G] = True
+        # What all samples have in the other features: no reads.
+        rest_F = torch.where(is_kept_F, 0.0, -self.center_F * self.scale_F)
+        constant_T = self.sample_TF @ rest_F
+        if self.gaussian:
+            constant_T = constant_T - (rest_F.square().sum() + self._square_T()) / 2
+        return KernelPart(
+            center_G=self.center_F[kept_G],
+            scale_G=self.scale_F[kept_G],
+            sample_TG=self.sample_TF[:, kept_G],
+            constant_T=constant_T,
+            weight_TO=self.weight_TO,
+            bias_O=self.bias_O,
+            is_gaussian=bool(self.gaussian),
+        )
 
     def columns(self, tokens_US: NDArray[np.uint8]) -> NDArray[np.int64]:
         """Return the column of each ASV of a table, `ABSENT` where it is not known, [U]."""
         known = {_key(row): column for column, row in enumerate(self.asv_PS.cpu().numpy())}
         read_US = tokens_US[:, : self.asv_PS.shape[1]]
         return np.array([known.get(_key(row), ABSENT) for row in read_US], np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class KernelPart:
+    """A kernel machine in the G features that some samples differ in; the others add a constant."""
+
+    center_G: Tensor
+    scale_G: Tensor
+    sample_TG: Tensor
+    constant_T: Tensor
+    weight_TO: Tensor
+    bias_O: Tensor
+    is_gaussian: bool
+
+    def __call__(self, sample_BD: Tensor, log_BK: Tensor) -> Tensor:
+        """Return [B, O] in fp32, as the machine itself does."""
+        with torch.autocast(sample_BD.device.type, enabled=False):
+            feature_BG = torch.cat([sample_BD.float(), log_BK.float()], dim=1)
+            scaled_BG = (feature_BG - self.center_G) * self.scale_G
+            likeness_BT = scaled_BG @ self.sample_TG.T + self.constant_T
+            if self.is_gaussian:
+                square_B1 = scaled_BG.square().sum(dim=1, keepdim=True)
+                likeness_BT = torch.exp(likeness_BT - square_B1 / 2)
+            return likeness_BT @ self.weight_TO + self.bias_O
 
 
 def log_reads(reads: Tensor) -> Tensor:

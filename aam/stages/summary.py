@@ -116,8 +116,8 @@ def _task_files(
     predictions: Mapping[Path, pd.DataFrame],
     figures: Mapping[str, PageFigure],
 ) -> Iterator[TaskFiles]:
-    names = "intervals", "importance"
-    beside = {name: {path.parent: path for path in inputs.get(name, [])} for name in names}
+    intervals = {path.parent: path for path in inputs.get("intervals", [])}
+    importances = {path.parent: path for path in inputs.get("importance", [])}
     for path, report in reports.items():
         folder = f"{report['model']}/{report['task']}"
         of_others = {}
@@ -128,7 +128,10 @@ def _task_files(
                 of_others[f"{other.stem}{mixed}"] = table
         yield TaskFiles(
             report,
-            **{name: read_results(found[path.parent]) for name, found in beside.items()},
+            intervals=read_results(intervals[path.parent]),
+            importance=read_results(importances[path.parent])
+            if path.parent in importances
+            else None,
             figures=_below(figures, f"finetune/{folder}/"),
             predictions=of_others,
         )

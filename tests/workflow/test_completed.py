@@ -84,6 +84,7 @@ ROWS: dict[str, tuple[dict[str, Any], Counter[str]]] = {
         {"tasks": {"site": {"report_by": ["host"]}}},
         times(2, SCORED) + TABLES,
     ),
+    "tasks, nothing explained": ({"tasks": {"site": {"importance": False}}}, Counter(summary=1)),
     "tasks, fine-tuning": ({"tasks": {"site": {"finetuning": {"epochs": 2}}}}, OF_A_TASK),
     "finetuning": ({"finetuning": {"epochs": 2}}, FINETUNED),
     "optimization": ({"optimization": {"attention": "math"}}, PRETRAINED + times(2, TRAINED)),

@@ -85,6 +85,15 @@ def test_targets_of_the_batch_wait_for_the_tree_and_for_no_distances(fresh: Any)
         assert ("unifrac" in output) == (targets == "stored")
 
 
+def test_a_task_is_explained_unless_it_says_no(fresh: Any) -> None:
+    change = {"tasks": {"site": {"importance": False}}, "outputs": {"qza": True}}
+    messages = fresh.messages(**change)
+    assert {f"Explaining {model} on environment" for model in ("base", "other")} <= messages
+    assert not any(message.startswith("Explaining") and "site" in message for message in messages)
+    assert not any("importance" in message and "site" in message for message in messages)
+    assert "Scoring base on site" in messages
+
+
 def test_a_mistake_is_one_message_and_nothing_else(fresh: Any) -> None:
     keys = ("rarefaction={deph: 10}", "pretraining={epochs: many}")
     done = fresh.snakemake("--cores", "1", "--config", *keys)

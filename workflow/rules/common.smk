@@ -311,11 +311,20 @@ def data_of(dataset):
     ]
 
 
-def result_files(dataset, path):
-    """Return a file of a dataset for each of the tasks and models that its path names."""
+def explained_tasks_of(dataset):
+    """Return the names of a dataset's tasks whose predictions are explained."""
+    return [name for name in tasks_of(dataset) if CONFIG.tasks[name].importance]
+
+
+def result_files(dataset, path, tasks=None):
+    """Return a file of a dataset for each of the tasks and models that its path names.
+
+    Without `tasks` they are all of the dataset.
+    """
+    tasks = tasks_of(dataset) if tasks is None else tasks
     return [
         result(path, dataset=dataset, model=model, task=task)
-        for task in (tasks_of(dataset) if "{task}" in path else [""])
+        for task in (tasks if "{task}" in path else [""])
         for model in (CONFIG.models if "{model}" in path else [""])
     ]
 
@@ -365,13 +374,18 @@ def accuracy_file(wildcards):
 
 def figures_of(dataset):
     """Return the figures of a dataset's summary."""
-    shown = {"always"} | ({"tasks"} if tasks_of(dataset) else set())
+    shown = {"always", "explained"} | ({"tasks"} if tasks_of(dataset) else set())
+    explained = explained_tasks_of(dataset)
     return [
         path
         for plot in PLOTS.values()
         if plot.shown in shown
         for figure in plot.figures
-        for path in result_files(dataset, f"figures/{figure.place}.svg")
+        for path in result_files(
+            dataset,
+            f"figures/{figure.place}.svg",
+            tasks=explained if plot.shown == "explained" else None,
+        )
     ]
 
 

@@ -1,20 +1,23 @@
 """Say which ASVs the predictions of a task rest on.
 
-Inputs: `finetune/<model>/<task>/model/` and the `digests.json` that stands for it, `folds/<task>.tsv`, `tokens/asvs.arrow`, `views/samples.arrow`, `inputs/taxonomy.tsv` where there is one.
-Outputs: `finetune/<model>/<task>/importance.tsv`, `importance_check.json`.
+Inputs: `finetune/<model>/<task>/model/` and the `digests.json` that stands for it, `folds/<task>.tsv`, `tokens/asvs.arrow`, `views/samples.arrow`, `inputs/sequences.fasta`, `inputs/taxonomy.tsv` where there is one, for an encoder that is not `full` `pretrain/<model>/asvs.safetensors`.
+Outputs: `finetune/<model>/<task>/importance.tsv`, `importance.fasta`, `importance_check.json`.
 """
 
 
 rule explain:
     input:
         unpack(taxonomy_file),
+        unpack(frozen_asvs),
         model=ancient(result("finetune/{model}/{task}/model")),
         digests=result("finetune/{model}/{task}/digests.json"),
         folds=folds_file,
         tokens=result("tokens/asvs.arrow"),
         samples=result("views/samples.arrow"),
+        sequences=result("inputs/sequences.fasta"),
     output:
         importance=result("finetune/{model}/{task}/importance.tsv"),
+        sequences=result("finetune/{model}/{task}/importance.fasta"),
         check=result("finetune/{model}/{task}/importance_check.json"),
     log:
         result("logs/explain/{model}/{task}.log"),

@@ -1,6 +1,6 @@
 """Put the headline figures of a dataset on one page, with links to its tables and figures.
 
-Inputs: `metrics.json`, `intervals.tsv`, `importance.tsv` of all models and tasks, `predict/`, the lists of what was dropped, `benchmark/accuracy.tsv`, `figures/`.
+Inputs: `metrics.json`, `intervals.tsv`, `importance.tsv` of all models and of the tasks that are explained, `predict/`, the lists of what was dropped, `benchmark/accuracy.tsv`, `figures/`.
 Outputs: `summary.md`, `report.html`.
 """
 
@@ -19,7 +19,9 @@ rule summary:
             wildcards.dataset, "finetune/{model}/{task}/intervals.tsv"
         ),
         importance=lambda wildcards: result_files(
-            wildcards.dataset, "finetune/{model}/{task}/importance.tsv"
+            wildcards.dataset,
+            "finetune/{model}/{task}/importance.tsv",
+            tasks=explained_tasks_of(wildcards.dataset),
         ),
         predictions=lambda wildcards: predictions_of(wildcards.dataset),
         dropped=[result("inputs/dropped.tsv"), result("rarefied/view0.dropped.tsv")],

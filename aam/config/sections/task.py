@@ -90,6 +90,8 @@ class Task(Section):
     constant, median or majority, is always among them."""
     report_by: list[str] = []
     """Metadata columns; the metrics are reported for each of their values too."""
+    importance: bool = True
+    """Explain which ASVs the predictions rest on; false: the page and the files go without."""
     finetuning: Override = {}
     """Keys of `finetuning` for this task alone."""
 

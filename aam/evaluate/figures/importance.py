@@ -16,15 +16,13 @@ from matplotlib.patches import Patch
 
 from aam.data.trees.branches import read_tree
 from aam.evaluate.figures.style import BLACK, BLUE, GREY, VERMILION, cells, saved_figure, tell
-from aam.evaluate.importance import DIRECTION, direction_columns
+from aam.evaluate.importance import DIRECTION, MOST_IMPORTANT, TAXON, direction_columns
 from aam.evaluate.labels import plain, quantity, short, taxon_name
 from aam.evaluate.page.answers import is_stopped
 from aam.evaluate.page.words import no_importances
 from aam.evaluate.scores import of_each_target
 from aam.util.scikit_bio import TreeNode
 
-SHOWN = 30
-"""Most ASVs of a figure."""
 SENTENCE_IN = 0.8
 """Height of a figure that is a sentence."""
 SHOWN_OUTPUTS = 12
@@ -58,7 +56,7 @@ def draw(
     if all(is_stopped(one) for one in of_each_target([report])):
         _write_sentence(path)
         return
-    importance = importance.head(SHOWN)
+    importance = importance.head(MOST_IMPORTANT)
     pruned = read_tree(tree, importance["feature-id"].tolist())
     pruned.prune()
     names = [node.name for node in pruned.postorder() if node.is_tip()]
@@ -90,9 +88,9 @@ def _write_sentence(path: Path) -> None:
 
 def _labels(table: pd.DataFrame) -> list[str]:
     """Return shortened IDs; or the name of the taxon with the first letters of the ID."""
-    if "taxon" not in table:
+    if TAXON not in table:
         return [short(name, 16) for name in table.index]
-    taxa = table["taxon"].fillna("").map(taxon_name)
+    taxa = table[TAXON].fillna("").map(taxon_name)
     pairs = zip(taxa, table.index, strict=True)
     return [f"{short(taxon, 30)} ({name[:8]})" if taxon else name[:8] for taxon, name in pairs]
 
@@ -155,7 +153,7 @@ def _draw_bars(axes: Axes, table: pd.DataFrame, check: Mapping[str, Any]) -> Non
         title = short(plain(check["outputs"][0]), 24)
         axes.legend(handles=handles, title=title, loc="lower right", bbox_to_anchor=(1.0, 1.0))
     drawn = axes.barh(range(len(size)), size, color=colors if single else BLUE, height=0.68)
-    taxa = (table["taxon"].fillna("") + "\n") if "taxon" in table else [""] * len(size)
+    taxa = (table[TAXON].fillna("") + "\n") if TAXON in table else [""] * len(size)
     told = zip(taxa, table.index, size, strict=True)
     tell(drawn, (f"{taxon}{name}\n{quantity(value)}" for taxon, name, value in told))
     axes.grid(visible=False, axis="y")

@@ -13,13 +13,15 @@ KERNEL = "kernel"
 """The recipe in which no network is trained."""
 
 
-def task_sentences(report: Mapping[str, Any]) -> Iterator[str]:
+def task_sentences(report: Mapping[str, Any], *, is_explained: bool = True) -> Iterator[str]:
     """Yield how a model does on a task, alone and mixed, and how sure it is.
 
     Parameters
     ----------
     report
         One of `aam.evaluate.scores.of_each_target`.
+    is_explained
+        Whether the configuration asks which ASVs the predictions rest on.
     """
     yield words.groups_of_tests(
         report["structure"]["column"],
@@ -34,7 +36,7 @@ def task_sentences(report: Mapping[str, Any]) -> Iterator[str]:
     yield from _intervals(report)
     if report["kind"] != "regression":
         yield from _probabilities(report)
-    yield _importances(report)
+    yield _importances(report) if is_explained else words.importances_not_asked_for()
 
 
 def encoder_sentences(report: Mapping[str, Any]) -> Iterator[str]:

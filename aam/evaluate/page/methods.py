@@ -90,7 +90,7 @@ def methods_text(
         *_encoders(settings["models"], encoders),
         *_tasks(settings["tasks"], reports),
         *_learners(reports),
-        *_statistics(reports),
+        *_statistics(settings["tasks"], reports),
         workflow(),
         "Versions: " + ", ".join(f"{name} {version}" for name, version in versions.items()) + ".",
     ]
@@ -257,13 +257,17 @@ def _tasks(
     settings: Mapping[str, Mapping[str, Any]], reports: Iterable[Mapping[str, Any]]
 ) -> Iterator[str]:
     """Yield a sentence per task of the configuration that has a report."""
-    # The name of a report is that of its task, with the column where a task has several.
-    scored = {report["task"].partition(", ")[0]: report for report in reports}
+    scored = {_task_name(report): report for report in reports}
     for name, one in settings.items():
         if name in scored:
             report = scored[name]
             folds = _folds(one["folds"], len(report["folds"]))
             yield task(one["columns"], report["kind"], report["n"], folds)
+
+
+def _task_name(report: Mapping[str, Any]) -> str:
+    """Return the name of a report's task; that of the report has the column of several, too."""
+    return report["task"].partition(", ")[0]
 
 
 def _folds(folds: Mapping[str, Any], number: int) -> str:
@@ -297,7 +301,9 @@ def _is_pretrained_by_fold(report: Mapping[str, Any]) -> bool:
     return report["evaluation"] == "inductive" and report["start"] != "scratch"
 
 
-def _statistics(reports: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def _statistics(
+    settings: Mapping[str, Mapping[str, Any]], reports: Sequence[Mapping[str, Any]]
+) -> Iterator[str]:
     """Yield how scores were tested, and what the intervals and importances are."""
     if not reports:
         return
@@ -311,7 +317,9 @@ def _statistics(reports: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     yield prediction_intervals(classes=kinds != {"regression"}, numbers="regression" in kinds)
     if kinds != {"regression"}:
         yield probabilities()
-    if not all(is_stopped(report) for report in reports):
+    if any(
+        settings[_task_name(report)]["importance"] and not is_stopped(report) for report in reports
+    ):
         yield importances()
 
 

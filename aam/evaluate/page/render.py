@@ -30,6 +30,15 @@ class PageFigure:
 
 
 @dataclass(frozen=True)
+class Commands:
+    """Lines to copy into a terminal, under a title and a sentence."""
+
+    title: str
+    text: str
+    lines: Sequence[str]
+
+
+@dataclass(frozen=True)
 class TaskSection:
     """What one model found in one task, or in one target of it."""
 
@@ -41,6 +50,7 @@ class TaskSection:
     figures: Sequence[PageFigure] = ()
     training: Sequence[PageFigure] = ()
     tables: Sequence[Table] = ()
+    commands: Sequence[Commands] = ()
 
 
 @dataclass(frozen=True)

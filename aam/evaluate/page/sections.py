@@ -1,11 +1,13 @@
 """What the page has of each task: its answer, lights, sentences, figures and tables."""
 
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import pandas as pd
 
+from aam.evaluate.importance import TAXON, TOP_ASVS
 from aam.evaluate.page import words
 from aam.evaluate.page.answers import (
     Verdict,
@@ -16,7 +18,7 @@ from aam.evaluate.page.answers import (
     target_and_unit,
 )
 from aam.evaluate.page.details import task_sentences, trains_networks
-from aam.evaluate.page.render import PageFigure, TaskSection
+from aam.evaluate.page.render import Commands, PageFigure, TaskSection
 from aam.evaluate.page.result_tables import (
     Table,
     comparison_table,
@@ -43,7 +45,8 @@ class TaskFiles:
     report: Mapping[str, Any]
     """Content of `metrics.json`."""
     intervals: pd.DataFrame
-    importance: pd.DataFrame
+    importance: pd.DataFrame | None
+    """None: the configuration does not ask for it."""
     figures: Sequence[PageFigure] = ()
     predictions: Mapping[str, pd.DataFrame] = field(default_factory=dict)
     """Predictions for other tables, by what the page calls them."""
@@ -79,12 +82,13 @@ def _section(
         model=model,
         answer=answer(report, verdict),
         cautions=cautions(report, verdict),
-        sentences=list(task_sentences(report)),
+        sentences=list(task_sentences(report, is_explained=files.importance is not None)),
         figures=[one for one in files.figures if _is_shown(one, report)],
         training=[one for one in files.figures if one.title == TRAINING]
         if trains_networks(report)
         else [],
         tables=[*tables, *_own_tables(report, files, column)],
+        commands=list(_classifier_commands(report, files.importance)),
     )
 
 
@@ -103,9 +107,28 @@ def _own_tables(report: Mapping[str, Any], files: TaskFiles, column: str) -> Ite
     intervals = by_target(files.intervals)[column]
     title = f"Cross-validated predictions of {leading_name(report)}"
     yield from_frame(title, intervals, "intervals.tsv")
-    if not is_stopped(report):
+    if files.importance is not None and not is_stopped(report):
         most = files.importance.head(MOST_ASVS)
         what, _ = target_and_unit(report)
         yield from_frame(words.most_important(what), most, "importance.tsv")
     for name, table in files.predictions.items():
         yield prediction_table(f"Predictions for {name}", table)
+
+
+def _classifier_commands(
+    report: Mapping[str, Any], importance: pd.DataFrame | None
+) -> Iterator[Commands]:
+    """Yield what names the most important ASVs, where they are shown without taxa."""
+    if importance is None or TAXON in importance or is_stopped(report):
+        return
+    fasta = f"finetune/{report['model']}/{report['task'].partition(', ')[0]}/{TOP_ASVS}"
+    yield Commands(
+        words.names_of_top_asvs(),
+        words.top_asvs_without_taxa(),
+        [
+            "qiime tools import --type 'FeatureData[Sequence]' "
+            f"--input-path {shlex.quote(fasta)} --output-path top-asvs.qza",
+            "qiime feature-classifier classify-sklearn --i-classifier classifier.qza "
+            "--i-reads top-asvs.qza --o-classification taxonomy.qza",
+        ],
+    )

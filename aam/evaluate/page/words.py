@@ -405,6 +405,28 @@ def no_importances() -> str:
     )
 
 
+def importances_not_asked_for() -> str:
+    """Say that no importances were computed."""
+    return (
+        "Which ASVs the predictions rest on was not computed, because the configuration says "
+        "importance: false."
+    )
+
+
+def names_of_top_asvs() -> str:
+    """Return the title of the commands that name the most important ASVs."""
+    return "Names for the most important ASVs"
+
+
+def top_asvs_without_taxa() -> str:
+    """Say how the most important ASVs of a study without a taxonomy get names."""
+    return (
+        "This study has no taxonomy. In QIIME 2 these commands name the most important ASVs; "
+        "classifier.qza is one that was trained for the region of your primers. For names on this "
+        "page, set the key taxonomy of the dataset to the result and run again."
+    )
+
+
 def transductive() -> str:
     """Say that the encoder may have seen the samples that are predicted."""
     return "Transductive: the encoder may have seen every sample, though no label."

@@ -134,7 +134,8 @@ def important(path: Path, outputs: int, asvs: int = 30) -> None:
         attention_A=np.full(asvs, 1 / asvs),
         gradients_AC=gradients_AC,
         change_C=gradients_AC.sum(axis=0),
-        removed_AC=None,
+        removed_R=np.empty(0, int),
+        removed_RC=np.empty((0, outputs)),
     )
     tree = path.with_suffix(".nwk")
     tree.write_text(f"(({','.join(f'{name}:1' for name in ids)}):0.3);")

@@ -9,14 +9,18 @@ from aam.util.atomic import write_tsv
 IDS, SEQUENCES = ["f0", "007", "f2", "f3"], ["ACGT", "AC", "GG", "T"]
 
 
-def add(importance, asvs, gradients, removed=None, attention=None, change=None) -> None:
+def add(
+    importance, asvs, gradients, removed=(), attention=None, change=None, removed_asvs=None
+) -> None:
     gradients_AC = np.array(gradients, float)
+    removed_R = np.arange(len(removed)) if removed_asvs is None else np.array(removed_asvs)
     importance.add(
         np.array(asvs),
         attention_A=np.array(attention or [1 / len(asvs)] * len(asvs)),
         gradients_AC=gradients_AC,
         change_C=gradients_AC.sum(axis=0) if change is None else np.array(change),
-        removed_AC=None if removed is None else np.array(removed, float),
+        removed_R=removed_R,
+        removed_RC=np.array(removed, float).reshape(len(removed_R), gradients_AC.shape[1]),
     )
 
 
@@ -57,6 +61,16 @@ def test_check_says_how_well_the_attributions_agree_with_removal():
     assert check["gradients"] == pytest.approx(1)
     assert check["attention"] == pytest.approx(0)
     assert check["completeness"] == {"change_median": 4.25, "gap_median": 0.0, "gap_max": 0.5}
+
+
+def test_agreement_counts_the_removed_asvs_alone():
+    importance = Importance(5, ["age"])
+    gradients = [[9], [3], [-5], [2], [1]]
+    attention = [0.0, 0.2, 0.1, 0.3, 0.4]
+    add(importance, range(5), gradients, [[1], [3], [2]], attention, removed_asvs=[4, 1, 3])
+    check = importance.check()
+    assert check["gradients"] == pytest.approx(1)
+    assert check["attention"] == pytest.approx(-1)
 
 
 @pytest.mark.parametrize("values", [4, 1000])

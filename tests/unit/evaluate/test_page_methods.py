@@ -15,7 +15,20 @@ SETTINGS: dict[str, Any] = {
     "models": {
         "base": {"encoder": "bdh", "width": 64, "asv_layers": 2, "sample_layers": 3, "start": None}
     },
-    "tasks": {"age": {"columns": ["host_age"], "kind": "regression", "folds": FOLDS}},
+    "tasks": {
+        "age": {
+            "columns": ["host_age"],
+            "kind": "regression",
+            "folds": FOLDS,
+            "importance": True,
+        },
+        "city": {
+            "columns": ["city"],
+            "kind": "classification",
+            "folds": FOLDS,
+            "importance": True,
+        },
+    },
 }
 RECIPES = {"kernel": {"score": 5.0, "weight": 0.25}, "full": {"score": 4.5, "weight": 0.75}}
 
@@ -101,6 +114,8 @@ def test_intervals_and_importances_are_named_where_a_task_has_some():
     fails = regression(guessing=guessing(9.0, -0.1, 0.5))
     assert "importance" not in written(reports=(fails,))
     assert "importance" in written(reports=(fails, regression()))
+    not_explained = {"tasks": {"age": {"importance": False}}}
+    assert "importance" not in written(not_explained, reports=(regression(),))
 
 
 def test_a_task_is_named_by_its_columns_and_kind():

@@ -20,7 +20,12 @@ FAILS = {"guessing": guessing(9.0, -0.1, 0.5)}
 NETWORK = {"full": {"score": 5.0, "weight": 1.0}}
 
 
-def files(report: dict[str, Any], **changes: Any) -> TaskFiles:
+IMPORTANCE = pd.DataFrame({"feature-id": ["ACGT"], "importance": [0.5]})
+
+
+def files(
+    report: dict[str, Any], importance: pd.DataFrame | None = IMPORTANCE, **changes: Any
+) -> TaskFiles:
     intervals = pd.DataFrame({"sample-id": ["a"], "fold": [0], "predicted": [1.5]})
     columns = list(report.get("targets", []))
     if columns:
@@ -28,7 +33,7 @@ def files(report: dict[str, Any], **changes: Any) -> TaskFiles:
     return TaskFiles(
         report,
         intervals=intervals,
-        importance=pd.DataFrame({"feature-id": ["ACGT"], "importance": [0.5]}),
+        importance=importance,
         figures=[PageFigure(title, "", SVG) for title in TITLES],
         **changes,
     )
@@ -75,6 +80,33 @@ def test_importances_under_a_red_light_are_a_sentence(report, is_shown):
     assert ("Important ASVs" in [figure.title for figure in section.figures]) == is_shown
     assert ("The ASVs that matter most to the AAM model for host age" in tables) == is_shown
     assert any(text.startswith(sentence) for text in section.sentences) != is_shown
+
+
+@pytest.mark.parametrize("report", [regression(), regression(**FAILS)])
+def test_importances_that_were_not_asked_for_are_a_sentence(report):
+    (section,) = task_sections([files(report, importance=None)])
+    assert not any("matter most" in table.title for table in section.tables)
+    assert sum("importance: false" in text for text in section.sentences) == 1
+    assert not any("matter most" in text for text in section.sentences)
+    assert section.commands == []
+
+
+def test_the_most_important_asvs_get_names_by_commands_where_they_have_no_taxa():
+    report = regression()
+    (section,) = sections(report)
+    (commands,) = section.commands
+    assert "key taxonomy" in commands.text
+    imported, classified = (line.split() for line in commands.lines)
+    fasta = f"finetune/{report['model']}/{report['task']}/importance.fasta"
+    assert imported[imported.index("--input-path") + 1] == fasta
+    reads = classified[classified.index("--i-reads") + 1]
+    assert imported[imported.index("--output-path") + 1] == reads
+    text = html.unescape(page(Results("d", [section], [])))
+    assert all(line in text for line in commands.lines)
+    named = IMPORTANCE.assign(taxon="g__Blautia")
+    for other in (files(report, importance=named), files({**report, **FAILS})):
+        (section,) = task_sections([other])
+        assert section.commands == []
 
 
 @pytest.mark.parametrize(("recipes", "is_shown"), [({}, False), (NETWORK, True)])

@@ -4,7 +4,8 @@ import torch
 
 from aam.data.target import Target
 from aam.inference import attribution
-from aam.inference.attribution import explain_samples, explained_names, log_odds
+from aam.inference.asv_cache import AsvEmbeddings, encoder_digest
+from aam.inference.attribution import NO_ASVS, explain_samples, explained_names, log_odds
 from aam.inference.embed import embed_asvs
 from aam.model.batch import Batch, SampleBlock
 from aam.model.fusion import Vocabulary
@@ -58,15 +59,17 @@ def few_copies(sample, monkeypatch) -> None:
 @pytest.mark.parametrize("kind", TARGETS)
 def test_gradients_sum_to_the_change_along_the_path(predict_with, sample, kind):
     predictor = predict_with(kind)
-    found = attribution.explain(predictor, *sample, steps=100)
+    found = attribution.explain(predictor, *sample, points=[12])
     assert found.gradients_AC.shape == (len(sample[1]), len(explained_names(predictor.target)))
     assert np.abs(found.change_C).min() > 1e-3
-    np.testing.assert_allclose(found.gradients_AC.sum(axis=0), found.change_C, atol=1e-4)
+    np.testing.assert_allclose(found.gradients_AC.sum(axis=0), found.change_C, atol=1e-5)
+    few = attribution.explain(predictor, *sample)
+    np.testing.assert_allclose(few.gradients_AC.sum(axis=0), found.change_C, rtol=0.02)
 
 
-def test_gradients_are_those_of_a_plain_loop_over_the_path(predict_with, sample, few_copies):
-    predictor, (asv_AD, counts_A) = predict_with(), sample
-    part, steps = predictor.encoder.sample, 7
+def midpoint_gradients(predictor: Predictor, asv_AD, counts_A, steps: int) -> np.ndarray:
+    """Return integrated gradients [A, C] of log-odds, step by step and output by output."""
+    part = predictor.encoder.sample
     features = [torch.log1p(counts_A) / 2, (counts_A / counts_A.sum()).sqrt() * 4]
     vector_AD = asv_AD + part.abundance(torch.stack(features, dim=-1))
     start_AD = vector_AD.mean(dim=0).expand_as(vector_AD)
@@ -78,14 +81,29 @@ def test_gradients_are_those_of_a_plain_loop_over_the_path(predict_with, sample,
         share_C = predictor.predict(part.pooling(x_1AD))[0].double().softmax(dim=0)
         return (share_C / (1 - share_C)).log()
 
-    expected_CA = 0
+    total_CA = 0
     for step in range(steps):
         at_AD = start_AD + (step + 0.5) / steps * (vector_AD - start_AD)
         slope_CAD = torch.autograd.functional.jacobian(odds, at_AD)
-        expected_CA = expected_CA + ((vector_AD - start_AD) * slope_CAD).sum(-1) / steps
-    found = attribution.explain(predictor, asv_AD, counts_A, steps=steps)
-    np.testing.assert_allclose(found.gradients_AC.T, expected_CA, atol=1e-5)
-    np.testing.assert_allclose(found.change_C, odds(vector_AD) - odds(start_AD), atol=1e-5)
+        total_CA = total_CA + ((vector_AD - start_AD) * slope_CAD).sum(-1) / steps
+    return total_CA.T.numpy()
+
+
+def test_few_points_give_the_gradients_of_many_steps(predict_with, sample, few_copies):
+    expected_AC = midpoint_gradients(predict_with(), *sample, steps=200)
+    for points, tolerance in ((attribution.POINTS[0], 0.02), (12, 1e-4)):
+        found_AC = attribution.explain(predict_with(), *sample, points=[points]).gradients_AC
+        error = np.abs(found_AC - expected_AC).max() / np.abs(expected_AC).max()
+        assert error < tolerance
+
+
+def test_more_points_are_taken_where_the_gap_is_large(predict_with, sample, monkeypatch):
+    few, more = ([points] for points in (1, 12))
+    for largest, expected in ((0.0, more), (np.inf, few)):
+        monkeypatch.setattr(attribution, "LARGEST_GAP", largest)
+        found = attribution.explain(predict_with(), *sample, points=[1, 12])
+        alone = attribution.explain(predict_with(), *sample, points=expected)
+        np.testing.assert_array_equal(found.gradients_AC, alone.gradients_AC)
 
 
 def test_removal_is_the_prediction_without_the_asv(predict_with, sample, few_copies):
@@ -100,14 +118,16 @@ def test_removal_is_the_prediction_without_the_asv(predict_with, sample, few_cop
         embedding = predictor.encoder.encode_samples(asv_AD[keep], batch)[0]
         return log_odds(predictor.predict(embedding))[0]
 
-    found = attribution.explain(predictor, *sample, remove=True).removed_AC
-    for gone in range(len(counts_A)):
-        expected = odds_without([]) - odds_without([gone])
-        np.testing.assert_allclose(found[gone], expected, atol=1e-5)
-    lone = attribution.explain(predictor, asv_AD[:1], counts_A[:1], remove=True)
+    for removed_R in (np.arange(len(counts_A)), np.array([5, 2]), NO_ASVS):
+        found = attribution.explain(predictor, *sample, removed_R=removed_R).removed_RC
+        assert len(found) == len(removed_R)
+        for gone, found_C in zip(removed_R, found, strict=True):
+            expected_C = odds_without([]) - odds_without([gone])
+            np.testing.assert_allclose(found_C, expected_C, atol=1e-5)
+    lone = attribution.explain(predictor, asv_AD[:1], counts_A[:1], removed_R=np.array([0]))
     assert lone.attention_A.tolist() == [1.0]
     assert not lone.gradients_AC.any()
-    assert not lone.removed_AC.any()
+    assert not lone.removed_RC.any()
 
 
 def test_attention_is_the_weight_in_the_pooled_vector(predict_with, sample):
@@ -125,17 +145,18 @@ def test_reads_have_a_part_in_a_kernel_machine(kernel_predictor, augmented, devi
     name, columns, observed, _ = TARGETS[kind]
     predictor = kernel_predictor(Target.fit(name, columns, observed, np.ones(4, bool)))
     samples = augmented.store, augmented.tokens, [4, 11], devices
-    explained = explain_samples({predictor: 1.0}, *samples, checked=2, categories=[{}] * 2)
+    removed = [np.arange(3)] * 2
+    explained = explain_samples({predictor: 1.0}, *samples, categories=[{}] * 2, removed=removed)
     for _, found in explained:
         np.testing.assert_allclose(found.gradients_AC.sum(axis=0), found.change_C, atol=2e-3)
-        for value_AC in (found.gradients_AC, found.removed_AC):
+        for value_AC in (found.gradients_AC, found.removed_RC):
             assert (np.abs(value_AC) > 1e-6).all(axis=1).any()
 
 
 def test_covariates_have_a_part(predict_with, sample):
     predictor = predict_with("number", "attention")
     found = {
-        name: attribution.explain(predictor, *sample, {"host": name}, steps=100)
+        name: attribution.explain(predictor, *sample, {"host": name}, points=[12])
         for name in ("ape", "man", "unheard of", "")
     }
     assert not np.allclose(found["ape"].gradients_AC, found["man"].gradients_AC, atol=1e-6)
@@ -157,21 +178,52 @@ def test_the_median_is_explained_of_quantiles_and_one_score_of_ordered_classes(p
 
 def test_samples_of_a_store_are_explained_by_the_mean_of_their_models(predict_with, tiny, devices):
     rows, models = [4, 11, 2], [predict_with(seed=seed) for seed in (0, 1)]
+    removed = [np.array([1, 2]), np.array([0]), NO_ASVS]
     weights = dict(zip(models, (0.25, 0.75), strict=True))
     explained = explain_samples(
-        weights, tiny.store, tiny.tokens, rows, devices, checked=2, categories=[{}] * 3
+        weights, tiny.store, tiny.tokens, rows, devices, categories=[{}] * 3, removed=removed
     )
-    for number, (row, (asvs_A, found)) in enumerate(zip(rows, explained, strict=True)):
+    for row, removed_R, (asvs_A, found) in zip(rows, removed, explained, strict=True):
         held = slice(tiny.store.offsets[row], tiny.store.offsets[row + 1])
         np.testing.assert_array_equal(asvs_A, tiny.store.asvs[held])
         counts_A = torch.from_numpy(tiny.store.counts[held].astype(np.float32))
         single = []
         for model in models:
             asv_AD = embed_asvs(model.encoder, tiny.tokens, asvs_A, devices)
-            single.append(attribution.explain(model, asv_AD, counts_A, remove=number < 2))
-        assert (found.removed_AC is None) == (number == 2)
+            single.append(attribution.explain(model, asv_AD, counts_A, removed_R=removed_R))
         for name, value in vars(found).items():
-            if value is not None:
-                parts = [getattr(one, name) for one in single]
-                mean = np.average(parts, axis=0, weights=[0.25, 0.75])
-                np.testing.assert_allclose(value, mean, atol=1e-5)
+            parts = [getattr(one, name) for one in single]
+            mean = np.average(parts, axis=0, weights=[0.25, 0.75])
+            np.testing.assert_allclose(value, mean, atol=1e-5)
+
+
+def test_asvs_are_read_from_the_file_of_their_encoder_and_embedded_once(
+    predict_with, tiny, devices, tmp_path, monkeypatch
+):
+    models = [predict_with("number"), predict_with("number"), predict_with("number", seed=1)]
+    path = tmp_path / "asvs.safetensors"
+    marked_UD = torch.full((len(tiny.tokens.lengths), models[0].encoder.shape.asv_width), 0.5)
+    digest = encoder_digest(models[0].encoder, devices.precision)
+    AsvEmbeddings.write(path, tiny.tokens, marked_UD, digest)
+    used = []
+    explain = attribution.explain
+
+    def record(predictor, asv_AD, *rest, **options):
+        used.append(bool((asv_AD == 0.5).all()))
+        return explain(predictor, asv_AD, *rest, **options)
+
+    monkeypatch.setattr(attribution, "explain", record)
+    samples = tiny.store, tiny.tokens, [4], devices
+    more = {"categories": [{}], "removed": [NO_ASVS]}
+    list(explain_samples(dict.fromkeys(models, 1.0), *samples, asvs=path, **more))
+    assert used == [True, True, False]
+    embedded = []
+    embed = attribution.embed_asvs_cached
+
+    def count(*arguments):
+        embedded.append(arguments)
+        return embed(*arguments)
+
+    monkeypatch.setattr(attribution, "embed_asvs_cached", count)
+    list(explain_samples(dict.fromkeys(models, 1.0), *samples, **more))
+    assert len(embedded) == 2

@@ -196,6 +196,7 @@ SETTINGS: dict[str, Any] = {
             "columns": [name],
             "kind": kind,
             "folds": {"column": None, "groups": "host", "stratified": False},
+            "importance": name == "age",
         }
         for name, kind in (("age", "regression"), ("site", "classification"))
     },
@@ -206,7 +207,8 @@ def summed_up(results: Path, **inputs: Any) -> tuple[str, str]:
     """Return the page and the summary of some files of results."""
     outputs = {"report": results / "report.html", "summary": results / "summary.md"}
     for name in ("intervals", "importance"):
-        inputs[name] = [path.with_name(f"{name}.tsv") for path in inputs["finetune"]]
+        paths = [path.with_name(f"{name}.tsv") for path in inputs["finetune"]]
+        inputs.setdefault(name, paths)
     summary.run(SETTINGS, inputs=inputs, outputs=outputs, runtime=RunOptions())
     page, text = (path.read_text(encoding="utf-8") for path in outputs.values())
     return " ".join(html.unescape(page).split()), text
@@ -275,6 +277,7 @@ def test_the_page_says_what_was_learned_and_its_links_lead_somewhere(results):
     ):
         assert words in page
     assert "AAM was trained on" not in page
+    assert "qiime feature-classifier classify-sklearn" in page
     links = re.findall(r'<a href="([^#"]+)"', page)
     assert len(links) == 1 + 2 + 2 + 2 + 1
     assert all((results / link).is_file() for link in links)
@@ -285,6 +288,14 @@ def test_the_page_needs_no_other_file_and_takes_names_for_names(results):
     page = (results / "report.html").read_text(encoding="utf-8")
     assert "<td>&lt;b&gt;</td>" in page
     assert re.findall(r'(?:src|href)="(?!#|data:|finetune/)[^"]*"|@import|url\(', page) == []
+
+
+def test_a_task_that_is_not_explained_says_so(results):
+    site = results / "finetune/base/site/metrics.json"
+    for importance, says_so in (([], True), ([site.with_name("importance.tsv")], False)):
+        page, _ = summed_up(results, pretrain=[], finetune=[site], importance=importance)
+        assert ("the configuration says importance: false" in page) == says_so
+        assert "integrated gradients" not in page
 
 
 @pytest.mark.parametrize(("labels", "said"), [(0.1, "10 %"), (0.125, "12.5 %")])

@@ -10,8 +10,9 @@ from scipy.sparse import csr_array
 from aam.api import Model
 from aam.data.folds import read_folds
 from aam.data.importing.metadata import load_metadata
+from aam.data.importing.sequences import load_sequences
+from aam.data.sequences import read_fasta
 from aam.data.table import FeatureTable
-from aam.data.vocabulary import untokenize
 from aam.inference.asv_cache import module_digest
 from aam.inference.bundle import ModelBundle
 from aam.inference.ensemble import predict_table
@@ -222,15 +223,17 @@ def importance(finetuned, study, tmp_path):
         inputs["taxonomy"] = tmp_path / "taxonomy.tsv"
         rows = (f"{name}\tg__{name}\n" for name in study.tiny.tokens.feature_ids)
         inputs["taxonomy"].write_text("feature-id\ttaxon\n" + "".join(rows))
-        outputs = {name: tmp_path / name for name in ("importance", "check")}
-        cfg = {"samples": 4, "checked": 2, "seed": 0, **cfg}
+        inputs["sequences"] = study.files["sequences.fasta"]
+        outputs = {name: tmp_path / name for name in ("importance", "sequences", "check")}
+        cfg = {"samples": 4, "checked": 2, "removed": 3, "seed": 0, **cfg}
         explain.run(cfg, inputs=inputs, outputs=outputs, runtime=RunOptions())
         return outputs["importance"], read_json(outputs["check"])
 
     return run
 
 
-def test_importance_of_the_asvs_that_held_out_samples_have(importance, study):
+def test_importance_of_the_asvs_that_held_out_samples_have(importance, study, monkeypatch):
+    monkeypatch.setattr(explain, "MOST_IMPORTANT", 7)
     path, check = importance("site", samples=100)
     assert (check["samples"], check["checked"]) == (18, 4)
     assert check["outputs"] == ["gut", "skin"]
@@ -242,9 +245,10 @@ def test_importance_of_the_asvs_that_held_out_samples_have(importance, study):
     known = zip(tiny.tokens.feature_ids, number_U, strict=True)
     assert table["samples"].astype(float).to_dict() == {name: n for name, n in known if n}
     assert (table["taxon"] == "g__" + table.index).all()
-    sequences = untokenize(tiny.tokens.tokens, tiny.tokens.lengths)
-    known = dict(zip(tiny.tokens.feature_ids, sequences, strict=True))
-    assert table["sequence"].to_dict().items() <= known.items()
+    whole = read_fasta(study.files["sequences.fasta"])
+    assert table["sequence"].to_dict().items() <= whole.items()
+    top = table["sequence"].head(7)
+    assert [*load_sequences(path.with_name("sequences")).items()] == [*top.to_dict().items()]
     values = table[["importance", "direction:gut", "direction:skin"]].astype(float)
     assert values["importance"].is_monotonic_decreasing
     assert values["importance"].iloc[0] > 0

@@ -123,3 +123,20 @@ def test_columns_are_known_by_sequence_however_it_is_padded():
     assert head.columns(tokens).tolist() == [1, 0, ABSENT]
     assert head.columns(tokens[:, :3]).tolist() == [ABSENT, 0, ABSENT]
     assert log_reads(torch.tensor([0.0, 3.0])).tolist() == pytest.approx([0.0, np.log(7)])
+
+
+@pytest.mark.parametrize("is_gaussian", [False, True])
+def test_a_part_for_some_asvs_says_what_the_machine_says_of_samples_without_the_others(is_gaussian):
+    head = KernelHead(KernelShape(samples=6, asvs=9, length_bp=4), 3, 2)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        for name in ("center_F", "scale_F", "sample_TF", "weight_TO", "bias_O"):
+            getattr(head, name).normal_()
+        embedding_BD, log_BK = torch.randn(5, 3), torch.rand(5, 2)
+    head.gaussian.fill_(is_gaussian)
+    column_K = torch.tensor([7, 2])
+    log_BP = torch.zeros(5, 9).index_copy(1, column_K, log_BK)
+    found_BO = head.part(column_K)(embedding_BD, log_BK)
+    torch.testing.assert_close(found_BO, head(embedding_BD, log_BP))
+    none_BO = head.part(column_K[:0])(embedding_BD, log_BK[:, :0])
+    torch.testing.assert_close(none_BO, head(embedding_BD, torch.zeros(5, 9)))
