@@ -124,7 +124,6 @@ CASES = [
     (words.top_asvs_without_taxa(), "set the key taxonomy of the dataset", True),
     (words.transductive(), "may have seen every sample", True),
     (words.inductive(), "no model saw any of the samples", True),
-    (words.encoder_as_it_came(), "it was not trained on these samples", True),
     (words.encoder_distances(9, 0.91, 0.04), "of 9 samples", True),
     (words.encoder_nucleotides(0.8, 0.55), "80.0 % of the masked nucleotides", True),
     (words.encoder_knows_reads(0.987), "99 % of the reads lie near an ASV", True),

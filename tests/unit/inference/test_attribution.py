@@ -202,7 +202,7 @@ def test_asvs_are_read_from_the_file_of_their_encoder_and_embedded_once(
 ):
     models = [predict_with("number"), predict_with("number"), predict_with("number", seed=1)]
     path = tmp_path / "asvs.safetensors"
-    marked_UD = torch.full((len(tiny.tokens.lengths), models[0].encoder.shape.asv_width), 0.5)
+    marked_UD = torch.full((len(tiny.tokens.lengths), models[0].encoder.shape.width), 0.5)
     digest = encoder_digest(models[0].encoder, devices.precision)
     AsvEmbeddings.write(path, tiny.tokens, marked_UD, digest)
     used = []
