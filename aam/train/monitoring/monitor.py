@@ -78,8 +78,8 @@ class Monitor:
         the call that starts them. Pauses are left out of `samples_per_s` and `step_s`;
         `loading_share` is the fraction of that time spent waiting for data, `memory_share` that of
         the memory that is taken; `memory_mb` is of the process, `gpu_memory_mb` of all processes,
-        `peak_memory_mb` of tensors on an accelerator. What the driver of an accelerator says has its
-        highest sample from the start, too, under its name and `_peak`. MB are 2**20 bytes.
+        `peak_memory_mb` of tensors on an accelerator. What the driver of one says has its highest
+        sample from the start, too, under its name and `_peak`. MB are 2**20 bytes.
         """
         since, self._last = self._last, self._totals()
         if since[f"{_COUNT}memory_mb"] == self._last[f"{_COUNT}memory_mb"]:
