@@ -72,6 +72,7 @@ DRY: dict[str, Any] = {
 }
 """What a dry run lays over the specification."""
 DRY_TRAININGS = (CONFIGURED, "as configured, again", "two processes, DDP")
+DRY_SIZES = SIZES[:2]
 SHOWN = {
     "samples/s": ("samples_per_s",),
     "peak memory, MB": ("peak_memory_mb",),
@@ -99,6 +100,7 @@ class Lease:
     results: KeptResults
     folder: Path
     trainings: Sequence[str]
+    sizes: Sequence[int]
 
     @property
     def models(self) -> list[str]:
@@ -136,7 +138,7 @@ def double_batches(lease: Lease, model: str) -> None:
     cfg, inputs = lease.study.of(model)
     hardware, _ = probe_hardware(lease.results, [cfg], lease.study.runtime)
     mode, rows = usual(cfg, hardware), []
-    for size in SIZES:
+    for size in lease.sizes:
         request = steps_request(cfg, inputs, mode, size, lease.study.runtime)
         found = lease.results(request)
         if found is None or max(found["sizes"]) < size / 2:
@@ -231,6 +233,7 @@ def measure_all(
     minutes: float,
     only: Sequence[str],
     trainings: Sequence[str],
+    sizes: Sequence[int],
 ) -> list[str]:
     """Do what is not there of all parts, or of some, until the time is up; return the models."""
     study = Study(specification, work=folder)
@@ -239,7 +242,7 @@ def measure_all(
     until = time.time() + 60 * minutes
     with SubprocessRunner("benchmarks.trainings") as measure:
         results = KeptResults(folder / "measurements.jsonl", measure, until)
-        lease = Lease(study, results, folder, trainings)
+        lease = Lease(study, results, folder, trainings, sizes)
         for file, part in parts(lease.models, trainings).items():
             if not file.startswith(tuple(only)):
                 continue
@@ -393,8 +396,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given.folder.mkdir(parents=True, exist_ok=True)
     specification = Specification.model_validate(asked)
     trainings = DRY_TRAININGS if given.dry else tuple(TRAININGS)
+    sizes = DRY_SIZES if given.dry else SIZES
     try:
-        models = measure_all(specification, given.folder, given.minutes, given.only, trainings)
+        models = measure_all(
+            specification,
+            given.folder,
+            minutes=given.minutes,
+            only=given.only,
+            trainings=trainings,
+            sizes=sizes,
+        )
     except InputError as error:
         raise SystemExit(str(error)) from error
     docs = given.folder if given.dry else ROOT / "docs"
