@@ -71,7 +71,7 @@ DRY: dict[str, Any] = {
     "leave_out": ["compile: reduce-overhead", "compile: max-autotune"],
 }
 """What a dry run lays over the specification."""
-DRY_TRAININGS = (CONFIGURED, "as configured, again", "two processes, DDP")
+DRY_TRAININGS = (CONFIGURED, "two processes, DDP")
 DRY_SIZES = SIZES[:2]
 SHOWN = {
     "samples/s": ("samples_per_s",),
@@ -186,15 +186,11 @@ def training_file(folder: Path, model: str, name: str) -> Path:
 
 def predict(lease: Lease) -> None:
     """Write what a step should take on named GPUs: `predicted.md`."""
-    final = lease.folder / "predicted.md"
-    if final.exists():
-        return
     cfg, inputs = lease.study.of(lease.models[0])
-    threads = lease.study.runtime.threads
-    works = [
-        predicted.work_of_a_step(cfg, inputs, size, threads) for size in cfg["batch_sizes"][-2:]
-    ]
-    write_text(final, predicted.table(works) + "\n")
+    common = {"kind": "work", "cfg": cfg, "inputs": inputs, "threads": lease.study.runtime.threads}
+    works = [lease.results({**common, "batch_size": size}) for size in cfg["batch_sizes"][-2:]]
+    counted = [predicted.Work(**work) for work in works if work is not None]
+    write_text(lease.folder / "predicted.md", predicted.table(counted) + "\n")
 
 
 def describe(lease: Lease) -> None:

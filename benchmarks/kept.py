@@ -18,7 +18,7 @@ from aam.bench.subprocess_runner import Measure
 from aam.util.atomic import write_text
 
 logger = logging.getLogger(__name__)
-UNTIMED = ("device", "roofline")
+UNTIMED = ("device", "roofline", "work")
 """Kinds of requests that are done whatever the time: what is written needs them."""
 Result = dict[str, Any] | None
 

@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from aam.train.progress import TimeIsUp
 from aam.util.atomic import read_json
 from aam.util.errors import InputError
 from aam.util.provenance import file_digest
+from benchmarks import predicted
 
 CHECKPOINT_EVERY_S = 20.0
 OUTPUTS = {
@@ -27,8 +29,24 @@ OUTPUTS = {
 
 
 def run(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Do a request of `aam.bench.measurements.run`, or one of the kind `training`."""
-    return train(request) if request["kind"] == "training" else measurements.run(request)
+    """Do a request of `aam.bench.measurements.run`, or of the kinds `training` and `work`."""
+    kinds = {"training": train, "work": count_work}
+    return kinds.get(request["kind"], measurements.run)(request)
+
+
+def count_work(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of `benchmarks.predicted.Work` of a step of `batch_size` samples."""
+    inputs = paths(request["inputs"])
+    size, threads = request["batch_size"], request["threads"]
+    return asdict(predicted.work_of_a_step(request["cfg"], inputs, size, threads))
+
+
+def paths(inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the inputs of a request as paths, or lists of them."""
+    return {
+        name: list(map(Path, value)) if isinstance(value, list) else Path(value)
+        for name, value in inputs.items()
+    }
 
 
 def train(request: Mapping[str, Any]) -> dict[str, Any]:
@@ -51,10 +69,6 @@ def train(request: Mapping[str, Any]) -> dict[str, Any]:
     outputs = {name: folder / file for name, file in OUTPUTS.items()}
     # What a training that was killed has left there may be broken.
     shutil.rmtree(folder / "work" / CACHE, ignore_errors=True)
-    inputs = {
-        name: list(map(Path, value)) if isinstance(value, list) else Path(value)
-        for name, value in request["inputs"].items()
-    }
     # Of several processes none can tell that it left in time: they are ended with the call.
     several = request["runtime"].get("devices", 1) > 1
     runtime = RunOptions(
@@ -64,7 +78,9 @@ def train(request: Mapping[str, Any]) -> dict[str, Any]:
         checkpoint_every_s=CHECKPOINT_EVERY_S,
     )
     try:
-        pretrain.run(request["cfg"], inputs=inputs, outputs=outputs, runtime=runtime)
+        pretrain.run(
+            request["cfg"], inputs=paths(request["inputs"]), outputs=outputs, runtime=runtime
+        )
     except TimeIsUp as error:
         return {"cut": str(error)}
     except InputError as error:

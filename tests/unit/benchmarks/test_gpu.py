@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -48,6 +49,8 @@ def asked(stand_in, instead_of_processes, clock, tmp_path) -> list[str]:
         # Requests name the folder, which is another one for each run of a test.
         done.append(text.replace(str(tmp_path / "whole"), str(tmp_path / "gpu")))
         clock.now += SECONDS * (request["kind"] not in kept.UNTIMED)
+        if request["kind"] == "work":
+            return asdict(Work(request["batch_size"], 800, int(1e12), int(1e9)))
         return {**TRAINED, "weights": "w"} if request["kind"] == "training" else stand_in(request)
 
     instead_of_processes(measure)
@@ -64,8 +67,9 @@ def dry(files, new_config, monkeypatch, tmp_path) -> Path:
     asked.write_text(json.dumps({**one, "results": str(files["tokens"].parents[1]), "threads": 1}))
     monkeypatch.setattr(gpu, "SPECIFICATION", asked)
     monkeypatch.setattr(gpu, "DRY", {})
+    names = (gpu.CONFIGURED, "as configured, again", "two processes, DDP")
+    monkeypatch.setattr(gpu, "DRY_TRAININGS", names)
     monkeypatch.setattr(gpu, "run_tests", lambda lease: None)
-    monkeypatch.setattr(predicted, "work_of_a_step", lambda *_: Work(64, 800, int(1e12), int(1e9)))
     return tmp_path / "gpu"
 
 
@@ -84,12 +88,11 @@ def test_a_run_whose_time_is_up_goes_on_and_measures_nothing_twice(dry, asked):
     whole = run(dry.with_name("whole"))
     every = Counter(asked)
     asked.clear()
-    waited = []
-    for _ in range(3):
-        page = run(dry, minutes=15)
-        waited.append(page.count(gpu.WAITS) + page.count(gpu.LEFT))
+    pages = [run(dry, minutes=minutes) for minutes in (6, 15, 15)]
+    waited = [page.count(gpu.WAITS) + page.count(gpu.LEFT) for page in pages]
     assert waited[0] > waited[-1] > 0
-    assert "| not run |" in page
+    assert "| not run |" in pages[0]
+    assert gpu.LEFT in pages[0]
     page = run(dry)
     assert Counter(asked) == every
     assert max(every.values()) == 2, "two repeats of each mode"
