@@ -14,6 +14,7 @@ A specification, in which everything but `configuration` may be left out:
       "results": "results/oral",
       "groups": ["order", "alone", "batch", "option"],
       "options": ["precision", "compile", "attention", "checkpointing"],
+      "leave_out": ["compile: max-autotune"],
       "threads": 16,
       "workers": 8
     }
@@ -51,7 +52,12 @@ OPTIONS: dict[str, tuple[Any, ...]] = {
     "fused_optimizer": (False, True),
     "optimizer": ("adamw", "muon"),
     "checkpointing": (False, True),
+    "deterministic": (False, True),
+    "workers": (0, 2, 4, 8),
+    "pinned": (False, True),
 }
+WANTS_ACCELERATOR = ("workers", "pinned")
+"""Options that a CPU does without: it assembles its batches itself."""
 EVERY_OPTION = (NAIVE, *OPTIONS)
 """The naive step is an option, too: speed-ups are over it."""
 
@@ -73,6 +79,8 @@ class Specification(Section):
     """Groups of modes that are timed (see `aam.bench.variants`); speed-ups need `order`."""
     options: list[str] = list(EVERY_OPTION)
     """What the group `option` changes, one by one; `naive`: the naive step at the largest batch."""
+    leave_out: list[str] = []
+    """Modes of the group `option` that are not timed, such as `compile: max-autotune`."""
     threads: int | None = None
     """Cores; null: all that this process may use."""
     workers: int = 8
@@ -80,14 +88,15 @@ class Specification(Section):
 
 
 class Study:
-    """What a specification asks for: `config`, `dataset`, and `runtime`."""
+    """What a specification asks for: `config`, `dataset`, and `runtime`, with a `work` folder."""
 
-    def __init__(self, specification: Specification) -> None:
+    def __init__(self, specification: Specification, work: Path | None = None) -> None:
+        self.specification = specification
         self.config = _configuration(specification)
         self.dataset = specification.dataset or next(iter(self.config.datasets))
         self.results = specification.results or Path(self.config.results_dir, self.dataset)
         threads = specification.threads or len(os.sched_getaffinity(0))
-        self.runtime = RunOptions(threads=threads, workers=specification.workers)
+        self.runtime = RunOptions(threads=threads, workers=specification.workers, work=work)
 
     def of(self, model: str) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the settings of the speed table and the inputs of one model."""
@@ -101,8 +110,7 @@ def run(specification: Specification, folder: Path) -> None:
     for model in study.config.models:
         logger.info("model %s", model)
         with SubprocessRunner() as measure:
-            groups, names = specification.groups, specification.options
-            time_steps(study, model, groups, measure, folder / model, names)
+            time_steps(study, model, specification.groups, measure, folder / model)
 
 
 def time_steps(
@@ -111,14 +119,15 @@ def time_steps(
     groups: Sequence[str],
     measure: Measure,
     folder: Path,
-    names: Sequence[str] = EVERY_OPTION,
 ) -> None:
     """Time some groups of modes of one model, and write what was found."""
 
     def choose(cfg: Mapping[str, Any], hardware: Hardware) -> list[Variant]:
-        every = [*variants(cfg, hardware), *options(cfg, hardware, names)]
-        return [variant for variant in every if variant.group in groups]
+        further = options(cfg, hardware, specification.options)
+        asked = [one for one in further if one.name not in specification.leave_out]
+        return [one for one in [*variants(cfg, hardware), *asked] if one.group in groups]
 
+    specification = study.specification
     cfg, inputs = study.of(model)
     found = run_ablation(measure, cfg, inputs, study.runtime, choose)
     files = {"table": "speed.tsv", "text": "speed.md", "roofline": "roofline.json"}
@@ -164,7 +173,8 @@ def options(cfg: Mapping[str, Any], hardware: Hardware, names: Sequence[str]) ->
     for key in names:
         for value in OPTIONS.get(key, ()):
             mode = replace(base, **{key: value})
-            if mode in seen or (value == "fp16" and not hardware.accelerator):
+            wants_accelerator = value == "fp16" or key in WANTS_ACCELERATOR
+            if mode in seen or (wants_accelerator and not hardware.accelerator):
                 continue
             seen.add(mode)
             found.append(Variant(OPTION, said(key, value), size, mode))

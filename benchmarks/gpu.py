@@ -1,43 +1,66 @@
 """Everything that a GPU has to show, within minutes: `make gpu`.
 
 Run as `python -m benchmarks.gpu FOLDER` from the repository, where
-`results/oral/{tokens,views,unifrac}` lie (docs/how-to/gpu.md). Each part leaves its files in the
-folder; a part that is there is not done again, so that a second call goes on. Then the page is
-written whole from what is there. `--dry` does the same with tiny models, for a machine without.
+`results/oral/{tokens,views,unifrac}` lie (docs/how-to/gpu.md). Each measurement is kept in the
+folder as soon as it is there (`benchmarks.kept`), so that a call that was cut is called again, and
+goes on. Then the page is written whole from what is there. `--dry` does the same with tiny models,
+for a machine without.
 """
 
 import argparse
 import logging
+import re
+import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 import pandas as pd
 
 from aam.bench.ablation import NOTES, probe_hardware, steps_request
-from aam.bench.subprocess_runner import Measure, SubprocessRunner
+from aam.bench.subprocess_runner import SubprocessRunner
 from aam.bench.tables import about_run, markdown_table
 from aam.bench.timing import medians
 from aam.bench.variants import ALONE, BATCH, ORDER, usual
 from aam.evaluate.figures import speed
 from aam.evaluate.labels import quantity
-from aam.stages import pretrain
+from aam.train.compilation import CACHE
 from aam.util.atomic import read_json, write_json, write_text, write_tsv
 from aam.util.errors import InputError
-from benchmarks import predicted
+from benchmarks import kept_tests, predicted
 from benchmarks.accelerator import OPTION, Specification, Study, laid_over, time_steps
+from benchmarks.kept import KeptResults
 
 logger = logging.getLogger(__name__)
 ROOT = Path(__file__).resolve().parents[1]
 SPECIFICATION = ROOT / "config" / "accelerator.json"
 SIZES = [64 * 2**doubling for doubling in range(12)]
 """Samples per step, tried until memory or samples end."""
+CONFIGURED = "as configured"
+TRAININGS: dict[str, dict[str, Any]] = {
+    CONFIGURED: {},
+    "as configured, again": {},
+    "deterministic": {"optimization": {"deterministic": True}},
+    "deterministic, again": {"optimization": {"deterministic": True}},
+    "fp32": {"optimization": {"precision": "fp32"}},
+    "tf32": {"optimization": {"precision": "tf32"}},
+    "fp16": {"optimization": {"precision": "fp16"}},
+    "level basic, fp32": {"optimization": {"level": "basic", "precision": "fp32"}},
+    "compile default": {"optimization": {"compile": "default"}},
+    "compile max-autotune": {"optimization": {"compile": "max-autotune"}},
+    "no loader workers": {"runtime": {"workers": 0}},
+    "two processes, DDP": {"runtime": {"devices": 2, "strategy": "ddp"}},
+    "two processes, FSDP": {"runtime": {"devices": 2, "strategy": "fsdp"}},
+}
+"""Whole trainings: what differs from the configuration, and from how it is run."""
+AGAIN = {"as configured": "as configured, again", "deterministic": "deterministic, again"}
+"""Trainings and their reruns, whose weights are compared to the bit."""
 DRY: dict[str, Any] = {
     "changes": {
         "pretraining": {"epochs": 1, "batch_size": 64},
@@ -45,122 +68,155 @@ DRY: dict[str, Any] = {
     },
     "models": {"narrow": {"width": 16, "heads": 2, "asv_layers": 1, "sample_layers": 1}},
     "workers": 0,
+    "leave_out": ["compile: reduce-overhead", "compile: max-autotune"],
 }
 """What a dry run lays over the specification."""
+DRY_TRAININGS = (CONFIGURED, "two processes, DDP")
+DRY_SIZES = SIZES[:2]
 SHOWN = {
-    "samples/s": "samples_per_s",
-    "peak memory, MB": "peak_memory_mb",
-    "steps": "steps",
-    "time, s": "wall_s",
-    "waiting for batches": "loading_share",
-    "model FLOP utilisation": "model_flop_utilisation",
-    "GPU busy, %": "gpu_utilisation",
-    "power, W": "gpu_power_w",
-    "held-out r": "unifrac_pearson",
-    "error": "unifrac_mae",
+    "samples/s": ("samples_per_s",),
+    "peak memory, MB": ("peak_memory_mb",),
+    "steps": ("steps",),
+    "time, s": ("wall_s",),
+    "waiting for batches": ("loading_share",),
+    "model FLOP utilisation": ("model_flop_utilisation",),
+    "GPU busy, % (peak)": ("gpu_utilisation", "gpu_utilisation_peak"),
+    "GPU memory, peak, MB": ("gpu_memory_mb_peak",),
+    "power, W (peak)": ("gpu_power_w", "gpu_power_w_peak"),
+    "held-out r": ("unifrac_pearson",),
+    "error": ("unifrac_mae",),
 }
-"""Columns of the table of trainings, and their keys in `metrics.json`."""
+"""Columns of the table of trainings, and their keys in `metrics.json`: a mean, and a peak."""
 WAITS = "Waits for a device: `make gpu`."
+LEFT = "Some rows had no time yet: `make gpu` again."
+NO_DRIVER = "The driver (NVML) told neither how busy the GPU was, nor its memory, nor its power."
 
 
 @dataclass(frozen=True)
 class Lease:
-    """What the parts share: a study, measurements until the time is up, and a folder."""
+    """What the parts share: a study, kept measurements until the time is up, and a folder."""
 
     study: Study
-    measure: Measure
+    results: KeptResults
     folder: Path
-    until: float
+    trainings: Sequence[str]
+    sizes: Sequence[int]
 
     @property
     def models(self) -> list[str]:
         """Names of the models."""
         return list(self.study.config.models)
 
-    def steps(self, request: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Do a request; None where it failed, or where it is one for steps and time is up."""
-        if request["kind"] == "steps" and time.monotonic() > self.until:
-            logger.warning("no time is left for a measurement")
-            return None
-        return self.measure(request)
-
 
 def run_tests(lease: Lease) -> None:
-    """Run `tests/gpu` and write what became of each test: `tests.json`."""
-    report = lease.folder / "tests.xml"
-    command = [sys.executable, "-m", "pytest", "tests/gpu", "-p", "no:cacheprovider"]
-    subprocess.run([*command, f"--junitxml={report}"], cwd=ROOT, check=False)
-    outcomes = {}
-    for case in ElementTree.parse(report).iter("testcase"):
-        bad = [child for child in case if child.tag in ("failure", "error", "skipped")]
-        said = "; ".join(f"{b.tag}: {b.get('message', '').splitlines()[0]}" for b in bad)
-        outcomes[case.get("name", "")] = said or "passed"
-    write_json(lease.folder / "tests.json", outcomes)
+    """Run the tests of `tests/gpu` that have no outcome yet, and write all: `tests.json`."""
+    kept, final = lease.folder / "tests.jsonl", lease.folder / "tests.json"
+    if final.exists():
+        return
+    command = [sys.executable, "-m", "pytest", "tests/gpu", "-k", "cuda", "-p", "no:cacheprovider"]
+    command += ["-p", "benchmarks.kept_tests", f"--kept={kept.absolute()}"]
+    left_s = lease.results.until - time.time()
+    is_over = False
+    if left_s > 0:
+        with suppress(subprocess.TimeoutExpired):
+            code = subprocess.run(command, cwd=ROOT, check=False, timeout=left_s).returncode
+            # All passed, some failed, or all had an outcome already; a crash is another code.
+            is_over = code in (0, 1, 5)
+    if is_over:
+        write_json(final, kept_tests.outcomes(kept))
+    else:
+        lease.results.waiting.add("tests.json")
 
 
 def time_modes(lease: Lease, model: str, groups: Sequence[str]) -> None:
     """Time some groups of modes of a model."""
-    time_steps(lease.study, model, groups, lease.steps, lease.folder / f"{model}-{groups[0]}")
+    time_steps(lease.study, model, groups, lease.results, lease.folder / f"{model}-{groups[0]}")
 
 
 def double_batches(lease: Lease, model: str) -> None:
     """Double the batch until memory, samples or time end: `batches-<model>.tsv`."""
     cfg, inputs = lease.study.of(model)
-    hardware, _ = probe_hardware(lease.measure, [cfg], lease.study.runtime)
+    hardware, _ = probe_hardware(lease.results, [cfg], lease.study.runtime)
     mode, rows = usual(cfg, hardware), []
-    for size in SIZES:
+    for size in lease.sizes:
         request = steps_request(cfg, inputs, mode, size, lease.study.runtime)
-        found = lease.steps(request)
+        found = lease.results(request)
         if found is None or max(found["sizes"]) < size / 2:
             break
         rows.append({"batch_size": size, **medians([found])})
-    write_tsv(lease.folder / f"batches-{model}.tsv", pd.DataFrame(rows))
+    if rows:
+        write_tsv(lease.folder / f"batches-{model}.tsv", pd.DataFrame(rows))
 
 
-def train(lease: Lease, model: str) -> None:
-    """Pretrain a model as the workflow does, into `training-<model>`."""
+def train(lease: Lease, model: str, name: str) -> None:
+    """Pretrain a model as the workflow does, or with a change: `training-<model>-<name>.json`."""
     cfg, inputs = lease.study.of(model)
-    folder = lease.folder / f"training-{model}"
-    names = {"model": "model", "embeddings": "embeddings.parquet", "asvs": "asvs.safetensors"}
-    names |= {"pairs": "pairs.parquet", "history": "history.parquet", "metrics": "metrics.json"}
-    own = {key: cfg[key] for key in ("model", "pretraining", "optimization")}
-    runtime = replace(lease.study.runtime, work=folder / "work")
-    outputs = {name: folder / file for name, file in names.items()}
-    pretrain.run(own, inputs=inputs, outputs=outputs, runtime=runtime)
+    change = TRAININGS[name]
+    optimization = {**cfg["optimization"], **change.get("optimization", {})}
+    runtime = lease.study.runtime
+    granted = {"threads": runtime.threads, "workers": runtime.workers, **change.get("runtime", {})}
+    final = training_file(lease.folder, model, name)
+    hardware, _ = probe_hardware(lease.results, [cfg], runtime)
+    if granted.get("devices", 1) > max(1, hardware.devices):
+        write_json(final, {"failed": f"not run, GPUs here: {hardware.devices}"})
+        return
+    found = lease.results(
+        {
+            "kind": "training",
+            "cfg": {
+                "model": cfg["model"],
+                "pretraining": cfg["pretraining"],
+                "optimization": optimization,
+            },
+            "inputs": inputs,
+            "folder": final.with_suffix(""),
+            "runtime": granted,
+        }
+    )
+    if found is not None:
+        write_json(final, found)
+    elif final.name not in lease.results.waiting:
+        write_json(final, {"failed": "failed, see the log of `make gpu`"})
+
+
+def training_file(folder: Path, model: str, name: str) -> Path:
+    """Return the file with the figures of a training."""
+    return folder / f"training-{model}-{re.sub('[^a-z0-9]+', '-', name.lower())}.json"
 
 
 def predict(lease: Lease) -> None:
     """Write what a step should take on named GPUs: `predicted.md`."""
     cfg, inputs = lease.study.of(lease.models[0])
-    threads = lease.study.runtime.threads
-    works = [
-        predicted.work_of_a_step(cfg, inputs, size, threads) for size in cfg["batch_sizes"][-2:]
-    ]
-    write_text(lease.folder / "predicted.md", predicted.table(works) + "\n")
+    common = {"kind": "work", "cfg": cfg, "inputs": inputs, "threads": lease.study.runtime.threads}
+    works = [lease.results({**common, "batch_size": size}) for size in cfg["batch_sizes"][-2:]]
+    counted = [predicted.Work(**work) for work in works if work is not None]
+    write_text(lease.folder / "predicted.md", predicted.table(counted) + "\n")
 
 
 def describe(lease: Lease) -> None:
     """Write what the figures were measured on: `about.json`."""
     cfg, inputs = lease.study.of(lease.models[0])
-    _, device = probe_hardware(lease.measure, [cfg], lease.study.runtime)
-    write_json(
-        lease.folder / "about.json", about_run(cfg, inputs, device, lease.study.runtime.threads)
-    )
+    _, device = probe_hardware(lease.results, [cfg], lease.study.runtime)
+    final = lease.folder / "about.json"
+    if not final.exists():
+        write_json(final, about_run(cfg, inputs, device, lease.study.runtime.threads))
 
 
-def parts(models: Sequence[str]) -> dict[str, Callable[[Lease], None]]:
+def parts(models: Sequence[str], trainings: Sequence[str]) -> dict[str, Callable[[Lease], None]]:
     """Return the parts by the file that each leaves, what matters most first."""
-    found: dict[str, Callable[[Lease], None]] = {
-        "about.json": describe,
-        "tests.json": run_tests,
-        "predicted.md": predict,
-    }
-    for model in models:
-        found[f"training-{model}/metrics.json"] = partial(train, model=model)
+
+    def training(model: str, name: str) -> tuple[str, Callable[[Lease], None]]:
+        file = training_file(Path(), model, name)
+        return str(file), partial(train, model=model, name=name)
+
+    found: dict[str, Callable[[Lease], None]] = {"about.json": describe, "predicted.md": predict}
+    found |= dict(training(model, CONFIGURED) for model in models)
     timed = partial(time_modes, groups=[ORDER, BATCH])
     for model in models:
         found[f"{model}-{ORDER}/speed.md"] = partial(timed, model=model)
         found[f"batches-{model}.tsv"] = partial(double_batches, model=model)
+    found["tests.json"] = run_tests
+    found |= dict(training(models[0], name) for name in trainings if name != CONFIGURED)
     for group in (OPTION, ALONE):
         for model in models:
             found[f"{model}-{group}/speed.md"] = partial(time_modes, model=model, groups=[group])
@@ -168,43 +224,64 @@ def parts(models: Sequence[str]) -> dict[str, Callable[[Lease], None]]:
 
 
 def measure_all(
-    specification: Specification, folder: Path, minutes: float, only: Sequence[str]
+    specification: Specification,
+    folder: Path,
+    minutes: float,
+    only: Sequence[str],
+    trainings: Sequence[str],
+    sizes: Sequence[int],
 ) -> list[str]:
-    """Do the parts that are not there, or only some, until the time is up; return the models."""
-    until = time.monotonic() + 60 * minutes
-    study = Study(specification)
-    with SubprocessRunner() as measure:
-        lease = Lease(study, measure, folder, until)
-        for file, part in parts(lease.models).items():
-            if (folder / file).exists() or not file.startswith(tuple(only)):
+    """Do what is not there of all parts, or of some, until the time is up; return the models."""
+    study = Study(specification, work=folder)
+    # What a call that was killed has left there may be broken.
+    shutil.rmtree(folder / CACHE, ignore_errors=True)
+    until = time.time() + 60 * minutes
+    with SubprocessRunner("benchmarks.trainings") as measure:
+        results = KeptResults(folder / "measurements.jsonl", measure, until)
+        lease = Lease(study, results, folder, trainings, sizes)
+        for file, part in parts(lease.models, trainings).items():
+            if not file.startswith(tuple(only)):
                 continue
-            if time.monotonic() > until:
+            if results.is_late and not (folder / file).exists():
                 logger.warning("%s: no time is left; call this again", file)
+                results.waiting.add(file)
                 continue
             logger.info("%s", file)
+            results.begin(file)
             part(lease)
+        write_json(folder / "waiting.json", {"parts": sorted(results.waiting)})
     return lease.models
 
 
 def page(folder: Path, models: Sequence[str]) -> str:
     """Return the Markdown page of what a folder holds."""
+    state = folder / "waiting.json"
+    waiting = read_json(state)["parts"] if state.exists() else []
+
+    def table(part: str, text: str) -> str:
+        return f"{text}\n\n{LEFT}" if part in waiting and text != WAITS else text
+
     text = [
         "# On a GPU",
         "Written by `make gpu` ([how](how-to/gpu.md)); what was not measured yet says so.",
         "## Machine",
         _facts(folder / "about.json"),
         "## Tests",
-        _facts(folder / "tests.json"),
+        table("tests.json", _tests(folder)),
         "## Training",
         _trainings(folder, models),
+        "## Reruns",
+        _reruns(folder, models[0]),
         "## Notes on the steps",
         NOTES,
     ]
     for model in models:
-        text += [f"## Batches of {model}", _batches(folder / f"batches-{model}.tsv")]
+        batches = f"batches-{model}.tsv"
+        text += [f"## Batches of {model}", table(batches, _batches(folder / batches))]
         for group, words in ((ORDER, "from naive to configured"), (OPTION, "one option changed"),
                              (ALONE, "each change alone")):  # fmt: skip
-            text += [f"## Steps of {model}, {words}", _speed(folder / f"{model}-{group}")]
+            text.append(f"## Steps of {model}, {words}")
+            text.append(table(f"{model}-{group}/speed.md", _speed(folder / f"{model}-{group}")))
             if model == models[0] and group == ORDER and (folder / f"{model}-{ORDER}").is_dir():
                 text.append("![Samples per second of each mode](images/gpu.png)")
     counted = folder / "predicted.md"
@@ -220,17 +297,56 @@ def _facts(file: Path) -> str:
     return "\n".join(f"- {name}: {said}" for name, said in facts.items())
 
 
+def _tests(folder: Path) -> str:
+    """Return how many tests passed, and what became of the others."""
+    found = kept_tests.outcomes(folder / "tests.jsonl")
+    if not found:
+        return WAITS
+    others = {test: said for test, said in found.items() if said != "passed"}
+    lines = [f"- passed: {len(found) - len(others)} of {len(found)}"]
+    lines += [f"- {test.rpartition('::')[2]}: {said}" for test, said in others.items()]
+    return "\n".join(lines)
+
+
+def _trained(folder: Path, models: Sequence[str]) -> dict[tuple[str, str], dict[str, Any]]:
+    """Return the figures of the trainings that are there, by model and name."""
+    files = {(m, name): training_file(folder, m, name) for m in models for name in TRAININGS}
+    return {of: read_json(file) for of, file in files.items() if file.exists()}
+
+
 def _trainings(folder: Path, models: Sequence[str]) -> str:
-    files = {model: folder / f"training-{model}" / "metrics.json" for model in models}
-    found = {model: read_json(file) for model, file in files.items() if file.exists()}
+    found = _trained(folder, models)
     if not found:
         return WAITS
 
-    def cell(value: Any) -> str:
-        return "" if value is None else quantity(float(value))
+    def cell(figures: Mapping[str, Any], names: Sequence[str]) -> str:
+        values = [figures[name] for name in names if figures.get(name) is not None]
+        first, *peak = (quantity(float(value)) for value in values or [float("nan")])
+        return "" if not values else f"{first} ({peak[0]})" if peak else first
 
-    rows = [[m, *(cell(own.get(key)) for key in SHOWN.values())] for m, own in found.items()]
-    return markdown_table(["model", *SHOWN], rows)
+    rows = []
+    for (model, name), figures in found.items():
+        if "failed" in figures:
+            rows.append([model, name, figures["failed"]])
+            continue
+        lacking = figures["optimization"].get("lacking", [])
+        note = f" (lacking: {', '.join(lacking)})" if lacking else ""
+        rows.append([model, name + note, *(cell(figures, names) for names in SHOWN.values())])
+    text = markdown_table(["model", "training", *SHOWN], rows)
+    has_driver = any(figures.get("gpu_utilisation") is not None for figures in found.values())
+    return text if has_driver else f"{text}\n\n{NO_DRIVER}"
+
+
+def _reruns(folder: Path, model: str) -> str:
+    """Return whether trainings that were run twice ended with the same weights."""
+    weights = {name: own.get("weights") for (_, name), own in _trained(folder, [model]).items()}
+    lines = []
+    for name, again in AGAIN.items():
+        both = [weights.get(name), weights.get(again)]
+        if None not in both:
+            same = "the same weights, to the bit" if both[0] == both[1] else "other weights"
+            lines.append(f"- {name}: the rerun has {same}")
+    return "\n".join(lines) or WAITS
 
 
 def _batches(file: Path) -> str:
@@ -263,7 +379,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Measure what is missing, and write the page and the figure."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu", description=__doc__)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--minutes", type=float, default=9, help="after which nothing is begun")
+    parser.add_argument(
+        "--minutes", type=float, default=9, help="after which nothing more is begun"
+    )
     parser.add_argument("--dry", action="store_true", help="tiny models; the page stays in FOLDER")
     parser.add_argument("--only", nargs="+", default=[""], help="how names of parts begin")
     given = parser.parse_args(arguments)
@@ -273,8 +391,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     asked |= {**over, "changes": changes}
     given.folder.mkdir(parents=True, exist_ok=True)
     specification = Specification.model_validate(asked)
+    trainings = DRY_TRAININGS if given.dry else tuple(TRAININGS)
+    sizes = DRY_SIZES if given.dry else SIZES
     try:
-        models = measure_all(specification, given.folder, given.minutes, given.only)
+        models = measure_all(
+            specification,
+            given.folder,
+            minutes=given.minutes,
+            only=given.only,
+            trainings=trainings,
+            sizes=sizes,
+        )
     except InputError as error:
         raise SystemExit(str(error)) from error
     docs = given.folder if given.dry else ROOT / "docs"

@@ -54,7 +54,7 @@ def measured(asked) -> dict:
     """Stand in for a measurement: naive steps take 1 s, others 0.1 s per 4 samples."""
     if asked["kind"] == "device":
         return {
-            **{"accelerator": False, "compiles": False, "bf16": True},
+            **{"accelerator": False, "compiles": False, "bf16": True, "devices": 0},
             "about": {"device": "none"},
         }
     if asked["kind"] == "roofline":

@@ -25,6 +25,7 @@ from aam.bench.variants import (
 )
 from aam.evaluate.labels import quantity
 from aam.runtime.run_options import RunOptions
+from aam.train.compilation import CACHE
 from aam.util.atomic import write_json, write_text, write_tsv
 
 logger = logging.getLogger(__name__)
@@ -132,8 +133,14 @@ def probe_hardware(
     """Return what the machine has, and words on it; the compiler is tried where it is asked for."""
     asked = any(usual(cfg, Hardware(compiles=True)).compile != "off" for cfg in cfgs)
     device = _ask(measure, "device", runtime, compile=asked)
-    has = device["accelerator"], device["compiles"], runtime.workers, device["bf16"]
-    return Hardware(*has), device["about"]
+    hardware = Hardware(
+        accelerator=device["accelerator"],
+        compiles=device["compiles"],
+        workers=runtime.workers,
+        bf16=device["bf16"],
+        devices=device["devices"],
+    )
+    return hardware, device["about"]
 
 
 def _ask(measure: Measure, kind: str, runtime: RunOptions, **more: Any) -> dict[str, Any]:
@@ -182,6 +189,8 @@ def steps_request(
         "batch": {key: getattr(mode, key) for key in OF_BATCH},
         "recompute": mode.recompute,
         "workers": mode.workers,
+        "pinned": mode.pinned,
+        "compile_cache": None if runtime.work is None else runtime.work / CACHE,
         "seconds": cfg["seconds"],
         "threads": runtime.threads,
     }

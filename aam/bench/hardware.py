@@ -13,7 +13,7 @@ from aam.train.distributed.devices import Devices, has_fast_bf16
 
 
 def device(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Return whether there is an `accelerator` that models run on, and more `about` the device.
+    """Return whether there is an `accelerator` that models run on, and more `about` the `devices`.
 
     Whether it `compiles` is tried on a CPU only where the key `compile` asks for it.
     """
@@ -25,8 +25,13 @@ def device(request: Mapping[str, Any]) -> dict[str, Any]:
     if devices.device.type == "cuda":
         about |= {"cuda": str(torch.version.cuda), "driver": _driver()}
     has_bf16 = on_accelerator or has_fast_bf16()
-    has = {"accelerator": on_accelerator, "compiles": compiles, "bf16": has_bf16}
-    return {**has, "about": about}
+    return {
+        "accelerator": on_accelerator,
+        "compiles": compiles,
+        "bf16": has_bf16,
+        "devices": torch.cuda.device_count(),
+        "about": about,
+    }
 
 
 def rates(request: Mapping[str, Any]) -> dict[str, roofline.Rates]:

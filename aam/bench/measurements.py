@@ -8,6 +8,8 @@ from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
+from torch import nn
+
 from aam.bench import hardware
 from aam.bench.batches import NaiveDataset
 from aam.bench.timing import Launches, StepTimes
@@ -15,9 +17,10 @@ from aam.config.sections.execution import Optimization
 from aam.config.sections.training import Pretraining
 from aam.model.flops import step_flops
 from aam.tasks.pretrain.preparation import prepare
+from aam.train.compilation import is_compiled
 from aam.train.distributed.devices import Devices
 from aam.train.monitoring.memory import peak_mb
-from aam.train.options import set_up, step_options
+from aam.train.options import StepOptions, set_up, step_options
 from aam.train.step import batches, learning_rate, train_step
 from aam.util.errors import problem
 
@@ -33,7 +36,7 @@ def _run_steps(request: Mapping[str, Any]) -> dict[str, Any]:
 
     Returns `StepTimes.result` with `launches` of the first step (None: compiled), `peak_memory_mb`,
     `parameters` and `precision`.
-    InputError when compilation is asked for and there is no compiler.
+    InputError when compilation is asked for and there is no compiler, or it fails.
     """
     cfg, settings = request["cfg"], Pretraining.model_validate(request["cfg"]["pretraining"])
     options = step_options(Optimization.model_validate(cfg["optimization"]))
@@ -50,15 +53,16 @@ def _run_steps(request: Mapping[str, Any]) -> dict[str, Any]:
         model.encoder.recompute("micro-batches")
     elif options.checkpointing:
         model.encoder.recompute("layers")
-    wrapped, optimizer, report = set_up(model, settings, options, devices)
-    if options.compile != report["compile"]:
-        key, wanted = "configuration key optimization.compile", "a working compiler"
-        raise problem(key, options.compile, wanted, "see the warning above")
+    cache = request["compile_cache"]
+    cache = None if cache is None else Path(cache)
+    wrapped, optimizer, _ = set_up(model, settings, options, devices, cache)
+    _check_compiled(wrapped.module, options)
     wrapped.train()
     launches = Launches()
     times = StepTimes(devices.device, request["seconds"], eager=options.compile == "off")
     workers = request["workers"]
-    epochs = (batches(dataset, 0, workers=workers, pin=workers > 0) for _ in count())
+    pinned = request["pinned"]
+    epochs = (batches(dataset, 0, workers=workers, pin=pinned) for _ in count())
     coming = chain.from_iterable(epochs)
     while times.go_on():
         t0 = time.perf_counter()
@@ -78,6 +82,7 @@ def _run_steps(request: Mapping[str, Any]) -> dict[str, Any]:
                 devices=devices,
             )
         times.add(batch, values["loss"], loading_s, step_flops(model.encoder.shape, batch))
+    _check_compiled(wrapped.module, options)
     return {
         **times.result(),
         "launches": launches.number or None,
@@ -85,3 +90,10 @@ def _run_steps(request: Mapping[str, Any]) -> dict[str, Any]:
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "precision": devices.precision,
     }
+
+
+def _check_compiled(module: nn.Module, options: StepOptions) -> None:
+    """Raise InputError where steps that should be compiled are not: their times would mislead."""
+    if options.compile != "off" and not is_compiled(module):
+        key, wanted = "configuration key optimization.compile", "a working compiler"
+        raise problem(key, options.compile, wanted, "see the warning above")

@@ -1,8 +1,10 @@
 """Measurements one after the other, each in a process of its own: its peak memory is its own.
 
-Run as a module this is the server: it loads the package once and forks for every request.
+Run as a module this is the server: it loads the package once and forks for every request. Its
+arguments are the process that it ends with, and the module whose `run` answers the requests.
 """
 
+import importlib
 import json
 import multiprocessing
 import os
@@ -13,17 +15,26 @@ from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import IO, Any, Self, cast
 
-from aam.bench import measurements
+from aam.util.machine import end_with
 
 Measure = Callable[[Mapping[str, Any]], dict[str, Any] | None]
 """Does a request of `aam.bench.measurements.run` in a process of its own; None where it failed."""
+Answer = Callable[[Mapping[str, Any]], dict[str, Any]]
 
 
 class SubprocessRunner:
-    """A `Measure`, and a context manager: a server loads the libraries once for all requests."""
+    """A `Measure`, and a context manager: a server loads the libraries once for all requests.
+
+    The `run` of the module `answers` takes a request and returns its result in plain types. No
+    process that a request was given to outlives this one.
+    """
+
+    def __init__(self, answers: str = "aam.bench.measurements") -> None:
+        self.answers = answers
 
     def __enter__(self) -> Self:
-        command, pipe = [sys.executable, "-m", __name__], subprocess.PIPE
+        command = [sys.executable, "-m", __name__, str(os.getpid()), self.answers]
+        pipe = subprocess.PIPE
         self._server = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True)
         return self
 
@@ -47,17 +58,19 @@ class SubprocessRunner:
         return json.loads(reply)
 
 
-def serve() -> None:
+def serve(parent: int, answers: str) -> None:
     """Answer requests from standard input until it ends, a line on standard output for each."""
+    run = importlib.import_module(answers).run
     replies = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     # What a measurement prints must not look like a reply.
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    # The server only imports, so that a fork finds no threads and no accelerator in use.
+    # The server only imports: a fork finds no accelerator in use, and one thread, which sleeps.
+    end_with(parent)
     forks = sys.platform == "linux"
     start = multiprocessing.get_context("fork") if forks else multiprocessing.get_context("spawn")
     for line in sys.stdin:
         receiver, sender = start.Pipe(duplex=False)
-        process = start.Process(target=_answer, args=(json.loads(line), sender))
+        process = start.Process(target=_answer, args=(run, json.loads(line), sender, os.getpid()))
         process.start()
         sender.close()
         try:
@@ -68,9 +81,10 @@ def serve() -> None:
         print(json.dumps(result), file=replies, flush=True)
 
 
-def _answer(request: dict[str, Any], sender: Connection) -> None:
-    sender.send(measurements.run(request))
+def _answer(run: Answer, request: dict[str, Any], sender: Connection, parent: int) -> None:
+    end_with(parent)
+    sender.send(run(request))
 
 
 if __name__ == "__main__":
-    serve()
+    serve(int(sys.argv[1]), sys.argv[2])

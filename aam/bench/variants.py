@@ -11,7 +11,10 @@ ORDER, ALONE, BATCH = "order", "alone", "batch"
 """Groups: each mode adds to the one before it; each adds to the naive one; larger batches."""
 NAIVE = "naive"
 OF_BATCH = ("copies", "chunks", "encoded_padding", "asvs_per_sample")
-OF_OPTIMIZATION = ("attention", "precision", "fused_optimizer", "compile", "checkpointing")
+OF_OPTIMIZATION = (
+    *("attention", "precision", "fused_optimizer", "compile", "checkpointing"),
+    "deterministic",
+)
 """Options of a mode that `aam.bench.batches.NaiveDataset` and the section `optimization` have."""
 SAVINGS: dict[str, dict[str, Any]] = {
     "padded to the richest sample": {"asvs_per_sample": 0},
@@ -29,7 +32,8 @@ class Mode:
     """How a training step is done: the batch with all savings, in the plainest arithmetic.
 
     `recompute` is whether the backward pass computes every block again; `workers` are processes
-    that assemble batches; the rest is as in the configuration.
+    that assemble batches, into memory that an accelerator copies from while it computes where it is
+    `pinned`; the rest is as in the configuration.
     """
 
     copies: bool = False
@@ -44,7 +48,9 @@ class Mode:
     fused_optimizer: bool = False
     compile: str = "off"
     checkpointing: bool = False
+    deterministic: bool = False
     workers: int = 0
+    pinned: bool = False
 
 
 @dataclass(frozen=True)
@@ -62,12 +68,13 @@ class Variant:
 
 @dataclass(frozen=True)
 class Hardware:
-    """Whether there is an accelerator, a working compiler, fast bf16; and loading processes."""
+    """Whether there is an accelerator, a working compiler, fast bf16; loading processes; GPUs."""
 
     accelerator: bool = False
     compiles: bool = False
     workers: int = 0
     bf16: bool = True
+    devices: int = 0
 
 
 def variants(cfg: Mapping[str, Any], hardware: Hardware) -> list[Variant]:
@@ -78,7 +85,7 @@ def variants(cfg: Mapping[str, Any], hardware: Hardware) -> list[Variant]:
     naive = replace(plain, **lacking, asvs_per_sample=cfg["naive_asvs"])
     changes = SAVINGS | {
         said(key, getattr(wanted, key)): {key: getattr(wanted, key)}
-        for key in (*OF_OPTIMIZATION, "workers")
+        for key in (*OF_OPTIMIZATION, "workers", "pinned")
         if getattr(wanted, key) != getattr(plain, key)
     }
     (first, *larger), alone = cfg["batch_sizes"], cfg["alone_batch_size"]
@@ -114,5 +121,6 @@ def usual(cfg: Mapping[str, Any], hardware: Hardware) -> Mode:
     if not hardware.compiles:
         own["compile"] = "off"
     own["workers"] = hardware.workers if hardware.accelerator else 0
+    own["pinned"] = hardware.accelerator
     patch_bp, optimizer = cfg["model"]["patch_bp"], cfg["pretraining"]["optimizer"]
     return Mode(patch_bp=patch_bp, optimizer=optimizer, **own)

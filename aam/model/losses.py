@@ -4,10 +4,11 @@ Shape suffixes: B samples, C numbers, Q quantiles, K classes, T = K - 1 threshol
 encoded values of a target, X ASVs of samples.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
 from aam.data.target import QUANTILES, Target
@@ -16,23 +17,21 @@ LEAST_VARIANCE = 0.1
 """Least variance of log(1 + reads) that is divided by: a batch may have equal reads throughout."""
 
 
-def pinball_error(predicted_BCQ: Tensor, true_BC: Tensor, levels: Sequence[float]) -> Tensor:
+def pinball_error(predicted_BCQ: Tensor, true_BC: Tensor, level_Q: Tensor) -> Tensor:
     """Return the mean pinball loss of several quantiles (Koenker & Bassett 1978).
 
-    The quantiles of the ascending `levels` come in any order: sorted, none can cross another.
+    The quantiles of the ascending levels come in any order: sorted, none can cross another.
     """
-    level_Q = predicted_BCQ.new_tensor(levels)
     missing_BCQ = true_BC[..., None] - predicted_BCQ.sort(dim=-1).values
     return torch.maximum(level_Q * missing_BCQ, (level_Q - 1) * missing_BCQ).mean()
 
 
-def class_error(logits_BK: Tensor, true_BK: Tensor, target: Target) -> Tensor:
+def class_error(logits_BK: Tensor, true_BK: Tensor, weight_K: Tensor | None) -> Tensor:
     """Return the mean cross-entropy against class probabilities, over samples, not over weights."""
-    weight_K = logits_BK.new_tensor(target.class_weights) if target.class_weights else None
     return functional.cross_entropy(logits_BK, true_BK, weight=weight_K)
 
 
-def ordinal_error(logits_BT: Tensor, true_BK: Tensor, target: Target) -> Tensor:
+def ordinal_error(logits_BT: Tensor, true_BK: Tensor, weight_K: Tensor | None) -> Tensor:
     """Return the mean binary cross-entropy of "above class k", one question per threshold.
 
     Loss of CORAL (Cao, Mirjalili & Raschka 2020, arXiv:1901.07884), against probabilities of the
@@ -42,26 +41,47 @@ def ordinal_error(logits_BT: Tensor, true_BK: Tensor, target: Target) -> Tensor:
     below_BT = true_BK[:, None].expand(-1, true_BK.shape[1] - 1, -1).tril().sum(dim=2)
     above_BT = (1 - below_BT).clamp(0, 1)
     error_BT = functional.binary_cross_entropy_with_logits(logits_BT, above_BT, reduction="none")
-    if target.class_weights:
-        error_BT = error_BT * (true_BK @ true_BK.new_tensor(target.class_weights))[:, None]
+    if weight_K is not None:
+        error_BT = error_BT * (true_BK @ weight_K)[:, None]
     return error_BT.mean()
 
 
-LOSSES: dict[str, Callable[[Tensor, Tensor, Target], Tensor]] = {
-    "mae": lambda output, true, target: functional.l1_loss(output, true),
-    "huber": lambda output, true, target: functional.huber_loss(output, true),
-    "mse": lambda output, true, target: functional.mse_loss(output, true),
-    "quantile": lambda output, true, target: pinball_error(
-        output.unflatten(1, (-1, len(QUANTILES))), true, QUANTILES
+LOSSES: dict[str, Callable[[Tensor, Tensor, Any], Tensor]] = {
+    "mae": lambda output, true, _: functional.l1_loss(output, true),
+    "huber": lambda output, true, _: functional.huber_loss(output, true),
+    "mse": lambda output, true, _: functional.mse_loss(output, true),
+    "quantile": lambda output, true, level_Q: pinball_error(
+        output.unflatten(1, (-1, len(QUANTILES))), true, level_Q
     ),
     # The pinball loss of one level: an error too low costs that much, one too high the rest.
-    "asymmetric": lambda output, true, target: pinball_error(
-        output[..., None], true, [target.asymmetry]
-    ),
+    "asymmetric": lambda output, true, level_Q: pinball_error(output[..., None], true, level_Q),
     "cross_entropy": class_error,
     "ordinal": ordinal_error,
 }
-"""Of raw outputs [B, O] against encoded values [B, E]; `aam.config.losses` says which fits what."""
+"""Of raw outputs [B, O] against encoded values [B, E]; `aam.config.losses` says which fits what.
+The third argument has the levels of quantiles, the weights of classes (None: all are equal), or
+nothing."""
+
+
+class TargetLoss(nn.Module):
+    """The loss of a target, a name in `LOSSES`.
+
+    Levels and class weights move to the device with the model: to copy them there in a step would
+    wait for it. The target is saved with the model, so that they are not among its saved weights.
+    """
+
+    constant: Tensor | None
+
+    def __init__(self, target: Target) -> None:
+        super().__init__()
+        self.loss = target.loss
+        constants = {"quantile": QUANTILES, "asymmetric": (target.asymmetry,)}
+        values = constants.get(target.loss, target.class_weights)
+        self.register_buffer("constant", torch.tensor(values) if values else None, persistent=False)
+
+    def forward(self, output_BO: Tensor, true_BE: Tensor) -> Tensor:
+        """Return the mean loss."""
+        return LOSSES[self.loss](output_BO, true_BE, self.constant)
 
 
 def count_error(

@@ -20,7 +20,7 @@ from aam.model.encoder import Encoder
 from aam.model.fusion import FUSIONS, UNKNOWN, Fusion, Vocabulary
 from aam.model.heads import CountHead, Thresholds, ValueHead
 from aam.model.kernel_head import KernelHead, KernelShape
-from aam.model.losses import LOSSES, count_error
+from aam.model.losses import TargetLoss, count_error
 from aam.model.store import load_config, rebuilt, save_model
 
 FORMAT = 5
@@ -68,6 +68,7 @@ class Predictor(nn.Module):
             if self.counts is not None:
                 initialize(self.counts)
         self.thresholds = Thresholds(target.shares) if is_ordinal else None
+        self.target_loss = TargetLoss(target)
 
     @property
     def needs_asvs(self) -> bool:
@@ -94,7 +95,7 @@ class Predictor(nn.Module):
 
     def error(self, output_BO: Tensor, batch: Batch) -> Tensor:
         """Return the loss of raw outputs against the batch's values of the target."""
-        return LOSSES[self.target.loss](output_BO, batch.values[TARGET], self.target)
+        return self.target_loss(output_BO, batch.values[TARGET])
 
     def predict(
         self,

@@ -11,12 +11,13 @@ from torch import nn
 from aam.config.sections.training import Training
 from aam.runtime.run_options import RunOptions
 from aam.train.checkpoint import Checkpoints
+from aam.train.compilation import CACHE
 from aam.train.data.dataset import BatchDataset
 from aam.train.distributed.devices import Devices
 from aam.train.early_stopping import EarlyStopping, Validation
 from aam.train.monitoring.watch import Watch, watching
 from aam.train.nonfinite import NonFiniteGuard, Rollback
-from aam.train.options import StepOptions, set_up
+from aam.train.options import StepOptions, report, set_up
 from aam.train.progress import Progress, Saver, TimeIsUp
 from aam.train.step import WorkerDied, batches, learning_rate, train_step
 from aam.train.step_memory import StepMemory
@@ -52,7 +53,8 @@ def fit(
     back to, or the deadline comes before the last step (`TimeIsUp`, after a checkpoint).
     """
     dataset = dataset.on(devices.device)
-    wrapped, optimizer, optimization = set_up(model, settings, options, devices)
+    compiled = None if runtime.work is None else runtime.work / CACHE
+    wrapped, optimizer, _ = set_up(model, settings, options, devices, compiled)
     stopping = EarlyStopping(None) if validation is None else validation.stopping
     guard = NonFiniteGuard(options, dataset, devices)
     limits = runtime.max_memory_gb, options.recompute, None, runtime.memory_threshold
@@ -68,13 +70,14 @@ def fit(
             run.to_its_end()
     finally:
         saver.tried(checkpoints.wait)
+    carried_out = report(wrapped.module, options, devices)
     # The best weights are written now, whichever process reads them.
     devices.barrier()
     devices.finish(model, wrapped)
     if (best := checkpoints.load_best()) is not None:
         model.load_state_dict(best["model"])
     progress.report = {
-        "optimization": optimization,
+        "optimization": carried_out,
         "stability": guard.report(),
         "estimated_step_memory_mb": micro_batches.estimated_mb,
         "measured_step_memory_mb": micro_batches.measured_mb,

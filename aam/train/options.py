@@ -1,6 +1,7 @@
 """What an optimization level stands for, and a model that is set up by it."""
 
 import logging
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -10,7 +11,7 @@ from aam.config.sections.execution import BY_LEVEL, Clipping, Compile, Optimizat
 from aam.config.sections.training import Training
 from aam.model.encoder import Recompute
 from aam.nn.attention import AttentionBackend
-from aam.train.compilation import compile_blocks
+from aam.train.compilation import compile_blocks, is_compiled
 from aam.train.distributed.devices import Devices
 from aam.train.optimizer import make_optimizer
 
@@ -55,26 +56,55 @@ def step_options(section: Optimization) -> StepOptions:
 
 
 def set_up(
-    model: nn.Module, settings: Training, options: StepOptions, devices: Devices
+    model: nn.Module,
+    settings: Training,
+    options: StepOptions,
+    devices: Devices,
+    compile_cache: Path | None = None,
 ) -> tuple[Any, Any, dict[str, Any]]:
-    """Make a model ready for training; return it and its optimizer as `devices` wrap them.
+    """Make a model ready for training.
 
-    The report has the options as this machine carries them out, `precision`, and `lacking`: what
-    was asked for and cannot be had here, of which a warning was given.
+    Parameters
+    ----------
+    model
+        Model whose forward pass returns named losses.
+    settings
+        Settings of its optimizer.
+    options
+        Options of a step.
+    devices
+        Where it is trained.
+    compile_cache
+        Folder for compiled layers, see `aam.train.compilation.compile_blocks`.
+
+    Returns
+    -------
+    tuple
+        The model and its optimizer as `devices` wrap them, and `report`.
     """
     wrapped = devices.setup_model(model)
-    is_compiled = compile_blocks(wrapped.module, options.compile, devices.device)
+    compile_blocks(wrapped.module, options.compile, devices.device, compile_cache)
     optimizer = make_optimizer(wrapped.module, settings, fused=options.fused_optimizer)
-    report = {name: getattr(options, name) for name in (*BY_LEVEL, "anomaly", "level")}
-    report["precision"] = devices.precision
-    if not is_compiled:
-        report["compile"] = "off"
-    device = devices.device
-    if options.attention == "flash" and device.type == "cuda":
+    if options.attention == "flash" and devices.device.type == "cuda":
         logger.warning("flash attention takes no mask on a GPU: it is memory-efficient with one")
+    own = report(wrapped.module, options, devices)
+    return wrapped, devices.setup_optimizer(optimizer), own
+
+
+def report(module: nn.Module, options: StepOptions, devices: Devices) -> dict[str, Any]:
+    """Return the options as a machine carries them out for a module that was set up.
+
+    `precision` is among them, and `lacking`: what was asked for and is not had, of which a warning
+    was given. What fails in the first steps, a compilation, is known after them.
+    """
+    found = {name: getattr(options, name) for name in (*BY_LEVEL, "anomaly", "level")}
+    found["precision"] = devices.precision
+    if not is_compiled(module):
+        found["compile"] = "off"
+    device = devices.device
     has_tf32 = device.type == "cuda" and torch.cuda.get_device_capability(device) >= (8, 0)
     if options.precision == "tf32" and not has_tf32:
-        report["precision"] = "fp32"
+        found["precision"] = "fp32"
     wanted = {"compile": options.compile, "precision": options.precision}
-    report["lacking"] = [f"{name}: {one}" for name, one in wanted.items() if report[name] != one]
-    return wrapped, devices.setup_optimizer(optimizer), report
+    found["lacking"] = [f"{name}: {one}" for name, one in wanted.items() if found[name] != one]
+    return found

@@ -27,6 +27,8 @@ from aam.util.parquet import write_table
 BATCHES_COUNTED = 16
 """Batches whose operations are counted for the utilisation."""
 
+GPU_PEAKS = ("gpu_utilisation_peak", "gpu_memory_mb_peak", "gpu_power_w_peak")
+"""What the driver of an accelerator is asked for; without one they are left out."""
 PeakFlops = Callable[[str, torch.device], float]
 """Precision and device to the operations per second that are possible there."""
 
@@ -70,6 +72,7 @@ def _facts(
         "model_flop_utilisation": _utilisation(prepared, rate, devices, peak_flops),
         "gpu_utilisation": progress.summary.get("gpu_utilisation"),
         "gpu_power_w": progress.summary.get("gpu_power_w"),
+        **{name: progress.summary[name] for name in GPU_PEAKS if name in progress.summary},
         "device": devices.name,
     }
 

@@ -36,6 +36,7 @@ class Monitor:
         self._is_full = threading.Event()
         self._reliefs, self._relieved_at = 0, -RELIEF_EVERY_S
         self._sampled_peak_mb = 0.0
+        self._gpu_peaks: dict[str, float] = {}
         self._sums: dict[str, float] = defaultdict(float)
         self._lock = threading.Lock()
         self._leave = threading.Event()
@@ -77,7 +78,8 @@ class Monitor:
         the call that starts them. Pauses are left out of `samples_per_s` and `step_s`;
         `loading_share` is the fraction of that time spent waiting for data, `memory_share` that of
         the memory that is taken; `memory_mb` is of the process, `gpu_memory_mb` of all processes,
-        `peak_memory_mb` of tensors on an accelerator. MB are 2**20 bytes.
+        `peak_memory_mb` of tensors on an accelerator. What the driver of one says has its highest
+        sample from the start, too, under its name and `_peak`. MB are 2**20 bytes.
         """
         since, self._last = self._last, self._totals()
         if since[f"{_COUNT}memory_mb"] == self._last[f"{_COUNT}memory_mb"]:
@@ -118,6 +120,7 @@ class Monitor:
             **({"memory_reliefs": self._reliefs} if self._reliefs else {}),
             "cpu_cores": spent["cpu_s"] / spent["wall_s"] if spent["wall_s"] > 0 else None,
             **{name: mean(name) for name in GPU},
+            **self._gpu_peaks,
         }
 
     def _totals(self) -> dict[str, float]:
@@ -144,7 +147,11 @@ class Monitor:
 
     def _sample(self) -> None:
         """Measure memory and accelerator; a nearly full memory is reported to the loop."""
-        readings = {"memory_mb": held_mb(_HOST), **_gpu_readings(self._device)}
+        gpu_readings = _gpu_readings(self._device)
+        for name, value in gpu_readings.items():
+            peak = f"{name}_peak"
+            self._gpu_peaks[peak] = max(value, self._gpu_peaks.get(peak, value))
+        readings = {"memory_mb": held_mb(_HOST), **gpu_readings}
         self._sampled_peak_mb = max(self._sampled_peak_mb, readings["memory_mb"])
         if self._most_mb is not None:
             taken_mb = readings["memory_mb"]

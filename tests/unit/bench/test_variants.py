@@ -39,14 +39,16 @@ def test_variants_change_one_thing_at_a_time_from_naive_to_configured(speed_cfg)
 @pytest.mark.parametrize(
     ("asked", "hardware", "last"),
     [
-        ({}, GPU, {"workers": 3}),
-        ({"compile": "max-autotune"}, GPU, {"compile": "max-autotune", "workers": 3}),
+        ({}, GPU, {"workers": 3, "pinned": True}),
+        ({"compile": "max-autotune"}, GPU,
+         {"compile": "max-autotune", "workers": 3, "pinned": True}),
         ({"compile": "max-autotune"}, Hardware(compiles=True), {"compile": "max-autotune"}),
         ({"compile": "max-autotune"}, CPU, {}),
         ({}, replace(CPU, bf16=False), {"precision": "fp32"}),
         ({"precision": "fp16"}, CPU, {}),
         ({"precision": "fp16", "checkpointing": True}, GPU,
-         {"precision": "fp16", "checkpointing": True, "workers": 3}),
+         {"precision": "fp16", "checkpointing": True, "workers": 3, "pinned": True}),
+        ({"deterministic": True}, CPU, {"deterministic": True}),
     ],
 )  # fmt: skip
 def test_the_last_mode_is_what_a_training_does_on_the_machine(speed_cfg, asked, hardware, last):

@@ -1,8 +1,13 @@
+import json
 import logging
+import subprocess
+import sys
 from functools import partial
+from pathlib import Path
 
 import pytest
 import torch
+from torch._dynamo.backends.common import aot_autograd
 
 from aam.nn.attention import rotary_tables
 from aam.nn.bdh import Bdh, enter, neuron_tables
@@ -55,3 +60,45 @@ def test_off_or_without_a_compiler_nothing_is_compiled(mode, monkeypatch, caplog
         assert not compile_blocks(block, mode, CPU)
     assert caplog.text.count("training runs uncompiled") == (mode == "default")
     assert block._compiled_call_impl is None
+
+
+def forward_fails(graph, inputs):
+    raise RuntimeError("no room")
+
+
+def backward_fails(graph, inputs):
+    return aot_autograd(fw_compiler=lambda graph, _: graph, bw_compiler=forward_fails)(
+        graph, inputs
+    )
+
+
+@pytest.mark.parametrize("backend", [forward_fails, backward_fails])
+def test_a_run_whose_compilation_fails_goes_on_uncompiled(
+    backend, train, whole, monkeypatch, tmp_path, caplog
+):
+    """And ends with the weights of one that was never compiled."""
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", "")
+    monkeypatch.setattr(compilation, "_why_not", lambda device: None)
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend=backend))
+    work = tmp_path / "work"
+    (work / compilation.CACHE).mkdir(parents=True)
+    weights, progress = train(compile="default", runtime={"work": work})
+    assert weights == whole
+    assert caplog.text.count("training goes on uncompiled: no room") == 1
+    optimization = progress.report["optimization"]
+    assert (optimization["compile"], optimization["lacking"]) == ("off", ["compile: default"])
+    assert not (work / compilation.CACHE).exists()
+
+
+def test_a_cache_that_a_killed_compilation_has_left_is_removed(tmp_path):
+    """An empty shared library is what a linker leaves that was killed."""
+    script, found = Path(__file__).with_name("compiled.py"), []
+    for number, more in enumerate((["empty"], [])):
+        command = [sys.executable, script, tmp_path / "cache", tmp_path / str(number), *more]
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr[-4000:]
+        found.append(json.loads((tmp_path / str(number)).read_text()))
+    assert [own.pop("compiled") for own in found] == [True, False]
+    assert found[0] == found[1]
+    assert done.stderr.count("training goes on uncompiled") == 1
+    assert not (tmp_path / "cache").exists()

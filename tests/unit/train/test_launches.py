@@ -1,12 +1,18 @@
-"""Operators of a step that would start kernels: what an accelerator waits for."""
+"""Operators of a step that would start kernels, or wait for an accelerator."""
 
 from functools import partial
 
+import numpy as np
+import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from aam.bench.timing import Launches
 from aam.config.sections.execution import Optimization
 from aam.config.sections.training import Pretraining
+from aam.data.target import Target
+from aam.model.batch import TARGET
+from aam.model.predictor import Predictor
 from aam.train.distributed.devices import Devices
 from aam.train.options import set_up, step_options
 from aam.train.step import train_step
@@ -45,3 +51,68 @@ def test_a_step_on_an_accelerator_starts_few_kernels(new_model, new_encoder, new
             step(feed[1], step=1)
         found.append(launches.number)
     assert found[0] == found[1] <= MOST
+
+
+class Waits(TorchDispatchMode):
+    """Collects the operators that make a tensor of numbers of the host, or read one."""
+
+    OPERATORS = ("aten::lift_fresh", "aten::_local_scalar_dense", "aten::nonzero")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[str] = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        name = func._schema.name
+        self.seen += [name] * (name in self.OPERATORS)
+        return func(*args, **(kwargs or {}))
+
+
+def test_what_waits_is_seen():
+    with Waits() as waits:
+        float(torch.tensor([1.0]).sum())
+        torch.ones(2).new_tensor([3.0, 4.0])
+    expected = ["aten::lift_fresh", "aten::_local_scalar_dense", "aten::lift_fresh"]
+    assert waits.seen == expected
+
+
+WEIGHTED = {"classes": ("a", "b", "c"), "class_weights": (1.0, 2.0, 0.5)}
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        None,
+        Target("regression", ("age",), (), "quantile"),
+        Target("regression", ("age",), (), "asymmetric", asymmetry=0.8),
+        Target("classification", ("site",), loss="cross_entropy", **WEIGHTED),
+        Target("ordinal", ("level",), loss="ordinal", shares=(0.2, 0.3, 0.5), **WEIGHTED),
+    ],
+    ids=lambda target: "pretraining" if target is None else target.loss,
+)
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
+def test_a_step_waits_for_no_accelerator(target, optimizer, new_model, new_encoder, new_feed):
+    settings = Pretraining(optimizer=optimizer)
+    options, devices = step_options(Optimization(precision="fp32")), Devices("fp32", 1)
+    model, feed = new_model(), new_feed()
+    if target is not None:
+        model = Predictor(new_encoder(20, asv_layers=1, sample_layers=1), target, seed=0)
+        rng = np.random.default_rng(0)
+        columns = len(target.classes) or 1
+        values = rng.dirichlet(np.ones(columns), 20) if columns > 1 else rng.normal(size=(20, 1))
+        feed = new_feed(distances={}, values={TARGET: values.astype(np.float32)})
+    wrapped, wrapped_optimizer, _ = set_up(model, settings, options, devices)
+    for step in range(2):
+        batch = feed[step]
+        with Waits() as waits:
+            train_step(
+                wrapped,
+                wrapped_optimizer,
+                batch,
+                step=step,
+                rate=1e-3,
+                seed=0,
+                options=options,
+                devices=devices,
+            )
+    assert waits.seen == []

@@ -114,4 +114,6 @@ def test_readings_are_means_without_what_cannot_be_read(accelerator, asleep, err
         assert monitor.read_and_reset()["gpu_power_w"] is None
         accelerator["utilization"] = fail
         monitor.read_and_reset()
-        assert [monitor.summary()[name] for name in GPU] == [50, 3072, 412]
+        summary = monitor.summary()
+        assert [summary[name] for name in GPU] == [50, 3072, 412]
+        assert [summary[f"{name}_peak"] for name in GPU] == [80, 3072, 412]

@@ -1,0 +1,89 @@
+"""Whole trainings as requests, beside the measurements of `aam.bench`: each has its own process."""
+
+import shutil
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from aam.bench import measurements
+from aam.runtime.run_options import RunOptions
+from aam.stages import pretrain
+from aam.train.compilation import CACHE
+from aam.train.progress import TimeIsUp
+from aam.util.atomic import read_json
+from aam.util.errors import InputError
+from aam.util.provenance import file_digest
+from benchmarks import predicted
+
+CHECKPOINT_EVERY_S = 20.0
+OUTPUTS = {
+    "model": "model",
+    "embeddings": "embeddings.parquet",
+    "asvs": "asvs.safetensors",
+    "pairs": "pairs.parquet",
+    "history": "history.parquet",
+    "metrics": "metrics.json",
+}
+"""Files of a pretraining in its folder."""
+
+
+def run(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Do a request of `aam.bench.measurements.run`, or of the kinds `training` and `work`."""
+    kinds = {"training": train, "work": count_work}
+    return kinds.get(request["kind"], measurements.run)(request)
+
+
+def count_work(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of `benchmarks.predicted.Work` of a step of `batch_size` samples."""
+    inputs = paths(request["inputs"])
+    size, threads = request["batch_size"], request["threads"]
+    return asdict(predicted.work_of_a_step(request["cfg"], inputs, size, threads))
+
+
+def paths(inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the inputs of a request as paths, or lists of them."""
+    return {
+        name: list(map(Path, value)) if isinstance(value, list) else Path(value)
+        for name, value in inputs.items()
+    }
+
+
+def train(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Pretrain a model as the workflow does.
+
+    Parameters
+    ----------
+    request
+        `cfg` and `inputs` of the stage `pretrain`; `folder` for its outputs; `runtime`: fields of
+        `RunOptions`; `deadline`: an instant of `time.time`, without meaning for several processes.
+
+    Returns
+    -------
+    dict
+        The `metrics.json` of the stage, and the digest of the weights under ``weights``. Where the
+        deadline came before the end ``cut``, where the training cannot be done ``failed``: a
+        message each.
+    """
+    folder = Path(request["folder"])
+    outputs = {name: folder / file for name, file in OUTPUTS.items()}
+    # What a training that was killed has left there may be broken.
+    shutil.rmtree(folder / "work" / CACHE, ignore_errors=True)
+    # Of several processes none can tell that it left in time: they are ended with the call.
+    several = request["runtime"].get("devices", 1) > 1
+    runtime = RunOptions(
+        **request["runtime"],
+        work=folder / "work",
+        deadline=None if several else request["deadline"],
+        checkpoint_every_s=CHECKPOINT_EVERY_S,
+    )
+    try:
+        pretrain.run(
+            request["cfg"], inputs=paths(request["inputs"]), outputs=outputs, runtime=runtime
+        )
+    except TimeIsUp as error:
+        return {"cut": str(error)}
+    except InputError as error:
+        return {"failed": str(error)}
+    weights = file_digest(outputs["model"] / "model.safetensors")
+    return {**read_json(outputs["metrics"]), "weights": weights}
