@@ -11,18 +11,21 @@ from aam.data.importing.sequences import feature_sequences
 from aam.data.importing.table import load_table, without_empty
 from aam.data.importing.taxonomy import load_taxonomy
 from aam.data.importing.tree import cut_to, load_tree
+from aam.data.rarefaction import too_deep
 from aam.data.splits import labelled
 from aam.data.study import on_task, sentences
 from aam.runtime.entry import Cfg, Files, RunOptions
 from aam.util.atomic import write_text
-from aam.util.log import duration
+from aam.util.log import duration, has_console
 
 
 def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
     """Read all files, print and write what they hold; a file with a problem ends it."""
     text = "\n".join(_sentences(cfg, inputs)) + "\n"
-    print(f"\n{cfg['dataset']}\n{text}")
     write_text(outputs["text"], text)
+    # A console shows the file.
+    if not has_console():
+        print(f"\n{cfg['dataset']}\n{text}")
 
 
 def _sentences(cfg: Cfg, files: Files) -> list[str]:
@@ -42,7 +45,10 @@ def _sentences(cfg: Cfg, files: Files) -> list[str]:
         known = load_taxonomy(files["taxonomy"])
         share = sum(name in known for name in table.feature_ids) / len(table.feature_ids)
         found.append(f"{share:.0%} of the ASVs have a taxon.")
-    deep, labels = metadata[table.reads >= cfg["depth"]], {}
+    is_deep = table.reads >= cfg["depth"]
+    if not is_deep.any():
+        raise too_deep(table.sample_ids, table.reads, cfg["depth"])
+    deep, labels = metadata[is_deep], {}
     for name, task in cfg["tasks"].items():
         wanted, values, fold, groups = labelled(deep, task)
         labels[name] = int((fold != TEST).sum()), len({*fold.tolist()} - {TEST})
