@@ -5,7 +5,7 @@ A dry run, and `--verbose` and its like, are shown as Snakemake shows them.
 
 import os
 import sys
-from logging import ERROR, Handler, LogRecord
+from logging import WARNING, Handler, LogRecord
 
 from snakemake_interface_logger_plugins.base import LogHandlerBase
 from snakemake_interface_logger_plugins.common import LogEvent
@@ -29,7 +29,7 @@ class LogHandler(LogHandlerBase):
 
     writes_to_stream = True
     writes_to_file = False
-    has_filter = False
+    has_filter = True
     has_formatter = True
     needs_rulegraph = False
 
@@ -42,14 +42,14 @@ class LogHandler(LogHandlerBase):
             return
         # Jobs inherit it: what they log stands in their files alone.
         os.environ[CONSOLE] = "1"
-        self.console = Console(colors=not settings.nocolor)
+        self.console = Console(colors=not settings.nocolor, lists_jobs=_lists_jobs(settings))
         self.has_started = False
         self.setFormatter(_snakemakes_handler(settings).formatter)
 
     def emit(self, record: LogRecord) -> None:
         """Show a record, or leave it to the file that Snakemake writes of each run."""
         if self.as_snakemake is not None:
-            self.as_snakemake.emit(record)
+            self.as_snakemake.handle(record)
             return
         try:
             self._show(record)
@@ -80,7 +80,7 @@ class LogHandler(LogHandlerBase):
     def _show_text(self, record: LogRecord, text: str) -> None:
         if text.startswith(REPEATED) or not text.strip():
             return
-        is_of_run = record.levelno < ERROR and (self.has_started or _is_on_start(text))
+        is_of_run = record.levelno < WARNING and (self.has_started or _is_on_start(text))
         if is_of_run and not text.startswith(SHOWN):
             return
         self.console.say(configuration_problem(text) or text)
@@ -99,10 +99,27 @@ def _is_on_start(text: str) -> bool:
 def _snakemakes_handler(settings: OutputSettingsLoggerInterface) -> Handler:
     """Return the handler that Snakemake itself would have."""
     # Snakemake imports all of its plugins at its start: they cannot import it before.
-    from snakemake.logging import ColorizingTextHandler, DefaultFormatter
+    from snakemake.logging import ColorizingTextHandler, DefaultFilter, DefaultFormatter
 
     handler = ColorizingTextHandler(
         nocolor=settings.nocolor, stream=sys.stdout if settings.stdout else sys.stderr
     )
     handler.setFormatter(DefaultFormatter(settings.quiet, settings.show_failed_logs))
+    handler.addFilter(
+        DefaultFilter(
+            settings.quiet,
+            settings.debug_dag,
+            settings.verbose,
+            settings.dryrun,
+            settings.printshellcmds,
+        )
+    )
     return handler
+
+
+def _lists_jobs(settings: OutputSettingsLoggerInterface) -> bool:
+    """Return whether `--quiet` lets the jobs be listed."""
+    from snakemake.logging import is_quiet_about
+
+    quiet = settings.quiet or ()
+    return not any(is_quiet_about(quiet, kind) for kind in ("rules", "progress"))

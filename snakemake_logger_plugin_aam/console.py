@@ -55,8 +55,9 @@ class Job:
 class Console:
     """Writes to standard error."""
 
-    def __init__(self, *, colors: bool) -> None:
+    def __init__(self, *, colors: bool, lists_jobs: bool) -> None:
         self.terminal = Terminal(stderr=True, no_color=not colors, highlight=False, markup=False)
+        self.lists_jobs = lists_jobs
         self.total = 0
         self.number = 0
         self.jobs: dict[int, Job] = {}
@@ -72,6 +73,8 @@ class Console:
         """Show what a job does."""
         self.number += 1
         self.jobs[identifier] = Job(what, None if log is None else Path(log), report)
+        if not self.lists_jobs:
+            return
         width = len(str(self.total))
         self.say(f"[{self.number:{width}} of {self.total}] {what}")
         if self.terminal.is_terminal and self.live is None:

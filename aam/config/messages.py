@@ -47,8 +47,11 @@ def config_error(error: ValidationError, section: type[Section], prefix: str = "
         elif detail["type"] == "model_type":
             expected = f"keys of a section: {', '.join(_known_keys(section, location))}"
             hint = _as_section(location[-1], detail) or hint
+        elif detail["type"] == "dict_type" and len(location) == 1:
+            expected = "names, each with a section of its own"
+            hint = f"write {location[-1]}: {{name: {{…}}}}"
         elif detail["type"] == "dict_type":
-            expected, hint = "names, each with a section of its own", f"{location[-1]}: {{name: …}}"
+            expected = f"keys of the section `{location[-1]}`"
         lines.append(problem(where, got, expected.removeprefix("Input should be "), hint))
     return problems(lines)
 

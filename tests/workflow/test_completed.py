@@ -117,7 +117,7 @@ def test_jobs_that_share_a_matrix_change_nothing_after_it(completed: Any, tmp_pa
     shutil.copytree(completed.root, checkout.root)
     done = checkout.run("data", unifrac={"partitions": 2})
     assert done.returncode == 0, done.stdout[-4000:]
-    assert "Computing unweighted of demo, view 1: part 1 of 2" in done.stdout
+    assert "Comparing the samples of demo: unweighted, view 1, part 1 of 2" in done.stdout
     assert checkout.planned(unifrac={"partitions": 2}) == Counter()
 
 
