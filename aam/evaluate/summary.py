@@ -103,7 +103,8 @@ def closing_lines(page: Path, tasks: Sequence[Mapping[str, Any]]) -> list[str]:
     reports = of_each_target(tasks)
     first, verdict = reports[0], verdicts(reports)[0]
     light = cautions(first, verdict)[0]
-    every = f", which has all {len(reports)} tasks" if len(reports) > 1 else ""
+    number = len({report["task"] for report in reports})
+    every = f", which has all {number} tasks" if number > 1 else ""
     return [
         f"{dataset}, {first['task']}: {short_answer(first, verdict)}",
         f"Light: {light.light}. {light.text}",
