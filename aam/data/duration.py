@@ -31,6 +31,8 @@ OTHERS, OTHERS_PER_TASK = 15.0, 10.0
 programs."""
 FOLDS, SAMPLES = 5, 500
 """What `finetuning.budget_minutes` is for; it grows with both, for fewer samples it stays."""
+FEW_PASSES = Pretraining().passes(steps_per_epoch=Pretraining.least_steps)
+"""Passes of a pretraining where the samples are many."""
 LEAST_SAVED, LEAST_SAVED_S = 0.2, 30.0
 """Share of the time, and seconds, that a change saves at least which is worth a word."""
 
@@ -90,29 +92,29 @@ def expected_parts(
     return sorted(found, key=lambda part: -part.seconds)
 
 
-def faster(cfg: Mapping[str, Any], *, is_v4: bool) -> tuple[list[str], dict[str, Any]]:
+def faster(cfg: Mapping[str, Any], work: "Work") -> tuple[list[str], dict[str, Any]]:
     """Return lines of configuration that make a run faster, and the slice that they lead to.
 
     Parameters
     ----------
     cfg
         The slice `aam.config.slices.describe`.
-    is_v4
-        Whether the reads are of the region that the encoder `v4` knows.
+    work
+        What the table and this machine make of it.
     """
     lines = []
     changed = copy.deepcopy(dict(cfg))
-    for name, model in changed["models"].items():
-        if is_v4 and "start" not in model and "studies" not in model:
-            lines.append(f"models: {{{name}: {{start: v4, pretraining: {{epochs: 0}}}}}}")
-            model["pretraining"]["epochs"] = 0
+    lasting = [
+        model["pretraining"]
+        for model in changed["models"].values()
+        if model["pretraining"]["epochs"] is None and work.pretraining_passes(model) > FEW_PASSES
+    ]
+    if lasting:
+        lines.append(f"pretraining: {{epochs: {FEW_PASSES}}}")
+        for settings in lasting:
+            settings["epochs"] = FEW_PASSES
     tasks = changed["tasks"].values()
-    settings = [Finetuning.model_validate(task["finetuning"]) for task in tasks]
-    can_be_kernels = all(
-        own.encoder == "auto" and own.start == "pretrained" and not _obstacle(own, task)
-        for own, task in zip(settings, tasks, strict=True)
-    )
-    if settings and can_be_kernels:
+    if tasks and all(map(_can_be_kernel, tasks)):
         lines.append("finetuning: {encoder: kernel}")
         for task in tasks:
             task["finetuning"]["encoder"] = "kernel"
@@ -124,8 +126,11 @@ def is_worth_it(seconds: float, faster_s: float) -> bool:
     return seconds - faster_s >= max(LEAST_SAVED * seconds, LEAST_SAVED_S)
 
 
-def _obstacle(settings: Finetuning, task: Mapping[str, Any]) -> str | None:
-    return settings.kernel_obstacle(task["kind"], task["columns"], task["categories"])
+def _can_be_kernel(task: Mapping[str, Any]) -> bool:
+    """Return whether a kernel machine alone can take the place of what `auto` trains."""
+    own = Finetuning.model_validate(task["finetuning"])
+    obstacle = own.kernel_obstacle(task["kind"], task["columns"], task["categories"])
+    return own.encoder == "auto" and own.start == "pretrained" and obstacle is None
 
 
 def _others_s(labels: Mapping[str, tuple[int, int]]) -> float:
@@ -167,9 +172,14 @@ class Work:
         learned = self.samples * (1 - settings.held_out)
         # A validation, and the embedding of all samples, are forward passes: a third of a step.
         validated = settings.validations * (self.samples - learned)
-        passes = (self.samples + validated) / 3 / learned
-        passes += settings.passes(math.ceil(learned / settings.batch_size))
+        passes = (self.samples + validated) / 3 / learned + self.pretraining_passes(model)
         return START + self.training_s(model["model"], passes, learned, settings.batch_size)
+
+    def pretraining_passes(self, model: Mapping[str, Any]) -> int:
+        """Return the passes of a pretraining over its training samples."""
+        settings = Pretraining.model_validate(model["pretraining"])
+        learned = self.samples * (1 - settings.held_out)
+        return settings.passes(math.ceil(learned / settings.batch_size))
 
     def finetuning_s(
         self, model: Mapping[str, Any], own: Mapping[str, Any], labelled: int, folds: int

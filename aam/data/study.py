@@ -230,35 +230,24 @@ def on_task(
 
 def on_sequences(table: FeatureTable, sequences: Mapping[str, str]) -> Iterator[str]:
     """Yield one sentence on the sequences, and others on what looks wrong with them."""
-    given = [sequences[name] for name in table.feature_ids]
-    turned = [text.translate(COMPLEMENT)[::-1] for text in given]
-    lengths = sorted(map(len, given))
+    total_F = np.asarray(table.counts.sum(axis=0)).ravel()
+    own = [sequences[name] for name in table.feature_ids]
+    lengths = sorted(map(len, own))
+    turned, share = [text.translate(COMPLEMENT)[::-1] for text in own], {}
+    for what, pattern, texts in (("V4", V4, own), ("reverse", V4, turned), ("primer", PRIMER, own)):
+        begins_F = [pattern.match(text) is not None for text in texts]
+        share[what] = float(total_F[begins_F].sum() / total_F.sum())
     length = f"{lengths[0]} to {lengths[-1]}" if lengths[0] < lengths[-1] else lengths[0]
-    v4 = v4_share(table, sequences)
-    primer = _share_of_reads(table, given, PRIMER)
-    reverse = _share_of_reads(table, turned, V4)
     yield (
-        f"Sequences of {length} nucleotides; {v4:.0%} of the reads begin as 16S does "
+        f"Sequences of {length} nucleotides; {share['V4']:.0%} of the reads begin as 16S does "
         "behind the primer 515F (region V4)."
     )
-    if primer > UNUSUAL:
-        yield f"{primer:.0%} of the reads still have the primer 515F: trim it."
-    elif reverse > UNUSUAL:
-        yield f"{reverse:.0%} look like reverse complements: complement and reverse them."
-    elif 0.5 < v4 < 1 - UNUSUAL:
-        yield f"{1 - v4:.0%} of the reads begin elsewhere: cut them, or leave them out."
-
-
-def v4_share(table: FeatureTable, sequences: Mapping[str, str]) -> float:
-    """Return the share of the reads that begin as 16S does behind the primer 515F."""
-    return _share_of_reads(table, [sequences[name] for name in table.feature_ids], V4)
-
-
-def _share_of_reads(table: FeatureTable, texts: Sequence[str], pattern: re.Pattern[str]) -> float:
-    """Return the share of the reads whose ASVs begin with a pattern."""
-    total_F = np.asarray(table.counts.sum(axis=0)).ravel()
-    begins_F = [pattern.match(text) is not None for text in texts]
-    return float(total_F[begins_F].sum() / total_F.sum())
+    if share["primer"] > UNUSUAL:
+        yield f"{share['primer']:.0%} of the reads still have the primer 515F: trim it."
+    elif share["reverse"] > UNUSUAL:
+        yield f"{share['reverse']:.0%} look like reverse complements: complement and reverse them."
+    elif 0.5 < share["V4"] < 1 - UNUSUAL:
+        yield f"{1 - share['V4']:.0%} of the reads begin elsewhere: cut them, or leave them out."
 
 
 def require_targets(columns: list[Column], names: Sequence[str], where: Path) -> None:

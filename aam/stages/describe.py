@@ -14,7 +14,7 @@ from aam.data.importing.taxonomy import load_taxonomy
 from aam.data.importing.tree import cut_to, load_tree
 from aam.data.rarefaction import too_deep
 from aam.data.splits import labelled
-from aam.data.study import on_task, sentences, v4_share
+from aam.data.study import on_task, sentences
 from aam.data.table import FeatureTable
 from aam.runtime.entry import Cfg, Files, RunOptions
 from aam.util.atomic import write_text
@@ -74,7 +74,7 @@ def _times(
         yield f"  {part.what}: {_rounded(part.seconds)}"
     total_s = sum(part.seconds for part in parts)
     yield f"Everything: about {_rounded(total_s)}."
-    lines, changed = faster(cfg, is_v4=v4_share(table, sequences) > 0.5)
+    lines, changed = faster(cfg, work)
     changed_s = sum(part.seconds for part in expected_parts(changed, work, labels))
     if lines and is_worth_it(total_s, changed_s):
         yield f"Faster, about {_rounded(changed_s)}, with these lines in the configuration:"

@@ -189,14 +189,14 @@ def test_a_proposed_configuration_is_one_and_leaves_the_rest_as_comments():
 
 
 def timed(samples=SAMPLES, folds=5, **changes):
-    """Return a task's configuration, and the parts of its run by their kinds, in seconds."""
+    """Return a task's configuration, its work, and the parts of its run by kind, in seconds."""
     task = {"dataset": "d", "column": "age", "kind": "regression", "folds": {"k": 5}}
     sections = {"datasets": {"d": {"table": "t"}}, "tasks": {"age": task}, **changes}
     cfg = describe(load(sections), "d")
     work = duration.Work.of_table(cfg, table([2000] * SAMPLES), longest_bp=100)
     parts = duration.expected_parts(cfg, work, {"age": (samples, folds)})
     assert [part.seconds for part in parts] == sorted((p.seconds for p in parts), reverse=True)
-    return cfg, {part.kind: part.seconds - duration.START for part in parts}
+    return cfg, work, {part.kind: part.seconds - duration.START for part in parts}
 
 
 def test_the_time_that_trainings_take_follows_their_work(monkeypatch):
@@ -204,7 +204,7 @@ def test_the_time_that_trainings_take_follows_their_work(monkeypatch):
     monkeypatch.setattr(duration, "core_speed", lambda: speed)
 
     def seconds(kind, *counts, **changes):
-        return timed(*counts, **changes)[1][kind]
+        return timed(*counts, **changes)[2][kind]
 
     ten, twenty, thirty = (seconds("pretraining", pretraining={"epochs": e}) for e in (10, 20, 30))
     assert twenty - ten == pytest.approx(thirty - twenty)
@@ -225,28 +225,27 @@ def test_the_time_that_trainings_take_follows_their_work(monkeypatch):
 
 def test_explaining_takes_as_long_as_the_samples_that_are_explained(monkeypatch):
     monkeypatch.setattr(duration, "core_speed", lambda: 1.0)
-    few, many, most = (timed(n)[1]["explaining"] for n in (30, 60, 10_000))
+    few, many, most = (timed(n)[2]["explaining"] for n in (30, 60, 10_000))
     assert many == pytest.approx(2 * few)
     assert most < 10 * many, "no more than some of each fold"
-    kernel = timed(60, finetuning={"encoder": "kernel"})[1]["explaining"]
+    kernel = timed(60, finetuning={"encoder": "kernel"})[2]["explaining"]
     assert kernel == pytest.approx(many / 2)
 
 
 def test_what_would_be_faster_is_named_where_it_is_possible(monkeypatch):
     monkeypatch.setattr(duration, "core_speed", lambda: 1.0)
-    start = "models: {base: {start: v4, pretraining: {epochs: 0}}}"
-    kernel = "finetuning: {encoder: kernel}"
-    cfg, parts = timed()
-    lines, changed = duration.faster(cfg, is_v4=True)
-    assert lines == [start, kernel]
+    shorter, kernel = "pretraining: {epochs: 12}", "finetuning: {encoder: kernel}"
+    cfg, work, parts = timed()
+    lines, changed = duration.faster(cfg, work)
+    assert lines == [shorter, kernel]
     # They can be laid over the configuration, and lead to what was timed.
-    followed, faster_parts = timed(**yaml.safe_load("\n".join(lines)))
-    assert followed["tasks"] == changed["tasks"]
-    assert duration.faster(followed, is_v4=True)[0] == []
+    followed, work, faster_parts = timed(**yaml.safe_load("\n".join(lines)))
+    assert followed == changed
+    assert duration.faster(followed, work)[0] == []
     assert sum(faster_parts.values()) < sum(parts.values()) / 2
-    assert duration.faster(cfg, is_v4=False)[0] == [kernel]
     for own in ({"loss": "quantile"}, {"start": "scratch"}, {"encoder": "full"}):
-        assert duration.faster(timed(finetuning=own)[0], is_v4=False)[0] == [], own
+        cfg, work, _ = timed(finetuning=own, pretraining={"epochs": 30})
+        assert duration.faster(cfg, work)[0] == [], own
 
 
 @pytest.mark.parametrize(

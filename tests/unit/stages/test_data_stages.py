@@ -11,7 +11,7 @@ import yaml
 from scipy.sparse import csr_array
 from unifrac_cases import needs_programs
 
-from aam.__main__ import main
+from aam.cli import main
 from aam.config import slices
 from aam.config.configuration import load
 from aam.data.metadata import read_metadata
@@ -147,7 +147,7 @@ def test_files_are_described_and_configured_before_a_run(tmp_path, capsys, monke
     main(command)
     written = load(yaml.safe_load((tmp_path / "mine.yaml").read_text()))
     assert written.datasets["mine"].sequences == "sequences.txt"
-    with pytest.raises(InputError, match="a file that is there"):
+    with pytest.raises(SystemExit, match="a file that is there"):
         main(command)
 
 
