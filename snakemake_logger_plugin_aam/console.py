@@ -20,6 +20,7 @@ PROGRESS = re.compile(r": (step \d+ of \d+), (?:.*, )?(about .* left)$", re.MULT
 NO_CONFIGURATION = re.compile(
     r"load_configfile.*FileNotFoundError: \[Errno 2\] No such file or directory: '(.*)'", re.DOTALL
 )
+SILENT = "Its log has no message: it was killed, maybe for lack of memory."
 TAIL_BYTES = 20_000
 """What is read of the end of a log."""
 REDRAWN_PER_S = 2
@@ -101,7 +102,7 @@ class Console:
         job = self.jobs.pop(identifier, None)
         if job is None:
             return
-        words = job.last_words or "It ended without a message: killed, maybe for lack of memory."
+        words = job.last_words or SILENT
         self.say(f"\n{words}\n\nStopped: {job.what}. Its log: {job.log}")
 
     def say(self, text: str) -> None:

@@ -24,11 +24,11 @@ STEP, OPERATION, START, BASELINES = 0.176, 2.5e-11, 5.0, 0.17
 """Core-seconds, idle cores counted, of a step and of an operation of the blocks (by ten runs on
 seven studies); seconds before a training, and of all baselines per labelled sample, five folds."""
 EXPLAINED = 1.0
-"""Core-seconds, idle cores counted, that explain a sample: 0.7 to 1.4 in six studies of 87 to 441
+"""Core-seconds, idle cores counted, that explain a sample: 0.5 to 2.3 in studies of 87, 202 and 441
 samples, half of it where the encoder is `kernel`."""
 OTHERS, OTHERS_PER_TASK = 15.0, 10.0
-"""Seconds of reading, rarefaction, distances, scores and figures, nearly all of them starts of
-programs."""
+"""Seconds of reading, rarefaction, distances, scores and figures, mostly starts of programs: about
+25 in a study of 202 samples and one task."""
 FOLDS, SAMPLES = 5, 500
 """What `finetuning.budget_minutes` is for; it grows with both, for fewer samples it stays."""
 FEW_PASSES = Pretraining().passes(steps_per_epoch=Pretraining.least_steps)
@@ -92,7 +92,7 @@ def expected_parts(
     return sorted(found, key=lambda part: -part.seconds)
 
 
-def faster(cfg: Mapping[str, Any], work: "Work") -> tuple[list[str], dict[str, Any]]:
+def propose_faster(cfg: Mapping[str, Any], work: "Work") -> tuple[list[str], dict[str, Any]]:
     """Return lines of configuration that make a run faster, and the slice that they lead to.
 
     Parameters

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 
 import pandas as pd
 
-from aam.data.duration import Work, expected_parts, faster, is_worth_it
+from aam.data.duration import Work, expected_parts, is_worth_it, propose_faster
 from aam.data.folds import TEST
 from aam.data.importing.metadata import metadata_of
 from aam.data.importing.sequences import feature_sequences
@@ -74,7 +74,7 @@ def _times(
         yield f"  {part.what}: {_rounded(part.seconds)}"
     total_s = sum(part.seconds for part in parts)
     yield f"Everything: about {_rounded(total_s)}."
-    lines, changed = faster(cfg, work)
+    lines, changed = propose_faster(cfg, work)
     changed_s = sum(part.seconds for part in expected_parts(changed, work, labels))
     if lines and is_worth_it(total_s, changed_s):
         yield f"Faster, about {_rounded(changed_s)}, with these lines in the configuration:"

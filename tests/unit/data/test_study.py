@@ -236,16 +236,16 @@ def test_what_would_be_faster_is_named_where_it_is_possible(monkeypatch):
     monkeypatch.setattr(duration, "core_speed", lambda: 1.0)
     shorter, kernel = "pretraining: {epochs: 12}", "finetuning: {encoder: kernel}"
     cfg, work, parts = timed()
-    lines, changed = duration.faster(cfg, work)
+    lines, changed = duration.propose_faster(cfg, work)
     assert lines == [shorter, kernel]
     # They can be laid over the configuration, and lead to what was timed.
     followed, work, faster_parts = timed(**yaml.safe_load("\n".join(lines)))
     assert followed == changed
-    assert duration.faster(followed, work)[0] == []
+    assert duration.propose_faster(followed, work)[0] == []
     assert sum(faster_parts.values()) < sum(parts.values()) / 2
     for own in ({"loss": "quantile"}, {"start": "scratch"}, {"encoder": "full"}):
         cfg, work, _ = timed(finetuning=own, pretraining={"epochs": 30})
-        assert duration.faster(cfg, work)[0] == [], own
+        assert duration.propose_faster(cfg, work)[0] == [], own
 
 
 @pytest.mark.parametrize(
