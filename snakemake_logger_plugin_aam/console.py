@@ -15,8 +15,10 @@ from aam.util.log import duration
 
 RECORD = re.compile(r"^\d\d:\d\d:\d\d [A-Z]+ [\w.]+: .*$", re.MULTILINE)
 """The first line of a record in the log of a job."""
-PROGRESS = re.compile(r": (step \d+ of \d+), (?:.*, )?(about .* left)$", re.MULTILINE)
-"""What a training logs every few seconds (`aam.train.monitoring.reporter`)."""
+PROGRESS = re.compile(r": ([^:]+): (step \d+ of \d+), (?:.*, )?(about .* left)$", re.MULTILINE)
+"""What a training logs every few seconds (`aam.train.monitoring.reporter`): name, step, time."""
+WHOLE = "pretraining"
+"""The training that is all that its job does; others are parts of one."""
 NO_CONFIGURATION = re.compile(
     r"load_configfile.*FileNotFoundError: \[Errno 2\] No such file or directory: '(.*)'", re.DOTALL
 )
@@ -41,9 +43,10 @@ class Job:
     def progress(self) -> str:
         """How far it is: the time left where its log says so, else the time that it took."""
         found = PROGRESS.findall(_tail(self.log))
-        if found:
-            return ", ".join(found[-1])
-        return duration(time.monotonic() - self.started_s)
+        if not found:
+            return duration(time.monotonic() - self.started_s)
+        name, step, left = found[-1]
+        return f"{step}, {left}" if name == WHOLE else f"{name}, {step}, {left}"
 
     @property
     def last_words(self) -> str:

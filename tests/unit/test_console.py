@@ -129,8 +129,11 @@ def test_quiet_lists_no_jobs_and_hides_no_problem(
     assert run.shown.startswith("\na.tsv: got x\n")
 
 
+@pytest.mark.parametrize(
+    ("name", "part"), [("pretraining", ""), ("fine-tuning, fold0", "fine-tuning, fold0, ")]
+)
 def test_the_time_left_is_that_of_the_training_itself(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, part: str
 ) -> None:
     """The line that a training logs is the one that the console looks for."""
     log = tmp_path / "x.log"
@@ -142,12 +145,12 @@ def test_the_time_left_is_that_of_the_training_itself(
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)
     try:
-        reporter = Reporter("pretraining base", 0, 9)
+        reporter = Reporter(name, 0, 9)
         for step in range(1, 8):
             reporter.step(step, samples=64)
     finally:
         logger.removeHandler(handler)
         handler.close()
     job = Job("Pretraining base on mine", log, report=())
-    assert job.progress == "step 7 of 9, about 40 s left"
+    assert job.progress == f"{part}step 7 of 9, about 40 s left"
     assert job.last_words == ""
