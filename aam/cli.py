@@ -16,8 +16,8 @@ from aam.util.atomic import write_text
 from aam.util.errors import InputError, problem
 
 DOCUMENTS = "https://snakemake.readthedocs.io"
-CONFIGURATIONS = frozenset({".yaml", ".yml", ".json"})
-"""Endings of the files that Snakemake takes as a configuration."""
+CONFIGURATIONS = frozenset({".yaml", ".yml"})
+"""Endings of configurations behind the first one: a target may end in `.json`."""
 
 
 def main(arguments: list[str] | None = None) -> None:
