@@ -14,7 +14,8 @@ from snakemake_interface_logger_plugins.settings import OutputSettingsLoggerInte
 from aam.util.log import CONSOLE
 from snakemake_logger_plugin_aam.console import Console, configuration_problem
 
-SHOWN = ("Nothing to be done", "Terminating processes", "Trying to restart job")
+STOPPING = "Terminating processes on user request"
+SHOWN = ("Nothing to be done", STOPPING, "Trying to restart job")
 """Beginnings of what else Snakemake says of a run that its user wants to know."""
 REPEATED = (
     "RuleException:\nCalledProcessError",
@@ -83,6 +84,8 @@ class LogHandler(LogHandlerBase):
         is_of_run = record.levelno < WARNING and (self.has_started or _is_on_start(text))
         if is_of_run and not text.startswith(SHOWN):
             return
+        if text.startswith(STOPPING):
+            self.console.stop()
         self.console.say(configuration_problem(text) or text)
 
     def close(self) -> None:

@@ -66,6 +66,7 @@ class Console:
         self.number = 0
         self.jobs: dict[int, Job] = {}
         self.live: Live | None = None
+        self.is_stopping = False
 
     def begin(self, stats: Mapping[str, int]) -> None:
         """Take note of how many jobs there are, by rule."""
@@ -103,10 +104,15 @@ class Console:
     def fail(self, identifier: int) -> None:
         """Show the message that a job ended with, and where the rest is."""
         job = self.jobs.pop(identifier, None)
-        if job is None:
+        if job is None or self.is_stopping:
             return
         words = job.last_words or SILENT
         self.say(f"\n{words}\n\nStopped: {job.what}. Its log: {job.log}")
+
+    def stop(self) -> None:
+        """Take note that the user ends the run, so that jobs that end have not failed."""
+        self.is_stopping = True
+        self.close()
 
     def say(self, text: str) -> None:
         """Write lines, over the one on what is running."""

@@ -98,6 +98,18 @@ def test_a_job_that_fails_says_why_once(
     assert run.shown == f"[1 of 2] Reading\n\n{message}\n\nStopped: Reading. Its log: {path}\n"
 
 
+def test_a_job_that_the_user_ends_has_not_failed(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    run = Run(capsys)
+    run.tell("", event=LogEvent.RUN_INFO, stats={"total": 2})
+    run.start(1, "Reading", tmp_path / "x.log")
+    stopping = "Terminating processes on user request, this might take some time."
+    run.tell(stopping)
+    run.tell("Error in rule x", logging.ERROR, event=LogEvent.JOB_ERROR, jobid=1)
+    assert run.shown == f"[1 of 2] Reading\n{stopping}\n"
+
+
 def test_other_errors_and_warnings_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
     run = Run(capsys)
     run.tell("Workflow has started!", event=LogEvent.WORKFLOW_STARTED)
