@@ -27,7 +27,7 @@ $(STAMP): pyproject.toml constraints.txt workflow/install_system.sh workflow/apt
 	@echo 'The environment is in $(VENV). Now: source $(VENV)/bin/activate'
 
 demo: env ## run the whole workflow on a simulated study and print a summary
-	$(BIN)/snakemake --cores $(CORES) --configfile config/config.yaml -- all bench
+	$(BIN)/python -m aam run config/config.yaml --cores $(CORES) -- all bench
 	$(BIN)/python -m aam.stages.summary results/demo
 
 lint: env ## check style, types, imports, the workflow and the documents

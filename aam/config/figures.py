@@ -53,6 +53,13 @@ class Plot:
         return ["aam.stages.plot", *(f"aam.evaluate.figures.{name}" for name in sorted(drawing))]
 
     @property
+    def what(self) -> str:
+        """What is drawn, and of what, in words with wildcards."""
+        titles = [figure.title.removesuffix(", figure") for figure in self.figures]
+        names = [f"{{wildcards.{name}}}" for name in ["dataset", *self.wildcards]]
+        return f"{', '.join(titles)} of {', '.join(names)}"
+
+    @property
     def wildcards(self) -> list[str]:
         """What a job is of, beside the dataset: nothing, `model`, or `model` and `task`."""
         return re.findall(r"\{(\w+)\}", self.figures[0].place)

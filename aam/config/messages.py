@@ -8,12 +8,23 @@ from typing import Any, get_args, get_origin
 
 import yaml
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from aam.config.sections.base import Section
 from aam.util.errors import InputError, first_names, problem, problems
 
 _SHORT = reprlib.Repr()
 _SHORT.maxstring = _SHORT.maxother = 200
+
+MEANT = {
+    "Dataset": "table",
+    "Finetuning": "encoder",
+    "Folds": "k",
+    "ModelSettings": "start",
+    "Pretraining": "epochs",
+    "Rarefaction": "depth",
+}
+"""The key of a section that a value in its place is probably one of, by the section's class."""
 
 
 def config_error(error: ValidationError, section: type[Section], prefix: str = "") -> InputError:
@@ -33,8 +44,25 @@ def config_error(error: ValidationError, section: type[Section], prefix: str = "
             hint = f"did you mean '{near[0]}'?" if near else f"remove it, or {hint}"
         elif detail["type"] == "missing":
             got, expected, hint = "nothing", "a value", f"add it; {hint}"
+        elif detail["type"] == "model_type":
+            expected = f"keys of a section: {', '.join(_known_keys(section, location))}"
+            hint = _as_section(location[-1], detail) or hint
+        elif detail["type"] == "dict_type" and len(location) == 1:
+            expected = "names, each with a section of its own"
+            hint = f"write {location[-1]}: {{name: {{…}}}}"
+        elif detail["type"] == "dict_type":
+            expected = f"keys of the section `{location[-1]}`"
         lines.append(problem(where, got, expected.removeprefix("Input should be "), hint))
     return problems(lines)
+
+
+def _as_section(key: str, detail: ErrorDetails) -> str | None:
+    """Return how a value that stands in place of a section was probably meant."""
+    inner = MEANT.get(detail["ctx"]["class_name"])
+    value = detail["input"]
+    if inner is None or isinstance(value, bool | list) or value is None:
+        return None
+    return f"write {key}: {{{inner}: {_SHORT.repr(value)}}}"
 
 
 def refuse_doubled_keys(path: Path) -> None:

@@ -323,6 +323,7 @@ def describe(config: Config, dataset: str) -> Slice:
             name: {
                 **folds(config, name),
                 "finetuning": resolved(config, "finetuning", task=name).plain(),
+                "explained": EXPLAINED["samples"],
             }
             for name, task in config.tasks.items()
             if task.dataset == dataset

@@ -1,14 +1,17 @@
-"""About how long training takes, from shapes alone, and how fast a core of this machine is."""
+"""About how long a run takes, from shapes alone, and how fast a core of this machine is."""
 
+import copy
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
+from aam.config.sections.finetuning import Finetuning
 from aam.config.sections.training import Pretraining
 from aam.data.nested_folds import ring_size
 from aam.data.rarefaction import too_deep
@@ -20,8 +23,29 @@ second of a core in such a product, which is timed here to tell how fast a core 
 STEP, OPERATION, START, BASELINES = 0.176, 2.5e-11, 5.0, 0.17
 """Core-seconds, idle cores counted, of a step and of an operation of the blocks (by ten runs on
 seven studies); seconds before a training, and of all baselines per labelled sample, five folds."""
+EXPLAINED = 1.0
+"""Core-seconds, idle cores counted, that explain a sample: 0.5 to 2.3 in studies of 87, 202 and 441
+samples, half of it where the encoder is `kernel`."""
+OTHERS, OTHERS_PER_TASK = 15.0, 10.0
+"""Seconds of reading, rarefaction, distances, scores and figures, mostly starts of programs: about
+25 in a study of 202 samples and one task."""
 FOLDS, SAMPLES = 5, 500
 """What `finetuning.budget_minutes` is for; it grows with both, for fewer samples it stays."""
+FEW_PASSES = Pretraining().passes(steps_per_epoch=Pretraining.least_steps)
+"""Passes of a pretraining where the samples are many."""
+LEAST_SAVED, LEAST_SAVED_S = 0.2, 30.0
+"""Share of the time, and seconds, that a change saves at least which is worth a word."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a run."""
+
+    kind: Literal["pretraining", "fine-tuning", "explaining", "baselines", "others"]
+    what: str
+    """What it is called."""
+    seconds: float
+    """On two cores like these."""
 
 
 def core_speed() -> float:
@@ -39,49 +63,144 @@ def budget_seconds(minutes: float, folds: int, samples: int) -> float:
     return 60.0 * minutes * folds / FOLDS * max(1.0, samples / SAMPLES)
 
 
-def expected_seconds(
-    cfg: Mapping[str, Any],
-    table: FeatureTable,
-    longest_bp: int,
-    labels: Mapping[str, Sequence[int]],
-) -> Iterator[tuple[str, float]]:
-    """Yield each training of a study, and the seconds that two cores like these will take for it.
+def expected_parts(
+    cfg: Mapping[str, Any], work: "Work", labels: Mapping[str, tuple[int, int]]
+) -> list[Part]:
+    """Return the parts of a run, from the one that takes longest on.
 
-    `cfg` is `aam.config.slices.describe`; `labels` has the labelled samples and the folds by task.
+    Parameters
+    ----------
+    cfg
+        The slice `aam.config.slices.describe`.
+    work
+        What the table and this machine make of it.
+    labels
+        The labelled samples and the folds, by task.
     """
-    prevalence_F, samples = _prevalence(table, cfg["depth"])
-    cores, length_bp = CORES * core_speed(), min(longest_bp, cfg["max_length_bp"])
+    found = [Part("others", "reading, distances, scores and figures", _others_s(labels))]
+    for task, (labelled, folds) in labels.items():
+        seconds = START + BASELINES * labelled * folds / FOLDS
+        found.append(Part("baselines", f"baselines of {task}", seconds))
+    for name, model in cfg["models"].items():
+        found.append(Part("pretraining", f"pretraining of {name}", work.pretraining_s(model)))
+        for task, section in cfg["tasks"].items():
+            named = f"{task} with {name}"
+            finetuning_s = work.finetuning_s(model, section["finetuning"], *labels[task])
+            found.append(Part("fine-tuning", f"fine-tuning of {named}", finetuning_s))
+            explaining_s = work.explaining_s(section, *labels[task])
+            found.append(Part("explaining", f"explanation of {named}", explaining_s))
+    return sorted(found, key=lambda part: -part.seconds)
 
-    def learning(shape: Mapping[str, Any], passes: float, rows: float, batch_size: int) -> float:
+
+def propose_faster(cfg: Mapping[str, Any], work: "Work") -> tuple[list[str], dict[str, Any]]:
+    """Return lines of configuration that make a run faster, and the slice that they lead to.
+
+    Parameters
+    ----------
+    cfg
+        The slice `aam.config.slices.describe`.
+    work
+        What the table and this machine make of it.
+    """
+    lines = []
+    changed = copy.deepcopy(dict(cfg))
+    lasting = [
+        model["pretraining"]
+        for model in changed["models"].values()
+        if model["pretraining"]["epochs"] is None and work.pretraining_passes(model) > FEW_PASSES
+    ]
+    if lasting:
+        lines.append(f"pretraining: {{epochs: {FEW_PASSES}}}")
+        for settings in lasting:
+            settings["epochs"] = FEW_PASSES
+    tasks = changed["tasks"].values()
+    if tasks and all(map(_can_be_kernel, tasks)):
+        lines.append("finetuning: {encoder: kernel}")
+        for task in tasks:
+            task["finetuning"]["encoder"] = "kernel"
+    return lines, changed
+
+
+def is_worth_it(seconds: float, faster_s: float) -> bool:
+    """Return whether a faster run is faster by much."""
+    return seconds - faster_s >= max(LEAST_SAVED * seconds, LEAST_SAVED_S)
+
+
+def _can_be_kernel(task: Mapping[str, Any]) -> bool:
+    """Return whether a kernel machine alone can take the place of what `auto` trains."""
+    own = Finetuning.model_validate(task["finetuning"])
+    obstacle = own.kernel_obstacle(task["kind"], task["columns"], task["categories"])
+    return own.encoder == "auto" and own.start == "pretrained" and obstacle is None
+
+
+def _others_s(labels: Mapping[str, tuple[int, int]]) -> float:
+    return OTHERS + OTHERS_PER_TASK * len(labels)
+
+
+@dataclass(frozen=True, eq=False)
+class Work:
+    """What the work of a training follows from: the table and this machine."""
+
+    prevalence_F: NDArray[np.float64]
+    """Share of the samples that have each ASV."""
+    samples: int
+    length_bp: int
+    cores: float
+    """Cores in those of the machine of reference."""
+
+    @classmethod
+    def of_table(cls, cfg: Mapping[str, Any], table: FeatureTable, longest_bp: int) -> "Work":
+        """Return the work of a table of raw counts, with the slice `describe`."""
+        prevalence_F, samples = _prevalence(table, cfg["depth"])
+        length_bp = min(longest_bp, cfg["max_length_bp"])
+        return cls(prevalence_F, samples, length_bp, CORES * core_speed())
+
+    def training_s(
+        self, shape: Mapping[str, Any], passes: float, rows: float, batch_size: int
+    ) -> float:
         """Return the seconds that train a whole model, for passes over so many samples."""
         steps = passes * math.ceil(rows / batch_size)
-        distinct = (1 - (1 - prevalence_F) ** min(batch_size, rows)).sum() * steps
-        tokens = shape["asv_layers"] * math.ceil(length_bp / shape["patch_bp"]) * distinct
-        tokens += shape["sample_layers"] * prevalence_F.sum() * passes * rows
+        distinct = (1 - (1 - self.prevalence_F) ** min(batch_size, rows)).sum() * steps
+        tokens = shape["asv_layers"] * math.ceil(self.length_bp / shape["patch_bp"]) * distinct
+        tokens += shape["sample_layers"] * self.prevalence_F.sum() * passes * rows
         operations = 6.0 * 12 * shape["width"] ** 2 * tokens
-        return float(STEP * steps + OPERATION * operations) / cores
+        return float(STEP * steps + OPERATION * operations) / self.cores
 
-    for name, model in cfg["models"].items():
-        settings, shape = Pretraining.model_validate(model["pretraining"]), model["model"]
-        learned = samples * (1 - settings.held_out)
+    def pretraining_s(self, model: Mapping[str, Any]) -> float:
+        """Return the seconds of a pretraining, a slice of `aam.config.slices.pretrain`."""
+        settings = Pretraining.model_validate(model["pretraining"])
+        learned = self.samples * (1 - settings.held_out)
         # A validation, and the embedding of all samples, are forward passes: a third of a step.
-        validated = settings.validations * (samples - learned)
-        passes = (samples + validated) / 3 / learned
-        passes += settings.passes(math.ceil(learned / settings.batch_size))
-        seconds = learning(shape, passes, learned, settings.batch_size)
-        yield f"pretraining of {name}", START + seconds
-        for task, section in cfg["tasks"].items():
-            (labelled, folds), own = labels[task], section["finetuning"]
-            found = START + BASELINES * labelled * folds / FOLDS
-            if own["encoder"] == "auto":
-                found += budget_seconds(own["budget_minutes"], folds, labelled)
-            elif own["encoder"] in ("full", "partial"):
-                trained = shape if own["encoder"] == "full" else {**shape, "asv_layers": 0}
-                # Nested predictions take some models more.
-                models = folds * own["models"] + ring_size(folds)
-                passes = models * own["epochs"]
-                found += learning(trained, passes, labelled * (1 - 1 / folds), own["batch_size"])
-            yield f"{task} with {name} and its baselines", found
+        validated = settings.validations * (self.samples - learned)
+        passes = (self.samples + validated) / 3 / learned + self.pretraining_passes(model)
+        return START + self.training_s(model["model"], passes, learned, settings.batch_size)
+
+    def pretraining_passes(self, model: Mapping[str, Any]) -> int:
+        """Return the passes of a pretraining over its training samples."""
+        settings = Pretraining.model_validate(model["pretraining"])
+        learned = self.samples * (1 - settings.held_out)
+        return settings.passes(math.ceil(learned / settings.batch_size))
+
+    def finetuning_s(
+        self, model: Mapping[str, Any], own: Mapping[str, Any], labelled: int, folds: int
+    ) -> float:
+        """Return the seconds of a fine-tuning with the settings `own`; of `auto` the budget."""
+        if own["encoder"] == "auto":
+            return START + budget_seconds(own["budget_minutes"], folds, labelled)
+        if own["encoder"] not in ("full", "partial"):
+            return START
+        shape = model["model"]
+        trained = shape if own["encoder"] == "full" else {**shape, "asv_layers": 0}
+        # Nested predictions take some models more.
+        passes = (folds * own["models"] + ring_size(folds)) * own["epochs"]
+        rows = labelled * (1 - 1 / folds)
+        return START + self.training_s(trained, passes, rows, own["batch_size"])
+
+    def explaining_s(self, task: Mapping[str, Any], labelled: int, folds: int) -> float:
+        """Return the seconds that explain a task."""
+        samples = min(labelled, folds * task["explained"])
+        share = 0.5 if task["finetuning"]["encoder"] == "kernel" else 1.0
+        return START + share * EXPLAINED * samples / self.cores
 
 
 def _prevalence(table: FeatureTable, depth: int) -> tuple[NDArray[np.float64], int]:

@@ -3,7 +3,7 @@
 import logging
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import pandas as pd
@@ -242,9 +242,7 @@ def _require_enough(observed: pd.Series, groups: Names | None, cfg: Mapping[str,
     lower = "lower folds.k or folds.test" if beyond else "lower folds.k"
     where, expected = f"metadata column '{observed.name}'", f"at least as many as folds, {k}"
     if groups is not None and len(set(groups)) < k:
-        by = f"metadata column '{settings['groups']}'"
-        got = f"groups {first_names(dict.fromkeys(groups))}{beyond}"
-        raise problem(by, got, expected, f"{lower}, or group by another column")
+        _refuse_few_groups(groups, settings, beyond=beyond, expected=expected, lower=lower)
     if len(observed) < k:
         got = f"a value in {len(observed)} samples{beyond}"
         raise problem(where, got, expected, f"{lower}, or fill in the metadata")
@@ -255,6 +253,21 @@ def _require_enough(observed: pd.Series, groups: Names | None, cfg: Mapping[str,
         got = f"classes with fewer samples than folds{beyond}: {names}"
         hint = f"{lower}, or empty the target of the samples of these classes"
         raise problem(where, got, f"at least {k} samples of each class", hint)
+
+
+def _refuse_few_groups(
+    groups: Names, settings: Mapping[str, Any], *, beyond: str, expected: str, lower: str
+) -> NoReturn:
+    """Say that there are fewer groups than folds; one group alone cannot be divided at all."""
+    by = f"metadata column '{settings['groups']}'"
+    names = dict.fromkeys(groups)
+    if len(names) > 1:
+        got = f"groups {first_names(names)}{beyond}"
+        raise problem(by, got, expected, f"{lower}, or group by another column")
+    hint = "name the column that says which samples belong together, or set folds.groups: false "
+    hint += "where every sample is of another person, animal or site"
+    got = f"the one value '{next(iter(names))}' in all {len(groups)} samples{beyond}"
+    raise problem(by, got, "at least two groups, each of which lies in one fold", hint)
 
 
 def _require_spread_classes(

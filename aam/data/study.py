@@ -1,9 +1,11 @@
 """What a study is, in plain words, from its files alone, and the configuration that suits it."""
 
+import difflib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -11,7 +13,7 @@ import pandas as pd
 
 from aam.data.confounding import TECHNICAL, is_technical, telling_columns
 from aam.data.table import FeatureTable
-from aam.util.errors import first_names
+from aam.util.errors import first_names, problem, problems
 
 V4 = re.compile("[ACGT]AC[AG][ACGT][AG][ACGT]G")
 """Beginning of nearly all 16S sequences behind the primer 515F."""
@@ -27,7 +29,7 @@ FOLDS = 5
 LEAST_NUMBERS, MOST_CLASSES = 30, 20
 """Samples with a number, and classes, that a task needs or may have."""
 ACTIVE = 2
-"""Tasks of a new configuration that are not comments."""
+"""Tasks of a new configuration that are not comments, where no columns are named."""
 GROUPING = re.compile(
     "subject|individual|patient|participant|person|donor|animal|mouse|mice|family|household",
     re.IGNORECASE,
@@ -248,27 +250,103 @@ def on_sequences(table: FeatureTable, sequences: Mapping[str, str]) -> Iterator[
         yield f"{1 - share['V4']:.0%} of the reads begin elsewhere: cut them, or leave them out."
 
 
-def configuration(files: Mapping[str, str], columns: list[Column], depth: int) -> str:
-    """Return a commented configuration in YAML: the files, and a task per column that suits."""
-    together, tasks = grouping(columns), []
-    for one in sorted(columns, key=lambda one: one.missing):
-        if one is together or NO_TARGET.fullmatch(one.name) or TECHNICAL.search(one.name):
+def require_targets(columns: list[Column], names: Sequence[str], where: Path) -> None:
+    """Check that columns of the metadata can be predicted.
+
+    Parameters
+    ----------
+    columns
+        All columns of the metadata.
+    names
+        Those to predict.
+    where
+        The file of the metadata.
+
+    Raises
+    ------
+    InputError
+        There is no such column, or its values are too few or too many; all problems in one.
+    """
+    by_name = {column.name: column for column in columns}
+    found = []
+    for name in names:
+        if name not in by_name:
+            near = difflib.get_close_matches(name, by_name, n=1)
+            hint = f"did you mean '{near[0]}'?" if near else "correct the name"
+            expected = f"one of its columns, {first_names(by_name, limit=20)}"
+            found.append(problem(where, f"no column '{name}'", expected, hint))
             continue
-        if one.kind == "number" and one.counts.sum() >= LEAST_NUMBERS:
-            tasks.append(_task(one, "regression", together))
-        elif one.kind == "classes" and len(one.frequent) > 1:
-            tasks.append(_task(one, "classification", together))
-    commented = [re.sub("^", "#", text, flags=re.MULTILINE) for text in tasks[ACTIVE:]]
+        column = by_name[name]
+        expected = f"numbers, or two classes or more of at least {FOLDS} samples each"
+        hint = "name another column, or fill it in"
+        if column.kind == "empty":
+            found.append(problem(f"{where}, column '{name}'", "no values", expected, hint))
+        elif _kind_of_task(column) is None:
+            found.append(problem(f"{where}, column '{name}'", str(column), expected, hint))
+    if found:
+        raise problems(found)
+
+
+def _kind_of_task(column: Column) -> str | None:
+    """Return as what a column could be predicted."""
+    if column.kind == "number":
+        return "regression"
+    if column.kind == "classes" and len(column.frequent) > 1:
+        return "classification"
+    return None
+
+
+def _suits(column: Column) -> bool:
+    """Return whether a column is proposed without being asked for."""
+    if NO_TARGET.fullmatch(column.name) or TECHNICAL.search(column.name):
+        return False
+    return column.kind != "number" or column.counts.sum() >= LEAST_NUMBERS
+
+
+def configuration(
+    files: Mapping[str, str],
+    columns: list[Column],
+    depth: int,
+    targets: Sequence[str] | None = None,
+) -> str:
+    """Return a commented configuration in YAML: the files, and a task per column that suits.
+
+    Parameters
+    ----------
+    files
+        The user's files by their keys.
+    columns
+        All columns of the metadata.
+    depth
+        The rarefaction depth.
+    targets
+        Columns to predict, which `require_targets` has checked; None: the first that suit.
+    """
+    wanted = targets or []
+    together = grouping([column for column in columns if column.name not in wanted])
+    suited = [
+        column
+        for column in sorted(columns, key=lambda column: column.missing)
+        if column.name not in wanted and column is not together and _suits(column)
+    ]
+    by_name = {column.name: column for column in columns}
+    tasks = [
+        _task(column, kind, together)
+        for column in [*(by_name[name] for name in wanted), *suited]
+        if (kind := _kind_of_task(column)) is not None
+    ]
+    active = ACTIVE if targets is None else len(targets)
+    commented = [re.sub("^", "#", text, flags=re.MULTILINE) for text in tasks[active:]]
     said = [] if together is not None or not tasks else [_on_groups(columns)]
     parts = [
-        "# Run it with: snakemake --cores 8 --configfile <this file>",
+        "# Look at it, then: aam check <this file>, and: aam run <this file>",
         "datasets:\n  mine:\n"
         + "\n".join(f"    {key}: {json.dumps(path)}" for key, path in files.items()),
         f"rarefaction: {{depth: {depth}}}",
         "\n".join(["# Columns of the metadata:", *(f"#   {one}" for one in columns)]),
         *said,
         "\n".join(
-            ["tasks:" if tasks else "# No column suits a task.", *tasks[:ACTIVE], *commented]
+            ["tasks:" if tasks else "# No column suits a task.", *tasks[:active], *commented]
         ),
     ]
     return "\n\n".join(parts) + "\n"

@@ -2,12 +2,20 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from aam.evaluate.labels import score
-from aam.evaluate.page.answers import Caution, Verdict, answer, cautions, verdicts
+from aam.evaluate.page.answers import (
+    Caution,
+    Verdict,
+    answer,
+    cautions,
+    short_answer,
+    verdicts,
+)
 from aam.evaluate.page.details import encoder_sentences
 from aam.evaluate.scores import accuracy_table, of_each_target
 
@@ -82,6 +90,26 @@ def terminal_lines(
         for report, verdict in zip(task.reports, task.verdicts, strict=True):
             lines.append(f"  {task.name}, {report['model']}: {answer(report, verdict)}")
     return lines
+
+
+def closing_lines(page: Path, tasks: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the answer to the first task, its first light, and where the page is.
+
+    `tasks` are contents of `metrics.json`, those of the first task first.
+    """
+    dataset = page.parent.name
+    if not tasks:
+        return [f"{dataset}: open {page} in a browser"]
+    reports = of_each_target(tasks)
+    first, verdict = reports[0], verdicts(reports)[0]
+    light = cautions(first, verdict)[0]
+    number = len({report["task"] for report in reports})
+    every = f", which has all {number} tasks" if number > 1 else ""
+    return [
+        f"{dataset}, {first['task']}: {short_answer(first, verdict)}",
+        f"Light: {light.light}. {light.text}",
+        f"Page{every}: open {page} in a browser",
+    ]
 
 
 def _items(lines: Iterable[str]) -> list[str]:

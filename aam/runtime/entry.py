@@ -44,7 +44,8 @@ def main(run: Callable[..., None], snakemake: Any) -> None:
         if log_file is not None:
             with suppress(OSError), log_file.open("a", encoding="utf-8") as handle:
                 handle.write(f"{error}\n")
-        sys.exit(f"\n{error}\n")
+        # A console shows what the log ends with.
+        sys.exit(1 if log_file is not None and log.has_console() else f"\n{error}\n")
 
 
 @contextmanager

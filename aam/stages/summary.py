@@ -22,7 +22,7 @@ from aam.evaluate.page.result_tables import Table, in_training
 from aam.evaluate.page.sections import TRAINING, TaskFiles, task_sections
 from aam.evaluate.predictions import read_results
 from aam.evaluate.scores import of_each_target
-from aam.evaluate.summary import summary_page, terminal_lines
+from aam.evaluate.summary import closing_lines, summary_page, terminal_lines
 from aam.runtime.entry import Cfg, Files, RunOptions
 from aam.util.atomic import read_json, write_text
 from aam.util.errors import InputError, problem
@@ -84,6 +84,11 @@ def terminal_summary(results_dir: Path) -> str:
     if (results_dir / "report.html").exists():
         lines.append(f"  open in a browser: {results_dir / 'report.html'}")
     return "\n".join(lines)
+
+
+def closing_summary(results_dir: Path) -> str:
+    """Return what a run ends with, in three lines."""
+    return "\n".join(closing_lines(results_dir / "report.html", _reports_in_order(results_dir)))
 
 
 def _reports_in_order(results_dir: Path) -> list[dict[str, Any]]:

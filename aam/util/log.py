@@ -1,15 +1,29 @@
 """Logging of a stage: to the rule's log file and to standard error."""
 
 import logging
+import os
 import sys
 from pathlib import Path
 
 FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
+CONSOLE = "AAM_CONSOLE"
+"""The environment variable that is set where a console shows what happens, by the logs of jobs."""
+
+
+def has_console() -> bool:
+    """Return whether a console shows what a job logs, so that the job itself prints nothing."""
+    return CONSOLE in os.environ
+
 
 def start(log_file: Path | None) -> None:
-    """Send records to standard error and, when given, to `log_file`; uncaught errors too."""
-    handlers: list[logging.Handler] = [logging.StreamHandler(sys.stderr)]
+    """Send records to standard error and, when given, to `log_file`; uncaught errors too.
+
+    Where there is a console, those of a job with a log go there alone.
+    """
+    handlers: list[logging.Handler] = []
+    if log_file is None or not has_console():
+        handlers.append(logging.StreamHandler(sys.stderr))
     if log_file is not None:
         log_file.parent.mkdir(parents=True, exist_ok=True)
         handlers.append(logging.FileHandler(log_file, encoding="utf-8"))

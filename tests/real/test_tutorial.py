@@ -22,13 +22,13 @@ pytestmark = [
 ]
 PAGE = (REPOSITORY / "docs" / "tutorial.md").read_text(encoding="utf-8")
 BLOCK = re.compile(r"^```(bash|yaml|text)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-PROGRAM = re.compile(r"`((?:biom|git|make|mamba|pip|python|qiime|snakemake|wget) [^`]+)`")
+PROGRAM = re.compile(r"`((?:aam|biom|git|make|mamba|pip|python|qiime|snakemake|wget) [^`]+)`")
 NOT_RUN = {
     "git clone <this repository> aam && cd aam": "a copy of this checkout stands for it",
     "make env": "the environment of the tests stands for it",
     "source .venv/bin/activate": "likewise",
     "make demo": "minutes, on data that tests/workflow have a smaller one of",
-    "snakemake --cores 2 --configfile config/ecam.yaml": "half an hour; the dry run stands for it",
+    "aam run config/ecam.yaml": "half an hour; the dry run stands for it",
     **{line: "files are made below" for line in PAGE.splitlines() if line.startswith("wget ")},
 }
 """Lines of the page that are not run, and why."""
@@ -68,7 +68,12 @@ def test_every_command_runs_and_says_what_the_page_quotes(tmp_path: Path) -> Non
     (root / "data" / "moving-pictures").mkdir(parents=True)
     (root / "data" / "ecam").symlink_to(DATA / "ecam")
     write_study(root / "data" / "moving-pictures")
-    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    # The one that is installed would run the package of this checkout, not its copy.
+    program = tmp_path / "bin" / "aam"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m aam "$@"\n', encoding="utf-8")
+    program.chmod(0o755)
+    path = f"{program.parent}:{Path(sys.executable).parent}:{os.environ['PATH']}"
     variables = {"PATH": path, "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}
     left_out, printed = set(PROGRAM.findall(PAGE)), [""]
     for kind, block in BLOCK.findall(PAGE):

@@ -123,7 +123,7 @@ def test_jobs_that_share_a_matrix_change_nothing_after_it(completed: Any, tmp_pa
     before, planned = [path.read_bytes() for path in matrices], checkout.planned(unifrac=alone)
     done = checkout.run("data", unifrac=shared)
     assert done.returncode == 0, done.stdout[-4000:]
-    assert "Computing unweighted of demo, view 1: part 1 of 2" in done.stdout
+    assert "Comparing the samples of demo: unweighted, view 1, part 1 of 2" in done.stdout
     assert [path.read_bytes() for path in matrices] == before != []
     assert checkout.planned(unifrac=shared) == planned
 

@@ -26,6 +26,6 @@ rule augment:
         cfg=lambda wildcards: slices.augment(CONFIG, wildcards.dataset),
         code=code_digest("aam.stages.augment"),
     message:
-        "Gathering the views of {wildcards.dataset}"
+        "Storing the samples of {wildcards.dataset} for training"
     script:
         "../scripts/run_stage.py"

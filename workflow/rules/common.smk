@@ -3,6 +3,7 @@
 import os
 import re
 import sys
+import time
 from functools import cache, partial
 from pathlib import Path
 
@@ -39,6 +40,7 @@ def loaded(raw):
 os.environ.setdefault("GOMP_SPINCOUNT", "10000")
 
 CONFIG = loaded(config)
+STARTED = time.time()
 ENVIRONMENT = "../envs/aam.yaml"
 # Snakemake would warn at every start of rules that could be shared and are not.
 SHARED = "SNAKEMAKE_OUTPUT_CACHE" in os.environ

@@ -34,6 +34,6 @@ rule explain:
         cfg=lambda wildcards: slices.explain(CONFIG, wildcards.task),
         code=code_digest("aam.stages.explain"),
     message:
-        "Explaining {wildcards.model} on {wildcards.task}"
+        "Finding the ASVs that {wildcards.model} predicts {wildcards.task} from"
     script:
         "../scripts/run_stage.py"

@@ -54,6 +54,6 @@ for name, plot in PLOTS.items():
             cfg=partial(figure_settings, name),
             code=code_digest(*plot.modules),
         message:
-            f"Drawing {', '.join(plot.draw)} of {{wildcards}}"
+            f"Drawing {plot.what}"
         script:
             "../scripts/run_stage.py"

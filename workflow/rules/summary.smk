@@ -46,6 +46,6 @@ rule summary:
         },
         code=code_digest("aam.stages.summary"),
     message:
-        "Summing up {wildcards.dataset}"
+        "Writing the page of {wildcards.dataset}"
     script:
         "../scripts/run_stage.py"

@@ -24,6 +24,6 @@ rule tokenize:
         cfg=lambda wildcards: slices.tokenize(CONFIG, wildcards.dataset),
         code=code_digest("aam.stages.tokenize"),
     message:
-        "Tokenizing the ASVs of {wildcards.dataset}"
+        "Turning the sequences of {wildcards.dataset} into tokens"
     script:
         "../scripts/run_stage.py"

@@ -37,7 +37,7 @@ rule unifrac_part:
         code=code_digest("aam.stages.unifrac_part"),
         work=result("unifrac/{metric}/work/view{view}/{part}-of-{parts}"),
     message:
-        "Computing {wildcards.metric} of {wildcards.dataset}, view {wildcards.view}: part {wildcards.part} of {wildcards.parts}"
+        "Comparing the samples of {wildcards.dataset}: {wildcards.metric}, view {wildcards.view}, part {wildcards.part} of {wildcards.parts}"
     script:
         "../scripts/run_stage.py"
 
@@ -64,6 +64,6 @@ rule unifrac:
         code=code_digest("aam.stages.unifrac"),
         work=result("unifrac/{metric}/work/view{view}"),
     message:
-        "Computing {wildcards.metric} of {wildcards.dataset}, view {wildcards.view}"
+        "Comparing the samples of {wildcards.dataset}: {wildcards.metric}, view {wildcards.view}"
     script:
         "../scripts/run_stage.py"

@@ -1,6 +1,7 @@
 """Run the stage that `code`, among the rule's params, begins with."""
 
 import os
+import signal
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -13,5 +14,8 @@ if __name__ == "__main__":
         sys.path.insert(0, str(repository))
         others = os.environ.get("PYTHONPATH")
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(repository), others]))
+    if import_module("aam.util.log").has_console():
+        # Ctrl-C reaches every process of a terminal: that the console says so is enough.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
     stage = import_module(f"aam.stages.{snakemake.params.code.partition(' ')[0]}")
     import_module("aam.runtime.entry").main(stage.run, snakemake)

@@ -147,8 +147,8 @@ def has_score_interval(report: Mapping[str, Any]) -> bool:
     return any(part["bootstrap"][name] is not None for part in (report, leading(report)))
 
 
-def answer(report: Mapping[str, Any], verdict: Verdict) -> str:
-    """Return the verdict, the score with its interval, guessing and p, and the best baseline.
+def short_answer(report: Mapping[str, Any], verdict: Verdict) -> str:
+    """Return the verdict, the score with its interval, guessing and p.
 
     `report` is one of `aam.evaluate.scores.of_each_target`.
     """
@@ -167,7 +167,18 @@ def answer(report: Mapping[str, Any], verdict: Verdict) -> str:
     # A score that another column explains shows nothing, however good it is.
     is_confounded = bool(report["confounders"]) and verdict.outcome != "does not work"
     opening = "Confounded" if is_confounded else verdict.outcome.capitalize()
-    parts = [f"{opening}: {well}", guess]
+    return f"{opening}: {well} {guess}"
+
+
+def answer(report: Mapping[str, Any], verdict: Verdict) -> str:
+    """Return the short answer, why it has no interval where it has none, and the best baseline.
+
+    `report` is one of `aam.evaluate.scores.of_each_target`.
+    """
+    kind = report["kind"]
+    best = leading(report)
+    _, unit = target_and_unit(report)
+    parts = [short_answer(report, verdict)]
     if best["bootstrap"][HEADLINE[kind]] is None:
         parts.append(_missing_interval(report))
     text = " ".join(parts)

@@ -8,7 +8,7 @@ from collections import deque
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from aam.util.log import duration
+from aam.util.log import duration, has_console
 
 logger = logging.getLogger(__name__)
 WINDOW_STEPS = 50
@@ -107,9 +107,12 @@ class Reporter:
 
 
 def _bar(name: str, done: int, total: int) -> Progress | None:
-    """Return a bar that stands on standard error, None where that is no terminal."""
+    """Return a bar that stands on standard error, None where that is no terminal.
+
+    A console that shows the whole run has a line of its own, by the lines of the log.
+    """
     console = Console(stderr=True)
-    if not (sys.stderr.isatty() and console.is_interactive):
+    if has_console() or not (sys.stderr.isatty() and console.is_interactive):
         return None
     rate = TextColumn("{task.fields[rate]}", style="progress.data.speed")
     left = TextColumn("{task.fields[left]}", style="progress.remaining")

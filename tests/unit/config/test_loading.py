@@ -56,6 +56,27 @@ def test_a_typo_gets_the_nearest_key(key: str, near: str) -> None:
     assert f"did you mean '{near}'?" in text
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "expected", "hint"),
+    [
+        ("tasks.age.folds", 5, "keys of a section: column, k, groups", "write folds: {k: 5}"),
+        ("datasets.demo", "x.biom", "keys of a section: simulate", "write demo: {table: 'x.biom'}"),
+        ("models.base", "v4", "keys of a section: encoder", "write base: {start: 'v4'}"),
+        ("finetuning", True, "keys of a section: batch_size", "see config/README.md"),
+        ("tasks", ["age"], "names, each with a section of its own", "write tasks: {name: {…}}"),
+        ("tasks.age.finetuning", 5, "keys of the section `finetuning`", "see config/README.md"),
+    ],
+)
+def test_a_value_in_the_place_of_a_section_is_told_as_one(
+    key: str, value: Any, expected: str, hint: str
+) -> None:
+    assert_one_line(
+        with_key(key, value),
+        f"configuration key {key}: got {value!r}; expected {expected}",
+        f"Hint: {hint}",
+    )
+
+
 def test_all_mistakes_are_told_at_once() -> None:
     raw = with_key("rarefaction.depth", 0) | {"pretraining": {"epochs": "many"}}
     lines = message(raw | {"unifrac": {"x": 1}}).splitlines()

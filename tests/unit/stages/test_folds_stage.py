@@ -35,6 +35,7 @@ METADATA = {
     "country": [None if i == 2 else ["NA", "01", " x\ty "][i % 3] for i in range(SAMPLES)],
     "diet": [["plants|meat", "a|b", "fish"][i % 3] for i in range(SAMPLES)],
     "charge": [str(i / 2 - 1.5) for i in range(SAMPLES)],
+    "one": ["x"] * SAMPLES,
     "centre": ["x" if i == 7 else "y" for i in range(SAMPLES)],
     "described": [f"study{i % 2}" if i < 40 else None for i in range(SAMPLES)],
     "same": [str(0.5 + (i >= 40)) for i in range(SAMPLES)],
@@ -200,6 +201,11 @@ def in_folds(**folds) -> dict:
         (in_folds(k=60), "'age': got a value in 59 samples"),
         (in_folds(k=21, groups="host"), "'host': got groups 20 .h0"),
         (in_folds(k=18, groups="host", test=0.3), "'host': got groups 14 .* beyond folds.test; "),
+        (
+            in_folds(k=2, groups="one"),
+            "'one': got the one value 'x' in all 59 samples; expected at least two groups, .* name "
+            "the column that says which samples belong together, or set folds.groups: false",
+        ),
         (in_folds(k=3, groups="country"), "'country': got no value in 1 .002."),
         (in_folds(k=2, test=0.001), "folds.test = 0.001 is less than the smallest group, 1"),
         (in_folds(column="study", test=0.9), "'study': got 1 folds in the 10 .* folds.test leaves"),

@@ -1,0 +1,150 @@
+"""The command `aam`: write a configuration, check what it names, and run it."""
+
+import argparse
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import yaml
+
+import aam
+from aam.data.importing.metadata import load_metadata
+from aam.data.importing.sequences import feature_sequences
+from aam.data.importing.table import load_table, without_empty
+from aam.data.study import columns_of, configuration, proposed_depth, require_targets
+from aam.util.atomic import write_text
+from aam.util.errors import InputError, problem
+
+DOCUMENTS = "https://snakemake.readthedocs.io"
+CONFIGURATIONS = frozenset({".yaml", ".yml"})
+"""Endings of configurations behind the first one: a target may end in `.json`."""
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run a command; what the user can mend ends as one message and exit code 1."""
+    given = _parser().parse_args(arguments)
+    try:
+        given.command(given)
+    except InputError as error:
+        sys.exit(str(error))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="aam", description=__doc__)
+    parser.add_argument("--version", action="version", version=f"aam {aam.__version__}")
+    commands = parser.add_subparsers(required=True, metavar="init | check | run")
+
+    init = commands.add_parser("init", help="write a configuration for a table and its metadata")
+    init.add_argument("table", type=Path, help="feature table: .qza, BIOM or TSV")
+    init.add_argument("metadata", type=Path, help="QIIME 2 metadata")
+    for name in ("sequences", "tree", "taxonomy"):
+        init.add_argument(f"--{name}", type=Path, help=f"{name} of the features: .qza or text")
+    init.add_argument(
+        "--columns",
+        help="metadata columns to predict, with commas between them; default: two that suit",
+    )
+    init.add_argument("--output", type=Path, required=True, help="the file to write, mine.yaml")
+    init.set_defaults(command=_init)
+
+    check = commands.add_parser(
+        "check", help="read all files, say what they hold and how long a run takes"
+    )
+    check.set_defaults(command=_check)
+    run = commands.add_parser("run", help="carry out a study, or go on with it")
+    run.set_defaults(command=_run)
+    for command in (check, run):
+        command.add_argument("file", metavar="FILE", type=Path, help="the configuration")
+        command.add_argument(
+            "options",
+            metavar="...",
+            nargs=argparse.REMAINDER,
+            help="configurations to lay over FILE, then options of Snakemake and targets: "
+            f"-n shows the jobs, --cores 4 takes four cores ({DOCUMENTS})",
+        )
+    return parser
+
+
+def _init(given: argparse.Namespace) -> None:
+    """Write the configuration, and say how it is run."""
+    if given.output.exists():
+        raise problem(given.output, "a file that is there", "a new one", "give another --output")
+    table, _ = without_empty(load_table(given.table))
+    feature_sequences(table, given.table, given.sequences)
+    columns = columns_of(load_metadata(given.metadata))
+    targets = None
+    if given.columns is not None:
+        targets = list(dict.fromkeys(name.strip() for name in given.columns.split(",")))
+        require_targets(columns, targets, given.metadata)
+    names = ("table", "metadata", "sequences", "tree", "taxonomy")
+    paths = {name: str(path) for name in names if (path := getattr(given, name)) is not None}
+    write_text(given.output, configuration(paths, columns, proposed_depth(table), targets))
+    print(f"Look at {given.output}, then run: aam check {given.output}")
+
+
+def _check(given: argparse.Namespace) -> None:
+    """Describe the study, even where nothing changed since it was described last."""
+    _snakemake([given.file, *given.options, "--forcerun", "describe", "--", "check"])
+
+
+def _run(given: argparse.Namespace) -> None:
+    _snakemake([given.file, *given.options])
+
+
+def _snakemake(arguments: list[str | Path]) -> None:
+    """Run Snakemake in this process; it ends the process.
+
+    Parameters
+    ----------
+    arguments
+        Configurations first, then what Snakemake gets.
+
+    Raises
+    ------
+    InputError
+        A configuration is not there, or the workflow is not.
+    """
+    given = [str(argument) for argument in arguments]
+    number = 1
+    while number < len(given) and Path(given[number]).suffix in CONFIGURATIONS:
+        number += 1
+    for name in given[:number]:
+        if not Path(name).is_file():
+            hint = "correct the path, or write a configuration with `aam init`"
+            raise problem(name, "no such file", "a configuration", hint)
+    root = _workflow_folder()
+    # Snakemake looks for its plugins along the path, and an editable install is not on it.
+    sys.path.insert(0, str(root))
+    others = given[number:]
+    defaults: list[str] = []
+    if not any(one.split("=")[0] == "--workflow-profile" for one in others):
+        profile = root / "profiles" / "default" / "profile.yaml"
+        defaults = [*_profile_arguments(profile), "--workflow-profile", "none"]
+        defaults += ["--logger", "aam", "--cores", "all"]
+    # `--configfile` takes all that follows it up to the next option: not so `--snakefile`.
+    files = ["--configfile", *given[:number], "--snakefile", str(root / "Snakefile")]
+
+    from snakemake.cli import main as snakemake
+
+    snakemake([*defaults, *files, *others])
+
+
+def _workflow_folder() -> Path:
+    """Return the folder of the workflow: that of the package, or the current one."""
+    candidates = [Path(aam.__file__).resolve().parents[1], Path.cwd()]
+    for folder in candidates:
+        if (folder / "workflow" / "Snakefile").is_file():
+            return folder
+    raise problem(
+        "aam",
+        f"an installed package without the workflow, which is neither in {candidates[0]} nor here",
+        "the folder `workflow` beside the package",
+        "run the command in a clone of the repository; `aam.load` and `aam.encoder` need no clone",
+    )
+
+
+def _profile_arguments(path: Path) -> Iterator[str]:
+    """Yield the settings of a profile as arguments, which Snakemake does not announce."""
+    for key, value in yaml.safe_load(path.read_text(encoding="utf-8")).items():
+        yield f"--{key}"
+        if value is not True:
+            yield from map(str, value if isinstance(value, list) else [value])

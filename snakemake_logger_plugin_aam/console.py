@@ -1,0 +1,151 @@
+"""What one sees of a run: a line per job, and on a terminal one more on what is running."""
+
+import re
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rich.console import Console as Terminal
+from rich.live import Live
+from rich.text import Text
+
+from aam.util.errors import problem
+from aam.util.log import duration
+
+RECORD = re.compile(r"^\d\d:\d\d:\d\d [A-Z]+ [\w.]+: .*$", re.MULTILINE)
+"""The first line of a record in the log of a job."""
+PROGRESS = re.compile(r": ([^:]+): (step \d+ of \d+), (?:.*, )?(about .* left)$", re.MULTILINE)
+"""What a training logs every few seconds (`aam.train.monitoring.reporter`): name, step, time."""
+WHOLE = "pretraining"
+"""The training that is all that its job does; others are parts of one."""
+NO_CONFIGURATION = re.compile(
+    r"load_configfile.*FileNotFoundError: \[Errno 2\] No such file or directory: '(.*)'", re.DOTALL
+)
+SILENT = "Its log has no message: it was killed, maybe for lack of memory."
+TAIL_BYTES = 20_000
+"""What is read of the end of a log."""
+REDRAWN_PER_S = 2
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job that runs."""
+
+    what: str
+    """What it does for the study."""
+    log: Path | None
+    report: Sequence[str]
+    """Files of text that are shown when it has ended."""
+    started_s: float = field(default_factory=time.monotonic)
+
+    @property
+    def progress(self) -> str:
+        """How far it is: the time left where its log says so, else the time that it took."""
+        found = PROGRESS.findall(_tail(self.log))
+        if not found:
+            return duration(time.monotonic() - self.started_s)
+        name, step, left = found[-1]
+        return f"{step}, {left}" if name == WHOLE else f"{name}, {step}, {left}"
+
+    @property
+    def last_words(self) -> str:
+        """What its log says behind its last record: the message that it ended with."""
+        text = _tail(self.log)
+        ends = [found.end() for found in RECORD.finditer(text)]
+        return text[ends[-1] if ends else 0 :].strip("\n")
+
+
+class Console:
+    """Writes to standard error."""
+
+    def __init__(self, *, colors: bool, lists_jobs: bool) -> None:
+        self.terminal = Terminal(stderr=True, no_color=not colors, highlight=False, markup=False)
+        self.lists_jobs = lists_jobs
+        self.total = 0
+        self.number = 0
+        self.jobs: dict[int, Job] = {}
+        self.live: Live | None = None
+        self.is_stopping = False
+
+    def begin(self, stats: Mapping[str, int]) -> None:
+        """Take note of how many jobs there are, by rule."""
+        self.total = stats["total"]
+
+    def start(
+        self, identifier: int, what: str, *, log: str | None, report: Sequence[str] = ()
+    ) -> None:
+        """Show what a job does."""
+        self.number += 1
+        self.jobs[identifier] = Job(what, None if log is None else Path(log), report)
+        if not self.lists_jobs:
+            return
+        width = len(str(self.total))
+        self.say(f"[{self.number:{width}} of {self.total}] {what}")
+        if self.terminal.is_terminal and self.live is None:
+            self.live = Live(
+                get_renderable=self._running,
+                console=self.terminal,
+                refresh_per_second=REDRAWN_PER_S,
+                transient=True,
+            )
+            self.live.start()
+
+    def finish(self, identifier: int) -> None:
+        """Take a job from those that run, and show what it reports."""
+        job = self.jobs.pop(identifier, None)
+        if job is None:
+            return
+        for path in job.report:
+            # What was asked for goes to standard output, the rest to standard error.
+            self.close()
+            print(f"\n{Path(path).read_text(encoding='utf-8')}", flush=True)
+
+    def fail(self, identifier: int) -> None:
+        """Show the message that a job ended with, and where the rest is."""
+        job = self.jobs.pop(identifier, None)
+        if job is None or self.is_stopping:
+            return
+        words = job.last_words or SILENT
+        self.say(f"\n{words}\n\nStopped: {job.what}. Its log: {job.log}")
+
+    def stop(self) -> None:
+        """Take note that the user ends the run, so that jobs that end have not failed."""
+        self.is_stopping = True
+        self.close()
+
+    def say(self, text: str) -> None:
+        """Write lines, over the one on what is running."""
+        self.terminal.print(text, soft_wrap=True)
+
+    def close(self) -> None:
+        """Take down the line on what is running."""
+        if self.live is not None:
+            self.live.stop()
+            self.live = None
+
+    def _running(self) -> Text:
+        # The jobs change in another thread.
+        shown = [f"{job.what}: {job.progress}" for job in list(self.jobs.values())]
+        return Text("; ".join(shown), style="dim", no_wrap=True, overflow="ellipsis")
+
+
+def configuration_problem(text: str) -> str | None:
+    """Return what to say of a configuration that is not there; None: the text is of another thing.
+
+    Snakemake takes all words behind `--configfile` for configurations, and shows a traceback.
+    """
+    found = NO_CONFIGURATION.search(text)
+    if found is None:
+        return None
+    hint = "correct the path, or put -- before a target: --configfile FILE -- check"
+    return str(problem(found[1], "no such file", "a configuration", hint))
+
+
+def _tail(path: Path | None) -> str:
+    """Return the end of a file; nothing where there is none."""
+    if path is None or not path.is_file():
+        return ""
+    with path.open("rb") as handle:
+        handle.seek(max(0, path.stat().st_size - TAIL_BYTES))
+        return handle.read().decode("utf-8", errors="replace")

@@ -1,0 +1,175 @@
+"""All that one sees of `aam`, and of a mistake, in real runs."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from checkouts import Checkout
+
+pytestmark = pytest.mark.workflow
+SAMPLES = [f"s{row}" for row in range(20)]
+MINE: Mapping[str, Any] = {
+    "datasets": {"mine": {"table": "table.tsv", "metadata": "metadata.tsv"}},
+    "rarefaction": {"depth": 100},
+    "tasks": {
+        "city": {
+            "dataset": "mine",
+            "column": "city",
+            "kind": "classification",
+            "folds": {"k": 2, "groups": "patient"},
+        }
+    },
+}
+DEPTH = (
+    "rarefaction.depth: got 9000; expected at most 290, the reads of the deepest sample ('s19'); "
+    "quartiles of the 20 samples' reads are 140, 190, 240. "
+    "Hint: lower rarefaction.depth: 140 keeps about three quarters of the samples"
+)
+COLUMN = (
+    "metadata column 'town': got no such column; expected one of the metadata's columns, "
+    "3 (city, patient, plate). "
+    "Hint: correct the name in the configuration, or add the column to the metadata"
+)
+GROUP = (
+    "metadata column 'plate': got the one value 'first' in all 20 samples; expected at least two "
+    "groups, each of which lies in one fold. "
+    "Hint: name the column that says which samples belong together, or set folds.groups: false "
+    "where every sample is of another person, animal or site"
+)
+FAILED = (
+    "[1 of 2] Reading the files of mine\n\n{}\n\n"
+    "Stopped: Reading the files of mine. Its log: results/mine/logs/describe.log\n"
+)
+KEY = (
+    "\nconfiguration key tasks.city.folds: got 5; expected keys of a section: "
+    "column, k, groups, stratified, test, seed. Hint: write folds: {k: 5}\n\n"
+)
+
+
+def study(root: Path, **changes: Any) -> str:
+    """Write a study of one table, with sections changed, and return its configuration's name."""
+    reads = "\t".join(str(50 + 10 * row) for row in range(len(SAMPLES)))
+    fifty = "\t".join(["50"] * len(SAMPLES))
+    rows = f"{'ACGT' * 10}\t{reads}\n{'TTGA' * 10}\t{fifty}\n"
+    (root / "table.tsv").write_text("#OTU ID\t" + "\t".join(SAMPLES) + f"\n{rows}")
+    lines = [
+        f"{name}\t{'north' if row % 2 else 'south'}\tp{row // 4}\tfirst"
+        for row, name in enumerate(SAMPLES)
+    ]
+    (root / "metadata.tsv").write_text("\n".join(["sample-id\tcity\tpatient\tplate", *lines]))
+    (root / "mine.yaml").write_text(yaml.safe_dump({**MINE, **changes}, sort_keys=False))
+    return "mine.yaml"
+
+
+def city(**changes: Any) -> dict[str, Any]:
+    return {"city": {**MINE["tasks"]["city"], **changes}}
+
+
+def command(checkout: Checkout, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run `aam` with the package of a checkout."""
+    return subprocess.run(
+        [sys.executable, "-m", "aam", *arguments],
+        cwd=checkout.root,
+        env=os.environ | {"PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "output"),
+    [
+        ({"rarefaction": {"depth": 9000}}, FAILED.format(DEPTH)),
+        ({"tasks": city(column="town")}, FAILED.format(COLUMN)),
+        ({"tasks": city(folds={"k": 2, "groups": "plate"})}, FAILED.format(GROUP)),
+        ({"tasks": city(folds=5)}, KEY),
+    ],
+    ids=["too deep", "no column", "one group", "no section"],
+)
+def test_a_mistake_is_one_message(fresh: Checkout, changes: dict[str, Any], output: str) -> None:
+    done = command(fresh, "check", study(fresh.root, **changes))
+    assert (done.returncode, done.stdout) == (1, output)
+
+
+def test_a_target_that_is_taken_for_a_configuration_is_one_message(fresh: Checkout) -> None:
+    config = study(fresh.root)
+    done = fresh.snakemake("--logger", "aam", "--cores", "2", "--configfile", config, "check")
+    profile = "Using workflow specific profile profiles/default for setting default command line"
+    assert (done.returncode, done.stdout) == (
+        1,
+        f"{profile} arguments.\ncheck: got no such file; expected a configuration. "
+        "Hint: correct the path, or put -- before a target: --configfile FILE -- check\n",
+    )
+
+
+def test_snakemake_itself_says_a_mistake_once_without_its_settings(fresh: Checkout) -> None:
+    """Whoever knows Snakemake sees its blocks, and puts targets first, or `--` before them."""
+    arguments = ("check", "--cores", "2", "--configfile")
+    done = fresh.snakemake(*arguments, study(fresh.root))
+    assert done.returncode == 0, done.stdout
+    done = fresh.snakemake(*arguments, study(fresh.root, rarefaction={"depth": 9000}))
+    assert done.returncode == 1
+    assert done.stdout.count(DEPTH) == 1
+    assert "Params have changed" not in done.stdout
+    assert max(map(len, done.stdout.splitlines())) < 1000
+    assert "Host:" not in done.stdout
+
+
+def test_check_says_it_again_and_a_run_lists_its_jobs(fresh: Checkout) -> None:
+    config = study(fresh.root)
+    first = command(fresh, "check", config)
+    text = (fresh.root / "results/mine/check.txt").read_text(encoding="utf-8")
+    assert (first.returncode, first.stdout) == (
+        0,
+        f"[1 of 2] Reading the files of mine\n\n{text}\n[2 of 2] All files can be read\n",
+    )
+    assert "Everything: about" in text
+    again = command(fresh, "check", config)
+    assert "Task city: 20 labelled samples in 2 folds." in again.stdout
+    target = "results/mine/inputs/metadata.parquet"
+    run = command(fresh, "run", config, "--cores", "1", "--rerun-incomplete", target)
+    assert (run.returncode, run.stdout) == (
+        0,
+        "[1 of 2] Reading the table of mine\n[2 of 2] Reading the metadata of mine\n",
+    )
+    assert "aam.data.importing" in (fresh.root / "results/mine/logs/import_metadata.log").read_text(
+        encoding="utf-8"
+    )
+    (log, *_) = sorted((fresh.root / ".snakemake/log").iterdir(), reverse=True)
+    assert "Finished jobid: 0 (Rule: import_metadata)" in log.read_text(encoding="utf-8")
+    for options, words in (
+        (["--", target], "Nothing to be done"),
+        (["--verbose", "--forceall", target], "Job 0: Reading the metadata of mine\n"),
+    ):
+        done = command(fresh, "run", config, *options)
+        assert done.returncode == 0, done.stdout
+        assert words in done.stdout
+
+
+def test_a_run_ends_with_the_answer_its_light_and_the_page(
+    completed: Checkout, tmp_path: Path
+) -> None:
+    checkout = replace(completed, root=tmp_path / "copy")
+    shutil.copytree(completed.root, checkout.root)
+    *_, config = checkout.configured()
+    page = "results/demo/report.html"
+    done = command(checkout, "run", config, "--forcerun", "summary", "--", page)
+    job, empty, answer, light, last = done.stdout.splitlines()
+    assert (job, empty) == ("[1 of 1] Writing the page of demo", "")
+    summary = (checkout.root / "results/demo/summary.md").read_text(encoding="utf-8")
+    assert answer.startswith("demo, environment: ")
+    assert answer.removeprefix("demo, environment: ") in summary
+    colour, _, reason = light.removeprefix("Light: ").partition(". ")
+    assert colour in ("stop", "care", "good")
+    assert reason in summary
+    assert last == f"Page, which has all 2 tasks: open {page} in a browser"
+    nothing = command(checkout, "run", config, "--", page)
+    assert "open results" not in nothing.stdout, "nothing was written"
