@@ -219,15 +219,32 @@ def finetune(config: Config, dataset: str, model: str, task: str) -> Slice:
 
 def score(config: Config, dataset: str, model: str, task: str) -> Slice:
     """Return what a score is called, and by what it is reported: nothing that was trained."""
-    section = config.tasks[task].plain()
     training = resolved(config, "finetuning", task=task)
     # An encoder from scratch sees the samples of training alone.
     unseen = training.inductive or training.start == "scratch"
     return {
+        **_scored(config, task),
         "names": {"dataset": dataset, "model": model, "task": task},
-        **{key: section[key] for key in ("kind", "column", "classes", "bounds", "report_by")},
         **{key: getattr(training, key) for key in ("encoder", "start", "labels")},
         "evaluation": "inductive" if unseen else "transductive",
+    }
+
+
+def first(config: Config, dataset: str, task: str) -> Slice:
+    """Return what the scores of the first answer are called, and by what they are reported."""
+    return {**_scored(config, task), "names": {"dataset": dataset, "task": task}}
+
+
+def has_first(config: Config, task: str) -> bool:
+    """Return whether a task has a first answer: that of its baselines."""
+    return config.tasks[task].baselines != []
+
+
+def _scored(config: Config, task: str) -> Slice:
+    """Return what the scores of any method on a task depend on."""
+    section = config.tasks[task].plain()
+    return {
+        **{key: section[key] for key in ("kind", "column", "classes", "bounds", "report_by")},
         "structure": _structure(section["folds"]),
     }
 
