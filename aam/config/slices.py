@@ -299,7 +299,9 @@ def summary(config: Config, dataset: str) -> Slice:
     """Return the settings that the methods of a dataset's page name."""
     rarefaction = resolved(config, "rarefaction", dataset=dataset)
     shown = "encoder", "width", "asv_layers", "sample_layers"
+    networks = {} if config.models else {"networks": {"models": {}}}
     return {
+        **networks,
         **{key: getattr(rarefaction, key) for key in ("depth", "views")},
         "metrics": list(resolved(config, "unifrac", dataset=dataset).metrics),
         "models": {
@@ -314,6 +316,15 @@ def summary(config: Config, dataset: str) -> Slice:
             for name, task in config.tasks.items()
             if task.dataset == dataset
         },
+    }
+
+
+def first_page(config: Config, dataset: str) -> Slice:
+    """Return the settings of the page of first answers: also what its networks' time rests on."""
+    expected = describe(config, dataset)
+    return {
+        **summary(config, dataset),
+        "networks": {key: expected[key] for key in ("depth", "max_length_bp", "models", "tasks")},
     }
 
 

@@ -1,4 +1,4 @@
-"""The scores of a task's baselines, one of them in the place of the model: an answer in a minute."""
+"""The scores of a task's baselines, one of them in the place of a model: a first answer."""
 
 import pandas as pd
 

@@ -13,6 +13,7 @@ from aam.evaluate.page.answers import (
     cautions,
     is_stopped,
     leading_name,
+    model_label,
     target_and_unit,
 )
 from aam.evaluate.page.details import task_sentences, trains_networks
@@ -43,7 +44,8 @@ class TaskFiles:
     report: Mapping[str, Any]
     """Content of `metrics.json`."""
     intervals: pd.DataFrame
-    importance: pd.DataFrame
+    importance: pd.DataFrame | None
+    """None where a baseline stands in the place of a model."""
     figures: Sequence[PageFigure] = ()
     predictions: Mapping[str, pd.DataFrame] = field(default_factory=dict)
     """Predictions for other tables, by what the page calls them."""
@@ -101,11 +103,12 @@ def _own_tables(report: Mapping[str, Any], files: TaskFiles, column: str) -> Ite
     if report["comparisons"]:
         if "super_learner" in report:
             yield comparison_table("Super learner", report["super_learner"], report["kind"])
-        yield comparison_table("AAM", report, report["kind"])
+        label = words.capitalized(model_label(report))
+        yield comparison_table(label, report, report["kind"])
     intervals = by_target(files.intervals)[column]
     title = f"Cross-validated predictions of {leading_name(report)}"
     yield from_frame(title, intervals, "intervals.tsv")
-    if not is_stopped(report):
+    if files.importance is not None and not is_stopped(report):
         most = files.importance.head(MOST_ASVS)
         what, _ = target_and_unit(report)
         yield from_frame(words.most_important(what), most, "importance.tsv")
