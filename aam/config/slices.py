@@ -324,7 +324,13 @@ def first_page(config: Config, dataset: str) -> Slice:
     expected = describe(config, dataset)
     return {
         **summary(config, dataset),
-        "networks": {key: expected[key] for key in ("depth", "max_length_bp", "models", "tasks")},
+        "networks": {
+            **{key: expected[key] for key in ("depth", "max_length_bp", "tasks")},
+            "models": {
+                name: {key: model[key] for key in ("model", "pretraining")}
+                for name, model in expected["models"].items()
+            },
+        },
     }
 
 

@@ -9,9 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 from problems import nested_of
 
+from aam.evaluate import task_report
 from aam.evaluate.bootstrap import bootstrap_intervals
 from aam.evaluate.predictions import read_predictions, write_predictions
-from aam.evaluate import task_report
 from aam.evaluate.scores import accuracy_table
 from aam.runtime.run_options import RunOptions
 from aam.stages import score
