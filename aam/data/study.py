@@ -286,7 +286,7 @@ def _models(columns: list[Column]) -> str:
         return "models: {base: {}}"
     lines = [
         "Baselines alone answer, in a minute or two. Networks take 5 to 20 minutes more on two",
-        f"cores; with fewer than {MANY_LABELS} labelled samples they have added nothing so far, see",
+        f"cores; below {MANY_LABELS} labelled samples they have added nothing so far, see",
         "docs/results.md. With `models: {base: {}}` they are trained too.",
     ]
     return "\n".join([*(f"# {line}" for line in lines), "models: {}"])
