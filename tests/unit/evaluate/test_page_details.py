@@ -79,8 +79,9 @@ def test_intervals_and_probabilities_are_those_of_the_method_that_leads():
 
 
 def test_a_baseline_in_the_place_of_the_model_is_called_by_its_name():
-    weights = {"weights": {"kernel machine": 0.16, "random_forest": 0.84}}
-    text = said(of_baseline(mixed(regression(), **weights)))
+    report = of_baseline(mixed(regression()))
+    weights = {"kernel machine": 0.16, "random_forest": 0.84}
+    text = said({**report, "super_learner": {**report["super_learner"], "weights": weights}})
     assert "(random forest 84 %, kernel machine 16 %)" in text
     assert "Without the kernel machine it reaches 4.00." in text
     assert "The kernel machine alone: MAE" in text
