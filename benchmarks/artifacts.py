@@ -141,6 +141,8 @@ RULES: tuple[tuple[str, Callable[[Path], bytes]], ...] = (
     ("benchmark/roofline.json", _presence),
     ("summary.md", _without_the_line_of_times),
     ("report.html", _presence),
+    ("first.html", _presence),
+    ("first.md", _presence),
     # Every file that they have the digest of is compared itself.
     ("MANIFEST.json", _presence),
     (".*.sha256", _presence),

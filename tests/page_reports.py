@@ -96,6 +96,13 @@ def classes(**changes: Any) -> dict[str, Any]:
     return merged(report, changes)
 
 
+def of_baseline(report: dict[str, Any]) -> dict[str, Any]:
+    """Return a report in which a baseline stands in the place of the model."""
+    of_networks = ("encoder", "start", "labels", "evaluation", "recipes")
+    rest = {key: value for key, value in report.items() if key not in of_networks}
+    return {**rest, "model": "kernel machine", "is_baseline": True}
+
+
 def mixed(report: dict[str, Any], **changes: Any) -> dict[str, Any]:
     """Return a report with a super learner of the same scores, in which AAM weighs 16 %."""
     keys = {"guessing", "bootstrap", "comparisons", "intervals", *MAIN[report["kind"]]}

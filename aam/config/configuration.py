@@ -38,10 +38,8 @@ class Config(Section):
     tokens: Tokens = Tokens()
     unifrac: Unifrac = Unifrac()
     augmentation: AugmentationSettings = AugmentationSettings()
-    models: dict[str, ModelSettings] = Field(
-        {"base": ModelSettings()}, min_length=1, json_schema_extra=NAMED
-    )
-    """Encoders by name; each is pretrained on every dataset."""
+    models: dict[str, ModelSettings] = Field({"base": ModelSettings()}, json_schema_extra=NAMED)
+    """Encoders by name; each is pretrained on every dataset. With none, baselines alone answer."""
     pretraining: Pretraining = Pretraining()
     finetuning: Finetuning = Finetuning()
     tasks: dict[str, Task] = Field({}, json_schema_extra=NAMED)
@@ -91,6 +89,13 @@ def load(raw: Mapping[str, Any]) -> Config:
             got, expected = "the name of a baseline", "another name"
             raise problem(f"models.{model}", got, expected, "rename the model")
         resolved(config, "optimization", model=model)
+    if config.predictions and not config.models:
+        raise problem(
+            "configuration key predictions",
+            f"{', '.join(config.predictions)} with `models: {{}}`",
+            "a model, which predictions for other tables are made with",
+            "set models: {base: {}}, or remove predictions",
+        )
     for dataset in config.datasets:
         for section in ("rarefaction", "tokens", "unifrac", "augmentation"):
             resolved(config, section, dataset=dataset)

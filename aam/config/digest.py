@@ -24,7 +24,7 @@ NEUTRAL = frozenset(
 COUNTING = frozenset({"aam.bench.roofline", "aam.model.flops"})
 """Modules whose figures training only logs; they are results where a benchmark imports them."""
 
-TEMPLATES = frozenset({".html", ".css", ".js"})
+TEMPLATES = frozenset({".html", ".css", ".js", ".tsv"})
 
 
 def code_digest(*modules: str) -> str:

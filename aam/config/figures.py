@@ -38,8 +38,8 @@ class Plot:
     """With the wildcards of the inputs in their paths."""
     settings: Callable[[Config, str], Mapping[str, Any]] | None = None
     shown: str = "always"
-    """always: with the summary; tasks: where a dataset has tasks; explained: of each task whose
-    predictions are explained; on_demand."""
+    """always: with the summary; tasks: where models are fine-tuned to tasks; explained: of each
+    task whose predictions are explained; first: with the first answers; on_demand."""
 
     @property
     def draw(self) -> dict[str, str]:
@@ -61,11 +61,11 @@ class Plot:
 
     @property
     def wildcards(self) -> list[str]:
-        """What a job is of, beside the dataset: nothing, `model`, or `model` and `task`."""
+        """What a job is of, beside the dataset: nothing, `model`, `task`, or both."""
         return re.findall(r"\{(\w+)\}", self.figures[0].place)
 
 
-PRE, TASK = "pretrain/{model}", "finetune/{model}/{task}"
+PRE, TASK, FIRST = "pretrain/{model}", "finetune/{model}/{task}", "first/{task}"
 PLOTS: dict[str, Plot] = {
     "rarefaction": Plot(
         "Data",
@@ -103,6 +103,12 @@ PLOTS: dict[str, Plot] = {
             Figure("history.draw", f"{TASK}/history", "training curves", "finetuning"),
             Figure("task.draw", f"{TASK}/predictions", "predictions", "predictions"),
         ],
+    ),
+    "first": Plot(
+        "Tasks",
+        {"predictions": f"{FIRST}/predictions.tsv", "report": f"{FIRST}/metrics.json"},
+        [Figure("task.draw", f"{FIRST}/predictions", "predictions", "first_predictions")],
+        shown="first",
     ),
     "importance": Plot(
         "Tasks",

@@ -220,15 +220,32 @@ def finetune(config: Config, dataset: str, model: str, task: str) -> Slice:
 
 def score(config: Config, dataset: str, model: str, task: str) -> Slice:
     """Return what a score is called, and by what it is reported: nothing that was trained."""
-    section = config.tasks[task].plain()
     training = resolved(config, "finetuning", task=task)
     # An encoder from scratch sees the samples of training alone.
     unseen = training.inductive or training.start == "scratch"
     return {
+        **_scored(config, task),
         "names": {"dataset": dataset, "model": model, "task": task},
-        **{key: section[key] for key in ("kind", "column", "classes", "bounds", "report_by")},
         **{key: getattr(training, key) for key in ("encoder", "start", "labels")},
         "evaluation": "inductive" if unseen else "transductive",
+    }
+
+
+def first(config: Config, dataset: str, task: str) -> Slice:
+    """Return what the scores of the first answer are called, and by what they are reported."""
+    return {**_scored(config, task), "names": {"dataset": dataset, "task": task}}
+
+
+def has_first(config: Config, task: str) -> bool:
+    """Return whether a task has a first answer: that of its baselines."""
+    return config.tasks[task].baselines != []
+
+
+def _scored(config: Config, task: str) -> Slice:
+    """Return what the scores of any method on a task depend on."""
+    section = config.tasks[task].plain()
+    return {
+        **{key: section[key] for key in ("kind", "column", "classes", "bounds", "report_by")},
         "structure": _structure(section["folds"]),
     }
 
@@ -283,7 +300,9 @@ def summary(config: Config, dataset: str) -> Slice:
     """Return the settings that the methods of a dataset's page name."""
     rarefaction = resolved(config, "rarefaction", dataset=dataset)
     shown = "encoder", "width", "asv_layers", "sample_layers"
+    networks: Slice = {} if config.models else {"networks": {"models": {}}}
     return {
+        **networks,
         **{key: getattr(rarefaction, key) for key in ("depth", "views")},
         "metrics": list(resolved(config, "unifrac", dataset=dataset).metrics),
         "models": {
@@ -306,6 +325,21 @@ def summary(config: Config, dataset: str) -> Slice:
     }
 
 
+def first_page(config: Config, dataset: str) -> Slice:
+    """Return the settings of the page of first answers: also what its networks' time rests on."""
+    expected = describe(config, dataset)
+    return {
+        **summary(config, dataset),
+        "networks": {
+            **{key: expected[key] for key in ("depth", "max_length_bp", "tasks")},
+            "models": {
+                name: {key: model[key] for key in ("model", "pretraining")}
+                for name, model in expected["models"].items()
+            },
+        },
+    }
+
+
 def _division(folds: Folds) -> Slice:
     """Return how samples are divided into folds, as the methods of a page name it."""
     return {key: getattr(folds, key) for key in ("column", "groups", "stratified")}
@@ -323,10 +357,10 @@ def describe(config: Config, dataset: str) -> Slice:
             name: {
                 **folds(config, name),
                 "finetuning": resolved(config, "finetuning", task=name).plain(),
-                "explained": EXPLAINED["samples"],
+                "explained": EXPLAINED["samples"] if section.importance else 0,
             }
-            for name, task in config.tasks.items()
-            if task.dataset == dataset
+            for name, section in config.tasks.items()
+            if section.dataset == dataset
         },
     }
 

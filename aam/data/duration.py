@@ -37,6 +37,10 @@ LEAST_SAVED, LEAST_SAVED_S = 0.2, 30.0
 """Share of the time, and seconds, that a change saves at least which is worth a word."""
 
 
+OF_NETWORKS = ("pretraining", "fine-tuning", "explaining")
+"""Kinds of parts that a run without networks lacks."""
+
+
 @dataclass(frozen=True)
 class Part:
     """A part of a run."""

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from sklearn.model_selection import GroupKFold
 
 from aam.data.folds import TEST
 
@@ -151,6 +150,9 @@ def _fits_without_parts(
         parts = min(PARTS, len(set(units)))
         if parts < 2:
             continue
+        # Not above: scikit-learn takes a second, and few callers draw parts.
+        from sklearn.model_selection import GroupKFold
+
         splits = list(GroupKFold(parts).split(others, groups=units))
         for number, (inner, left_out) in enumerate(splits[:most]):
             is_training_N = np.zeros(len(block_N), np.bool_)

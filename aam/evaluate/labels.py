@@ -12,6 +12,9 @@ BASELINES = {
 }
 """Of the baselines whose label is not their name in words."""
 
+KERNEL_MACHINE = "kernel machine"
+"""The SVM on clades where it stands in the place of a model."""
+
 OTHER_METRICS = {
     "bray_curtis": "Bray-Curtis",
     "robust_aitchison": "robust Aitchison",

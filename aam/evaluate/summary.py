@@ -57,19 +57,25 @@ def summary_page(
     tasks: Sequence[Mapping[str, Any]],
     limits: Sequence[Caution] = (),
     dropped: Sequence[str] = (),
+    *,
+    networks: Sequence[str] = (),
+    page: str = "report.html",
 ) -> str:
     """Return the answers of a dataset and what limits the trust in them, as Markdown.
 
-    `pretraining` and `tasks` are contents of `metrics.json`; `limits` concern all tasks.
+    `pretraining` and `tasks` are contents of `metrics.json`; `limits` concern all tasks; `networks`
+    is what results without networks say of them, and `page` the file with all of it.
     """
-    parts = [f"# Results of `{dataset}`", "All of it, with figures: [report.html](report.html)."]
+    parts = [f"# Results of `{dataset}`", f"All of it, with figures: [{page}]({page})."]
     for task in by_task(tasks):
         parts.append(f"## {task.name}")
         for report, verdict in zip(task.reports, task.verdicts, strict=True):
             several = f"**{report['model']}**: " if len(task.reports) > 1 else ""
             parts.append(several + answer(report, verdict))
             parts += _items(one.text for one in cautions(report, verdict))
-    parts += ["## Encoders", *_items(one.text for one in limits)]
+    if networks:
+        parts += ["## Without networks", *_items(networks)]
+    parts += [*(["## Encoders"] if pretraining else []), *_items(one.text for one in limits)]
     for name, report in pretraining.items():
         parts.append(f"**{name}**: {' '.join(encoder_sentences(report))}")
     if dropped:

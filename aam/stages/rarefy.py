@@ -6,8 +6,6 @@ import pandas as pd
 
 from aam.data.rarefaction import rarefy
 from aam.data.table import read_biom, write_biom
-from aam.data.trees.newick import read_newick
-from aam.data.trees.rooting import set_apart
 from aam.runtime.entry import Cfg, Files, RunOptions
 from aam.util.atomic import write_tsv
 from aam.util.provenance import provenance
@@ -19,6 +17,10 @@ def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None
     """Draw `depth` reads from every sample; given a `tree`, without ASVs behind long branches."""
     table, depth = read_biom(inputs["table"]), cfg["depth"]
     if "tree" in inputs:
+        # Not above: scikit-bio takes half of this stage's time, and few tables need it.
+        from aam.data.trees.newick import read_newick
+        from aam.data.trees.rooting import set_apart
+
         apart = {name for names, _ in set_apart(read_newick(inputs["tree"])) for name in names}
         table = table.without_features(apart)
         logger.info("%d features behind long branches left out", len(apart))

@@ -1,5 +1,6 @@
 """What was learned from a dataset: a page with all of it, and the answers as Markdown."""
 
+import math
 import os
 import re
 import sys
@@ -13,13 +14,18 @@ import pandas as pd
 
 from aam import __version__
 from aam.config.figures import PLOTS
+from aam.data.duration import OF_NETWORKS, Work, expected_parts
+from aam.data.sequences import read_fasta
+from aam.data.table import read_biom
 from aam.evaluate.page import answers
 from aam.evaluate.page.answers import Caution
 from aam.evaluate.page.details import encoder_sentences
 from aam.evaluate.page.methods import MethodsText, methods_text
+from aam.evaluate.page.networks import network_sentences
 from aam.evaluate.page.render import EncoderSection, PageFigure, Results, caption, page
 from aam.evaluate.page.result_tables import Table, in_training
 from aam.evaluate.page.sections import TRAINING, TaskFiles, task_sections
+from aam.evaluate.page.words import capitalized
 from aam.evaluate.predictions import read_results
 from aam.evaluate.scores import of_each_target
 from aam.evaluate.summary import closing_lines, summary_page, terminal_lines
@@ -27,8 +33,8 @@ from aam.runtime.entry import Cfg, Files, RunOptions
 from aam.util.atomic import read_json, write_text
 from aam.util.errors import InputError, problem
 
-PACKAGES = "torch", "scikit-learn", "scikit-bio", "numpy", "snakemake"
-"""Whose versions the methods name."""
+PACKAGES = "scikit-learn", "scikit-bio", "numpy", "snakemake"
+"""Whose versions the methods name; with networks also that of PyTorch."""
 Report = Mapping[str, Any]
 
 
@@ -39,19 +45,22 @@ def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None
     """
     root = outputs["summary"].parent
     tables = {name: _listed(inputs, name) for name in ("accuracy", "dropped", "predictions")}
-    encoders = {path.parent.name: read_json(path) for path in inputs["pretrain"]}
+    pretrained = inputs.get("pretrain", [])
+    encoders = {path.parent.name: read_json(path) for path in pretrained}
     reports = {path: read_json(path) for path in inputs.get("finetune", [])}
     predictions = {path: read_results(path) for path in tables["predictions"]}
     dropped = [read_results(path) for path in tables["dropped"]]
     left_out = [sentence for table in dropped for sentence in _sentences(table)]
+    networks = list(_networks(cfg, inputs, [*reports.values()]))
     limits = list(_limits(encoders, dropped, predictions))
     figures = dict(_figures(cfg, root, inputs.get("figures", [])))
-    scored = {**dict(zip(inputs["pretrain"], encoders.values(), strict=True)), **reports}
+    scored = {**dict(zip(pretrained, encoders.values(), strict=True)), **reports}
     results = Results(
         dataset=root.name,
-        tasks=list(task_sections(_task_files(inputs, reports, predictions, figures))),
+        tasks=list(task_sections(_task_files(root, inputs, reports, predictions, figures))),
         encoders=[_encoder_section(name, found, figures) for name, found in encoders.items()],
         cautions=limits,
+        networks=networks,
         left_out=left_out,
         data_figures=_below(figures, "rarefaction"),
         methods=_methods(cfg, encoders, [*reports.values()]),
@@ -60,7 +69,8 @@ def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None
     )
     write_text(outputs["report"], page(results))
     told = encoders, [*reports.values()], limits, left_out
-    write_text(outputs["summary"], summary_page(root.name, *told))
+    markdown = summary_page(root.name, *told, networks=networks, page=outputs["report"].name)
+    write_text(outputs["summary"], markdown)
 
 
 def terminal_summary(results_dir: Path) -> str:
@@ -116,13 +126,16 @@ def _encoder_section(
 
 
 def _task_files(
+    root: Path,
     inputs: Files,
     reports: Mapping[Path, Report],
     predictions: Mapping[Path, pd.DataFrame],
     figures: Mapping[str, PageFigure],
 ) -> Iterator[TaskFiles]:
-    intervals = {path.parent: path for path in inputs.get("intervals", [])}
-    importances = {path.parent: path for path in inputs.get("importance", [])}
+    beside = {
+        name: {path.parent: read_results(path) for path in inputs.get(name, [])}
+        for name in ("intervals", "importance")
+    }
     for path, report in reports.items():
         folder = f"{report['model']}/{report['task']}"
         of_others = {}
@@ -133,13 +146,37 @@ def _task_files(
                 of_others[f"{other.stem}{mixed}"] = table
         yield TaskFiles(
             report,
-            intervals=read_results(intervals[path.parent]),
-            importance=read_results(importances[path.parent])
-            if path.parent in importances
-            else None,
-            figures=_below(figures, f"finetune/{folder}/"),
+            intervals=beside["intervals"][path.parent],
+            importance=beside["importance"].get(path.parent),
+            figures=_below(figures, f"{_place(root, path.parent)}/"),
             predictions=of_others,
         )
+
+
+def _networks(cfg: Cfg, inputs: Files, reports: Sequence[Report]) -> Iterator[str]:
+    """Yield what results without networks say of these."""
+    settings = cfg.get("networks")
+    if settings is None:
+        return
+    models = list(settings["models"])
+    yield from network_sentences(
+        reports,
+        models=models,
+        tasks=list(cfg["tasks"]),
+        seconds=_network_seconds(settings, inputs, reports) if models else None,
+    )
+
+
+def _network_seconds(settings: Report, inputs: Files, reports: Sequence[Report]) -> float:
+    """Return about how long the networks of a study take, in whole minutes."""
+    longest_bp = max(map(len, read_fasta(inputs["sequences"]).values()))
+    labels = {report["task"]: (report["n"], len(report["folds"])) for report in reports}
+    answered = {name: settings["tasks"][name] for name in labels}
+    asked = {**settings, "tasks": answered}
+    work = Work.of_table(asked, read_biom(inputs["table"]), longest_bp)
+    parts = expected_parts(asked, work, labels)
+    seconds = sum(part.seconds for part in parts if part.kind in OF_NETWORKS)
+    return 60.0 * math.ceil(seconds / 60.0)
 
 
 def _limits(
@@ -175,12 +212,7 @@ def _figures(cfg: Cfg, root: Path, paths: list[Path]) -> Iterator[tuple[str, Pag
             if found := re.fullmatch(pattern, place):
                 said = caption(cfg["captions"][figure.caption], found.groupdict(), cfg)
                 svg = path.read_text(encoding="utf-8")
-                yield place, PageFigure(_titled(figure.title), said, svg)
-
-
-def _titled(text: str) -> str:
-    """Return a text with a capital at its start; those of abbreviations stay."""
-    return text[:1].upper() + text[1:]
+                yield place, PageFigure(capitalized(figure.title), said, svg)
 
 
 def _below(figures: Mapping[str, PageFigure], start: str) -> list[PageFigure]:
@@ -193,11 +225,12 @@ def _place(root: Path, path: Path) -> str:
 
 def _methods(cfg: Cfg, encoders: Mapping[str, Report], reports: Sequence[Report]) -> MethodsText:
     """Return the methods, by settings and by what was counted."""
+    packages = [*(["torch"] if encoders else []), *PACKAGES]
     return methods_text(
         cfg,
         encoders,
         reports=of_each_target(reports),
-        versions={"aam": __version__, **{name: version(name) for name in PACKAGES}},
+        versions={"aam": __version__, **{name: version(name) for name in packages}},
     )
 
 

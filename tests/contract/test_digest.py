@@ -22,7 +22,7 @@ TRAINING = {
 LEARNING = {"nn", "model", "train", "tasks", "inference", "bench"}
 FOLDS = {"aam.data.splits", "aam.data.targets", "aam.stages.folds"}
 """How folds are drawn; their files stand for it."""
-SCORES = {"aam.evaluate.metrics", "aam.evaluate.conformal", "aam.stages.score"}
+SCORES = {"aam.evaluate.metrics", "aam.evaluate.conformal", "aam.evaluate.task_report"}
 TASKS = {"aam.config.sections.finetuning", "aam.config.sections.task", "aam.config.losses"}
 
 

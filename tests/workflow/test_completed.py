@@ -30,6 +30,10 @@ def times(number: int, jobs: Counter[str]) -> Counter[str]:
     return Counter({name: number * count for name, count in jobs.items()})
 
 
+FIRST = Counter(first_answer=1, plot_first=1)
+"""The first answer to a task; all are on one page."""
+FIRST_PAGE = Counter(first_page=1)
+FIRSTS = times(2, FIRST) + FIRST_PAGE
 TABLES = Counter(benchmark_accuracy=1, plot_accuracy=1, summary=1)
 SCORED = Counter(score=1, plot_task=1, plot_importance=1)
 """Whether importances are drawn depends on the scores."""
@@ -43,12 +47,12 @@ OF_A_TASK = times(2, TRAINED) + TABLES
 PRETRAINED = times(2, OF_A_MODEL) + TABLES
 FINETUNED = times(4, TRAINED) + times(2, PREDICTED) + TABLES
 AFTER_SAMPLES = PRETRAINED + times(2, TRAINED)
-OF_READS = Counter(augment=1, baselines=2) + AFTER_SAMPLES
+OF_READS = Counter(augment=1, baselines=2) + FIRSTS + AFTER_SAMPLES
 """Folds are of the samples of view 0, baselines see the reads and distances of all views."""
 AFTER_RAREFYING = Counter(unifrac=2, folds=2) + OF_READS
 # Distances reach the score of `site` by the baselines alone.
-AFTER_DISTANCES = Counter(unifrac=2, baselines=2) + PRETRAINED + times(2, SCORED)
-OF_NEW_FOLDS = Counter(folds=1, baselines=1) + times(2, PREDICTED) + OF_A_TASK
+AFTER_DISTANCES = Counter(unifrac=2, baselines=2) + FIRSTS + PRETRAINED + times(2, SCORED)
+OF_NEW_FOLDS = Counter(folds=1, baselines=1) + FIRST + FIRST_PAGE + times(2, PREDICTED) + OF_A_TASK
 
 ROWS: dict[str, tuple[dict[str, Any], Counter[str]]] = {
     "rarefaction": (
@@ -56,7 +60,11 @@ ROWS: dict[str, tuple[dict[str, Any], Counter[str]]] = {
         Counter(rarefy=2, plot_rarefaction=1) + AFTER_RAREFYING,
     ),
     "one more view": ({"rarefaction": {"views": 3}}, Counter(rarefy=1, unifrac=1) + OF_READS),
-    "tokens": ({"tokens": {"max_length_bp": 30}}, Counter(tokenize=1, augment=1) + AFTER_SAMPLES),
+    # The page of first answers says how long the networks take.
+    "tokens": (
+        {"tokens": {"max_length_bp": 30}},
+        Counter(tokenize=1, augment=1) + AFTER_SAMPLES + FIRST_PAGE,
+    ),
     "unifrac": ({"unifrac": {"engine": "scikit-bio"}}, AFTER_DISTANCES),
     # Snakemake compares the names of input files; see the test of jobs below.
     "unifrac, jobs that share a matrix": (
@@ -64,12 +72,15 @@ ROWS: dict[str, tuple[dict[str, Any], Counter[str]]] = {
         Counter(unifrac_part=6) + AFTER_DISTANCES,
     ),
     "augmentation": ({"augmentation": {"asv_dropout": 0.1}}, Counter(augment=1) + AFTER_SAMPLES),
-    "models, one of two": ({"models": {"other": {"width": 32}}}, OF_A_MODEL + TRAINED + TABLES),
+    "models, one of two": (
+        {"models": {"other": {"width": 32}}},
+        OF_A_MODEL + TRAINED + TABLES + FIRST_PAGE,
+    ),
     "models, a new one": (
         {"models": {"third": {"width": 16, "heads": 2}}},
-        OF_A_MODEL + TRAINED + TABLES,
+        OF_A_MODEL + TRAINED + TABLES + FIRST_PAGE,
     ),
-    "pretraining": ({"pretraining": {"epochs": 2}}, PRETRAINED),
+    "pretraining": ({"pretraining": {"epochs": 2}}, PRETRAINED + FIRST_PAGE),
     "tasks, folds": ({"tasks": {"environment": {"folds": {"k": 3}}}}, OF_NEW_FOLDS),
     "tasks, covariates": ({"tasks": {"environment": {"condition": ["site"]}}}, OF_NEW_FOLDS),
     "tasks, a transform": (
@@ -78,15 +89,18 @@ ROWS: dict[str, tuple[dict[str, Any], Counter[str]]] = {
     ),
     "tasks, an encoder per fold": (
         {"tasks": {"environment": {"finetuning": {"inductive": True}}}},
-        Counter(pretrain_inductive=2) + times(2, PREDICTED) + OF_A_TASK,
+        Counter(pretrain_inductive=2) + times(2, PREDICTED) + OF_A_TASK + FIRST_PAGE,
     ),
     "tasks, scores by group": (
         {"tasks": {"site": {"report_by": ["host"]}}},
-        times(2, SCORED) + TABLES,
+        times(2, SCORED) + TABLES + FIRST + FIRST_PAGE,
     ),
     "tasks, nothing explained": ({"tasks": {"site": {"importance": False}}}, Counter(summary=1)),
-    "tasks, fine-tuning": ({"tasks": {"site": {"finetuning": {"epochs": 2}}}}, OF_A_TASK),
-    "finetuning": ({"finetuning": {"epochs": 2}}, FINETUNED),
+    "tasks, fine-tuning": (
+        {"tasks": {"site": {"finetuning": {"epochs": 2}}}},
+        OF_A_TASK + FIRST_PAGE,
+    ),
+    "finetuning": ({"finetuning": {"epochs": 2}}, FINETUNED + FIRST_PAGE),
     "optimization": ({"optimization": {"attention": "math"}}, PRETRAINED + times(2, TRAINED)),
     # Two views; of each model an ordination, and three files of each task.
     "outputs": ({"outputs": {"qza": True}}, Counter(export_qza=16)),
@@ -153,8 +167,12 @@ def edited(path: Path) -> Iterator[None]:
 LOGIC: dict[str, Counter[str]] = {
     "stages/rarefy.py": Counter(rarefy=2, plot_rarefaction=1) + AFTER_RAREFYING,
     "stages/tokenize.py": Counter(tokenize=1, augment=1) + AFTER_SAMPLES,
-    "stages/folds.py": Counter(folds=2, baselines=2) + FINETUNED,
-    "stages/baselines.py": Counter(baselines=2) + times(4, SCORED) + times(2, MIXED) + TABLES,
+    "stages/folds.py": Counter(folds=2, baselines=2) + FIRSTS + FINETUNED,
+    "stages/baselines.py": Counter(baselines=2)
+    + FIRSTS
+    + times(4, SCORED)
+    + times(2, MIXED)
+    + TABLES,
     "stages/pretrain.py": PRETRAINED,
     "stages/explain.py": times(4, EXPLAINED) + Counter(summary=1),
     "nn/block.py": PRETRAINED + times(2, TRAINED),
@@ -162,6 +180,7 @@ LOGIC: dict[str, Counter[str]] = {
     "bench/batches.py": Counter(),
     # A prediction for another table has intervals too.
     "evaluate/conformal.py": times(4, SCORED)
+    + FIRSTS
     + TABLES
     + times(2, Counter(predict=1, predict_super_learner=1)),
 }
@@ -201,7 +220,7 @@ def test_report_holds_all_figures_with_captions(completed: Any) -> None:
     entries = json.loads(found[1])
     figures = (completed.root / "results" / "demo" / "figures").rglob("*.svg")
     shown = {str(path.relative_to(completed.root)) for path in figures}
-    assert len(shown) == 1 + 2 * 3 + 4 * 3 + 1
+    assert len(shown) == 1 + 2 * 3 + 4 * 3 + 1 + 2
     assert len(inside) == len(shown)
     assert entries.keys() == shown | {"results/demo/benchmark/accuracy.tsv"}
     for path, entry in entries.items():
@@ -235,8 +254,9 @@ def test_the_page_opens_in_a_browser_without_a_word_of_complaint(completed: Any)
     assert text.count("site is predicted right in") == 2
     reports = [read_json(path) for path in page.parent.glob("finetune/*/*/metrics.json")]
     encoders = [read_json(path) for path in page.parent.glob("pretrain/*/metrics.json")]
-    # The accuracy of all tasks, importances under a red light, and curves without a training.
-    left_out = 1 + sum(map(is_stopped, reports))
+    # Those of the first answers, the accuracy of all tasks, importances under a red light, and
+    # curves without a training.
+    left_out = 2 + 1 + sum(map(is_stopped, reports))
     left_out += sum(not trains_networks(report) for report in reports)
     left_out += sum(encoder["steps"] == 0 for encoder in encoders)
     assert text.count("<svg") == len(list((page.parent / "figures").rglob("*.svg"))) - left_out

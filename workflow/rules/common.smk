@@ -42,16 +42,22 @@ os.environ.setdefault("GOMP_SPINCOUNT", "10000")
 CONFIG = loaded(config)
 STARTED = time.time()
 ENVIRONMENT = "../envs/aam.yaml"
+CAPTIONS = {
+    path.stem: path.read_text(encoding="utf-8")
+    for path in sorted((REPOSITORY / "workflow" / "report").glob("*.rst"))
+}
 # Snakemake would warn at every start of rules that could be shared and are not.
 SHARED = "SNAKEMAKE_OUTPUT_CACHE" in os.environ
 # Of what leads to a pretrained encoder: most of the rest waits for it, and what does not fills gaps.
 PRIORITY = 1
+# Of what leads to the first answers, which nobody should wait for.
+FIRST = 50
 # Tasks that differ in their training alone share folds and baselines: those of the first of them.
 folds_owner = cache(partial(slices.folds_owner, CONFIG))
 baselines_owner = cache(partial(slices.baselines_owner, CONFIG))
 inductive_owner = cache(partial(slices.inductive_owner, CONFIG))
-# The speed table times the first model.
-FIRST_MODEL = next(iter(CONFIG.models))
+# The speed table times the first model, where there is one.
+FIRST_MODEL = next(iter(CONFIG.models), None)
 
 
 def code_digest(*modules):
@@ -305,10 +311,12 @@ def prediction_files(wildcards):
 def data_of(dataset):
     """Return everything that is made of a dataset before training."""
     metrics = resolved(CONFIG, "unifrac", dataset=dataset).metrics
+    # Networks alone read the store of samples.
+    read_by_networks = ["views/samples.arrow"] if CONFIG.models else []
     return [
         result("rarefied/curve.tsv", dataset=dataset),
         result("inputs/metadata.parquet", dataset=dataset),
-        result("views/samples.arrow", dataset=dataset),
+        *(result(path, dataset=dataset) for path in read_by_networks),
         *distance_views(dataset, metrics),
     ]
 
@@ -341,6 +349,32 @@ def finetuning_of(dataset):
     return result_files(dataset, "finetune/{model}/{task}/metrics.json")
 
 
+def first_of(dataset, path):
+    """Return a file of a dataset for each of the tasks that have a first answer."""
+    return [
+        result(path, dataset=dataset, task=task)
+        for task in tasks_of(dataset)
+        if slices.has_first(CONFIG, task)
+    ]
+
+
+def first_figures_of(dataset):
+    """Return the figures of the first answers."""
+    return first_of(dataset, "figures/first/{task}/predictions.svg")
+
+
+def first_page_of(dataset):
+    """Return the page of the first answers, where a dataset has tasks."""
+    return [result("first.html", dataset=dataset)] if tasks_of(dataset) else []
+
+
+def answers_of(dataset, file):
+    """Return a file of every answer of a dataset: of its models, or without any of its baselines."""
+    if not CONFIG.models:
+        return first_of(dataset, f"first/{{task}}/{file}")
+    return result_files(dataset, f"finetune/{{model}}/{{task}}/{file}")
+
+
 def predictions_of(dataset):
     """Return the predictions of a dataset's tasks for other tables."""
     return [
@@ -371,14 +405,15 @@ def exports_of(dataset):
 def accuracy_file(wildcards):
     """Return the accuracy table, where the dataset has tasks."""
     path = result("benchmark/accuracy.tsv", dataset=wildcards.dataset)
-    return {"accuracy": path} if tasks_of(wildcards.dataset) else {}
+    return {"accuracy": path} if finetuning_of(wildcards.dataset) else {}
 
 
 def figures_of(dataset):
     """Return the figures of a dataset's summary."""
-    shown = {"always", "explained"} | ({"tasks"} if tasks_of(dataset) else set())
+    shown = {"always", "explained"} | ({"tasks"} if finetuning_of(dataset) else set())
     explained = explained_tasks_of(dataset)
-    return [
+    first = [] if CONFIG.models else first_figures_of(dataset)
+    return first + [
         path
         for plot in PLOTS.values()
         if plot.shown in shown
@@ -392,7 +427,9 @@ def figures_of(dataset):
 
 
 def bench_of(dataset):
-    """Return the table and the figure of speed."""
+    """Return the table and the figure of speed, where there is a model to time."""
+    if not CONFIG.models:
+        return []
     return [
         result(path, dataset=dataset)
         for path in ("benchmark/speed.md", "figures/speed.svg")
@@ -402,6 +439,7 @@ def bench_of(dataset):
 def everything_of(dataset):
     """Return all results of a dataset, the summary last."""
     return [
+        *first_page_of(dataset),
         *data_of(dataset),
         *pretraining_of(dataset),
         *finetuning_of(dataset),

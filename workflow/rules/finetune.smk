@@ -51,6 +51,7 @@ rule baselines:
         result("logs/baselines/{task}.log"),
     benchmark:
         result("benchmarks/baselines/{task}.tsv")
+    priority: FIRST
     conda:
         ENVIRONMENT
     threads: CONFIG.runtime.threads

@@ -16,6 +16,7 @@ rule simulate:
         result("logs/simulate.log"),
     benchmark:
         result("benchmarks/simulate.tsv")
+    priority: FIRST
     conda:
         ENVIRONMENT
     threads: 1
@@ -42,6 +43,7 @@ rule import_table:
         result("logs/import_table.log"),
     benchmark:
         result("benchmarks/import_table.tsv")
+    priority: FIRST
     conda:
         ENVIRONMENT
     threads: 1
@@ -69,7 +71,7 @@ rule import_tree:
         result("logs/import_tree.log"),
     benchmark:
         result("benchmarks/import_tree.tsv")
-    priority: PRIORITY
+    priority: FIRST
     conda:
         ENVIRONMENT
     threads: CONFIG.runtime.threads
@@ -97,6 +99,7 @@ rule import_metadata:
         result("logs/import_metadata.log"),
     benchmark:
         result("benchmarks/import_metadata.tsv")
+    priority: FIRST
     conda:
         ENVIRONMENT
     threads: 1

@@ -14,6 +14,7 @@ rule rarefy:
     log:
         result("logs/rarefy/view{view}.log"),
     cache: SHARED
+    priority: FIRST
     conda:
         ENVIRONMENT
     threads: 1

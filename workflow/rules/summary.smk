@@ -1,23 +1,16 @@
 """Put the headline figures of a dataset on one page, with links to its tables and figures.
 
-Inputs: `metrics.json`, `intervals.tsv`, `importance.tsv` of all models and of the tasks that are explained, `predict/`, the lists of what was dropped, `benchmark/accuracy.tsv`, `figures/`.
+Inputs: `metrics.json`, `intervals.tsv`, `importance.tsv` of all models and of the tasks that are explained (without models those of the first answers), `predict/`, the lists of what was dropped, `benchmark/accuracy.tsv`, `figures/`.
 Outputs: `summary.md`, `report.html`.
 """
-
-CAPTIONS = {
-    path.stem: path.read_text(encoding="utf-8")
-    for path in sorted((REPOSITORY / "workflow" / "report").glob("*.rst"))
-}
 
 
 rule summary:
     input:
         unpack(accuracy_file),
         pretrain=lambda wildcards: pretraining_of(wildcards.dataset),
-        finetune=lambda wildcards: finetuning_of(wildcards.dataset),
-        intervals=lambda wildcards: result_files(
-            wildcards.dataset, "finetune/{model}/{task}/intervals.tsv"
-        ),
+        finetune=lambda wildcards: answers_of(wildcards.dataset, "metrics.json"),
+        intervals=lambda wildcards: answers_of(wildcards.dataset, "intervals.tsv"),
         importance=lambda wildcards: result_files(
             wildcards.dataset,
             "finetune/{model}/{task}/importance.tsv",

@@ -59,7 +59,22 @@ def leading(report: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def leading_name(report: Mapping[str, Any]) -> str:
     """Return whose scores are told first."""
-    return "the super learner" if "super_learner" in report else "AAM"
+    return "the super learner" if "super_learner" in report else model_name(report)
+
+
+def is_baseline(report: Mapping[str, Any]) -> bool:
+    """Return whether a baseline stands in the place of the model: no network was trained."""
+    return bool(report.get("is_baseline", False))
+
+
+def model_name(report: Mapping[str, Any]) -> str:
+    """Return what sentences call the model, or the baseline in its place."""
+    return f"the {report['model']}" if is_baseline(report) else "AAM"
+
+
+def model_label(report: Mapping[str, Any]) -> str:
+    """Return the same for lists and tables."""
+    return str(report["model"]) if is_baseline(report) else "AAM"
 
 
 def target_and_unit(report: Mapping[str, Any]) -> tuple[str, str | None]:

@@ -6,7 +6,15 @@ from typing import Any
 
 from aam.evaluate.labels import amount, row_label
 from aam.evaluate.page import words
-from aam.evaluate.page.answers import is_stopped, leading, leading_name, target_and_unit
+from aam.evaluate.page.answers import (
+    is_baseline,
+    is_stopped,
+    leading,
+    leading_name,
+    model_label,
+    model_name,
+    target_and_unit,
+)
 from aam.evaluate.scores import HEADLINE, SCORES
 
 KERNEL = "kernel"
@@ -64,11 +72,13 @@ def encoder_sentences(report: Mapping[str, Any]) -> Iterator[str]:
 
 def trains_networks(report: Mapping[str, Any]) -> bool:
     """Return whether any network was trained for a task: a kernel machine is fitted at once."""
-    return any(recipe != KERNEL for recipe in report["recipes"])
+    return any(recipe != KERNEL for recipe in report.get("recipes", ()))
 
 
 def _learner_label(report: Mapping[str, Any], learner: str) -> str:
-    return "AAM" if learner == report["model"] else row_label(learner, "baseline")
+    if learner == report["model"]:
+        return model_label(report)
+    return row_label(learner, "baseline")
 
 
 def _super_learner(report: Mapping[str, Any]) -> Iterator[str]:
@@ -77,10 +87,11 @@ def _super_learner(report: Mapping[str, Any]) -> Iterator[str]:
     best = report["super_learner"]
     name = HEADLINE[kind]
     weights = {_learner_label(report, key): value for key, value in best["weights"].items()}
-    yield words.mixture(SCORES[name], best[name], weights, always="AAM")
+    yield words.mixture(SCORES[name], best[name], weights, always=model_label(report))
     without = best["without_own"]
     yield words.without_model(
         kind,
+        model_name(report),
         without[name],
         difference=without["comparison"]["difference"],
         p=without["comparison"]["corrected_t_p"],
@@ -103,7 +114,9 @@ def _model(report: Mapping[str, Any]) -> Iterator[str]:
     kind = report["kind"]
     name = HEADLINE[kind]
     spread = report["mae_fold_sd"] if kind == "regression" else None
-    yield words.model_alone(SCORES[name], report[name], spread)
+    yield words.model_alone(model_name(report), SCORES[name], report[name], spread)
+    if is_baseline(report):
+        return
     if report["labels"] < 1:
         yield words.part_of_the_labels(report["labels"])
     if report["evaluation"] == "inductive":
@@ -127,14 +140,16 @@ def _test(report: Mapping[str, Any]) -> str:
     best = leading(report)
     # A mixture may have no scores of test samples: then they are the model's.
     scored = best if "test" in best else report
-    owner = "The super learner" if scored is not report else "AAM"
+    owner = "the super learner" if scored is not report else model_name(report)
     others = {
         row_label(baseline, "baseline"): scores["test"][name]
         for baseline, scores in report["baselines"].items()
         if "test" in scores
     }
     label = "MAE" if name == "mae_fold_mean" else SCORES[name]
-    return words.test_samples(label, owner, scored["test"]["n"], scored["test"][name], others)
+    return words.test_samples(
+        label, words.capitalized(owner), scored["test"]["n"], scored["test"][name], others
+    )
 
 
 def _intervals(report: Mapping[str, Any]) -> Iterator[str]:
@@ -173,6 +188,8 @@ def _probabilities(report: Mapping[str, Any]) -> Iterator[str]:
 
 def _importances(report: Mapping[str, Any]) -> str:
     """Say whose importances the page shows, or why it shows none."""
+    if is_baseline(report):
+        return words.importances_are_of_networks()
     if is_stopped(report):
         return words.no_importances()
     weights = leading(report).get("weights", {})

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from aam.config.metrics import METRICS
-from aam.evaluate.labels import metric_name, plain
-from aam.evaluate.page.answers import has_score_interval, is_stopped
+from aam.evaluate.labels import KERNEL_MACHINE, metric_name, plain
+from aam.evaluate.page.answers import has_score_interval, is_baseline, is_stopped
 
 REFERENCES = {
     "unifrac": "Lozupone C, Knight R. UniFrac: a new phylogenetic method for comparing microbial "
@@ -49,6 +49,11 @@ RECIPES = {
     "scratch": "a network like the encoder, trained from scratch",
 }
 """What each recipe of a task is."""
+STAND_INS = {
+    KERNEL_MACHINE: "a kernel machine (support vectors [svm] on the logarithms of the reads of all "
+    "clades of the tree)",
+}
+"""What the baselines are that stand in the place of a model, where their name does not say it."""
 KINDS = {
     "classification": "a classification",
     "ordinal": "an ordinal classification",
@@ -168,6 +173,12 @@ def recipes(names: Sequence[str], *, mixed: bool) -> str:
     )
 
 
+def stand_ins(names: Sequence[str]) -> str:
+    """Say what stood in the place of a model, where no network was trained."""
+    parts = "; ".join(STAND_INS.get(name, f"the {name}") for name in names)
+    return f"No network was trained; the methods compared with all others are here {parts}."
+
+
 def inductive() -> str:
     """Say that encoders were pretrained per fold."""
     return "In inductive tasks an encoder was pretrained per fold, without the samples of the fold."
@@ -178,9 +189,10 @@ def baselines() -> str:
     return "Baselines on the same folds were tuned within the training folds [sklearn]."
 
 
-def super_learner(*, nested: bool) -> str:
-    """Say how the super learner is mixed."""
-    text = "A super learner mixes AAM and all baselines but the constant [super_learner]"
+def super_learner(*, networks: bool, nested: bool) -> str:
+    """Say how the super learner is mixed, and whether networks are a part of it."""
+    mixed = "AAM and all baselines" if networks else "all methods"
+    text = f"A super learner mixes {mixed} but the constant [super_learner]"
     if nested:
         return f"{text}; the weights for a fold rest on no model that saw the fold."
     return f"{text}, with weights fitted to the predictions for the other folds."
@@ -280,21 +292,26 @@ def _learners(reports: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """Yield what predicted: AAM, baselines, and their mixture."""
     if not reports:
         return
+    of_networks = [report for report in reports if not is_baseline(report)]
     names = {
         "scratch" if report["start"] == "scratch" else recipe
-        for report in reports
+        for report in of_networks
         for recipe in report["recipes"]
     }
     known = [name for name in RECIPES if name in names]
-    mixed = any(len(report["recipes"]) > 1 for report in reports)
-    yield recipes([*known, *sorted(names - set(known))], mixed=mixed)
-    if any(_is_pretrained_by_fold(report) for report in reports):
+    mixed = any(len(report["recipes"]) > 1 for report in of_networks)
+    if of_networks:
+        yield recipes([*known, *sorted(names - set(known))], mixed=mixed)
+    else:
+        yield stand_ins(list(dict.fromkeys(report["model"] for report in reports)))
+    if any(_is_pretrained_by_fold(report) for report in of_networks):
         yield inductive()
     if any(report["comparisons"] for report in reports):
         yield baselines()
     mixtures = [report["super_learner"] for report in reports if "super_learner" in report]
     if mixtures:
-        yield super_learner(nested=all("unnested" in mixture for mixture in mixtures))
+        nested = all("unnested" in mixture for mixture in mixtures)
+        yield super_learner(networks=bool(of_networks), nested=nested)
 
 
 def _is_pretrained_by_fold(report: Mapping[str, Any]) -> bool:
@@ -318,7 +335,10 @@ def _statistics(
     if kinds != {"regression"}:
         yield probabilities()
     if any(
-        settings[_task_name(report)]["importance"] and not is_stopped(report) for report in reports
+        not is_baseline(report)
+        and settings[_task_name(report)]["importance"]
+        and not is_stopped(report)
+        for report in reports
     ):
         yield importances()
 

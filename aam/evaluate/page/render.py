@@ -70,6 +70,8 @@ class Results:
     tasks: Sequence[TaskSection]
     encoders: Sequence[EncoderSection]
     cautions: Sequence[Caution] = ()
+    networks: Sequence[str] = ()
+    """What a page without networks says of them: what they add, and how long they take."""
     left_out: Sequence[str] = ()
     data_figures: Sequence[PageFigure] = ()
     methods: MethodsText = MethodsText("", ())

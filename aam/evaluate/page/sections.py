@@ -15,6 +15,7 @@ from aam.evaluate.page.answers import (
     cautions,
     is_stopped,
     leading_name,
+    model_label,
     target_and_unit,
 )
 from aam.evaluate.page.details import task_sentences, trains_networks
@@ -46,7 +47,7 @@ class TaskFiles:
     """Content of `metrics.json`."""
     intervals: pd.DataFrame
     importance: pd.DataFrame | None
-    """None: the configuration does not ask for it."""
+    """None: the configuration does not ask for it, or a baseline stands in the place of a model."""
     figures: Sequence[PageFigure] = ()
     predictions: Mapping[str, pd.DataFrame] = field(default_factory=dict)
     """Predictions for other tables, by what the page calls them."""
@@ -103,7 +104,8 @@ def _own_tables(report: Mapping[str, Any], files: TaskFiles, column: str) -> Ite
     if report["comparisons"]:
         if "super_learner" in report:
             yield comparison_table("Super learner", report["super_learner"], report["kind"])
-        yield comparison_table("AAM", report, report["kind"])
+        label = words.capitalized(model_label(report))
+        yield comparison_table(label, report, report["kind"])
     intervals = by_target(files.intervals)[column]
     title = f"Cross-validated predictions of {leading_name(report)}"
     yield from_frame(title, intervals, "intervals.tsv")

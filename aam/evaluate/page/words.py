@@ -10,7 +10,8 @@ score of the method that is named first minus that of the other one.
 from collections.abc import Mapping, Sequence
 
 from aam.evaluate.labels import amount, p_value, percent, plain, quantity, score
-from aam.evaluate.scores import is_better
+from aam.evaluate.scores import HEADLINE, SCORES, is_better
+from aam.util.log import duration
 
 CHANCE = 0.05
 """p-value from which on a difference could be chance."""
@@ -18,6 +19,11 @@ LEAST_SHOWN = 0.01
 """Least weight of a method that is named."""
 
 Interval = tuple[float, float]
+
+
+def capitalized(text: str) -> str:
+    """Return a text with a capital at its start; other letters stay as they are."""
+    return text[:1].upper() + text[1:]
 
 
 def headline(kind: str, value: float, unit: str | None = None) -> str:
@@ -239,11 +245,11 @@ def mixture(label: str, value: float, weights: Mapping[str, float], always: str)
     return f"The super learner mixes all methods ({', '.join(parts)}): {label} {score(value)}."
 
 
-def without_model(kind: str, value: float, difference: float, p: float | None) -> str:
-    """Say what the super learner reaches without AAM, and what AAM adds."""
+def without_model(kind: str, model: str, value: float, difference: float, p: float | None) -> str:
+    """Say what the super learner reaches without the model, and what the model adds."""
     return (
-        f"Without AAM it reaches {score(value)}. The score with AAM minus that without it, mean of "
-        f"the folds: {difference:+.3g} ({judged(kind, difference, p)})."
+        f"Without {model} it reaches {score(value)}. The score with {model} minus that without it, "
+        f"mean of the folds: {difference:+.3g} ({judged(kind, difference, p)})."
     )
 
 
@@ -275,10 +281,10 @@ def chosen_learner(
     )
 
 
-def model_alone(label: str, value: float, spread: float | None) -> str:
-    """Say what AAM reaches without the baselines, with the deviation over folds."""
+def model_alone(model: str, label: str, value: float, spread: float | None) -> str:
+    """Say what the model reaches without the baselines, with the deviation over folds."""
     shown = score(value) if spread is None else f"{score(value)} ± {score(spread)}"
-    return f"AAM alone: {label} {shown}."
+    return f"{capitalized(model)} alone: {label} {shown}."
 
 
 def part_of_the_labels(share: float) -> str:
@@ -397,6 +403,11 @@ def importances_are_of_the_model(weight: float | None) -> str:
     )
 
 
+def importances_are_of_networks() -> str:
+    """Say why an answer without networks has no importances."""
+    return "Which ASVs matter most is computed for networks alone."
+
+
 def no_importances() -> str:
     """Say why the page shows no importances."""
     return (
@@ -470,4 +481,56 @@ def encoder_training(
     return (
         f"{steps} steps took {quantity(minutes)} minutes ({quantity(samples_per_s)} samples per "
         f"second) for {parameters:,} parameters."
+    )
+
+
+def networks_are_coming(models: Sequence[str], tasks: Sequence[str], seconds: float | None) -> str:
+    """Say what a page of first answers lacks, and how long the rest takes."""
+    noun = "encoder" if len(models) == 1 else "encoders"
+    time = "" if seconds is None else f", about {duration(seconds)} more on two cores like these"
+    return (
+        "These answers are by the methods that take seconds. AAM's networks follow: pretraining of "
+        f"the {noun} {', '.join(models)}, and fine-tuning to {', '.join(tasks)}{time}. Their "
+        "page, report.html, has these answers with AAM among the methods."
+    )
+
+
+def networks_not_asked_for() -> str:
+    """Say why a page is without networks, and how they are asked for."""
+    return (
+        "No network is trained, because the configuration asks for none (models: {}). With "
+        "models: {base: {}} an encoder is pretrained and fine-tuned to each task, which takes "
+        "minutes to hours; what is here is not made again."
+    )
+
+
+def no_first_answer(tasks: Sequence[str]) -> str:
+    """Say which tasks have no answer without networks."""
+    noun = "Task" if len(tasks) == 1 else "Tasks"
+    verb = "has" if len(tasks) == 1 else "have"
+    return f"{noun} {', '.join(tasks)} {verb} no baselines: networks alone answer there."
+
+
+def networks_added(gains: Sequence[tuple[str, int, str, int, float, float]]) -> str:
+    """Say what networks added to the super learner in studies of a size.
+
+    `gains` have what was predicted, the number of labelled samples, the kind of task, the draws of
+    folds, and the headline score without and with networks.
+    """
+    parts = [
+        f"{what} ({labels} samples, {draws} {'draw' if draws == 1 else 'draws'} of folds): "
+        f"{SCORES[HEADLINE[kind]]} {score(without)} without, {score(with_networks)} with"
+        for what, labels, kind, draws, without, with_networks in gains
+    ]
+    return (
+        "What networks added to the super learner in studies of about this size: "
+        f"{'; '.join(parts)}."
+    )
+
+
+def networks_not_measured(sizes: Sequence[int]) -> str:
+    """Say that nobody knows what networks add to tasks of so many labelled samples."""
+    return (
+        f"Nobody has measured yet what networks add with about {' or '.join(map(str, sizes))} "
+        "labelled samples."
     )

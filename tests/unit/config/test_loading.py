@@ -128,7 +128,6 @@ FROZEN = {"encoder": "frozen"}
         ("rarefaction.depth", 10**8, "expected less than or equal to 10000000"),
         ("models.base.asv_layers", 1_000_000, "expected less than or equal to 1000"),
         *(("results_dir", name, f"got {name!r}") for name in ("", "~/results", "{x}")),
-        ("models", {}, "at least 1"),
         ("datasets.d", {}, "`simulate` or `table`"),
         ("datasets.d", {"simulate": {}, "table": "t"}, "`simulate` or `table`"),
         ("datasets.d", {"simulate": {}, "tree": "t"}, "got `tree` beside `simulate`"),
@@ -255,3 +254,10 @@ def test_a_key_that_occurs_twice_is_named(tmp_path, text, message):
         return
     with pytest.raises(InputError, match=message):
         refuse_doubled_keys(path)
+
+
+def test_without_models_nothing_can_be_predicted_for_other_tables() -> None:
+    raw = with_key("models", {})
+    del raw["predictions"]
+    assert load(raw).models == {}
+    assert_one_line(with_key("models", {}), "configuration key predictions: got ")

@@ -182,6 +182,10 @@ def test_a_proposed_configuration_is_one_and_leaves_the_rest_as_comments():
     assert '{k: 2, groups: "patient", stratified: true}' in of_two
     assert "#   host_id: names, 60 different ones" in text
     assert load(yaml.safe_load(configuration(files, [], 9))).tasks == {}
+    assert load(yaml.safe_load(text)).models == {}
+    assert "# docs/results.md. With `models: {base: {}}` they are trained too." in text
+    large = pd.concat([METADATA] * 20, ignore_index=True)
+    assert list(load(yaml.safe_load(configuration(files, columns_of(large), 9))).models) == ["base"]
     more = METADATA.assign(sex=["m", "f", "f"] * 20, score=METADATA["age"])
     listed = configuration(files, columns_of(more), 9).partition("tasks:\n")[2]
     proposed = yaml.safe_load(listed.replace("\n#  ", "\n  "))

@@ -3,7 +3,15 @@
 from typing import Any
 
 import pytest
-from page_reports import classes, comparison, guessing, merged, mixed, regression
+from page_reports import (
+    classes,
+    comparison,
+    guessing,
+    merged,
+    mixed,
+    of_baseline,
+    regression,
+)
 
 from aam.evaluate.page.details import encoder_sentences, task_sentences
 
@@ -68,6 +76,19 @@ def test_intervals_and_probabilities_are_those_of_the_method_that_leads():
     assert "prediction sets of the super learner contain the true class in 95.0 %" in text
     assert "the Brier score of the super learner from 0.200 to 0.100" in text
     assert "and the calibration error from 0.300 to 0.068." in text
+
+
+def test_a_baseline_in_the_place_of_the_model_is_called_by_its_name():
+    report = of_baseline(mixed(regression()))
+    weights = {"kernel machine": 0.16, "random_forest": 0.84}
+    text = said({**report, "super_learner": {**report["super_learner"], "weights": weights}})
+    assert "(random forest 84 %, kernel machine 16 %)" in text
+    assert "Without the kernel machine it reaches 4.00." in text
+    assert "The kernel machine alone: MAE" in text
+    assert "Which ASVs matter most is computed for networks alone." in text
+    of_networks = "AAM", "Transductive", "encoder", "recipes", "Importances", "draw"
+    assert [word for word in of_networks if word in text] == []
+    assert "prediction sets of the kernel machine" in said(of_baseline(classes()))
 
 
 def test_the_chosen_learner_is_counted_and_the_sign_decides_the_word():

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from page_reports import classes, guessing, merged, mixed, regression
+from page_reports import classes, guessing, merged, mixed, of_baseline, regression
 
 from aam.evaluate.page.methods import REFERENCES, methods_text
 
@@ -156,3 +156,18 @@ def test_a_dataset_without_tasks_has_methods():
     found = methods_text(SETTINGS, {"base": {"parameters": 9, "steps": 1}}, [], {"aam": "1"})
     assert "predicted in" not in found.text
     assert "t-test" not in found.text
+
+
+def test_without_networks_the_methods_name_none():
+    found = methods_text(
+        {**SETTINGS, "models": {}},
+        encoders={},
+        corpora={},
+        reports=(of_baseline(mixed(regression())),),
+        versions={"aam": "0.1"},
+    )
+    text = found.text
+    assert "No network was trained; the methods compared with all others are here a kernel" in text
+    assert "A super learner mixes all methods but the constant" in text
+    assert "integrated gradients" not in text
+    assert "AAM mixes" not in text

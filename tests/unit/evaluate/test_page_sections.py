@@ -1,11 +1,12 @@
 """The sections of the page: the order of tasks, figures, tables, and the page around them."""
 
 import html
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
 import pytest
-from page_reports import classes, guessing, mixed, regression
+from page_reports import classes, guessing, mixed, of_baseline, regression
 
 from aam.evaluate.page.answers import Caution
 from aam.evaluate.page.methods import MethodsText
@@ -202,3 +203,16 @@ def test_a_page_has_the_verdicts_and_marks_what_training_had():
     ):
         assert words in text
     assert text.count('class="light good"') == 1
+
+
+def test_an_answer_without_networks_has_no_importances_and_no_encoders():
+    own = replace(files(of_baseline(regression())), importance=None, figures=[])
+    (section,) = task_sections([own])
+    assert [one.title for one in section.tables][1].startswith("Kernel machine minus each baseline")
+    assert not any("matter most" in one.title for one in section.tables)
+    found = Results("d", [section], [], networks=["They follow."], methods=MethodsText("", []))
+    text = page(found)
+    assert "<li>They follow.</li>" in text
+    assert "AAM" not in text
+    assert 'id="encoders"' not in text
+    assert 'id="networks"' not in page(replace(found, networks=()))

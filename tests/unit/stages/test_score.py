@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from problems import nested_of
 
+from aam.evaluate import task_report
 from aam.evaluate.bootstrap import bootstrap_intervals
 from aam.evaluate.predictions import read_predictions, write_predictions
 from aam.evaluate.scores import accuracy_table
@@ -163,7 +164,7 @@ def test_columns_that_tell_the_target_are_asked_of_the_scored_samples(folds, sco
         asked.update(more, target=target, metadata=metadata)
         return [{"column": "plate", "score": 1.0, "kind": "exact"}]
 
-    monkeypatch.setattr(score, "confounders", confounders)
+    monkeypatch.setattr(task_report, "confounders", confounders)
     report = scored(own, own.assign(baseline="median"))
     assert report["confounders"] == [{"column": "plate", "score": 1.0, "kind": "exact"}]
     known = folds[4:].set_index("sample-id")

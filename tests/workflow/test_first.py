@@ -1,0 +1,47 @@
+"""First answers, and studies whose configuration asks for no networks."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from checkouts import TINY, Checkout
+
+pytestmark = pytest.mark.workflow
+
+WITHOUT = {
+    **{key: value for key, value in TINY.items() if key not in ("models", "predictions")},
+    "models": {},
+}
+
+
+def test_the_default_run_begins_with_what_the_first_answers_need(fresh: Any) -> None:
+    planned = fresh.dry_run(*fresh.configured(), "--", "first")
+    for message in ("Fitting the baselines of site", "Scoring the baselines of environment"):
+        assert message in planned
+    for network in ("Tokenizing", "Gathering the views", "Pretraining", "Fine-tuning"):
+        assert network not in planned
+    assert {"Putting the first answers to demo on a page"} < fresh.messages()
+
+
+def test_a_study_without_models_ends_with_its_page_and_needs_no_torch(fresh: Any) -> None:
+    # A package of this name that cannot be imported, before the real one.
+    (fresh.root / "before" / "torch").mkdir(parents=True)
+    (fresh.root / "before" / "torch" / "__init__.py").write_text("raise ImportError('torch')\n")
+    environment = {"PYTHONPATH": str(fresh.root / "before")}
+    checkout: Checkout = replace(fresh, study=WITHOUT, environment=environment)
+    done = checkout.run()
+    assert done.returncode == 0, done.stdout[-4000:]
+    results = checkout.root / "results" / "demo"
+    assert "open results/demo/report.html" in done.stdout
+    for name in ("first.html", "report.html"):
+        page = (results / name).read_text(encoding="utf-8")
+        assert "environment is off by" in page
+        assert "The kernel machine alone" in page
+        assert "models: {base: {}}" in page
+    assert not (results / "pretrain").exists()
+    assert checkout.planned() == {}
+    # A model that is added later finds the baselines fitted and scored.
+    later = replace(fresh, study={**WITHOUT, "models": TINY["models"]}).planned()
+    made = ("import_table", "rarefy", "unifrac", "folds", "baselines", "first_answer", "plot_first")
+    assert [rule for rule in made if rule in later] == []
+    assert (later["pretrain"], later["finetune"], later["first_page"]) == (2, 4, 1)

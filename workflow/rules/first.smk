@@ -1,0 +1,73 @@
+"""Answer each task by its baselines, without networks, and put the answers on a page.
+
+Inputs: `baselines/<task>/`, `folds/<task>.tsv`, `inputs/metadata.parquet`; for the page `inputs/table.biom`, `inputs/sequences.fasta`, the lists of what was dropped.
+Outputs: `first/<task>/`: `predictions.tsv`, `metrics.json`, `intervals.tsv`; `first.html`, `first.md`.
+"""
+
+
+rule first_answer:
+    input:
+        baselines=baselines_file,
+        nested_baselines=nested_baselines_file,
+        folds=folds_file,
+        metadata=result("inputs/metadata.parquet"),
+    output:
+        predictions=result("first/{task}/predictions.tsv"),
+        metrics=result("first/{task}/metrics.json"),
+        intervals=result("first/{task}/intervals.tsv"),
+    log:
+        result("logs/first_answer/{task}.log"),
+    benchmark:
+        result("benchmarks/first_answer/{task}.tsv")
+    priority: FIRST
+    conda:
+        ENVIRONMENT
+    threads: 1
+    resources:
+        mem_mb=4000,
+        runtime=60,
+    params:
+        cfg=lambda wildcards: slices.first(CONFIG, wildcards.dataset, wildcards.task),
+        code=code_digest("aam.stages.first"),
+    message:
+        "Scoring the baselines of {wildcards.task}"
+    script:
+        "../scripts/run_stage.py"
+
+
+rule first_page:
+    input:
+        finetune=lambda wildcards: first_of(
+            wildcards.dataset, "first/{task}/metrics.json"
+        ),
+        intervals=lambda wildcards: first_of(
+            wildcards.dataset, "first/{task}/intervals.tsv"
+        ),
+        dropped=[result("inputs/dropped.tsv"), result("rarefied/view0.dropped.tsv")],
+        figures=lambda wildcards: first_figures_of(wildcards.dataset),
+        table=result("inputs/table.biom"),
+        sequences=result("inputs/sequences.fasta"),
+    output:
+        summary=result("first.md"),
+        report=result("first.html"),
+    log:
+        result("logs/first_page.log"),
+    benchmark:
+        result("benchmarks/first_page.tsv")
+    priority: FIRST
+    conda:
+        ENVIRONMENT
+    threads: 1
+    resources:
+        mem_mb=4000,
+        runtime=60,
+    params:
+        cfg=lambda wildcards: {
+            **slices.first_page(CONFIG, wildcards.dataset),
+            "captions": CAPTIONS,
+        },
+        code=code_digest("aam.stages.summary"),
+    message:
+        "Putting the first answers to {wildcards.dataset} on a page"
+    script:
+        "../scripts/run_stage.py"
