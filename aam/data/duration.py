@@ -91,8 +91,9 @@ def expected_parts(
             named = f"{task} with {name}"
             finetuning_s = work.finetuning_s(model, section["finetuning"], *labels[task])
             found.append(Part("fine-tuning", f"fine-tuning of {named}", finetuning_s))
-            explaining_s = work.explaining_s(section, *labels[task])
-            found.append(Part("explaining", f"explanation of {named}", explaining_s))
+            if section["explained"]:
+                explaining_s = work.explaining_s(section, *labels[task])
+                found.append(Part("explaining", f"explanation of {named}", explaining_s))
     return sorted(found, key=lambda part: -part.seconds)
 
 

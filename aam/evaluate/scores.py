@@ -83,7 +83,9 @@ def accuracy_table(reports: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
         task, kind = report["task"], report["kind"]
         entries = [("model", report["model"], report)]
         if "super_learner" in report:
-            name = f"super learner, {report['model']}"
+            # Of a page without models there is one super learner alone.
+            is_baseline = report.get("is_baseline", False)
+            name = "super learner" if is_baseline else f"super learner, {report['model']}"
             entries.append(("model", name, report["super_learner"]))
         entries += [("baseline", name, scores) for name, scores in report["baselines"].items()]
         for role, name, scores in entries:

@@ -79,34 +79,38 @@ def terminal_summary(results_dir: Path) -> str:
     Raises
     ------
     InputError
-        If no model has been pretrained there.
+        If no model has been pretrained there, and no task answered.
     """
     pretrain = sorted(results_dir.glob("pretrain/*/metrics.json"))
-    if not pretrain:
-        got = "no pretrain/<model>/metrics.json below it"
+    tasks = _reports_in_order(results_dir)
+    if not pretrain and not tasks:
+        got = "no metrics.json of a model or of a first answer below it"
         hint = "run the workflow first, with `make demo` for instance"
         raise problem(results_dir, got, "the folder of a dataset's results", hint)
     lines = terminal_lines(
         results_dir.name,
         {path.parent.name: read_json(path) for path in pretrain},
-        _reports_in_order(results_dir),
+        tasks,
     )
     if (results_dir / "report.html").exists():
         lines.append(f"  open in a browser: {results_dir / 'report.html'}")
     return "\n".join(lines)
 
 
-def closing_summary(results_dir: Path) -> str:
-    """Return what a run ends with, in three lines."""
-    return "\n".join(closing_lines(results_dir / "report.html", _reports_in_order(results_dir)))
+def closing_summary(page: Path) -> str:
+    """Return what a run ends with, in three lines, by the path of the page that it wrote."""
+    return "\n".join(closing_lines(page, _reports_in_order(page.parent)))
 
 
 def _reports_in_order(results_dir: Path) -> list[dict[str, Any]]:
     """Return the scores of all tasks in the order of the configuration.
 
-    That is the order of the accuracy table; tasks that it lacks come last.
+    That is the order of the accuracy table; tasks that it lacks come last. Without models they are
+    those of the first answers.
     """
-    reports = [read_json(path) for path in sorted(results_dir.glob("finetune/*/*/metrics.json"))]
+    of_models = sorted(results_dir.glob("finetune/*/*/metrics.json"))
+    paths = of_models or sorted(results_dir.glob("first/*/metrics.json"))
+    reports = [read_json(path) for path in paths]
     table = results_dir / "benchmark" / "accuracy.tsv"
     if not table.exists():
         return reports

@@ -67,6 +67,8 @@ def _draw_comparison(axes: Axes, report: Mapping[str, Any]) -> None:
 def _whose(report: Mapping[str, Any]) -> str:
     """Return whose predictions a figure draws; a super learner has others, which it does not."""
     name = short(report["model"], 16)
+    if report.get("is_baseline", False):
+        return f"{name} alone"
     return f"{name} alone, not the super learner" if "super_learner" in report else name
 
 

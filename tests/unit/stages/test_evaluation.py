@@ -3,6 +3,7 @@
 import html
 import json
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -313,6 +314,30 @@ def test_terminal_summary_is_short_and_has_the_answers(results, tmp_path):
     assert "age, base: Works: a column is off by 1.00 on average" in lines[2]
     with pytest.raises(InputError, match="make demo"):
         summary.terminal_summary(tmp_path)
+
+
+def test_without_models_the_answers_are_the_first_ones(results, monkeypatch):
+    age = json.loads((results / "finetune/base/age/metrics.json").read_text())
+    for key in ("encoder", "start", "labels", "evaluation", "recipes"):
+        age.pop(key, None)
+    first = results / "first" / "age"
+    write_json(first / "metrics.json", {**age, "model": "kernel machine", "is_baseline": True})
+    shutil.copy(results / "finetune/base/age/intervals.tsv", first)
+    for folder in ("finetune", "pretrain"):
+        shutil.rmtree(results / folder)
+    assert "age, kernel machine: Works: " in summary.terminal_summary(results)
+    monkeypatch.setitem(SETTINGS, "networks", {"models": {}})
+    outputs = {"report": results / "first.html", "summary": results / "first.md"}
+    inputs = {"finetune": [first / "metrics.json"], "intervals": [first / "intervals.tsv"]}
+    summary.run(SETTINGS, inputs=inputs, outputs=outputs, runtime=RunOptions())
+    page, text = (path.read_text(encoding="utf-8") for path in outputs.values())
+    for part in (page, text):
+        assert "Works: a column is off by 1.00 on average" in html.unescape(part)
+        assert "No network is trained, because the configuration asks for none" in part
+        assert "Task site has no baselines" in part
+    assert "[first.html](first.html)" in text
+    assert "PyTorch" not in page
+    assert re.findall(r"Versions: .*torch", page) == []
 
 
 def test_an_encoder_that_was_used_as_it_came_says_so(results):
