@@ -12,7 +12,7 @@ from aam.runtime.entry import Cfg, Files, RunOptions
 from aam.util.atomic import write_json
 from aam.util.provenance import provenance
 
-PREFERRED = "svm_clades"
+PREFERRED = "svm_clr"
 """The baseline that stands in the place of the model, where the task has it."""
 LABELS = {PREFERRED: KERNEL_MACHINE}
 """What the page calls it, where that is not its label among the baselines."""

@@ -50,8 +50,7 @@ RECIPES = {
 }
 """What each recipe of a task is."""
 STAND_INS = {
-    KERNEL_MACHINE: "a kernel machine (support vectors [svm] on the logarithms of the reads of all "
-    "clades of the tree)",
+    KERNEL_MACHINE: "a kernel machine (support vectors [svm] on centred log-ratios of the reads)",
 }
 """What the baselines are that stand in the place of a model, where their name does not say it."""
 KINDS = {

@@ -162,7 +162,6 @@ def test_without_networks_the_methods_name_none():
     found = methods_text(
         {**SETTINGS, "models": {}},
         encoders={},
-        corpora={},
         reports=(of_baseline(mixed(regression())),),
         versions={"aam": "0.1"},
     )

@@ -63,7 +63,7 @@ def answered(tmp_path: Path) -> Callable[..., dict[str, Any]]:
 
 
 def test_the_kernel_machine_stands_in_the_place_of_a_model(answered, tmp_path):
-    forest, machine = baseline("random_forest", 9.0), baseline("svm_clades", 4.0)
+    forest, machine = baseline("random_forest", 9.0), baseline("svm_clr", 4.0)
     report = answered(baseline("median", 90.0), forest, machine)
     assert (report["model"], report["is_baseline"]) == ("kernel machine", True)
     assert report["mae_pooled"] == pytest.approx(
