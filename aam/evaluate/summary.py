@@ -75,7 +75,9 @@ def summary_page(
             parts += _items(one.text for one in cautions(report, verdict))
     if networks:
         parts += ["## Without networks", *_items(networks)]
-    parts += [*(["## Encoders"] if pretraining else []), *_items(one.text for one in limits)]
+    if pretraining or limits:
+        parts.append("## Encoders" if pretraining else "## What limits the trust")
+    parts += _items(one.text for one in limits)
     for name, report in pretraining.items():
         parts.append(f"**{name}**: {' '.join(encoder_sentences(report))}")
     if dropped:

@@ -52,7 +52,7 @@ def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None
     dropped = [read_results(path) for path in tables["dropped"]]
     left_out = [sentence for table in dropped for sentence in _sentences(table)]
     networks = list(_networks(cfg, inputs, [*reports.values()]))
-    limits = list(_limits(encoders, dropped, predictions))
+    limits = list(_limits(encoders, [*reports.values()], dropped, predictions))
     figures = dict(_figures(cfg, root, inputs.get("figures", [])))
     scored = {**dict(zip(pretrained, encoders.values(), strict=True)), **reports}
     results = Results(
@@ -185,12 +185,15 @@ def _network_seconds(settings: Report, inputs: Files, reports: Sequence[Report])
 
 def _limits(
     encoders: Mapping[str, Report],
+    reports: Sequence[Report],
     dropped: list[pd.DataFrame],
     predictions: Mapping[Path, pd.DataFrame],
 ) -> Iterator[Caution]:
     """Yield what limits the trust in all tasks."""
     lost = sum(len(table) for table in dropped if "depth" in table)
+    # Without an encoder the labelled samples stand for all that rarefaction kept.
     kept = [found["held_out_samples"] + found["training_samples"] for found in encoders.values()]
+    kept = kept or [report["n"] for report in reports]
     yield from answers.rarefaction_cautions(lost, max(kept, default=0))
     for name, found in encoders.items():
         yield from answers.encoder_cautions(name, found)
