@@ -44,7 +44,10 @@ def task_sentences(report: Mapping[str, Any], *, is_explained: bool = True) -> I
     yield from _intervals(report)
     if report["kind"] != "regression":
         yield from _probabilities(report)
-    yield _importances(report) if is_explained else words.importances_not_asked_for()
+    if is_explained or is_baseline(report):
+        yield _importances(report)
+    else:
+        yield words.importances_not_asked_for()
 
 
 def encoder_sentences(report: Mapping[str, Any]) -> Iterator[str]:
