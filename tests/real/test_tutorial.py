@@ -8,6 +8,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from checkouts import REPOSITORY, TABLE, copy_of_the_workflow
 from qiime_artifacts import artifact
@@ -96,11 +97,17 @@ def test_every_command_runs_and_says_what_the_page_quotes(tmp_path: Path) -> Non
             assert done.returncode == 0, done.stdout[-4000:]
             printed.append(done.stdout)
     assert left_out == NOT_RUN.keys()
+    april = root / "results/april/mine/predict/base/body-site/super_learner/april.tsv"
+    predicted = pd.read_csv(april, sep="\t", index_col="sample-id")
+    assert predicted.loc["L1S281", "prediction_set"] == "gut"
+    assert predicted.loc[["L5S222", "L6S93"], "predicted"].tolist() == ["tongue", "tongue"]
+    palms = ["L2S222", "L2S382", "L3S360", "L4S137"]
+    assert (predicted.loc[palms, "unseen_asvs"] > 0.2).all()
     named = re.findall(r"`(results/[^`]+)`", PAGE)
     assert len(named) > 3
     assert [name for name in named if not (root / name).exists()] == []
     (changed,) = [text for text in printed if "params have changed since last execution" in text]
     stale = {name for name, _ in TABLE.findall(changed.partition("Job stats:")[2])}
-    assert {"rarefy", "finetune", "summary"} <= stale
-    kept = {"import_table", "import_metadata", "import_tree", "tokenize", "rarefaction_curve"}
+    assert {"rarefy", "baselines", "summary"} <= stale
+    kept = {"import_table", "import_metadata", "import_tree", "rarefaction_curve"}
     assert not stale & kept
