@@ -95,7 +95,10 @@ ROWS: dict[str, tuple[dict[str, Any], Counter[str]]] = {
         {"tasks": {"site": {"report_by": ["host"]}}},
         times(2, SCORED) + TABLES + FIRST + FIRST_PAGE,
     ),
-    "tasks, nothing explained": ({"tasks": {"site": {"importance": False}}}, Counter(summary=1)),
+    "tasks, nothing explained": (
+        {"tasks": {"site": {"importance": False}}},
+        Counter(summary=1) + FIRST_PAGE,
+    ),
     "tasks, fine-tuning": (
         {"tasks": {"site": {"finetuning": {"epochs": 2}}}},
         OF_A_TASK + FIRST_PAGE,
