@@ -11,7 +11,6 @@ from snakemake_interface_logger_plugins.base import LogHandlerBase
 from snakemake_interface_logger_plugins.common import LogEvent
 from snakemake_interface_logger_plugins.settings import OutputSettingsLoggerInterface
 
-from aam.util.log import CONSOLE
 from snakemake_logger_plugin_aam.console import Console, configuration_problem
 
 STOPPING = "Terminating processes on user request"
@@ -41,6 +40,10 @@ class LogHandler(LogHandlerBase):
         if settings.dryrun or is_asked_for_more:
             self.as_snakemake = _snakemakes_handler(settings)
             return
+        # Snakemake imports this module at every start: the workflow's own package, which may be
+        # another one than is installed, has to be the first `aam` that is imported.
+        from aam.util.log import CONSOLE
+
         # Jobs inherit it: what they log stands in their files alone.
         os.environ[CONSOLE] = "1"
         self.console = Console(colors=not settings.nocolor, lists_jobs=_lists_jobs(settings))

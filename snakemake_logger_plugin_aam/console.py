@@ -10,8 +10,6 @@ from rich.console import Console as Terminal
 from rich.live import Live
 from rich.text import Text
 
-from aam.util.errors import problem
-from aam.util.log import duration
 
 RECORD = re.compile(r"^\d\d:\d\d:\d\d [A-Z]+ [\w.]+: .*$", re.MULTILINE)
 """The first line of a record in the log of a job."""
@@ -42,6 +40,9 @@ class Job:
     @property
     def progress(self) -> str:
         """How far it is: the time left where its log says so, else the time that it took."""
+        # Not above: see `LogHandler`.
+        from aam.util.log import duration
+
         found = PROGRESS.findall(_tail(self.log))
         if not found:
             return duration(time.monotonic() - self.started_s)
@@ -135,6 +136,9 @@ def configuration_problem(text: str) -> str | None:
 
     Snakemake takes all words behind `--configfile` for configurations, and shows a traceback.
     """
+    # Not above: see `LogHandler`.
+    from aam.util.errors import problem
+
     found = NO_CONFIGURATION.search(text)
     if found is None:
         return None
