@@ -10,7 +10,6 @@ from rich.console import Console as Terminal
 from rich.live import Live
 from rich.text import Text
 
-
 RECORD = re.compile(r"^\d\d:\d\d:\d\d [A-Z]+ [\w.]+: .*$", re.MULTILINE)
 """The first line of a record in the log of a job."""
 PROGRESS = re.compile(r": ([^:]+): (step \d+ of \d+), (?:.*, )?(about .* left)$", re.MULTILINE)
