@@ -145,7 +145,7 @@ class SlurmStudy(Checkout):
     """A copy of the workflow with the study of these tests."""
 
     study: Mapping[str, Any] = field(default_factory=lambda: STUDY)
-    longest_s: float | None = 900
+    longest_s: float | None = 1800
 
     def edit(self, module: str, old: str, new: str) -> None:
         """Replace a piece of a module of the copied package."""
