@@ -22,7 +22,7 @@ from aam.data.vocabulary import untokenize
 from aam.model.store import KNOWN_ASVS, read_tensors, write_tensors
 from aam.reference_tree.bases import UNKNOWN, pack, unpack
 from aam.reference_tree.nearest import NEAR, KnownSequences
-from aam.reference_tree.reading import AS_IS, FEW_NEAR, recognize_reading
+from aam.reference_tree.reading import FEW_NEAR, recognize_reading, share_near
 
 logger = logging.getLogger(__name__)
 VERSION = 1
@@ -85,7 +85,7 @@ class KnownAsvs(KnownSequences):
         """
         reads_Q = np.bincount(store.asvs, store.counts, minlength=len(tokens.lengths))
         nearest = self.nearest(_bases(tokens.tokens, tokens.lengths))
-        fraction = float(reads_Q[nearest.is_near_Q].sum() / max(reads_Q.sum(), 1))
+        fraction = share_near(nearest, reads_Q)
         said = f"{fraction:.0%} of the reads lie within {NEAR:.0%} of an ASV that the encoder saw"
         if fraction >= FEW_NEAR:
             return fraction, said
@@ -93,8 +93,9 @@ class KnownAsvs(KnownSequences):
             texts = untokenize(tokens.tokens, tokens.lengths)
         else:
             texts = [sequences[name] for name in tokens.feature_ids]
-        reading, near = recognize_reading(self, texts, reads_Q)
-        if reading != AS_IS:
+        other = recognize_reading(self, texts, reads_Q)
+        if other is not None:
+            reading, near = other
             return fraction, f"{said}, but {near:.0%} if {reading}"
         return fraction, f"{said}: another region, or a kind of sample that it does not know"
 

@@ -114,12 +114,18 @@ class KnownSequences:
             is_aligned_Q=np.zeros(len(row_Q), bool),
         )
 
-    def nearest_aligned(self, bases_QS: NDArray[np.uint8]) -> Nearest:
-        """Return `nearest`, with an alignment where substitutions would be too many.
+    def aligned(self, bases_QS: NDArray[np.uint8], nearest: Nearest) -> Nearest:
+        """Return what is nearest, with an alignment where substitutions would be too many.
 
         Edlib (Šošić and Šikić 2017, doi:10.1093/bioinformatics/btw753) aligns them.
+
+        Parameters
+        ----------
+        bases_QS
+            The sequences, which begin at the same base as the known ones.
+        nearest
+            What `nearest` returns for them.
         """
-        nearest = self.nearest(bases_QS)
         row_Q = nearest.row_Q.copy()
         differences_Q = nearest.differences_Q.copy()
         compared_Q = nearest.compared_Q.copy()

@@ -93,6 +93,7 @@ class ReferencePhylogeny:
         metric: str = "unweighted",
         *,
         depth: int | None = None,
+        seed: int = 0,
         alpha: float = 0.5,
         threads: int = 1,
     ) -> pd.DataFrame:
@@ -109,6 +110,8 @@ class ReferencePhylogeny:
         depth
             Reads that are drawn of every sample first; shallower ones are left out. None: all are
             taken as they are.
+        seed
+            Of that draw.
         alpha
             Exponent of generalized UniFrac.
         threads
@@ -127,7 +130,7 @@ class ReferencePhylogeny:
         names = [name for name, facts in METRICS.items() if not facts.per_sample]
         if metric not in names:
             raise problem("metric", metric, f"one of {', '.join(names)}", "choose one of them")
-        counts, placement = self._read(table, sequences, depth)
+        counts, placement = self._read(table, sequences, depth, seed)
         engine: Engine = Sparse()
         tree = None
         if METRICS[metric].phylogenetic:
@@ -144,17 +147,43 @@ class ReferencePhylogeny:
         return pd.DataFrame(matrix_NN, index=index, columns=index.rename(None))
 
     def faith_pd(
-        self, table: Table, sequences: Sequences | None = None, *, depth: int | None = None
+        self,
+        table: Table,
+        sequences: Sequences | None = None,
+        *,
+        depth: int | None = None,
+        seed: int = 0,
     ) -> pd.Series:
-        """Return Faith's phylogenetic diversity of every sample: see `distances`."""
-        counts, placement = self._read(table, sequences, depth)
+        """Return Faith's phylogenetic diversity of every sample.
+
+        Parameters
+        ----------
+        table, sequences, depth, seed
+            As of `distances`.
+
+        Returns
+        -------
+        pandas.Series
+            In substitutions per site, by sample ID.
+
+        Raises
+        ------
+        InputError
+            A file cannot be read, or features have no sequence.
+        """
+        counts, placement = self._read(table, sequences, depth, seed)
         engine = choose("auto", samples=len(counts.sample_ids))[0]
         with engine.compute(counts, placement.to_tree(), "faith_pd", {}) as values:
             index = pd.Index(counts.sample_ids, name="sample-id", dtype=object)
             return pd.Series(np.asarray(values[:]), index=index, name="faith_pd")
 
     def features(
-        self, table: Table, sequences: Sequences | None = None, *, depth: int | None = None
+        self,
+        table: Table,
+        sequences: Sequences | None = None,
+        *,
+        depth: int | None = None,
+        seed: int = 0,
     ) -> pd.DataFrame:
         """Return what each sample has below each branch, for other methods to learn from.
 
@@ -162,14 +191,24 @@ class ReferencePhylogeny:
         log(1 + 2000 p) sqrt(b): 0 without reads, otherwise nearly the logarithm of the reads below
         the branch, of 1000 in all. Long branches count more, and related ASVs count together.
 
+        Parameters
+        ----------
+        table, sequences, depth, seed
+            As of `distances`.
+
         Returns
         -------
         pandas.DataFrame
             Sparse, samples by the numbers of those branches that have reads. A branch has the same
             number in every study, so that tables of several studies can be joined, with 0 where a
             study lacks a branch. Branches to placed sequences alone are not among them.
+
+        Raises
+        ------
+        InputError
+            A file cannot be read, or features have no sequence.
         """
-        counts, placement = self._read(table, sequences, depth)
+        counts, placement = self._read(table, sequences, depth, seed)
         above_QB = self.tree_of_known.above(placement.nearest.row_Q)
         below_NB = csr_array(counts.counts.astype(np.float64) @ above_QB)
         below_NB.sort_indices()
@@ -180,11 +219,10 @@ class ReferencePhylogeny:
         matrix = csr_array((logs, below_NB.indices, below_NB.indptr), shape=below_NB.shape)
         index = pd.Index(counts.sample_ids, name="sample-id", dtype=object)
         accessor: Any = pd.DataFrame.sparse
-        frame: pd.DataFrame = accessor.from_spmatrix(matrix[:, columns], index, columns)
-        return frame
+        return pd.DataFrame(accessor.from_spmatrix(matrix[:, columns], index, columns))
 
     def _read(
-        self, table: Table, sequences: Sequences | None, depth: int | None
+        self, table: Table, sequences: Sequences | None, depth: int | None, seed: int
     ) -> tuple[FeatureTable, Placement]:
         """Return a table without what is empty, rarefied if there is a depth, and its placement."""
         where = Path("the table") if isinstance(table, FeatureTable) else Path(table)
@@ -196,7 +234,7 @@ class ReferencePhylogeny:
             fasta = None if sequences is None else Path(sequences)
             texts = feature_sequences(counts, where, fasta)
         if depth is not None:
-            counts = rarefy(counts, depth, 0, 0)
+            counts = rarefy(counts, depth, seed)
             texts = {name: texts[name] for name in counts.feature_ids}
         reads_Q = np.asarray(counts.counts.sum(axis=0)).ravel()
         return counts, self._placement(texts, reads_Q)

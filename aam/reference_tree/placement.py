@@ -12,7 +12,13 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from aam.reference_tree.nearest import NEAR, Nearest
-from aam.reference_tree.reading import AS_IS, FEW_NEAR, Reading, recognize_reading
+from aam.reference_tree.reading import (
+    AS_IS,
+    FEW_NEAR,
+    Reading,
+    recognize_reading,
+    share_near,
+)
 from aam.reference_tree.tree import PER_DIFFERENCE, ReferenceTree
 from aam.util.scikit_bio import TreeNode
 
@@ -90,7 +96,8 @@ def place(tree: ReferenceTree, sequences: Mapping[str, str], reading: Reading = 
         How to read them so that they begin where the known ones do; see `recognize_reading`.
     """
     bases_QS = reading.encode(list(sequences.values()), tree.length_bp)
-    return Placement(tree, list(sequences), tree.known.nearest_aligned(bases_QS), reading)
+    nearest = tree.known.aligned(bases_QS, tree.known.nearest(bases_QS))
+    return Placement(tree, list(sequences), nearest, reading)
 
 
 def place_reads(
@@ -114,14 +121,24 @@ def place_reads(
     near : float
         Fraction of the reads that lie near a known sequence.
     """
-    reading, _ = recognize_reading(tree.known, list(sequences.values()), reads_Q)
-    placement = place(tree, sequences, reading)
-    near = float(reads_Q[placement.is_near_Q].sum() / max(reads_Q.sum(), 1))
+    texts = list(sequences.values())
+    bases_QS = AS_IS.encode(texts, tree.length_bp)
+    nearest = tree.known.nearest(bases_QS)
+    other = None
+    # Before any alignment, which would take a shift for lost bases.
+    if texts and share_near(nearest, reads_Q) < FEW_NEAR:
+        other = recognize_reading(tree.known, texts, reads_Q)
+    if other is None:
+        aligned = tree.known.aligned(bases_QS, nearest)
+        placement = Placement(tree, list(sequences), aligned, AS_IS)
+    else:
+        placement = place(tree, sequences, other[0])
+    near = share_near(placement.nearest, reads_Q)
     said = f"{near:.0%} of the reads lie within {NEAR:.0%} of a sequence of the reference"
     if near < FEW_NEAR:
         logger.warning("%s: another region, or a kind of sample that it does not have", said)
-    elif reading.reverse_complement or reading.shift:
-        logger.warning("%s if %s: they are placed so", said, reading)
+    elif placement.reading != AS_IS:
+        logger.warning("%s if %s: they are placed so", said, placement.reading)
     else:
         logger.info("%s", said)
     return placement, near

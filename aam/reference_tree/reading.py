@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aam.reference_tree.bases import UNKNOWN, encode, reverse_complement
-from aam.reference_tree.nearest import KnownSequences
+from aam.reference_tree.nearest import KnownSequences, Nearest
 
 FEW_NEAR = 0.5
 """Fraction of the reads near known sequences below which other readings are tried."""
@@ -56,8 +56,8 @@ AS_IS = Reading()
 
 def recognize_reading(
     known: KnownSequences, sequences: Sequence[str], reads_Q: NDArray[np.number]
-) -> tuple[Reading, float]:
-    """Return how sequences have to be read so that most reads lie near known ones.
+) -> tuple[Reading, float] | None:
+    """Return how sequences that lie near no known ones have to be read to lie near them.
 
     Parameters
     ----------
@@ -70,31 +70,23 @@ def recognize_reading(
 
     Returns
     -------
-    reading : Reading
-        As they are, where at least `FEW_NEAR` of the reads lie near a known sequence then;
-        otherwise the best of the other strand and shifts of up to `LARGEST_SHIFT` bases, where
-        that share is reached by the most abundant sequences.
-    near : float
-        Fraction of the reads that lie near a known sequence when read so, of all sequences or, for
-        another reading, of the most abundant ones.
+    tuple or None
+        The best of the other strand and shifts of up to `LARGEST_SHIFT` bases, and the fraction of
+        the reads of the most abundant sequences that lie near a known one then. None: the fraction
+        is below `FEW_NEAR` in every reading.
     """
-    near = share_near(known, sequences, reads_Q, AS_IS)
-    if near >= FEW_NEAR or not sequences:
-        return AS_IS, near
     most = np.argsort(-np.asarray(reads_Q), kind="stable")[:TRIED]
     abundant = [sequences[row] for row in most]
     shifts = chain(range(1, LARGEST_SHIFT + 1), range(-1, -LARGEST_SHIFT - 1, -1))
     readings = [Reading(reverse_complement=True), *(Reading(shift=shift) for shift in shifts)]
-    shares = [share_near(known, abundant, reads_Q[most], reading) for reading in readings]
+    shares = []
+    for reading in readings:
+        nearest = known.nearest(reading.encode(abundant, known.length_bp))
+        shares.append(share_near(nearest, reads_Q[most]))
     best = int(np.argmax(shares))
-    if shares[best] >= FEW_NEAR:
-        return readings[best], shares[best]
-    return AS_IS, near
+    return (readings[best], shares[best]) if shares[best] >= FEW_NEAR else None
 
 
-def share_near(
-    known: KnownSequences, sequences: Sequence[str], reads_Q: NDArray[np.number], reading: Reading
-) -> float:
-    """Return the fraction of the reads whose sequences lie near a known one, without alignment."""
-    nearest = known.nearest(reading.encode(sequences, known.length_bp))
+def share_near(nearest: Nearest, reads_Q: NDArray[np.number]) -> float:
+    """Return the fraction of the reads whose sequences lie near a known one."""
     return float(reads_Q[nearest.is_near_Q].sum() / max(reads_Q.sum(), 1))
