@@ -196,21 +196,19 @@ class ReferenceTree:
         at_node: dict[int, list[tuple[str, float]]] = {}
         for name, row, length in zip(names, row_Q.tolist(), length_Q.tolist(), strict=True):
             at_node.setdefault(int(self.tip_U[row]), []).append((name, length))
-        node_M = self._above(self.tip_U[np.unique(row_Q)])
+        # The root is the first of these nodes, and no branch lies above it.
+        node_M = self._above(self.tip_U[np.unique(row_Q)])[1:]
         parents = self.parent_B[node_M].tolist()
         lengths = self.length_B[node_M].astype(np.float64).tolist()
-        nodes: dict[int, TreeNode] = {}
-        # Children stand behind their parents: backwards, every node is whole when it is added.
+        children_of: dict[int, list[TreeNode]] = {}
+        # Children stand behind their parents: backwards, all of a node's are there before it.
         for number, parent, length in reversed(
             list(zip(node_M.tolist(), parents, lengths, strict=True))
         ):
-            children = nodes.pop(number).children if number in nodes else []
+            below = children_of.pop(number, [])[::-1]
             leaves = [TreeNode(name, length=own) for name, own in at_node.get(number, [])]
-            node = _joined([*reversed(children), *leaves], length)
-            if number == ROOT:
-                return TreeNode(children=[*reversed(children)])
-            nodes.setdefault(parent, TreeNode()).children.append(node)
-        raise AssertionError("a tree has a root")
+            children_of.setdefault(parent, []).append(_joined([*below, *leaves], length))
+        return TreeNode(children=children_of[ROOT][::-1])
 
     def above(self, row_Q: NDArray[np.int64]) -> csr_array:
         """Return 1 where a branch lies above the known sequence that each sequence lies below.
