@@ -93,7 +93,7 @@ def test_explaining_gives_what_it_does_on_a_cpu(
 
     def importance(folder: Path) -> tuple[pd.DataFrame, dict]:
         outputs = {name: folder / name for name in ("importance", "check")}
-        cfg = {"samples": 3, "checked": 1, "seed": 0}
+        cfg = {"samples": 3, "checked": 1, "removed": 24, "seed": 0}
         inputs = {**study.task_inputs(task), "model": model}
         explain.run(cfg, inputs=inputs, outputs=outputs, runtime=RunOptions())
         return pd.read_csv(outputs["importance"], sep="\t"), read_json(outputs["check"])
