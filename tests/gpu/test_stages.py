@@ -87,14 +87,14 @@ def test_every_way_to_finetune_predicts_as_a_cpu_does(
 
 @pytest.mark.parametrize("task", ["site", "ordered", "kernel"])
 def test_explaining_gives_what_it_does_on_a_cpu(
-    task, finetuned_here, device, on_cpu, study, tmp_path
+    task, finetuned_here, device, on_cpu, study, sequences, tmp_path
 ):
     model = finetuned_here(task)["model"]
 
     def importance(folder: Path) -> tuple[pd.DataFrame, dict]:
-        outputs = {name: folder / name for name in ("importance", "check")}
+        outputs = {name: folder / name for name in ("importance", "sequences", "check")}
         cfg = {"samples": 3, "checked": 1, "removed": 24, "seed": 0}
-        inputs = {**study.task_inputs(task), "model": model}
+        inputs = {**study.task_inputs(task), "model": model, "sequences": sequences}
         explain.run(cfg, inputs=inputs, outputs=outputs, runtime=RunOptions())
         return pd.read_csv(outputs["importance"], sep="\t"), read_json(outputs["check"])
 
