@@ -9,6 +9,7 @@ from aam.config.sections.base import FilePath, Override, Section
 BaselineName = Literal[
     "random_forest",
     "random_forest_median",
+    "extra_trees",
     "gradient_boosting",
     "elastic_net",
     "svm_clr",

@@ -19,7 +19,7 @@ from aam.evaluate.baselines.problem import (
     Prediction,
     Problem,
     fit_predict,
-    prevalent_reads,
+    frequent_reads,
 )
 
 LOGISTIC_COSTS = (0.003, 0.01, 0.03, 0.1)
@@ -45,7 +45,7 @@ def elastic_net(task: Problem) -> Prediction:
             random_state=task.random_state("elastic_net"),
         )
         model = search(task, logistic, {"C": LOGISTIC_COSTS}, leave_one_part_out(task))
-    reads_NP = prevalent_reads(task)
+    reads_NP = frequent_reads(task)
     scaled = make_pipeline(FunctionTransformer(centred_log_ratios), StandardScaler(), model)
     return fit_predict(task, scaled, reads_NP)
 

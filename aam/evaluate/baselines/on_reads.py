@@ -7,8 +7,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.ensemble import (
+    ExtraTreesClassifier,
+    ExtraTreesRegressor,
     HistGradientBoostingClassifier,
     HistGradientBoostingRegressor,
     RandomForestClassifier,
@@ -16,24 +19,22 @@ from sklearn.ensemble import (
 )
 from sklearn.preprocessing import OneHotEncoder
 
-from aam.evaluate.baselines.inner import leave_each_part_out, leave_one_part_out, search
+from aam.evaluate.baselines.inner import leave_each_part_out, search
 from aam.evaluate.baselines.problem import (
     Prediction,
     Problem,
     fit_predict,
+    frequent_reads,
     predict,
-    prevalent_reads,
 )
 
-ITERATIONS = 200
+ITERATIONS = 100
 TREES = 200
 ROWS_AT_ONCE = 1024
 TRIED_TREES = 30
 """Trees of a forest that settings are chosen by."""
-FOREST = {"max_features": (0.1, 0.33, "sqrt"), "min_samples_leaf": (2, 5)}
+FOREST = {"max_features": (0.1, 0.33, "sqrt")}
 """Candidate settings of the forest; the first of equals is taken."""
-BOOSTING = {"max_leaf_nodes": (15, 5)}
-"""Candidate sizes of the trees of boosting."""
 
 
 def constant(task: Problem) -> Prediction:
@@ -44,16 +45,14 @@ def constant(task: Problem) -> Prediction:
 
 
 def gradient_boosting(task: Problem) -> Prediction:
-    """Predict with boosted trees of chosen size for absolute errors, or for balanced classes.
-
-    In a nested fit the trees have the first size: the search would take two thirds of the time.
-    """
+    """Predict with boosted trees for absolute errors, or for balanced classes."""
     settings: dict[str, Any] = {
         "max_iter": ITERATIONS,
-        "learning_rate": 0.05,
+        "learning_rate": 0.1,
+        "max_leaf_nodes": 15,
         "min_samples_leaf": 5,
         "l2_regularization": 1.0,
-        "max_features": 0.3,
+        "max_features": 0.1,
         "max_bins": 63,
         "early_stopping": False,
         "random_state": task.random_state("gradient_boosting"),
@@ -63,11 +62,7 @@ def gradient_boosting(task: Problem) -> Prediction:
         if task.regression
         else HistGradientBoostingClassifier(class_weight="balanced", **settings)
     )
-    # Without a part to leave out it keeps the first of each.
-    model.set_params(**{name: values[0] for name, values in BOOSTING.items()})
-    splits = [] if task.is_nested else leave_one_part_out(task)
-    searched = search(task, model, BOOSTING, splits)
-    return fit_predict(task, searched, prevalent_reads(task).toarray())
+    return fit_predict(task, model, frequent_reads(task).toarray())
 
 
 def random_forest(task: Problem) -> Prediction:
@@ -85,8 +80,32 @@ def random_forest_median(task: Problem) -> Prediction:
     return _forest(task)[1]
 
 
+def extra_trees(task: Problem) -> Prediction:
+    """Predict with trees that are split at random: the median of their leaves, or their votes.
+
+    All trees see all training samples. Geurts, P., Ernst, D., & Wehenkel, L. (2006). Extremely
+    randomized trees. Machine Learning 63:3-42.
+    """
+    reads = _trees_reads(task)
+    train, test, target = reads[task.train], reads[task.test], task.target[task.train]
+    settings: dict[str, Any] = {
+        "n_estimators": TREES,
+        "max_features": 0.33,
+        "min_samples_leaf": 2,
+        "random_state": task.random_state("extra_trees"),
+    }
+    if not task.regression:
+        forest = ExtraTreesClassifier(class_weight="balanced", **settings)
+        return predict(task, forest.fit(train, target), test)
+    forest = ExtraTreesRegressor(**settings).fit(train, target)
+    return leaf_medians(forest, train, target, test), np.zeros((len(task.test), 0))
+
+
 def leaf_medians(
-    forest: RandomForestRegressor, train: Any, target_T: NDArray[np.float64], rows: Any
+    forest: RandomForestRegressor | ExtraTreesRegressor,
+    train: Any,
+    target_T: NDArray[np.float64],
+    rows: Any,
 ) -> NDArray[np.float64]:
     """Return the median of the training targets that share leaves with each row, [R].
 
@@ -109,17 +128,16 @@ def leaf_medians(
 def _forest(task: Problem) -> tuple[Prediction, Prediction]:
     """Return what a forest says, and of numbers also the medians of its leaves; it is fitted once.
 
-    The fraction of features of a split and the size of leaves are chosen with fewer trees.
+    The fraction of features of a split is chosen with fewer trees.
     """
     if "forest" in task.shared:
         return task.shared["forest"]
-    reads = task.counts.astype(np.float32)
-    # The trees take no 64-bit indices.
-    reads.indices, reads.indptr = reads.indices.astype(np.int32), reads.indptr.astype(np.int32)
+    reads = _trees_reads(task)
     train, test, target = reads[task.train], reads[task.test], task.target[task.train]
     settings: dict[str, Any] = {
         "n_estimators": min(TREES, TRIED_TREES),
-        **{name: values[0] for name, values in FOREST.items()},
+        "max_features": FOREST["max_features"][0],
+        "min_samples_leaf": 2,
         "random_state": task.random_state("random_forest"),
     }
     forest = (
@@ -136,3 +154,11 @@ def _forest(task: Problem) -> tuple[Prediction, Prediction]:
     medians = leaf_medians(forest, train, target, test) if task.regression else mean[0]
     task.shared["forest"] = mean, (medians, mean[1])
     return task.shared["forest"]
+
+
+def _trees_reads(task: Problem) -> csr_array:
+    """Return the reads of frequent features in numbers of 32 bits, as forests take them."""
+    reads_NP = frequent_reads(task).astype(np.float32)
+    reads_NP.indices = reads_NP.indices.astype(np.int32)
+    reads_NP.indptr = reads_NP.indptr.astype(np.int32)
+    return reads_NP

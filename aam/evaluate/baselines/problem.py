@@ -22,7 +22,9 @@ NOWHERE = -2
 MOST_SAMPLES, LANDMARKS = 20_000, 10_000
 """Labelled samples beyond which some methods learn from landmarks, and how many these are."""
 PREVALENCE = 0.01
-"""Least fraction of the training samples that a feature of linear models and boosting is in."""
+"""Least fraction of the training samples that a feature is in."""
+FREQUENT_SAMPLES, FREQUENT_PREVALENCE = 10, 0.05
+"""Features of slow methods are in ten training samples at least, or in 5 % where that is fewer."""
 
 Prediction = tuple[NDArray[Any], NDArray[np.float64]]
 """Predicted values [T], and probabilities of all classes [T, C] (C = 0 for numbers)."""
@@ -60,9 +62,6 @@ class Problem:
     """Names of the baselines; None: all."""
     landmarks: NDArray[np.intp] | None = None
     """Rows that linear methods and those on pairs of samples learn from, ascending; None: all."""
-    is_nested: bool = False
-    """Whether nothing but the weights of a mixture rests on this fit; the slowest search is left
-    out then."""
     shared: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
     """What one baseline leaves for another, of this fold."""
 
@@ -112,12 +111,28 @@ Predictor = Callable[[Problem], Prediction]
 
 
 def prevalent_reads(task: Problem) -> scipy.sparse.csr_array:
-    """Return the reads of the features that are in enough training samples, [N, P].
+    """Return the reads of the features that are in 1 % of the training samples, [N, P].
 
     Where no feature is in as many, the most frequent ones are taken.
     """
-    prevalence_F = (task.counts[task.train] > 0).mean(axis=0)
-    chosen = np.flatnonzero(prevalence_F >= min(PREVALENCE, prevalence_F.max()))
+    return _reads_in(task, PREVALENCE * len(task.train))
+
+
+def frequent_reads(task: Problem) -> scipy.sparse.csr_array:
+    """Return the reads of the features that are in ten training samples, or in 5 % of few, [N, P].
+
+    Of a few hundred samples 1 % are two or three, and such features are most of all: they take most
+    of the time of trees and of an elastic net, and tell little. Of 1000 samples and more the
+    features are those of `prevalent_reads`.
+    """
+    samples = len(task.train)
+    least = min(FREQUENT_SAMPLES, FREQUENT_PREVALENCE * samples)
+    return _reads_in(task, max(PREVALENCE * samples, least))
+
+
+def _reads_in(task: Problem, least_samples: float) -> scipy.sparse.csr_array:
+    samples_F = (task.counts[task.train] > 0).sum(axis=0)
+    chosen = np.flatnonzero(samples_F >= min(least_samples, samples_F.max()))
     return task.counts[:, chosen].astype(np.float64)
 
 

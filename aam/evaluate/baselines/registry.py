@@ -28,6 +28,7 @@ BASELINES: dict[str, tuple[Predictor, str]] = {
     "majority": (on_reads.constant, "classes"),
     "random_forest": (on_reads.random_forest, "both"),
     "random_forest_median": (on_reads.random_forest_median, "numbers"),
+    "extra_trees": (on_reads.extra_trees, "both"),
     "gradient_boosting": (on_reads.gradient_boosting, "both"),
     "elastic_net": (log_ratios.elastic_net, "both"),
     "svm_clr": (on_pairs.svm_clr, "both"),
@@ -117,7 +118,7 @@ def predict_nested(task: Problem, threads: int) -> pd.DataFrame:
         held_out = last + number
         fold = np.where(fit.is_training_N, task.fold, NOWHERE)
         fold[fit.rows] = held_out
-        parts.append(dataclasses.replace(task, fold=fold, held_out=held_out, is_nested=True))
+        parts.append(dataclasses.replace(task, fold=fold, held_out=held_out))
     tables = []
     for fit, predictions in zip(fits, _fit_all(parts, names, threads), strict=True):
         for name, table in zip(names, predictions, strict=True):

@@ -9,7 +9,7 @@ from problems import problem_of
 from aam.config.sections.task import METHODS
 from aam.evaluate.baselines import on_pairs, on_reads
 from aam.evaluate.baselines.on_pairs import laplacian
-from aam.evaluate.baselines.problem import Problem, prevalent_reads
+from aam.evaluate.baselines.problem import Problem, frequent_reads, prevalent_reads
 from aam.evaluate.baselines.registry import (
     BASELINES,
     baselines_of,
@@ -18,7 +18,7 @@ from aam.evaluate.baselines.registry import (
 )
 
 ON_READS = [
-    *("random_forest", "random_forest_median", "gradient_boosting"),
+    *("random_forest", "random_forest_median", "extra_trees", "gradient_boosting"),
     *("elastic_net", "svm_clr", "svm_clades"),
 ]
 ON_DISTANCES = ["knn_unifrac", "svm_unifrac"]
@@ -200,6 +200,20 @@ def test_rare_features_are_told_by_the_training_samples_alone():
     # Where all features are rare, the most frequent stay.
     rare = dataclasses.replace(task, counts=task.counts[:, [2]])
     assert prevalent_reads(rare).shape == (300, 1)
+
+
+@pytest.mark.parametrize(
+    ("samples", "least"), [(20, 1), (100, 5), (180, 9), (400, 10), (1000, 10), (3000, 30)]
+)
+def test_frequent_features_are_in_ten_samples_or_in_a_twentieth_of_few(samples, least):
+    has_read = np.arange(samples)[:, None] < np.arange(1, 41)
+    task = dataclasses.replace(
+        problem("regression"),
+        counts=scipy.sparse.csr_array(has_read.astype(np.int64)),
+        fold=np.zeros(samples, np.int64),
+        held_out=1,
+    )
+    assert frequent_reads(task).shape == (samples, 40 - least + 1)
 
 
 def test_the_kernel_is_scaled_by_the_training_pairs():
