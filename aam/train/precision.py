@@ -9,11 +9,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import torch
 
 from aam.train.data.dataset import BatchDataset
 from aam.train.distributed.devices import AUTO, Devices, hardware
 from aam.train.distributed.shards import own_shard
+from aam.train.micro_batches import MicroBatches
 from aam.train.step_memory import StepMemory, fit_to_memory, measure_step
+from aam.util.errors import InputError
 
 logger = logging.getLogger(__name__)
 WORTH_IT = 0.9
@@ -56,14 +59,15 @@ class PrecisionChoice:
         """
         if self.devices.is_chosen:
             return
-        if self.devices.is_sharded:
-            trial = wrapped
-        else:
-            # A copy: of several processes the first step decides in which order gradients are
-            # summed, and that may depend on its precision. It is not compiled.
+        trial = wrapped
+        if not self.devices.is_sharded:
+            # Of several processes the first step decides in which order gradients are summed, and
+            # that may depend on its precision: a copy does it.
             trial = self.devices.setup_model(copy.deepcopy(model)).train()
-        # The first process has the say: all must choose alike.
-        self.seconds = self.devices.broadcast(step_seconds(trial, dataset, self.devices, memory))
+        with torch.compiler.set_stance("force_eager"):
+            seconds = step_seconds(trial, dataset, self.devices, memory)
+        # All must choose alike: the first process has the say.
+        self.seconds = self.devices.broadcast(seconds)
         chosen = faster(self.seconds)
         self.devices.choose(chosen)
         logger.info(
@@ -120,8 +124,9 @@ def precision_of_encoder(optimization: Mapping[str, Any] | None) -> str:
 
 def faster(seconds: Mapping[str, float]) -> str:
     """Return the precision to train in, by the seconds of a step, those of the exact one first."""
-    exact, other = seconds
-    return other if seconds[other] < WORTH_IT * seconds[exact] else exact
+    exact, *others = seconds
+    is_worth_it = [name for name in others if seconds[name] < WORTH_IT * seconds[exact]]
+    return min(is_worth_it, key=seconds.__getitem__, default=exact)
 
 
 def step_seconds(
@@ -131,26 +136,30 @@ def step_seconds(
 
     Updates of the weights are in fp32 in any case. The batches are different ones, evenly spread
     over the first epoch: on a CPU the kernels that bf16 needs for each new shape are a part of its
-    time. They are worked in the micro-batches that the heaviest one needs. The precisions take
-    turns, since other jobs may slow down any of them.
+    time. Each precision works them in the micro-batches that it needs. They take turns, since other
+    jobs may slow down any of them. Raises InputError where no precision fits into the memory.
     """
-    precisions = devices.candidates
-    devices.compute_in(precisions[0])
-    micro_batches = fit_to_memory(
-        model, dataset, devices, memory.limit_gb, memory.recompute, memory.threshold
-    )
-    steps = np.linspace(0, dataset.steps_per_epoch, TURNS, endpoint=False).astype(int)
-    taken: dict[str, list[float]] = {precision: [] for precision in precisions}
+    micro_batches: dict[str, MicroBatches] = {}
+    for precision in devices.candidates:
+        devices.compute_in(precision)
+        try:
+            micro_batches[precision] = fit_to_memory(
+                model, dataset, devices, memory.limit_gb, memory.recompute, memory.threshold
+            )
+        except InputError as error:
+            # Another precision may take less. One of several processes must not go on alone.
+            if precision == devices.candidates[-1] and not micro_batches or devices.processes > 1:
+                raise
+            logger.info("no training in %s: %s", precision, error)
+    taken: dict[str, list[float]] = {precision: [] for precision in micro_batches}
     t_begin = time.perf_counter()
-    for turn, step in enumerate([steps[0], *steps]):
-        batch = micro_batches.split(own_shard(dataset[step], devices))
-        for precision in precisions:
+    steps = np.linspace(0, dataset.steps_per_epoch, TURNS, endpoint=False).astype(int)
+    for turn, step in enumerate(steps.tolist(), start=1):
+        batch = own_shard(dataset[step], devices)
+        for precision, micro in micro_batches.items():
             devices.compute_in(precision)
-            seconds, _ = measure_step(model, batch, devices)
-            # In their first step libraries prepare what they keep.
-            if turn > 0:
-                taken[precision].append(seconds)
-        is_enough = time.perf_counter() - t_begin > ENOUGH_S and turn >= FEWEST_TURNS
+            taken[precision].append(measure_step(model, micro.split(batch), devices)[0])
+        is_enough = turn >= FEWEST_TURNS and time.perf_counter() - t_begin > ENOUGH_S
         if devices.broadcast(is_enough):
             break
     return {precision: statistics.median(times) for precision, times in taken.items()}

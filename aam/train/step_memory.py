@@ -166,8 +166,9 @@ def fit_to_memory(
     larger = min(larger, len(dataset.samples)) if found.recompute == recompute else 0
     room = f"; batches of {larger} samples would fit" if larger > batch.size else ""
     logger.info(
-        f"memory of a step of {batch.size} samples, in {found}: estimated {estimated:.0f} MB, "
-        f"measured {measured:.0f} MB of {budget:.0f} MB; {seconds:.3g} s{room}"
+        f"memory of a step of {batch.size} samples in {devices.precision}, in {found}: "
+        f"estimated {estimated:.0f} MB, measured {measured:.0f} MB of {budget:.0f} MB; "
+        f"{seconds:.3g} s{room}"
     )
     return replace(found, estimated_mb=estimated, measured_mb=measured, seconds_per_step=seconds)
 

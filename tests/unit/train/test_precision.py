@@ -10,8 +10,10 @@ from aam.train import precision
 from aam.train.distributed import devices as devices_module
 from aam.train.distributed.devices import Devices, hardware, has_tf32
 from aam.train.loop import TimeIsUp
+from aam.train.micro_batches import MicroBatches
 from aam.train.precision import PrecisionChoice, faster, precision_of_encoder
 from aam.train.step_memory import measure_step
+from aam.util.errors import InputError
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -107,6 +109,20 @@ def test_a_cpu_without_fast_bf16_has_no_choice_and_says_nothing(train, timed, mo
     assert progress.report["optimization"]["precision"] == "fp32"
     assert progress.report["optimization"]["lacking"] == []
     assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
+
+
+def test_a_precision_that_does_not_fit_into_the_memory_is_not_taken(train, timed, monkeypatch):
+    """Even if the other one is slower."""
+
+    def fit(model, dataset, devices, *limits):
+        if devices.precision != "bf16":
+            raise InputError("too little memory")
+        return MicroBatches()
+
+    timed(BF16_SLOWER)
+    monkeypatch.setattr(precision, "fit_to_memory", fit)
+    _, progress = train(devices=Devices("auto", 1), precision="auto")
+    assert progress.report["optimization"]["precision"] == "bf16"
 
 
 def test_a_choice_that_this_machine_cannot_carry_out_is_made_again(caplog):
