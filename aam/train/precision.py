@@ -86,7 +86,10 @@ class PrecisionChoice:
             return
         chosen = state["precision"]
         if chosen not in self.devices.candidates:
-            logger.warning("the checkpoint is of a run in %s, which this machine has not", chosen)
+            lacking = (
+                "trained in %s so far, which this machine lacks: it goes on in another precision"
+            )
+            logger.warning(lacking, chosen)
             return
         self.devices.choose(chosen)
         self.seconds = dict(state["seconds"])

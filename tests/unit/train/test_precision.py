@@ -129,7 +129,7 @@ def test_a_choice_that_this_machine_cannot_carry_out_is_made_again(caplog):
     devices = Devices("auto", 1)
     PrecisionChoice(devices).restore({"precision": "fp8", "seconds": {}})
     assert not devices.is_chosen
-    assert "of a run in fp8, which this machine has not" in caplog.text
+    assert "trained in fp8 so far, which this machine lacks" in caplog.text
 
 
 def test_models_that_follow_take_the_precision_of_the_first(train, timed):

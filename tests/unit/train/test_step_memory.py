@@ -135,7 +135,7 @@ def test_a_batch_that_fits_is_left_as_it_is(model, dataset, devices, caplog, rec
     assert fit.recompute == recompute
     assert model.encoder.asv.keeps_layers == (recompute == "nothing")
     (line,) = [record.getMessage() for record in caplog.records]
-    assert "step of 20 samples, in one micro-batch" in line
+    assert "step of 20 samples in fp32, in one micro-batch" in line
     assert f"estimated {fit.estimated_mb:.0f} MB, measured {fit.measured_mb:.0f} MB" in line
     assert min(fit.estimated_mb, fit.measured_mb, fit.seconds_per_step) > 0
 
