@@ -33,6 +33,12 @@ T = TypeVar("T")
 PATIENCE = timedelta(days=1)
 """Of processes that wait on the host: the first one makes digests of the inputs of all."""
 _MIXED: dict[str, Any] = {"bf16": "bf16-mixed", "fp16": "16-mixed"}
+KERNELS = 256
+"""Kernels that oneDNN keeps on a CPU: every shape has its own, and all of them would fill the
+memory."""
+MORE_KERNELS, MORE_KERNELS_MB = 1024, 500.0
+"""Kernels where there is room, with which a run in bf16 makes fewer of them twice, and the memory
+that these take beyond the kernels of one step."""
 AUTO = "auto"
 """Precision that `aam.train.precision` chooses by measured steps."""
 
@@ -85,6 +91,8 @@ class Devices:
     ----------
     precision
         What layers compute in at the moment.
+    kernels
+        How many kernels oneDNN keeps, unless the environment says otherwise.
     is_auto
         Whether the precision is chosen by measurement, and not given.
     is_chosen
@@ -98,12 +106,14 @@ class Devices:
         *,
         deterministic: bool = False,
         world: World | None = None,
+        kernels: int = KERNELS,
     ) -> None:
         self.world = world or World()
         check_granted(self.world)
-        # On a CPU every shape has bf16 kernels of its own; kept, they would fill the memory.
-        for cache in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
-            os.environ.setdefault(cache, "256")
+        self.kernels = kernels
+        # They are read when the first kernel is made.
+        os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", str(kernels))
+        os.environ.setdefault("LRU_CACHE_CAPACITY", str(KERNELS))
         # A scheduler may grant fewer cores than the job was planned with.
         granted = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else threads
         torch.set_num_threads(max(1, min(threads, granted)))
@@ -150,6 +160,12 @@ class Devices:
         if self.device.type == "cuda":
             return ("tf32" if has_tf32(self.device) else "fp32", "bf16")
         return ("fp32", "bf16") if has_fast_bf16() else ("fp32",)
+
+    @property
+    def kernels_mb(self) -> float:
+        """Memory that the kernels of further shapes will take, which a single step does not."""
+        has_more = self.kernels > KERNELS and self.device.type == "cpu"
+        return MORE_KERNELS_MB if has_more and self.precision == "bf16" else 0.0
 
     def compute_in(self, precision: str) -> None:
         """Compute in a precision from now on: the given one, or one of the `candidates`."""
