@@ -24,6 +24,7 @@ RECORDED_KEYS = (
     "peak_memory_mb",
     "estimated_step_memory_mb",
     "measured_step_memory_mb",
+    "precision_step_s",
     "loading_share",
     "model_flop_utilisation",
     "gpu_utilisation",

@@ -17,7 +17,7 @@ from aam.config.sections.training import Pretraining
 from aam.evaluate.labels import quantity
 from aam.model.flops import step_flops
 from aam.tasks.pretrain.preparation import prepare
-from aam.train.distributed.devices import Devices
+from aam.train.distributed.devices import AUTO, Devices
 from aam.train.options import set_up, step_options
 from aam.train.step import train_step
 
@@ -103,6 +103,9 @@ def work_of_a_step(
     pretraining = {**cfg["pretraining"], "batch_size": batch_size}
     settings = Pretraining.model_validate(pretraining)
     plain = {**cfg["optimization"], "attention": "flash", "compile": "off"}
+    if plain["precision"] == AUTO:
+        # What the GPUs that are named compute fastest in.
+        plain["precision"] = "bf16"
     options = step_options(Optimization.model_validate(plain))
     devices = Devices(options.precision, threads)
     prepared = prepare({**cfg, "pretraining": pretraining}, inputs)

@@ -97,6 +97,8 @@ def configuration() -> Config:
             "unifrac": {"metrics": METRICS},
             "models": {"small": model},
             "pretraining": {"epochs": 2, "batch_size": 6},
+            # Bytes are compared: no run may choose otherwise than another.
+            "optimization": {"precision": "bf16"},
             "finetuning": {"encoder": "full", "epochs": 2, "batch_size": 6},
             "tasks": {name: {**age, **task} for name, task in tasks.items()},
         }

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from aam.config.sections.execution import Optimization
+from aam.train.distributed.devices import AUTO
 from aam.train.options import step_options
 
 ORDER, ALONE, BATCH = "order", "alone", "batch"
@@ -111,9 +112,15 @@ def said(key: str, value: Any) -> str:
 
 
 def usual(cfg: Mapping[str, Any], hardware: Hardware) -> Mode:
-    """Return the mode in which `aam.stages.pretrain` trains with a configuration on a machine."""
+    """Return the mode in which `aam.stages.pretrain` trains with a configuration on a machine.
+
+    Of the precisions that `auto` chooses from it has bf16, if the machine has.
+    """
     options = step_options(Optimization.model_validate(cfg["optimization"]))
     own = {key: getattr(options, key) for key in OF_OPTIMIZATION}
+    if own["precision"] == AUTO:
+        # The larger batches are timed in fp32, too.
+        own["precision"] = "bf16"
     if own["precision"] == "fp16" and not hardware.accelerator:
         own["precision"] = "bf16"
     if own["precision"] == "bf16" and not hardware.bf16:

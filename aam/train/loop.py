@@ -18,6 +18,7 @@ from aam.train.early_stopping import EarlyStopping, Validation
 from aam.train.monitoring.watch import Watch, watching
 from aam.train.nonfinite import NonFiniteGuard, Rollback
 from aam.train.options import StepOptions, report, set_up
+from aam.train.precision import PrecisionChoice
 from aam.train.progress import Progress, Saver, TimeIsUp
 from aam.train.step import WorkerDied, batches, learning_rate, train_step
 from aam.train.step_memory import StepMemory
@@ -59,10 +60,12 @@ def fit(
     guard = NonFiniteGuard(options, dataset, devices)
     limits = runtime.max_memory_gb, options.recompute, None, runtime.memory_threshold
     memory = StepMemory(wrapped, optimizer, devices, *limits)
-    progress = Progress(stopping, {"guard": guard, "memory": memory})
+    precision = PrecisionChoice(devices)
+    progress = Progress(stopping, {"guard": guard, "memory": memory, "precision": precision})
     saver = Saver(name, checkpoints, progress, wrapped.module, optimizer, devices)
     saver.resume()
     wrapped.train()
+    precision.make(model, wrapped, dataset, memory)
     micro_batches = memory.prepare(dataset)
     run = _Run(saver, memory, guard, model, dataset, settings, options, runtime, validation)
     try:
@@ -81,6 +84,7 @@ def fit(
         "stability": guard.report(),
         "estimated_step_memory_mb": micro_batches.estimated_mb,
         "measured_step_memory_mb": micro_batches.measured_mb,
+        **({"precision_step_s": precision.seconds} if precision.seconds else {}),
     }
     return progress
 

@@ -4,7 +4,6 @@ import logging
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import nn
 
 from aam.config.sections.execution import BY_LEVEL, Clipping, Compile, Optimization
@@ -12,7 +11,7 @@ from aam.config.sections.training import Training
 from aam.model.encoder import Recompute
 from aam.nn.attention import AttentionBackend
 from aam.train.compilation import compile_blocks, is_compiled
-from aam.train.distributed.devices import Devices
+from aam.train.distributed.devices import AUTO, Devices, hardware, has_tf32
 from aam.train.optimizer import make_optimizer
 
 logger = logging.getLogger(__name__)
@@ -94,17 +93,20 @@ def set_up(
 def report(module: nn.Module, options: StepOptions, devices: Devices) -> dict[str, Any]:
     """Return the options as a machine carries them out for a module that was set up.
 
-    `precision` is among them, and `lacking`: what was asked for and is not had, of which a warning
-    was given. What fails in the first steps, a compilation, is known after them.
+    `precision` is among them, the `hardware` that it was chosen on, and `lacking`: what was asked
+    for and is not had, of which a warning was given. What fails in the first steps, a compilation,
+    is known after them.
     """
     found = {name: getattr(options, name) for name in (*BY_LEVEL, "anomaly", "level")}
     found["precision"] = devices.precision
+    found["hardware"] = hardware()
     if not is_compiled(module):
         found["compile"] = "off"
-    device = devices.device
-    has_tf32 = device.type == "cuda" and torch.cuda.get_device_capability(device) >= (8, 0)
-    if options.precision == "tf32" and not has_tf32:
+    if options.precision == "tf32" and not has_tf32(devices.device):
         found["precision"] = "fp32"
     wanted = {"compile": options.compile, "precision": options.precision}
+    if options.precision == AUTO:
+        # Whatever was chosen is what was asked for.
+        wanted["precision"] = found["precision"]
     found["lacking"] = [f"{name}: {one}" for name, one in wanted.items() if found[name] != one]
     return found

@@ -133,8 +133,9 @@ def fit_to_memory(
         alive = 1.0
         if found.recompute == "micro-batches":
             alive = max(_block_sizes(micro), default=0) / size(batch)
-        # With the gradients, and with AdamW's two moments, which come with the first update.
-        estimated = held + 3 * weights + activations * alive
+        # With the gradients, and with AdamW's two moments, which come with the first update; and
+        # with the kernels of other batches.
+        estimated = held + 3 * weights + activations * alive + devices.kernels_mb
         measured = None
         if smaller is None or devices.all_reduce_min(int(estimated <= budget)):
             found.apply(model.module)
@@ -142,7 +143,7 @@ def fit_to_memory(
             # Steps before leave what libraries keep, such as kernels of other shapes.
             left = memory.held_mb(devices.device) - held
             if (taken := _try_step(model, micro, devices)) is not None:
-                measured = taken[1] - left + 2 * weights
+                measured = taken[1] - left + 2 * weights + devices.kernels_mb
                 if devices.all_reduce_min(int(measured <= budget)):
                     break
         if smaller is None:
@@ -166,8 +167,9 @@ def fit_to_memory(
     larger = min(larger, len(dataset.samples)) if found.recompute == recompute else 0
     room = f"; batches of {larger} samples would fit" if larger > batch.size else ""
     logger.info(
-        f"memory of a step of {batch.size} samples, in {found}: estimated {estimated:.0f} MB, "
-        f"measured {measured:.0f} MB of {budget:.0f} MB; {seconds:.3g} s{room}"
+        f"memory of a step of {batch.size} samples in {devices.precision}, in {found}: "
+        f"estimated {estimated:.0f} MB, measured {measured:.0f} MB of {budget:.0f} MB; "
+        f"{seconds:.3g} s{room}"
     )
     return replace(found, estimated_mb=estimated, measured_mb=measured, seconds_per_step=seconds)
 

@@ -125,6 +125,18 @@ def test_a_run_with_workers_in_every_precision_ends_and_learns(
         assert progress.report["optimization"]["precision"] == precision
 
 
+def test_a_run_that_chooses_its_precision_is_that_of_the_precision(device, train, new_feed):
+    _, progress = train(devices=Devices("auto", 1), precision="auto", dataset=new_feed())
+    chosen = progress.report["optimization"]["precision"]
+    assert chosen in Devices("auto", 1).candidates
+    _, given = train(devices=Devices(chosen, 1), precision=chosen, dataset=new_feed())
+    curves = [
+        [r["value"] for r in run.history if (r["split"], r["name"]) == ("train", "loss")]
+        for run in (progress, given)
+    ]
+    np.testing.assert_allclose(*curves, rtol=1e-3)
+
+
 @pytest.mark.skipif(torch.cuda.device_count() < 2, reason="there are not two accelerators")
 @pytest.mark.parametrize("strategy", ["ddp", "fsdp"])
 @pytest.mark.parametrize("device", ["cuda"], indirect=True)

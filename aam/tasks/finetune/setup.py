@@ -17,11 +17,13 @@ from aam.config.sections.finetuning import Finetuning
 from aam.data.folds import CATEGORY, OBSERVED, TEST, read_folds, units_of
 from aam.data.samples import SampleStore
 from aam.data.tokens import TokenStore
+from aam.model.store import load_config
 from aam.runtime.run_options import RunOptions
 from aam.tasks.finetune.encoders import MakeEncoder, encoder_maker
 from aam.tasks.finetune.parallel import threads_of_a_model
-from aam.train.distributed.devices import Devices
+from aam.train.distributed.devices import AUTO, Devices
 from aam.train.options import StepOptions, step_options
+from aam.train.precision import precision_of_encoder
 from aam.util.provenance import provenance, settings_digest
 from aam.util.seeds import seed_of
 
@@ -155,6 +157,9 @@ class FinetuneSetup:
         origin, threads = provenance(cfg, inputs), threads_of_a_model(runtime.threads)
         store, tokens = SampleStore.open(inputs["samples"]), TokenStore.open(inputs["tokens"])
         length_bp = tokens.tokens.shape[1]
+        precision: str = options.precision
+        if precision == AUTO and settings.start == "pretrained":
+            precision = precision_of_encoder(_training_of_encoder(inputs["model"], settings))
         return cls(
             store=store,
             tokens=tokens,
@@ -162,7 +167,7 @@ class FinetuneSetup:
             task=TargetColumns.of(cfg),
             settings=settings,
             make_encoder=encoder_maker(cfg, settings, inputs, length_bp, options.attention),
-            devices=Devices(options.precision, threads, deterministic=options.deterministic),
+            devices=Devices(precision, threads, deterministic=options.deterministic),
             options=options,
             runtime=runtime,
             work=runtime.work,
@@ -176,3 +181,9 @@ class FinetuneSetup:
                 "provenance": dict(origin),
             },
         )
+
+
+def _training_of_encoder(model: Path, settings: Finetuning) -> dict[str, Any]:
+    """Return how the encoder of a task was trained; of inductive folds, the first one's."""
+    directory = min(model.glob("fold*")) if settings.inductive else model
+    return dict(load_config(directory)["optimization"])

@@ -11,6 +11,7 @@ from aam.tasks.finetune.kernel_machine import fit_machine
 from aam.train.batch_norm import recalibrate_batch_norm, some_of
 from aam.train.checkpoint import Checkpoints
 from aam.train.loop import fit
+from aam.train.precision import PrecisionChoice
 from aam.train.progress import Progress, Record
 from aam.util.atomic import read_json, write_json
 
@@ -28,6 +29,7 @@ def trained(model: FoldModel) -> tuple[Predictor, list[Record]]:
         known = read_json(history)
         if load_config(model.directory)["fingerprint"] == known.get("fingerprint") == fingerprint:
             logger.info("%s is finished, and is read", model.name)
+            PrecisionChoice(setup.devices).adopt(load_config(model.directory)["optimization"])
             load_weights(model.directory, predictor)
             return predictor, known["records"]
     records, optimization = [], None

@@ -10,8 +10,10 @@ from aam.model.store import is_whole, load_config
 from aam.runtime.run_options import RunOptions
 from aam.tasks.pretrain.preparation import prepare
 from aam.tasks.pretrain.results import PeakFlops, save, scores
-from aam.tasks.pretrain.run import devices_of, train
+from aam.tasks.pretrain.run import train
 from aam.train.checkpoint import Checkpoints
+from aam.train.distributed.devices import Devices
+from aam.train.precision import PrecisionChoice
 from aam.util.atomic import read_json, write_json
 
 logger = logging.getLogger(__name__)
@@ -26,20 +28,22 @@ def fold_encoder(
     runtime: RunOptions,
     origin: Mapping[str, str],
     peak_flops: PeakFlops,
+    devices: Devices,
 ) -> dict[str, Any]:
     """Pretrain into `directory` without the samples `unseen`, unless that was done before.
 
-    Returns `scores`, and `digest`, which identifies the weights.
+    The encoders of one call of the stage share `devices`, and so a precision that was chosen for
+    the first. Returns `scores`, and `digest`, which identifies the weights.
     """
     facts = directory.with_suffix(".json")
     if is_whole(directory) and facts.is_file():
         known = read_json(facts)
         if known["fingerprint"] == fingerprint and load_config(directory)["kind"] == "pretrained":
             logger.info("%s was finished before", directory.name)
+            PrecisionChoice(devices).adopt(load_config(directory)["optimization"])
             return known
     assert runtime.work is not None
     checkpoints = Checkpoints(runtime.work / directory.name, fingerprint)
-    devices = devices_of(cfg, runtime)
     prepared = prepare(cfg, inputs, unseen, max_memory_gb=runtime.max_memory_gb)
     name = f"pretraining without {directory.name}"
     progress = train(cfg, prepared, devices, checkpoints, runtime, name)

@@ -4,27 +4,41 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
+import torch
+
 from aam.config.sections.execution import Optimization
 from aam.config.sections.training import Pretraining
 from aam.runtime.run_options import RunOptions
 from aam.tasks.pretrain.preparation import Prepared
 from aam.train.checkpoint import Checkpoints
-from aam.train.distributed.devices import Devices
+from aam.train.distributed.devices import KERNELS, MORE_KERNELS, Devices
 from aam.train.distributed.world import World
 from aam.train.early_stopping import EarlyStopping
 from aam.train.loop import Validation, fit
+from aam.train.monitoring.memory import budget_mb
 from aam.train.options import step_options
 from aam.train.progress import Progress
 
 logger = logging.getLogger(__name__)
+ROOM_MB = 4096.0
+"""Memory of a process that has room for more kernels. The models of a task, many of which are
+trained side by side, keep fewer."""
 
 
 def devices_of(cfg: Mapping[str, Any], runtime: RunOptions) -> Devices:
     """Return where pretraining computes: in one process unless it was launched with others."""
     options = step_options(Optimization.model_validate(cfg["optimization"]))
     world = World(runtime.devices, runtime.nodes, runtime.strategy) if runtime.launched else World()
+    room_mb = budget_mb(runtime.max_memory_gb, torch.device("cpu"))
+    if runtime.max_memory_gb is None:
+        # The processes of a machine share what is free.
+        room_mb /= world.devices
     return Devices(
-        options.precision, runtime.threads, deterministic=options.deterministic, world=world
+        options.precision,
+        runtime.threads,
+        deterministic=options.deterministic,
+        world=world,
+        kernels=MORE_KERNELS if room_mb >= ROOM_MB else KERNELS,
     )
 
 

@@ -7,7 +7,7 @@ import copy
 import logging
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from datetime import timedelta
 from typing import Any, TypeVar
 
@@ -33,6 +33,14 @@ T = TypeVar("T")
 PATIENCE = timedelta(days=1)
 """Of processes that wait on the host: the first one makes digests of the inputs of all."""
 _MIXED: dict[str, Any] = {"bf16": "bf16-mixed", "fp16": "16-mixed"}
+KERNELS = 256
+"""Kernels that oneDNN keeps on a CPU: every shape has its own, and all of them would fill the
+memory."""
+MORE_KERNELS, MORE_KERNELS_MB = 1024, 500.0
+"""Kernels where there is room, with which a run in bf16 makes fewer of them twice, and the memory
+that these take beyond the kernels of one step."""
+AUTO = "auto"
+"""Precision that `aam.train.precision` chooses by measured steps."""
 
 
 def has_fast_bf16() -> bool:
@@ -47,8 +55,26 @@ def has_fast_bf16() -> bool:
     return not slow and bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
 
 
+def has_tf32(device: torch.device) -> bool:
+    """Return whether a device has units for tf32."""
+    return device.type == "cuda" and torch.cuda.get_device_capability(device) >= (8, 0)
+
+
+def hardware() -> str:
+    """Return the name of the accelerator, or of the kind of CPU, that is computed on here."""
+    if torch.cuda.is_available():
+        return torch.cuda.get_device_name()
+    return str(torch.cpu.get_capabilities().get("cpu_name", "cpu"))
+
+
 class _Autocast(MixedPrecision):
     """Autocast alone: Fabric would also round counts, distances, targets and embeddings."""
+
+    is_on = True
+    """Whether layers compute in 16 bits; if not, all is as without this plugin."""
+
+    def forward_context(self) -> AbstractContextManager[None]:
+        return super().forward_context() if self.is_on else nullcontext()
 
     def convert_input(self, data: Any) -> Any:
         return data
@@ -60,6 +86,17 @@ class Devices:
     `precision` and `deterministic` are those of `Optimization`. Torchrun's agent has started the
     processes of `world`; None: this one alone. Raises InputError where there are fewer accelerators
     than processes, or fp16 is asked of sharded weights.
+
+    Attributes
+    ----------
+    precision
+        What layers compute in at the moment.
+    kernels
+        How many kernels oneDNN keeps, unless the environment says otherwise.
+    is_auto
+        Whether the precision is chosen by measurement, and not given.
+    is_chosen
+        Whether the precision is settled. Until it is, the first of `candidates` is used.
     """
 
     def __init__(
@@ -69,12 +106,14 @@ class Devices:
         *,
         deterministic: bool = False,
         world: World | None = None,
+        kernels: int = KERNELS,
     ) -> None:
         self.world = world or World()
         check_granted(self.world)
-        # On a CPU every shape has bf16 kernels of its own; kept, they would fill the memory.
-        for cache in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
-            os.environ.setdefault(cache, "256")
+        self.kernels = kernels
+        # They are read when the first kernel is made.
+        os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", str(kernels))
+        os.environ.setdefault("LRU_CACHE_CAPACITY", str(KERNELS))
         # A scheduler may grant fewer cores than the job was planned with.
         granted = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else threads
         torch.set_num_threads(max(1, min(threads, granted)))
@@ -84,15 +123,12 @@ class Devices:
             if possible != precision:
                 logger.warning("this CPU has no fast %s: training in %s", precision, possible)
                 precision = possible
-        torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
-        # An LSTM's products are those of cuDNN, which has a switch of its own.
-        torch.backends.cudnn.allow_tf32 = precision == "tf32"
         if deterministic:
             os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
         torch.backends.cudnn.benchmark = not deterministic
         torch.use_deterministic_algorithms(deterministic)
-        self.precision = precision
-        kind, mixed = "cuda" if torch.cuda.is_available() else "cpu", _MIXED.get(precision)
+        kind = "cuda" if torch.cuda.is_available() else "cpu"
+        mixed = _MIXED.get("bf16" if precision == AUTO else precision)
         # Said outright, for Fabric would take any SLURM job's processes for its own.
         several = self.processes > 1
         plugins: list[Any] = [TorchElasticEnvironment() if several else LightningEnvironment()]
@@ -106,6 +142,9 @@ class Devices:
             plugins=plugins,
         )
         self._precision: Any = self._fabric.strategy.precision
+        self.is_auto = precision == AUTO
+        self.is_chosen = not self.is_auto or len(self.candidates) == 1
+        self.compute_in(self.candidates[0] if self.is_auto else precision)
         if several:
             self._fabric.launch()
         # What lies on the host has a group of its own where the default one is of accelerators.
@@ -114,6 +153,33 @@ class Devices:
             self._host = dist.new_group(backend="gloo", timeout=PATIENCE)
         self._first_scaling = self.scaling()
         self._is_exact = False
+
+    @property
+    def candidates(self) -> tuple[str, ...]:
+        """The precisions that `auto` may choose, the most exact one first."""
+        if self.device.type == "cuda":
+            return ("tf32" if has_tf32(self.device) else "fp32", "bf16")
+        return ("fp32", "bf16") if has_fast_bf16() else ("fp32",)
+
+    @property
+    def kernels_mb(self) -> float:
+        """Memory that the kernels of further shapes will take, which a single step does not."""
+        has_more = self.kernels > KERNELS and self.device.type == "cpu"
+        return MORE_KERNELS_MB if has_more and self.precision == "bf16" else 0.0
+
+    def compute_in(self, precision: str) -> None:
+        """Compute in a precision from now on: the given one, or one of the `candidates`."""
+        self.precision = precision
+        torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
+        # An LSTM's products are those of cuDNN, which has a switch of its own.
+        torch.backends.cudnn.allow_tf32 = precision == "tf32"
+        if isinstance(self._precision, _Autocast):
+            self._precision.is_on = precision in _MIXED
+
+    def choose(self, precision: str) -> None:
+        """Settle on one of the `candidates`, where the precision was not given."""
+        self.compute_in(precision)
+        self.is_chosen = True
 
     def exact(self) -> "Devices":
         """Return the same device for inference in fp32: results hardly depend on batches then."""

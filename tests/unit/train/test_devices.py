@@ -7,8 +7,10 @@ import torch
 from torch import nn
 
 from aam.model.batch import TARGET, Batch
+from aam.runtime.run_options import RunOptions
+from aam.tasks.pretrain.run import devices_of
 from aam.train.distributed import devices as devices_module
-from aam.train.distributed.devices import Devices
+from aam.train.distributed.devices import KERNELS, MORE_KERNELS, Devices
 from aam.train.distributed.world import claimed
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -96,6 +98,26 @@ def test_exact_inference_is_in_fp32_and_training_goes_on_as_before(monkeypatch, 
     assert (devices.exact().precision, devices.precision) == ("fp32", precision)
     assert torch.get_float32_matmul_precision() == before
     assert spy.training
+
+
+@pytest.mark.parametrize(("given", "kept"), [(None, "1024"), ("100", "100")])
+def test_the_environment_has_the_say_how_many_kernels_are_kept(monkeypatch, given, kept):
+    name = "ONEDNN_PRIMITIVE_CACHE_CAPACITY"
+    # What a test sets is undone.
+    monkeypatch.setenv(name, given or "")
+    if given is None:
+        monkeypatch.delenv(name)
+    Devices("fp32", 1, kernels=MORE_KERNELS)
+    assert os.environ[name] == kept
+
+
+@pytest.mark.parametrize(
+    ("runtime", "kernels"),
+    [({"max_memory_gb": 4.0}, MORE_KERNELS), ({"max_memory_gb": 3.0}, KERNELS)],
+)
+def test_pretraining_keeps_more_kernels_where_there_is_room(runtime, kernels):
+    devices = devices_of({"optimization": {"precision": "fp32"}}, RunOptions(**runtime))
+    assert devices.kernels == kernels
 
 
 def test_no_more_threads_than_cores_that_were_granted(monkeypatch):

@@ -49,6 +49,12 @@ STOPPED = {
     },
 }
 FULL = {"full": {"strategy": "fsdp", "steps": 6, "full": True, "folder": "full"}}
+DISAGREEING = [{"fp32": 1.0, "bf16": 0.5}, {"fp32": 0.5, "bf16": 1.0}]
+CHOSEN = {
+    f"{precision}-{strategy}": {"steps": 4, "strategy": strategy, "precision": precision, **more}
+    for strategy in ("ddp", "fsdp")
+    for precision, more in (("bf16", {}), ("auto", {"step_s": DISAGREEING}))
+}
 PARTS = {"steps": 5, "validations": 5}
 LEFT = {
     f"left-{strategy}": {**PARTS, "strategy": strategy, "leaves": True, "folder": strategy}
@@ -58,7 +64,7 @@ ENDED = {name.replace("left", "ended"): case | {"leaves": False} for name, case 
 ALONE = {"full": FULL["full"] | {"folder": None}, "raised": STOPPED["raised"]}
 STARTS = [
     (1, {**EQUAL, **CLIPPED, **ALONE, **LEFT, "undisturbed": PARTS}),
-    (2, {**EQUAL, **CLIPPED, **STOPPED, **FULL, **LEFT}),
+    (2, {**EQUAL, **CLIPPED, **STOPPED, **FULL, **LEFT, **CHOSEN}),
     (4, {**LEFT, "ddp-adamw": EQUAL["ddp-adamw"]}),
     (1, ENDED),
 ]
@@ -99,6 +105,16 @@ def test_several_processes_have_the_losses_of_one(results, number, name):
     expected = results(1, name)[0]["curves"]
     assert len(expected["train/loss"]) == EQUAL[name]["steps"]
     assert_close(results(number, name)[0]["curves"], expected)
+
+
+@pytest.mark.parametrize("strategy", ["ddp", "fsdp"])
+def test_all_processes_train_in_the_precision_that_the_first_one_measured(results, strategy):
+    """And end as if it had been given."""
+    chosen = results(2, f"auto-{strategy}")
+    given = results(2, f"bf16-{strategy}")
+    assert [run["precision"] for run in chosen] == ["bf16", "bf16"]
+    for name in ("curves", "weights"):
+        assert [run[name] for run in chosen] == [run[name] for run in given]
 
 
 def test_sharded_weights_and_moments_take_their_part_of_the_memory(results):

@@ -11,7 +11,7 @@ from aam.model.heads import pairwise_error
 from aam.train import loop, nonfinite
 from aam.train.checkpoint import Checkpoints
 from aam.train.data.dataset import BatchDataset
-from aam.train.distributed.devices import Devices, _Autocast
+from aam.train.distributed.devices import Devices, _Autocast, hardware
 from aam.train.nonfinite import NonFiniteGuard
 from aam.train.options import LEVELS, step_options
 from aam.util.errors import InputError
@@ -246,5 +246,6 @@ def test_what_the_machine_lacks_is_recorded_and_said_once(train, monkeypatch, ca
     monkeypatch.setattr("aam.train.compilation._why_not", lambda device: "no compiler")
     _, progress = train(level="ultra")
     expected = {**LEVELS["advanced"], "anomaly": False, "level": "ultra", "precision": "fp32"}
+    expected["hardware"] = hardware()
     assert progress.report["optimization"] == {**expected, "lacking": ["compile: default"]}
     assert caplog.text.count("is not available") == 1

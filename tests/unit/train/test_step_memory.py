@@ -16,6 +16,8 @@ from aam.config.sections.training import Pretraining
 from aam.model.build import set_dropout
 from aam.train import step_memory
 from aam.train.data.dataset import BatchDataset
+from aam.train.distributed import devices as devices_module
+from aam.train.distributed.devices import KERNELS, MORE_KERNELS, MORE_KERNELS_MB, Devices
 from aam.train.micro_batches import FEWEST_ASVS, MicroBatches
 from aam.train.optimizer import make_optimizer
 from aam.train.step_memory import StepMemory, fit_to_memory, heaviest_step, measure_step, size
@@ -135,9 +137,26 @@ def test_a_batch_that_fits_is_left_as_it_is(model, dataset, devices, caplog, rec
     assert fit.recompute == recompute
     assert model.encoder.asv.keeps_layers == (recompute == "nothing")
     (line,) = [record.getMessage() for record in caplog.records]
-    assert "step of 20 samples, in one micro-batch" in line
+    assert "step of 20 samples in fp32, in one micro-batch" in line
     assert f"estimated {fit.estimated_mb:.0f} MB, measured {fit.measured_mb:.0f} MB" in line
     assert min(fit.estimated_mb, fit.measured_mb, fit.seconds_per_step) > 0
+
+
+def test_the_kernels_of_other_batches_are_a_part_of_the_memory(
+    machine, model, dataset, monkeypatch
+):
+    monkeypatch.setattr(devices_module, "has_fast_bf16", lambda: True)
+    fits = {}
+    for kernels in (KERNELS, MORE_KERNELS):
+        for precision in ("fp32", "bf16"):
+            devices = Devices(precision, 1, kernels=kernels)
+            fits[kernels, precision] = fit_to_memory(model, dataset, devices, None, "nothing")
+    expected = fits[KERNELS, "fp32"]
+    assert fits[KERNELS, "bf16"] == fits[MORE_KERNELS, "fp32"] == expected
+    more = fits[MORE_KERNELS, "bf16"]
+    is_cpu = devices.device.type == "cpu"
+    assert more.estimated_mb == expected.estimated_mb + is_cpu * MORE_KERNELS_MB
+    assert more.measured_mb == expected.measured_mb + is_cpu * MORE_KERNELS_MB
 
 
 @pytest.mark.parametrize(("batch_size", "fits"), [(4, True), (20, False)])

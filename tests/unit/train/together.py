@@ -5,7 +5,8 @@ a `strategy`, `settings` of the training, `validations`, `folder` (of checkpoint
 time limit comes after one step), `bad` (steps with a distance that is not a number), `full` (the
 disk, from the third step on) and `max_memory_gb`. Processes are forked, so that torch is imported
 once. Each one writes `<number>-<name>-<rank>.json`: how the run `ended`, all `curves`, sums of the
-`weights`, `bytes` of both held, `stability`, micro-batches (`memory`).
+`weights`, `bytes` of both held, `stability`, micro-batches (`memory`), the `precision`. That of a
+case may be `auto`, with `step_s`: what each process takes for the seconds of a step, by precision.
 """
 
 import json
@@ -30,14 +31,17 @@ from aam.model.build import build_encoder
 from aam.runtime.run_options import RunOptions
 from aam.tasks.pretrain.model import PretrainingModel
 from aam.tasks.pretrain.validation import HeldOut
+from aam.train import precision
 from aam.train.checkpoint import Checkpoints
 from aam.train.data.dataset import BatchDataset
 from aam.train.data.masking import Masker
+from aam.train.distributed import devices as devices_module
 from aam.train.distributed.devices import Devices
 from aam.train.distributed.world import World
 from aam.train.early_stopping import EarlyStopping
 from aam.train.loop import TimeIsUp, Validation, fit
 from aam.train.options import step_options
+from aam.train.step_memory import measure_step
 from aam.util.errors import InputError
 
 SAMPLES, HELD_OUT = 19, 5
@@ -86,7 +90,15 @@ def train(case, world):
     faults = {"bad": tuple(case.get("bad", ())), "full": case.get("full", False)}
     dataset = new_feed(case["steps"], Faulty, values=VALUES, **faults)
     model = new_model({"unweighted": 1.0, "faith_pd": 0.5})
-    devices = Devices("fp32", 1, world=world)
+    given = case.get("precision", "fp32")
+    devices = Devices(given, 1, world=world)
+    if "step_s" in case:
+
+        def measured(*step):
+            measure_step(*step)
+            return case["step_s"][devices.rank][devices.precision], 0.0
+
+        precision.measure_step = measured
     held_out = HeldOut(
         *(DATA.store, DATA.tokens, SAMPLES + np.arange(HELD_OUT), dataset.samples),
         *(dataset.distances, VALUES, Masker(0.2, 1)),
@@ -115,7 +127,7 @@ def train(case, world):
             dataset,
             Pretraining(**settings),
             devices=devices,
-            options=step_options(Optimization(precision="fp32", **case.get("options", {}))),
+            options=step_options(Optimization(precision=given, **case.get("options", {}))),
             checkpoints=Checkpoints(folder, "same", writes=devices.rank == 0),
             name="test",
             runtime=RunOptions(
@@ -143,6 +155,7 @@ def train(case, world):
         "weights": {k: float(v.double().abs().sum()) for k, v in model.state_dict().items()},
         "bytes": sum(held.values()),
         "stability": progress.report["stability"],
+        "precision": progress.report["optimization"]["precision"],
         "memory": [str(micro_batches), micro_batches.measured_mb, micro_batches.estimated_mb],
     }
 
@@ -173,6 +186,8 @@ def process(rank, number, folder, cases):
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
+    # What is compared is alike on every machine.
+    devices_module.has_fast_bf16 = lambda: True
     work = Path(sys.argv[1])
     for number, cases in json.loads((work / "starts.json").read_text()):
         start(number, process, work, cases)

@@ -1,0 +1,168 @@
+"""The precision that a run is trained in, where it is chosen by measured steps."""
+
+import copy
+import logging
+import statistics
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+
+from aam.train.data.dataset import BatchDataset
+from aam.train.distributed.devices import AUTO, Devices, hardware
+from aam.train.distributed.shards import own_shard
+from aam.train.micro_batches import MicroBatches
+from aam.train.step_memory import StepMemory, fit_to_memory, measure_step
+from aam.util.errors import InputError
+
+logger = logging.getLogger(__name__)
+WORTH_IT = 0.9
+"""Fraction of the exact precision's time that a step has to stay below in the other one: where they
+are nearly as fast, the more exact one is better."""
+TURNS = 5
+"""Batches that are timed, each in every precision."""
+FEWEST_TURNS = 3
+ENOUGH_S = 2.0
+"""No further batch is timed after so many seconds, once `FEWEST_TURNS` are."""
+
+
+@dataclass
+class PrecisionChoice:
+    """Settles the precision of one run, unless it is given, or chosen already.
+
+    A checkpoint holds the choice, so that a run which goes on from it measures nothing.
+    """
+
+    devices: Devices
+    seconds: dict[str, float] = field(default_factory=dict)
+    """Seconds of a step by precision; empty where nothing was measured."""
+
+    def make(self, model: Any, wrapped: Any, dataset: BatchDataset, memory: StepMemory) -> None:
+        """Time steps in each precision that is possible, and take one; all processes call this.
+
+        Neither the model nor a random state is changed, so that the run ends with the bytes of one
+        that was given the precision.
+
+        Parameters
+        ----------
+        model
+            Model that will be trained, on its device.
+        wrapped
+            The same as `Devices.setup_model` has returned it.
+        dataset
+            Its batches.
+        memory
+            Has the limits that a step is kept within.
+        """
+        if self.devices.is_chosen:
+            return
+        trial = wrapped
+        if not self.devices.is_sharded:
+            # Of several processes the first step decides in which order gradients are summed, and
+            # that may depend on its precision: a copy does it.
+            trial = self.devices.setup_model(copy.deepcopy(model)).train()
+        with torch.compiler.set_stance("force_eager"):
+            seconds = step_seconds(trial, dataset, self.devices, memory)
+        # All must choose alike: the first process has the say.
+        self.seconds = self.devices.broadcast(seconds)
+        chosen = faster(self.seconds)
+        self.devices.choose(chosen)
+        logger.info(
+            "a step takes %s: training in %s",
+            " and ".join(f"{taken:.3g} s in {name}" for name, taken in self.seconds.items()),
+            chosen,
+        )
+
+    def state(self) -> dict[str, Any]:
+        """Return the choice for `restore`."""
+        return {"precision": self.devices.precision, "seconds": self.seconds}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take the choice of a checkpoint, if this machine can compute so."""
+        if not self.devices.is_auto:
+            return
+        chosen = state["precision"]
+        if chosen not in self.devices.candidates:
+            lacking = (
+                "trained in %s so far, which this machine lacks: it goes on in another precision"
+            )
+            logger.warning(lacking, chosen)
+            return
+        self.devices.choose(chosen)
+        self.seconds = dict(state["seconds"])
+
+    def adopt(self, optimization: Mapping[str, Any] | None) -> None:
+        """Take the precision of another model of the same job, unless one is settled.
+
+        Parameters
+        ----------
+        optimization
+            What `aam.train.options.report` has returned of it; empty where it was not trained.
+        """
+        if optimization and not self.devices.is_chosen:
+            self.restore({"precision": optimization["precision"], "seconds": {}})
+
+
+def precision_of_encoder(optimization: Mapping[str, Any] | None) -> str:
+    """Return the precision for models that begin with an encoder, where none is given.
+
+    Parameters
+    ----------
+    optimization
+        What `aam.train.options.report` has returned of the encoder; empty where it was not trained.
+
+    Returns
+    -------
+    str
+        The precision that the encoder was trained in, if that was on hardware as it is here; else
+        `AUTO`.
+    """
+    if not optimization or optimization.get("hardware") != hardware():
+        return AUTO
+    return str(optimization["precision"])
+
+
+def faster(seconds: Mapping[str, float]) -> str:
+    """Return the precision to train in, by the seconds of a step, those of the exact one first."""
+    exact, *others = seconds
+    is_worth_it = [name for name in others if seconds[name] < WORTH_IT * seconds[exact]]
+    return min(is_worth_it, key=seconds.__getitem__, default=exact)
+
+
+def step_seconds(
+    model: Any, dataset: BatchDataset, devices: Devices, memory: StepMemory
+) -> dict[str, float]:
+    """Return the median seconds of a forward and a backward pass by precision.
+
+    Updates of the weights are in fp32 in any case. The batches are different ones, evenly spread
+    over the first epoch: on a CPU the kernels that bf16 needs for each new shape are a part of its
+    time. Each precision works them in the micro-batches that it needs. They take turns, since other
+    jobs may slow down any of them. Raises InputError where no precision fits into the memory.
+    """
+    micro_batches: dict[str, MicroBatches] = {}
+    for precision in devices.candidates:
+        devices.compute_in(precision)
+        try:
+            micro_batches[precision] = fit_to_memory(
+                model, dataset, devices, memory.limit_gb, memory.recompute, memory.threshold
+            )
+        except InputError as error:
+            # Another precision may take less. One of several processes must not go on alone.
+            if precision == devices.candidates[-1] and not micro_batches or devices.processes > 1:
+                raise
+            logger.info("no training in %s: %s", precision, error)
+    taken: dict[str, list[float]] = {precision: [] for precision in micro_batches}
+    t_begin = time.perf_counter()
+    steps = np.linspace(0, dataset.steps_per_epoch, TURNS, endpoint=False).astype(int)
+    for turn, step in enumerate(steps.tolist(), start=1):
+        batch = own_shard(dataset[step], devices)
+        for precision, micro in micro_batches.items():
+            devices.compute_in(precision)
+            taken[precision].append(measure_step(model, micro.split(batch), devices)[0])
+        is_enough = turn >= FEWEST_TURNS and time.perf_counter() - t_begin > ENOUGH_S
+        if devices.broadcast(is_enough):
+            break
+    return {precision: statistics.median(times) for precision, times in taken.items()}
