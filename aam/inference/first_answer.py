@@ -1,22 +1,27 @@
 """The first answer to a task, of its baselines alone, applied to another table: no network."""
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
 
 from aam.config.losses import LOSSES
+from aam.data.same_reads import (
+    Fingerprints,
+    KnownSamples,
+    longest_bp,
+    sequences_as_read,
+)
 from aam.data.table import FeatureTable
 from aam.data.target import Target
 from aam.data.vocabulary import tokenize, untokenize
 from aam.evaluate.conformal import Calibration, load_calibration
+from aam.evaluate.kept_mixture import FINGERPRINTS
 from aam.evaluate.super_learner import MODEL, SETTINGS
 from aam.inference.calibrated import with_intervals
 from aam.inference.cautions import warn_of_known, warn_of_long_branches, warn_of_unseen
-from aam.inference.same_reads import Fingerprints, TrainingSamples
-from aam.inference.tables import rarefied, read_table, sequences_as_read, unseen_share
-from aam.inference.with_baselines import FINGERPRINTS, SuperLearner
+from aam.inference.tables import rarefied, read_table, unseen_share
+from aam.inference.with_baselines import SuperLearner
 from aam.util.errors import problem
 from aam.util.manifest import fitting
 
@@ -26,7 +31,7 @@ class FirstAnswer:
     """The baselines of one task, mixed: what predicts where no network was trained."""
 
     super_learner: SuperLearner
-    samples: TrainingSamples
+    samples: KnownSamples
     """The samples that the baselines learn from."""
     target: Target
     calibration: Calibration | None
@@ -55,7 +60,7 @@ class FirstAnswer:
             raise problem(folder, got, expected, hint)
         settings = found.settings
         with fitting(folder, expected, hint):
-            samples = TrainingSamples(
+            samples = KnownSamples(
                 sample_ids=frozenset(found.folds.index),
                 fingerprints=Fingerprints.open(folder / FINGERPRINTS),
             )
@@ -101,7 +106,7 @@ class FirstAnswer:
         rarefaction = self.super_learner.settings["rarefaction"]
         depth = rarefaction["depth"]
         known = self.super_learner.reads.sequences
-        length_bp = _longest_bp(known)
+        length_bp = longest_bp(known)
         tokens, store = rarefied(
             counts,
             texts,
@@ -121,27 +126,3 @@ class FirstAnswer:
         warn_of_known(result["in_training"])
         warn_of_unseen(unseen_N)
         return with_intervals(result, self.calibration, self.target)
-
-
-def fingerprints_of(
-    table: FeatureTable, sample_ids: Sequence[str], sequences: Mapping[str, str]
-) -> Fingerprints:
-    """Return what recognizes the reads of training samples in other tables.
-
-    Parameters
-    ----------
-    table
-        The study, before rarefaction.
-    sample_ids
-        The training samples.
-    sequences
-        All ASVs of the study, by feature ID.
-    """
-    reads = table.of_samples(pd.Index(table.sample_ids).get_indexer(pd.Index(sample_ids)))
-    as_read = sequences_as_read(reads, sequences, _longest_bp(sequences))
-    return Fingerprints.from_counts(reads.counts, as_read)
-
-
-def _longest_bp(sequences: Mapping[str, str]) -> int:
-    """Return up to where baselines read ASVs: what lies behind every known one tells nothing."""
-    return max(map(len, sequences.values()))

@@ -1,7 +1,7 @@
 """Samples that models were trained on: which of a table were among them, how far others lie away.
 
 Shape suffixes: N training samples, R of them whose embeddings are kept, M samples of a table, W
-rows of a block, D width, P parts (`aam.inference.same_reads`).
+rows of a block, D width, P parts (`aam.data.same_reads`).
 """
 
 from collections.abc import Sequence
@@ -13,8 +13,8 @@ import torch
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
+from aam.data.same_reads import Fingerprints, KnownSamples
 from aam.data.table import FeatureTable
-from aam.inference.same_reads import Fingerprints, TrainingSamples
 from aam.model.store import read_tensors, write_tensors
 
 VERSION = 2
@@ -75,7 +75,7 @@ class Reference:
     """Embeddings of view 0 of the samples, or of some of them."""
     distance_R: NDArray[np.float32]
     """From each to the nearest other one, every dimension in units of its standard deviation."""
-    samples: TrainingSamples
+    samples: KnownSamples
     """What recognizes all of them."""
     model: str
     """Folder of the model whose encoder made the embeddings."""
@@ -88,7 +88,7 @@ class Reference:
         return cls(
             embedding_RD=tensors["embedding"].numpy(),
             distance_R=tensors["distance"].numpy(),
-            samples=TrainingSamples(
+            samples=KnownSamples(
                 sample_ids=frozenset(about["samples"]),
                 fingerprints=Fingerprints(tensors["parts"].numpy(), tensors["offsets"].numpy()),
             ),

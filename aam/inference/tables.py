@@ -61,14 +61,6 @@ def rarefied(
     return TokenStore(names, length_U, letters_US), build_store(names, draws, nothing)
 
 
-def sequences_as_read(
-    table: FeatureTable, sequences: Mapping[str, str], max_length_bp: int
-) -> list[str]:
-    """Return the sequence of every feature as methods read it: cut, ambiguous letters as N."""
-    letters_US, length_U = tokenize([sequences[name] for name in table.feature_ids], max_length_bp)
-    return untokenize(letters_US, length_U)
-
-
 def unseen_share(
     store: SampleStore, tokens: TokenStore, seen_asvs: Collection[str], depth: int
 ) -> NDArray[np.float64]:

@@ -4,12 +4,12 @@ import pandas as pd
 
 from aam.data.folds import read_folds, units_of
 from aam.data.importing.sequences import load_sequences
+from aam.data.same_reads import fingerprint_samples
 from aam.data.table import read_biom
 from aam.evaluate import super_learner as mixing
 from aam.evaluate.first_answer import learners_of_first_answer
+from aam.evaluate.kept_mixture import mix_targets, write_super_learner
 from aam.evaluate.predictions import class_names, read_predictions
-from aam.inference.first_answer import fingerprints_of
-from aam.inference.with_baselines import mix_targets, write_super_learner
 from aam.runtime.entry import Cfg, Files, RunOptions
 from aam.util.atomic import write_json
 from aam.util.provenance import provenance, settings_digest
@@ -40,7 +40,7 @@ def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None
         tree=inputs["tree"],
         sequences=inputs["sequences"],
         views=inputs["views"],
-        fingerprints=fingerprints_of(read_biom(inputs["table"]), labelled, sequences),
+        fingerprints=fingerprint_samples(read_biom(inputs["table"]), labelled, sequences),
     )
     # The provenance in the settings has the digests of all inputs.
     write_json(outputs["digest"], {"digest": settings_digest({"settings": settings})})

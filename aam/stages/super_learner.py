@@ -4,8 +4,8 @@ import pandas as pd
 
 from aam.data.folds import read_folds, units_of
 from aam.evaluate import super_learner as mixing
+from aam.evaluate.kept_mixture import mix_targets, write_super_learner
 from aam.evaluate.predictions import by_target, class_names, read_predictions
-from aam.inference.with_baselines import mix_targets, write_super_learner
 from aam.runtime.entry import Cfg, Files, RunOptions
 from aam.util.atomic import write_json
 from aam.util.provenance import file_digest, provenance, settings_digest

@@ -9,7 +9,7 @@ distinct parts.
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from safetensors.numpy import load_file, save_file
 from scipy.sparse import csr_array
 
 from aam.data.table import FeatureTable
+from aam.data.vocabulary import tokenize, untokenize
 from aam.util.atomic import atomic_path
 
 BY_ID = "id"
@@ -106,7 +107,7 @@ class Fingerprints:
 
 
 @dataclass(frozen=True, eq=False)
-class TrainingSamples:
+class KnownSamples:
     """What recognizes the samples that methods were fitted to."""
 
     sample_ids: frozenset[str]
@@ -137,6 +138,44 @@ class TrainingSamples:
         mark_M = np.where(same_id_M, BY_ID, np.where(same_reads_M, BY_READS, ""))
         columns = {"in_training": mark_M.astype(object), "same_reads": same_reads_M}
         return pd.DataFrame(columns, index=pd.Index(table.sample_ids, dtype=object))
+
+
+def fingerprint_samples(
+    table: FeatureTable, sample_ids: Sequence[str], sequences: Mapping[str, str]
+) -> Fingerprints:
+    """Return what recognizes the reads of training samples in other tables.
+
+    Parameters
+    ----------
+    table
+        The study, before rarefaction.
+    sample_ids
+        The training samples.
+    sequences
+        All ASVs of the study, by feature ID.
+    """
+    reads = table.of_samples(pd.Index(table.sample_ids).get_indexer(pd.Index(sample_ids)))
+    as_read = sequences_as_read(reads, sequences, longest_bp(sequences))
+    return Fingerprints.from_counts(reads.counts, as_read)
+
+
+def longest_bp(sequences: Mapping[str, str]) -> int:
+    """Return up to where ASVs are read: what lies behind the end of every known one says nothing.
+
+    Parameters
+    ----------
+    sequences
+        The known ASVs, by feature ID.
+    """
+    return max(map(len, sequences.values()))
+
+
+def sequences_as_read(
+    table: FeatureTable, sequences: Mapping[str, str], max_length_bp: int
+) -> list[str]:
+    """Return the sequence of every feature as methods read it: cut, ambiguous letters as N."""
+    letters_US, length_U = tokenize([sequences[name] for name in table.feature_ids], max_length_bp)
+    return untokenize(letters_US, length_U)
 
 
 def _incidence(column_P: NDArray[np.intp], offsets: NDArray[np.int64], columns: int) -> csr_array:
