@@ -68,6 +68,7 @@ def write_study(
     if kind == "classification":
         observed = np.array(CLASSES)[number % 2]
     folds = pd.DataFrame({"sample-id": ids, "fold": fold, "observed": observed, "group": ""})
+    folds.loc[fold == 0, "group"] = "host of fold 0"
     if kind == "several":
         folds["observed:age"] = observed
         folds["observed:weight"] = (500 - 10 * number).astype(str)

@@ -9,7 +9,7 @@ from aam.data.table import read_biom
 from aam.evaluate import super_learner as mixing
 from aam.evaluate.first_answer import learners_of_first_answer
 from aam.evaluate.kept_mixture import mix_targets, write_super_learner
-from aam.evaluate.predictions import class_names, read_predictions
+from aam.evaluate.predictions import GROUP, class_names, read_predictions
 from aam.runtime.entry import Cfg, Files, RunOptions
 from aam.util.atomic import write_json
 from aam.util.provenance import provenance, settings_digest
@@ -21,7 +21,10 @@ def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None
     learners = learners_of_first_answer(
         read_predictions(inputs["baselines"]), pd.read_parquet(inputs["nested_baselines"])
     )
-    mixtures, mixed = mix_targets(learners, units_of(folds["group"]))
+    units = units_of(folds["group"])
+    mixtures, mixed = mix_targets(learners, units)
+    # Probabilities are calibrated by groups, as those of the page are.
+    mixed = mixed.assign(**{GROUP: units.loc[mixed["sample-id"]].to_numpy()})
     settings = {
         "format": mixing.FORMAT,
         "model": None,

@@ -149,6 +149,9 @@ def test_what_is_kept_is_what_the_first_answer_scored(study, kept, tmp_path):
     told = read_predictions(outputs["intervals"])
     own = read_predictions(kept / "cross_validation.tsv")
     assert told["predicted"].tolist() == own["predicted"].tolist()
+    # By these groups the page calibrates probabilities.
+    units = units_of(study.folds.set_index("sample-id")["group"])
+    assert own["group"].tolist() == units.loc[own["sample-id"]].tolist()
 
 
 def test_samples_of_training_are_marked_and_shallow_ones_named(study, kept, augmented, caplog):
