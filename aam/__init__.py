@@ -5,25 +5,38 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from aam.api import Model, PretrainedEncoder
+    from aam.inference.first_answer import FirstAnswer
     from aam.reference_tree.phylogeny import ReferencePhylogeny
 
 __version__ = "0.1.0"
 
 
-def load(directory: str | Path) -> "Model":
-    """Rebuild fine-tuned models, to predict other tables (see `aam.api.Model`).
+def load(directory: str | Path) -> "Model | FirstAnswer":
+    """Rebuild what a task was answered with, to predict other tables.
 
     Parameters
     ----------
     directory
-        The model directory of a task, `results/<dataset>/finetune/<model>/<task>/model`.
+        Below `results/<dataset>`: `finetune/<model>/<task>/model`, the fine-tuned models of a task;
+        `finetune/<model>/<task>/super_learner`, these and the baselines; or
+        `first/<task>/super_learner`, the baselines alone.
+
+    Returns
+    -------
+    aam.api.Model or aam.inference.first_answer.FirstAnswer
+        The latter where there are no models; it takes no PyTorch.
 
     Raises
     ------
     InputError
-        No directory of fine-tuned models, or a part is missing, damaged or of another version.
+        The directory is none of these, or a part is missing, damaged or of another version.
     """
-    # Here, because it takes torch: the workflow and the importers do without it.
+    # Here, because it takes long: the workflow and the importers do without it.
+    from aam.inference.first_answer import FirstAnswer
+
+    if FirstAnswer.is_in(Path(directory)):
+        return FirstAnswer.load(directory)
+    # Models alone take torch.
     from aam.api import Model
 
     return Model.load(directory)

@@ -1,7 +1,5 @@
 """Models in Python: `aam.load(directory).predict(table)`, `aam.encoder(directory).embed(table)`."""
 
-import logging
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,21 +7,15 @@ import pandas as pd
 import torch
 
 from aam.data.importing.metadata import load_metadata
-from aam.data.importing.sequences import feature_sequences
-from aam.data.importing.table import load_table, without_empty
 from aam.data.table import FeatureTable
-from aam.evaluate.conformal import QUANTILE_COLUMNS, Calibration, load_calibration
-from aam.evaluate.predictions import PROBABILITY
+from aam.evaluate.conformal import Calibration, load_calibration
 from aam.inference.bundle import ModelBundle
+from aam.inference.calibrated import with_intervals
 from aam.inference.ensemble import predict_table
 from aam.inference.pretrained import TableEmbedder
+from aam.inference.tables import read_table
 from aam.inference.with_baselines import SuperLearner
 from aam.util.errors import first_names, problem
-
-logger = logging.getLogger(__name__)
-
-ADDED = ("lower", "upper", "likeliest", "prediction_set")
-"""Columns that the calibration adds, as far as the kind of target has them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +33,11 @@ class Model:
         """Rebuild the models of a folder `model`, or `super_learner`: mixed with baselines."""
         folder = Path(directory)
         mixed = SuperLearner.load(folder)
-        bundle = ModelBundle.load(folder if mixed is None else mixed.models)
+        models = folder if mixed is None else mixed.models
+        if models is None:
+            got = "the super learner of a first answer, which has no model"
+            raise problem(folder, got, "fine-tuned models", "read it with aam.load")
+        bundle = ModelBundle.load(models)
         calibration = load_calibration(folder, bundle.target, quantiles=mixed is None)
         return cls(bundle, calibration, mixed)
 
@@ -93,29 +89,12 @@ class Model:
         InputError
             A file cannot be read, features have no sequence, or no sample is deep enough.
         """
-        counts, found = _read(table, sequences)
+        counts, found = read_table(table, sequences)
         number = threads or torch.get_num_threads()
         result = predict_table(self.bundle, counts, found, number, asvs, _text(metadata))
         if self.super_learner is not None:
             result = self.super_learner.mixed(result, counts, found, number)
-        return self._with_intervals(result)
-
-    def _with_intervals(self, result: pd.DataFrame) -> pd.DataFrame:
-        """Put the intervals, or sets, of every target behind its predictions."""
-        if self.calibration is None:
-            return result
-        target, place = self.bundle.target, result.columns.get_loc("unseen_asvs")
-        parts = [result.iloc[:, :place]]
-        for column in target.columns:
-            name, suffix = (column, f":{column}") if len(target.columns) > 1 else ("", "")
-            plain = {f"{base}{suffix}": base for base in ("predicted", *QUANTILE_COLUMNS)}
-            calibrated = self.calibration.apply(result.rename(columns=plain), name, target.bounds)
-            found = calibrated[[base for base in ADDED if base in calibrated]]
-            # Calibrated probabilities stand in the place of the method's own.
-            parts[0] = parts[0].assign(**calibrated.filter(like=PROBABILITY))
-            # Too few samples to calibrate by give no bounds, and QIIME 2 takes no empty column.
-            parts.append(found.dropna(axis=1, how="all").add_suffix(suffix))
-        return pd.concat([*parts, result.iloc[:, place:]], axis=1)
+        return with_intervals(result, self.calibration, self.bundle.target)
 
 
 class PretrainedEncoder(TableEmbedder):
@@ -153,7 +132,7 @@ class PretrainedEncoder(TableEmbedder):
         InputError
             When a file cannot be read, or features are without a sequence.
         """
-        counts, found = _read(table, sequences)
+        counts, found = read_table(table, sequences)
         number = threads or torch.get_num_threads()
         names, sample_ND = self.embed_table(counts, found, depth, number)
         return pd.DataFrame(sample_ND.numpy(), index=pd.Index(names, name="sample-id"))
@@ -183,21 +162,6 @@ class PretrainedEncoder(TableEmbedder):
         frame = self.embed(table, sequences, depth=depth, threads=threads)
         found = self.between(torch.tensor(frame.to_numpy()), metric)
         return pd.DataFrame(found.numpy(), index=frame.index, columns=frame.index)
-
-
-def _read(
-    table: str | Path | FeatureTable, sequences: str | Path | None
-) -> tuple[FeatureTable, Mapping[str, str]]:
-    """Return a table without what is empty, and the sequence of every feature."""
-    where = Path("the table") if isinstance(table, FeatureTable) else Path(table)
-    loaded = table if isinstance(table, FeatureTable) else load_table(where)
-    counts, dropped = without_empty(loaded)
-    without_reads = dropped.loc[dropped["what"] == "sample", "id"]
-    if len(without_reads):
-        shown = first_names(without_reads, limit=20)
-        logger.warning("these samples have no reads and are left out: %s", shown)
-    fasta = None if sequences is None else Path(sequences)
-    return counts, feature_sequences(counts, where, fasta)
 
 
 def _text(metadata: str | Path | pd.DataFrame | None) -> pd.DataFrame | None:

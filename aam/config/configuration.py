@@ -89,13 +89,15 @@ def load(raw: Mapping[str, Any]) -> Config:
             got, expected = "the name of a baseline", "another name"
             raise problem(f"models.{model}", got, expected, "rename the model")
         resolved(config, "optimization", model=model)
-    if config.predictions and not config.models:
-        raise problem(
-            "configuration key predictions",
-            f"{', '.join(config.predictions)} with `models: {{}}`",
-            "a model, which predictions for other tables are made with",
-            "set models: {base: {}}, or remove predictions",
-        )
+    for name, prediction in config.predictions.items():
+        unanswered = [task for task in prediction.tasks if config.tasks[task].baselines == []]
+        if unanswered and not config.models:
+            raise problem(
+                f"configuration key predictions.{name}.tasks",
+                f"{', '.join(unanswered)}, without baselines, with `models: {{}}`",
+                "tasks with a model or with baselines to predict with",
+                f"remove tasks.{unanswered[0]}.baselines, or set models: {{base: {{}}}}",
+            )
     for dataset in config.datasets:
         for section in ("rarefaction", "tokens", "unifrac", "augmentation"):
             resolved(config, section, dataset=dataset)

@@ -21,6 +21,8 @@ NEWCOMERS = 24
 EXPLAINED = {"samples": 64, "checked": 8, "removed": 24}
 """Held-out samples of a fold that are explained, those from which ASVs are also removed in turn,
 and how many ASVs of each of these."""
+FIRST_PREDICTIONS = "predict/first/{task}/super_learner"
+"""Folder of what the baselines of a task predict for other tables, where there are no models."""
 
 
 def simulate(config: Config, dataset: str) -> Slice:
@@ -275,6 +277,25 @@ def mixes(config: Config, task: str) -> bool:
     return resolved(config, "finetuning", task=task).labels == 1 and methods != []
 
 
+def first_super_learner(config: Config, dataset: str, task: str) -> Slice:
+    """Return what the baselines and the rarefaction of another table take, without a model."""
+    return {
+        "names": {"dataset": dataset, "task": task},
+        **baselines(config, task),
+        "rarefaction": resolved(config, "rarefaction", dataset=dataset).plain(),
+    }
+
+
+def predictions(config: Config, task: str) -> list[str]:
+    """Return the paths of a task's predictions for other tables, without models the baselines'."""
+    if not config.models:
+        return [f"{FIRST_PREDICTIONS}/{{table}}.tsv"]
+    ways = ["", *(["super_learner/"] if mixes(config, task) else [])]
+    return [
+        f"predict/{model}/{{task}}/{way}{{table}}.tsv" for model in config.models for way in ways
+    ]
+
+
 def explain(config: Config, task: str) -> Slice:
     """Return how many samples of a fold are explained and checked, and the seed of the choice."""
     return {**EXPLAINED, "seed": config.tasks[task].folds.seed}
@@ -380,18 +401,26 @@ def exports(config: Config, dataset: str) -> dict[str, tuple[str, str]]:
         embeddings = f"pretrain/{model}/embeddings.parquet"
         found[f"pretrain/{model}/ordination"] = embeddings, "PCoAResults"
         for name in tasks:
-            found |= _exports_of_task(config, f"{model}/{name}", name)
+            path = f"finetune/{model}/{name}"
+            if config.tasks[name].importance:
+                found[f"{path}/importance"] = f"{path}/importance.tsv", "FeatureData[Importance]"
+            found |= _exports_of_answer(config, name, path, f"predict/{model}/{name}")
+    if not config.models:
+        for name in (name for name in tasks if has_first(config, name)):
+            of_others = FIRST_PREDICTIONS.format(task=name)
+            found |= _exports_of_answer(config, name, f"first/{name}", of_others)
     return found
 
 
-def _exports_of_task(config: Config, folder: str, name: str) -> dict[str, tuple[str, str]]:
-    task, path = config.tasks[name], f"finetune/{folder}"
+def _exports_of_answer(
+    config: Config, name: str, own: str, of_others: str
+) -> dict[str, tuple[str, str]]:
+    """Return the exports of what is predicted for a task, in the folders of its two kinds."""
+    task = config.tasks[name]
     found = {}
-    if task.importance:
-        found[f"{path}/importance"] = f"{path}/importance.tsv", "FeatureData[Importance]"
-    sources = {f"{path}/predictions": f"{path}/intervals.tsv"}
+    sources = {f"{own}/predictions": f"{own}/intervals.tsv"}
     tables = [table for table, section in config.predictions.items() if name in section.tasks]
-    sources |= {f"predict/{folder}/{table}": f"predict/{folder}/{table}.tsv" for table in tables}
+    sources |= {f"{of_others}/{table}": f"{of_others}/{table}.tsv" for table in tables}
     kind = "Regressor" if task.kind == "regression" else "Classifier"
     for place, source in sources.items() if len(task.columns) == 1 else ():
         found[place] = source, f"SampleData[{kind}Predictions]"

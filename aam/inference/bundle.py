@@ -1,6 +1,5 @@
 """The model directory of a task: a folder per model, and what predicting another table takes."""
 
-import logging
 import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -15,6 +14,7 @@ from aam.data.target import Target
 from aam.data.tokens import TokenStore
 from aam.data.vocabulary import untokenize
 from aam.evaluate.predictions import CROSS_VALIDATION, write_predictions
+from aam.inference.cautions import warn_of_long_branches
 from aam.inference.outputs import Share
 from aam.inference.reference import Reference, write_reference
 from aam.model.predictor import FORMAT, Predictor, load_predictor
@@ -23,7 +23,6 @@ from aam.util.atomic import atomic_path, read_json, write_json, write_text
 from aam.util.errors import problem
 from aam.util.manifest import check_manifest, fitting, write_manifest
 
-logger = logging.getLogger(__name__)
 EXPECTED = f"a fine-tuned model, format {FORMAT}"
 SHARES = "shares.json"
 """File with `models`: the `folder` of each, and the fields of its `Share`."""
@@ -68,11 +67,7 @@ class ModelBundle:
         predictors, config = [predictor for predictor, _ in loaded], loaded[0][1]
         rarefaction = config["rarefaction"]
         reference = Reference.open(directory / REFERENCE)
-        if rarefaction.get("long_branches") == "drop":
-            logger.warning(
-                "the models learned from reads without the ASVs behind long branches: leave such "
-                "ASVs out of other tables yourself, as the log of their import names them"
-            )
+        warn_of_long_branches(rarefaction)
         return cls(
             predictors=predictors,
             shares=[*shares.values()],

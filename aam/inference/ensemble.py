@@ -11,22 +11,20 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from aam.data.same_reads import sequences_as_read
 from aam.data.samples import SampleStore
 from aam.data.table import FeatureTable
 from aam.data.tokens import TokenStore
-from aam.data.vocabulary import tokenize, untokenize
 from aam.inference.asv_cache import embed_asvs_cached, encoder_digest, module_digest
 from aam.inference.bundle import ModelBundle
+from aam.inference.cautions import warn_of_known, warn_of_unseen
 from aam.inference.embed import embed_samples
 from aam.inference.outputs import Outputs, decoded, mean_columns, raw_outputs
-from aam.inference.tables import rarefied
+from aam.inference.tables import rarefied, unseen_share
 from aam.train.distributed.devices import Devices
-from aam.util.errors import first_names
 
 logger = logging.getLogger(__name__)
 
-MUCH_UNSEEN = 0.2
-"""Fraction of the reads, of ASVs never seen, that is warned of."""
 FAR = 0.95
 """Novelty from which on a sample counts as far from the references."""
 MANY_FAR = 0.25
@@ -54,27 +52,18 @@ def predict_table(
     devices = Devices("fp32", threads).exact()
     outputs, novelty_N = _outputs(bundle, store, tokens, devices, asvs, covariates)
     result = mean_columns(bundle.target, outputs, bundle.shares)
-    sequences_U = untokenize(tokens.tokens, tokens.lengths)
-    is_new_U = np.array([name not in bundle.seen_asvs for name in sequences_U], float)
-    reads_VN = [store.view_matrix(view, len(is_new_U)) @ is_new_U for view in range(store.views)]
-    result["unseen_asvs"] = np.mean(reads_VN, axis=0) / bundle.depth
+    result["unseen_asvs"] = unseen_share(store, tokens, bundle.seen_asvs, bundle.depth)
     result.index = pd.Index(store.sample_ids, name="sample-id")
     if bundle.reference is not None:
-        marks = bundle.reference.marks(table, _as_read(table, sequences, bundle.max_length_bp))
-        marks = marks.loc[store.sample_ids]
+        as_read = sequences_as_read(table, sequences, bundle.max_length_bp)
+        marks = bundle.reference.samples.marks(table, as_read).loc[store.sample_ids]
         if novelty_N is not None:
             # Under another ID the same reads are drawn otherwise, but they are not new.
             result["novelty"] = np.where(marks["same_reads"], 0.0, novelty_N)
         result["in_training"] = marks["in_training"].to_numpy()
-        _warn_of_known(result["in_training"])
+        warn_of_known(result["in_training"])
     _warn_of_unlike(result)
     return result
-
-
-def _as_read(table: FeatureTable, sequences: Mapping[str, str], max_length_bp: int) -> list[str]:
-    """Return the sequence of every feature as the models read it: cut, ambiguous letters as N."""
-    letters_US, length_U = tokenize([sequences[name] for name in table.feature_ids], max_length_bp)
-    return untokenize(letters_US, length_U)
 
 
 def _covariates(
@@ -142,26 +131,9 @@ def _outputs(
     return [outputs[number] for number in range(len(keys))], novelty_N
 
 
-def _warn_of_known(mark_N: pd.Series) -> None:
-    """Name the samples that were in training."""
-    known = mark_N[mark_N != ""]
-    if len(known):
-        logger.warning(
-            "of %d samples these were in training, by their ID or by their reads: %s; how well "
-            "they are predicted says nothing about new samples (column in_training)",
-            *(len(mark_N), first_names(known.index, limit=20)),
-        )
-
-
 def _warn_of_unlike(result: pd.DataFrame) -> None:
     """Warn of a table that is unlike that of training."""
-    unseen = result["unseen_asvs"].mean()
-    if unseen > MUCH_UNSEEN:
-        logger.warning(
-            "%.0f %% of the reads are of ASVs that the models never saw: predictions may be worse "
-            "than those of cross-validation",
-            100 * unseen,
-        )
+    warn_of_unseen(result["unseen_asvs"].to_numpy())
     far = (result["novelty"] > FAR).mean() if "novelty" in result else 0.0
     if far > MANY_FAR:
         logger.warning(

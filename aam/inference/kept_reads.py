@@ -17,11 +17,10 @@ from scipy.sparse import csr_array, vstack
 from aam.data.importing.sequences import load_sequences
 from aam.data.rarefaction import rarefy
 from aam.data.table import FeatureTable, read_biom
-from aam.data.tokens import TokenStore
 from aam.data.trees.branches import branches, read_tree
-from aam.data.vocabulary import tokenize
 from aam.evaluate.super_learner import SEQUENCES, TREE
-from aam.model.known_asvs import KnownAsvs
+from aam.reference_tree.bases import encode
+from aam.reference_tree.nearest import KnownSequences
 from aam.unifrac.in_batch import BatchDistances
 
 logger = logging.getLogger(__name__)
@@ -92,22 +91,19 @@ class KeptReads:
 
     def _features(self, table: FeatureTable, sequences: Mapping[str, str]) -> dict[str, int]:
         """Return the place of the feature that each ASV of a table is, or is close to."""
-        known = _tokens(self.features, self.sequences)
-        other = _tokens(table.feature_ids, sequences)
-        matched_U = KnownAsvs.of(known, np.arange(len(known.lengths))).matched(other)
-        places = zip(table.feature_ids, matched_U.tolist(), strict=True)
-        found = {name: place for name, place in places if place >= 0}
+        known = [self.sequences[name] for name in self.features]
+        length_bp = max(map(len, known))
+        other = [sequences[name] for name in table.feature_ids]
+        nearest = KnownSequences(encode(known, length_bp)).nearest(encode(other, length_bp))
+        places = zip(
+            table.feature_ids, nearest.row_Q.tolist(), nearest.is_near_Q.tolist(), strict=True
+        )
+        found = {name: place for name, place, is_near in places if is_near}
         logger.info(
             "the baselines know %d of %d ASVs, or one close by; the others are left out for them",
-            *(len(found), len(matched_U)),
+            *(len(found), len(other)),
         )
         return found
-
-
-def _tokens(names: Sequence[str], sequences: Mapping[str, str]) -> TokenStore:
-    letters = [sequences[name] for name in names]
-    tokens_US, length_U = tokenize(letters, max(map(len, letters)))
-    return TokenStore(list(names), length_U, tokens_US)
 
 
 def _on_features(table: FeatureTable, place: Mapping[str, int], features: int) -> csr_array:

@@ -1,7 +1,7 @@
 """Samples that models were trained on: which of a table were among them, how far others lie away.
 
-Shape suffixes: N training samples, R of them whose embeddings are kept, F features, M samples of a
-table, W rows of a block, D width, P parts (`aam.inference.same_reads`).
+Shape suffixes: N training samples, R of them whose embeddings are kept, M samples of a table, W
+rows of a block, D width, P parts (`aam.data.same_reads`).
 """
 
 from collections.abc import Sequence
@@ -9,22 +9,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import torch
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
+from aam.data.same_reads import Fingerprints, KnownSamples
 from aam.data.table import FeatureTable
-from aam.inference.same_reads import Fingerprints
 from aam.model.store import read_tensors, write_tensors
 
 VERSION = 2
 REFERENCES = 2000
 """Samples whose embeddings are kept at most."""
-BY_ID = "id"
-"""Mark of a sample whose ID a training sample has."""
-BY_READS = "reads"
-"""Mark of a sample that has the reads of a training sample, under another ID."""
 ROWS_PER_BLOCK = 1024
 """Samples whose distances to all references exist at a time."""
 LEAST_VARIANCE = 1e-6
@@ -80,10 +75,8 @@ class Reference:
     """Embeddings of view 0 of the samples, or of some of them."""
     distance_R: NDArray[np.float32]
     """From each to the nearest other one, every dimension in units of its standard deviation."""
-    sample_ids: frozenset[str]
-    """IDs of all training samples."""
-    fingerprints: Fingerprints
-    """Their reads before rarefaction."""
+    samples: KnownSamples
+    """What recognizes all of them."""
     model: str
     """Folder of the model whose encoder made the embeddings."""
 
@@ -95,34 +88,12 @@ class Reference:
         return cls(
             embedding_RD=tensors["embedding"].numpy(),
             distance_R=tensors["distance"].numpy(),
-            sample_ids=frozenset(about["samples"]),
-            fingerprints=Fingerprints(tensors["parts"].numpy(), tensors["offsets"].numpy()),
+            samples=KnownSamples(
+                sample_ids=frozenset(about["samples"]),
+                fingerprints=Fingerprints(tensors["parts"].numpy(), tensors["offsets"].numpy()),
+            ),
             model=about["model"],
         )
-
-    def marks(self, table: FeatureTable, sequences: Sequence[str]) -> pd.DataFrame:
-        """Return which samples of a table were in training.
-
-        Parameters
-        ----------
-        table
-            Reads before rarefaction.
-        sequences
-            Sequence of every feature, as the models read it.
-
-        Returns
-        -------
-        pandas.DataFrame
-            By sample ID: `in_training`, which is `BY_ID`, `BY_READS` or empty, and `same_reads`,
-            whether a training sample has the same reads, whatever its ID.
-        """
-        same_reads_M = Fingerprints.from_counts(table.counts, sequences).are_among(
-            self.fingerprints
-        )
-        same_id_M = np.array([name in self.sample_ids for name in table.sample_ids], bool)
-        mark_M = np.where(same_id_M, BY_ID, np.where(same_reads_M, BY_READS, ""))
-        columns = {"in_training": mark_M.astype(object), "same_reads": same_reads_M}
-        return pd.DataFrame(columns, index=pd.Index(table.sample_ids, dtype=object))
 
     def novelty(self, embedding_MD: NDArray[np.floating]) -> NDArray[np.float64]:
         """Return how new samples are, from 0 to 1, [M], by embeddings of the same encoder.

@@ -1,17 +1,41 @@
-"""Tables of the user as stores of samples and tokens."""
+"""Tables of the user as stores of samples and tokens, and what is new in them.
+
+Shape suffixes: N samples, V views, U ASVs.
+"""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
 
 from aam.augment.views import Augmentation, build_store
+from aam.data.importing.sequences import feature_sequences
+from aam.data.importing.table import load_table, without_empty
 from aam.data.rarefaction import rarefy
 from aam.data.samples import SampleStore
 from aam.data.table import FeatureTable
 from aam.data.tokens import TokenStore
-from aam.data.vocabulary import tokenize
+from aam.data.vocabulary import tokenize, untokenize
 from aam.util.errors import first_names
 
 logger = logging.getLogger(__name__)
+
+
+def read_table(
+    table: str | Path | FeatureTable, sequences: str | Path | None
+) -> tuple[FeatureTable, Mapping[str, str]]:
+    """Return a table without what is empty, and the sequence of every feature."""
+    where = Path("the table") if isinstance(table, FeatureTable) else Path(table)
+    loaded = table if isinstance(table, FeatureTable) else load_table(where)
+    counts, dropped = without_empty(loaded)
+    without_reads = dropped.loc[dropped["what"] == "sample", "id"]
+    if len(without_reads):
+        shown = first_names(without_reads, limit=20)
+        logger.warning("these samples have no reads and are left out: %s", shown)
+    fasta = None if sequences is None else Path(sequences)
+    return counts, feature_sequences(counts, where, fasta)
 
 
 def rarefied(
@@ -35,3 +59,24 @@ def rarefied(
     letters_US, length_U = tokenize([sequences[name] for name in names], max_length_bp)
     nothing = Augmentation(asv_dropout=0, cutmix=0, seed=0)
     return TokenStore(names, length_U, letters_US), build_store(names, draws, nothing)
+
+
+def unseen_share(
+    store: SampleStore, tokens: TokenStore, seen_asvs: Collection[str], depth: int
+) -> NDArray[np.float64]:
+    """Return the fraction of the reads whose ASV is not among `seen_asvs`, mean of the views, [N].
+
+    Parameters
+    ----------
+    store, tokens
+        Samples that were rarefied to `depth`, and their ASVs.
+    seen_asvs
+        Sequences of the table of training.
+    depth
+        Reads of every sample in every view.
+    """
+    sequences_U = untokenize(tokens.tokens, tokens.lengths)
+    is_new_U = np.array([name not in seen_asvs for name in sequences_U], float)
+    reads_VN = [store.view_matrix(view, len(is_new_U)) @ is_new_U for view in range(store.views)]
+    unseen_N: NDArray[np.float64] = np.mean(reads_VN, axis=0) / depth
+    return unseen_N

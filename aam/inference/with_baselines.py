@@ -1,10 +1,12 @@
 """A task's models and baselines, mixed, for other tables: baselines are fitted again to kept reads.
 
+Without models it is the baselines alone that are mixed: see `aam.inference.first_answer`.
+
 Shape suffixes: M other samples, C classes.
 """
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,8 +20,9 @@ from aam.data.folds import OBSERVED, read_folds
 from aam.data.table import FeatureTable
 from aam.evaluate.baselines.problem import Problem, landmarks_of
 from aam.evaluate.baselines.registry import predict_baselines
+from aam.evaluate.mixture import Mixture
 from aam.evaluate.predictions import PROBABILITY, QUANTILE
-from aam.evaluate.super_learner import FOLDS, FORMAT, MODEL, SETTINGS, Mixture
+from aam.evaluate.super_learner import FOLDS, FORMAT, MODEL, SETTINGS
 from aam.inference.kept_reads import KeptReads
 from aam.util.atomic import read_json
 from aam.util.errors import problem
@@ -31,7 +34,7 @@ LEAST_WEIGHT = 1e-7
 
 @dataclass(frozen=True, eq=False)
 class SuperLearner:
-    """The mixture of one model and the baselines of a task."""
+    """The mixture of the baselines of a task, with one model or without."""
 
     settings: Mapping[str, Any]
     """Content of `super_learner.json`."""
@@ -39,8 +42,8 @@ class SuperLearner:
     """Of the samples that are learned from."""
     reads: KeptReads
     """Theirs, in the same order."""
-    models: Path
-    """The directory of the fine-tuned models."""
+    models: Path | None
+    """The directory of the fine-tuned models; None: the baselines are mixed alone."""
 
     @classmethod
     def load(cls, directory: Path) -> "SuperLearner | None":
@@ -60,32 +63,71 @@ class SuperLearner:
             folds = read_folds(directory / FOLDS)
             folds = folds[folds["fold"] >= 0]
             reads = KeptReads.load(directory, settings["rarefaction"])
-        return cls(settings, folds, reads, directory / MODEL)
+            models = None if settings["model"] is None else directory / MODEL
+        return cls(settings, folds, reads, models)
 
     def mixed(
         self, own: pd.DataFrame, table: FeatureTable, sequences: Mapping[str, str], threads: int
     ) -> pd.DataFrame:
         """Return the predictions `own`, mixed with the baselines', without `sd` and quantiles."""
         result = own.loc[:, [not str(name).startswith((QUANTILE, "sd")) for name in own]].copy()
-        mixtures, classes = {}, self.settings["classes"]
+        mixed = self.predict(table, sequences, list(own.index), threads, own)
+        result[mixed.columns] = mixed
+        return result
+
+    def predict(
+        self,
+        table: FeatureTable,
+        sequences: Mapping[str, str],
+        sample_ids: Sequence[str],
+        threads: int,
+        own: pd.DataFrame | None = None,
+    ) -> pd.DataFrame:
+        """Predict samples of another table with the mixture.
+
+        Parameters
+        ----------
+        table, sequences
+            Reads before rarefaction, and the sequence of every feature.
+        sample_ids
+            Samples to predict, all of them deep enough.
+        threads
+            Cores to use.
+        own
+            What the models predict for these samples, in this order; None where there are none.
+
+        Returns
+        -------
+        pandas.DataFrame
+            By sample ID `predicted`, of several targets `predicted:<target>`, and the probabilities
+            of the classes.
+        """
+        result = pd.DataFrame(index=pd.Index(sample_ids, name="sample-id"))
+        classes = self.settings["classes"]
+        mixtures = {}
         for target, found in self.settings["mixtures"].items():
             kept = {name: one for name, one in found["weights"].items() if one > LEAST_WEIGHT}
             mixtures[target] = Mixture(kept, found["temperatures"])
         needed = any(ON_DISTANCES & mixture.weights.keys() for mixture in mixtures.values())
-        landmarks, wanted = landmarks_of(len(self.folds), self.settings["seed"]), list(own.index)
-        reads = self.reads.beside(table, sequences, wanted, landmarks, distances=needed)
+        landmarks = landmarks_of(len(self.folds), self.settings["seed"])
+        reads = self.reads.beside(table, sequences, sample_ids, landmarks, distances=needed)
         rows = self._problem(reads)
         for target, mixture in mixtures.items():
             mixed_MC = mixture.apply(self._predicted(own, rows, target, mixture, threads))
             if classes:
-                result[[PROBABILITY + name for name in classes]] = mixed_MC
                 result["predicted"] = np.asarray(classes)[mixed_MC.argmax(axis=1)]
+                result[[PROBABILITY + name for name in classes]] = mixed_MC
             else:
                 result[f"predicted{_suffix(target)}"] = mixed_MC[:, 0]
         return result
 
     def _predicted(
-        self, own: pd.DataFrame, rows: Problem, target: str, mixture: Mixture, threads: int
+        self,
+        own: pd.DataFrame | None,
+        rows: Problem,
+        target: str,
+        mixture: Mixture,
+        threads: int,
     ) -> dict[str, NDArray[np.float64]]:
         """Return what each method of a mixture says of the other samples, [M, C]."""
         classes, model = self.settings["classes"], self.settings["model"]
@@ -95,9 +137,9 @@ class SuperLearner:
         known = observed.astype(np.str_ if classes else np.float64)
         asked = [name for name in mixture.weights if name != model]
         # The label of the other samples is nobody's to know: any stands in its place.
-        filled = np.concatenate([known, np.repeat(known[:1], len(own))])
+        filled = np.concatenate([known, np.repeat(known[:1], len(rows.fold) - len(known))])
         task = dataclasses.replace(rows, target=filled, asked=asked)
-        found = {model: own[columns].to_numpy(np.float64)}
+        found = {} if own is None else {model: own[columns].to_numpy(np.float64)}
         if asked:
             baselines = predict_baselines(task, threads, folds=[-1])
             for name, part in baselines.groupby("baseline"):

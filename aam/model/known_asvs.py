@@ -61,11 +61,6 @@ class KnownAsvs(KnownSequences):
         }
         write_tensors(path, parts, {"version": VERSION})
 
-    def matched(self, tokens: TokenStore) -> NDArray[np.int64]:
-        """Return the known ASV that each of a token store is or is close to, -1: none, [Q]."""
-        nearest = self.nearest(_bases(tokens.tokens, tokens.lengths))
-        return np.where(nearest.is_near_Q, nearest.row_Q, -1)
-
     def familiarity(
         self, store: SampleStore, tokens: TokenStore, sequences: Mapping[str, str] | None = None
     ) -> tuple[float, str]:

@@ -4,16 +4,14 @@ import pandas as pd
 
 from aam.data.folds import read_folds
 from aam.data.metadata import read_metadata
+from aam.evaluate.first_answer import PREFERRED, leading_baseline
 from aam.evaluate.labels import KERNEL_MACHINE, row_label
 from aam.evaluate.predictions import read_predictions, write_predictions
-from aam.evaluate.report import CONSTANT
 from aam.evaluate.task_report import task_report
 from aam.runtime.entry import Cfg, Files, RunOptions
 from aam.util.atomic import write_json
 from aam.util.provenance import provenance
 
-PREFERRED = "svm_clr"
-"""The baseline that stands in the place of the model, where the task has it."""
 LABELS = {PREFERRED: KERNEL_MACHINE}
 """What the page calls it, where that is not its label among the baselines."""
 
@@ -26,7 +24,7 @@ def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None
     """
     baselines = read_predictions(inputs["baselines"])
     nested_baselines = pd.read_parquet(inputs["nested_baselines"])
-    chosen = _chosen(baselines)
+    chosen = leading_baseline(baselines["baseline"])
     label = LABELS.get(chosen, row_label(chosen, "baseline"))
     is_chosen = baselines["baseline"] == chosen
     is_nested = nested_baselines["baseline"] == chosen
@@ -45,10 +43,3 @@ def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None
     settings = {key: cfg[key] for key in ("kind", "column", "bounds")}
     made_from = {"provenance": provenance(cfg, inputs)}
     write_json(outputs["metrics"], {**report, **settings, "is_baseline": True, **made_from})
-
-
-def _chosen(baselines: pd.DataFrame) -> str:
-    """Return the baseline that stands in the place of the model: the first that learns, if any."""
-    names = list(dict.fromkeys(baselines["baseline"]))
-    learning = [name for name in names if name not in CONSTANT]
-    return PREFERRED if PREFERRED in names else (learning or names)[0]

@@ -18,7 +18,7 @@ from aam.data.duration import OF_NETWORKS, Work, expected_parts
 from aam.data.sequences import read_fasta
 from aam.data.table import read_biom
 from aam.evaluate.page import answers
-from aam.evaluate.page.answers import Caution
+from aam.evaluate.page.answers import Caution, is_baseline
 from aam.evaluate.page.details import encoder_sentences
 from aam.evaluate.page.methods import MethodsText, methods_text
 from aam.evaluate.page.networks import network_sentences
@@ -35,6 +35,8 @@ from aam.util.errors import InputError, problem
 
 PACKAGES = "scikit-learn", "scikit-bio", "numpy", "snakemake"
 """Whose versions the methods name; with networks also that of PyTorch."""
+FIRST = "first"
+"""Folder of the predictions of baselines, below `predict`."""
 Report = Mapping[str, Any]
 
 
@@ -141,7 +143,8 @@ def _task_files(
         for name in ("intervals", "importance")
     }
     for path, report in reports.items():
-        folder = f"{report['model']}/{report['task']}"
+        method = FIRST if is_baseline(report) else report["model"]
+        folder = f"{method}/{report['task']}"
         of_others = {}
         for other, table in predictions.items():
             _, _, rest = other.as_posix().rpartition(f"/predict/{folder}/")

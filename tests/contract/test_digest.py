@@ -16,7 +16,7 @@ STAGES = sorted(
     if not path.stem.startswith("_")
 )
 TRAINING = {
-    *("pretrain", "pretrain_inductive", "finetune", "predict", "explain"),
+    *("pretrain", "pretrain_inductive", "finetune", "predict", "predict_first", "explain"),
     *(f"benchmark_{name}" for name in ("speed", "models")),
 }
 LEARNING = {"nn", "model", "train", "tasks", "inference", "bench"}

@@ -10,6 +10,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 STAGES = (
     *("import_table", "import_tree", "import_metadata", "import_taxonomy", "rarefy"),
     *("rarefaction_curve", "unifrac", "folds", "baselines", "first", "plot", "summary", "describe"),
+    *("first_super_learner", "predict_first", "export_qza"),
 )
 """All that run where a configuration has no models."""
 

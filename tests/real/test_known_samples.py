@@ -37,7 +37,9 @@ def test_all_copies_and_no_other_samples_are_recognized(study, depth, tmp_path):
     counts.sort_indices()
     hashes = [f"{column:032x}" for column in columns]
     table = FeatureTable([f"new {row}" for row in range(len(order))], hashes, counts)
-    marks = known.marks(table, [whole.feature_ids[column] for column in columns])["in_training"]
+    marks = known.samples.marks(table, [whole.feature_ids[column] for column in columns])[
+        "in_training"
+    ]
     assert not marks.iloc[1::2].any()
     enough = np.diff(counts.indptr)[::2] >= 5
     assert (marks.iloc[::2][enough] == "reads").all()

@@ -97,7 +97,7 @@ def test_every_command_runs_and_says_what_the_page_quotes(tmp_path: Path) -> Non
             assert done.returncode == 0, done.stdout[-4000:]
             printed.append(done.stdout)
     assert left_out == NOT_RUN.keys()
-    april = root / "results/april/mine/predict/base/body-site/super_learner/april.tsv"
+    april = root / "results/april/mine/predict/first/body-site/super_learner/april.tsv"
     predicted = pd.read_csv(april, sep="\t", index_col="sample-id")
     assert predicted.loc["L1S281", "prediction_set"] == "gut"
     assert predicted.loc[["L5S222", "L6S93"], "predicted"].tolist() == ["tongue", "tongue"]

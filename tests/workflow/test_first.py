@@ -1,5 +1,8 @@
 """First answers, and studies whose configuration asks for no networks."""
 
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from typing import Any
 
@@ -9,9 +12,18 @@ from checkouts import TINY, Checkout
 pytestmark = pytest.mark.workflow
 
 WITHOUT = {
-    **{key: value for key, value in TINY.items() if key not in ("models", "predictions")},
+    **TINY,
     "models": {},
+    "predictions": {"newcomers": {"tasks": ["environment", "site"]}},
+    "outputs": {"qza": True},
 }
+AGAIN = """
+import sys
+import aam
+folder, table, found = sys.argv[1:]
+result = aam.load(folder).predict(table)
+result.to_csv(found, sep="\\t", float_format="%.9g", lineterminator="\\n")
+"""
 
 
 def test_the_default_run_begins_with_what_the_first_answers_need(fresh: Any) -> None:
@@ -39,6 +51,19 @@ def test_a_study_without_models_ends_with_its_page_and_needs_no_torch(fresh: Any
         assert "The kernel machine alone" in page
         assert "models: {base: {}}" in page
     assert not (results / "pretrain").exists()
+    for task, told in (("environment", "lower"), ("site", "probability:gut")):
+        predictions = results / "predict" / "first" / task / "super_learner" / "newcomers.tsv"
+        head = predictions.read_text(encoding="utf-8").partition("\n")[0].split("\t")
+        assert [*head[:2], *head[-2:]] == ["sample-id", "predicted", "unseen_asvs", "in_training"]
+        assert told in head
+        assert predictions.with_suffix(".qza").is_file()
+        # In Python, where torch cannot be imported either.
+        files = [results / "first" / task / "super_learner"]
+        files += [results / "simulated" / "new_table.biom", checkout.root / "again.tsv"]
+        program = [sys.executable, "-c", AGAIN, *map(str, files)]
+        subprocess.run(program, check=True, cwd=checkout.root, env=os.environ | environment)
+        assert files[-1].read_bytes() == predictions.read_bytes()
+    assert "Predictions for newcomers by the super learner" in page
     assert checkout.planned() == {}
     # A model that is added later finds the baselines fitted and scored.
     later = replace(fresh, study={**WITHOUT, "models": TINY["models"]}).planned()

@@ -308,6 +308,12 @@ def prediction_files(wildcards):
     return user_files(section, "table", "sequences", "metadata")
 
 
+def baseline_prediction_files(wildcards):
+    """Return the files of a prediction by baselines, which know no covariates."""
+    files = prediction_files(wildcards)
+    return {name: path for name, path in files.items() if name != "metadata"}
+
+
 def data_of(dataset):
     """Return everything that is made of a dataset before training."""
     metrics = resolved(CONFIG, "unifrac", dataset=dataset).metrics
@@ -378,18 +384,11 @@ def answers_of(dataset, file):
 def predictions_of(dataset):
     """Return the predictions of a dataset's tasks for other tables."""
     return [
-        result(
-            f"predict/{{model}}/{{task}}/{way}{{table}}.tsv",
-            dataset=dataset,
-            model=model,
-            task=task,
-            table=table,
-        )
+        result(path, dataset=dataset, task=task, table=table)
         for table, section in CONFIG.predictions.items()
         for task in section.tasks
         if CONFIG.tasks[task].dataset == dataset
-        for model in CONFIG.models
-        for way in ("", *(["super_learner/"] if slices.mixes(CONFIG, task) else []))
+        for path in slices.predictions(CONFIG, task)
     ]
 
 

@@ -2,7 +2,12 @@
 
 Inputs: a table of `predictions`, with its sequences and metadata where given, `finetune/<model>/<task>/model/` and the `digests.json` that stands for it, for an encoder that is not `full` `pretrain/<model>/asvs.safetensors`.
 Outputs: `predict/<model>/<task>/<table>.tsv`; of the super learner `finetune/<model>/<task>/super_learner/`, with `super_learner.json` beside it, which stands for it, and `predict/<model>/<task>/super_learner/<table>.tsv`.
+Without models the super learner of the baselines: `first/<task>/super_learner/`, with `super_learner.json` beside it, and `predict/first/<task>/super_learner/<table>.tsv`.
 """
+
+
+# A model may be called first.
+ruleorder: predict_super_learner > predict_first
 
 
 rule predict:
@@ -95,5 +100,65 @@ rule predict_super_learner:
         content=content_of(prediction_files),
     message:
         "Predicting {wildcards.task} of {wildcards.table} with {wildcards.model} and the baselines"
+    script:
+        "../scripts/run_stage.py"
+
+
+rule first_super_learner:
+    input:
+        baselines=baselines_file,
+        nested_baselines=nested_baselines_file,
+        folds=folds_file,
+        views=view_files,
+        tree=result("inputs/tree.nwk"),
+        sequences=result("inputs/sequences.fasta"),
+        table=result("inputs/table.biom"),
+    output:
+        directory=directory(result("first/{task}/super_learner")),
+        digest=result("first/{task}/super_learner.json"),
+    log:
+        result("logs/first_super_learner/{task}.log"),
+    benchmark:
+        result("benchmarks/first_super_learner/{task}.tsv")
+    conda:
+        ENVIRONMENT
+    threads: 1
+    resources:
+        mem_mb=8000,
+        runtime=60,
+    params:
+        cfg=lambda wildcards: slices.first_super_learner(
+            CONFIG, wildcards.dataset, wildcards.task
+        ),
+        code=code_digest("aam.stages.first_super_learner"),
+    message:
+        "Keeping the super learner of the baselines on {wildcards.task}"
+    script:
+        "../scripts/run_stage.py"
+
+
+rule predict_first:
+    input:
+        unpack(baseline_prediction_files),
+        model=ancient(result("first/{task}/super_learner")),
+        digest=result("first/{task}/super_learner.json"),
+    output:
+        predictions=result("predict/first/{task}/super_learner/{table}.tsv"),
+    log:
+        result("logs/predict_first/{task}/{table}.log"),
+    benchmark:
+        result("benchmarks/predict_first/{task}/{table}.tsv")
+    conda:
+        ENVIRONMENT
+    threads: 1
+    resources:
+        mem_mb=16000,
+        runtime=240,
+    params:
+        cfg={},
+        code=code_digest("aam.stages.predict_first"),
+        content=content_of(baseline_prediction_files),
+    message:
+        "Predicting {wildcards.task} of {wildcards.table} with the baselines"
     script:
         "../scripts/run_stage.py"

@@ -141,16 +141,17 @@ class Task(Section):
 
 
 class Prediction(Section):
-    """A table that trained models are applied to."""
+    """A table that trained models are applied to, or where there are none the baselines."""
 
     table: FilePath | None = None
     """Feature table, relative to `data_dir`; null: newcomers of the tasks' simulated dataset."""
     sequences: FilePath | None = None
     """FASTA or .qza, where the feature IDs are not sequences."""
     metadata: FilePath | None = None
-    """QIIME 2 metadata with the categories of `condition` and `transform_by`; null: all unknown."""
+    """QIIME 2 metadata with the categories of `condition` and `transform_by`; null: all unknown.
+    Baselines know none."""
     tasks: list[str] = Field(min_length=1)
-    """Tasks whose models are applied."""
+    """Tasks whose models are applied, or without `models` whose baselines."""
 
     @model_validator(mode="after")
     def _belongs_to_a_table(self) -> Self:

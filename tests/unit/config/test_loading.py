@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 
+from aam.config import slices
 from aam.config.configuration import load, resolved
 from aam.config.messages import refuse_doubled_keys
 from aam.config.sections.training import Pretraining
@@ -256,8 +257,11 @@ def test_a_key_that_occurs_twice_is_named(tmp_path, text, message):
         refuse_doubled_keys(path)
 
 
-def test_without_models_nothing_can_be_predicted_for_other_tables() -> None:
+def test_without_models_baselines_predict_other_tables() -> None:
     raw = with_key("models", {})
-    del raw["predictions"]
-    assert load(raw).models == {}
-    assert_one_line(with_key("models", {}), "configuration key predictions: got ")
+    config = load(raw)
+    assert config.models == {}
+    assert slices.predictions(config, "age") == ["predict/first/{task}/super_learner/{table}.tsv"]
+    raw["tasks"]["age"]["baselines"] = []
+    assert_one_line(raw, "configuration key predictions.new.tasks: got age, without baselines")
+    assert len(slices.predictions(load({**raw, "models": {"base": {}}}), "age")) == 1

@@ -33,7 +33,7 @@ def test_samples_of_training_are_marked_by_their_id_or_else_by_their_reads(tiny,
     ids = [f"new{number}" for number in range(5)] + tiny.table.sample_ids[5:]
     ids[15] = "001"
     table = FeatureTable(ids, [f"hash {name}" for name in sequences], tiny.table.counts)
-    marks = found.marks(table, sequences)
+    marks = found.samples.marks(table, sequences)
     expected = ["reads"] * 5 + ["id"] * 5 + [""] * 5 + ["id"] + [""] * 4
     assert marks["in_training"].tolist() == expected
     assert marks["same_reads"].tolist() == [True] * 10 + [False] * 10

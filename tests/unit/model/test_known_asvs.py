@@ -7,6 +7,7 @@ from aam.data.table import FeatureTable
 from aam.data.tokens import TokenStore
 from aam.data.vocabulary import tokenize
 from aam.model.known_asvs import KnownAsvs
+from aam.reference_tree.bases import encode
 
 LETTERS = np.array(list("ACGT"))
 
@@ -40,7 +41,9 @@ def test_an_asv_is_near_up_to_three_mismatches_in_a_hundred(known, sequences):
         return "".join("ACGT"["ACGT".index(x) ^ 1] for x in first[:number]) + first[number:]
 
     others = [changed(3), changed(4), sequences[1][:60], sequences[2] + "ACGT", "A" * 100]
-    assert known.matched(store(others)).tolist() == [0, -1, 1, 2, -1]
+    nearest = known.nearest(encode(others, 120))
+    assert nearest.is_near_Q.tolist() == [True, False, True, True, False]
+    assert nearest.row_Q[nearest.is_near_Q].tolist() == [0, 1, 2]
 
 
 @pytest.mark.parametrize(
@@ -94,4 +97,4 @@ def test_reads_longer_than_the_encoder_reads_are_turned_before_they_are_cut(
 def test_asvs_of_two_studies_are_joined_each_once(known, sequences):
     both = known.joined(KnownAsvs.of(store([sequences[0], "ACGT"]), np.arange(2)))
     assert len(both.bases_US) == 51
-    assert (both.matched(store(["ACGT", sequences[3]])) >= 0).all()
+    assert both.nearest(encode(["ACGT", sequences[3]], 120)).is_near_Q.all()

@@ -143,7 +143,7 @@ def test_novelty_is_that_of_the_encoder_and_all_labelled_samples_whatever_the_ta
     found = []
     for directory in (finetuned["site"]["model"], kernel["model"]):
         bundle = ModelBundle.load(directory)
-        assert bundle.reference.sample_ids == labelled
+        assert bundle.reference.samples.sample_ids == labelled
         known = predict_table(bundle, table, sequences)[columns]
         is_labelled = known.index.isin(labelled)
         assert not known.loc[is_labelled, "novelty"].any()
@@ -164,7 +164,7 @@ def test_novelty_is_that_of_the_encoder_and_all_labelled_samples_whatever_the_ta
 
 def test_samples_of_the_test_set_were_not_in_training(finetuned, study):
     fold = read_folds(study.files["pair.tsv"])["fold"]
-    known = ModelBundle.load(finetuned["pair"]["model"]).reference.sample_ids
+    known = ModelBundle.load(finetuned["pair"]["model"]).reference.samples.sample_ids
     assert known == set(fold.index[fold >= 0]) != set(fold.index)
 
 

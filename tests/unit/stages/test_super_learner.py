@@ -7,15 +7,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from baseline_studies import CLASSES, HELD_OUT, RAREFACTION, write_study
 from problems import nested_of
 
 import aam
 from aam.data.folds import units_of
 from aam.data.importing.sequences import load_sequences
-from aam.data.rarefaction import rarefy
 from aam.data.table import FeatureTable, write_biom
 from aam.data.target import Target
-from aam.data.trees.branches import branches, read_tree
 from aam.evaluate.conformal import Calibration
 from aam.evaluate.predictions import read_predictions, write_predictions
 from aam.evaluate.recalibration import Recalibration
@@ -27,15 +26,10 @@ from aam.inference.ensemble import predict_table
 from aam.inference.outputs import Share
 from aam.model.predictor import Predictor
 from aam.runtime.run_options import RunOptions
-from aam.stages import baselines, super_learner
-from aam.unifrac.in_batch import BatchDistances
-from aam.unifrac.store import write_distances
+from aam.stages import super_learner
 from aam.util.atomic import read_json, write_json
 from aam.util.errors import InputError
 
-DEPTH, VIEWS, HELD_OUT = 60, 2, 5
-ASKED = ["random_forest", "elastic_net", "svm_clr", "svm_clades", "svm_unifrac", "knn_unifrac"]
-KINDS = {"regression": [], "classification": ["gut", "skin"]}
 FRESH = """
 import sys
 import aam
@@ -48,48 +42,19 @@ aam.load(folder).predict(table, sequences, threads=1).to_csv(found)
 """
 
 
-def random_tree(names: list[str]) -> str:
-    draw, parts = np.random.default_rng(0), list(names)
-    while len(parts) > 1:
-        one, other = (parts.pop(draw.integers(len(parts))) for _ in range(2))
-        parts.append(f"({one}:{draw.random():.3f},{other}:{draw.random():.3f})")
-    return parts[0] + ";"
-
-
-@pytest.fixture(scope="module", params=KINDS)
+@pytest.fixture(scope="module", params=["regression", "classification"])
 def study(request, augmented, new_encoder, devices, tmp_path_factory) -> dict[str, Any]:
     """Return the inputs of the stage, its settings, and the table of the samples held out."""
     folder, kind, table = tmp_path_factory.mktemp(request.param), request.param, augmented.table
+    written = write_study(folder, kind, table, augmented.sequences)
     ids, rng = table.sample_ids, np.random.default_rng(1)
-    paths: dict[str, Any] = {
-        name: folder / name
-        for name in (
-            *("tree", "folds", "sequences", "model", "digests", "predictions", "baselines"),
-            *("nested", "nested_baselines"),
-        )
-    }
-    for name in ("views", "distances"):
-        paths[name] = [folder / f"{name}{view}" for view in range(VIEWS)]
-    paths["tree"].write_text(random_tree(table.feature_ids))
-    records = (f">{name}\n{text}\n" for name, text in augmented.sequences.items())
-    paths["sequences"].write_text("".join(records))
-    for view in range(VIEWS):
-        drawn = rarefy(table, DEPTH, 0, view)
-        above, lengths = branches(read_tree(paths["tree"], drawn.feature_ids), drawn.feature_ids)
-        measure = BatchDistances(("unweighted",), 1.0, above.astype(float), lengths)
-        write_biom(paths["views"][view], drawn, {})
-        distances = measure(drawn.counts)["unweighted"]
-        write_distances(paths["distances"][view], drawn.sample_ids, distances, {})
-    fold = np.where(np.arange(len(ids)) < HELD_OUT, -1, np.arange(len(ids)) % 3)
-    observed = [str(number + 0.5) for number in range(len(ids))]
-    if kind == "classification":
-        observed = [KINDS[kind][number % 2] for number in range(len(ids))]
-    folds = pd.DataFrame({"sample-id": ids, "fold": fold, "observed": observed, "group": ""})
-    folds.to_csv(paths["folds"], sep="\t", index=False)
-    target = Target.fit(kind, ("label",), np.array(observed)[:, None], np.ones(len(ids), bool))
-    rarefaction = {"depth": DEPTH, "seed": 0, "views": VIEWS}
+    names = ("model", "digests", "predictions", "nested")
+    paths = {**written.paths, **{name: folder / name for name in names}}
+    folds = written.folds
+    observed = folds["observed"].to_numpy(str)
+    target = Target.fit(kind, ("label",), observed[:, None], np.ones(len(ids), bool))
     predictor = Predictor(new_encoder(20), target, seed=0)
-    predictor.save(folder / "fold0", {"rarefaction": rarefaction, "settings": {}})
+    predictor.save(folder / "fold0", {"rarefaction": RAREFACTION, "settings": {}})
     rows = np.arange(len(ids))
     known = embed_samples(predictor.encoder, augmented.store, augmented.tokens, rows, devices)
     own = folds.drop(columns="group").assign(predicted=observed)
@@ -97,8 +62,8 @@ def study(request, augmented, new_encoder, devices, tmp_path_factory) -> dict[st
         own["predicted"] = own["observed"].astype(float) + rng.normal(size=len(ids))
     else:
         right = rng.uniform(0.35, 0.95, size=len(ids))
-        shares = np.where(np.array(observed) == "gut", [right, 1 - right], [1 - right, right]).T
-        own[[f"probability:{name}" for name in KINDS[kind]]] = shares
+        shares = np.where(observed == "gut", [right, 1 - right], [1 - right, right]).T
+        own[[f"probability:{name}" for name in CLASSES]] = shares
     write_bundle(
         paths["model"],
         {"fold0": folder / "fold0"},
@@ -109,22 +74,15 @@ def study(request, augmented, new_encoder, devices, tmp_path_factory) -> dict[st
         reference_model="fold0",
         predictions=own,
     )
-    held_out = table.of_samples(np.arange(HELD_OUT))
-    said = predict_table(ModelBundle.load(paths["model"]), held_out, augmented.sequences)
+    said = predict_table(ModelBundle.load(paths["model"]), written.table, augmented.sequences)
     columns = [name for name in own if name in said]
     own[columns] = own[columns].astype(object)
     own.loc[: HELD_OUT - 1, columns] = said[columns].to_numpy()
     write_predictions(paths["predictions"], own)
     nested_of(own).to_parquet(paths["nested"])
     write_json(paths["digests"], {})
-    settings = {"kind": kind, "classes": None, "bounds": [0, None], "baselines": ASKED, "seed": 0}
-    if kind == "classification":
-        settings["bounds"] = [None, None]
-    outputs = {"predictions": paths["baselines"], "nested": paths["nested_baselines"]}
-    inputs = {name: paths[name] for name in ("folds", "views", "tree", "distances")}
-    baselines.run(settings, inputs=inputs, outputs=outputs, runtime=RunOptions(threads=1))
-    settings |= {"names": {"model": "base"}, "rarefaction": rarefaction}
-    return {"paths": paths, "settings": settings, "table": held_out, "folds": folds}
+    settings = {**written.settings, "names": {"model": "base"}}
+    return {"paths": paths, "settings": settings, "table": written.table, "folds": folds}
 
 
 @pytest.fixture(autouse=True)

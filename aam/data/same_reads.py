@@ -1,4 +1,4 @@
-"""Recognizing samples by their reads, whatever they and their features are called.
+"""Recognizing samples of training by their ID, or by their reads whatever they are called.
 
 A sample is known by its parts: a part stands for an ASV together with its number of reads. Two
 samples of a study, even of the same person or of one ASV that dominates both, seldom have an ASV
@@ -9,14 +9,24 @@ distinct parts.
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from safetensors.numpy import load_file, save_file
 from scipy.sparse import csr_array
 
+from aam.data.table import FeatureTable
+from aam.data.vocabulary import tokenize, untokenize
+from aam.util.atomic import atomic_path
+
+BY_ID = "id"
+"""Mark of a sample whose ID a training sample has."""
+BY_READS = "reads"
+"""Mark of a sample that has the reads of a training sample, under another ID."""
 LEAST_COMMON = 5
 """Parts in common from which on two samples can be the same: fewer can agree by chance."""
 LEAST_ALIKE = 0.5
@@ -62,6 +72,21 @@ class Fingerprints:
         part_P = asv_P ^ (counts.data.astype(np.uint32) * ODD_NUMBER)
         return cls(part_P.view(np.int32), counts.indptr.astype(np.int64))
 
+    @classmethod
+    def open(cls, path: Path) -> "Fingerprints":
+        """Read a file of `write`."""
+        parts = load_file(path)
+        return cls(parts["parts"], parts["offsets"])
+
+    def write(self, path: Path) -> None:
+        """Write the parts in the safetensors format, atomically."""
+        with atomic_path(path) as partial:
+            partial.touch()
+            mode = partial.stat().st_mode
+            save_file({"parts": self.part_P, "offsets": self.offsets}, partial)
+            # The library makes files that nobody else may read, whatever the user's mask.
+            partial.chmod(mode)
+
     def are_among(self, known: "Fingerprints") -> NDArray[np.bool_]:
         """Return which of these samples have the same reads as any of the known ones, [M]."""
         both_P = np.concatenate([self.part_P, known.part_P])
@@ -79,6 +104,78 @@ class Fingerprints:
             is_same = (common.data >= LEAST_COMMON) & (common.data >= LEAST_ALIKE * together)
             is_known_M[row[is_same]] = True
         return is_known_M
+
+
+@dataclass(frozen=True, eq=False)
+class KnownSamples:
+    """What recognizes the samples that methods were fitted to."""
+
+    sample_ids: frozenset[str]
+    """Their IDs."""
+    fingerprints: Fingerprints
+    """Their reads before rarefaction."""
+
+    def marks(self, table: FeatureTable, sequences: Sequence[str]) -> pd.DataFrame:
+        """Return which samples of a table were in training.
+
+        Parameters
+        ----------
+        table
+            Reads before rarefaction.
+        sequences
+            Sequence of every feature, as the methods read it.
+
+        Returns
+        -------
+        pandas.DataFrame
+            By sample ID: `in_training`, which is `BY_ID`, `BY_READS` or empty, and `same_reads`,
+            whether a training sample has the same reads, whatever its ID.
+        """
+        same_reads_M = Fingerprints.from_counts(table.counts, sequences).are_among(
+            self.fingerprints
+        )
+        same_id_M = np.array([name in self.sample_ids for name in table.sample_ids], bool)
+        mark_M = np.where(same_id_M, BY_ID, np.where(same_reads_M, BY_READS, ""))
+        columns = {"in_training": mark_M.astype(object), "same_reads": same_reads_M}
+        return pd.DataFrame(columns, index=pd.Index(table.sample_ids, dtype=object))
+
+
+def fingerprint_samples(
+    table: FeatureTable, sample_ids: Sequence[str], sequences: Mapping[str, str]
+) -> Fingerprints:
+    """Return what recognizes the reads of training samples in other tables.
+
+    Parameters
+    ----------
+    table
+        The study, before rarefaction.
+    sample_ids
+        The training samples.
+    sequences
+        All ASVs of the study, by feature ID.
+    """
+    reads = table.of_samples(pd.Index(table.sample_ids).get_indexer(pd.Index(sample_ids)))
+    as_read = sequences_as_read(reads, sequences, longest_bp(sequences))
+    return Fingerprints.from_counts(reads.counts, as_read)
+
+
+def longest_bp(sequences: Mapping[str, str]) -> int:
+    """Return up to where ASVs are read: what lies behind the end of every known one says nothing.
+
+    Parameters
+    ----------
+    sequences
+        The known ASVs, by feature ID.
+    """
+    return max(map(len, sequences.values()))
+
+
+def sequences_as_read(
+    table: FeatureTable, sequences: Mapping[str, str], max_length_bp: int
+) -> list[str]:
+    """Return the sequence of every feature as methods read it: cut, ambiguous letters as N."""
+    letters_US, length_U = tokenize([sequences[name] for name in table.feature_ids], max_length_bp)
+    return untokenize(letters_US, length_U)
 
 
 def _incidence(column_P: NDArray[np.intp], offsets: NDArray[np.int64], columns: int) -> csr_array:

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from aam.inference import same_reads
-from aam.inference.same_reads import Fingerprints
+from aam.data import same_reads
+from aam.data.same_reads import Fingerprints
 
 
 def counted(counts: list[list[int]] | np.ndarray, sequences: list[str]) -> Fingerprints:

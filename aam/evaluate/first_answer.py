@@ -1,0 +1,50 @@
+"""The baselines of a task as its first answer: which of them leads, and what is mixed."""
+
+from collections.abc import Iterable
+
+import pandas as pd
+
+from aam.evaluate.predictions import by_target
+from aam.evaluate.report import CONSTANT
+from aam.evaluate.super_learner import Learner, learners_by_target
+from aam.evaluate.task_report import NO_NESTED
+
+PREFERRED = "svm_clr"
+"""The baseline that stands in the place of the model, where the task has it."""
+
+
+def leading_baseline(names: Iterable[str]) -> str:
+    """Return the baseline that stands in the place of a model: the first that learns, if any."""
+    distinct = list(dict.fromkeys(names))
+    learning = [name for name in distinct if name not in CONSTANT]
+    return PREFERRED if PREFERRED in distinct else (learning or distinct)[0]
+
+
+def learners_of_first_answer(
+    predictions: pd.DataFrame, nested: pd.DataFrame
+) -> dict[str, dict[str, Learner]]:
+    """Return what a first answer mixes, by target ("" where there is one) and name.
+
+    Parameters
+    ----------
+    predictions, nested
+        Contents of `predictions.tsv` and `nested.parquet` of the stage `baselines`.
+
+    Returns
+    -------
+    dict
+        The leading baseline first, then the others that have nested predictions.
+    """
+    leading = leading_baseline(predictions["baseline"])
+    is_leading = predictions["baseline"] == leading
+    is_nested = nested["baseline"] == leading
+    own = by_target(predictions[is_leading].drop(columns="baseline"))
+    own_nested = by_target(nested[is_nested].drop(columns="baseline"))
+    others = learners_by_target(predictions[~is_leading], nested[~is_nested])
+    return {
+        target: {
+            leading: Learner(table, own_nested.get(target, NO_NESTED)),
+            **others.get(target, {}),
+        }
+        for target, table in own.items()
+    }

@@ -1,0 +1,41 @@
+"""Predictions for another table with their intervals, or sets of classes."""
+
+import pandas as pd
+
+from aam.data.target import Target
+from aam.evaluate.conformal import QUANTILE_COLUMNS, Calibration
+from aam.evaluate.predictions import PROBABILITY
+
+ADDED = ("lower", "upper", "likeliest", "prediction_set")
+"""Columns that the calibration adds, as far as the kind of target has them."""
+
+
+def with_intervals(
+    predictions: pd.DataFrame, calibration: Calibration | None, target: Target
+) -> pd.DataFrame:
+    """Put the intervals, or sets, of every target behind its predictions.
+
+    Parameters
+    ----------
+    predictions
+        What is predicted, then `unseen_asvs` and what follows it. Where there are several targets,
+        the columns of each end with a colon and its name.
+    calibration
+        What turns them into intervals; None: they are returned as they are.
+    target
+        What is predicted.
+    """
+    if calibration is None:
+        return predictions
+    place = predictions.columns.get_loc("unseen_asvs")
+    parts = [predictions.iloc[:, :place]]
+    for column in target.columns:
+        name, suffix = (column, f":{column}") if len(target.columns) > 1 else ("", "")
+        plain = {f"{base}{suffix}": base for base in ("predicted", *QUANTILE_COLUMNS)}
+        calibrated = calibration.apply(predictions.rename(columns=plain), name, target.bounds)
+        found = calibrated[[base for base in ADDED if base in calibrated]]
+        # Calibrated probabilities stand in the place of the method's own.
+        parts[0] = parts[0].assign(**calibrated.filter(like=PROBABILITY))
+        # Too few samples to calibrate by give no bounds, and QIIME 2 takes no empty column.
+        parts.append(found.dropna(axis=1, how="all").add_suffix(suffix))
+    return pd.concat([*parts, predictions.iloc[:, place:]], axis=1)

@@ -1,0 +1,128 @@
+"""The first answer to a task, of its baselines alone, applied to another table: no network."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from aam.config.losses import LOSSES
+from aam.data.same_reads import (
+    Fingerprints,
+    KnownSamples,
+    longest_bp,
+    sequences_as_read,
+)
+from aam.data.table import FeatureTable
+from aam.data.target import Target
+from aam.data.vocabulary import tokenize, untokenize
+from aam.evaluate.conformal import Calibration, load_calibration
+from aam.evaluate.kept_mixture import FINGERPRINTS
+from aam.evaluate.super_learner import MODEL, SETTINGS
+from aam.inference.calibrated import with_intervals
+from aam.inference.cautions import warn_of_known, warn_of_long_branches, warn_of_unseen
+from aam.inference.tables import rarefied, read_table, unseen_share
+from aam.inference.with_baselines import SuperLearner
+from aam.util.errors import problem
+from aam.util.manifest import fitting
+
+
+@dataclass(frozen=True, eq=False)
+class FirstAnswer:
+    """The baselines of one task, mixed: what predicts where no network was trained."""
+
+    super_learner: SuperLearner
+    samples: KnownSamples
+    """The samples that the baselines learn from."""
+    target: Target
+    calibration: Calibration | None
+    """What turns predictions into intervals or sets of classes; None: neither is given."""
+
+    @staticmethod
+    def is_in(directory: Path) -> bool:
+        """Return whether a directory holds a super learner without models."""
+        return (directory / SETTINGS).is_file() and not (directory / MODEL).is_dir()
+
+    @classmethod
+    def load(cls, directory: str | Path) -> "FirstAnswer":
+        """Read a folder `first/<task>/super_learner`.
+
+        Raises
+        ------
+        InputError
+            It is none, or a part is missing, damaged or of another version.
+        """
+        folder = Path(directory)
+        expected = "the super learner of a first answer"
+        hint = "give first/<task>/super_learner, with all of its files"
+        found = SuperLearner.load(folder) if folder.is_dir() else None
+        if found is None or found.models is not None:
+            got = "no super learner without models" if folder.is_dir() else "no such directory"
+            raise problem(folder, got, expected, hint)
+        settings = found.settings
+        with fitting(folder, expected, hint):
+            samples = KnownSamples(
+                sample_ids=frozenset(found.folds.index),
+                fingerprints=Fingerprints.open(folder / FINGERPRINTS),
+            )
+            target = Target(
+                kind=settings["kind"],
+                columns=tuple(settings["mixtures"]),
+                classes=tuple(settings["classes"]),
+                loss=LOSSES[settings["kind"]][0],
+                bounds=tuple(settings["bounds"]),
+            )
+        warn_of_long_branches(settings["rarefaction"])
+        calibration = load_calibration(folder, target, quantiles=False)
+        return cls(found, samples, target, calibration)
+
+    def predict(
+        self, table: str | Path | FeatureTable, sequences: str | Path | None = None
+    ) -> pd.DataFrame:
+        """Predict every sample that is deep enough; the others are named in a warning.
+
+        So are samples that were in training: how well these are predicted says nothing about new
+        ones.
+
+        Parameters
+        ----------
+        table
+            Read counts: BIOM, TSV or .qza, or a table in memory. ASVs may be new, and the depth
+            another: every sample is rarefied to the depth of training.
+        sequences
+            FASTA or .qza, where the feature IDs are not the sequences.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Index `sample-id`, in the order of the table. The columns of `aam.api.Model.predict` of
+            a super learner, without `novelty`, which takes the embeddings of a network.
+
+        Raises
+        ------
+        InputError
+            A file cannot be read, features have no sequence, or no sample is deep enough.
+        """
+        counts, texts = read_table(table, sequences)
+        rarefaction = self.super_learner.settings["rarefaction"]
+        depth = rarefaction["depth"]
+        known = self.super_learner.reads.sequences
+        length_bp = longest_bp(known)
+        tokens, store = rarefied(
+            counts,
+            texts,
+            depth=depth,
+            views=rarefaction["views"],
+            seed=rarefaction["seed"],
+            max_length_bp=length_bp,
+        )
+        # Baselines are fitted one after the other: more threads would wait.
+        result = self.super_learner.predict(counts, texts, store.sample_ids, threads=1)
+        seen_asvs = frozenset(untokenize(*tokenize([*known.values()], length_bp)))
+        unseen_N = unseen_share(store, tokens, seen_asvs, depth)
+        as_read = sequences_as_read(counts, texts, length_bp)
+        marks = self.samples.marks(counts, as_read).loc[store.sample_ids, "in_training"]
+        result["unseen_asvs"] = unseen_N
+        result["in_training"] = marks.to_numpy()
+        warn_of_known(result["in_training"])
+        warn_of_unseen(unseen_N)
+        return with_intervals(result, self.calibration, self.target)

@@ -1,0 +1,220 @@
+"""The mixture of a task's baselines, kept and applied to other tables without a network."""
+
+import logging
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from baseline_studies import HELD_OUT, KINDS, BaselineStudy, write_study
+from scipy.sparse import csr_array
+
+import aam
+from aam.api import Model
+from aam.data.folds import units_of
+from aam.data.importing.sequences import load_sequences
+from aam.data.table import FeatureTable, write_biom
+from aam.evaluate.conformal import Calibration
+from aam.evaluate.first_answer import learners_of_first_answer
+from aam.evaluate.labels import KERNEL_MACHINE
+from aam.evaluate.predictions import by_baseline, read_predictions
+from aam.evaluate.recalibration import Recalibration
+from aam.evaluate.super_learner import super_learner
+from aam.runtime.run_options import RunOptions
+from aam.stages import first, first_super_learner, predict_first
+from aam.util.atomic import read_json
+from aam.util.errors import InputError
+
+FRESH = """
+import sys
+import aam
+import numpy as np
+from aam.evaluate.recalibration import Recalibration
+fixed = Recalibration(slope=1.5, intercept_C=np.array([0.3, -0.3]))
+Recalibration.fit = lambda *args, **settings: fixed
+folder, table, sequences, found = sys.argv[1:]
+aam.load(folder).predict(table, sequences).to_csv(found)
+assert "torch" not in sys.modules
+"""
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def study(request, augmented, tmp_path_factory) -> BaselineStudy:
+    folder = tmp_path_factory.mktemp(request.param)
+    return write_study(folder, request.param, augmented.table, augmented.sequences)
+
+
+@pytest.fixture(autouse=True)
+def calibration(monkeypatch):
+    """So few samples show no signal: their calibrated probabilities would all be the same."""
+    fixed = Recalibration(slope=1.5, intercept_C=np.array([0.3, -0.3]))
+    monkeypatch.setattr(Recalibration, "fit", lambda *args, **settings: fixed)
+
+
+def keep(study: BaselineStudy, folder: Path, **inputs: Path) -> Path:
+    outputs = {"directory": folder / "super_learner", "digest": folder / "super_learner.json"}
+    given = {name: path for name, path in study.paths.items() if name != "distances"} | inputs
+    first_super_learner.run(study.settings, inputs=given, outputs=outputs, runtime=RunOptions())
+    return outputs["directory"]
+
+
+@pytest.fixture(scope="module")
+def kept(study, tmp_path_factory) -> Path:
+    return keep(study, tmp_path_factory.mktemp("kept"))
+
+
+def mixed_by_target(study: BaselineStudy) -> dict[str, Any]:
+    """Return what the workflow mixes of the baselines, target by target."""
+    learners = learners_of_first_answer(
+        read_predictions(study.paths["baselines"]),
+        pd.read_parquet(study.paths["nested_baselines"]),
+    )
+    units = units_of(study.folds.set_index("sample-id")["group"])
+    return {target: super_learner(named, units) for target, named in learners.items()}
+
+
+def test_without_torch_a_fresh_process_says_of_samples_held_out_what_the_workflow_says(
+    study, kept, tmp_path
+):
+    """The workflow predicts them beside the others, with labels of theirs that nobody looks at."""
+    write_biom(tmp_path / "table.biom", study.table, {})
+    files = [kept, tmp_path / "table.biom", study.paths["sequences"], tmp_path / "found.csv"]
+    arguments = [sys.executable, "-c", FRESH, *map(str, files)]
+    done = subprocess.run(arguments, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found = pd.read_csv(files[-1], dtype={"sample-id": str}).set_index("sample-id")
+    assert not {"sd", "novelty"} & set(found)
+    assert not found["unseen_asvs"].any()
+    assert found["in_training"].isna().all()
+    for target, mixed in mixed_by_target(study).items():
+        weights = mixed.mixture.weights.values()
+        assert sum(weight > 1e-3 for weight in weights) > 1, "a mixture of one"
+        suffix = f":{target}" if target else ""
+        held_out = mixed.predictions[mixed.predictions["fold"] == -1].set_index("sample-id")
+        assert found.index.tolist() == held_out.index.tolist()
+        columns = [f"probability:{name}" for name in study.classes] or ["predicted"]
+        wanted = held_out[columns].astype(float)
+        if study.classes:
+            fitted = Calibration.fit(mixed.predictions).recalibration
+            wanted = pd.DataFrame(fitted.apply(wanted), wanted.index, columns)
+            assert found["predicted"].tolist() == held_out["predicted"].tolist()
+        closest = 1e-6 * wanted.abs().max().max()
+        said = found[[f"{name}{suffix}" for name in columns]]
+        np.testing.assert_allclose(said, wanted, rtol=0, atol=closest)
+        assert wanted.std().min() > 1e-3
+        assert ("prediction_set" if study.classes else f"lower{suffix}") in found
+
+
+def test_the_stage_writes_what_python_returns(study, kept, tmp_path):
+    write_biom(tmp_path / "table.biom", study.table, {})
+    inputs = {"model": kept, "table": tmp_path / "table.biom"}
+    inputs["sequences"] = study.paths["sequences"]
+    outputs = {"predictions": tmp_path / "found.tsv"}
+    predict_first.run({}, inputs=inputs, outputs=outputs, runtime=RunOptions())
+    written = pd.read_csv(outputs["predictions"], sep="\t", dtype={"sample-id": str})
+    expected = aam.load(kept).predict(study.table, study.paths["sequences"])
+    assert [*written.columns] == ["sample-id", *expected.columns]
+    numbers = expected.select_dtypes("number")
+    np.testing.assert_allclose(written[numbers.columns], numbers, rtol=1e-8)
+    assert [*expected.columns[-2:]] == ["unseen_asvs", "in_training"]
+
+
+def test_what_is_kept_is_what_the_first_answer_scored(study, kept, tmp_path):
+    metadata = pd.DataFrame({"sample_id": study.folds["sample-id"], "host": "a"})
+    metadata.to_parquet(tmp_path / "metadata")
+    names = ("baselines", "nested_baselines", "folds")
+    outputs = {name: tmp_path / name for name in ("metrics", "intervals", "predictions")}
+    several = sorted(set(study.folds) - {"sample-id", "fold", "observed", "group"})
+    settings = {
+        **{key: study.settings[key] for key in ("kind", "classes", "bounds")},
+        "names": {"dataset": "d", "task": "t"},
+        "column": [name.removeprefix("observed:") for name in several] or "label",
+        "structure": {"column": None, "stated": False},
+        "report_by": [],
+    }
+    inputs = {name: study.paths[name] for name in names} | {"metadata": tmp_path / "metadata"}
+    first.run(settings, inputs=inputs, outputs=outputs, runtime=RunOptions())
+    report = read_json(outputs["metrics"])
+    scored = report.get("targets", {"": report})
+    mixtures = read_json(kept / "super_learner.json")["mixtures"]
+    assert mixtures.keys() == scored.keys()
+    for target, mixture in mixtures.items():
+        weights = dict(mixture["weights"])
+        weights[KERNEL_MACHINE] = weights.pop("svm_clr")
+        assert weights == scored[target]["super_learner"]["weights"]
+    told = read_predictions(outputs["intervals"])
+    own = read_predictions(kept / "cross_validation.tsv")
+    assert told["predicted"].tolist() == own["predicted"].tolist()
+    # By these groups the page calibrates probabilities.
+    units = units_of(study.folds.set_index("sample-id")["group"])
+    assert own["group"].tolist() == units.loc[own["sample-id"]].tolist()
+
+
+def test_samples_of_training_are_marked_and_shallow_ones_named(study, kept, augmented, caplog):
+    whole = augmented.table
+    ids = [f"new {name}" for name in whole.sample_ids]
+    ids[-1] = whole.sample_ids[-1]
+    counts = whole.counts.copy()
+    # The first keeps a read of each of its ASVs: too few.
+    counts.data[: counts.indptr[1]] = 1
+    with caplog.at_level(logging.WARNING):
+        found = aam.load(kept).predict(
+            FeatureTable(ids, whole.feature_ids, counts), study.paths["sequences"]
+        )
+    assert found.index.tolist() == ids[1:]
+    known = len(ids) - HELD_OUT - 1
+    assert found["in_training"].tolist() == [""] * (HELD_OUT - 1) + ["reads"] * known + ["id"]
+    shallow, marked = (record.getMessage() for record in caplog.records)
+    assert "fewer than 60 reads and are left out: 1 (new 000)" in shallow
+    assert "were in training" in marked
+
+
+def test_asvs_that_the_study_lacks_are_counted_and_longer_reads_are_not(study, kept):
+    sequences = load_sequences(study.paths["sequences"])
+    table = study.table
+    most = table.feature_ids[int(np.argmax(table.counts.sum(axis=0)))]
+    letters = [sequences[name] + "ACGT" for name in table.feature_ids]
+    letters[table.feature_ids.index(most)] = "ACGT" * 5
+    found = aam.load(kept).predict(FeatureTable(table.sample_ids, letters, table.counts))
+    share = csr_array(table.counts).toarray()[:, table.feature_ids.index(most)] / table.reads
+    # The views are draws of the reads.
+    np.testing.assert_allclose(found["unseen_asvs"], share, atol=0.2)
+    assert found["unseen_asvs"].mean() > 0.02
+
+
+def test_a_baseline_that_is_alone_predicts_as_it_is(study, tmp_path):
+    tables = read_predictions(study.paths["baselines"])
+    nested = pd.read_parquet(study.paths["nested_baselines"])
+    only = tables[tables["baseline"] == "random_forest"]
+    only.to_csv(tmp_path / "baselines", sep="\t", index=False)
+    nested[nested["baseline"] == "random_forest"].to_parquet(tmp_path / "nested")
+    names = {"baselines": tmp_path / "baselines", "nested_baselines": tmp_path / "nested"}
+    alone = keep(study, tmp_path, **names)
+    found = aam.load(alone).predict(study.table, study.paths["sequences"])
+    for target, table in by_baseline(only)["random_forest"].items():
+        held_out = table[table["fold"] == -1]["predicted"]
+        column = f"predicted:{target}" if target else "predicted"
+        if study.classes:
+            assert found[column].tolist() == held_out.tolist()
+        else:
+            np.testing.assert_allclose(found[column], held_out.astype(float), rtol=1e-6)
+
+
+@pytest.mark.parametrize("damage", ["folds.tsv", "fingerprints.safetensors", "tree.nwk"])
+def test_what_is_missing_is_told(kept, tmp_path, damage):
+    folder = tmp_path / "copy"
+    shutil.copytree(kept, folder)
+    (folder / damage).unlink()
+    with pytest.raises(InputError, match="copy: got files that"):
+        aam.load(folder)
+
+
+def test_the_class_for_networks_names_the_way(kept, tmp_path):
+    with pytest.raises(InputError, match=r"which has no model.*aam\.load"):
+        Model.load(kept)
+    with pytest.raises(InputError, match="got no such directory"):
+        aam.load(tmp_path / "nothing")
