@@ -30,6 +30,7 @@ from aam.data.trees.newick import write_newick
 from aam.evaluate.labels import row_label
 from aam.evaluate.report import CONSTANT
 from aam.evaluate.scores import HEADLINE
+from aam.stages.first import PREFERRED
 from aam.util.atomic import atomic_path, read_json, write_text
 
 CORPUS = ("mackerel", "westernization", "bronx", "griffon")
@@ -85,20 +86,30 @@ def scores(results: Path) -> pd.DataFrame:
     """Return the score of every learner in every draw, its loss, and its relative error.
 
     The loss is the score, or less the score of classes. The error of the constant is 1, none is 0.
-    Tasks whose names end with an underscore and a number are draws of one.
+    Tasks whose names end with an underscore and a number are draws of one. Where networks were
+    trained, their report counts, elsewhere that of the first answer.
     """
+    reports: dict[tuple[str, str], Path] = {}
+    for pattern in ("*/first/*/metrics.json", "*/finetune/*/*/metrics.json"):
+        for path in sorted(results.glob(pattern)):
+            dataset = path.relative_to(results).parts[0]
+            reports[dataset, path.parent.name] = path
     rows = []
-    for path in sorted(results.glob("*/finetune/*/*/metrics.json")):
-        report, dataset = read_json(path), path.parts[-5]
+    for (dataset, _), path in sorted(reports.items()):
+        report = read_json(path)
         if "super_learner" not in report:
             continue
         name, regression = HEADLINE[report["kind"]], report["kind"] == "regression"
         task, _, number = report["task"].rpartition("_")
         task, drawn = (task, int(number)) if task and number.isdigit() else (report["task"], 0)
-        found = {"AAM": report[name], SUPER: report["super_learner"][name]}
-        found[f"{SUPER} without AAM"] = report["super_learner"]["without_own"][name]
-        found[NOT_NESTED] = report["super_learner"]["unnested"]["score"]
-        found[CHOSEN] = report["super_learner"]["chosen"]["score"]
+        mixed = report["super_learner"]
+        if report.get("is_baseline", False):
+            found = {row_label(PREFERRED, "baseline"): report[name]}
+        else:
+            found = {"AAM": report[name], f"{SUPER} without AAM": mixed["without_own"][name]}
+        found[SUPER] = mixed[name]
+        found[NOT_NESTED] = mixed["unnested"]["score"]
+        found[CHOSEN] = mixed["chosen"]["score"]
         found |= {
             row_label(key, "baseline"): values[name]
             for key, values in report["baselines"].items()
@@ -107,7 +118,7 @@ def scores(results: Path) -> pd.DataFrame:
         nothing = next(
             report["baselines"][key][name] for key in CONSTANT if key in report["baselines"]
         )
-        covered = report["super_learner"]["intervals"]["coverage"]
+        covered = mixed["intervals"]["coverage"]
         for learner, value in found.items():
             error = value / nothing if regression else (1 - value) / (1 - nothing)
             loss = value if regression else -value
@@ -182,7 +193,8 @@ def aims(table: pd.DataFrame) -> str:
     best_T = loss_TL[single].min(axis=1)
     behind_T = (loss_TL[SUPER] - best_T) / best_T.abs()
     behind_chosen_T = (loss_TL[SUPER] - loss_TL[CHOSEN]) / loss_TL[CHOSEN].abs()
-    ahead = (loss_TL["AAM"] < loss_TL[FOREST]).sum() if FOREST in loss_TL else 0
+    compared = loss_TL[["AAM", FOREST]].dropna() if "AAM" in loss_TL else loss_TL[:0]
+    ahead = (compared["AAM"] < compared[FOREST]).sum() if len(compared) else 0
     covered_T = table.groupby("task")["coverage"].first()
     return (
         f"The super learner is first on {(behind_T <= 0).sum()} of {len(behind_T)} tasks, "
@@ -191,8 +203,9 @@ def aims(table: pd.DataFrame) -> str:
         f"{100 * behind_chosen_T.mean():+.1f} % behind the single learner that is chosen inside "
         "of the training folds on average, and "
         f"{max(0.0, 100 * behind_chosen_T.max()):.1f} % at most. "
-        f"AAM alone is ahead of the random forest on {ahead}. Intervals and sets for 90 % "
-        f"cover {100 * covered_T.min():.1f} to {100 * covered_T.max():.1f} %."
+        f"AAM alone is ahead of the random forest on {ahead} of {len(compared)}. "
+        f"Intervals and sets for 90 % cover {100 * covered_T.min():.1f} to "
+        f"{100 * covered_T.max():.1f} %."
     )
 
 

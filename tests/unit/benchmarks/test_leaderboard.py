@@ -97,7 +97,7 @@ def test_the_page_keeps_the_halves_apart_and_the_figure_is_drawn(results, tmp_pa
     assert text.index("## Development") < text.index("## Quoted") < text.index("## Scores")
     assert "first on 1 of 1 tasks, +0.0 % of the score behind the best" in text
     assert "0.0 % at most. It is -16.7 % behind the single learner that is chosen" in text
-    assert "AAM alone is ahead of the random forest on 1." in text
+    assert "AAM alone is ahead of the random forest on 1 of 1." in text
     assert "cover 90.0 to 90.0 %" in text
     draw(table, tmp_path / "ranks.png")
     assert (tmp_path / "ranks.png").stat().st_size > 5000
