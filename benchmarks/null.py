@@ -22,12 +22,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from joblib import Parallel, delayed
+from numpy.typing import NDArray
 
 from aam.bench.tables import markdown_table
 from aam.evaluate.baselines.problem import Problem
 from aam.evaluate.baselines.registry import predict_baselines, predict_nested
 from aam.evaluate.predictions import by_baseline
-from aam.evaluate.report import model_report
+from aam.evaluate.report import CONSTANT, model_report
 from aam.evaluate.scores import HEADLINE
 from aam.evaluate.super_learner import learners_by_target
 from aam.util.atomic import write_tsv
@@ -67,23 +68,31 @@ MEANS = (
 
 def draw_labels(task: Problem, way: str, rng: np.random.Generator) -> Problem:
     """Return the samples of a study with labels that have nothing to do with them."""
-    names = np.arange(len(task.target)).astype(str)
-    groups = np.where(task.group == "", names, task.group)
-    unit, place = np.unique(groups, return_inverse=True)
-    if not way.endswith("by group"):
-        # Every sample is of its own.
-        unit, place = names, np.arange(len(names))
-    common: dict[str, Any] = {
-        "group": task.group if way.endswith("by group") else np.full(len(names), "")
-    }
+    is_by_group = way.endswith("by group")
+    group_N = task.group if is_by_group else np.full(len(task.target), "")
+    target_N = labels_of(group_N, way, rng)
     if way.startswith("numbers"):
-        shared = rng.normal(size=len(unit))[place]
-        target = shared + (0.5 * rng.normal(size=len(place)) if way.endswith("by group") else 0.0)
-        return replace(task, kind="regression", target=target, classes=[], **common)
+        return replace(task, kind="regression", target=target_N, classes=[], group=group_N)
+    classes = ["no", "yes"]
+    return replace(task, kind="classification", target=target_N, classes=classes, group=group_N)
+
+
+def labels_of(group_N: NDArray[np.str_], way: str, rng: np.random.Generator) -> NDArray[Any]:
+    """Return labels of one kind, [N]; by group, whole groups share what is drawn for them."""
+    names = np.arange(len(group_N)).astype(str)
+    if way.endswith("by group"):
+        names = np.where(group_N == "", names, group_N)
+    unit, place_N = np.unique(names, return_inverse=True)
+    if not way.endswith("by group"):
+        # Labels are drawn in the order of the samples.
+        unit, place_N = names, np.arange(len(names))
+    if way.startswith("numbers"):
+        shared_N = rng.normal(size=len(unit))[place_N]
+        spread = 0.5 if way.endswith("by group") else 0.0
+        return shared_N + spread * rng.normal(size=len(place_N))
     share = 0.12 if way.startswith("12 %") else 0.5
-    positive = rng.permutation(len(unit)) < max(round(share * len(unit)), 6)
-    target = np.where(positive[place], "yes", "no")
-    return replace(task, kind="classification", target=target, classes=["no", "yes"], **common)
+    is_positive = rng.permutation(len(unit)) < max(round(share * len(unit)), 6)
+    return np.where(is_positive[place_N], "yes", "no")
 
 
 def claims(task: Problem) -> dict[str, Any]:
@@ -115,10 +124,16 @@ def claims(task: Problem) -> dict[str, Any]:
         nested=own.nested,
         learners=learners,
     )
+    return claims_of(report, task.kind)
+
+
+def claims_of(report: Mapping[str, Any], kind: str) -> dict[str, Any]:
+    """Return which claims the page makes of a report, the content of a `metrics.json`."""
     mixed = report["super_learner"]
-    name = HEADLINE[task.kind]
-    sign = -1 if task.kind == "regression" else 1
+    name = HEADLINE[kind]
+    sign = -1 if kind == "regression" else 1
     guess = mixed["guessing"]["score"]
+    learners = [key for key in report["baselines"] if key not in CONSTANT]
     best = min(learners, key=lambda key: -sign * report["baselines"][key][name])
     against = mixed["comparisons"][best]
     without = mixed["without_own"]["comparison"]
@@ -140,7 +155,7 @@ def claims(task: Problem) -> dict[str, Any]:
     for key in ("brier", "log_loss"):
         result[f"{key} less the constant's"] = (
             mixed[f"calibrated_{key}"] - mixed[f"constant_{key}"]
-            if task.kind == "classification"
+            if kind == "classification"
             else None
         )
     return result
