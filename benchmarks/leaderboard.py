@@ -10,7 +10,7 @@ Shape suffixes: T tasks, L learners.
 """
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import matplotlib
@@ -41,6 +41,8 @@ DEVELOPMENT = ("mackerel", "westernization")
 RANKS = {"Che": "0", "Pue": "1", "Iqu": "2", "Man": "3"}
 """Towns by their size: Checherta, Puerto Almendras, Iquitos, Manaus."""
 KEYS = ["dataset", "task", "draw", "learner"]
+OF_TASK = ["samples", "guessing", "low", "high", "coverage"]
+"""Columns that all learners of a task share."""
 SUPER = "super learner"
 NOT_NESTED = "super learner, not nested"
 CHOSEN = "single learner chosen inside of the training folds"
@@ -87,7 +89,8 @@ def scores(results: Path) -> pd.DataFrame:
 
     The loss is the score, or less the score of classes. The error of the constant is 1, none is 0.
     Tasks whose names end with an underscore and a number are draws of one. Where networks were
-    trained, their report counts, elsewhere that of the first answer.
+    trained, their report counts, elsewhere that of the first answer. The number of samples, the
+    score of guessing, the interval of the super learner and the coverage are those of the task.
     """
     reports: dict[tuple[str, str], Path] = {}
     for pattern in ("*/first/*/metrics.json", "*/finetune/*/*/metrics.json"):
@@ -118,13 +121,19 @@ def scores(results: Path) -> pd.DataFrame:
         nothing = next(
             report["baselines"][key][name] for key in CONSTANT if key in report["baselines"]
         )
-        covered = mixed["intervals"]["coverage"]
+        interval = mixed["bootstrap"][name] or (None, None)
+        of_task = (
+            report["n"],
+            mixed["guessing"]["score"],
+            *interval,
+            mixed["intervals"]["coverage"],
+        )
         for learner, value in found.items():
             error = value / nothing if regression else (1 - value) / (1 - nothing)
             loss = value if regression else -value
             name_of_task = f"{dataset}, {task}"
-            rows.append((dataset, name_of_task, drawn, learner, value, loss, error, covered))
-    columns = [*KEYS, "score", "loss", "error", "coverage"]
+            rows.append((dataset, name_of_task, drawn, learner, value, loss, error, *of_task))
+    columns = [*KEYS, "score", "loss", "error", *OF_TASK]
     return pd.DataFrame(rows, columns=columns)
 
 
@@ -180,17 +189,51 @@ def page(table: pd.DataFrame) -> str:
         wide = critical_difference(len(learners), len(rank_TL))
         parts += [f"## {title}", markdown_table(["", "mean rank", "best", "mean error"], rows)]
         parts += [f"Critical difference of mean ranks: {wide:.2f}.", aims(table[half])]
+    parts += ["## Tasks", tasks_table(table)]
     values = table.pivot_table(index="learner", columns="task", values="score")
     cells = [[name, *(f"{x:.3f}" for x in row)] for name, row in values.iterrows()]
     parts += ["## Scores", markdown_table(["", *values.columns], cells)]
     return "\n\n".join(["# Leaderboard", *parts]) + "\n"
 
 
+def single_learners(names: Iterable[str]) -> list[str]:
+    """Return the learners that are neither a mixture nor a choice among others."""
+    return [name for name in names if not name.startswith(SUPER) and name != CHOSEN]
+
+
+def tasks_table(table: pd.DataFrame) -> str:
+    """Return what the mixture, the chosen and the best learner reach on each task, as Markdown."""
+    rows = []
+    for task, part in table.groupby("task"):
+        by_learner = part.set_index("learner")
+        first = part.iloc[0]
+        single = by_learner.loc[single_learners(by_learner.index)]
+        best = single["loss"].idxmin()
+        score = by_learner["score"].map("{:.3f}".format).to_dict()
+        has_interval = pd.notna(first["low"])
+        interval = f" ({first['low']:.3f} to {first['high']:.3f})" if has_interval else ""
+        rows.append(
+            [
+                f"{task} ({first['samples']:.0f})",
+                f"{score[SUPER]}{interval}",
+                score[NOT_NESTED],
+                score.get(f"{SUPER} without AAM", ""),
+                score.get("AAM", ""),
+                score[CHOSEN],
+                f"{score[best]}, {best}",
+                f"{first['guessing']:.3f}",
+                f"{first['coverage']:.1%}",
+            ]
+        )
+    head = ["task (samples)", "super learner (95 % interval)", "not nested", "without AAM", "AAM"]
+    head += ["chosen", "best single learner", "guessing", "intervals for 90 % cover"]
+    return markdown_table(head, rows)
+
+
 def aims(table: pd.DataFrame) -> str:
     """Say how the super learner stands to single learners, AAM to the forest, and the coverage."""
     loss_TL = table.pivot_table(index="task", columns="learner", values="loss")
-    single = [name for name in loss_TL if not name.startswith(SUPER) and name != CHOSEN]
-    best_T = loss_TL[single].min(axis=1)
+    best_T = loss_TL[single_learners(loss_TL)].min(axis=1)
     behind_T = (loss_TL[SUPER] - best_T) / best_T.abs()
     behind_chosen_T = (loss_TL[SUPER] - loss_TL[CHOSEN]) / loss_TL[CHOSEN].abs()
     compared = loss_TL[["AAM", FOREST]].dropna() if "AAM" in loss_TL else loss_TL[:0]

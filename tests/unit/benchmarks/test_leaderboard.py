@@ -41,10 +41,13 @@ def report(task: str, kind: str, own: float, other: float, nothing: float) -> di
         "unnested": {"score": own},
         "chosen": {"score": other},
         "intervals": {"coverage": 0.9},
+        "guessing": {"score": nothing},
+        "bootstrap": {name: (own - 1, own + 1)},
     }
     return {
         "task": task,
         "kind": kind,
+        "n": 50,
         name: own,
         "baselines": baselines,
         "super_learner": mixed,
@@ -99,6 +102,8 @@ def test_the_page_keeps_the_halves_apart_and_the_figure_is_drawn(results, tmp_pa
     assert "0.0 % at most. It is -16.7 % behind the single learner that is chosen" in text
     assert "AAM alone is ahead of the random forest on 1 of 1." in text
     assert "cover 90.0 to 90.0 %" in text
+    row = "| ecam, days (50) | 70.000 (69.000 to 71.000) | 70.000 | 70.000 | 70.000 | 70.000 |"
+    assert row in text
     draw(table, tmp_path / "ranks.png")
     assert (tmp_path / "ranks.png").stat().st_size > 5000
 
