@@ -191,7 +191,10 @@ def page(table: pd.DataFrame) -> str:
         parts += [f"Critical difference of mean ranks: {wide:.2f}.", aims(table[half])]
     parts += ["## Tasks", tasks_table(table)]
     values = table.pivot_table(index="learner", columns="task", values="score")
-    cells = [[name, *(f"{x:.3f}" for x in row)] for name, row in values.iterrows()]
+    cells = [
+        [str(name), *("" if np.isnan(score) else f"{score:.3f}" for score in row)]
+        for name, row in values.iterrows()
+    ]
     parts += ["## Scores", markdown_table(["", *values.columns], cells)]
     return "\n\n".join(["# Leaderboard", *parts]) + "\n"
 

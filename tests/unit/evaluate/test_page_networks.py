@@ -27,7 +27,8 @@ def test_gains_are_those_of_studies_of_about_the_same_size(sizes, known, unknown
 def test_the_gains_are_those_of_the_leaderboard():
     table = pd.read_csv(LEADERBOARD, sep="\t")
     gains = pd.read_csv(MEASURED, sep="\t")
-    assert len(gains) == table["task"].nunique()
+    with_networks = table[table["learner"] == "super learner without AAM"]
+    assert set(gains["task"]) == set(with_networks["task"])
     for gain in gains.to_dict("records"):
         scores = table[table["task"] == gain["task"]].groupby("learner")["score"]
         mean = scores.mean()
