@@ -1,6 +1,6 @@
 """What a page without networks says of them: what they add to a score, and how long they take.
 
-`networks.tsv` has what they added to the super learner on studies that nobody tuned a page for: the
+`networks.tsv` has what they added to the super learner where both were run with default settings: the
 means of `docs/leaderboard.tsv`, task by task, with nested weights.
 """
 
