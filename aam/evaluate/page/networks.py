@@ -1,7 +1,7 @@
 """What a page without networks says of them: what they add to a score, and how long they take.
 
-`networks.tsv` has what they added to the super learner where both were run with default settings: the
-means of `docs/leaderboard.tsv`, task by task, with nested weights.
+`networks.tsv` has what they added to the super learner where both were run with default settings:
+the means of `docs/leaderboard.tsv`, task by task, with nested weights.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
