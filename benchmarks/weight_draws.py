@@ -1,4 +1,4 @@
-"""How much the draw of initial weights moves a score, with one network and with averages of several.
+"""Spread of a score over draws of initial weights, with one network and with averages of several.
 
 `python -m benchmarks.weight_draws results/DATASET/finetune/MODEL/TASK/predictions.tsv` reads the
 predictions of a task that predicts numbers and was fine-tuned with `finetuning.models: 10`, so that
