@@ -98,7 +98,7 @@ class Study:
         threads = specification.threads or len(os.sched_getaffinity(0))
         self.runtime = RunOptions(threads=threads, workers=specification.workers, work=work)
 
-    def of(self, model: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    def inputs_for(self, model: str) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the settings of the speed table and the inputs of one model."""
         inputs = inputs_of(self.config, self.dataset, model, self.results)
         return slices.benchmark(self.config, self.dataset, model), inputs
@@ -128,7 +128,7 @@ def time_steps(
         return [one for one in [*variants(cfg, hardware), *asked] if one.group in groups]
 
     specification = study.specification
-    cfg, inputs = study.of(model)
+    cfg, inputs = study.inputs_for(model)
     found = run_ablation(measure, cfg, inputs, study.runtime, choose)
     files = {"table": "speed.tsv", "text": "speed.md", "roofline": "roofline.json"}
     outputs = {name: folder / file for name, file in files.items()}

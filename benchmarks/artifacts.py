@@ -32,7 +32,7 @@ RECORDED_KEYS = (
 """Of `metrics.json` of pretraining: times and memory of the run itself."""
 
 
-def of(results: Path) -> dict[str, str]:
+def digests(results: Path) -> dict[str, str]:
     """Return a digest per file, by its path below `results`; of some files a part counts."""
     found = {}
     for path in sorted(results.rglob("*")):
@@ -43,8 +43,8 @@ def of(results: Path) -> dict[str, str]:
 
 
 def contents(results: Path) -> dict[str, str]:
-    """Return a digest per file like `of`, of everything but the provenance."""
-    found = of(results)
+    """Return a digest per file like `digests`, of everything but the provenance."""
+    found = digests(results)
     for name in found:
         path = results / name
         reader = READERS.get(path.suffix)

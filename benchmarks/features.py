@@ -39,7 +39,7 @@ from aam.evaluate.baselines.problem import Problem, prevalent_reads
 from aam.reference_tree.placement import place
 from aam.reference_tree.tree import ReferenceTree
 from aam.util.atomic import write_tsv
-from benchmarks.labels import drawn, read_problem, score
+from benchmarks.labels import keep_labels, read_problem, score
 
 TASKS = {
     "mackerel/mackerel_day_0": "regression",
@@ -132,7 +132,7 @@ def scores(
     if labels == ALL:
         part = replace(task, held_out=draw)
     else:
-        part = drawn(task, labels, draw)
+        part = keep_labels(task, labels, draw)
     other = replace(part, above=reference.above, lengths=reference.lengths)
     rows = []
     with warnings.catch_warnings(), threadpool_limits(1):

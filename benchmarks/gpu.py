@@ -135,7 +135,7 @@ def time_modes(lease: Lease, model: str, groups: Sequence[str]) -> None:
 
 def double_batches(lease: Lease, model: str) -> None:
     """Double the batch until memory, samples or time end: `batches-<model>.tsv`."""
-    cfg, inputs = lease.study.of(model)
+    cfg, inputs = lease.study.inputs_for(model)
     hardware, _ = probe_hardware(lease.results, [cfg], lease.study.runtime)
     mode, rows = usual(cfg, hardware), []
     for size in lease.sizes:
@@ -150,7 +150,7 @@ def double_batches(lease: Lease, model: str) -> None:
 
 def train(lease: Lease, model: str, name: str) -> None:
     """Pretrain a model as the workflow does, or with a change: `training-<model>-<name>.json`."""
-    cfg, inputs = lease.study.of(model)
+    cfg, inputs = lease.study.inputs_for(model)
     change = TRAININGS[name]
     optimization = {**cfg["optimization"], **change.get("optimization", {})}
     runtime = lease.study.runtime
@@ -186,7 +186,7 @@ def training_file(folder: Path, model: str, name: str) -> Path:
 
 def predict(lease: Lease) -> None:
     """Write what a step should take on named GPUs: `predicted.md`."""
-    cfg, inputs = lease.study.of(lease.models[0])
+    cfg, inputs = lease.study.inputs_for(lease.models[0])
     common = {"kind": "work", "cfg": cfg, "inputs": inputs, "threads": lease.study.runtime.threads}
     works = [lease.results({**common, "batch_size": size}) for size in cfg["batch_sizes"][-2:]]
     counted = [predicted.Work(**work) for work in works if work is not None]
@@ -195,7 +195,7 @@ def predict(lease: Lease) -> None:
 
 def describe(lease: Lease) -> None:
     """Write what the figures were measured on: `about.json`."""
-    cfg, inputs = lease.study.of(lease.models[0])
+    cfg, inputs = lease.study.inputs_for(lease.models[0])
     _, device = probe_hardware(lease.results, [cfg], lease.study.runtime)
     final = lease.folder / "about.json"
     if not final.exists():

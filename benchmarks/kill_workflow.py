@@ -102,14 +102,14 @@ def kill_often(work: Path, kills: int, seed: int, targets: list[str]) -> list[st
     begun = time.monotonic()
     succeeded(attempt(undisturbed, "--", *targets), undisturbed)
     wall_s = time.monotonic() - begun
-    expected = artifacts.of(undisturbed.root / "results")
+    expected = artifacts.digests(undisturbed.root / "results")
     print(f"undisturbed: {wall_s:.0f} s, {len(expected)} artifacts", flush=True)
     rng = random.Random(seed)
     delays = [rng.uniform(0.0, LONGEST_DELAY * wall_s) for _ in range(kills)]
     wrong: list[str] = []
     while delays and not wrong:
         carry_out(killed, delays, targets)
-        wrong = artifacts.differences(expected, artifacts.of(killed.root / "results"))
+        wrong = artifacts.differences(expected, artifacts.digests(killed.root / "results"))
         print(f"compared, {len(delays)} kills left: {wrong or 'no difference'}", flush=True)
     return wrong
 

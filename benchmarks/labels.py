@@ -65,7 +65,7 @@ def linear(task: Problem, embedding_ND: NDArray[np.float64], loss: str) -> Predi
     return fit_predict(task, model, scaled_ND)
 
 
-def together(task: Problem, one: Prediction, other: Prediction) -> Prediction:
+def average(task: Problem, one: Prediction, other: Prediction) -> Prediction:
     """Return the mean of two predictions."""
     shares_TC = (one[1] + other[1]) / 2
     if task.regression:
@@ -73,7 +73,7 @@ def together(task: Problem, one: Prediction, other: Prediction) -> Prediction:
     return np.asarray(task.classes)[shares_TC.argmax(axis=1)], shares_TC
 
 
-def drawn(task: Problem, number: int, draw: int) -> Problem:
+def keep_labels(task: Problem, number: int, draw: int) -> Problem:
     """Return a problem with the labels of so many samples; those of their groups are left out."""
     rng = generator("labels", number, draw)
     order = rng.permutation(len(task.target))
@@ -152,13 +152,13 @@ def curves(task: Problem, features: dict[str, NDArray[np.float64]], draws: int) 
     rows, losses = [], ("squares", "absolute") if task.regression else ("logistic",)
     for number in [n for n in NUMBERS if n < 0.7 * len(task.target)]:
         for draw in range(draws):
-            part = drawn(task, number, draw)
+            part = keep_labels(task, number, draw)
             found = {name: predict(part) for name, predict in baselines_of(task).items()}
             partner = next(name for name in PARTNERS if name in found)
             for (name, embedding_ND), loss in product(features.items(), losses):
                 way = f"{name}, {loss}"
                 found[way] = linear(part, embedding_ND, loss)
-                found[f"{way} with forest"] = together(part, found[way], found[partner])
+                found[f"{way} with forest"] = average(part, found[way], found[partner])
             rows += [(name, number, draw, score(part, one[0])) for name, one in found.items()]
     return pd.DataFrame(rows, columns=["way", "labels", "draw", "score"])
 

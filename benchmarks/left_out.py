@@ -123,7 +123,7 @@ def compare(
     return row
 
 
-def drawn(table: FeatureTable, rows: NDArray[np.intp], seed: str) -> FeatureTable:
+def draw_samples(table: FeatureTable, rows: NDArray[np.intp], seed: str) -> FeatureTable:
     """Return at most `SAMPLES` of some samples."""
     chosen = generator("left out", seed).permutation(rows)[:SAMPLES]
     return table.of_samples(np.sort(chosen))
@@ -141,7 +141,7 @@ def corpus_rows(data: Path) -> pd.DataFrame:
     for study in np.unique(study_N):
         others = set(table.of_samples(np.flatnonzero(study_N != study)).feature_ids)
         is_left_out = np.array([name not in others for name in names])
-        part = drawn(table, np.flatnonzero(study_N == study), study)
+        part = draw_samples(table, np.flatnonzero(study_N == study), study)
         sequences = {name: name for name in part.feature_ids}
         truth = place(reference, sequences).to_tree()
         row = compare(part, truth, reference.without(is_left_out), sequences)
@@ -164,7 +164,7 @@ def development_rows(data: Path, second: Path | None) -> pd.DataFrame:
     rows = []
     for study in DEVELOPMENT:
         is_study = [name.startswith(f"{study}.") for name in table.sample_ids]
-        part = drawn(table, np.flatnonzero(is_study)[:DEVELOPMENT_SAMPLES], study)
+        part = draw_samples(table, np.flatnonzero(is_study)[:DEVELOPMENT_SAMPLES], study)
         sequences = {name: name for name in part.feature_ids}
         expected = distances(part, build_tree(sequences, 2, None))
         row: dict[str, float | str] = {"study": study}
@@ -194,7 +194,7 @@ def own_rows(data: Path, second: Path | None) -> pd.DataFrame:
         path = data / folder / "tree.nwk"
         table = load_table(data / folder / "table.biom")
         deep = rarefy(table, DEPTH, 0, 0)
-        part = drawn(deep, np.arange(len(deep.sample_ids)), folder)
+        part = draw_samples(deep, np.arange(len(deep.sample_ids)), folder)
         truth = cut_to(load_tree(path), part.feature_ids, path)
         sequences = {name: name for name in part.feature_ids}
         reads_F = np.asarray(part.counts.sum(axis=0)).ravel()

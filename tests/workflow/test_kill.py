@@ -49,16 +49,16 @@ def test_every_other_byte_counts(tmp_path: Path) -> None:
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    before = artifacts.of(tmp_path)
+    before = artifacts.digests(tmp_path)
     assert "demo/logs/tokenize.log" not in before
     (tmp_path / "demo/pretrain/base/metrics.json").write_text('{"wall_s": 9, "steps": 4}')
     (tmp_path / "demo/summary.md").write_text("r 0.9\n13 samples per second for 2 minutes\n")
     (tmp_path / "demo/logs/tokenize.log").write_text("at work again")
-    assert artifacts.differences(before, artifacts.of(tmp_path)) == []
+    assert artifacts.differences(before, artifacts.digests(tmp_path)) == []
     (tmp_path / "demo/pretrain/base/metrics.json").write_text('{"wall_s": 9, "steps": 5}')
     (tmp_path / "demo/tokens/asvs.arrow").unlink()
     (tmp_path / "demo/tokens/.partial-7-asvs.arrow").write_text("tok")
-    assert artifacts.differences(before, artifacts.of(tmp_path)) == [
+    assert artifacts.differences(before, artifacts.digests(tmp_path)) == [
         "missing: demo/tokens/asvs.arrow",
         "left over: demo/tokens/.partial-7-asvs.arrow",
         "not the same: demo/pretrain/base/metrics.json",

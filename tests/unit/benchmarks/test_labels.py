@@ -4,7 +4,7 @@ from problems import problem_of
 
 from aam.evaluate.baselines.problem import Problem
 from benchmarks import labels
-from benchmarks.labels import UNLABELLED, curves, drawn
+from benchmarks.labels import UNLABELLED, curves, keep_labels
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def task(request) -> Problem:
 @pytest.mark.parametrize("task", ["regression", "classification"], indirect=True)
 def test_no_host_stands_on_both_sides_of_a_draw(task):
     for draw in range(5):
-        part = drawn(task, 10, draw)
+        part = keep_labels(task, 10, draw)
         assert len(part.train) == 10
         assert not {*task.group[part.train]} & {*task.group[part.test]}
         assert len(part.test) + len(part.train) + (part.fold == -1).sum() == 80

@@ -1,4 +1,4 @@
-"""ASV encoders without any saving: what their optimized forms are measured and tested against.
+"""ASV encoders without any saving: what their optimized forms are tested against.
 
 All in fp32 and with PyTorch's elementary operations: LSTM cells go from position to position, BDH
 computes its rotary angles in every iteration and keeps queries and keys apart.

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from benchmarks.reference_encoders import reference_asvs
+from tests.reference_encoders import reference_asvs
 
 KINDS = [
     {"encoder": "bilstm", "asv_layers": 3},
