@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from aam.bench.tables import markdown_table
 from aam.evaluate.predictions import DRAW
+from aam.util.errors import problem
 
 SIZES = (1, 2, 3)
 """Networks that are averaged."""
@@ -65,6 +66,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for path in given.predictions:
         table = pd.read_csv(path, sep="\t")
         names = [name for name in table if name.startswith(DRAW)]
+        if len(names) < 2 * max(SIZES):
+            where = f"{path}, columns {DRAW}<number>"
+            raise problem(where, str(len(names)), "6 or more", "set finetuning.models: 10")
         observed_L = table["observed"].to_numpy(np.float64)
         predicted_DL = table[names].to_numpy(np.float64).T
         rng = np.random.default_rng(0)

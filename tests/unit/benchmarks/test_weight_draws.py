@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from aam.evaluate.predictions import DRAW
+from aam.util.errors import InputError
 from benchmarks.weight_draws import errors_of_sets, main
 
 
@@ -35,3 +36,10 @@ def test_draws_of_a_table_are_found(tmp_path, capsys):
     path.write_text("\n".join(lines) + "\n")
     main([str(path)])
     assert "| rank" in capsys.readouterr().out
+
+
+def test_a_table_of_one_network_is_refused(tmp_path):
+    path = tmp_path / "predictions.tsv"
+    path.write_text("sample-id\tobserved\tpredicted\ns0\t1\t2\n")
+    with pytest.raises(InputError, match=r"finetuning\.models"):
+        main([str(path)])
