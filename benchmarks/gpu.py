@@ -87,7 +87,8 @@ SHOWN = {
     "error": ("unifrac_mae",),
 }
 """Columns of the table of trainings, and their keys in `metrics.json`: a mean, and a peak."""
-WAITS = "Waits for a device: `make gpu`."
+UNMEASURED = "Not measured yet"
+WAITS = "These parts wait for a GPU:"
 LEFT = "Some rows had no time yet: `make gpu` again."
 NO_DRIVER = "The driver (NVML) told neither how busy the GPU was, nor its memory, nor its power."
 
@@ -254,40 +255,48 @@ def measure_all(
 
 
 def page(folder: Path, models: Sequence[str]) -> str:
-    """Return the Markdown page of what a folder holds."""
+    """Return the Markdown page of what a folder holds.
+
+    Parts without a measurement are listed at the end, under `WAITS`.
+    """
     state = folder / "waiting.json"
     waiting = read_json(state)["parts"] if state.exists() else []
 
     def table(part: str, text: str) -> str:
         return f"{text}\n\n{LEFT}" if part in waiting and text != WAITS else text
 
-    text = [
-        "# On a GPU",
-        "Written by `make gpu` ([how](how-to/gpu.md)); what was not measured yet says so.",
-        "## Machine",
-        _facts(folder / "about.json"),
-        "## Tests",
-        table("tests.json", _tests(folder)),
-        "## Training",
-        _trainings(folder, models),
-        "## Reruns",
-        _reruns(folder, models[0]),
-        "## Notes on the steps",
-        NOTES,
-    ]
+    sections = {
+        "Machine": _facts(folder / "about.json"),
+        "Tests": table("tests.json", _tests(folder)),
+        "Training": _trainings(folder, models),
+        "Reruns": _reruns(folder, models[0]),
+    }
+    timed = {}
     for model in models:
         batches = f"batches-{model}.tsv"
-        text += [f"## Batches of {model}", table(batches, _batches(folder / batches))]
+        timed[f"Batches of {model}"] = table(batches, _batches(folder / batches))
         for group, words in ((ORDER, "from naive to configured"), (OPTION, "one option changed"),
                              (ALONE, "each change alone")):  # fmt: skip
-            text.append(f"## Steps of {model}, {words}")
-            text.append(table(f"{model}-{group}/speed.md", _speed(folder / f"{model}-{group}")))
+            text = table(f"{model}-{group}/speed.md", _speed(folder / f"{model}-{group}"))
             if model == models[0] and group == ORDER and (folder / f"{model}-{ORDER}").is_dir():
-                text.append("![Samples per second of each mode](images/gpu.png)")
+                text += "\n\n![Samples per second of each mode](images/gpu.png)"
+            timed[f"Steps of {model}, {words}"] = text
+    if any(text != WAITS for text in timed.values()):
+        sections["Notes on the steps"] = NOTES
+    sections |= timed
     counted = folder / "predicted.md"
-    text += ["## What named GPUs should reach", predicted.NOTES]
-    text.append(counted.read_text(encoding="utf-8").strip() if counted.exists() else WAITS)
-    return "\n\n".join(text) + "\n"
+    prediction = counted.read_text(encoding="utf-8").strip() if counted.exists() else WAITS
+    if prediction != WAITS:
+        prediction = f"{predicted.NOTES}\n\n{prediction}"
+    sections["What named GPUs should reach"] = prediction
+
+    parts_left = [heading for heading, text in sections.items() if text == WAITS]
+    written = [f"## {heading}\n\n{text}" for heading, text in sections.items() if text != WAITS]
+    if parts_left:
+        lines = "\n".join(f"- {heading}" for heading in parts_left)
+        written.append(f"## {UNMEASURED}\n\n{WAITS}\n\n{lines}")
+    head = ["# On a GPU", "`make gpu` measures and writes this page ([how](how-to/gpu.md))."]
+    return "\n\n".join([*head, *written]) + "\n"
 
 
 def _facts(file: Path) -> str:

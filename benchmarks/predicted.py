@@ -25,12 +25,17 @@ LAUNCH_S = 5e-6
 """Time of the host to start one kernel."""
 OF_PEAK, OF_BANDWIDTH = 0.4, 0.7
 """Parts of a data sheet's products and bytes per second that a step is taken to reach."""
-NOTES = f"""**Predicted, not measured.** The operators of one step are counted, with
-`attention: flash` and samples in one block, as an accelerator has them.
-Launches take {1e6 * LAUNCH_S:.0f} µs each;
-products run at {100 * OF_PEAK:.0f} % of the data sheet's dense 16-bit peak with fp32 sums; every
-operator reads its tensors from memory and writes them back, at {100 * OF_BANDWIDTH:.0f} % of the
-data sheet's bandwidth. The longest of the three is the step; it bounds what the others would take.
+NOTES = f"""**Predicted, not measured.** One step of the first model of
+`config/accelerator.json`, which learns one distance, is run on a CPU, and its operators are
+counted as an accelerator has them: with `attention: flash`, and samples in one block.
+The step takes the longest of three times:
+
+- launches: starting each kernel takes {1e6 * LAUNCH_S:.0f} µs;
+- products: matrix products run at {100 * OF_PEAK:.0f} % of the data sheet's dense 16-bit peak with
+  fp32 sums;
+- memory: every operator reads its tensors from memory and writes them back, at
+  {100 * OF_BANDWIDTH:.0f} % of the data sheet's bandwidth.
+
 Settings are those to lay over `config/gpu.yaml`."""
 
 
