@@ -13,7 +13,7 @@ import pandas as pd
 
 from aam.data.confounding import TECHNICAL, is_technical, telling_columns
 from aam.data.table import FeatureTable
-from aam.util.errors import first_names, problem, problems
+from aam.util.errors import problem, problems
 
 V4 = re.compile("[ACGT]AC[AG][ACGT][AG][ACGT]G")
 """Beginning of nearly all 16S sequences behind the primer 515F."""
@@ -165,8 +165,8 @@ def sentences(
     ]
     if technical:
         yield (
-            f"On how samples were processed: {first_names(technical)}. Look whether the classes "
-            "differ in this, as a model would learn it instead."
+            f"Columns on how samples were processed: {_list_names(technical)}. Check whether the "
+            "classes differ in these, as a model would learn them instead."
         )
 
 
@@ -225,7 +225,7 @@ def on_task(
                 others.append(column)
         if others:
             yield (
-                f"Task {name}: other columns tell {what} exactly or nearly: {first_names(others)}. "
+                f"Task {name}: other columns tell {what} exactly or nearly: {_list_names(others)}. "
                 "Are they other names of it, or what follows from it? Else a model may learn them "
                 "instead."
             )
@@ -276,7 +276,7 @@ def require_targets(columns: list[Column], names: Sequence[str], where: Path) ->
         if name not in by_name:
             near = difflib.get_close_matches(name, by_name, n=1)
             hint = f"did you mean '{near[0]}'?" if near else "correct the name"
-            expected = f"one of its columns, {first_names(by_name, limit=20)}"
+            expected = f"one of its columns, {_list_names(list(by_name), limit=20)}"
             found.append(problem(where, f"no column '{name}'", expected, hint))
             continue
         column = by_name[name]
@@ -288,6 +288,12 @@ def require_targets(columns: list[Column], names: Sequence[str], where: Path) ->
             found.append(problem(f"{where}, column '{name}'", str(column), expected, hint))
     if found:
         raise problems(found)
+
+
+def _list_names(names: Sequence[str], limit: int = 5) -> str:
+    """Return the first names of a list, and how many more there are."""
+    shown = ", ".join(names[:limit])
+    return shown if len(names) <= limit else f"{shown} and {len(names) - limit} more"
 
 
 def _kind_of_task(column: Column) -> str | None:
@@ -342,7 +348,7 @@ def configuration(
     commented = [re.sub("^", "#", text, flags=re.MULTILINE) for text in tasks[active:]]
     said = [] if together is not None or not tasks else [_on_groups(columns)]
     parts = [
-        "# Look at it, then: aam check <this file>, and: aam run <this file>",
+        "# Read and correct it, then: aam check <this file>, and: aam run <this file>",
         "datasets:\n  mine:\n"
         + "\n".join(f"    {key}: {json.dumps(path)}" for key, path in files.items()),
         f"rarefaction: {{depth: {depth}}}",
@@ -361,11 +367,13 @@ def _models(columns: list[Column]) -> str:
     suited = [one for one in columns if one.kind in ("number", "classes")]
     labels = max((int(one.counts.sum()) for one in suited), default=0)
     if labels >= MANY_LABELS:
-        return "models: {base: {}}"
+        return (
+            "# AAM, a neural network, is trained; `models: {}` leaves it out.\nmodels: {base: {}}"
+        )
     lines = [
-        "Baselines alone answer, in a minute or two. Networks take 5 to 20 minutes more on two",
-        f"cores; below {MANY_LABELS} labelled samples they have added nothing so far, see",
-        "docs/results.md. With `models: {base: {}}` they are trained too.",
+        "Without AAM's networks the other methods answer in a minute or two. Networks take 5 to 20",
+        f"minutes more on two cores; below {MANY_LABELS} labelled samples they have added nothing",
+        "so far, see docs/results.md. With `models: {base: {}}` AAM is trained too.",
     ]
     return "\n".join([*(f"# {line}" for line in lines), "models: {}"])
 
@@ -375,8 +383,8 @@ def _on_groups(columns: list[Column]) -> str:
     lines = [
         "No column is proposed as `groups` of the folds. If several samples are of one person,",
         "animal, family or site, name the column that says so, folds: {k: 5, groups: <column>},",
-        "or the scores will be too good. If every sample is of another one, say so with",
-        "`groups: false`, and the page does not warn of it.",
+        "or the scores will be too good. If every sample is of another one, write",
+        "`groups: false`, and the page will not warn about it.",
     ]
     rich = [
         one.name
@@ -384,7 +392,7 @@ def _on_groups(columns: list[Column]) -> str:
         if GROUP_ID.search(one.name) and len(one.counts) > RICH * one.counts.sum()
     ]
     if rich:
-        lines.append(f"Nearly every sample has a value of its own in: {first_names(rich)}.")
+        lines.append(f"Nearly every sample has its own value in: {_list_names(rich)}.")
     return "\n".join(f"# {line}" for line in lines)
 
 

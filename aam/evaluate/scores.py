@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from aam.config.names import name_models
+
 REGRESSION = {
     "mae_fold_mean": "MAE, mean of the folds",
     "mae_fold_sd": "its sd over folds",
@@ -46,8 +48,6 @@ HEADLINE = {
 """The one score that a kind of task is ranked by: errors ascending, the others descending."""
 
 
-AAM = "AAM"
-"""What people read instead of the name of the model, where a configuration has one."""
 SUPER_LEARNER = "super learner"
 """The mixture of all methods of a task."""
 
@@ -59,25 +59,6 @@ def is_better(kind: str, difference: float) -> bool:
     it is lower, an accuracy where it is higher. Without a difference neither is better.
     """
     return difference < 0 if kind == "regression" else difference > 0
-
-
-def name_models(models: Iterable[str]) -> dict[str, str]:
-    """Return what people read instead of the names of models.
-
-    Parameters
-    ----------
-    models
-        Names of the configuration; one may occur several times.
-
-    Returns
-    -------
-    dict
-        "AAM" where there is one model, else "AAM (NAME)" for each, by the name.
-    """
-    distinct = list(dict.fromkeys(models))
-    if len(distinct) == 1:
-        return {distinct[0]: AAM}
-    return {name: f"{AAM} ({name})" for name in distinct}
 
 
 def mixture_name(model: str) -> str:

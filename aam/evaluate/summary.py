@@ -7,13 +7,14 @@ from typing import Any
 
 import pandas as pd
 
+from aam.config.names import name_models
 from aam.evaluate.labels import score
 from aam.evaluate.page.answers import write_answer, write_short_answer
 from aam.evaluate.page.cautions import Caution, list_cautions
 from aam.evaluate.page.details import encoder_sentences
 from aam.evaluate.page.reports import model_label
 from aam.evaluate.page.verdicts import Verdict, judge_all
-from aam.evaluate.scores import accuracy_table, name_models, of_each_target
+from aam.evaluate.scores import accuracy_table, of_each_target
 
 
 @dataclass(frozen=True)

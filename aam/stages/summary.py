@@ -13,6 +13,7 @@ import pandas as pd
 
 from aam import __version__
 from aam.config.figures import PLOTS
+from aam.config.names import name_models
 from aam.data.duration import OF_NETWORKS, Work, expected_parts
 from aam.data.sequences import read_fasta
 from aam.data.table import read_biom
@@ -32,7 +33,7 @@ from aam.evaluate.page.result_tables import Table, in_training
 from aam.evaluate.page.sections import TRAINING, TaskFiles, task_sections
 from aam.evaluate.page.sentences.left_out import describe_left_out
 from aam.evaluate.predictions import read_results
-from aam.evaluate.scores import name_models, of_each_target
+from aam.evaluate.scores import of_each_target
 from aam.evaluate.summary import closing_lines, summary_page, terminal_lines
 from aam.runtime.entry import Cfg, Files, RunOptions
 from aam.util.atomic import read_json, write_text

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from aam.config.metrics import METRICS
+from aam.config.names import name_models
 from aam.evaluate.labels import KERNEL_MACHINE, metric_name, plain
 from aam.evaluate.page.answers import has_score_interval
 from aam.evaluate.page.reports import is_baseline
 from aam.evaluate.page.verdicts import is_stopped
-from aam.evaluate.scores import name_models
 
 REFERENCES = {
     "unifrac": "Lozupone C, Knight R. UniFrac: a new phylogenetic method for comparing microbial "

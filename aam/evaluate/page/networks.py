@@ -12,8 +12,8 @@ from typing import Any
 
 import pandas as pd
 
+from aam.config.names import name_models
 from aam.evaluate.page.sentences import networks as sentences
-from aam.evaluate.scores import name_models
 
 MEASURED = Path(__file__).parent / "networks.tsv"
 OF_A_SIZE = 2.0
