@@ -148,8 +148,8 @@ def test_jobs_that_share_a_matrix_change_nothing_after_it(completed: Any, tmp_pa
 def test_a_model_or_task_concerns_no_other(completed: Any) -> None:
     folds = {"environment": {"folds": {"seed": 5}}}
     for change, concerned, other in (
-        ({"models": {"other": {"width": 32}}}, "Pretraining other on demo", "base"),
-        ({"tasks": folds}, "Fine-tuning base to environment", "site"),
+        ({"models": {"other": {"width": 32}}}, "Pretraining AAM (other) on demo", "(base)"),
+        ({"tasks": folds}, "Fine-tuning AAM (base) to environment", "site"),
     ):
         messages = completed.messages(**change)
         assert concerned in messages

@@ -14,6 +14,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
+from aam.config.names import AAM
 from aam.data.trees.branches import read_tree
 from aam.evaluate.figures.style import BLACK, BLUE, GREY, VERMILION, cells, saved_figure, tell
 from aam.evaluate.importance import DIRECTION, MOST_IMPORTANT, TAXON, direction_columns
@@ -162,4 +163,6 @@ def _draw_bars(axes: Axes, table: pd.DataFrame, check: Mapping[str, Any]) -> Non
     axes.set_xlim(0, 1.05 * size.max() if size.max() > 0 else 1)
     axes.set_xlabel("mean size of attribution")
     agreement = quantity(check["gradients"])
-    axes.set_title(f"{check['samples']} samples\nagreement with removal {agreement}")
+    axes.set_title(
+        f"Importance to {AAM} alone, {check['samples']} samples\nagreement with removal {agreement}"
+    )

@@ -202,7 +202,7 @@ def in_folds(**folds) -> dict:
         (in_folds(k=21, groups="host"), "'host': got only 20 groups: h0, "),
         (
             in_folds(k=18, groups="host", test=0.3),
-            "'host': got only 14 groups beyond folds.test: h",
+            "'host': got only 14 groups beyond folds.test: ",
         ),
         (
             in_folds(k=2, groups="one"),
