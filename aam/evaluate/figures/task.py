@@ -69,7 +69,7 @@ def _whose(report: Mapping[str, Any]) -> str:
     """Return whose predictions a figure draws; a super learner has others, which it does not."""
     name = short(_model(report), 20)
     if report.get("is_baseline", False):
-        return f"{name} alone"
+        return f"the {name} alone"
     return f"{name} alone, not the super learner" if "super_learner" in report else name
 
 

@@ -160,8 +160,10 @@ def describe_model_alone(model: str, label: str, value: float, spread: float | N
     spread
         Standard deviation over folds, or None.
     """
-    shown = score(value) if spread is None else f"{score(value)} ± {score(spread)}"
-    return f"{capitalize(model)} alone: {label} {shown}."
+    alone = f"{capitalize(model)} alone: {label} {score(value)}"
+    if spread is None:
+        return f"{alone}."
+    return f"{alone} ± {score(spread)} (standard deviation over the folds)."
 
 
 def describe_recipes(model: str, recipes: Mapping[str, tuple[float, float]]) -> str:
