@@ -226,8 +226,8 @@ def on_task(
         if others:
             yield (
                 f"Task {name}: other columns tell {what} exactly or nearly: {_list_names(others)}. "
-                "Are they other names of it, or what follows from it? If not, a model may learn them "
-                "instead."
+                "Are they other names of it, or what follows from it? If not, a model may learn "
+                "them instead."
             )
 
 
