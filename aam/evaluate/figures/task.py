@@ -146,7 +146,7 @@ def _draw_scatter(axes: Axes, predictions: pd.DataFrame, report: Mapping[str, An
         f"MAE {score(report['mae_fold_mean'])}, pooled {score(report['mae_pooled'])}; "
         f"R² {score(report['r2_pooled'])}, r {score(report['pearson'])}\n"
         f"{percent(found['level'])} intervals (grey) contain {percent(found['coverage'], 1)} of "
-        f"samples\nPredictions and intervals of {_whose(report)}"
+        f"samples\nPredicted by {_whose(report)}"
     )
 
 
@@ -236,7 +236,7 @@ def _draw_confusion(axes: Axes, report: Mapping[str, Any]) -> None:
     axes.set_xticks(ticks, classes, fontsize=size, **(turn if turned else {}))
     axes.tick_params(length=0)
     axes.grid(visible=False)
-    title = f"{_title(report)}\nPredictions of {_whose(report)}"
+    title = f"{_title(report)}\nPredicted by {_whose(report)}"
     axes.set(xlabel="predicted", ylabel="observed", title=title)
 
 

@@ -182,9 +182,9 @@ def test_a_figure_says_whose_intervals_and_probabilities_it_draws(make, figures,
     texts = [[text.get_text() for text in figure.findobj(Text)] for figure in figures]
     assert not any("super learner" in text for text in texts[0])
     assert "AAM" in texts[0], "its bar"
-    drawn = ["Predictions and intervals of "]
+    drawn = ["Predicted by "]
     if report["kind"] != "regression":
-        drawn = ["Predictions of ", "Accuracy", "ROC", "Calibration"]
+        drawn = ["Predicted by ", "Accuracy", "ROC", "Calibration"]
     for name in drawn:
         titles_of_panels = [text for text in texts[1] if name in text]
         assert any("AAM alone, not the super learner" in text for text in titles_of_panels), name

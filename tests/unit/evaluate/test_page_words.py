@@ -64,6 +64,7 @@ CASES = [
     (scores.explain_undefined_interval(), "no interval: it cannot be estimated", True),
     (against_guessing(corrected=0.2, tests=8), "guessing could be chance (p = 0.03; p = 0.2", True),
     (against_guessing(corrected=0.2, tests=8), "when corrected for the 8 tests of this", True),
+    (against_guessing(tests=8), "(p = 0.03, also when corrected for the 8 tests of this", True),
     (against_guessing(), "corrected", False),
     (against_guessing(), "Better than guessing (p = 0.03).", True),
     (against_guessing(difference=-1.0), "Worse than guessing (p = 0.03).", True),

@@ -243,7 +243,7 @@ def test_the_page_says_what_was_learned_and_its_links_lead_somewhere(results):
         "Better than the best baseline, random forest (2.5; p = 0.025).",
         "Does not work: a column is predicted right in 50.0 % of samples, with every class "
         "counting alike (95 % interval 87.5 % to 125.0 %); guessing: 50.0 %. The difference to "
-        "guessing could be chance (p = 0.4; p = 0.4 when corrected for the 2 tests of this page). "
+        "guessing could be chance (p = 0.4, also when corrected for the 2 tests of this page). "
         "The difference to the best baseline, kNN on UniFrac (75.0 %), could be chance (p = 0.5).",
         "Only 4 groups (values of host): others may give other scores.",
         "of 3 samples that it was not trained on agree",

@@ -106,7 +106,10 @@ def compare_with_guessing(
         return "The difference to guessing cannot be tested with these folds."
     values = p_value(p)
     if tests > 1:
-        values += f"; {p_value(corrected)} when corrected for the {tests} tests of this page"
+        # A p-value that the correction leaves alone is written once.
+        changed = p_value(corrected)
+        when = f"when corrected for the {tests} tests of this page"
+        values += f", also {when}" if changed == values else f"; {changed} {when}"
     if corrected >= CHANCE or difference == 0:
         return f"The difference to guessing could be chance ({values})."
     word = "Better" if is_better(kind, difference) else "Worse"
