@@ -31,31 +31,31 @@ def task_metrics(
 ) -> dict[str, Any]:
     """Score predictions of one target, whatever their fold, in plain types: None where undefined.
 
-    `labels` are columns of the metadata, by sample ID, whose values are scored too. Classes with
-    an order have it in the columns of probabilities, the lowest first.
+    Parameters
+    ----------
+    kind
+        Kind of the target: regression, classification or ordinal.
+    predictions
+        One row per sample. Classes with an order have it in the columns of probabilities, the
+        lowest first.
+    labels
+        Columns of the metadata, by sample ID, within whose values is scored too.
     """
     assert predictions["sample-id"].is_unique
-    observed, predicted, fold = (predictions[name] for name in ("observed", "predicted", "fold"))
     if kind == "regression":
-        observed, predicted = pd.to_numeric(observed), pd.to_numeric(predicted)
-        score, values = "mae", (observed - predicted).abs()
-        scores: dict[str, Any] = metrics.regression_metrics(observed, predicted, fold)
-        folds = metrics.means_by_label(score, values, fold)
-        for name, rows in predictions.groupby("fold").groups.items():
-            found = metrics.regression_metrics(observed[rows], predicted[rows], fold[rows])
-            folds[str(name)] |= {"r2": found["r2_pooled"], "pearson": found["pearson"]}
+        score = "mae"
+        values = (
+            pd.to_numeric(predictions["observed"]) - pd.to_numeric(predictions["predicted"])
+        ).abs()
+        scores = _score_numbers(predictions)
     else:
-        score, values = "accuracy", observed.astype(str) == predicted.astype(str)
-        folds = metrics.means_by_label(score, values, fold)
-        names = class_names(predictions)
-        shares_NC = class_probabilities(predictions, names)
-        scores = {
-            **metrics.classification_metrics(
-                observed, predicted, shares_NC, names, fold, ordinal=kind == "ordinal"
-            ),
-            "per_class": metrics.per_class_table(observed, predicted, shares_NC, names),
-            "confusion": metrics.confusion(observed, predicted, names),
-        }
+        score = "accuracy"
+        values = predictions["observed"].astype(str) == predictions["predicted"].astype(str)
+        scores = _score_classes(predictions, is_ordinal=kind == "ordinal")
+    folds = metrics.means_by_label(score, values, predictions["fold"])
+    if kind == "regression":
+        for name, found in _correlate_by_fold(predictions).items():
+            folds[name] |= found
     return {
         "n": len(predictions),
         **scores,
@@ -64,6 +64,39 @@ def task_metrics(
             name: metrics.means_by_label(score, values, column.reindex(predictions["sample-id"]))
             for name, column in labels.items()
         },
+    }
+
+
+def _score_numbers(predictions: pd.DataFrame) -> dict[str, Any]:
+    """Return the scores of numbers."""
+    return metrics.regression_metrics(
+        pd.to_numeric(predictions["observed"]),
+        pd.to_numeric(predictions["predicted"]),
+        predictions["fold"],
+    )
+
+
+def _correlate_by_fold(predictions: pd.DataFrame) -> dict[str, dict[str, Any]]:
+    """Return the explained variance and the correlation of numbers in each fold, by its name."""
+    by_fold = {}
+    for name, part in predictions.groupby("fold"):
+        found = _score_numbers(part)
+        by_fold[str(name)] = {"r2": found["r2_pooled"], "pearson": found["pearson"]}
+    return by_fold
+
+
+def _score_classes(predictions: pd.DataFrame, *, is_ordinal: bool) -> dict[str, Any]:
+    """Return the scores of classes, those of each class, and the confusion."""
+    observed = predictions["observed"]
+    predicted = predictions["predicted"]
+    names = class_names(predictions)
+    shares_NC = class_probabilities(predictions, names)
+    return {
+        **metrics.classification_metrics(
+            observed, predicted, shares_NC, names, predictions["fold"], ordinal=is_ordinal
+        ),
+        "per_class": metrics.per_class_table(observed, predicted, shares_NC, names),
+        "confusion": metrics.confusion(observed, predicted, names),
     }
 
 
