@@ -26,8 +26,10 @@ DEPTHS = (500, 1000, 2000, 5000, 10_000, 20_000)
 MOST_LOST = 0.05
 """Share of the samples that a proposed depth may lose."""
 FOLDS = 5
-LEAST_NUMBERS, MOST_CLASSES = 30, 20
-"""Samples with a number, and classes, that a task needs or may have."""
+LEAST_NUMBERS = 30
+"""Samples with a number that a task needs."""
+MOST_CLASSES = 20
+"""Classes that a task may have."""
 MANY_LABELS = 1000
 """Samples with a label from which on a new configuration asks for networks: on development studies
 of up to 507 labels they add nothing to the baselines, on one of 2537 they do."""
@@ -149,7 +151,8 @@ def sentences(
     shown = sorted({depth, *(one for one in DEPTHS if one <= reads.max())})
     kept = ", ".join(f"{one} keeps {np.mean(reads >= one):.0%}" for one in shown)
     yield f"Rarefaction depths: {kept}. Proposed: {depth}."
-    columns, unknown = columns_of(metadata), int(metadata.isna().all(axis=1).sum())
+    columns = columns_of(metadata)
+    unknown = int(metadata.isna().all(axis=1).sum())
     if columns and unknown:
         yield f"{unknown} samples have no metadata."
     yield f"{len(columns)} metadata columns:"
@@ -236,21 +239,27 @@ def on_sequences(table: FeatureTable, sequences: Mapping[str, str]) -> Iterator[
     total_F = np.asarray(table.counts.sum(axis=0)).ravel()
     own = [sequences[name] for name in table.feature_ids]
     lengths = sorted(map(len, own))
-    turned, share = [text.translate(COMPLEMENT)[::-1] for text in own], {}
-    for what, pattern, texts in (("V4", V4, own), ("reverse", V4, turned), ("primer", PRIMER, own)):
+    turned = [text.translate(COMPLEMENT)[::-1] for text in own]
+
+    def find_share(pattern: re.Pattern[str], texts: Sequence[str]) -> float:
+        """Return the share of the reads whose sequence begins with a pattern."""
         begins_F = [pattern.match(text) is not None for text in texts]
-        share[what] = float(total_F[begins_F].sum() / total_F.sum())
+        return float(total_F[begins_F].sum() / total_F.sum())
+
+    in_v4 = find_share(V4, own)
+    in_reverse = find_share(V4, turned)
+    with_primer = find_share(PRIMER, own)
     length = f"{lengths[0]} to {lengths[-1]}" if lengths[0] < lengths[-1] else lengths[0]
     yield (
-        f"Sequences of {length} nucleotides; {share['V4']:.0%} of the reads begin as 16S does "
+        f"Sequences of {length} nucleotides; {in_v4:.0%} of the reads begin as 16S does "
         "behind the primer 515F (region V4)."
     )
-    if share["primer"] > UNUSUAL:
-        yield f"{share['primer']:.0%} of the reads still have the primer 515F: trim it."
-    elif share["reverse"] > UNUSUAL:
-        yield f"{share['reverse']:.0%} look like reverse complements: complement and reverse them."
-    elif 0.5 < share["V4"] < 1 - UNUSUAL:
-        yield f"{1 - share['V4']:.0%} of the reads begin elsewhere: cut them, or leave them out."
+    if with_primer > UNUSUAL:
+        yield f"{with_primer:.0%} of the reads still have the primer 515F: trim it."
+    elif in_reverse > UNUSUAL:
+        yield f"{in_reverse:.0%} look like reverse complements: complement and reverse them."
+    elif 0.5 < in_v4 < 1 - UNUSUAL:
+        yield f"{1 - in_v4:.0%} of the reads begin elsewhere: cut them, or leave them out."
 
 
 def require_targets(columns: list[Column], names: Sequence[str], where: Path) -> None:
