@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from aam.evaluate.labels import row_label
 from aam.evaluate.page.reports import best_baseline, leading, leading_name, target_and_unit
-from aam.evaluate.page.sentences import cautions as sentences
+from aam.evaluate.page.sentences import limits as sentences
 from aam.evaluate.page.sentences.verdicts import explain_doubt, explain_failure, explain_success
 from aam.evaluate.page.verdicts import CHANCE, Outcome, Verdict
 from aam.evaluate.scores import is_better
