@@ -67,7 +67,7 @@ def _parser() -> argparse.ArgumentParser:
 def _init(given: argparse.Namespace) -> None:
     """Write the configuration, and say how it is run."""
     if given.output.exists():
-        raise problem(given.output, "a file that is there", "a new one", "give another --output")
+        raise InputError(f"{given.output} exists; choose another --output")
     table, _ = without_empty(load_table(given.table))
     feature_sequences(table, given.table, given.sequences)
     columns = columns_of(load_metadata(given.metadata))
@@ -137,7 +137,7 @@ def _workflow_folder() -> Path:
     raise problem(
         "aam",
         f"an installed package without the workflow, which is neither in {candidates[0]} nor here",
-        "the folder `workflow` beside the package",
+        "the folder `workflow` next to the package",
         "run the command in a clone of the repository; `aam.load` and `aam.encoder` need no clone",
     )
 

@@ -19,7 +19,9 @@ WHOLE = "pretraining"
 NO_CONFIGURATION = re.compile(
     r"load_configfile.*FileNotFoundError: \[Errno 2\] No such file or directory: '(.*)'", re.DOTALL
 )
-SILENT = "Its log has no message: it was killed, maybe for lack of memory."
+CONFIGURATIONS = (".yaml", ".yml", ".json")
+"""Endings of configurations; targets that people name have none."""
+SILENT = "Its log has no message: it was killed, perhaps for lack of memory."
 TAIL_BYTES = 20_000
 """What is read of the end of a log."""
 REDRAWN_PER_S = 2
@@ -131,7 +133,7 @@ class Console:
 
 
 def configuration_problem(text: str) -> str | None:
-    """Return what to say of a configuration that is not there; None: the text is of another thing.
+    """Return what to say about a configuration that does not exist; None: the text is about others.
 
     Snakemake takes all words behind `--configfile` for configurations, and shows a traceback.
     """
@@ -141,8 +143,12 @@ def configuration_problem(text: str) -> str | None:
     found = NO_CONFIGURATION.search(text)
     if found is None:
         return None
-    hint = "correct the path, or put -- before a target: --configfile FILE -- check"
-    return str(problem(found[1], "no such file", "a configuration", hint))
+    name = found[1]
+    if Path(name).suffix in CONFIGURATIONS:
+        return str(problem(name, "no such file", "a configuration", "correct the path"))
+    expected = "a configuration, because --configfile takes every word after it"
+    hint = f"if {name} is a target, write -- before it: --configfile FILE -- {name}"
+    return str(problem(name, "no such file", expected, hint))
 
 
 def _tail(path: Path | None) -> str:

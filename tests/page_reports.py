@@ -42,6 +42,7 @@ def regression(**changes: Any) -> dict[str, Any]:
     report = {
         **own,
         "model": "base",
+        "display_name": "AAM",
         "task": "age",
         "kind": "regression",
         "column": "host_age_years",
@@ -100,7 +101,8 @@ def of_baseline(report: dict[str, Any]) -> dict[str, Any]:
     """Return a report in which a baseline stands in the place of the model."""
     of_networks = ("encoder", "start", "labels", "evaluation", "recipes")
     rest = {key: value for key, value in report.items() if key not in of_networks}
-    return {**rest, "model": "kernel machine", "is_baseline": True}
+    label = "kernel machine"
+    return {**rest, "model": label, "display_name": label, "is_baseline": True}
 
 
 def mixed(report: dict[str, Any], **changes: Any) -> dict[str, Any]:

@@ -52,11 +52,12 @@ class Plot:
         drawing = {figure.draw.split(".")[0] for figure in self.figures}
         return ["aam.stages.plot", *(f"aam.evaluate.figures.{name}" for name in sorted(drawing))]
 
-    @property
-    def what(self) -> str:
-        """What is drawn, and of what, in words with wildcards."""
+    def describe(self, model: str) -> str:
+        """Return what is drawn, and of what, in words with wildcards; `model` names a model."""
         titles = [figure.title.removesuffix(", figure") for figure in self.figures]
-        names = [f"{{wildcards.{name}}}" for name in ["dataset", *self.wildcards]]
+        names = ["{wildcards.dataset}"]
+        for name in self.wildcards:
+            names.append(model if name == "model" else f"{{wildcards.{name}}}")
         return f"{', '.join(titles)} of {', '.join(names)}"
 
     @property

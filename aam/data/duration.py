@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
+from aam.config.names import name_models
 from aam.config.sections.finetuning import Finetuning
 from aam.config.sections.training import Pretraining
 from aam.data.nested_folds import ring_size
@@ -85,15 +86,17 @@ def expected_parts(
     for task, (labelled, folds) in labels.items():
         seconds = START + BASELINES * labelled * folds / FOLDS
         found.append(Part("baselines", f"baselines of {task}", seconds))
+    labels_of_models = name_models(cfg["models"])
     for name, model in cfg["models"].items():
-        found.append(Part("pretraining", f"pretraining of {name}", work.pretraining_s(model)))
+        label = labels_of_models[name]
+        found.append(Part("pretraining", f"pretraining of {label}", work.pretraining_s(model)))
         for task, section in cfg["tasks"].items():
-            named = f"{task} with {name}"
+            named = f"{task} with {label}"
             finetuning_s = work.finetuning_s(model, section["finetuning"], *labels[task])
             found.append(Part("fine-tuning", f"fine-tuning of {named}", finetuning_s))
             if section["explained"]:
                 explaining_s = work.explaining_s(section, *labels[task])
-                found.append(Part("explaining", f"explanation of {named}", explaining_s))
+                found.append(Part("explaining", f"important ASVs of {named}", explaining_s))
     return sorted(found, key=lambda part: -part.seconds)
 
 

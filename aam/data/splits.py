@@ -18,6 +18,8 @@ from aam.util.seeds import seed_of
 
 logger = logging.getLogger(__name__)
 
+SHOWN_GROUPS = 5
+"""Groups that a message names."""
 LEAST_TRAINING = 2
 """Samples that a fold must leave to train on."""
 _SEEDS_OF_SKLEARN = 2**32
@@ -262,7 +264,9 @@ def _refuse_few_groups(
     by = f"metadata column '{settings['groups']}'"
     names = dict.fromkeys(groups)
     if len(names) > 1:
-        got = f"groups {first_names(names)}{beyond}"
+        shown = ", ".join(list(names)[:SHOWN_GROUPS])
+        more = ", …" if len(names) > SHOWN_GROUPS else ""
+        got = f"only {len(names)} groups{beyond}: {shown}{more}"
         raise problem(by, got, expected, f"{lower}, or group by another column")
     hint = "name the column that says which samples belong together, or set folds.groups: false "
     hint += "where every sample is of another person, animal or site"

@@ -13,7 +13,7 @@ import pandas as pd
 
 from aam.data.confounding import TECHNICAL, is_technical, telling_columns
 from aam.data.table import FeatureTable
-from aam.util.errors import first_names, problem, problems
+from aam.util.errors import problem, problems
 
 V4 = re.compile("[ACGT]AC[AG][ACGT][AG][ACGT]G")
 """Beginning of nearly all 16S sequences behind the primer 515F."""
@@ -26,8 +26,10 @@ DEPTHS = (500, 1000, 2000, 5000, 10_000, 20_000)
 MOST_LOST = 0.05
 """Share of the samples that a proposed depth may lose."""
 FOLDS = 5
-LEAST_NUMBERS, MOST_CLASSES = 30, 20
-"""Samples with a number, and classes, that a task needs or may have."""
+LEAST_NUMBERS = 30
+"""Samples with a number that a task needs."""
+MOST_CLASSES = 20
+"""Classes that a task may have."""
 MANY_LABELS = 1000
 """Samples with a label from which on a new configuration asks for networks: on development studies
 of up to 507 labels they add nothing to the baselines, on one of 2537 they do."""
@@ -149,7 +151,8 @@ def sentences(
     shown = sorted({depth, *(one for one in DEPTHS if one <= reads.max())})
     kept = ", ".join(f"{one} keeps {np.mean(reads >= one):.0%}" for one in shown)
     yield f"Rarefaction depths: {kept}. Proposed: {depth}."
-    columns, unknown = columns_of(metadata), int(metadata.isna().all(axis=1).sum())
+    columns = columns_of(metadata)
+    unknown = int(metadata.isna().all(axis=1).sum())
     if columns and unknown:
         yield f"{unknown} samples have no metadata."
     yield f"{len(columns)} metadata columns:"
@@ -165,8 +168,8 @@ def sentences(
     ]
     if technical:
         yield (
-            f"On how samples were processed: {first_names(technical)}. Look whether the classes "
-            "differ in this, as a model would learn it instead."
+            f"Columns on how samples were processed: {_list_names(technical)}. Check whether the "
+            "classes differ in these, as a model would learn them instead."
         )
 
 
@@ -225,9 +228,9 @@ def on_task(
                 others.append(column)
         if others:
             yield (
-                f"Task {name}: other columns tell {what} exactly or nearly: {first_names(others)}. "
-                "Are they other names of it, or what follows from it? Else a model may learn them "
-                "instead."
+                f"Task {name}: other columns tell {what} exactly or nearly: {_list_names(others)}. "
+                "Are they other names of it, or what follows from it? If not, a model may learn "
+                "them instead."
             )
 
 
@@ -236,21 +239,27 @@ def on_sequences(table: FeatureTable, sequences: Mapping[str, str]) -> Iterator[
     total_F = np.asarray(table.counts.sum(axis=0)).ravel()
     own = [sequences[name] for name in table.feature_ids]
     lengths = sorted(map(len, own))
-    turned, share = [text.translate(COMPLEMENT)[::-1] for text in own], {}
-    for what, pattern, texts in (("V4", V4, own), ("reverse", V4, turned), ("primer", PRIMER, own)):
+    turned = [text.translate(COMPLEMENT)[::-1] for text in own]
+
+    def find_share(pattern: re.Pattern[str], texts: Sequence[str]) -> float:
+        """Return the share of the reads whose sequence begins with a pattern."""
         begins_F = [pattern.match(text) is not None for text in texts]
-        share[what] = float(total_F[begins_F].sum() / total_F.sum())
+        return float(total_F[begins_F].sum() / total_F.sum())
+
+    in_v4 = find_share(V4, own)
+    in_reverse = find_share(V4, turned)
+    with_primer = find_share(PRIMER, own)
     length = f"{lengths[0]} to {lengths[-1]}" if lengths[0] < lengths[-1] else lengths[0]
     yield (
-        f"Sequences of {length} nucleotides; {share['V4']:.0%} of the reads begin as 16S does "
+        f"Sequences of {length} nucleotides; {in_v4:.0%} of the reads begin as 16S does "
         "behind the primer 515F (region V4)."
     )
-    if share["primer"] > UNUSUAL:
-        yield f"{share['primer']:.0%} of the reads still have the primer 515F: trim it."
-    elif share["reverse"] > UNUSUAL:
-        yield f"{share['reverse']:.0%} look like reverse complements: complement and reverse them."
-    elif 0.5 < share["V4"] < 1 - UNUSUAL:
-        yield f"{1 - share['V4']:.0%} of the reads begin elsewhere: cut them, or leave them out."
+    if with_primer > UNUSUAL:
+        yield f"{with_primer:.0%} of the reads still have the primer 515F: trim it."
+    elif in_reverse > UNUSUAL:
+        yield f"{in_reverse:.0%} look like reverse complements: complement and reverse them."
+    elif 0.5 < in_v4 < 1 - UNUSUAL:
+        yield f"{1 - in_v4:.0%} of the reads begin elsewhere: cut them, or leave them out."
 
 
 def require_targets(columns: list[Column], names: Sequence[str], where: Path) -> None:
@@ -276,7 +285,7 @@ def require_targets(columns: list[Column], names: Sequence[str], where: Path) ->
         if name not in by_name:
             near = difflib.get_close_matches(name, by_name, n=1)
             hint = f"did you mean '{near[0]}'?" if near else "correct the name"
-            expected = f"one of its columns, {first_names(by_name, limit=20)}"
+            expected = f"one of its columns, {_list_names(list(by_name), limit=20)}"
             found.append(problem(where, f"no column '{name}'", expected, hint))
             continue
         column = by_name[name]
@@ -288,6 +297,12 @@ def require_targets(columns: list[Column], names: Sequence[str], where: Path) ->
             found.append(problem(f"{where}, column '{name}'", str(column), expected, hint))
     if found:
         raise problems(found)
+
+
+def _list_names(names: Sequence[str], limit: int = 5) -> str:
+    """Return the first names of a list, and how many more there are."""
+    shown = ", ".join(names[:limit])
+    return shown if len(names) <= limit else f"{shown} and {len(names) - limit} more"
 
 
 def _kind_of_task(column: Column) -> str | None:
@@ -342,7 +357,7 @@ def configuration(
     commented = [re.sub("^", "#", text, flags=re.MULTILINE) for text in tasks[active:]]
     said = [] if together is not None or not tasks else [_on_groups(columns)]
     parts = [
-        "# Look at it, then: aam check <this file>, and: aam run <this file>",
+        "# Read and correct it, then: aam check <this file>, and: aam run <this file>",
         "datasets:\n  mine:\n"
         + "\n".join(f"    {key}: {json.dumps(path)}" for key, path in files.items()),
         f"rarefaction: {{depth: {depth}}}",
@@ -361,11 +376,13 @@ def _models(columns: list[Column]) -> str:
     suited = [one for one in columns if one.kind in ("number", "classes")]
     labels = max((int(one.counts.sum()) for one in suited), default=0)
     if labels >= MANY_LABELS:
-        return "models: {base: {}}"
+        return (
+            "# AAM, a neural network, is trained; `models: {}` leaves it out.\nmodels: {base: {}}"
+        )
     lines = [
-        "Baselines alone answer, in a minute or two. Networks take 5 to 20 minutes more on two",
-        f"cores; below {MANY_LABELS} labelled samples they have added nothing so far, see",
-        "docs/results.md. With `models: {base: {}}` they are trained too.",
+        "Without AAM's networks the other methods answer in a minute or two. Networks take 5 to 20",
+        f"minutes more on two cores; below {MANY_LABELS} labelled samples they have added nothing",
+        "so far, see docs/results.md. With `models: {base: {}}` AAM is trained too.",
     ]
     return "\n".join([*(f"# {line}" for line in lines), "models: {}"])
 
@@ -375,8 +392,8 @@ def _on_groups(columns: list[Column]) -> str:
     lines = [
         "No column is proposed as `groups` of the folds. If several samples are of one person,",
         "animal, family or site, name the column that says so, folds: {k: 5, groups: <column>},",
-        "or the scores will be too good. If every sample is of another one, say so with",
-        "`groups: false`, and the page does not warn of it.",
+        "or the scores will be too good. If every sample is of another one, write",
+        "`groups: false`, and the page will not warn about it.",
     ]
     rich = [
         one.name
@@ -384,7 +401,7 @@ def _on_groups(columns: list[Column]) -> str:
         if GROUP_ID.search(one.name) and len(one.counts) > RICH * one.counts.sum()
     ]
     if rich:
-        lines.append(f"Nearly every sample has a value of its own in: {first_names(rich)}.")
+        lines.append(f"Nearly every sample has its own value in: {_list_names(rich)}.")
     return "\n".join(f"# {line}" for line in lines)
 
 

@@ -1,5 +1,8 @@
 """What people read instead of the names in files."""
 
+import math
+from collections.abc import Iterable
+
 BASELINES = {
     "median": "training median",
     "majority": "majority class",
@@ -31,6 +34,9 @@ TESTS = {
 }
 """Paired tests, in the order in which they are shown."""
 
+DASH = "–"
+"""A value that there is not."""
+
 UNITS = frozenset({"years", "months", "weeks", "days", "hours", "minutes", "cm", "mm", "kg", "mg"})
 """Words that are a unit where the name of a column ends in one."""
 
@@ -55,8 +61,17 @@ def interval(value: float | None, low: float | None, high: float | None) -> str:
 def p_value(value: float | None) -> str:
     """Return `p = 0.032`, `p < 0.0001`, `p > 0.99`, or a dash for none."""
     if value is None:
-        return "–"
-    return "p < 0.0001" if value < 1e-4 else "p > 0.99" if value > 0.99 else f"p = {value:.2g}"
+        return DASH
+    if value < 1e-4:
+        return "p < 0.0001"
+    if value > 0.99:
+        return "p > 0.99"
+    return f"p = {value:.2g}"
+
+
+def capitalize(text: str) -> str:
+    """Return a text with a capital at its start; other letters stay as they are."""
+    return text[:1].upper() + text[1:]
 
 
 def plain(name: str) -> str:
@@ -78,6 +93,25 @@ def name_and_unit(column: str) -> tuple[str, str | None]:
 def amount(value: float, unit: str | None) -> str:
     """Return a number with its unit, where that is known."""
     return score(value) if unit is None else f"{score(value)} {unit}"
+
+
+def choose_decimals(value: float, others: Iterable[float] = ()) -> int:
+    """Return with how many decimals a score is read best next to others.
+
+    Parameters
+    ----------
+    value
+        The score that is shown first: it gets two digits that count.
+    others
+        Scores of the same unit that it is compared with. One that would be read as the same
+        number although it differs gets all of them another decimal.
+    """
+    size = abs(value)
+    decimals = 0 if size >= 10 or size == 0 else 1 - math.floor(math.log10(size))
+    shown = f"{value:.{decimals}f}"
+    if any(other != value and f"{other:.{decimals}f}" == shown for other in others):
+        return decimals + 1
+    return decimals
 
 
 def percent(value: float, digits: int = 0) -> str:
@@ -105,7 +139,7 @@ def short(name: str, limit: int = 20) -> str:
 def score(value: float | None) -> str:
     """Return a score with two decimals, below one with three digits, or a dash for none."""
     if value is None or value != value:
-        return "–"
+        return DASH
     size = abs(value)
     if size >= 100:
         return f"{value:.1f}" if size < 1000 else f"{value:,.0f}"
@@ -117,5 +151,5 @@ def score(value: float | None) -> str:
 def quantity(value: float | None) -> str:
     """Return a measured quantity with three significant digits, or a dash for none."""
     if value is None or value != value:
-        return "–"
+        return DASH
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"

@@ -2,15 +2,17 @@
 
 import logging
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from aam.data.folds import units_of
 from aam.evaluate import metrics
 from aam.evaluate.bootstrap import bootstrap_intervals
-from aam.evaluate.comparison import compare, compare_with_guessing, holm
+from aam.evaluate.comparison import Comparison, compare, compare_with_guessing, holm
 from aam.evaluate.conformal import calibrated_probabilities, fit_recalibration
 from aam.evaluate.predictions import DRAW, GROUP, UNNESTED, class_names, class_probabilities
 from aam.evaluate.scores import HEADLINE
@@ -29,31 +31,31 @@ def task_metrics(
 ) -> dict[str, Any]:
     """Score predictions of one target, whatever their fold, in plain types: None where undefined.
 
-    `labels` are columns of the metadata, by sample ID, whose values are scored too. Classes with
-    an order have it in the columns of probabilities, the lowest first.
+    Parameters
+    ----------
+    kind
+        Kind of the target: regression, classification or ordinal.
+    predictions
+        One row per sample. Classes with an order have it in the columns of probabilities, the
+        lowest first.
+    labels
+        Columns of the metadata, by sample ID, within whose values is scored too.
     """
     assert predictions["sample-id"].is_unique
-    observed, predicted, fold = (predictions[name] for name in ("observed", "predicted", "fold"))
     if kind == "regression":
-        observed, predicted = pd.to_numeric(observed), pd.to_numeric(predicted)
-        score, values = "mae", (observed - predicted).abs()
-        scores: dict[str, Any] = metrics.regression_metrics(observed, predicted, fold)
-        folds = metrics.means_by_label(score, values, fold)
-        for name, rows in predictions.groupby("fold").groups.items():
-            found = metrics.regression_metrics(observed[rows], predicted[rows], fold[rows])
-            folds[str(name)] |= {"r2": found["r2_pooled"], "pearson": found["pearson"]}
+        score = "mae"
+        values = (
+            pd.to_numeric(predictions["observed"]) - pd.to_numeric(predictions["predicted"])
+        ).abs()
+        scores = _score_numbers(predictions)
     else:
-        score, values = "accuracy", observed.astype(str) == predicted.astype(str)
-        folds = metrics.means_by_label(score, values, fold)
-        names = class_names(predictions)
-        shares_NC = class_probabilities(predictions, names)
-        scores = {
-            **metrics.classification_metrics(
-                observed, predicted, shares_NC, names, fold, ordinal=kind == "ordinal"
-            ),
-            "per_class": metrics.per_class_table(observed, predicted, shares_NC, names),
-            "confusion": metrics.confusion(observed, predicted, names),
-        }
+        score = "accuracy"
+        values = predictions["observed"].astype(str) == predictions["predicted"].astype(str)
+        scores = _score_classes(predictions, is_ordinal=kind == "ordinal")
+    folds = metrics.means_by_label(score, values, predictions["fold"])
+    if kind == "regression":
+        for name, found in _correlate_by_fold(predictions).items():
+            folds[name] |= found
     return {
         "n": len(predictions),
         **scores,
@@ -62,6 +64,39 @@ def task_metrics(
             name: metrics.means_by_label(score, values, column.reindex(predictions["sample-id"]))
             for name, column in labels.items()
         },
+    }
+
+
+def _score_numbers(predictions: pd.DataFrame) -> dict[str, Any]:
+    """Return the scores of numbers."""
+    return metrics.regression_metrics(
+        pd.to_numeric(predictions["observed"]),
+        pd.to_numeric(predictions["predicted"]),
+        predictions["fold"],
+    )
+
+
+def _correlate_by_fold(predictions: pd.DataFrame) -> dict[str, dict[str, Any]]:
+    """Return the explained variance and the correlation of numbers in each fold, by its name."""
+    by_fold = {}
+    for name, part in predictions.groupby("fold"):
+        found = _score_numbers(part)
+        by_fold[str(name)] = {"r2": found["r2_pooled"], "pearson": found["pearson"]}
+    return by_fold
+
+
+def _score_classes(predictions: pd.DataFrame, *, is_ordinal: bool) -> dict[str, Any]:
+    """Return the scores of classes, those of each class, and the confusion."""
+    observed = predictions["observed"]
+    predicted = predictions["predicted"]
+    names = class_names(predictions)
+    shares_NC = class_probabilities(predictions, names)
+    return {
+        **metrics.classification_metrics(
+            observed, predicted, shares_NC, names, predictions["fold"], ordinal=is_ordinal
+        ),
+        "per_class": metrics.per_class_table(observed, predicted, shares_NC, names),
+        "confusion": metrics.confusion(observed, predicted, names),
     }
 
 
@@ -91,6 +126,50 @@ def target_report(
             if not name:
                 reports[name]["calibration"] = fit_recalibration(part, names).plain(names)
     return {**reports.pop(""), **reports}
+
+
+@dataclass(frozen=True)
+class TaskScoring:
+    """By what the methods of a task are scored, and what they are compared with."""
+
+    kind: str
+    labels: Mapping[str, pd.Series]
+    """Columns of the metadata to score within, by sample ID."""
+    group: pd.Series
+    """Group of each sample, by sample ID."""
+    groups_N: NDArray[np.object_]
+    """Groups of the samples of fold 0 and above, in the order of the model's predictions."""
+    structure: Structure
+    rivals: Mapping[str, pd.DataFrame]
+    """Predictions of the baselines to compare with, by their names."""
+    seed: int
+
+    def score(self, name: str, predictions: pd.DataFrame) -> dict[str, Any]:
+        """Return the scores of a method, and log the headline score."""
+        together = units_of(self.group).loc[predictions["sample-id"]].to_numpy()
+        scores = target_report(self.kind, predictions.assign(**{GROUP: together}), self.labels)
+        headline = HEADLINE[self.kind]
+        logger.info("%s: %s %.4g", name, headline, scores[headline])
+        return scores
+
+    def compare(self, own: pd.DataFrame, other: pd.DataFrame) -> Comparison:
+        """Return the comparison of two methods on the samples of fold 0 and above."""
+        return compare(
+            self.kind, _scored(own), _scored(other), independent=self.structure.independent
+        )
+
+    def score_and_compare(self, name: str, predictions: pd.DataFrame) -> dict[str, Any]:
+        """Return the scores of a method, their intervals, and how it compares with others."""
+        rows = _scored(predictions)
+        comparisons = {
+            rival: self.compare(predictions, table) for rival, table in self.rivals.items()
+        }
+        return {
+            **self.score(name, predictions),
+            "guessing": compare_with_guessing(self.kind, rows),
+            "bootstrap": bootstrap_intervals(self.kind, rows, self.groups_N, self.seed),
+            "comparisons": holm(comparisons),
+        }
 
 
 def model_report(
@@ -124,75 +203,103 @@ def model_report(
         The report, whose keys are those of `metrics.json` in `docs/reference/artifacts.md`, and the
         predictions of the method whose score leads: the super learner where there is one.
     """
-    kind, model = cfg["kind"], cfg["names"]["model"]
-    groups = group.loc[own.loc[own["fold"] >= 0, "sample-id"]].to_numpy()
-    structure = Structure.read(groups, cfg["structure"])
-    rivals = {name: part for name, part in others.items() if name not in CONSTANT}
-    # The seed names no model: all models of a task are resampled alike.
-    seed = seed_of("bootstrap", cfg["names"]["dataset"], cfg["names"]["task"])
-
-    def scores(name: str, table: pd.DataFrame) -> dict[str, Any]:
-        together = units_of(group).loc[table["sample-id"]].to_numpy()
-        values = target_report(kind, table.assign(**{GROUP: together}), labels)
-        logger.info("%s: %s %.4g", name, HEADLINE[kind], values[HEADLINE[kind]])
-        return values
-
-    def compared(name: str, table: pd.DataFrame) -> dict[str, Any]:
-        rows = table[table["fold"] >= 0]
-        found = {
-            other: compare(kind, rows, part[part["fold"] >= 0], independent=structure.independent)
-            for other, part in rivals.items()
-        }
-        return {
-            **scores(name, table),
-            "guessing": compare_with_guessing(kind, rows),
-            "bootstrap": bootstrap_intervals(kind, rows, groups, seed),
-            "comparisons": holm(found),
-        }
-
-    report = compared(model, own)
-    report["structure"] = structure.plain()
+    model = cfg["names"]["model"]
+    scoring = _prepare_scoring(cfg, own, others, labels, group)
+    report = scoring.score_and_compare(model, own)
+    report["structure"] = scoring.structure.plain()
     if UNNESTED in own:
-        report["unnested"] = _unnested(kind, own, own.assign(predicted=own[UNNESTED]))
-    report["draws"] = _draws(kind, own)
-    report["baselines"] = {name: scores(name, table) for name, table in others.items()}
-    if kind != "regression":
-        # Guesses by the other folds' majority are right in less than 1/K: see `guessing`.
-        for constant in CONSTANT:
-            if constant in report["baselines"]:
-                report["baselines"][constant][HEADLINE[kind]] = report["guessing"]["score"]
+        unnested = own.assign(predicted=own[UNNESTED])
+        report["unnested"] = _score_unnested(scoring.kind, own, unnested)
+    report["draws"] = _score_draws(scoring.kind, own)
+    report["baselines"] = _score_baselines(scoring, others, guess=report["guessing"]["score"])
     # Baselines that know all labels would hide what the model does with few.
     if not learners or cfg["labels"] < 1:
         return report, own
-    units = units_of(group)
-    mixed = super_learner({model: Learner(own, nested), **learners}, units)
-    without = super_learner(learners, units).predictions
-    name = HEADLINE[kind]
-    report["super_learner"] = {
-        **compared(f"super learner with {model}", mixed.predictions),
+    report["super_learner"], mixed = _score_super_learner(
+        scoring, model, Learner(own, nested), learners
+    )
+    return report, mixed
+
+
+def _prepare_scoring(
+    cfg: Mapping[str, Any],
+    own: pd.DataFrame,
+    others: Mapping[str, pd.DataFrame],
+    labels: Mapping[str, pd.Series],
+    group: pd.Series,
+) -> TaskScoring:
+    """Return by what the methods of a task are scored; the parameters are of `model_report`."""
+    groups_N = group.loc[_scored(own)["sample-id"]].to_numpy()
+    return TaskScoring(
+        kind=cfg["kind"],
+        labels=labels,
+        group=group,
+        groups_N=groups_N,
+        structure=Structure.read(groups_N, cfg["structure"]),
+        rivals={name: table for name, table in others.items() if name not in CONSTANT},
+        # The seed names no model: all models of a task are resampled alike.
+        seed=seed_of("bootstrap", cfg["names"]["dataset"], cfg["names"]["task"]),
+    )
+
+
+def _score_baselines(
+    scoring: TaskScoring, baselines: Mapping[str, pd.DataFrame], guess: float
+) -> dict[str, dict[str, Any]]:
+    """Return the scores of every baseline; `guess` is the headline score of guessing."""
+    reports = {name: scoring.score(name, table) for name, table in baselines.items()}
+    if scoring.kind == "regression":
+        return reports
+    # The majority of the other folds is right less often than one guess in K: see
+    # `compare_with_guessing`.
+    for constant in CONSTANT:
+        if constant in reports:
+            reports[constant][HEADLINE[scoring.kind]] = guess
+    return reports
+
+
+def _score_super_learner(
+    scoring: TaskScoring, model: str, own: Learner, learners: Mapping[str, Learner]
+) -> tuple[dict[str, Any], pd.DataFrame]:
+    """Score the mixture of a model and the baselines.
+
+    Parameters
+    ----------
+    scoring
+        By what methods are scored.
+    model, own
+        Name and predictions of the model.
+    learners
+        Predictions of the baselines, by their names.
+
+    Returns
+    -------
+    tuple
+        What `super_learner` of a report holds, and the predictions of the mixture.
+    """
+    units = units_of(scoring.group)
+    mixed = super_learner({model: own, **learners}, units)
+    predictions = mixed.predictions
+    report = {
+        **scoring.score_and_compare(f"super learner with {model}", predictions),
         **mixed.mixture.plain(),
-        "unnested": _unnested(kind, mixed.predictions, mixed.unnested),
+        "unnested": _score_unnested(scoring.kind, predictions, mixed.unnested),
         "chosen": {
-            "score": task_metrics(kind, _scored(mixed.chosen))[name],
+            "score": _headline(scoring.kind, mixed.chosen),
             "learners": {str(fold): learner for fold, learner in mixed.names.items()},
-            "comparison": compare(
-                kind,
-                _scored(mixed.predictions),
-                _scored(mixed.chosen),
-                independent=structure.independent,
-            ),
-        },
-        "without_own": {
-            **scores(f"super learner without {model}", without),
-            "comparison": compare(
-                kind,
-                _scored(mixed.predictions),
-                _scored(without),
-                independent=structure.independent,
-            ),
+            "comparison": scoring.compare(predictions, mixed.chosen),
         },
     }
-    return report, mixed.predictions
+    without = super_learner(learners, units).predictions
+    report["without_own"] = {
+        **scoring.score(f"super learner without {model}", without),
+        "comparison": scoring.compare(predictions, without),
+    }
+    return report, predictions
+
+
+def _headline(kind: str, predictions: pd.DataFrame) -> float:
+    """Return the headline score of the rows of fold 0 and above."""
+    return float(task_metrics(kind, _scored(predictions))[HEADLINE[kind]])
 
 
 def _scored(predictions: pd.DataFrame) -> pd.DataFrame:
@@ -200,22 +307,18 @@ def _scored(predictions: pd.DataFrame) -> pd.DataFrame:
     return predictions[predictions["fold"] >= 0]
 
 
-def _unnested(kind: str, nested: pd.DataFrame, unnested: pd.DataFrame) -> dict[str, float]:
+def _score_unnested(kind: str, nested: pd.DataFrame, unnested: pd.DataFrame) -> dict[str, float]:
     """Return the headline score with weights whose models saw the fold, and how far it is off."""
-    name = HEADLINE[kind]
-    score = task_metrics(kind, _scored(unnested))[name]
-    return {"score": score, "difference": score - task_metrics(kind, _scored(nested))[name]}
+    score = _headline(kind, unnested)
+    return {"score": score, "difference": score - _headline(kind, nested)}
 
 
-def _draws(kind: str, predictions: pd.DataFrame) -> dict[str, float] | None:
+def _score_draws(kind: str, predictions: pd.DataFrame) -> dict[str, float] | None:
     """Return mean and standard deviation of the headline score over single networks."""
     names = [name for name in predictions if str(name).startswith(DRAW)]
     if not names:
         return None
-    scores = [
-        task_metrics(kind, _scored(predictions.assign(predicted=predictions[name])))[HEADLINE[kind]]
-        for name in names
-    ]
+    scores = [_headline(kind, predictions.assign(predicted=predictions[name])) for name in names]
     return {
         "models": len(scores),
         "mean": float(np.mean(scores)),

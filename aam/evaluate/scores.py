@@ -1,10 +1,12 @@
 """Names of the scores, and the table of all tasks: apart from scikit-learn, which computes them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
+
+from aam.config.names import name_models
 
 REGRESSION = {
     "mae_fold_mean": "MAE, mean of the folds",
@@ -46,6 +48,10 @@ HEADLINE = {
 """The one score that a kind of task is ranked by: errors ascending, the others descending."""
 
 
+SUPER_LEARNER = "super learner"
+"""The mixture of all methods of a task."""
+
+
 def is_better(kind: str, difference: float) -> bool:
     """Return whether a difference of headline scores speaks for the first of the two methods.
 
@@ -55,17 +61,59 @@ def is_better(kind: str, difference: float) -> bool:
     return difference < 0 if kind == "regression" else difference > 0
 
 
-def of_each_target(reports: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return one report per target: a task of several gets one named `task, column` for each.
+def mixture_name(model: str) -> str:
+    """Return the name that an `accuracy_table` has for the super learner of a model."""
+    return f"{SUPER_LEARNER}, {model}"
 
-    Targets have the order of the configuration, which is that of `column`: the keys of a file are
-    sorted by their names.
+
+def label_models(names: Iterable[str]) -> dict[str, str]:
+    """Return what people read instead of the names of models and their super learners.
+
+    Parameters
+    ----------
+    names
+        Names of an `accuracy_table` in rows of the role `model`, where these are networks.
+
+    Returns
+    -------
+    dict
+        "AAM" and "super learner" where there is one model; else "AAM (NAME)" and
+        "super learner with AAM (NAME)".
     """
+    given = list(dict.fromkeys(names))
+    mixtures = {mixture_name(name) for name in given}
+    labels = name_models(name for name in given if name not in mixtures)
+    is_single = len(labels) == 1
+    for name, label in list(labels.items()):
+        labels[mixture_name(name)] = SUPER_LEARNER if is_single else f"{SUPER_LEARNER} with {label}"
+    return labels
+
+
+def of_each_target(reports: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return one report per target, with what people read instead of the name of its model.
+
+    Parameters
+    ----------
+    reports
+        Contents of `metrics.json`: all that a page shows, since the names of models depend on how
+        many there are.
+
+    Returns
+    -------
+    list
+        A task of several targets gets one report named `task, column` for each, in the order of
+        the configuration, which is that of `column`: the keys of a file are sorted by their names.
+        The key `display_name` is "AAM", "AAM (NAME)", or the baseline in the place of a model.
+    """
+    networks = name_models(one["model"] for one in reports if not one.get("is_baseline", False))
     found = []
-    for report in reports:
+    for given in reports:
+        model = given["model"]
+        is_baseline = given.get("is_baseline", False)
+        report = {**given, "display_name": model if is_baseline else networks[model]}
         targets = report.get("targets")
         if targets is None:
-            found.append(dict(report))
+            found.append(report)
             continue
         for column in sorted(targets, key=list(report["column"]).index):
             name = f"{report['task']}, {column}"
@@ -85,7 +133,7 @@ def accuracy_table(reports: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
         if "super_learner" in report:
             # Of a page without models there is one super learner alone.
             is_baseline = report.get("is_baseline", False)
-            name = "super learner" if is_baseline else f"super learner, {report['model']}"
+            name = SUPER_LEARNER if is_baseline else mixture_name(report["model"])
             entries.append(("model", name, report["super_learner"]))
         entries += [("baseline", name, scores) for name, scores in report["baselines"].items()]
         for role, name, scores in entries:

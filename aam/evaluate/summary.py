@@ -7,16 +7,13 @@ from typing import Any
 
 import pandas as pd
 
+from aam.config.names import name_models
 from aam.evaluate.labels import score
-from aam.evaluate.page.answers import (
-    Caution,
-    Verdict,
-    answer,
-    cautions,
-    short_answer,
-    verdicts,
-)
+from aam.evaluate.page.answers import write_answer, write_short_answer
+from aam.evaluate.page.cautions import Caution, list_cautions
 from aam.evaluate.page.details import encoder_sentences
+from aam.evaluate.page.reports import model_label
+from aam.evaluate.page.verdicts import Verdict, judge_all
 from aam.evaluate.scores import accuracy_table, of_each_target
 
 
@@ -40,7 +37,7 @@ def by_task(reports: Sequence[Mapping[str, Any]]) -> Iterator[TaskResults]:
     for their number.
     """
     each = of_each_target(reports)
-    judged = verdicts(each)
+    judged = judge_all(each)
     for task, rows in accuracy_table(reports).groupby("task", sort=False):
         places = [place for place, report in enumerate(each) if report["task"] == task]
         yield TaskResults(
@@ -63,40 +60,65 @@ def summary_page(
 ) -> str:
     """Return the answers of a dataset and what limits the trust in them, as Markdown.
 
-    `pretraining` and `tasks` are contents of `metrics.json`; `limits` concern all tasks; `networks`
-    is what results without networks say of them, and `page` the file with all of it.
+    Parameters
+    ----------
+    dataset
+        Name of the dataset.
+    pretraining, tasks
+        Contents of `metrics.json`, the former by the name of the model.
+    limits
+        What limits the trust in all tasks.
+    dropped
+        Sentences on what was left out.
+    networks
+        What a page without networks says of them.
+    page
+        The file with all of it.
     """
     parts = [f"# Results of `{dataset}`", f"All of it, with figures: [{page}]({page})."]
     for task in by_task(tasks):
         parts.append(f"## {task.name}")
         for report, verdict in zip(task.reports, task.verdicts, strict=True):
-            several = f"**{report['model']}**: " if len(task.reports) > 1 else ""
-            parts.append(several + answer(report, verdict))
-            parts += _items(one.text for one in cautions(report, verdict))
+            several = f"**{model_label(report)}**: " if len(task.reports) > 1 else ""
+            parts.append(several + write_answer(report, verdict))
+            parts += _list_items(one.text for one in list_cautions(report, verdict))
     if networks:
-        parts += ["## Without networks", *_items(networks)]
+        parts += ["## Without networks", *_list_items(networks)]
     if pretraining or limits:
         parts.append("## Encoders" if pretraining else "## What limits the trust")
-    parts += _items(one.text for one in limits)
+    parts += _list_items(one.text for one in limits)
+    labels = name_models(pretraining)
     for name, report in pretraining.items():
-        parts.append(f"**{name}**: {' '.join(encoder_sentences(report))}")
+        parts.append(f"**{labels[name]}**: {' '.join(encoder_sentences(report))}")
     if dropped:
-        parts += ["## Left out", *_items(dropped)]
+        parts += ["## Left out", *_list_items(dropped)]
     return "\n\n".join(parts) + "\n"
 
 
 def terminal_lines(
     dataset: str, pretraining: Mapping[str, Mapping[str, Any]], tasks: Sequence[Mapping[str, Any]]
 ) -> list[str]:
-    """Return the same in a few lines."""
+    """Return the answers of a dataset in a few lines.
+
+    Parameters
+    ----------
+    dataset
+        Name of the dataset.
+    pretraining, tasks
+        Contents of `metrics.json`, the former by the name of the model.
+    """
     lines = [f"Results of {dataset}"]
+    labels = name_models(pretraining)
     for model, report in pretraining.items():
         r = report.get("unifrac_pearson")
-        known = f"UniFrac of held-out samples at r {score(r)}" if r else "masked nucleotides"
-        lines.append(f"  encoder {model}: {known}")
+        known = "learned to fill in masked nucleotides"
+        if r is not None:
+            known = f"predicts UniFrac distances with r {score(r)}"
+        lines.append(f"  encoder of {labels[model]}: {known}")
     for task in by_task(tasks):
         for report, verdict in zip(task.reports, task.verdicts, strict=True):
-            lines.append(f"  {task.name}, {report['model']}: {answer(report, verdict)}")
+            label = model_label(report)
+            lines.append(f"  {task.name}, {label}: {write_answer(report, verdict)}")
     return lines
 
 
@@ -109,18 +131,19 @@ def closing_lines(page: Path, tasks: Sequence[Mapping[str, Any]]) -> list[str]:
     if not tasks:
         return [f"{dataset}: open {page} in a browser"]
     reports = of_each_target(tasks)
-    first, verdict = reports[0], verdicts(reports)[0]
-    light = cautions(first, verdict)[0]
+    first = reports[0]
+    verdict = judge_all(reports)[0]
+    light = list_cautions(first, verdict)[0]
     number = len({report["task"] for report in reports})
     every = f", which has all {number} tasks" if number > 1 else ""
     return [
-        f"{dataset}, {first['task']}: {short_answer(first, verdict)}",
+        f"{dataset}, {first['task']}: {write_short_answer(first, verdict)}",
         f"Light: {light.light}. {light.text}",
         f"Page{every}: open {page} in a browser",
     ]
 
 
-def _items(lines: Iterable[str]) -> list[str]:
+def _list_items(lines: Iterable[str]) -> list[str]:
     """Return one list of Markdown, or none."""
     text = "\n".join(f"- {line}" for line in lines)
     return [text] if text else []

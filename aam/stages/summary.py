@@ -4,7 +4,6 @@ import math
 import os
 import re
 import sys
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -14,18 +13,25 @@ import pandas as pd
 
 from aam import __version__
 from aam.config.figures import PLOTS
+from aam.config.names import name_models
 from aam.data.duration import OF_NETWORKS, Work, expected_parts
 from aam.data.sequences import read_fasta
 from aam.data.table import read_biom
-from aam.evaluate.page import answers
-from aam.evaluate.page.answers import Caution, is_baseline
+from aam.evaluate.labels import capitalize
+from aam.evaluate.page.cautions import (
+    Caution,
+    list_encoder_cautions,
+    list_prediction_cautions,
+    list_rarefaction_cautions,
+)
 from aam.evaluate.page.details import encoder_sentences
 from aam.evaluate.page.methods import MethodsText, methods_text
 from aam.evaluate.page.networks import network_sentences
 from aam.evaluate.page.render import EncoderSection, PageFigure, Results, caption, page
+from aam.evaluate.page.reports import is_baseline
 from aam.evaluate.page.result_tables import Table, in_training
 from aam.evaluate.page.sections import TRAINING, TaskFiles, task_sections
-from aam.evaluate.page.words import capitalized
+from aam.evaluate.page.sentences.left_out import describe_left_out
 from aam.evaluate.predictions import read_results
 from aam.evaluate.scores import of_each_target
 from aam.evaluate.summary import closing_lines, summary_page, terminal_lines
@@ -52,15 +58,18 @@ def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None
     reports = {path: read_json(path) for path in inputs.get("finetune", [])}
     predictions = {path: read_results(path) for path in tables["predictions"]}
     dropped = [read_results(path) for path in tables["dropped"]]
-    left_out = [sentence for table in dropped for sentence in _sentences(table)]
+    left_out = [sentence for table in dropped for sentence in describe_left_out(table)]
     networks = list(_networks(cfg, inputs, [*reports.values()]))
     limits = list(_limits(encoders, [*reports.values()], dropped, predictions))
     figures = dict(_figures(cfg, root, inputs.get("figures", [])))
+    labels = name_models(encoders)
     scored = {**dict(zip(pretrained, encoders.values(), strict=True)), **reports}
     results = Results(
         dataset=root.name,
         tasks=list(task_sections(_task_files(root, inputs, reports, predictions, figures))),
-        encoders=[_encoder_section(name, found, figures) for name, found in encoders.items()],
+        encoders=[
+            _encoder_section(name, labels[name], found, figures) for name, found in encoders.items()
+        ],
         cautions=limits,
         networks=networks,
         left_out=left_out,
@@ -122,13 +131,13 @@ def _reports_in_order(results_dir: Path) -> list[dict[str, Any]]:
 
 
 def _encoder_section(
-    name: str, report: Report, figures: Mapping[str, PageFigure]
+    name: str, label: str, report: Report, figures: Mapping[str, PageFigure]
 ) -> EncoderSection:
     """Return the section of an encoder; one that was not trained has no training curves."""
     shown = _below(figures, f"pretrain/{name}/")
     if report["steps"] == 0:
         shown = [figure for figure in shown if figure.title != TRAINING]
-    return EncoderSection(name, " ".join(encoder_sentences(report)), shown)
+    return EncoderSection(label, " ".join(encoder_sentences(report)), shown)
 
 
 def _task_files(
@@ -197,9 +206,10 @@ def _limits(
     # Without an encoder the labelled samples stand for all that rarefaction kept.
     kept = [found["held_out_samples"] + found["training_samples"] for found in encoders.values()]
     kept = kept or [report["n"] for report in reports]
-    yield from answers.rarefaction_cautions(lost, max(kept, default=0))
+    yield from list_rarefaction_cautions(lost, max(kept, default=0))
+    labels = name_models(encoders)
     for name, found in encoders.items():
-        yield from answers.encoder_cautions(name, found)
+        yield from list_encoder_cautions(labels[name], found)
     # The models of all tasks may know a table differently: the worst is told, once per table.
     unseen: dict[str, float] = {}
     seen: dict[str, int] = {}
@@ -210,7 +220,7 @@ def _limits(
         seen[name] = max(seen.get(name, 0), sum(in_training(table)))
         samples[name] = len(table)
     for name, share in unseen.items():
-        yield from answers.prediction_cautions(name, unseen=share, seen=seen[name], n=samples[name])
+        yield from list_prediction_cautions(name, unseen=share, seen=seen[name], n=samples[name])
 
 
 def _figures(cfg: Cfg, root: Path, paths: list[Path]) -> Iterator[tuple[str, PageFigure]]:
@@ -222,7 +232,7 @@ def _figures(cfg: Cfg, root: Path, paths: list[Path]) -> Iterator[tuple[str, Pag
             if found := re.fullmatch(pattern, place):
                 said = caption(cfg["captions"][figure.caption], found.groupdict(), cfg)
                 svg = path.read_text(encoding="utf-8")
-                yield place, PageFigure(capitalized(figure.title), said, svg)
+                yield place, PageFigure(capitalize(figure.title), said, svg)
 
 
 def _below(figures: Mapping[str, PageFigure], start: str) -> list[PageFigure]:
@@ -255,17 +265,6 @@ def _made_from(scored: Mapping[str, Report]) -> Table:
 def _listed(inputs: Files, name: str) -> list[Path]:
     found = inputs.get(name, [])
     return found if isinstance(found, list) else [found]
-
-
-def _sentences(table: pd.DataFrame) -> list[str]:
-    """Count what a table of dropped things lists: by reason, or by rarefaction depth."""
-    if "why" in table:
-        kinds = Counter(zip(table["what"], table["why"], strict=True))
-        return [f"{what}: {count}, {why}" for (what, why), count in sorted(kinds.items())]
-    return [
-        f"sample: {count}, with fewer than {depth} reads, the rarefaction depth"
-        for depth, count in sorted(Counter(table["depth"]).items())
-    ]
 
 
 if __name__ == "__main__":

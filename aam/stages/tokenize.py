@@ -19,7 +19,7 @@ def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None
     sequences = [sequence_of[feature] for feature in feature_ids]
     tokens, lengths = tokenize(sequences, cfg["max_length_bp"])
     if cut := sum(len(sequence) > cfg["max_length_bp"] for sequence in sequences):
-        logger.warning("%d sequences cut to %d nucleotides", cut, cfg["max_length_bp"])
+        logger.info("%d sequences cut to %d nucleotides", cut, cfg["max_length_bp"])
     logger.info("%d sequences of %d to %d nucleotides", len(lengths), lengths.min(), lengths.max())
     store = TokenStore(feature_ids, lengths, tokens)
     write_tokens(outputs["tokens"], store, provenance(cfg, inputs))

@@ -12,7 +12,7 @@ from snakemake_interface_logger_plugins.common import LogEvent
 from aam.train.monitoring.reporter import Reporter
 from aam.util.log import CONSOLE, FORMAT
 from snakemake_logger_plugin_aam import LogHandler
-from snakemake_logger_plugin_aam.console import SILENT, Job
+from snakemake_logger_plugin_aam.console import SILENT, Job, configuration_problem
 
 RECORDED = "10:20:30 INFO aam.train: at work\n"
 
@@ -166,3 +166,19 @@ def test_the_time_left_is_that_of_the_training_itself(
     job = Job("Pretraining base on mine", log, report=())
     assert job.progress == f"{part}step 7 of 9, about 40 s left"
     assert job.last_words == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("check", "if check is a target, write -- before it: --configfile FILE -- check"),
+        ("config/main.yaml", "correct the path"),
+    ],
+)
+def test_a_word_that_snakemake_takes_for_a_configuration_is_one_message(name, hint):
+    said = f"in load_configfile\nFileNotFoundError: [Errno 2] No such file or directory: '{name}'"
+    problem = configuration_problem(f"Traceback\n{said}")
+    assert problem is not None
+    assert problem.startswith(f"{name}: got no such file; expected a configuration")
+    assert problem.endswith(f"Hint: {hint}")
+    assert configuration_problem("KeyError: 'check'") is None

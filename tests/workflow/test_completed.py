@@ -19,8 +19,8 @@ from typing import Any
 
 import pytest
 
-from aam.evaluate.page.answers import is_stopped
 from aam.evaluate.page.details import trains_networks
+from aam.evaluate.page.verdicts import is_stopped
 from aam.util.atomic import read_json
 
 pytestmark = pytest.mark.workflow
@@ -148,8 +148,8 @@ def test_jobs_that_share_a_matrix_change_nothing_after_it(completed: Any, tmp_pa
 def test_a_model_or_task_concerns_no_other(completed: Any) -> None:
     folds = {"environment": {"folds": {"seed": 5}}}
     for change, concerned, other in (
-        ({"models": {"other": {"width": 32}}}, "Pretraining other on demo", "base"),
-        ({"tasks": folds}, "Fine-tuning base to environment", "site"),
+        ({"models": {"other": {"width": 32}}}, "Pretraining AAM (other) on demo", "(base)"),
+        ({"tasks": folds}, "Fine-tuning AAM (base) to environment", "site"),
     ):
         messages = completed.messages(**change)
         assert concerned in messages

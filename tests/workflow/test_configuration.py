@@ -33,7 +33,7 @@ def test_the_demo_is_the_default_and_takes_single_keys(fresh: Any) -> None:
     output = fresh.dry_run(*keys)
     assert "Rarefying demo, view 2" in output
     for task in ("environment", "site"):
-        assert f"Predicting {task} of newcomers with base" in output
+        assert f"Predicting {task} of newcomers with AAM" in output
     jobs = output.partition("Job stats:")[2].partition("\n\n")[0]
     output = fresh.dry_run("--snakefile", "workflow/Snakefile", *keys)
     assert output.partition("Job stats:")[2].partition("\n\n")[0] == jobs
@@ -88,11 +88,11 @@ def test_targets_of_the_batch_wait_for_the_tree_and_for_no_distances(fresh: Any)
 def test_a_task_is_explained_unless_it_says_no(fresh: Any) -> None:
     change = {"tasks": {"site": {"importance": False}}, "outputs": {"qza": True}}
     messages = fresh.messages(**change)
-    what = "Finding the ASVs that {} predicts {} from"
-    assert {what.format(model, "environment") for model in ("base", "other")} <= messages
-    assert not {what.format(model, "site") for model in ("base", "other")} & messages
+    what = "Finding the important ASVs for {}, AAM ({})"
+    assert {what.format("environment", model) for model in ("base", "other")} <= messages
+    assert not {what.format("site", model) for model in ("base", "other")} & messages
     assert not any("importance" in message and "site" in message for message in messages)
-    assert "Scoring base on site" in messages
+    assert "Scoring AAM (base) on site" in messages
 
 
 def test_a_mistake_is_one_message_and_nothing_else(fresh: Any) -> None:

@@ -105,8 +105,9 @@ def test_a_target_that_is_taken_for_a_configuration_is_one_message(fresh: Checko
     profile = "Using workflow specific profile profiles/default for setting default command line"
     assert (done.returncode, done.stdout) == (
         1,
-        f"{profile} arguments.\ncheck: got no such file; expected a configuration. "
-        "Hint: correct the path, or put -- before a target: --configfile FILE -- check\n",
+        f"{profile} arguments.\ncheck: got no such file; expected a configuration, because "
+        "--configfile takes every word after it. Hint: if check is a target, write -- before it: "
+        "--configfile FILE -- check\n",
     )
 
 

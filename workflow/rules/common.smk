@@ -17,6 +17,7 @@ from aam.config.figures import PLOTS
 from aam.config.configuration import load, resolved
 from aam.config.messages import refuse_doubled_keys
 from aam.config.metrics import METRICS
+from aam.config.names import AAM
 from aam.config.references import REFERENCES
 from aam.util.machine import accelerated
 from aam.util.digests import claim, user_digests
@@ -56,6 +57,10 @@ FIRST = 50
 folds_owner = cache(partial(slices.folds_owner, CONFIG))
 baselines_owner = cache(partial(slices.baselines_owner, CONFIG))
 inductive_owner = cache(partial(slices.inductive_owner, CONFIG))
+# What messages call a model, with the wildcard of its name where there are several.
+MODEL = AAM if len(CONFIG.models) < 2 else f"{AAM} ({{wildcards.model}})"
+# The same where one model need not be named.
+OF_A_MODEL = "" if len(CONFIG.models) < 2 else f", {MODEL}"
 # The speed table times the first model, where there is one.
 FIRST_MODEL = next(iter(CONFIG.models), None)
 

@@ -34,6 +34,6 @@ rule explain:
         cfg=lambda wildcards: slices.explain(CONFIG, wildcards.task),
         code=code_digest("aam.stages.explain"),
     message:
-        "Finding the ASVs that {wildcards.model} predicts {wildcards.task} from"
+        f"Finding the important ASVs for {{wildcards.task}}{OF_A_MODEL}"
     script:
         "../scripts/run_stage.py"

@@ -55,6 +55,6 @@ for name, plot in PLOTS.items():
             cfg=partial(figure_settings, name),
             code=code_digest(*plot.modules),
         message:
-            f"Drawing {plot.what}"
+            f"Drawing {plot.describe(MODEL)}"
         script:
             "../scripts/run_stage.py"

@@ -99,7 +99,7 @@ rule finetune:
         code=code_digest("aam.stages.finetune"),
         work=result("finetune/{model}/{task}/work"),
     message:
-        "Fine-tuning {wildcards.model} to {wildcards.task}"
+        f"Fine-tuning {MODEL} to {{wildcards.task}}"
     script:
         "../scripts/run_stage.py"
 
@@ -132,6 +132,6 @@ rule score:
         ),
         code=code_digest("aam.stages.score"),
     message:
-        "Scoring {wildcards.model} on {wildcards.task}"
+        f"Scoring {MODEL} on {{wildcards.task}}"
     script:
         "../scripts/run_stage.py"

@@ -34,7 +34,7 @@ rule predict:
         code=code_digest("aam.stages.predict"),
         content=content_of(prediction_files),
     message:
-        "Predicting {wildcards.task} of {wildcards.table} with {wildcards.model}"
+        f"Predicting {{wildcards.task}} of {{wildcards.table}} with {MODEL}"
     script:
         "../scripts/run_stage.py"
 
@@ -70,7 +70,7 @@ rule super_learner:
         ),
         code=code_digest("aam.stages.super_learner"),
     message:
-        "Keeping the super learner of {wildcards.model} and the baselines on {wildcards.task}"
+        f"Keeping the super learner of {MODEL} and the baselines on {{wildcards.task}}"
     script:
         "../scripts/run_stage.py"
 
@@ -99,7 +99,7 @@ rule predict_super_learner:
         code=code_digest("aam.stages.predict"),
         content=content_of(prediction_files),
     message:
-        "Predicting {wildcards.task} of {wildcards.table} with {wildcards.model} and the baselines"
+        f"Predicting {{wildcards.task}} of {{wildcards.table}} with {MODEL} and the baselines"
     script:
         "../scripts/run_stage.py"
 

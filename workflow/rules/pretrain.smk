@@ -40,7 +40,7 @@ rule pretrain:
         content=content_of(starting_files),
         work=result("pretrain/{model}/work"),
     message:
-        "Pretraining {wildcards.model} on {wildcards.dataset}"
+        f"Pretraining {MODEL} on {{wildcards.dataset}}"
     script:
         "../scripts/run_stage.py"
 
@@ -75,6 +75,6 @@ rule pretrain_inductive:
         content=content_of(starting_files),
         work=result("pretrain/{model}/inductive/{task}/work"),
     message:
-        "Pretraining {wildcards.model} once per fold of {wildcards.task}"
+        f"Pretraining {MODEL} once per fold of {{wildcards.task}}"
     script:
         "../scripts/run_stage.py"

@@ -94,11 +94,15 @@ def _drop_missing(path: Path, frame: pd.DataFrame, schemes: list[str]) -> None:
         found.update(frame.loc[is_word, column])
         frame[column] = frame[column].mask(is_word, None)
     if found:
-        words = ", ".join(f"{word!r} ({count} cells)" for word, count in found.most_common(6))
+        words = ", ".join(
+            f"{word!r} in {count} {'cell' if count == 1 else 'cells'}"
+            for word, count in found.most_common(6)
+        )
         logger.warning(
-            "%s: taken for missing values: %s; 'blank' in a line '#q2:missing' keeps them in a "
-            "column as they are",
-            *(path, words),
+            "%s: read as missing: %s; to keep such words as values of a column, write 'blank' for "
+            "it in a line '#q2:missing'",
+            path,
+            words,
         )
 
 

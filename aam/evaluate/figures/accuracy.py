@@ -9,11 +9,14 @@ from matplotlib.axes import Axes
 
 from aam.evaluate.figures.style import BLUE, GREY, bars, saved_panels, share_axis
 from aam.evaluate.labels import plain, row_label, score, short
-from aam.evaluate.scores import HEADLINE
+from aam.evaluate.scores import HEADLINE, label_models
 
 
 def draw(accuracy: pd.DataFrame, path: Path) -> None:
     """Draw the headline scores of an `accuracy_table`, one panel per task."""
+    labels = label_models(accuracy.loc[accuracy["role"] == "model", "name"])
+    shown = [labels.get(name, name) for name in accuracy["name"]]
+    accuracy = accuracy.assign(name=shown)
     tasks = list(dict.fromkeys(accuracy["task"]))
     row_in = 1.1 + 0.3 * int(accuracy["task"].value_counts().max())
     with saved_panels(path, len(tasks), row_in) as (_, all_axes):
@@ -28,7 +31,7 @@ def headline_bars(axes: Axes, kind: str, rows: Iterable[Mapping[Any, Any]]) -> N
     rows, headline = list(rows), HEADLINE[kind]
     bars(
         axes,
-        [short(row_label(row["name"], row["role"])) for row in rows],
+        [short(row_label(row["name"], row["role"]), 32) for row in rows],
         [row[headline] for row in rows],
         [score(row[headline]) for row in rows],
         [BLUE if row["role"] == "model" else GREY for row in rows],

@@ -44,7 +44,7 @@ def draw_pairs(pairs: pd.DataFrame, path: Path) -> None:
 def _draw_metric(figure: Figure, axes: Axes, pairs: pd.DataFrame, name: str) -> None:
     observed, predicted = pairs["observed"].to_numpy(), pairs["predicted"].to_numpy()
     title = f"{name[0].upper()}{name[1:]}\n{len(observed)} held-out pairs"
-    axes.set(title=title, xlabel="true distance", ylabel="predicted distance")
+    axes.set(title=title, xlabel="true distance", ylabel="distance predicted by AAM")
     if not len(observed):
         axes.text(0.5, 0.5, "no pairs recorded", ha="center", transform=axes.transAxes)
         return

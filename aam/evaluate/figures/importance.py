@@ -14,12 +14,13 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
+from aam.config.names import AAM
 from aam.data.trees.branches import read_tree
 from aam.evaluate.figures.style import BLACK, BLUE, GREY, VERMILION, cells, saved_figure, tell
 from aam.evaluate.importance import DIRECTION, MOST_IMPORTANT, TAXON, direction_columns
 from aam.evaluate.labels import plain, quantity, short, taxon_name
-from aam.evaluate.page.answers import is_stopped
-from aam.evaluate.page.words import no_importances
+from aam.evaluate.page.sentences.importances import explain_hidden_importances
+from aam.evaluate.page.verdicts import is_stopped
 from aam.evaluate.scores import of_each_target
 from aam.util.scikit_bio import TreeNode
 
@@ -83,7 +84,9 @@ def _write_sentence(path: Path) -> None:
     """Save a figure that says why there is none."""
     with saved_figure(path, SENTENCE_IN) as (_, (axes,)):
         axes.set_axis_off()
-        axes.set_title("\n".join(textwrap.wrap(no_importances(), 90)), fontweight="normal")
+        axes.set_title(
+            "\n".join(textwrap.wrap(explain_hidden_importances(), 90)), fontweight="normal"
+        )
 
 
 def _labels(table: pd.DataFrame) -> list[str]:
@@ -160,4 +163,4 @@ def _draw_bars(axes: Axes, table: pd.DataFrame, check: Mapping[str, Any]) -> Non
     axes.set_xlim(0, 1.05 * size.max() if size.max() > 0 else 1)
     axes.set_xlabel("mean size of attribution")
     agreement = quantity(check["gradients"])
-    axes.set_title(f"{check['samples']} samples\nagreement with removal {agreement}")
+    axes.set_title(f"{AAM} alone, {check['samples']} samples\nagreement with removal {agreement}")

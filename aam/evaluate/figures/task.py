@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from numpy.typing import NDArray
 from sklearn.metrics import roc_curve
 
+from aam.config.names import AAM
 from aam.data.target import Bounds
 from aam.evaluate.conformal import calibrated_probabilities, cross_intervals
 from aam.evaluate.figures.accuracy import headline_bars
@@ -27,10 +28,10 @@ from aam.evaluate.figures.style import (
     share_axis,
     tell,
 )
-from aam.evaluate.labels import plain, quantity, score, short
+from aam.evaluate.labels import percent, plain, quantity, score, short
 from aam.evaluate.metrics import reliability
 from aam.evaluate.predictions import PROBABILITY, QUANTILE, by_target, class_probabilities
-from aam.evaluate.scores import HEADLINE, of_each_target
+from aam.evaluate.scores import HEADLINE, SUPER_LEARNER, of_each_target
 
 LEGEND_FOLDS = 10
 ANNOTATED_CLASSES = 12
@@ -52,28 +53,33 @@ def _draw_comparison(axes: Axes, report: Mapping[str, Any]) -> None:
     headline = HEADLINE[report["kind"]]
     sign = 1 if report["kind"] == "regression" else -1
     rows = [{**own, "role": "baseline", "name": name} for name, own in report["baselines"].items()]
-    rows.insert(0, {**report, "role": "model", "name": report["model"]})
+    rows.insert(0, {**report, "role": "model", "name": _model(report)})
     if "super_learner" in report:
-        rows.append({**report["super_learner"], "role": "model", "name": "super learner"})
+        rows.append({**report["super_learner"], "role": "model", "name": SUPER_LEARNER})
     headline_bars(axes, report["kind"], sorted(rows, key=lambda row: sign * row[headline]))
     interval = report["bootstrap"][headline]
     title = "Compared with the baselines"
     if interval is not None:
         low, high = map(score, interval)
-        title += f"\n{short(report['model'], 10)} {low} to {high} (95 %)"
+        title += f"\n{short(_model(report), 20)}: {low} to {high} (95 %)"
     axes.set_title(title)
 
 
 def _whose(report: Mapping[str, Any]) -> str:
     """Return whose predictions a figure draws; a super learner has others, which it does not."""
-    name = short(report["model"], 16)
+    name = short(_model(report), 20)
     if report.get("is_baseline", False):
-        return f"{name} alone"
+        return f"the {name} alone"
     return f"{name} alone, not the super learner" if "super_learner" in report else name
 
 
+def _model(report: Mapping[str, Any]) -> str:
+    """Return what people read instead of the name of a model, or the baseline in its place."""
+    return str(report["model"]) if report.get("is_baseline", False) else AAM
+
+
 def _title(report: Mapping[str, Any]) -> str:
-    return f"{short(plain(report['task']), 30)}, {short(report['model'], 30)}"
+    return f"{short(plain(report['task']), 30)}: {report['n']} samples"
 
 
 def _draw_regression(predictions: pd.DataFrame, report: Mapping[str, Any], path: Path) -> None:
@@ -136,11 +142,11 @@ def _draw_scatter(axes: Axes, predictions: pd.DataFrame, report: Mapping[str, An
     axes.set(xlabel="observed", ylabel="predicted by a model that never saw its label")
     found = report["intervals"]
     axes.set_title(
-        f"{_title(report)}: {report['n']} samples, {len(names)} folds\n"
+        f"{_title(report)}, {len(names)} folds\n"
         f"MAE {score(report['mae_fold_mean'])}, pooled {score(report['mae_pooled'])}; "
         f"R² {score(report['r2_pooled'])}, r {score(report['pearson'])}\n"
-        f"{found['level']:.0%} intervals (grey) cover {found['coverage']:.1%}\n"
-        f"Points and intervals: {_whose(report)}"
+        f"{percent(found['level'])} intervals (grey) contain {percent(found['coverage'], 1)} of "
+        f"samples\nPredicted by {_whose(report)}"
     )
 
 
@@ -230,7 +236,7 @@ def _draw_confusion(axes: Axes, report: Mapping[str, Any]) -> None:
     axes.set_xticks(ticks, classes, fontsize=size, **(turn if turned else {}))
     axes.tick_params(length=0)
     axes.grid(visible=False)
-    title = f"{_title(report)}: {report['n']} samples"
+    title = f"{_title(report)}\nPredicted by {_whose(report)}"
     axes.set(xlabel="predicted", ylabel="observed", title=title)
 
 
@@ -246,7 +252,8 @@ def _draw_recall(axes: Axes, report: Mapping[str, Any]) -> None:
     axes.tick_params(axis="y", labelsize=_label_size(len(table)))
     share_axis(axes, "recall: share of the class that is found")
     axes.set_title(
-        f"Accuracy {score(report['accuracy'])}, balanced {score(report['balanced_accuracy'])}"
+        f"Accuracy {score(report['accuracy'])}, balanced {score(report['balanced_accuracy'])}\n"
+        f"{_whose(report)}"
     )
 
 

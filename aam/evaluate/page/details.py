@@ -5,16 +5,22 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from aam.evaluate.labels import amount, row_label
-from aam.evaluate.page import words
-from aam.evaluate.page.answers import (
+from aam.evaluate.page.reports import (
     is_baseline,
-    is_stopped,
     leading,
     leading_name,
     model_label,
     model_name,
     target_and_unit,
 )
+from aam.evaluate.page.sentences import (
+    comparisons,
+    encoders,
+    importances,
+    intervals,
+    training,
+)
+from aam.evaluate.page.verdicts import is_stopped
 from aam.evaluate.scores import HEADLINE, SCORES
 
 KERNEL = "kernel"
@@ -31,46 +37,50 @@ def task_sentences(report: Mapping[str, Any], *, is_explained: bool = True) -> I
     is_explained
         Whether the configuration asks which ASVs the predictions rest on.
     """
-    yield words.groups_of_tests(
+    yield comparisons.describe_groups(
         report["structure"]["column"],
         report["structure"]["groups"],
         independent=report["structure"]["independent"],
     )
     if "super_learner" in report:
-        yield from _super_learner(report)
-    yield from _model(report)
+        yield from _describe_super_learner(report)
+    yield from _describe_model(report)
     if "test" in report:
-        yield _test(report)
-    yield from _intervals(report)
+        yield _describe_test_samples(report)
+    yield from _describe_intervals(report)
     if report["kind"] != "regression":
-        yield from _probabilities(report)
+        yield from _describe_probabilities(report)
     if is_explained or is_baseline(report):
-        yield _importances(report)
+        yield _describe_importances(report)
     else:
-        yield words.importances_not_asked_for()
+        yield importances.explain_importances_not_asked_for()
 
 
 def encoder_sentences(report: Mapping[str, Any]) -> Iterator[str]:
     """Yield what an encoder learned without labels, by the metrics of its pretraining."""
+    is_trained = report["steps"] > 0
     if "unifrac_pearson" in report:
-        yield words.encoder_distances(
-            report["held_out_samples"], report["unifrac_pearson"], report["unifrac_mae"]
+        yield encoders.describe_distances(
+            report["held_out_samples"],
+            report["unifrac_pearson"],
+            report["unifrac_mae"],
+            is_trained=is_trained,
         )
     if "nucleotide_accuracy" in report:
-        yield words.encoder_nucleotides(
+        yield encoders.describe_masked_nucleotides(
             report["nucleotide_accuracy"], report["nucleotide_baseline_accuracy"]
         )
     if "near_known_reads" in report:
-        yield words.encoder_knows_reads(report["near_known_reads"])
-    if report["steps"] == 0:
-        yield words.encoder_untrained(report["parameters"])
-    else:
-        yield words.encoder_training(
+        yield encoders.describe_known_reads(report["near_known_reads"])
+    if is_trained:
+        yield encoders.describe_training(
             report["steps"],
             minutes=report["wall_s"] / 60,
             samples_per_s=report["samples_per_s"],
             parameters=report["parameters"],
         )
+    else:
+        yield encoders.describe_untrained(report["parameters"])
 
 
 def trains_networks(report: Mapping[str, Any]) -> bool:
@@ -78,32 +88,39 @@ def trains_networks(report: Mapping[str, Any]) -> bool:
     return any(recipe != KERNEL for recipe in report.get("recipes", ()))
 
 
-def _learner_label(report: Mapping[str, Any], learner: str) -> str:
+def _label_learner(report: Mapping[str, Any], learner: str) -> str:
+    """Return what lists call a method of the super learner."""
     if learner == report["model"]:
         return model_label(report)
     return row_label(learner, "baseline")
 
 
-def _super_learner(report: Mapping[str, Any]) -> Iterator[str]:
+def _describe_super_learner(report: Mapping[str, Any]) -> Iterator[str]:
     """Yield what the mixture of all methods reaches, what the model adds, and its rivals."""
     kind = report["kind"]
     best = report["super_learner"]
     name = HEADLINE[kind]
-    weights = {_learner_label(report, key): value for key, value in best["weights"].items()}
-    yield words.mixture(SCORES[name], best[name], weights, always=model_label(report))
+    weights = {_label_learner(report, key): value for key, value in best["weights"].items()}
+    yield comparisons.describe_super_learner(
+        SCORES[name], best[name], weights, always=model_label(report)
+    )
     without = best["without_own"]
-    yield words.without_model(
+    yield comparisons.compare_without_model(
         kind,
         model_name(report),
         without[name],
         difference=without["comparison"]["difference"],
         p=without["comparison"]["corrected_t_p"],
     )
-    if (unnested := best.get("unnested")) is not None:
-        yield words.not_nested(kind, "the super learner", unnested["score"], unnested["difference"])
-    if (chosen := best.get("chosen")) is not None:
-        labels = [_learner_label(report, learner) for learner in chosen["learners"].values()]
-        yield words.chosen_learner(
+    unnested = best.get("unnested")
+    if unnested is not None:
+        yield comparisons.compare_unnested_weights(
+            kind, "the super learner", unnested["score"], unnested["difference"]
+        )
+    chosen = best.get("chosen")
+    if chosen is not None:
+        labels = [_label_learner(report, learner) for learner in chosen["learners"].values()]
+        yield comparisons.compare_with_chosen_learner(
             kind,
             chosen["score"],
             Counter(labels),
@@ -112,33 +129,38 @@ def _super_learner(report: Mapping[str, Any]) -> Iterator[str]:
         )
 
 
-def _model(report: Mapping[str, Any]) -> Iterator[str]:
+def _describe_model(report: Mapping[str, Any]) -> Iterator[str]:
     """Yield what the model reaches alone, and how it was trained."""
     kind = report["kind"]
-    name = HEADLINE[kind]
+    model = model_name(report)
+    label = SCORES[HEADLINE[kind]]
     spread = report["mae_fold_sd"] if kind == "regression" else None
-    yield words.model_alone(model_name(report), SCORES[name], report[name], spread)
+    yield comparisons.describe_model_alone(model, label, report[HEADLINE[kind]], spread)
     if is_baseline(report):
         return
     if report["labels"] < 1:
-        yield words.part_of_the_labels(report["labels"])
+        yield training.describe_share_of_labels(model, report["labels"])
     if report["evaluation"] == "inductive":
-        yield words.inductive()
+        yield training.describe_inductive()
     else:
-        yield words.transductive()
+        yield training.describe_transductive()
     if len(report["recipes"]) > 1:
         recipes = {key: (one["weight"], one["score"]) for key, one in report["recipes"].items()}
-        yield words.recipes_by_weight(recipes)
-    if (unnested := report.get("unnested")) is not None:
-        yield words.not_nested(kind, "AAM's recipes", unnested["score"], unnested["difference"])
+        yield comparisons.describe_recipes(model, recipes)
+    unnested = report.get("unnested")
+    if unnested is not None:
+        yield comparisons.compare_unnested_weights(
+            kind, f"{model}'s recipes", unnested["score"], unnested["difference"]
+        )
     draws = report.get("draws")
     if draws is not None:
-        yield words.spread_of_draws(draws["models"], SCORES[name], draws["mean"], draws["sd"])
+        yield training.describe_draws(draws["models"], label, draws["mean"], draws["sd"])
     elif trains_networks(report):
-        yield words.one_draw()
+        yield training.describe_single_draw()
 
 
-def _test(report: Mapping[str, Any]) -> str:
+def _describe_test_samples(report: Mapping[str, Any]) -> str:
+    """Return what the methods reach on samples that no fold has."""
     name = HEADLINE[report["kind"]]
     best = leading(report)
     # A mixture may have no scores of test samples: then they are the model's.
@@ -150,50 +172,50 @@ def _test(report: Mapping[str, Any]) -> str:
         if "test" in scores
     }
     label = "MAE" if name == "mae_fold_mean" else SCORES[name]
-    return words.test_samples(
-        label, words.capitalized(owner), scored["test"]["n"], scored["test"][name], others
+    return comparisons.describe_test_samples(
+        label, owner, scored["test"]["n"], scored["test"][name], others
     )
 
 
-def _intervals(report: Mapping[str, Any]) -> Iterator[str]:
+def _describe_intervals(report: Mapping[str, Any]) -> Iterator[str]:
     """Yield what the intervals or sets of the leading method hold."""
-    intervals = leading(report)["intervals"]
+    found = leading(report)["intervals"]
     owner = leading_name(report)
-    _, unit = target_and_unit(report)
-    shares = list(intervals["coverage_by_fold"].values())
-    if "set_size" in intervals:
-        yield words.coverage_of_sets(
-            owner, intervals["level"], intervals["coverage"], shares, intervals["set_size"]
-        )
-    elif intervals["width"] is None:
-        yield words.no_prediction_intervals(intervals["level"])
+    level = found["level"]
+    coverage = found["coverage"]
+    by_fold = list(found["coverage_by_fold"].values())
+    if "set_size" in found:
+        yield intervals.describe_sets(owner, level, coverage, by_fold, size=found["set_size"])
+    elif found["width"] is None:
+        yield intervals.explain_missing_intervals(level)
         return
     else:
-        width = amount(intervals["width"], unit)
-        yield words.coverage_of_intervals(
-            owner, intervals["level"], intervals["coverage"], shares, width
-        )
-    if "test" in intervals:
-        yield words.coverage_of_test(intervals["test"]["coverage"])
+        _, unit = target_and_unit(report)
+        width = amount(found["width"], unit)
+        yield intervals.describe_intervals(owner, level, coverage, by_fold, width=width)
+    if "test" in found:
+        yield intervals.describe_coverage_of_test(found["test"]["coverage"])
 
 
-def _probabilities(report: Mapping[str, Any]) -> Iterator[str]:
+def _describe_probabilities(report: Mapping[str, Any]) -> Iterator[str]:
     """Yield what the probabilities of the leading method are worth."""
     best = leading(report)
-    yield words.calibration(
+    yield intervals.describe_calibration(
         leading_name(report),
         brier=(best["brier"], best["calibrated_brier"]),
         constant=best["constant_brier"],
         errors=(best["ece"], best["calibrated_ece"]),
     )
-    yield words.two_predicted_classes()
+    yield intervals.explain_predicted_and_likeliest()
 
 
-def _importances(report: Mapping[str, Any]) -> str:
-    """Say whose importances the page shows, or why it shows none."""
+def _describe_importances(report: Mapping[str, Any]) -> str:
+    """Return whose importances the page shows, or why it shows none."""
     if is_baseline(report):
-        return words.importances_are_of_networks()
+        return importances.explain_importances_of_networks()
     if is_stopped(report):
-        return words.no_importances()
+        return importances.explain_hidden_importances()
     weights = leading(report).get("weights", {})
-    return words.importances_are_of_the_model(weights.get(report["model"]))
+    return importances.describe_owner_of_importances(
+        model_name(report), weights.get(report["model"])
+    )

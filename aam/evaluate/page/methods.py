@@ -10,8 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from aam.config.metrics import METRICS
+from aam.config.names import name_models
 from aam.evaluate.labels import KERNEL_MACHINE, metric_name, plain
-from aam.evaluate.page.answers import has_score_interval, is_baseline, is_stopped
+from aam.evaluate.page.answers import has_score_interval
+from aam.evaluate.page.reports import is_baseline
+from aam.evaluate.page.verdicts import is_stopped
 
 REFERENCES = {
     "unifrac": "Lozupone C, Knight R. UniFrac: a new phylogenetic method for comparing microbial "
@@ -89,19 +92,19 @@ def methods_text(
         Versions of packages by name.
     """
     sentences = [
-        rarefaction(settings["depth"], settings["views"]),
-        *distances(settings["metrics"]),
-        *_encoders(settings["models"], encoders),
-        *_tasks(settings["tasks"], reports),
-        *_learners(reports),
-        *_statistics(settings["tasks"], reports),
-        workflow(),
+        describe_rarefaction(settings["depth"], settings["views"]),
+        *describe_distances(settings["metrics"]),
+        *_describe_encoders(settings["models"], encoders),
+        *_describe_tasks(settings["tasks"], reports),
+        *_describe_learners(reports),
+        *_describe_statistics(settings["tasks"], reports),
+        describe_workflow(),
         "Versions: " + ", ".join(f"{name} {version}" for name, version in versions.items()) + ".",
     ]
-    return _numbered(" ".join(sentences))
+    return _number_citations(" ".join(sentences))
 
 
-def rarefaction(depth: int, views: int) -> str:
+def describe_rarefaction(depth: int, views: int) -> str:
     """Say how tables were rarefied."""
     draws = "1 draw" if views == 1 else f"{views} draws"
     return (
@@ -110,7 +113,7 @@ def rarefaction(depth: int, views: int) -> str:
     )
 
 
-def distances(metrics: Sequence[str]) -> Iterator[str]:
+def describe_distances(metrics: Sequence[str]) -> Iterator[str]:
     """Yield which distances were computed, where there are any."""
     if not metrics:
         return
@@ -119,21 +122,21 @@ def distances(metrics: Sequence[str]) -> Iterator[str]:
     yield f"Distances ({names}) were computed on the rarefied tables{cited}."
 
 
-def encoder(name: str, model: Mapping[str, Any], parameters: int) -> str:
-    """Say what an encoder is made of."""
+def describe_encoder(name: str, model: Mapping[str, Any], parameters: int) -> str:
+    """Say what the encoder of a model is made of; `name` is what the page calls the model."""
     return (
-        f"Encoder {name} is a hierarchical attention model (nucleotides to ASV to sample; "
+        f"The encoder of {name} is a hierarchical attention model (nucleotides to ASV to sample; "
         f"{model['encoder']}, width {model['width']}, {model['asv_layers']} and "
         f"{model['sample_layers']} layers, {parameters:,} parameters) [attention]."
     )
 
 
-def encoder_start(start: str) -> str:
+def describe_start(start: str) -> str:
     """Say what weights an encoder began with."""
     return f"It began with the weights of {start}."
 
 
-def encoder_training(steps: int) -> str:
+def describe_pretraining(steps: int) -> str:
     """Say how an encoder was trained on the study, or that it was not."""
     if steps == 0:
         return "It was used as it came, without training on this study."
@@ -143,25 +146,28 @@ def encoder_training(steps: int) -> str:
     )
 
 
-def task(columns: Sequence[str], kind: str, n: int, folds: str) -> str:
+def describe_task(columns: Sequence[str], kind: str, n: int, folds: str) -> str:
     """Say what was predicted, of how many samples, and in which folds."""
     verb = "was" if len(columns) == 1 else "were"
     return f"{', '.join(columns)} ({KINDS[kind]} of {n} samples) {verb} predicted in {folds}."
 
 
-def folds_drawn(number: int, groups: str | None, *, stratified: bool) -> str:
+def describe_drawn_folds(number: int, groups: str | None, *, stratified: bool) -> str:
     """Say how folds were drawn."""
     text = f"{number}-fold cross-validation"
-    text += ", stratified by class" if stratified else ""
-    return f"{text}, samples of one {plain(groups)} in one fold" if groups else text
+    if stratified:
+        text += ", stratified by class"
+    if groups:
+        text += f", samples of one {plain(groups)} in one fold"
+    return text
 
 
-def folds_left_out(number: int, column: str) -> str:
+def describe_folds_of_column(number: int, column: str) -> str:
     """Say that a column of the metadata names the folds."""
     return f"{number} folds, each of which leaves out one {plain(column)}"
 
 
-def recipes(names: Sequence[str], *, mixed: bool) -> str:
+def describe_recipes(names: Sequence[str], *, mixed: bool) -> str:
     """Say of what the models of AAM are made."""
     parts = "; ".join(RECIPES.get(name, name) for name in names)
     if not mixed:
@@ -172,23 +178,23 @@ def recipes(names: Sequence[str], *, mixed: bool) -> str:
     )
 
 
-def stand_ins(names: Sequence[str]) -> str:
+def describe_stand_ins(names: Sequence[str]) -> str:
     """Say what stood in the place of a model, where no network was trained."""
     parts = "; ".join(STAND_INS.get(name, f"the {name}") for name in names)
     return f"No network was trained; the methods compared with all others are here {parts}."
 
 
-def inductive() -> str:
+def describe_inductive() -> str:
     """Say that encoders were pretrained per fold."""
     return "In inductive tasks an encoder was pretrained per fold, without the samples of the fold."
 
 
-def baselines() -> str:
+def describe_baselines() -> str:
     """Say how the baselines were tuned."""
     return "Baselines on the same folds were tuned within the training folds [sklearn]."
 
 
-def super_learner(*, networks: bool, nested: bool) -> str:
+def describe_super_learner(*, networks: bool, nested: bool) -> str:
     """Say how the super learner is mixed, and whether networks are a part of it."""
     mixed = "AAM and all baselines" if networks else "all methods"
     text = f"A super learner mixes {mixed} but the constant [super_learner]"
@@ -197,7 +203,7 @@ def super_learner(*, networks: bool, nested: bool) -> str:
     return f"{text}, with weights fitted to the predictions for the other folds."
 
 
-def tests(corrected: int) -> str:
+def describe_tests(corrected: int) -> str:
     """Say how differences were tested; `corrected` is the number of tests of the page."""
     text = (
         "Differences to guessing (one over the number of classes for balanced accuracy, the "
@@ -207,28 +213,33 @@ def tests(corrected: int) -> str:
     return f"{text} and for the {corrected} tasks [holm]." if corrected > 1 else f"{text} [holm]."
 
 
-def score_intervals(*, groups: bool, singles: bool) -> str:
+def describe_score_intervals(*, groups: bool, singles: bool) -> str:
     """Say what the intervals of scores are; `groups` and `singles`: what tasks have draws of."""
-    units = {
-        (True, True): "samples, or of whole groups in tasks whose samples belong together",
-        (True, False): "whole groups of samples",
-    }.get((groups, singles), "samples")
+    units = "samples"
+    if groups:
+        units = "whole groups of samples"
+    if groups and singles:
+        units = "samples, or of whole groups in tasks whose samples belong together"
     return (
         "Intervals of scores are 95 % t intervals with bootstrap standard errors, from draws of "
         f"{units}."
     )
 
 
-def prediction_intervals(*, classes: bool, numbers: bool) -> str:
+def describe_prediction_intervals(*, classes: bool, numbers: bool) -> str:
     """Say what the intervals of single predictions are."""
-    kinds = [*(["intervals"] if numbers else []), *(["sets"] if classes else [])]
+    kinds = []
+    if numbers:
+        kinds.append("intervals")
+    if classes:
+        kinds.append("sets")
     return (
         f"Prediction {' and '.join(kinds)} are cross-conformal: calibrated on the other folds "
         "[conformal]."
     )
 
 
-def probabilities() -> str:
+def describe_probabilities() -> str:
     """Say how probabilities were calibrated."""
     return (
         "Probabilities of classes were calibrated on the other folds to how frequent the classes "
@@ -236,7 +247,7 @@ def probabilities() -> str:
     )
 
 
-def importances() -> str:
+def describe_importances() -> str:
     """Say how the importance of ASVs was computed."""
     return (
         "The importance of an ASV is the mean size of its integrated gradients [gradients] over "
@@ -246,7 +257,7 @@ def importances() -> str:
     )
 
 
-def workflow() -> str:
+def describe_workflow() -> str:
     """Say what ran the analysis."""
     return (
         "The analysis ran as a Snakemake workflow [snakemake]; study files were those of QIIME 2 "
@@ -254,17 +265,20 @@ def workflow() -> str:
     )
 
 
-def _encoders(
+def _describe_encoders(
     models: Mapping[str, Mapping[str, Any]], encoders: Mapping[str, Mapping[str, Any]]
 ) -> Iterator[str]:
+    """Yield what each encoder is, what it began with, and how it was trained."""
+    labels = name_models(models)
     for name, metrics in encoders.items():
-        yield encoder(name, models[name], metrics["parameters"])
-        if start := models[name]["start"]:
-            yield encoder_start(start)
-        yield encoder_training(metrics["steps"])
+        yield describe_encoder(labels[name], models[name], metrics["parameters"])
+        start = models[name]["start"]
+        if start:
+            yield describe_start(start)
+        yield describe_pretraining(metrics["steps"])
 
 
-def _tasks(
+def _describe_tasks(
     settings: Mapping[str, Mapping[str, Any]], reports: Iterable[Mapping[str, Any]]
 ) -> Iterator[str]:
     """Yield a sentence per task of the configuration that has a report."""
@@ -272,8 +286,8 @@ def _tasks(
     for name, one in settings.items():
         if name in scored:
             report = scored[name]
-            folds = _folds(one["folds"], len(report["folds"]))
-            yield task(one["columns"], report["kind"], report["n"], folds)
+            folds = _describe_folds(one["folds"], len(report["folds"]))
+            yield describe_task(one["columns"], report["kind"], report["n"], folds)
 
 
 def _task_name(report: Mapping[str, Any]) -> str:
@@ -281,13 +295,13 @@ def _task_name(report: Mapping[str, Any]) -> str:
     return report["task"].partition(", ")[0]
 
 
-def _folds(folds: Mapping[str, Any], number: int) -> str:
+def _describe_folds(folds: Mapping[str, Any], number: int) -> str:
     if folds["column"] is not None:
-        return folds_left_out(number, folds["column"])
-    return folds_drawn(number, folds["groups"] or None, stratified=folds["stratified"])
+        return describe_folds_of_column(number, folds["column"])
+    return describe_drawn_folds(number, folds["groups"] or None, stratified=folds["stratified"])
 
 
-def _learners(reports: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def _describe_learners(reports: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """Yield what predicted: AAM, baselines, and their mixture."""
     if not reports:
         return
@@ -300,54 +314,60 @@ def _learners(reports: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     known = [name for name in RECIPES if name in names]
     mixed = any(len(report["recipes"]) > 1 for report in of_networks)
     if of_networks:
-        yield recipes([*known, *sorted(names - set(known))], mixed=mixed)
+        yield describe_recipes([*known, *sorted(names - set(known))], mixed=mixed)
     else:
-        yield stand_ins(list(dict.fromkeys(report["model"] for report in reports)))
+        yield describe_stand_ins(list(dict.fromkeys(report["model"] for report in reports)))
     if any(_is_pretrained_by_fold(report) for report in of_networks):
-        yield inductive()
+        yield describe_inductive()
     if any(report["comparisons"] for report in reports):
-        yield baselines()
+        yield describe_baselines()
     mixtures = [report["super_learner"] for report in reports if "super_learner" in report]
     if mixtures:
         nested = all("unnested" in mixture for mixture in mixtures)
-        yield super_learner(networks=bool(of_networks), nested=nested)
+        yield describe_super_learner(networks=bool(of_networks), nested=nested)
 
 
 def _is_pretrained_by_fold(report: Mapping[str, Any]) -> bool:
     return report["evaluation"] == "inductive" and report["start"] != "scratch"
 
 
-def _statistics(
+def _describe_statistics(
     settings: Mapping[str, Mapping[str, Any]], reports: Sequence[Mapping[str, Any]]
 ) -> Iterator[str]:
     """Yield how scores were tested, and what the intervals and importances are."""
     if not reports:
         return
     kinds = {report["kind"] for report in reports}
-    yield tests(len(reports))
-    independent = {
-        report["structure"]["independent"] for report in reports if has_score_interval(report)
-    }
-    if independent:
-        yield score_intervals(groups=False in independent, singles=True in independent)
-    yield prediction_intervals(classes=kinds != {"regression"}, numbers="regression" in kinds)
+    yield describe_tests(len(reports))
+    with_interval = [report for report in reports if has_score_interval(report)]
+    if with_interval:
+        is_independent = [report["structure"]["independent"] for report in with_interval]
+        yield describe_score_intervals(groups=not all(is_independent), singles=any(is_independent))
+    yield describe_prediction_intervals(
+        classes=kinds != {"regression"}, numbers="regression" in kinds
+    )
     if kinds != {"regression"}:
-        yield probabilities()
-    if any(
-        not is_baseline(report)
-        and settings[_task_name(report)]["importance"]
-        and not is_stopped(report)
-        for report in reports
-    ):
-        yield importances()
+        yield describe_probabilities()
+    if any(_is_explained(report, settings) for report in reports):
+        yield describe_importances()
 
 
-def _numbered(text: str) -> MethodsText:
+def _is_explained(report: Mapping[str, Any], settings: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Return whether the page shows which ASVs matter most to the model of a report."""
+    is_asked_for = settings[_task_name(report)]["importance"]
+    return is_asked_for and not is_baseline(report) and not is_stopped(report)
+
+
+def _number_citations(text: str) -> MethodsText:
     """Return a text whose citations are numbers, and the works in the order of these."""
-    keys = [key for found in CITATION.findall(text) for key in found.split(", ")]
-    number = {key: place for place, key in enumerate(dict.fromkeys(keys), start=1)}
+    number: dict[str, int] = {}
+    for found in CITATION.findall(text):
+        for key in found.split(", "):
+            number.setdefault(key, len(number) + 1)
 
-    def numbers(found: re.Match[str]) -> str:
+    def write_numbers(found: re.Match[str]) -> str:
         return "[" + ", ".join(str(number[key]) for key in found[1].split(", ")) + "]"
 
-    return MethodsText(CITATION.sub(numbers, text), [REFERENCES[key] for key in number])
+    return MethodsText(
+        CITATION.sub(write_numbers, text), references=[REFERENCES[key] for key in number]
+    )

@@ -12,7 +12,8 @@ from typing import Any
 
 import pandas as pd
 
-from aam.evaluate.page import words
+from aam.config.names import name_models
+from aam.evaluate.page.sentences import networks as sentences
 
 MEASURED = Path(__file__).parent / "networks.tsv"
 OF_A_SIZE = 2.0
@@ -24,8 +25,13 @@ class Gain:
     """What networks added to the super learner on one task."""
 
     what: str
+    """What was predicted, in words."""
     labels: int
+    """Number of labelled samples."""
     kind: str
+    """Kind of the task."""
+    unit: str | None
+    """Unit of an error, or None."""
     draws: int
     """Draws of folds that the scores are means of."""
     without: float
@@ -37,29 +43,46 @@ class Gain:
 def measured_gains() -> tuple[Gain, ...]:
     """Return what was measured."""
     table = pd.read_csv(MEASURED, sep="\t").rename(columns={"with": "with_networks"})
+    table = table.astype({"unit": object}).where(table.notna(), None)
     columns = list(Gain.__dataclass_fields__)
     rows = table[columns].to_dict("records")
     return tuple(Gain(**{str(key): value for key, value in row.items()}) for row in rows)
 
 
 def gain_sentences(sizes: Sequence[int], gains: Sequence[Gain]) -> Iterator[str]:
-    """Yield what networks added on tasks of these numbers of labelled samples, if it is known."""
-    near = {
-        gain: [size for size in sizes if 1 / OF_A_SIZE <= size / gain.labels <= OF_A_SIZE]
-        for gain in gains
-    }
+    """Yield what networks added on tasks of about the same size, as far as it is known.
+
+    Parameters
+    ----------
+    sizes
+        Numbers of labelled samples of the tasks of a page.
+    gains
+        What was measured.
+    """
+    near = {gain: [size for size in sizes if _is_near(size, gain.labels)] for gain in gains}
     shown = [gain for gain, matching in near.items() if matching]
     if shown:
-        yield words.networks_added(
-            [
-                (gain.what, gain.labels, gain.kind, gain.draws, gain.without, gain.with_networks)
-                for gain in shown
-            ]
-        )
+        yield sentences.introduce_gains(map(_describe, shown))
     answered = {size for matching in near.values() for size in matching}
     unknown = sorted(set(sizes) - answered)
     if unknown:
-        yield words.networks_not_measured(unknown)
+        yield sentences.explain_unmeasured_gain(unknown)
+
+
+def _is_near(size: int, other: int) -> bool:
+    """Return whether two numbers of samples are about the same."""
+    return 1 / OF_A_SIZE <= size / other <= OF_A_SIZE
+
+
+def _describe(gain: Gain) -> str:
+    return sentences.describe_gain(
+        gain.what,
+        gain.labels,
+        gain.kind,
+        gain.unit,
+        without=gain.without,
+        with_networks=gain.with_networks,
+    )
 
 
 def network_sentences(
@@ -83,11 +106,11 @@ def network_sentences(
         How long the networks take, where they are asked for.
     """
     if models:
-        yield words.networks_are_coming(models, tasks, seconds)
+        yield sentences.announce_networks(list(name_models(models).values()), tasks, seconds)
     else:
-        yield words.networks_not_asked_for()
+        yield sentences.explain_no_networks()
     answered = {report["task"] for report in reports}
     missing = [task for task in tasks if task not in answered]
     if missing:
-        yield words.no_first_answer(missing)
+        yield sentences.name_unanswered_tasks(missing)
     yield from gain_sentences(sorted({report["n"] for report in reports}), measured_gains())

@@ -1,5 +1,6 @@
 """The page itself: one file without references to others, from Jinja templates."""
 
+import itertools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,14 +10,18 @@ from typing import Any
 import jinja2
 from markupsafe import Markup, escape
 
-from aam.evaluate.page.answers import Caution
+from aam.evaluate.page.cautions import Caution
 from aam.evaluate.page.methods import MethodsText
 from aam.evaluate.page.result_tables import Table
 
 FOLDER = Path(__file__).parent
-COLOURS = {"#ffffff": "var(--paper)", "#222222": "currentColor", "#000000": "currentColor"}
-COLOURS |= {"#e6e6e6": "var(--rule)"}
-"""Of figures, in lower case, and what stands in for them where a page is light or dark."""
+COLOURS = {
+    "#ffffff": "var(--paper)",
+    "#222222": "currentColor",
+    "#000000": "currentColor",
+    "#e6e6e6": "var(--rule)",
+}
+"""Colours of figures, in lower case, and what replaces them on a light or a dark page."""
 EMPTY = Table("", (), ())
 
 
@@ -90,12 +95,15 @@ def page(results: Results) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    numbers = iter(range(1_000_000))
+    numbers = itertools.count()
     environment.filters["inline"] = lambda shown: _inline(shown, next(numbers))
-    environment.filters["words"] = _words
-    environment.filters["anchor"] = lambda name: re.sub(r"[^a-zA-Z0-9]+", "-", name).strip("-")
-    css, js = (Markup((FOLDER / name).read_text("utf-8")) for name in ("page.css", "page.js"))
-    return environment.get_template("page.html").render(results=results, css=css, js=js)
+    environment.filters["words"] = _mark_up
+    environment.filters["anchor"] = _make_anchor
+    return environment.get_template("page.html").render(
+        results=results,
+        css=Markup((FOLDER / "page.css").read_text("utf-8")),
+        js=Markup((FOLDER / "page.js").read_text("utf-8")),
+    )
 
 
 def caption(template: str, wildcards: Mapping[str, str], config: Mapping[str, Any]) -> str:
@@ -104,7 +112,12 @@ def caption(template: str, wildcards: Mapping[str, str], config: Mapping[str, An
     return jinja2.Template(template).render(snakemake=known)
 
 
-def _words(text: str) -> Markup:
+def _make_anchor(name: str) -> str:
+    """Return a name as the anchor of a section."""
+    return re.sub(r"[^a-zA-Z0-9]+", "-", name).strip("-")
+
+
+def _mark_up(text: str) -> Markup:
     """Return a caption's double backticks and asterisks as HTML."""
     marked = re.sub(r"``(.+?)``", r"<code>\1</code>", str(escape(" ".join(text.split()))))
     return Markup(re.sub(r"\*\*(.+?)\*\*", r"<strong>\1</strong>", marked))

@@ -8,18 +8,12 @@ from typing import Any
 import pandas as pd
 
 from aam.evaluate.importance import TAXON, TOP_ASVS
-from aam.evaluate.page import words
-from aam.evaluate.page.answers import (
-    Verdict,
-    answer,
-    cautions,
-    is_stopped,
-    leading_name,
-    model_label,
-    target_and_unit,
-)
+from aam.evaluate.labels import capitalize
+from aam.evaluate.page.answers import write_answer
+from aam.evaluate.page.cautions import list_cautions
 from aam.evaluate.page.details import task_sentences, trains_networks
 from aam.evaluate.page.render import Commands, PageFigure, TaskSection
+from aam.evaluate.page.reports import leading_name, model_label, target_and_unit
 from aam.evaluate.page.result_tables import (
     Table,
     comparison_table,
@@ -28,6 +22,8 @@ from aam.evaluate.page.result_tables import (
     score_table,
     subset_tables,
 )
+from aam.evaluate.page.sentences import importances
+from aam.evaluate.page.verdicts import Verdict, is_stopped
 from aam.evaluate.predictions import by_target
 from aam.evaluate.summary import by_task
 
@@ -59,16 +55,16 @@ def task_sections(all_files: Iterable[TaskFiles]) -> Iterator[TaskSection]:
     for task in by_task([one.report for one in files.values()]):
         config_name, _, column = task.name.partition(", ")
         tables = [
-            score_table(task.scores, task.reports[0]["kind"]),
+            score_table(task.scores, task.reports[0]["kind"], task.reports),
             *subset_tables(task.reports),
         ]
         for report, verdict in zip(task.reports, task.verdicts, strict=True):
             own = files[report["model"], config_name]
-            model = report["model"] if len(task.reports) > 1 else ""
-            yield _section(task.name, model, report, verdict, own, column, tables)
+            model = model_label(report) if len(task.reports) > 1 else ""
+            yield _write_section(task.name, model, report, verdict, own, column, tables)
 
 
-def _section(
+def _write_section(
     name: str,
     model: str,
     report: Mapping[str, Any],
@@ -78,18 +74,20 @@ def _section(
     tables: Sequence[Table],
 ) -> TaskSection:
     """Return the section of one model and target; `tables` are those that all models share."""
+    training = []
+    if trains_networks(report):
+        training = [figure for figure in files.figures if figure.title == TRAINING]
+    is_explained = files.importance is not None
     return TaskSection(
         name=name.replace("_", " "),
         model=model,
-        answer=answer(report, verdict),
-        cautions=cautions(report, verdict),
-        sentences=list(task_sentences(report, is_explained=files.importance is not None)),
-        figures=[one for one in files.figures if _is_shown(one, report)],
-        training=[one for one in files.figures if one.title == TRAINING]
-        if trains_networks(report)
-        else [],
-        tables=[*tables, *_own_tables(report, files, column)],
-        commands=list(_classifier_commands(report, files.importance)),
+        answer=write_answer(report, verdict),
+        cautions=list_cautions(report, verdict),
+        sentences=list(task_sentences(report, is_explained=is_explained)),
+        figures=[figure for figure in files.figures if _is_shown(figure, report)],
+        training=training,
+        tables=[*tables, *_make_tables(report, files, column)],
+        commands=list(_write_commands(report, files.importance)),
     )
 
 
@@ -100,11 +98,11 @@ def _is_shown(figure: PageFigure, report: Mapping[str, Any]) -> bool:
     return figure.title != TRAINING
 
 
-def _own_tables(report: Mapping[str, Any], files: TaskFiles, column: str) -> Iterator[Table]:
+def _make_tables(report: Mapping[str, Any], files: TaskFiles, column: str) -> Iterator[Table]:
     if report["comparisons"]:
         if "super_learner" in report:
             yield comparison_table("Super learner", report["super_learner"], report["kind"])
-        label = words.capitalized(model_label(report))
+        label = capitalize(model_label(report))
         yield comparison_table(label, report, report["kind"])
     intervals = by_target(files.intervals)[column]
     title = f"Cross-validated predictions of {leading_name(report)}"
@@ -112,12 +110,13 @@ def _own_tables(report: Mapping[str, Any], files: TaskFiles, column: str) -> Ite
     if files.importance is not None and not is_stopped(report):
         most = files.importance.head(MOST_ASVS)
         what, _ = target_and_unit(report)
-        yield from_frame(words.most_important(what), most, "importance.tsv")
+        title = importances.title_most_important(model_label(report), what)
+        yield from_frame(title, most, "importance.tsv")
     for name, table in files.predictions.items():
         yield prediction_table(f"Predictions for {name}", table)
 
 
-def _classifier_commands(
+def _write_commands(
     report: Mapping[str, Any], importance: pd.DataFrame | None
 ) -> Iterator[Commands]:
     """Yield what names the most important ASVs, where they are shown without taxa."""
@@ -125,8 +124,8 @@ def _classifier_commands(
         return
     fasta = f"finetune/{report['model']}/{report['task'].partition(', ')[0]}/{TOP_ASVS}"
     yield Commands(
-        words.names_of_top_asvs(),
-        words.top_asvs_without_taxa(),
+        importances.title_names_of_top_asvs(),
+        importances.explain_commands_for_names(),
         [
             "qiime tools import --type 'FeatureData[Sequence]' "
             f"--input-path {shlex.quote(fasta)} --output-path top-asvs.qza",

@@ -64,7 +64,7 @@ def test_words_for_missing_values_are_no_class_and_are_told(path, caplog, cell):
     frame = loaded(path, f"{header}a\tgut\t{cell}\nb\t{cell}\t{cell}\n")
     assert frame.loc["b", "site"] == (None if cell in MISSING else cell)
     assert frame["kept"].tolist() == [cell, cell]
-    told = f"taken for missing values: {cell!r} (1 cells);" in caplog.text
+    told = f"read as missing: {cell!r} in 1 cell;" in caplog.text
     assert told == (cell in MISSING)
 
 

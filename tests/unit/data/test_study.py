@@ -97,8 +97,8 @@ def test_where_no_groups_are_proposed_a_comment_says_what_can_be_said():
     assert "`groups: false`" not in configuration(files, columns_of(METADATA), 9)
     without = METADATA.drop(columns="patient")
     text = configuration(files, columns_of(without), 9)
-    assert "# `groups: false`, and the page does not warn of it." in text
-    assert "# Nearly every sample has a value of its own in: 1 (host_id)." in text
+    assert "# `groups: false`, and the page will not warn about it." in text
+    assert "# Nearly every sample has its own value in: host_id." in text
     tasks = load(yaml.safe_load(text)).tasks
     assert {task.folds.groups for task in tasks.values()} == {None}, "only the user can say so"
     no_task = configuration(files, [], 9)
@@ -123,7 +123,7 @@ def test_check_names_what_may_flatter_a_task():
     assert "Task t: nothing says which samples belong together" in text
     assert "`run` tells the target exactly, without any reads" in text
     assert "samples of one `subject` share the target. Set `groups: subject`" in text
-    assert "other columns tell the target exactly or nearly: 1 (hospital)" in text
+    assert "other columns tell the target exactly or nearly: hospital. Are" in text
     assert "belong together" not in said(groups=False)
     text = said(groups="subject")
     assert "`run` tells the target exactly" in text
@@ -155,7 +155,7 @@ def test_a_study_is_described(sequence, said):
     text = "\n".join(sentences(table([2000] * SAMPLES), {"a": sequence, "b": "A" * 20}, METADATA))
     assert "60 samples, 2 ASVs, 120,060 reads: 2,001 in the median sample" in text
     assert "Samples of one `patient` should stay together (`groups`): there are 15" in text
-    assert "how samples were processed: 1 (plate)" in text
+    assert "how samples were processed: plate. Check" in text
     assert f"{1 if said is None else 0:.0%} of the reads begin as 16S" in text
     for words in ("reverse complements", "still have the primer"):
         assert (words in text) == (said is not None and words in said)
@@ -183,7 +183,7 @@ def test_a_proposed_configuration_is_one_and_leaves_the_rest_as_comments():
     assert "#   host_id: names, 60 different ones" in text
     assert load(yaml.safe_load(configuration(files, [], 9))).tasks == {}
     assert load(yaml.safe_load(text)).models == {}
-    assert "# docs/results.md. With `models: {base: {}}` they are trained too." in text
+    assert "# so far, see docs/results.md. With `models: {base: {}}` AAM is trained too." in text
     large = pd.concat([METADATA] * 20, ignore_index=True)
     assert list(load(yaml.safe_load(configuration(files, columns_of(large), 9))).models) == ["base"]
     more = METADATA.assign(sex=["m", "f", "f"] * 20, score=METADATA["age"])

@@ -8,30 +8,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 from page_reports import classes, comparison, guessing, mixed, regression
 
-from aam.evaluate.page.answers import (
-    answer,
-    best_baseline,
-    cautions,
-    encoder_cautions,
-    is_stopped,
-    judge,
-    leading,
-    prediction_cautions,
-    rarefaction_cautions,
-    target_and_unit,
-    verdicts,
+from aam.evaluate.page.answers import write_answer
+from aam.evaluate.page.cautions import (
+    list_cautions,
+    list_encoder_cautions,
+    list_prediction_cautions,
+    list_rarefaction_cautions,
 )
+from aam.evaluate.page.reports import best_baseline, leading, target_and_unit
+from aam.evaluate.page.verdicts import is_stopped, judge, judge_all
 
 RANK = {"does not work": 0, "doubtful": 1, "works": 2}
 probabilities = st.floats(0, 1)
 
 
 def answer_of(report: dict[str, Any], *others: dict[str, Any]) -> str:
-    return answer(report, verdicts([report, *others])[0])
+    return write_answer(report, judge_all([report, *others])[0])
 
 
 def lights(report: dict[str, Any], *others: dict[str, Any]) -> list[str]:
-    found = cautions(report, verdicts([report, *others])[0])
+    found = list_cautions(report, judge_all([report, *others])[0])
     return [f"{one.light}: {one.text}" for one in found]
 
 
@@ -42,9 +38,9 @@ def cities(p: float | None, difference: float = 0.391) -> dict[str, Any]:
 def test_a_score_far_above_guessing_is_said_to_work_without_a_light_of_care():
     assert answer_of(cities(0.0006)) == (
         "Works: city is predicted right in 59.1 % of samples, with every class counting "
-        "alike (95 % interval 54.0 % to 64.0 %). Guessing reaches 20.0 %; the predictions are "
-        "better (p = 0.0006). The difference to the "
-        "best baseline, random forest (55.0 %), could be chance, p = 0.3."
+        "alike (95 % interval 54.0 % to 64.0 %); guessing: 20.0 %. Better than guessing "
+        "(p = 0.0006). The difference to the best baseline, random forest (55.0 %), could be "
+        "chance (p = 0.3)."
     )
     assert lights(cities(0.0006)) == ["good: Better than guessing."]
 
@@ -53,7 +49,8 @@ def test_a_p_value_that_the_other_tasks_of_the_page_explain_is_doubtful():
     others = [cities(0.9) for _ in range(7)]
     text = answer_of(cities(0.033), *others)
     assert text.startswith("Doubtful: city is predicted right")
-    assert "(p = 0.033, corrected for the 8 tests of this page p = 0.26)." in text
+    chance = "The difference to guessing could be chance (p = 0.033; p = 0.26 when corrected for"
+    assert f"{chance} the 8 tests of this page)." in text
     (light,) = lights(cities(0.033), *others)
     assert light.startswith("care: Better than guessing taken alone, but with 8 tests")
     assert answer_of(cities(0.033)).startswith("Works: ")
@@ -61,9 +58,9 @@ def test_a_p_value_that_the_other_tasks_of_the_page_explain_is_doubtful():
 
 def test_a_number_is_off_by_its_unit():
     assert answer_of(regression()) == (
-        "Works: host age is off by 4.00 years on average (95 % interval 3.50 to 4.50). Guessing "
-        "is off by 9.00 years; the predictions are better (p = 0.0006). Better than the best "
-        "baseline, random forest (5.00 years), p = 0.01."
+        "Works: host age is off by 4.0 years on average (95 % interval 3.5 to 4.5); guessing: 9.0. "
+        "Better than guessing (p = 0.0006). Better than the best baseline, random forest (5.0 "
+        "years; p = 0.01)."
     )
 
 
@@ -92,7 +89,7 @@ def test_no_verdict_improves_when_a_p_value_grows(values, place, other):
     place %= len(values)
     grown = [max(p, other) if number == place else p for number, p in enumerate(values)]
     before, after = (
-        [one.outcome for one in verdicts(list(map(cities, ps)))] for ps in (values, grown)
+        [one.outcome for one in judge_all(list(map(cities, ps)))] for ps in (values, grown)
     )
     assert all(RANK[late] <= RANK[early] for early, late in zip(before, after, strict=True))
 
@@ -101,26 +98,28 @@ def test_no_verdict_improves_when_a_p_value_grows(values, place, other):
 def test_what_is_not_better_than_guessing_never_works(difference, p):
     for report, sign in ((cities(p, difference), 1), (regression(), -1)):
         report = {**report, "guessing": guessing(0.2, sign * difference, p)}
-        (verdict,) = verdicts([report])
+        (verdict,) = judge_all([report])
         assert (verdict.outcome == "does not work") >= (difference <= 0)
         assert is_stopped(report) == (verdict.outcome == "does not work")
 
 
 def test_p_values_are_corrected_for_all_tasks_that_have_one():
     reports = [cities(0.01), cities(None), cities(0.04)]
-    found = verdicts(reports)
+    found = judge_all(reports)
     assert [one.corrected_p for one in found] == [0.02, None, 0.04]
     assert [one.tests for one in found] == [2, 2, 2]
-    assert "; the difference cannot be tested with these folds." in answer_of(cities(None))
+    assert "The difference to guessing cannot be tested with these folds." in answer_of(
+        cities(None)
+    )
 
 
 @pytest.mark.parametrize(
     ("difference", "p", "said", "light"),
     [
-        (2.0, 0.001, "Worse than the best baseline, random forest (5.00 years), p = 0.001.", True),
-        (-2.0, 0.001, "Better than the best baseline, random forest (5.00 years)", False),
-        (2.0, 0.2, "The difference to the best baseline, random forest (5.00 years), could", False),
-        (2.0, None, "random forest (5.00 years), cannot be tested with these folds.", False),
+        (2.0, 0.001, "Worse than the best baseline, random forest (5.0 years; p = 0.001).", True),
+        (-2.0, 0.001, "Better than the best baseline, random forest (5.0 years; p", False),
+        (2.0, 0.2, "The difference to the best baseline, random forest (5.0 years), could", False),
+        (2.0, None, "random forest (5.0 years), cannot be tested with these folds.", False),
     ],
 )
 def test_worse_than_the_best_baseline_is_said_and_gets_no_clean_page(difference, p, said, light):
@@ -151,11 +150,25 @@ def test_the_best_baseline_is_no_constant_and_may_be_missing():
     assert answer_of(alone).endswith("(p = 0.0006).")
 
 
+@pytest.mark.parametrize(
+    ("guess", "said"),
+    [
+        (9.51, "off by 9.4 years on average; guessing: 9.5."),
+        (9.44, "off by 9.43 years on average; guessing: 9.44."),
+        (9.43, "off by 9.4 years on average; guessing: 9.4."),
+    ],
+)
+def test_errors_that_differ_are_not_read_as_the_same_number(guess, said):
+    report = regression(mae_fold_mean=9.43, guessing=guessing(guess, -0.02, 0.9))
+    report |= {"bootstrap": {"mae_fold_mean": None}, "comparisons": {}}
+    assert said in answer_of(report)
+
+
 def test_an_answer_is_that_of_the_super_learner():
     own = regression(guessing=guessing(9.0, 1.0, 0.5))
     report = mixed(own, mae_fold_mean=3.0, guessing=guessing(9.0, -6.0, 0.001))
     assert leading(report) is report["super_learner"]
-    assert answer_of(report).startswith("Works: host age is off by 3.00 years")
+    assert answer_of(report).startswith("Works: host age is off by 3.0 years")
     assert answer_of(own).startswith("Does not work: ")
 
 
@@ -221,7 +234,10 @@ SINGLE = {"column": None, "groups": None, "independent": True}
         (
             {"intervals": {"coverage": 0.8}},
             0,
-            ["good", "care: Prediction intervals of AAM for 90 % cover 80.0 % of the samples"],
+            [
+                "good",
+                "care: 90 % prediction intervals of AAM contain the observed value in only 80.0 %",
+            ],
         ),
         ({"intervals": {"coverage": 0.99}}, 0, ["good"]),
         (
@@ -313,10 +329,20 @@ def test_no_text_says_that_p_is_one(p, holm, others):
 
 
 def test_data_encoders_and_predictions_are_told_where_they_are_weak():
-    assert rarefaction_cautions(1, 99) == encoder_cautions("m", {"unifrac_pearson": 0.9}) == []
-    assert encoder_cautions("m", {}) == prediction_cautions("new", 0.1, seen=0, n=20) == []
-    assert rarefaction_cautions(30, 70)[0].text.startswith("30 samples, 30 %, have too few reads")
-    assert "correlation of 0.500 only" in encoder_cautions("m", {"unifrac_pearson": 0.5})[0].text
-    found = prediction_cautions("new", 0.4, seen=20, n=20)
+    assert (
+        list_rarefaction_cautions(1, 99)
+        == list_encoder_cautions("m", {"unifrac_pearson": 0.9})
+        == []
+    )
+    assert (
+        list_encoder_cautions("m", {}) == list_prediction_cautions("new", 0.1, seen=0, n=20) == []
+    )
+    assert list_rarefaction_cautions(30, 70)[0].text.startswith(
+        "30 samples, 30 %, have too few reads"
+    )
+    assert (
+        "correlation of only 0.500" in list_encoder_cautions("m", {"unifrac_pearson": 0.5})[0].text
+    )
+    found = list_prediction_cautions("new", 0.4, seen=20, n=20)
     assert found[0].text.startswith("20 of the 20 samples in new were in training")
     assert found[1].text.startswith("40 % of the reads in new")

@@ -181,10 +181,13 @@ def test_a_figure_says_whose_intervals_and_probabilities_it_draws(make, figures,
     task.draw(table, {**report, "super_learner": report}, tmp_path / "mixed.png")
     texts = [[text.get_text() for text in figure.findobj(Text)] for figure in figures]
     assert not any("super learner" in text for text in texts[0])
-    drawn = ["Points and intervals: "] if report["kind"] == "regression" else ["ROC", "Calibration"]
+    assert "AAM" in texts[0], "its bar"
+    drawn = ["Predicted by "]
+    if report["kind"] != "regression":
+        drawn = ["Predicted by ", "Accuracy", "ROC", "Calibration"]
     for name in drawn:
         titles_of_panels = [text for text in texts[1] if name in text]
-        assert any("m alone, not the super learner" in text for text in titles_of_panels), name
+        assert any("AAM alone, not the super learner" in text for text in titles_of_panels), name
 
 
 def test_names_are_text_and_no_formulas(tmp_path):

@@ -34,17 +34,20 @@ def said(report: dict[str, Any]) -> str:
     [
         (regression(), "Samples of one host stay together in the folds"),
         (mixed(regression()), "The super learner mixes all methods (random forest 84 %, AAM 16 %)"),
-        (mixed(regression()), "Without AAM it reaches 4.00. The score with AAM minus"),
+        (
+            mixed(regression()),
+            "Without AAM the super learner reaches 4.00. The score with AAM minus that",
+        ),
         (mixed(regression(), unnested=UNNESTED), "The weights of the super learner for a fold"),
-        (mixed(regression(), chosen=CHOSEN), "The one method that cross-validation inside of"),
+        (mixed(regression(), chosen=CHOSEN), "The one method that cross-validation within the"),
         (regression(labels=0.1), "AAM was trained on 10 % of the labels"),
         (regression(recipes=RECIPES), "AAM mixes these recipes: full 75 % (4.50 alone)"),
         (regression(unnested=UNNESTED), "The weights of AAM's recipes for a fold"),
         (
             regression(recipes=RECIPES, draws={"models": 5, "mean": 4.1, "sd": 0.2}),
-            "5 networks that differ in their initial weights alone",
+            "5 networks that differ only in their initial weights",
         ),
-        (regression(recipes=RECIPES), "Networks had one draw of initial weights"),
+        (regression(recipes=RECIPES), "Networks were trained from one draw of initial weights"),
         (
             regression(
                 test={"n": 9, "mae_fold_mean": 6.0},
@@ -57,7 +60,10 @@ def said(report: dict[str, Any]) -> str:
         (classes(), "90 % prediction sets of AAM contain the true class in 88.7 % of samples"),
         (classes(), "Calibration changes the Brier score of AAM from 0.200 to 0.163 (class"),
         (classes(), "In the table, predicted is chosen with"),
-        (mixed(regression()), "Importances of ASVs are AAM's alone; AAM has 16 % of the super"),
+        (
+            mixed(regression()),
+            "Importances of ASVs are those of AAM alone; AAM has 16 % of the super",
+        ),
         (
             regression(guessing=guessing(9.0, -0.1, 0.5)),
             "The ASVs that matter most are not shown",
@@ -75,7 +81,7 @@ def test_intervals_and_probabilities_are_those_of_the_method_that_leads():
     text = said(mixed(classes(), ece=0.3, calibrated_brier=0.1, intervals={"coverage": 0.95}))
     assert "prediction sets of the super learner contain the true class in 95.0 %" in text
     assert "the Brier score of the super learner from 0.200 to 0.100" in text
-    assert "and the calibration error from 0.300 to 0.068." in text
+    assert "and the calibration error from 0.300 to 0.068; both" in text
 
 
 def test_a_baseline_in_the_place_of_the_model_is_called_by_its_name():
@@ -83,9 +89,9 @@ def test_a_baseline_in_the_place_of_the_model_is_called_by_its_name():
     weights = {"kernel machine": 0.16, "random_forest": 0.84}
     text = said({**report, "super_learner": {**report["super_learner"], "weights": weights}})
     assert "(random forest 84 %, kernel machine 16 %)" in text
-    assert "Without the kernel machine it reaches 4.00." in text
+    assert "Without the kernel machine the super learner reaches 4.00." in text
     assert "The kernel machine alone: MAE" in text
-    assert "Which ASVs matter most is computed for networks alone." in text
+    assert "Which ASVs matter most is computed for networks only" in text
     of_networks = "AAM", "Transductive", "encoder", "recipes", "Importances", "draw"
     assert [word for word in of_networks if word in text] == []
     assert "prediction sets of the kernel machine" in said(of_baseline(classes()))
@@ -97,6 +103,14 @@ def test_the_chosen_learner_is_counted_and_the_sign_decides_the_word():
     assert "+0.1 (worse, p = 0.03)" in text
     better = merged(CHOSEN, {"comparison": {"difference": -0.1}})
     assert "-0.1 (better, p = 0.03)" in said(mixed(regression(), chosen=better))
+
+
+def test_one_of_several_models_is_called_by_its_name():
+    report = {**mixed(regression(recipes=RECIPES, labels=0.5)), "display_name": "AAM (base)"}
+    text = said(report)
+    assert text.replace("AAM (base)", "").count("AAM") == 0
+    assert "AAM (base) alone: MAE" in text
+    assert "(random forest 84 %, AAM (base) 16 %)" in text
 
 
 @pytest.mark.parametrize(
@@ -122,12 +136,21 @@ ENCODER = {
         ({"unifrac_pearson": 0.91, "unifrac_mae": 0.04}, "Pearson r 0.910"),
         ({"nucleotide_accuracy": 0.8, "nucleotide_baseline_accuracy": 0.55}, "masked nucleotides"),
         ({"near_known_reads": 0.987}, "99 % of the reads lie near an ASV"),
-        ({"steps": 0}, "It was not trained further; it has 123,456 parameters."),
+        ({"steps": 0}, "used as it came. It has 123,456 parameters."),
     ],
 )
 def test_an_encoder_says_what_was_measured(changes, part):
     assert part in " ".join(encoder_sentences({**ENCODER, **changes}))
     assert part not in " ".join(encoder_sentences(ENCODER))
-    assert ("steps took" in " ".join(encoder_sentences({**ENCODER, **changes}))) == (
-        "steps" not in changes
-    )
+    is_trained = "Training took" in " ".join(encoder_sentences({**ENCODER, **changes}))
+    assert is_trained == ("steps" not in changes)
+
+
+@pytest.mark.parametrize(("steps", "said"), [(0, "of this study"), (9, "it was not trained on")])
+def test_an_encoder_that_was_not_trained_held_no_samples_out(steps, said):
+    report = {**ENCODER, "steps": steps, "unifrac_pearson": 0.91, "unifrac_mae": 0.04}
+    text = " ".join(encoder_sentences(report))
+    shown = [
+        part for part in ("of this study agree", "it was not trained on agree") if part in text
+    ]
+    assert shown == [f"{said} agree"]

@@ -133,6 +133,11 @@ def test_a_kernel_machine_is_named_where_one_was_used():
     assert REFERENCES["svm"] in written()
 
 
+def test_encoders_are_called_as_their_models_are():
+    assert "The encoder of AAM is a hierarchical" in written()
+    assert "The encoder of AAM (base) is" in written({"models": {"other": {"width": 8}}})
+
+
 def test_works_are_numbered_in_the_order_of_their_citations_and_none_is_left_over():
     found = methods_text(
         merged(SETTINGS, {"metrics": [], **division(groups="[unifrac, host]")}),

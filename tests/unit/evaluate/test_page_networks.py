@@ -5,11 +5,24 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from aam.evaluate.page.networks import MEASURED, Gain, gain_sentences, network_sentences
-from aam.evaluate.scores import HEADLINE, SCORES
+from aam.evaluate.page.networks import (
+    MEASURED,
+    Gain,
+    gain_sentences,
+    measured_gains,
+    network_sentences,
+)
 
 LEADERBOARD = Path(__file__).resolve().parents[3] / "docs" / "leaderboard.tsv"
-MICE = Gain("mice, age", 300, "regression", draws=3, without=4.25, with_networks=4.125)
+MICE = Gain(
+    "the age of a mouse",
+    labels=300,
+    kind="regression",
+    unit="days",
+    draws=3,
+    without=4.25,
+    with_networks=4.125,
+)
 
 
 @pytest.mark.parametrize(
@@ -18,10 +31,17 @@ MICE = Gain("mice, age", 300, "regression", draws=3, without=4.25, with_networks
 )
 def test_gains_are_those_of_studies_of_about_the_same_size(sizes, known, unknown):
     text = " ".join(gain_sentences(sizes, [MICE]))
-    label = SCORES[HEADLINE["regression"]]
-    said = f"mice, age (300 samples, 3 draws of folds): {label} 4.25 without, 4.12 with"
+    said = (
+        "The age of a mouse (300 labelled samples): off by 4.25 days on average without networks, "
+        "4.12 days with them."
+    )
     assert (said in text) == known
-    assert (f"with about {unknown} labelled samples" in text) == (unknown is not None)
+    assert (f"of about {unknown} labelled samples" in text) == (unknown is not None)
+
+
+def test_only_errors_have_a_unit():
+    for gain in measured_gains():
+        assert (gain.unit is not None) == (gain.kind == "regression")
 
 
 def test_the_gains_are_those_of_the_leaderboard():
@@ -42,9 +62,10 @@ def test_what_is_coming_is_told_with_its_time_and_what_is_not_asked_for_is_not()
     text = " ".join(
         network_sentences(reports, models=["base"], tasks=["age", "site"], seconds=420.0)
     )
-    assert "pretraining of the encoder base, and fine-tuning to age, site, about 7 min more" in text
+    assert "AAM follows: its encoder is pretrained without labels" in text
+    assert "fine-tuned to age, site in about 7 min on two cores" in text
     assert "Task site has no baselines" in text
     text = " ".join(network_sentences(reports, models=[], tasks=["age"], seconds=None))
     assert "models: {base: {}}" in text
     assert "no baselines" not in text
-    assert "follow" not in text
+    assert "follows" not in text

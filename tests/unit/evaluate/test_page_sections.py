@@ -6,9 +6,9 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from page_reports import classes, guessing, mixed, of_baseline, regression
+from page_reports import classes, comparison, guessing, mixed, of_baseline, regression
 
-from aam.evaluate.page.answers import Caution
+from aam.evaluate.page.cautions import Caution
 from aam.evaluate.page.methods import MethodsText
 from aam.evaluate.page.render import EncoderSection, PageFigure, Results, TaskSection, page
 from aam.evaluate.page.result_tables import in_training, prediction_table
@@ -137,6 +137,33 @@ def test_a_title_names_intervals_where_there_are_some():
     ]
 
 
+def test_models_are_called_aam_by_their_names_only_where_there_are_several():
+    report = mixed(regression())
+    several = sections(report, {**report, "model": "other"})
+    assert [one.model for one in several] == ["AAM (base)", "AAM (other)"]
+    assert [one.model for one in sections(report)] == [""]
+    methods = [
+        {row[0] for row in page_sections[0].tables[0].rows}
+        for page_sections in (sections(report), several)
+    ]
+    assert {"AAM", "super learner", "random forest"} <= methods[0]
+    assert {"AAM (other)", "super learner with AAM (other)", "random forest"} <= methods[1]
+    titles = [table.title for table in several[1].tables]
+    assert "The ASVs that matter most to the AAM (other) model for host age" in titles
+
+
+@pytest.mark.parametrize(("p", "is_noted"), [(0.01, False), (None, True)])
+def test_a_dash_in_a_table_has_a_note(p, is_noted):
+    report = regression(comparisons={"random_forest": comparison(-1.0, p)})
+    table = next(one for one in sections(report)[0].tables if "minus" in one.title)
+    assert ("–" in table.rows[0]) == is_noted
+    assert ("A dash (–): no test is possible" in table.note) == is_noted
+    assert table.rows[0][2] == "4 of 5"
+    (section,) = sections(regression(pearson=None if is_noted else 0.5))
+    assert ("A dash (–): the score is not defined" in section.tables[0].note) == is_noted
+    assert ("A dash (–)" in page(Results("d", [section], []))) == is_noted
+
+
 def test_scores_of_probabilities_are_those_before_calibration():
     header = sections(classes())[0].tables[0].header
     assert "Brier score before calibration" in header
@@ -190,7 +217,7 @@ def study() -> Results:
 def test_a_page_has_the_verdicts_and_marks_what_training_had():
     text = " ".join(html.unescape(page(study())).split())
     for words in (
-        "Works: host age is off by 4.00 years",
+        "Works: host age is off by 4.0 years",
         "Doubtful: city is predicted right",
         "Does not work: host age is off by",
         "Confounded: city is predicted right",

@@ -101,7 +101,7 @@ def test_a_model_that_was_not_trained_is_told_as_it_came():
     reports = {"mouse": {**report, "near_known_reads": 0.987}}
     page = summary_page("mine", reports, [])
     assert "99 % of the reads lie near an ASV that the model it started from had seen." in page
-    assert "It was not trained further; it has 1,600 parameters." in page
+    assert "used as it came. It has 1,600 parameters." in page
     assert "nucleotides" not in page
     line = terminal_lines("mine", reports, [])[1]
-    assert "encoder mouse: UniFrac of held-out samples at r 0.900" in line
+    assert "encoder of AAM: predicts UniFrac distances with r 0.900" in line

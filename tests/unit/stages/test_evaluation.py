@@ -238,21 +238,19 @@ def test_the_page_says_what_was_learned_and_its_links_lead_somewhere(results):
         dropped=dropped,
     )
     for words in (
-        "Works: a column is off by 1.00 on average (95 % interval 0.875 to 1.25). Guessing is off "
-        "by 6.00; the predictions are better (p = 0.012, corrected for the 2 tests of this page "
-        "p = 0.025). Better than the best "
-        "baseline, random forest (2.50), p = 0.025.",
+        "Works: a column is off by 1.0 on average (95 % interval 0.9 to 1.2); guessing: 6.0. "
+        "Better than guessing (p = 0.012; p = 0.025 when corrected for the 2 tests of this page). "
+        "Better than the best baseline, random forest (2.5; p = 0.025).",
         "Does not work: a column is predicted right in 50.0 % of samples, with every class "
-        "counting alike (95 % interval 87.5 % to 125.0 %). Guessing reaches 50.0 %; the "
-        "difference could be chance (p = 0.4, corrected for the 2 tests of this page p = 0.4). The "
-        "difference to the best baseline, kNN on UniFrac (75.0 %), "
-        "could be chance, p = 0.5.",
+        "counting alike (95 % interval 87.5 % to 125.0 %); guessing: 50.0 %. The difference to "
+        "guessing could be chance (p = 0.4, also when corrected for the 2 tests of this page). "
+        "The difference to the best baseline, kNN on UniFrac (75.0 %), could be chance (p = 0.5).",
         "Only 4 groups (values of host): others may give other scores.",
         "of 3 samples that it was not trained on agree",
         "Pearson r 0.910",
         "1 of the 2 samples in new were in training",
-        "2, with fewer than 1000 reads",
-        "feature: 1, no reads",
+        "2 samples with fewer than 1000 reads (the rarefaction depth)",
+        "1 feature with no reads",
     ):
         assert words in page
         assert words in text
@@ -264,8 +262,8 @@ def test_the_page_says_what_was_learned_and_its_links_lead_somewhere(results):
         "% to 100.0 % in a fold)",
         "60 % prediction sets of AAM",
         "The ASVs that matter most are not shown, because",
-        "<td>random forest</td><td>-3</td><td>100% of 3</td><td>0.012</td>",
-        "<td>base</td><td>1.00 [0.875, 1.25]</td>",
+        "<td>random forest</td><td>-3</td><td>3 of 3</td><td>0.012</td>",
+        "<td>AAM</td><td>1.00 [0.875, 1.25]</td>",
         "<td>x</td><td>6</td><td>1.00</td><td>4.00</td><td>4.00</td>",
         "2 samples, 17 %, have too few reads for the rarefaction depth.",
         "50 % of the reads in new are of ASVs that training never saw.",
@@ -311,7 +309,7 @@ def test_terminal_summary_is_short_and_has_the_answers(results, tmp_path):
     lines = summary.terminal_summary(results).splitlines()
     assert len(lines) == 4
     assert "r 0.910" in lines[1]
-    assert "age, base: Works: a column is off by 1.00 on average" in lines[2]
+    assert "age, AAM: Works: a column is off by 1.0 on average" in lines[2]
     with pytest.raises(InputError, match="make demo"):
         summary.terminal_summary(tmp_path)
 
@@ -332,8 +330,8 @@ def test_without_models_the_answers_are_the_first_ones(results, monkeypatch):
     summary.run(SETTINGS, inputs=inputs, outputs=outputs, runtime=RunOptions())
     page, text = (path.read_text(encoding="utf-8") for path in outputs.values())
     for part in (page, text):
-        assert "Works: a column is off by 1.00 on average" in html.unescape(part)
-        assert "No network is trained, because the configuration asks for none" in part
+        assert "Works: a column is off by 1.0 on average" in html.unescape(part)
+        assert "was not trained, because the configuration says models: {}" in part
         assert "Task site has no baselines" in part
     assert "[first.html](first.html)" in text
     assert "PyTorch" not in page
@@ -354,8 +352,8 @@ def test_tasks_in_a_terminal_have_the_order_of_the_configuration(results):
     outputs = {"table": results / "benchmark/accuracy.tsv"}
     benchmark_accuracy.run({}, inputs={"metrics": metrics}, outputs=outputs, runtime=RunOptions())
     *_, first, second = summary.terminal_summary(results).splitlines()
-    assert first.startswith("  site, base: Does not work: ")
-    assert second.startswith("  age, base: Works: ")
+    assert first.startswith("  site, AAM: Does not work: ")
+    assert second.startswith("  age, AAM: Works: ")
 
 
 def test_a_figure_is_drawn_of_ids_that_look_like_something_else(tmp_path):

@@ -199,8 +199,11 @@ def in_folds(**folds) -> dict:
         ({"column": "age", "where": {"study": "x"}}, "'study': .* 60 samples; expected 1 .x., as"),
         ({**CLASSES, **in_folds(k=4), "column": "rare"}, "'rare': .* than folds: 1 .b: 3."),
         (in_folds(k=60), "'age': got a value in 59 samples"),
-        (in_folds(k=21, groups="host"), "'host': got groups 20 .h0"),
-        (in_folds(k=18, groups="host", test=0.3), "'host': got groups 14 .* beyond folds.test; "),
+        (in_folds(k=21, groups="host"), "'host': got only 20 groups: h0, "),
+        (
+            in_folds(k=18, groups="host", test=0.3),
+            "'host': got only 14 groups beyond folds.test: ",
+        ),
         (
             in_folds(k=2, groups="one"),
             "'one': got the one value 'x' in all 59 samples; expected at least two groups, .* name "

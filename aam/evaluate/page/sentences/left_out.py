@@ -1,0 +1,30 @@
+"""Sentences on samples and features that were left out before anything was computed."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+import pandas as pd
+
+
+def count_names(number: int, name: str) -> str:
+    """Return a number and what it counts: `1 sample`, `2 samples`."""
+    return f"{number} {name}" if number == 1 else f"{number} {name}s"
+
+
+def describe_left_out(table: pd.DataFrame) -> Iterator[str]:
+    """Yield how many samples or features a table of left-out things has, and why.
+
+    Parameters
+    ----------
+    table
+        The table that importing writes, with the columns `what` and `why`, or that of rarefaction,
+        with the column `depth`.
+    """
+    if "why" in table:
+        kinds = Counter(zip(table["what"], table["why"], strict=True))
+        for (what, why), count in sorted(kinds.items()):
+            yield f"{count_names(count, what)} with {why}"
+        return
+    for depth, count in sorted(Counter(table["depth"]).items()):
+        samples = count_names(count, "sample")
+        yield f"{samples} with fewer than {depth} reads (the rarefaction depth)"
