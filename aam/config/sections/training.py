@@ -44,7 +44,7 @@ class Pretraining(Training):
 
     epochs: int | None = Field(None, ge=0, le=1_000_000)
     """Passes over the training samples; 0: `start` is used as it is; null: 12, or as many as make
-    200 steps."""
+    200 steps where samples are few."""
     least_steps: ClassVar[int] = 200
     """Steps of a study of few samples."""
     optimizer: Optimizer = "muon"
