@@ -1,4 +1,4 @@
-# How to build and run it: docs/how-to/own-data.md, "Containers".
+# How to build and run it: docs/how-to/install.md, "Containers".
 FROM python:3.11.14-slim-bookworm
 
 # Where pip finds PyTorch for the CPU; https://pypi.org/simple: PyPI's own build, for GPUs.

@@ -1,28 +1,30 @@
-# make env | demo | quick | test | fuzz | lint | bench | gpu | wheels | clean
+# make env | demo | tools | quick | test | fuzz | lint | bench | gpu | wheels | clean
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .ONESHELL:
 .DEFAULT_GOAL := help
 
 PYTHON ?= python3
-EXTRAS ?= dev,slurm
+EXTRAS ?= slurm
 VENV := .venv
 BIN := $(CURDIR)/$(VENV)/bin
 CORES ?= $(shell n=$$(getconf _NPROCESSORS_ONLN); echo $$(( n > 2 ? n : 2 )))
 STAMP := $(VENV)/.installed
+TOOLS := $(VENV)/.tools
+INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e
 
-.PHONY: help env demo quick test fuzz lint bench gpu wheels clean
+.PHONY: help env demo tools quick test fuzz lint bench gpu wheels clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 8
 
-env: $(STAMP) ## create the environment in .venv, system programs included where possible
+env: $(STAMP) ## create the environment in .venv to run AAM, system programs included where possible
 
 $(STAMP): pyproject.toml constraints.txt workflow/install_system.sh workflow/apt_install.sh
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.12 ...")'
 	bash workflow/install_system.sh $(PYTHON)
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[$(EXTRAS)]'
+	$(INSTALL) '.[$(EXTRAS)]'
 	touch $@
 	@echo 'The environment is in $(VENV). Now: source $(VENV)/bin/activate'
 
@@ -30,7 +32,13 @@ demo: env ## run the whole workflow on a simulated study and print a summary
 	$(BIN)/python -m aam run config/config.yaml --cores $(CORES) -- all bench
 	$(BIN)/python -m aam.stages.summary results/demo
 
-lint: env ## check style, types, imports, the workflow and the documents
+tools: $(TOOLS) ## add the tools of developers to the environment: tests, linters, documents
+
+$(TOOLS): $(STAMP)
+	$(INSTALL) '.[$(EXTRAS),dev]'
+	touch $@
+
+lint: tools ## check style, types, imports, the workflow and the documents
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -43,18 +51,18 @@ lint: env ## check style, types, imports, the workflow and the documents
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses $$(( $(CORES) + 1 )) --dist loadfile --no-loadscope-reorder
 QUICK := $(addprefix tests/unit/,augment config data evaluate model nn runtime simulate util)
 
-quick: env ## check style, and run the contracts and the fast tests
+quick: tools ## check style, and run the contracts and the fast tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(PYTEST) tests/contract $(QUICK)
 
 # The longest files first: SLURM's, which mostly wait, beside the linters and whole studies.
-test: env ## run the linters and all tests
+test: tools ## run the linters and all tests
 	$(MAKE) --no-print-directory lint &
 	$(PYTEST) tests/slurm tests/workflow tests/unit tests/contract tests/real tests/fuzz tests/gpu
 	wait $$!
 
-fuzz: env ## try 100,000 damaged files of each kind on every reader, or go on with it
+fuzz: tools ## try 100,000 damaged files of each kind on every reader, or go on with it
 	$(BIN)/python -m benchmarks.fuzz --of-each 100000 --processes $(CORES)
 
 bench: env ## time the modes of training, and how they grow, on the simulated study of the demo

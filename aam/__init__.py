@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from aam.inference.first_answer import FirstAnswer
     from aam.reference_tree.phylogeny import ReferencePhylogeny
 
-__version__ = "0.1.0"
+__version__ = "0.9.0"
 
 
 def load(directory: str | Path) -> "Model | FirstAnswer":

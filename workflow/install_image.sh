@@ -6,7 +6,7 @@ export PIP_NO_CACHE_DIR=1
 
 apt-get update -qq
 apt-get install -y -qq --no-install-recommends make
-make env EXTRAS=slurm
+make env
 # `make env` only warns where they are missing.
 type ssu mafft fasttree
 # Who runs the image need not be who built it.

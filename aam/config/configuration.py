@@ -39,7 +39,8 @@ class Config(Section):
     unifrac: Unifrac = Unifrac()
     augmentation: AugmentationSettings = AugmentationSettings()
     models: dict[str, ModelSettings] = Field({"base": ModelSettings()}, json_schema_extra=NAMED)
-    """Encoders by name; each is pretrained on every dataset. With none, baselines alone answer."""
+    """Encoders by name; each is pretrained on every dataset. Without any, baselines alone
+    answer."""
     pretraining: Pretraining = Pretraining()
     finetuning: Finetuning = Finetuning()
     tasks: dict[str, Task] = Field({}, json_schema_extra=NAMED)

@@ -35,7 +35,7 @@ def test_both_are_made_alike_of_pinned_versions_and_need_no_root() -> None:
     assert [n for n in needed if not any(Path(n).is_relative_to(name) for name in names)] == []
     # `make env` alone installs what is Python's, by the constraints.
     script = steps.removeprefix("bash /opt/aam/")
-    assert found(r"^make .*|.*\bpip\b.*", script) == ["make env EXTRAS=slurm"]
+    assert found(r"^make .*|.*\bpip\b.*", script) == ["make env"]
     (command,) = found("pip install .*", "Makefile")
     assert " -c constraints.txt " in command
 

@@ -15,36 +15,35 @@ class Simulation(Section):
     """Settings of a simulated dataset."""
 
     samples: int = Field(160, ge=20, le=1_000_000)
-    """Samples in the table, about five of each host."""
+    """Samples in the table, about five per host."""
     features: int = Field(800, ge=50, le=1_000_000)
     """ASVs at the tips of the simulated tree."""
     length_bp: int = Field(100, ge=40, le=10_000)
     """Length of every ASV in base pairs."""
     seed: int = 1
-    """Seed of everything random in the simulation."""
+    """Seed of the simulation."""
 
 
 class Dataset(Section):
     """One dataset: simulated, or files relative to `data_dir`."""
 
     simulate: Simulation | None = None
-    """Make the data instead of reading it."""
+    """Simulate the data instead of reading files."""
     table: FilePath | None = None
     """Feature table of raw counts: BIOM 2.1, BIOM 1.0, TSV or .qza."""
     sequences: FilePath | None = None
-    """FASTA or .qza with the sequences of the features, where the feature IDs are not sequences."""
+    """FASTA or .qza; only where feature IDs are not sequences."""
     tree: FilePath | None = None
-    """Phylogeny: Newick or .qza; or `v4`, the reference tree that comes with the package, in which
-    every ASV is placed. Null: `v4` where nine in ten reads lie near its ASVs, otherwise a tree that
-    MAFFT and FastTree make."""
+    """Newick, .qza, or `v4`, the reference tree of the package. Null: `v4` where nine in ten reads
+    lie near its ASVs, otherwise a tree made by MAFFT and FastTree."""
     root: Literal["given", "min_variance"] = "given"
-    """Where the root lies: as the file says, or where the distances to the tips vary least."""
+    """Where the root lies: as in the file, or where the distances to the tips vary least."""
     metadata: FilePath | None = None
     """Sample metadata in the QIIME 2 format."""
     taxonomy: FilePath | None = None
-    """Taxa of the features, which figures and tables then name: .qza or TSV."""
+    """Taxa of the features for figures and tables: .qza or TSV."""
     study: str | None = None
-    """Metadata column that names the study of each sample, for `models.<m>.pretrained_on`."""
+    """Metadata column with the study of each sample, for `models.<m>.pretrained_on`."""
     rarefaction: Override = {}
     """Keys of `rarefaction` for this dataset alone."""
     tokens: Override = {}

@@ -19,34 +19,35 @@ class Optimization(Section):
     """Named options of the training step; a level sets those that are null."""
 
     level: Literal["basic", "advanced", "ultra", "custom"] = "advanced"
-    """basic: math attention, plain AdamW; advanced: the fastest attention, fused AdamW; ultra: that
-    and compiled blocks; custom: each of the next five options is given."""
+    """basic: math attention, plain AdamW; advanced: the fastest attention, fused AdamW; ultra: also
+    compiled blocks; custom: each of the next five options must be given."""
     attention: Attention | None = None
-    """Back-end of scaled dot product attention; null: as the level says."""
+    """Back-end of scaled dot product attention; null: set by the level."""
     fused_optimizer: bool | None = None
-    """One kernel for the whole AdamW update; null: as the level says."""
+    """One kernel for the whole AdamW update; null: set by the level."""
     compile: Compile | None = None
-    """Mode of torch.compile for every block; off: none; null: as the level says."""
+    """Mode of torch.compile for every block; null: set by the level."""
     checkpointing: bool | None = None
-    """Compute each block's activations again in the backward pass: less memory, more time."""
+    """Compute the activations of each block again in the backward pass: less memory, more time."""
     deterministic: bool | None = None
-    """Only algorithms whose reruns on an accelerator are bit-identical; a CPU's always are."""
+    """Use only algorithms whose reruns on an accelerator are bit-identical; on a CPU all are."""
     precision: Precision = "auto"
-    """Arithmetic of the layers; weights and their updates are always fp32. auto: fp32 (tf32 on a
-    GPU that has it) or, where it is faster by a tenth and more in measured steps, bf16. tf32 and
-    fp16 (with scaled gradients) are for accelerators; a CPU that is no faster in bf16 computes in
-    fp32."""
+    """Arithmetic of the layers; weights and updates are always fp32. auto: bf16 where measured
+    steps are at least a tenth faster, otherwise fp32 (tf32 on a GPU that has it). tf32 and fp16
+    (with scaled gradients) need an accelerator."""
     clipping: Clipping = "norm"
-    """norm: the gradient's norm; value: each value; adaptive: each unit's norm by its weights'."""
+    """What is limited. norm: the norm of the gradient; value: each value; adaptive: the norm of
+    each unit relative to its weights."""
     gradient_clip: float | None = Field(None, gt=0)
     """The limit: a norm, a value or a ratio; null: 1, 1 or 0.01."""
     nonfinite: Nonfinite = "raise"
-    """On a loss or a gradient that is not finite. raise: stop, and name the batch's samples; skip:
-    leave the update out; restore: go back to the last checkpoint with half the learning rate."""
+    """On a loss or gradient that is not finite. raise: stop and name the samples of the batch;
+    skip: leave the update out; restore: return to the last checkpoint with half the learning
+    rate."""
     nonfinite_limit: int = Field(5, ge=1)
-    """Updates in a row that are left out, or returns to a checkpoint, before the run stops."""
+    """Consecutive skipped updates, or returns to a checkpoint, before the run stops."""
     anomaly: bool = False
-    """Name the operation whose gradient became NaN (torch's anomaly mode), at half the speed."""
+    """Name the operation whose gradient became NaN (anomaly mode of torch), at half the speed."""
 
     @model_validator(mode="after")
     def _is_whole(self) -> Self:
@@ -63,13 +64,14 @@ class Benchmark(Section):
     """How the speed table is measured."""
 
     batch_sizes: list[Annotated[int, Field(ge=2)]] = Field([8, 64], min_length=1)
-    """Samples per step: at the first the options are added up, at the others the last ones run."""
+    """Samples per step: at the first the options are added one by one, at the others only the last
+    are run."""
     alone_batch_size: int | None = Field(2, ge=2)
-    """Samples per step where each option is put alone into the naive step; null: not measured."""
+    """Samples per step where each option alone is added to the naive step; null: not measured."""
     seconds: float = Field(20, gt=0)
-    """No further step of a repeat is begun after so many seconds, once two are timed; where a
-    step takes longer, once one is. A repeat times ten steps at most, after one step of warm-up,
-    five where something is compiled or on an accelerator."""
+    """A repeat starts no further step after so many seconds, once two steps are timed, or one where
+    a step takes longer. A repeat times ten steps at most, after one step of warm-up, or five where
+    something is compiled or on an accelerator."""
     repeats: int = Field(3, ge=1, le=1000)
     """Repeats of each mode, interleaved; the median and the spread are reported."""
     naive_asvs: int = Field(1024, ge=1, le=1_000_000)
@@ -80,7 +82,7 @@ class OutputFormats(Section):
     """What is written beside the results."""
 
     qza: bool = False
-    """Distances, ordinations, predictions and importances as QIIME 2 artifacts, too."""
+    """Also write distances, ordinations, predictions and importances as QIIME 2 artifacts."""
 
 
 class Runtime(Section):
@@ -90,26 +92,27 @@ class Runtime(Section):
     """
 
     threads: int = Field(8, ge=1, le=4096)
-    """Most cores of one job: fewer let jobs of small studies run side by side. Timings take all."""
+    """Maximum cores of one job; fewer let jobs of small studies run in parallel. Timings take
+    all."""
     workers: int = Field(2, ge=0, le=1024)
-    """Processes that assemble batches beside the training; on a CPU training does so itself."""
+    """Processes that assemble batches during training; none are used on a CPU."""
     checkpoint_every_s: float = Field(60, gt=0)
     """Seconds between checkpoints."""
     max_memory_gb: float | None = Field(None, gt=0)
-    """Memory that a step may take; a larger batch is cut into micro-batches. On a CPU stored
-    distances may take half of what is left of it. Null: what is free when a job starts, so give a
-    limit where several train side by side on a CPU."""
+    """Memory that a step may take; a larger batch is split into micro-batches. On a CPU stored
+    distances may take half of what is left. Null: what is free when a job starts, so set it where
+    several train in parallel on a CPU."""
     memory_threshold: float = Field(0.8, gt=0, le=1)
-    """Fraction of an accelerator's memory that a step may take; above it what can be is freed."""
+    """Fraction of an accelerator's memory that a step may take; above it unused memory is freed."""
     devices: int = Field(1, ge=1, le=1024)
-    """Processes on a node that pretrain one encoder, and on accelerators fine-tune one task."""
+    """Processes per node that pretrain one encoder and, on accelerators, fine-tune one task."""
     nodes: int = Field(1, ge=1, le=10_000)
-    """Nodes that pretrain one encoder together; more than one need SLURM."""
+    """Nodes that pretrain one encoder together; several need SLURM."""
     strategy: Literal["ddp", "fsdp"] = "ddp"
     """ddp: every process holds the whole model; fsdp: weights, gradients and moments are sharded
-    over the processes, for models too large for one."""
+    over the processes."""
     profile_steps: int = Field(0, ge=0)
-    """Steps to record with torch.profiler; a table and a trace end up beside the log."""
+    """Steps to record with torch.profiler; a table and a trace are written next to the log."""
 
     @property
     def processes(self) -> int:

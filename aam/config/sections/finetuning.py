@@ -26,40 +26,42 @@ class Finetuning(Training):
     dropout: float = Field(0.1, ge=0, lt=1)
     """Dropout in every block."""
     start: Literal["pretrained", "scratch"] = "pretrained"
-    """Weights that a fold starts from."""
+    """Weights that a fold starts with."""
     encoder: Literal["auto", "full", "partial", "frozen", "kernel"] = "auto"
     """full: full fine-tuning; partial: the top of the sample encoder is trained; frozen: a head on
-    the pretrained sample embeddings; kernel: support vectors on these embeddings and on the reads
-    of the study's own ASVs. auto: kernel, partial and full, as far as the budget allows, mixed by
-    weights that rest on no model which saw the fold; epochs follow from the number of labels, and
-    auto sets batches, optimizer, rate and dropout of ASVs, too; from scratch it is full."""
+    the pretrained sample embeddings; kernel: support vectors on these embeddings and on the reads.
+    auto: kernel, partial and full mixed with nested weights, as far as the budget allows; it sets
+    epochs, batches, optimizer, rate and dropout of ASVs, and from scratch it is full."""
     budget_minutes: float = Field(5.0, gt=0)
-    """About how long auto may take for five folds of up to 500 samples, on two cores of a common
-    computer, and in proportion for more folds or samples: more of kernel, partial and full are
-    trained, and then up to three networks of each. An estimate decides, so that every machine
-    trains the same recipes."""
+    """Approximate time of auto for five folds of up to 500 samples on two cores, in proportion for
+    more: it decides which recipes are trained, then how many networks of each, up to three. An
+    estimate decides, so every machine trains the same recipes."""
     trained_layers: int = Field(2, ge=1)
-    """Blocks over the ASVs of a sample that a partial encoder trains, counted from the top."""
+    """Blocks over the ASVs of a sample that `partial` trains, counted from the top."""
     inductive: bool = False
-    """Pretrain an encoder per fold without its samples; false: one, on all samples, no labels."""
+    """Pretrain an encoder per fold without its samples; false: one encoder on all samples, without
+    labels."""
     labels: float = Field(1.0, gt=0, le=1)
-    """Fraction of the training samples, or groups, with labels: shows what more would bring."""
+    """Fraction of the training samples, or groups, whose labels are used: shows what more would
+    add."""
     loss: Loss | None = None
-    """null: mae for numbers, cross_entropy for classes, and for those with an order one that knows
-    it. quantile predicts five quantiles, of which the median is the prediction."""
+    """null: mae for numbers, cross_entropy for classes, ordered thresholds for ordered classes.
+    quantile predicts the 5, 25, 50, 75 and 95 % quantiles; the median is the prediction."""
     asymmetry: float = Field(0.5, gt=0, lt=1)
-    """Weight of too low predictions in the asymmetric loss; too high ones have the rest."""
+    """Weight of predictions that are too low in the asymmetric loss; those too high have the
+    rest."""
     class_weights: bool = False
-    """Weight the classes so that each counts alike."""
+    """Give every class the same weight."""
     fusion: Fusion = "concat"
-    """How `condition` meets the sample: beside its embedding, or as queries to its ASVs."""
+    """How `condition` is combined with the sample: next to its embedding, or as queries to its
+    ASVs."""
     asv_dropout: float = Field(0.0, ge=0, lt=1)
-    """Fraction of the ASVs that are left out of each sample, anew in every step."""
+    """Fraction of the ASVs left out of each sample, drawn in every step."""
     count_weight: float = Field(0.0, ge=0)
-    """Weight of a second task: the reads of each ASV, hidden from the encoder for some of them."""
+    """Weight of a second task: predict the masked reads of 15 % of the ASVs."""
     models: int = Field(1, ge=1, le=1000)
-    """Models per fold, of different seeds; their predictions are averaged. auto trains as many, and
-    up to three where the budget allows."""
+    """Models per fold, of different seeds, whose predictions are averaged; auto trains at least as
+    many."""
 
     def kernel_obstacle(
         self, kind: str, columns: Sequence[str], condition: Sequence[str]

@@ -14,8 +14,8 @@ class ModelSettings(Section):
     """A hierarchical encoder: nucleotides to ASV to sample."""
 
     encoder: Literal["transformer", "bilstm", "bdh"] = "transformer"
-    """Kind of the ASV encoder; samples are always sets that a transformer reads. bilstm:
-    bidirectional LSTM; bdh: Baby Dragon Hatchling, one layer gone through `asv_layers` times."""
+    """Kind of the ASV encoder; samples are always read by a transformer. bilstm: bidirectional
+    LSTM; bdh: Baby Dragon Hatchling, one layer applied `asv_layers` times."""
     width: int = Field(128, ge=8, le=16_384)
     """Width of every token, ASV and sample embedding."""
     heads: int = Field(4, ge=1, le=1024)
@@ -25,15 +25,14 @@ class ModelSettings(Section):
     sample_layers: int = Field(4, ge=1, le=1000)
     """Blocks over the ASVs of a sample."""
     patch_bp: int = Field(10, ge=1, le=1000)
-    """Nucleotides per token of the ASV encoder; 1: one token each."""
+    """Nucleotides per token of the ASV encoder."""
     ffn_ratio: float = Field(4, gt=0, le=100)
     """Hidden width of the feed-forward layers, as a multiple of `width`."""
     start: FilePath | None = None
-    """What pretraining begins with: the directory of a pretrained model, or another model, of the
-    same dataset or as `<dataset>/<model>`. Its architecture is taken over. Null: weights of the
-    seed."""
+    """Where pretraining starts: the directory of a pretrained model, or another model as `<model>`
+    or `<dataset>/<model>`, whose architecture is taken over. Null: weights of the seed."""
     pretrained_on: list[str] = []
-    """Studies, values of the column `datasets.<d>.study`, to learn from; empty: all."""
+    """Studies (values of the column `datasets.<d>.study`) to learn from; empty: all."""
     pretraining: Override = {}
     """Keys of `pretraining` for this model alone."""
     optimization: Override = {}

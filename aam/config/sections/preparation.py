@@ -14,12 +14,12 @@ class Rarefaction(Section):
     depth: int = Field(1000, ge=1, le=10_000_000)
     """Reads drawn from each sample; samples with fewer are dropped and listed."""
     views: int = Field(1, ge=1, le=1000)
-    """Independent draws, one file each."""
+    """Independent draws."""
     seed: int = 42
     """Seed of the draws."""
     long_branches: Literal["keep", "drop"] = "keep"
-    """Whether ASVs behind branches out of all proportion to the tree, which are always listed, are
-    left out before the draw. Mostly artefacts, they set the distances of all samples with them."""
+    """What happens to ASVs on branches out of all proportion, mostly artefacts, before the draw;
+    they are always listed."""
 
 
 class Tokens(Section):
@@ -33,13 +33,13 @@ class Unifrac(Section):
     """Distances between samples, with and without the tree, and Faith's phylogenetic diversity."""
 
     metrics: list[MetricName] = Field(["unweighted"], min_length=1)
-    """Metrics to compute; pretraining learns those it names in `pretraining.distances`."""
+    """Metrics to compute; `pretraining.distances` names those to learn."""
     engine: Literal["auto", "unifrac", "ssu", "scikit-bio"] = "auto"
-    """auto: the Python package `unifrac` where it can be imported, else the programs `ssu` and
-    `faithpd`, else scikit-bio; beyond 10,922 samples the programs first. All agree within 1e-6."""
+    """auto: the Python package `unifrac`, else the programs `ssu` and `faithpd`, else scikit-bio;
+    above 10,922 samples the programs first. All agree within 1e-6."""
     partitions: Literal["auto"] | Annotated[int, Field(ge=1, le=10_000)] = "auto"
-    """Jobs of `ssu` that compute a matrix of UniFrac together; auto: one, in as many steps as its
-    memory needs, by the number of samples. `ssu` writes the same bytes either way."""
+    """Jobs of `ssu` that compute a matrix together; auto: one, in as many steps as its memory
+    needs. The bytes are the same."""
     alpha: float = Field(0.5, ge=0, le=1)
     """Exponent of generalized UniFrac."""
 
@@ -65,6 +65,6 @@ class AugmentationSettings(Section):
     """Additional rows of the sample store, made once."""
 
     asv_dropout: float = Field(0.0, ge=0, lt=1)
-    """Fraction of the ASVs left out, in one more row per sample and view; 0: no such rows."""
+    """Fraction of the ASVs left out in an additional row per sample and view; 0: no such rows."""
     cutmix: float = Field(0.0, ge=0, le=1000)
-    """Rows mixed of two samples, per sample and view; 0: none."""
+    """Rows mixed from two samples, per sample and view."""

@@ -27,19 +27,19 @@ class Folds(Section):
     """The folds of cross-validation."""
 
     column: str | None = None
-    """Metadata column that names the fold of each sample: of studies, one is left out at a time."""
+    """Metadata column with the fold of each sample; a column of studies leaves one study out at a
+    time."""
     k: int | None = Field(None, ge=2, le=100_000)
     """Number of folds to draw."""
     groups: str | Literal[False] | None = None
-    """Metadata column whose samples stay together, a host for instance. `false` says that every
-    sample is of its own, one per person: tests and intervals then count samples. null says nothing:
-    with `column` the folds are the groups, and with `k` the page warns. With `column`, each group
-    lies in one fold."""
+    """Metadata column whose samples stay together, such as the host. `false`: every sample is from
+    another person, and tests and intervals count samples. null: with `column` the folds are the
+    groups; with `k` the page warns. With `column`, each group lies in one fold."""
     stratified: bool = False
-    """Give all folds the same fractions of the classes."""
+    """Give all folds the same class frequencies."""
     test: float = Field(0.0, ge=0, lt=1)
-    """Fraction of the samples, whole groups of them, that no fold has: they are predicted by the
-    models of all folds, and have scores of their own. With `column`: whole folds of it."""
+    """Fraction of the samples, as whole groups (with `column`, whole folds), set aside: the models
+    of all folds predict them, and they are scored separately."""
     seed: int = 0
     """Seed of the draw."""
 
@@ -69,30 +69,33 @@ class Task(Section):
     dataset: str
     """Name under `datasets`."""
     column: str | Annotated[list[str], Field(min_length=1)]
-    """Metadata column to predict, or several of numbers; samples that lack a value are left out."""
+    """Metadata column to predict, or several columns of numbers; samples without a value are left
+    out."""
     where: dict[str, str | list[str]] = {}
-    """Metadata columns and the values of them that a sample must have to take part."""
+    """Metadata columns and the values that a sample must have."""
     kind: Literal["regression", "classification", "ordinal"]
-    """regression: a number; classification: one of several classes; ordinal: of ordered ones."""
+    """regression: a number; classification: one of several classes; ordinal: one of several ordered
+    classes."""
     classes: list[str] | None = None
     """Classes of an ordinal target, the lowest first."""
     transform: Literal["none", "minmax", "zscore", "log", "log_zscore", "quantile"] = "zscore"
-    """How a number is trained: log is log(1 + x), quantile the normal deviate of its rank."""
+    """Transform of a number for training: log is log(1 + x), quantile the normal deviate of its
+    rank."""
     transform_by: str | None = None
-    """Metadata column: the z-score is taken within each of its categories."""
+    """Metadata column within whose categories the z-score is taken."""
     bounds: tuple[float | None, float | None] = (None, None)
-    """Least and largest number that is predicted; null: no bound."""
+    """Least and largest possible prediction; null: no bound."""
     condition: list[str] = []
-    """Covariates: metadata columns of categories that the model gets beside the sample."""
+    """Covariates: metadata columns of categories that the model gets together with the sample."""
     folds: Folds
     """Cross-validation."""
     baselines: list[BaselineName] | None = None
-    """Methods that the model is compared and mixed with; null: all that suit the target. The
-    constant, median or majority, is always among them."""
+    """Methods to compare and mix with the model; null: all that suit the target. The median or the
+    majority is always included."""
     report_by: list[str] = []
-    """Metadata columns; the metrics are reported for each of their values too."""
+    """Metadata columns for whose values the metrics are reported separately."""
     importance: bool = True
-    """Explain which ASVs the predictions rest on; false: the page and the files go without."""
+    """Explain which ASVs the predictions rest on."""
     finetuning: Override = {}
     """Keys of `finetuning` for this task alone."""
 
@@ -149,9 +152,9 @@ class Prediction(Section):
     """FASTA or .qza, where the feature IDs are not sequences."""
     metadata: FilePath | None = None
     """QIIME 2 metadata with the categories of `condition` and `transform_by`; null: all unknown.
-    Baselines know none."""
+    Baselines ignore it."""
     tasks: list[str] = Field(min_length=1)
-    """Tasks whose models are applied, or without `models` whose baselines."""
+    """Tasks whose models, or without `models` whose baselines, predict the table."""
 
     @model_validator(mode="after")
     def _belongs_to_a_table(self) -> Self:

@@ -34,42 +34,43 @@ class EarlyStoppingSettings(Section):
     """When to leave a pretraining that no longer gets better."""
 
     patience: int = Field(3, ge=1)
-    """Validations in a row without an improvement that end the training."""
+    """Validations in a row without an improvement that end the run."""
     min_delta: float = Field(0.001, ge=0)
-    """Least improvement of the held-out correlation that counts."""
+    """Smallest improvement of the held-out correlation that counts."""
 
 
 class Pretraining(Training):
     """Self-supervision by distances between samples and masked nucleotides."""
 
     epochs: int | None = Field(None, ge=0, le=1_000_000)
-    """Passes over the training samples; 0: the `start` of the model is used as it is; null: 12, or
-    as many as make 200 steps where the samples are few."""
+    """Passes over the training samples; 0: `start` is used as it is; null: 12, or as many as make
+    200 steps where samples are few."""
     least_steps: ClassVar[int] = 200
     """Steps of a study of few samples."""
     optimizer: Optimizer = "muon"
     """muon: orthogonalized momentum for the matrices of the blocks, AdamW for the rest."""
     learning_rate: float = Field(5e-4, gt=0)
-    """Peak learning rate of AdamW; Muon's is 20 times that. Small studies and batches want less."""
+    """Peak learning rate of AdamW; that of Muon is 20 times as high. Small studies and batches need
+    less."""
     held_out: float = Field(0.2, gt=0, lt=1)
     """Fraction of the samples kept for validation."""
     targets: Literal["stored", "batch"] = "stored"
-    """stored: distances between all samples, which the stage of UniFrac made; batch: those of the
-    samples of a batch, computed as they meet: exact for augmented rows too, no matrix of all."""
+    """stored: distances between all samples, as the UniFrac stage wrote them; batch: those of the
+    samples of a batch, computed on the fly, exact for augmented rows too."""
     distances: dict[str, Annotated[float, Field(ge=0)]] | None = None
-    """Weight per metric of `unifrac.metrics`; null: each of them with weight 1."""
+    """Weight per metric of `unifrac.metrics`; null: weight 1 each."""
     nucleotide_weight: float = Field(1.0, ge=0)
-    """Weight of the masked nucleotides' loss."""
+    """Weight of the loss of masked nucleotides."""
     mask: ClassVar[float] = 0.15
     """Fraction of the nucleotides masked."""
     masking: Masking = "random"
-    """What is masked: single nucleotides, blocks of 8 or longer where they meet, or the patches of
-    `patch_bp` nucleotides that the model reads as one."""
+    """What is masked: single nucleotides, blocks of at least 8, or patches of `patch_bp`
+    nucleotides."""
     validations: int = Field(8, ge=1, le=100_000)
-    """Validations of a run, the last after its last step."""
+    """Validations per run, the last after the last step."""
     early_stopping: EarlyStoppingSettings | None = None
-    """Stop when the held-out correlation stands still, and keep the weights for which it was best:
-    what is reported is then what was selected by. Null: never."""
+    """Stop when the held-out correlation no longer improves, and keep the best weights; the
+    reported correlation is then the one that was selected by. Null: never."""
 
     def passes(self, steps_per_epoch: int) -> int:
         """Return the number of epochs, for so many steps in each."""
