@@ -72,12 +72,24 @@ def compile_blocks(
 
 
 def is_compiled(model: nn.Module) -> bool:
-    """Return whether any layer of a model runs compiled, or will on its first use."""
+    """Return whether any layer of a model runs compiled, or will on its first use.
+
+    Parameters
+    ----------
+    model
+        Model after `compile_blocks`.
+    """
     return any(module._compiled_call_impl is not None for module in model.modules())
 
 
 def graphs_compiled() -> int:
-    """Return how many graphs of layers this process has compiled."""
+    """Return how many graphs of layers this process has compiled.
+
+    Returns
+    -------
+    int
+        The count of torch.compile, without the small function that looks for a working compiler.
+    """
     return int(torch._dynamo.utils.counters["stats"]["unique_graphs"])
 
 

@@ -44,14 +44,48 @@ def fit(
     name: str,
     validation: Validation | None = None,
 ) -> Progress:
-    """Train `model`, whose forward returns named losses of a batch, `loss` being minimized.
+    """Train a model, from the newest checkpoint of the same fingerprint where there is one.
 
-    The run goes on from the newest checkpoint of the same fingerprint. Everything random is a
-    function of seed and step, so an interrupted run ends with the same weights. With early
-    stopping the model ends with the weights that were best when validated. Raises InputError: where
-    `options.nonfinite` allows no more bad losses or gradients, the smallest micro-batches do not
-    fit into the memory, the best weights cannot be written or read, there is no checkpoint to go
-    back to, or the deadline comes before the last step (`TimeIsUp`, after a checkpoint).
+    Everything random is a function of seed and step, so that a run that was interrupted ends with
+    the same weights. With early stopping the model ends with the weights that were best when
+    validated.
+
+    Parameters
+    ----------
+    model
+        Model whose forward pass returns named losses of a batch; `loss` is minimized. It is trained
+        in place.
+    dataset
+        Batches of all steps.
+    settings
+        Learning rate, weight decay, warm-up and seed.
+    devices
+        Where the model is trained, and in which arithmetic.
+    options
+        Options of a step.
+    checkpoints
+        Where the state of the run is kept.
+    runtime
+        Deadline, limits of memory, workers, and what is logged. It never changes a result.
+    name
+        Name of the run in messages.
+    validation
+        What is scored during the run; None: nothing.
+
+    Returns
+    -------
+    Progress
+        History and report of the run.
+
+    Raises
+    ------
+    InputError
+        `options.nonfinite` allows no more losses or gradients that are not finite, the smallest
+        micro-batches do not fit into the memory, the best weights cannot be written or read, or
+        there is no checkpoint to go back to.
+    TimeIsUp
+        The deadline came before the last step. The checkpoint has been written, where that was
+        possible.
     """
     dataset = dataset.on(devices.device)
     compiled = None if runtime.work is None else runtime.work / CACHE

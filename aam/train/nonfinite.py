@@ -29,11 +29,21 @@ class Rollback(Exception):
 
 
 class NonFiniteGuard:
-    """Looks at every step, and decides by a policy; alike in all processes of a run.
+    """Looks at every step, and acts on a loss or gradient that is not finite.
 
-    A CPU is asked at once. An accelerator notes the first bad step, which is read when the losses
-    are, and before a checkpoint; but ``skip`` has to know, and waits, before each update. The
-    policies are those of `Optimization.nonfinite`; ``restore`` raises `Rollback`.
+    A single process on a CPU looks at each step immediately. Otherwise the first bad step is noted
+    on the device. It is read when the losses are read and before a checkpoint, so that no step
+    waits for the device. The policy ``skip`` has to know before each update, and therefore waits.
+    All processes of a run decide alike.
+
+    Parameters
+    ----------
+    options
+        Have the policy `nonfinite`, which is one of `Optimization.nonfinite`, and its limit.
+    dataset
+        Batches of the run: a message names the samples of the bad one.
+    devices
+        Where the model is trained.
     """
 
     def __init__(self, options: StepOptions, dataset: BatchDataset, devices: Devices) -> None:
@@ -54,9 +64,30 @@ class NonFiniteGuard:
         return 0.5**self.restored
 
     def passes(self, losses: Mapping[str, Tensor], norm: Tensor, step: int) -> bool:
-        """Return whether the update of a step, counted from 0, may be made; raise by the policy.
+        """Return whether the update of a step may be made.
 
-        In fp16 a gradient that overflows is the scaler's: it leaves the update out by itself.
+        In fp16 the scaler itself leaves out the update of a gradient that overflows.
+
+        Parameters
+        ----------
+        losses
+            Named losses of the step.
+        norm
+            Norm of its gradient.
+        step
+            Number of the step, from 0.
+
+        Returns
+        -------
+        bool
+            False: the update is left out, by the policy ``skip``.
+
+        Raises
+        ------
+        Rollback
+            The policy ``restore`` sends the run back to its last checkpoint.
+        InputError
+            The policy allows no more bad steps.
         """
         total = losses["loss"].detach()
         finite = torch.isfinite(total if self._is_scaled else total + norm)
@@ -84,7 +115,20 @@ class NonFiniteGuard:
         self._devices.leave_out()
 
     def look(self, sums: Mapping[str, Tensor]) -> None:
-        """Read what was noted; sums of losses since the last look tell which were not finite."""
+        """Read what was noted on the device since the last look, and act on it.
+
+        Parameters
+        ----------
+        sums
+            Sums of losses since the last look; they say which of them were not finite.
+
+        Raises
+        ------
+        Rollback
+            See `passes`.
+        InputError
+            See `passes`, or fp16 overflows at any scale.
+        """
         first, self._first = self._first, NO_STEP
         if not self._at_once and (step := self._devices.all_reduce_min(int(first))) != NO_STEP:
             self._act(step, _bad_names(sums))
@@ -122,7 +166,17 @@ class NonFiniteGuard:
         self._first, self._overflows = NO_STEP, 0
 
     def error(self, step: int | None, names: list[str], reason: str = "") -> InputError:
-        """Return the error for a step, from 0, in which some values were not finite."""
+        """Return the error for a step in which some values were not finite.
+
+        Parameters
+        ----------
+        step
+            Number of the step, from 0; None: it is not known.
+        names
+            Names of the values.
+        reason
+            What torch said.
+        """
         got = f"{', '.join(names)} not finite" + (f" ({reason})" if reason else "")
         if step is not None:
             got += f", in a batch of samples {self._samples(step)}"

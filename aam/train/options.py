@@ -50,7 +50,18 @@ LEVELS: dict[str, dict[str, Any]] = {
 
 
 def step_options(section: Optimization) -> StepOptions:
-    """Return the options of the section's level with its own overrides."""
+    """Return the options of a training step.
+
+    Parameters
+    ----------
+    section
+        The section `optimization`: a level, and values that override those of the level.
+
+    Returns
+    -------
+    StepOptions
+        What the level stands for, changed by these values.
+    """
     return StepOptions(**{**LEVELS[section.level], **section.model_dump(exclude_none=True)})
 
 
@@ -91,11 +102,24 @@ def set_up(
 
 
 def report(module: nn.Module, options: StepOptions, devices: Devices) -> dict[str, Any]:
-    """Return the options as a machine carries them out for a module that was set up.
+    """Return the options as a machine carries them out.
 
-    `precision` is among them, the `hardware` that it was chosen on, and `lacking`: what was asked
-    for and is not had, of which a warning was given. What fails in the first steps, a compilation,
-    is known after them.
+    A compilation may fail in the first steps, so that the report is complete after these alone.
+
+    Parameters
+    ----------
+    module
+        A module that was set up.
+    options
+        What the configuration asks for.
+    devices
+        Where the module is trained.
+
+    Returns
+    -------
+    dict
+        The options, the `precision`, the `hardware` that it was chosen on, and `lacking`: what was
+        asked for and this machine does not have, for each of which a warning was logged.
     """
     found = {name: getattr(options, name) for name in (*BY_LEVEL, "anomaly", "level")}
     found["precision"] = devices.precision

@@ -126,7 +126,19 @@ def precision_of_encoder(optimization: Mapping[str, Any] | None) -> str:
 
 
 def faster(seconds: Mapping[str, float]) -> str:
-    """Return the precision to train in, by the seconds of a step, those of the exact one first."""
+    """Return the precision to train in.
+
+    Parameters
+    ----------
+    seconds
+        Seconds of a step by precision, the most exact precision first.
+
+    Returns
+    -------
+    str
+        The fastest precision that takes less than `WORTH_IT` of the time of the exact one, or else
+        the exact one.
+    """
     exact, *others = seconds
     is_worth_it = [name for name in others if seconds[name] < WORTH_IT * seconds[exact]]
     return min(is_worth_it, key=seconds.__getitem__, default=exact)
@@ -135,12 +147,32 @@ def faster(seconds: Mapping[str, float]) -> str:
 def step_seconds(
     model: Any, dataset: BatchDataset, devices: Devices, memory: StepMemory
 ) -> dict[str, float]:
-    """Return the median seconds of a forward and a backward pass by precision.
+    """Return the median seconds of a forward and a backward pass in each precision.
 
-    Updates of the weights are in fp32 in any case. The batches are different ones, evenly spread
-    over the first epoch: on a CPU the kernels that bf16 needs for each new shape are a part of its
-    time. Each precision works them in the micro-batches that it needs. They take turns, since other
-    jobs may slow down any of them. Raises InputError where no precision fits into the memory.
+    Updates of the weights are in fp32 in any case. The batches differ and are evenly spread over
+    the first epoch, because on a CPU the kernels that bf16 needs for each new shape are part of its
+    time. The precisions take turns, because other jobs may slow down any of them.
+
+    Parameters
+    ----------
+    model
+        Model as `Devices.setup_model` returned it.
+    dataset
+        Its batches.
+    devices
+        Where it is trained. Their precision is another one afterwards.
+    memory
+        Has the limits of memory. Each precision gets the micro-batches that it needs.
+
+    Returns
+    -------
+    dict
+        Seconds by precision, without precisions that do not fit into the memory.
+
+    Raises
+    ------
+    InputError
+        No precision fits into the memory.
     """
     micro_batches: dict[str, MicroBatches] = {}
     for precision in devices.candidates:

@@ -44,10 +44,43 @@ def train_step(
     devices: Devices,
     guard: NonFiniteGuard | None = None,
 ) -> tuple[dict[str, Tensor], Tensor]:
-    """Do one update, unless a guard says otherwise; return the losses and the gradient's norm.
+    """Do one update, unless a guard says otherwise.
 
-    Nothing here waits for the device, except fp16's scaler, and a guard that has to know at once.
-    Dropout is a function of the seed and the step, counted from 0.
+    Nothing here waits for the device, except fp16's scaler and a guard that has to know
+    immediately.
+
+    Parameters
+    ----------
+    model
+        Model as `Devices.setup_model` returned it. Its forward pass returns named losses.
+    optimizer
+        Its optimizer, as `Devices.setup_optimizer` returned it.
+    batch
+        Batch on the device.
+    step
+        Number of the step, from 0.
+    rate
+        Learning rate.
+    seed
+        Dropout is a function of this seed and the step.
+    options
+        Options of a step.
+    devices
+        Where the model is trained.
+    guard
+        What acts on losses and gradients that are not finite; None: nothing does.
+
+    Returns
+    -------
+    losses : dict
+        Detached losses by name.
+    norm : torch.Tensor
+        Norm of the gradient before it was clipped.
+
+    Raises
+    ------
+    Rollback or InputError
+        See `NonFiniteGuard.passes`.
     """
     if options.compile != "off":
         # What graphs of the step before have left may be overwritten.
@@ -77,14 +110,43 @@ def train_step(
 
 
 def learning_rate(settings: Training, step: int, total: int) -> float:
-    """Return the learning rate at a step, from 0, of so many."""
+    """Return the learning rate at a step.
+
+    Parameters
+    ----------
+    settings
+        Have the peak learning rate and the fraction of the steps in which it rises.
+    step
+        Number of the step, from 0.
+    total
+        Number of steps of the run.
+    """
     return settings.learning_rate * warmup_cosine(step, total, settings.warmup)
 
 
 def batches(
     dataset: BatchDataset, first: int, *, workers: int, pin: bool, devices: Devices | None = None
 ) -> Iterator[Batch]:
-    """Yield the batches of a dataset from a step on, or this process's shards of them."""
+    """Yield the batches of a dataset from a step on, or this process's shards of them.
+
+    Parameters
+    ----------
+    dataset
+        Step to batch.
+    first
+        Step to begin with.
+    workers
+        Processes that assemble batches; 0: this process does.
+    pin
+        Whether batches lie in pinned memory, from which copies to an accelerator do not block.
+    devices
+        Several processes get a shard each; None: the batches are whole.
+
+    Raises
+    ------
+    WorkerDied
+        A process that assembles batches is gone.
+    """
     shard = None
     if devices is not None and devices.processes > 1:
         # Numbers, not `devices`: it may be pickled for a worker.

@@ -33,9 +33,23 @@ PART = 8
 class StepMemory:
     """Keeps the steps of one run within the memory.
 
-    The wrapped model's `module` has an `encoder`. A step of this process may take `limit_gb`, or
-    most of what is free, of an accelerator `threshold` of it; where a batch is one micro-batch the
-    encoder computes `recompute` again.
+    Attributes
+    ----------
+    model
+        Model as `Devices.setup_model` returned it; its `module` has an `encoder`.
+    optimizer
+        Its optimizer.
+    devices
+        Where it is trained.
+    limit_gb
+        Memory that this process may take in a step, in GB of 2**30 bytes; None: most of what is
+        free.
+    recompute
+        What the backward pass computes again where a batch is one micro-batch.
+    micro_batches
+        How batches are split; None: that is not known yet.
+    threshold
+        Fraction of an accelerator's free memory that may be taken where there is no limit.
     """
 
     model: Any
@@ -47,7 +61,23 @@ class StepMemory:
     threshold: float = 0.8
 
     def prepare(self, dataset: BatchDataset) -> MicroBatches:
-        """Choose the micro-batches, unless a checkpoint has those of the same limit."""
+        """Choose the micro-batches, unless a checkpoint has those of the same limit.
+
+        Parameters
+        ----------
+        dataset
+            Batches of the run.
+
+        Returns
+        -------
+        MicroBatches
+            How batches are split.
+
+        Raises
+        ------
+        InputError
+            The smallest micro-batches do not fit.
+        """
         found = self.micro_batches
         now = (self.limit_gb, self.devices.processes)
         if found is None or (found.limit_gb, found.processes) != now:
@@ -106,10 +136,35 @@ def fit_to_memory(
 ) -> MicroBatches:
     """Find micro-batches of the heaviest batch whose step fits into the memory, by real steps.
 
-    A small part of the batch is run first: its memory, in proportion to its size, tells what need
-    not be tried, since on a CPU the system ends a process that takes too much. What should fit is
-    run and measured, and halved until it does. All processes call this, and choose alike. It is an
-    InputError where the smallest micro-batches do not fit.
+    A small part of the batch is run first. Its memory, in proportion to its size, says which sizes
+    need not be tried, because on a CPU the system ends a process that takes too much. What should
+    fit is run and measured, and halved until it does. All processes call this, and choose alike.
+
+    Parameters
+    ----------
+    model
+        Model as `Devices.setup_model` returned it.
+    dataset
+        Batches of the run.
+    devices
+        Where the model is trained.
+    limit_gb
+        Memory that this process may take in a step, in GB of 2**30 bytes; None: most of what is
+        free.
+    recompute
+        What the backward pass computes again where a batch is one micro-batch.
+    threshold
+        Fraction of an accelerator's free memory that may be taken where there is no limit.
+
+    Returns
+    -------
+    MicroBatches
+        How batches are split, with memory and seconds of a step.
+
+    Raises
+    ------
+    InputError
+        The smallest micro-batches do not fit.
     """
     found = MicroBatches(recompute=recompute, limit_gb=limit_gb, processes=devices.processes)
     found.apply(model.module)
@@ -175,9 +230,25 @@ def fit_to_memory(
 
 
 def measure_step(model: nn.Module, batch: Batch, devices: Devices) -> tuple[float, float]:
-    """Return seconds and peak memory in MB of a forward and a backward pass, which leave no trace.
+    """Measure a forward and a backward pass, which leave no trace.
 
-    There are no gradients before or after; buffers and torch's random states are restored.
+    There are no gradients before or after. Buffers and torch's random states are restored.
+
+    Parameters
+    ----------
+    model
+        Model as `Devices.setup_model` returned it.
+    batch
+        Batch, on the host.
+    devices
+        Where the model is trained.
+
+    Returns
+    -------
+    seconds : float
+        Time of both passes.
+    peak_mb : float
+        Peak memory, with all that the process holds, in MB of 2**20 bytes.
     """
     device = devices.device
     buffers = {buffer: buffer.clone() for buffer in model.buffers()}

@@ -37,8 +37,29 @@ def assemble(
 ) -> Batch:
     """Build the batch of some rows of the store, without targets.
 
-    Nucleotides are masked by the epoch, ASVs left out and reads masked by the step. Blocks have at
-    most `at_once` samples (None: `SAMPLES_PER_BLOCK`).
+    Parameters
+    ----------
+    store
+        Samples.
+    tokens
+        Their ASVs.
+    rows_B
+        Rows of the store.
+    masker
+        Masks nucleotides, by the epoch; None: none are masked.
+    epoch
+        Number of the epoch, from 0.
+    asv_dropout
+        Leaves out ASVs and masks reads, by the step; None: it does neither.
+    step
+        Number of the step, from 0.
+    at_once
+        Most samples of a block; None: `SAMPLES_PER_BLOCK`.
+
+    Returns
+    -------
+    Batch
+        On the host; its samples are in the order of `rows_B`.
     """
     entries, distinct_U, place = entries_of(store, rows_B, asv_dropout, step)
     blocks, number_U = asv_blocks(tokens, distinct_U, masker=masker, epoch=epoch, bucketed=True)
@@ -80,9 +101,27 @@ def asv_blocks(
     epoch: int = 0,
     bucketed: bool = False,
 ) -> tuple[list[AsvBlock], NDArray[np.int64]]:
-    """Return one block per length, and the number of each of `asvs_U` through all blocks.
+    """Return ASVs in blocks, one per length.
 
-    Bucketed blocks end with rows that no sample points to, so that block sizes recur.
+    Parameters
+    ----------
+    tokens
+        ASVs of the store.
+    asvs_U
+        Rows of some of these.
+    masker
+        Masks nucleotides, by the epoch; None: none are masked.
+    epoch
+        Number of the epoch, from 0.
+    bucketed
+        Whether blocks end with rows that no sample points to, so that their sizes recur.
+
+    Returns
+    -------
+    blocks : list of AsvBlock
+        Tokens [U, S] in uint8, unpadded.
+    number_U : numpy.ndarray
+        Number of each of `asvs_U` through all blocks, int64.
     """
     lengths_U = tokens.lengths[asvs_U]
     blocks, number_U, done = [], np.empty(len(asvs_U), np.int64), 0
@@ -104,7 +143,15 @@ def asv_blocks(
 def bucket(number: int, bits: int = BITS) -> int:
     """Return the next number with at most `bits` significant binary digits.
 
-    Kernels are made for each shape, compiled ones above all, and kept: few shapes are faster.
+    Kernels are made for each shape, compiled ones above all, and kept: with few shapes a run is
+    faster.
+
+    Parameters
+    ----------
+    number
+        Size of a block.
+    bits
+        Significant binary digits of the result.
     """
     step = 1 << max(0, number.bit_length() - bits)
     return -(-number // step) * step
@@ -113,9 +160,23 @@ def bucket(number: int, bits: int = BITS) -> int:
 def sample_blocks(
     asvs: NDArray[np.int64], entries: Entries, at_once: int | None = None
 ) -> tuple[list[SampleBlock], torch.Tensor]:
-    """Return samples in blocks of similar richness, and where in them each sample lies, [B].
+    """Return samples in blocks of similar richness.
 
-    `at_once` is that of `assemble`, `asvs` are the numbers of the ASVs among those of the batch.
+    Parameters
+    ----------
+    asvs
+        Number of the ASV of each entry, among those of the batch, int64.
+    entries
+        ASVs and reads of the samples.
+    at_once
+        Most samples of a block; None: `SAMPLES_PER_BLOCK`.
+
+    Returns
+    -------
+    blocks : list of SampleBlock
+        The samples, padded to the richest of each block.
+    order_B : torch.Tensor
+        Position of each sample in the concatenated blocks.
     """
     richness_B = entries.richness_B
     starts_B = np.cumsum(richness_B) - richness_B

@@ -25,7 +25,17 @@ from aam.util.seeds import generator, seed_of
 
 
 def number_of_batches(samples: int, batch_size: int) -> int:
-    """Return how many batches samples are split into: of nearly equal sizes, of two at least."""
+    """Return how many batches samples are split into.
+
+    The batches are of nearly equal size, and each has two samples at least.
+
+    Parameters
+    ----------
+    samples
+        Number of samples.
+    batch_size
+        Most samples of a batch.
+    """
     return max(1, min(-(-samples // batch_size), samples // 2))
 
 
@@ -85,7 +95,15 @@ class BatchDataset(Dataset[Batch]):
         return batch
 
     def assemble(self, rows_B: NDArray[np.int64], step: int) -> Batch:
-        """Return the batch of some rows, without targets."""
+        """Return the batch of some rows, without targets.
+
+        Parameters
+        ----------
+        rows_B
+            Rows of the store.
+        step
+            Number of the step, from 0; what is masked and left out depends on it.
+        """
         return assemble(
             self.store,
             self.tokens,
@@ -102,9 +120,21 @@ class BatchDataset(Dataset[Batch]):
         return self if device.type == "cpu" else replace(self, at_once=SAMPLES_OF_ACCELERATOR)
 
     def rows(self, step: int) -> tuple[NDArray[np.int64], int]:
-        """Return the rows [B] of one step and the view they come from.
+        """Return the rows of one step.
 
         A sample's row is that of the view or one of its augmented rows, all equally likely.
+
+        Parameters
+        ----------
+        step
+            Number of the step, from 0.
+
+        Returns
+        -------
+        rows_B : numpy.ndarray
+            Rows of the store, int64.
+        view : int
+            The view that they come from.
         """
         epoch, position = divmod(step, self.steps_per_epoch)
         order = generator("order", self.seed, epoch).permutation(self.samples)
@@ -120,7 +150,19 @@ class BatchDataset(Dataset[Batch]):
         return np.where(draw_B == extra_B, base_B, rows[chosen_B]), view
 
     def targets(self, rows_B: NDArray[np.int64]) -> dict[str, torch.Tensor]:
-        """Return targets (weighted means of the parents') and categories (the main parent's)."""
+        """Return targets and categories of some rows.
+
+        Parameters
+        ----------
+        rows_B
+            Rows of the store.
+
+        Returns
+        -------
+        dict
+            By name, the weighted means of the parents' values [B, C] and, as `CATEGORIES`, the
+            categories [B, F] of the main parent.
+        """
         parents, weight_BK = parent_shares(self.store, rows_B)
         found = {
             name: torch.from_numpy(weight_BK @ values_NC[parents])

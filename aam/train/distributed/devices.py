@@ -31,7 +31,7 @@ from aam.util.errors import problem
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
 PATIENCE = timedelta(days=1)
-"""Of processes that wait on the host: the first one makes digests of the inputs of all."""
+"""How long processes wait on the host: the first one makes digests of the inputs of all."""
 _MIXED: dict[str, Any] = {"bf16": "bf16-mixed", "fp16": "16-mixed"}
 KERNELS = 256
 """Kernels that oneDNN keeps on a CPU: every shape has its own, and all of them would fill the
@@ -47,6 +47,11 @@ def has_fast_bf16() -> bool:
     """Return whether this CPU multiplies bf16 faster than fp32.
 
     Without instructions for bf16 it takes 40 times as long; on Intel without AMX, 1.7 times.
+
+    Returns
+    -------
+    bool
+        False also where oneDNN is not available.
     """
     if not torch.backends.mkldnn.is_available():
         return False
@@ -61,7 +66,13 @@ def has_tf32(device: torch.device) -> bool:
 
 
 def hardware() -> str:
-    """Return the name of the accelerator, or of the kind of CPU, that is computed on here."""
+    """Return the name of what is computed on here.
+
+    Returns
+    -------
+    str
+        Name of the accelerator, or else of the kind of CPU.
+    """
     if torch.cuda.is_available():
         return torch.cuda.get_device_name()
     return str(torch.cpu.get_capabilities().get("cpu_name", "cpu"))
@@ -83,9 +94,18 @@ class _Autocast(MixedPrecision):
 class Devices:
     """One device with one precision; with several processes, that of this process.
 
-    `precision` and `deterministic` are those of `Optimization`. Torchrun's agent has started the
-    processes of `world`; None: this one alone. Raises InputError where there are fewer accelerators
-    than processes, or fp16 is asked of sharded weights.
+    Parameters
+    ----------
+    precision
+        As in `Optimization.precision`: ``fp32``, ``tf32``, ``bf16``, ``fp16`` or ``auto``.
+    threads
+        Threads of this process on the CPU; fewer where a scheduler granted fewer cores.
+    deterministic
+        Whether only deterministic kernels are used.
+    world
+        The processes, which torchrun's agent has started; None: this one alone.
+    kernels
+        How many kernels oneDNN keeps, unless the environment says otherwise.
 
     Attributes
     ----------
@@ -97,6 +117,11 @@ class Devices:
         Whether the precision is chosen by measurement, and not given.
     is_chosen
         Whether the precision is settled. Until it is, the first of `candidates` is used.
+
+    Raises
+    ------
+    InputError
+        There are fewer accelerators than processes, or fp16 is asked for with sharded weights.
     """
 
     def __init__(
@@ -182,7 +207,13 @@ class Devices:
         self.is_chosen = True
 
     def exact(self) -> "Devices":
-        """Return the same device for inference in fp32: results hardly depend on batches then."""
+        """Return the same device for inference in fp32, whose results hardly depend on batches.
+
+        Returns
+        -------
+        Devices
+            A copy. Its method `inference` computes in fp32 without tf32.
+        """
         same = copy.copy(self)
         same.precision, same._is_exact = "fp32", True
         return same
@@ -214,9 +245,18 @@ class Devices:
         return own
 
     def setup_model(self, model: nn.Module) -> Any:
-        """Return the model, on the device and wrapped for training; its `module` is what learns.
+        """Return the model, on the device and wrapped for training.
 
-        Of sharded weights it is a copy that shares the buffers; `model` has them in `whole` alone.
+        Parameters
+        ----------
+        model
+            The model. Where weights are sharded it has them in `whole` alone.
+
+        Returns
+        -------
+        Any
+            A wrapper. Its `module` is what learns: the model, or, where weights are sharded, a copy
+            that shares the buffers.
         """
         self.restore_scaling(self._first_scaling)
         if not self.is_sharded:
@@ -229,7 +269,13 @@ class Devices:
         return self._fabric.setup_module(twin)
 
     def setup_optimizer(self, optimizer: optim.Optimizer) -> Any:
-        """Return the optimizer of a model that was set up, wrapped for training."""
+        """Return the optimizer of a model that was set up, wrapped for training.
+
+        Parameters
+        ----------
+        optimizer
+            Optimizer over the parameters of the wrapper's `module`.
+        """
         return self._fabric.setup_optimizers(optimizer)
 
     @contextmanager
@@ -248,7 +294,13 @@ class Devices:
             gather_module(model, wrapped.module)
 
     def backward(self, loss: Tensor) -> None:
-        """Compute gradients."""
+        """Compute gradients.
+
+        Parameters
+        ----------
+        loss
+            One number, on the device.
+        """
         self._fabric.backward(loss)
 
     def clip(self, model: nn.Module, optimizer: Any, largest_norm: float) -> Tensor:
@@ -285,7 +337,14 @@ class Devices:
 
     @contextmanager
     def inference(self, model: nn.Module) -> Iterator[None]:
-        """Run the block in the device's arithmetic, uncompiled, without gradients and dropout."""
+        """Run the block in the device's arithmetic, uncompiled, without gradients and dropout.
+
+        Parameters
+        ----------
+        model
+            Model, which is moved to the device. It returns to its mode of training behind the
+            block.
+        """
         was_training, products = model.training, torch.get_float32_matmul_precision()
         model.to(self.device).eval()
         arithmetic = nullcontext() if self._is_exact else self._fabric.autocast()
@@ -304,11 +363,30 @@ class Devices:
             model.train(was_training)
 
     def shard(self, all_N: NDArray[Any]) -> NDArray[Any]:
-        """Return every W-th row of an array: those of this process."""
+        """Return every W-th row of an array: those of this process.
+
+        Parameters
+        ----------
+        all_N
+            Rows of all processes.
+        """
         return all_N[self.rank :: self.processes]
 
     def all_gather(self, own_N: Tensor, number: int) -> Tensor:
-        """Return all of `number` rows in their order, given on the host what `shard` chose."""
+        """Return the rows of all processes in their order.
+
+        Parameters
+        ----------
+        own_N
+            What this process computed for the rows that `shard` chose, on the host.
+        number
+            Number of rows of all processes.
+
+        Returns
+        -------
+        torch.Tensor
+            All rows, [number, ...].
+        """
         if self.processes == 1:
             return own_N
         most = -(-number // self.processes)
@@ -320,7 +398,13 @@ class Devices:
         return by_row.flatten(0, 1)[:number]
 
     def all_reduce_sum(self, own: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the sum of an array of counts over all processes."""
+        """Return the sum of an array of counts over all processes.
+
+        Parameters
+        ----------
+        own
+            Counts of this process, int64.
+        """
         return self._all_reduce(torch.from_numpy(own.copy()), dist.ReduceOp.SUM).numpy()
 
     def all_reduce_min(self, own: int) -> int:
@@ -333,7 +417,13 @@ class Devices:
         return own
 
     def broadcast(self, value: T) -> T:
-        """Return what the first process says, plain values; no accelerator is waited for."""
+        """Return what the first process says; no accelerator is waited for.
+
+        Parameters
+        ----------
+        value
+            Plain values. Those of other processes than the first are ignored.
+        """
         if self.processes == 1:
             return value
         said = [value]

@@ -43,9 +43,25 @@ ADDRESS_AWAITED_S = 300
 
 
 def together(stage: str, cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
-    """Call the `run` of the module `stage` in all processes that `runtime` asks for.
+    """Call the `run` of a stage in all processes that `runtime` asks for.
 
-    The processes of a node share the threads. One that fails ends all: InputError or RuntimeError.
+    The processes of a node share the threads. One that fails ends all of them.
+
+    Parameters
+    ----------
+    stage
+        Dotted name of the stage's module.
+    cfg, inputs, outputs
+        What `run` gets.
+    runtime
+        Devices, nodes and threads. It needs a work folder.
+
+    Raises
+    ------
+    InputError
+        A process raised it, or this machine cannot start that many processes.
+    RuntimeError
+        A process failed in another way.
     """
     assert runtime.work is not None, "processes that work together need a work folder"
     world = World(runtime.devices, runtime.nodes, runtime.strategy)
@@ -160,7 +176,17 @@ def _rendezvous(folder: Path, nodes: int) -> dict[str, Any]:
 
 
 def process(stage: str, arguments: dict[str, Any], parent: int) -> None:
-    """Call the stage's `run` as one of the processes; `parent` is the process ID of the agent."""
+    """Call the stage's `run` as one of the processes.
+
+    Parameters
+    ----------
+    stage
+        Dotted name of the stage's module.
+    arguments
+        Keyword arguments of its `run`.
+    parent
+        Process ID of the agent, with which this process ends.
+    """
     end_with(parent)
     runtime: RunOptions = arguments["runtime"]
     if int(os.environ["RANK"]) == 0:

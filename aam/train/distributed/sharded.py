@@ -40,7 +40,15 @@ def gather_module(model: nn.Module, sharded: nn.Module) -> None:
 
 
 def write(folder: Path, state: Mapping[str, Any]) -> None:
-    """Write nested tensors and plain values into a folder that exists; all processes call it."""
+    """Write nested tensors and plain values into a folder that exists; all processes call it.
+
+    Parameters
+    ----------
+    folder
+        Folder that is filled.
+    state
+        Nested dictionaries, lists and tuples of tensors and plain values.
+    """
     tensors: dict[str, Tensor] = {}
 
     def described(value: Any, path: str) -> Any:
@@ -61,8 +69,13 @@ def write(folder: Path, state: Mapping[str, Any]) -> None:
 def read(folder: Path, like: nn.Module) -> dict[str, Any]:
     """Return a state that `write` wrote.
 
-    Where the weights of the model `like` are sharded all processes call this, and the tensors are
-    sharded as they are; else they are whole, on the host.
+    Parameters
+    ----------
+    folder
+        Folder of the state.
+    like
+        A model. Where its weights are sharded all processes call this, and the tensors are sharded
+        in the same way. Otherwise the tensors are whole, on the host.
     """
     twin = next((p for p in like.parameters() if isinstance(p, DTensor)), None)
     tensors: dict[str, Tensor] = {}

@@ -37,7 +37,7 @@ class BatchShard(Batch):
     sample_B: Tensor
     """The same of each sample, in the order of the batch."""
     masked_nucleotides: int
-    """Of the whole batch."""
+    """Number of masked nucleotides of the whole batch."""
 
     @property
     def size(self) -> int:
@@ -46,14 +46,37 @@ class BatchShard(Batch):
 
 
 def own_shard(batch: Batch, devices: Devices) -> Batch:
-    """Return the part of a batch that this process encodes: all of it, or a `BatchShard`."""
+    """Return the part of a batch that this process encodes.
+
+    Parameters
+    ----------
+    batch
+        The whole batch.
+    devices
+        The processes.
+
+    Returns
+    -------
+    Batch
+        The batch itself in a single process, otherwise a `BatchShard`.
+    """
     return batch if devices.processes == 1 else shard_of(batch, devices.rank, devices.processes)
 
 
 def shard_of(batch: Batch, rank: int, processes: int) -> BatchShard:
     """Return what one of several processes encodes of a batch.
 
-    Of each block of ASVs it takes every W-th row; of the samples too, in blocks as large as before.
+    It takes every W-th row of each block of ASVs, and every W-th sample, in blocks as large as
+    before.
+
+    Parameters
+    ----------
+    batch
+        The whole batch, on the host.
+    rank
+        Number of the process, from 0.
+    processes
+        Number of processes, W.
     """
     groups = [
         joined(batch.samples[first : first + processes])
@@ -104,7 +127,15 @@ def _sample_shard(block: SampleBlock, rank: int, processes: int) -> SampleBlock:
 
 
 def joined(blocks: list[SampleBlock], asvs: int | None = None) -> SampleBlock:
-    """Return blocks of samples as one, padded to so many ASVs, or else to the richest sample."""
+    """Return blocks of samples as one.
+
+    Parameters
+    ----------
+    blocks
+        Blocks of the same batch.
+    asvs
+        Width that the samples are padded to; None: that of the richest sample.
+    """
     width = asvs or max(block.asv_BA.shape[1] for block in blocks)
 
     def together(*parts: Tensor | None) -> Any:
@@ -137,8 +168,20 @@ class _Gathered(torch.autograd.Function):
 def encode_sharded(encoder: Encoder, shard: BatchShard) -> Encoded:
     """Return the embeddings of all samples of the batch, and the `nucleotides` of this shard.
 
-    Each process draws dropout masks of its own, so that a run in W processes is repeatable, but
-    not the same as one in another number of them.
+    Each process draws dropout masks of its own, so that a run in W processes is repeatable, but not
+    the same as one in another number of them.
+
+    Parameters
+    ----------
+    encoder
+        The encoder; all processes have the same weights.
+    shard
+        What this process encodes.
+
+    Returns
+    -------
+    Encoded
+        `sample_BD` is that of the whole batch.
     """
     seed = torch.initial_seed()
     torch.manual_seed(seed_of("process", seed, dist.get_rank()))
@@ -171,5 +214,11 @@ class _Summed(torch.autograd.Function):
 
 
 def summed(own: Tensor) -> Tensor:
-    """Return the sum of a value over all processes, with gradients."""
+    """Return the sum of a value over all processes, with gradients.
+
+    Parameters
+    ----------
+    own
+        Value of this process.
+    """
     return _Summed.apply(own)

@@ -25,10 +25,17 @@ _HOST = torch.device("cpu")
 
 
 class Monitor:
-    """Measure a training on `device` from beside it, by a thread that takes a sample every second.
+    """Measures a training run from outside, by a thread that takes a sample every second.
 
     What the loop calls at each step only reads the clock. All quantities are summed up from the
     start; an interval is the difference of two readings.
+
+    Parameters
+    ----------
+    device
+        Where the model is trained.
+    threshold
+        Fraction of the memory above which what can be freed is freed.
     """
 
     def __init__(self, device: torch.device, threshold: float = 0.8) -> None:
@@ -72,14 +79,20 @@ class Monitor:
         self._add({"steps": 1, "samples": samples})
 
     def read_and_reset(self) -> dict[str, float | None]:
-        """Return what was measured since the last call; None: could not be measured.
+        """Return what was measured since the last call.
 
         Call it where the device has just been waited for: steps on an accelerator end later than
-        the call that starts them. Pauses are left out of `samples_per_s` and `step_s`;
-        `loading_share` is the fraction of that time spent waiting for data, `memory_share` that of
-        the memory that is taken; `memory_mb` is of the process, `gpu_memory_mb` of all processes,
-        `peak_memory_mb` of tensors on an accelerator. What the driver of one says has its highest
-        sample from the start, too, under its name and `_peak`. MB are 2**20 bytes.
+        the call that starts them.
+
+        Returns
+        -------
+        dict
+            Values by name; None: could not be measured. Pauses are left out of `samples_per_s` and
+            `step_s`; `loading_share` is the fraction of that time spent waiting for data,
+            `memory_share` the fraction of the memory that is taken. `memory_mb` is the memory of
+            the process, `gpu_memory_mb` that of all processes, `peak_memory_mb` that of tensors on
+            an accelerator. What the driver of an accelerator says has its highest sample since the
+            start, too, under its name and `_peak`. MB are 2**20 bytes.
         """
         since, self._last = self._last, self._totals()
         if since[f"{_COUNT}memory_mb"] == self._last[f"{_COUNT}memory_mb"]:

@@ -18,11 +18,25 @@ ROWS = 30
 
 @contextmanager
 def profiled(folder: Path | None, steps: int, first_step: int) -> Iterator[Callable[[], None]]:
-    """Record `steps` steps of the loop inside the block, after two of waiting and two of warm-up.
+    """Record some steps of the loop inside the block.
 
-    Call what is yielded after each step. What happens between steps, a validation for instance, is
-    recorded with them. `summary.txt` gets the operations with the most time of their own on the
-    device in use, `trace.json` a Chrome trace. `first_step` is the number of steps done before.
+    Two steps of waiting and two of warm-up come first. What happens between steps, a validation for
+    instance, is recorded with them. `summary.txt` gets the operations that take the most time of
+    their own on the device in use, `trace.json` a Chrome trace.
+
+    Parameters
+    ----------
+    folder
+        Folder of both files; None: nothing is recorded.
+    steps
+        Steps to record; 0: nothing is recorded.
+    first_step
+        Number of steps that were done before.
+
+    Yields
+    ------
+    Callable
+        To be called after each step.
     """
     if folder is None or not steps:
         yield lambda: None

@@ -21,9 +21,20 @@ REDRAWN_EVERY_S = 0.1
 
 
 class Reporter:
-    """Progress of the run `name` of `total` steps, `done` before; `validations` are still to come.
+    """Progress of a run: a bar on a terminal, lines elsewhere.
 
     A bar that is not closed hides the cursor.
+
+    Parameters
+    ----------
+    name
+        Name of the run.
+    done
+        Steps that were done before.
+    total
+        Steps of the whole run.
+    validations
+        Validations that are still to come.
     """
 
     def __init__(self, name: str, done: int, total: int, validations: int = 0) -> None:
