@@ -31,7 +31,27 @@ Layers = Annotated[int, Field(ge=1, le=1000)]
 
 @dataclass(frozen=True)
 class Architecture:
-    """Shape of an encoder; the section `models.<name>` and the longest sequence."""
+    """Shape of an encoder, as in the section `models.<name>`.
+
+    Attributes
+    ----------
+    encoder
+        Kind of the ASV encoder, a name in `ENCODERS`.
+    width
+        Numbers of an embedding.
+    heads
+        Attention heads of a layer.
+    asv_layers
+        Layers over the nucleotides of an ASV.
+    sample_layers
+        Layers over the ASVs of a sample.
+    patch_bp
+        Nucleotides that enter the encoder as one position.
+    ffn_ratio
+        Width of the feed-forward layers as a multiple of `width`.
+    max_length_bp
+        Nucleotides of a sequence that are read; those behind them are not.
+    """
 
     __pydantic_config__: ClassVar = ConfigDict(extra="forbid")
 
@@ -43,14 +63,18 @@ class Architecture:
     patch_bp: int
     ffn_ratio: float
     max_length_bp: int
-    """Nucleotides of a sequence that are read; what is behind them is not."""
 
 
 class AsvEncoder(LayerStack, ABC):
     """Layers over the patches of a sequence, pooled to one vector per ASV.
 
-    A kind of encoder says by `_layers` which layers have weights of their own, by `_tables` the
+    A kind of encoder defines by `_layers` which layers have weights of their own, by `_tables` the
     cosines and sines [T, E] of a rotation, if any, and by `_encode` how the patches go through.
+
+    Parameters
+    ----------
+    shape
+        Shape of the encoder.
     """
 
     cos_TE: Tensor
@@ -74,7 +98,24 @@ class AsvEncoder(LayerStack, ABC):
     def forward(
         self, tokens_US: Tensor, masked: Masked | None, backend: AttentionBackend
     ) -> tuple[Tensor, Tensor | None]:
-        """Return ASV embeddings [U, D], and the patches [M, D] of the masked nucleotides."""
+        """Encode ASVs of one length.
+
+        Parameters
+        ----------
+        tokens_US
+            Tokens of the ASVs, uint8.
+        masked
+            Masked nucleotides; None: there are none.
+        backend
+            Kernel of attention.
+
+        Returns
+        -------
+        asv_UD : torch.Tensor
+            Embeddings of the ASVs.
+        patch_MD : torch.Tensor or None
+            Patches of the masked nucleotides; None: there are none.
+        """
         tokens_US = tokens_US[:, : self.max_length_bp]
         x_UTD = self.stem(self._one_hot(tokens_US))
         patches = x_UTD.shape[1]

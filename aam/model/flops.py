@@ -17,11 +17,23 @@ WITHOUT_INPUT_GRADIENT = 2
 
 
 def step_flops(shape: Architecture, batch: Batch) -> int:
-    """Return the additions and multiplications of all matrix products, forward and backward.
+    """Count the floating-point operations of a training step. Only shapes are read.
 
-    Counted are stem, attention, feed-forward and recurrent layers, pooling and heads of
-    pretraining, padding of samples included because it is computed. Not counted are sums, norms,
-    activations, the optimizer and what is computed twice to save memory. Only shapes are read.
+    Stem, attention, feed-forward and recurrent layers, pooling and the heads of pretraining count,
+    padding of samples included because it is computed. Sums, norms, activations, the optimizer and
+    what is computed twice to save memory do not count.
+
+    Parameters
+    ----------
+    shape
+        Shape of the encoder.
+    batch
+        Batch of the step.
+
+    Returns
+    -------
+    int
+        Additions and multiplications of all matrix products, forward and backward.
     """
     encoder, width, samples = _without_weights(shape), shape.width, batch.size
     heads = len(batch.distances) * _product(samples, width, width + samples)

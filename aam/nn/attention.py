@@ -29,12 +29,23 @@ def attend(
     mask_B11T: Tensor | None = None,
     backend: AttentionBackend = "auto",
 ) -> Tensor:
-    """Return softmax(query key^T / sqrt(K) + mask) value, [B, H, S, K].
+    """Return softmax(query key^T / sqrt(K) + mask) value (Vaswani et al. 2017, arXiv:1706.03762).
 
-    `mask_B11T` is that of `key_mask`, or None: all keys exist. A back-end is a kernel, with
-    PyTorch's reference ``math`` where the device has none, or ``auto``, what was measured fastest
-    (docs/experiments.md): on a CPU plain products for bf16 and for short sequences, else what
-    PyTorch chooses.
+    Parameters
+    ----------
+    query_BHSK, key_BHTK, value_BHTK
+        Queries, keys and values of one type.
+    mask_B11T
+        What `key_mask` returns; None: all keys exist.
+    backend
+        Kernel, with PyTorch's reference ``math`` where the device does not have it. ``auto`` is
+        what was measured fastest (docs/experiments.md): on a CPU plain products for bf16 and for
+        short sequences, otherwise what PyTorch chooses.
+
+    Returns
+    -------
+    torch.Tensor
+        [B, H, S, K].
     """
     if (backend == "auto" and query_BHSK.device.type == "cpu") and (
         query_BHSK.dtype == torch.bfloat16 or query_BHSK.shape[-2] < 64
@@ -47,7 +58,20 @@ def attend(
 
 
 def key_mask(present_BT: Tensor, dtype: torch.dtype) -> Tensor:
-    """Return what is added to scores: 0 where a key is present, one per row at least, else -inf."""
+    """Return what is added to the scores of attention.
+
+    Parameters
+    ----------
+    present_BT
+        Whether a key exists; one per row exists at least.
+    dtype
+        Type of the result, that of the scores.
+
+    Returns
+    -------
+    torch.Tensor
+        [B, 1, 1, T]: 0 where a key exists, otherwise -inf.
+    """
     absent_B11T = ~present_BT[:, None, None, :]
     return absent_B11T.new_zeros(absent_B11T.shape, dtype=dtype).masked_fill(
         absent_B11T, float("-inf")
@@ -55,7 +79,13 @@ def key_mask(present_BT: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def arithmetic(x: Tensor) -> torch.dtype:
-    """Return the type that products of `x` are computed in."""
+    """Return the type that products are computed in.
+
+    Parameters
+    ----------
+    x
+        One of the factors. Under autocast the type may be another one than its own.
+    """
     kind = x.device.type
     return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else x.dtype
 
@@ -71,19 +101,50 @@ def _plain(
 
 
 def split_heads(x_BSD: Tensor, heads: int) -> Tensor:
-    """Return [B, S, D] as [B, H, S, D / H]."""
+    """Return [B, S, D] as [B, H, S, D / H].
+
+    Parameters
+    ----------
+    x_BSD
+        All heads next to each other.
+    heads
+        Number of heads.
+    """
     return x_BSD.unflatten(-1, (heads, -1)).transpose(1, 2)
 
 
 def join_heads(x_BHSK: Tensor) -> Tensor:
-    """Return [B, H, S, K] as [B, S, H * K]."""
+    """Return [B, H, S, K] as [B, S, H * K].
+
+    Parameters
+    ----------
+    x_BHSK
+        Heads in a dimension of their own.
+    """
     return x_BHSK.transpose(1, 2).flatten(-2)
 
 
 def rotary_tables(
     positions: int, head_width: int, heads: int = 1, base: float = 10_000.0
 ) -> tuple[Tensor, Tensor]:
-    """Return cosines and signed sines [positions, E] (Su et al. 2021, arXiv:2104.09864)."""
+    """Return the tables of rotary positions (Su et al. 2021, arXiv:2104.09864).
+
+    Parameters
+    ----------
+    positions
+        Number of positions S.
+    head_width
+        Width K of a head.
+    heads
+        Heads next to each other, which have the same angles.
+    base
+        Base of the geometric series of frequencies.
+
+    Returns
+    -------
+    cos_SE, sin_SE : torch.Tensor
+        Cosines and signed sines [S, E] in fp32.
+    """
     frequency = base ** (-torch.arange(0, head_width, 2, dtype=torch.float64) / head_width)
     angle = torch.arange(positions, dtype=torch.float64)[:, None] * frequency
     cos, sin = angle.cos().float(), angle.sin().float()
@@ -91,7 +152,17 @@ def rotary_tables(
 
 
 def rotate(x_BSE: Tensor, cos_SE: Tensor, sin_SE: Tensor, heads: int = 1) -> Tensor:
-    """Return queries or keys of `heads` heads side by side, turned by the angle of the position."""
+    """Return queries or keys, turned by the angle of the position.
+
+    Parameters
+    ----------
+    x_BSE
+        Vectors of all heads, next to each other.
+    cos_SE, sin_SE
+        What `rotary_tables` returns.
+    heads
+        Number of heads.
+    """
     return _Rotation.apply(x_BSE, cos_SE, sin_SE, heads)
 
 

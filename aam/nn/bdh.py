@@ -23,8 +23,16 @@ class Bdh(Layer):
         a = LN(sum_t <R x_s, R x_t> v_t)      queries are keys; the values are the positions
         z = x * relu(W_y a)             a neuron passes on what it is asked for
 
-    and over all heads v = LN(v + LN(W_z z)). The same weights serve every iteration. All heads
-    together have `neurons`, a multiple of twice the heads.
+    and over all heads v = LN(v + LN(W_z z)). The same weights serve every iteration.
+
+    Parameters
+    ----------
+    width
+        Width D of a position.
+    heads
+        Number of heads.
+    neurons
+        Neurons of all heads together, a multiple of twice the heads.
     """
 
     def __init__(self, width: int, heads: int, neurons: int) -> None:
@@ -63,7 +71,18 @@ class Bdh(Layer):
 
 
 def enter(v_BSD: Tensor) -> Tensor:
-    """Return positions of mean 0 and variance 1, in fp32: what the first iteration takes."""
+    """Return positions of mean 0 and variance 1: what the first iteration takes.
+
+    Parameters
+    ----------
+    v_BSD
+        Positions, in any type.
+
+    Returns
+    -------
+    torch.Tensor
+        [B, S, D], fp32.
+    """
     return layer_norm(v_BSD.float(), v_BSD.shape[-1:])
 
 
@@ -83,9 +102,22 @@ def compares_positions(positions: int, neurons: int, width: int) -> bool:
 
 
 def neuron_tables(positions: int, neurons: int) -> tuple[Tensor, Tensor]:
-    """Return cosines and sines [positions, neurons] that turn the neurons of a head.
+    """Return the tables that turn the neurons of a head, as `aam.nn.attention.rotate` takes them.
 
-    Both sides are turned, so that scores, divided by the root of `neurons`, stay within fp16.
+    Queries and keys are both turned, so that scores, divided by the root of `neurons`, stay within
+    fp16.
+
+    Parameters
+    ----------
+    positions
+        Number of positions S.
+    neurons
+        Neurons N of a head.
+
+    Returns
+    -------
+    cos_SN, sin_SN : torch.Tensor
+        Scaled cosines and signed sines, fp32.
     """
     cos_SN, sin_SN = rotary_tables(positions, neurons, base=BASE)
     scale = neurons**-0.25

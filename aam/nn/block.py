@@ -11,7 +11,19 @@ from aam.nn.layer import Layer
 
 
 class Block(Layer):
-    """Self-attention and a feed-forward layer `ffn_ratio` as wide, each with norm and residual."""
+    """Self-attention and a feed-forward layer, each with norm and residual.
+
+    A pre-norm transformer block (Xiong et al. 2020, arXiv:2002.04745).
+
+    Parameters
+    ----------
+    width
+        Width D of a position.
+    heads
+        Number of attention heads.
+    ffn_ratio
+        Width of the feed-forward layer as a multiple of `width`.
+    """
 
     def __init__(self, width: int, heads: int, ffn_ratio: float) -> None:
         super().__init__()
@@ -33,9 +45,24 @@ class Block(Layer):
         mask_B11S: Tensor | None = None,
         backend: AttentionBackend = "auto",
     ) -> Tensor:
-        """Return [B, S, D]; `rotary` holds cosines and sines [S, 2 * D], or None for a set.
+        """Return the positions behind the block.
 
-        Both have the type of the products, as has the mask, which is that of `key_mask`.
+        Parameters
+        ----------
+        x_BSD
+            Positions.
+        rotary
+            Cosines and sines [S, 2 * D], of queries and keys together, in the type of the products;
+            None: the positions are a set.
+        mask_B11S
+            What `key_mask` returns, in the type of the products; None: all positions exist.
+        backend
+            Kernel of attention.
+
+        Returns
+        -------
+        torch.Tensor
+            [B, S, D].
         """
         qkv_BSE = self.qkv(self.norm_attention(x_BSD))
         if rotary is None:
