@@ -67,7 +67,7 @@ def explain(
     predictor
         A model in evaluation mode, whose weights need no gradients.
     asv_AD, counts_A
-        Embeddings and reads of the sample's ASVs.
+        Embeddings and reads of the sample's ASVs, fp32, on the device of the model.
     categories
         Covariates of the sample.
     column_A
@@ -76,7 +76,12 @@ def explain(
         Points of the path that gradients are taken at: the next number is tried where the gap to
         what they should sum to is above `LARGEST_GAP`.
     removed_R
-        ASVs of the sample without each of which it is predicted, too.
+        Positions of ASVs of the sample. It is also predicted without each of these.
+
+    Returns
+    -------
+    Explanation
+        In fp64, on the host.
     """
     copies = _Copies(predictor, asv_AD, categories or {}, column_A)
     with torch.no_grad():
@@ -254,9 +259,22 @@ def _at_a_time(asvs: int) -> int:
 
 
 def explained(output_SO: Tensor, target: Target) -> Tensor:
-    """Return the explained outputs [S, C] of a predictor's raw ones.
+    """Return the explained outputs of a predictor.
 
-    Transformed numbers (medians of quantiles), or log-odds: of each class, or of a higher one.
+    They are transformed numbers (medians of quantiles), or log-odds: of each class, or of a higher
+    one.
+
+    Parameters
+    ----------
+    output_SO
+        Raw outputs of S copies of a sample.
+    target
+        What is predicted.
+
+    Returns
+    -------
+    torch.Tensor
+        [S, C].
     """
     if target.loss == "ordinal":
         # They differ by constants, so all have the same gradients.
@@ -273,7 +291,13 @@ def _are_log_odds(target: Target) -> bool:
 
 
 def explained_names(target: Target) -> list[str]:
-    """Return the names of the C explained outputs of a model for a target."""
+    """Return the names of the C explained outputs of a model.
+
+    Parameters
+    ----------
+    target
+        What is predicted.
+    """
     return list(target.columns if target.loss == "ordinal" else target.classes or target.columns)
 
 
@@ -297,7 +321,17 @@ def _other_logits(logit_SC: Tensor) -> Tensor:
 
 
 def chosen_samples(names: Iterable[str], number: int, seed: int) -> list[str]:
-    """Return at most `number` of some samples, whatever their order."""
+    """Choose samples at random, whatever their order.
+
+    Parameters
+    ----------
+    names
+        IDs of all samples.
+    number
+        Most samples that are chosen.
+    seed
+        Seed of the choice.
+    """
     return sorted(names, key=lambda name: (seed_of("explain", seed, name), name))[:number]
 
 
@@ -327,14 +361,16 @@ def explain_samples(
     categories
         Covariates of each sample.
     removed
-        ASVs of each sample without each of which it is predicted, too: places among its ASVs.
+        Positions among the ASVs of each sample. It is also predicted without each of these.
     asvs
         A file of ASV embeddings, which is read for those encoders that made it.
 
     Yields
     ------
-    tuple
-        Rows of a sample's ASVs in `tokens`, [A], and their explanation.
+    asvs_A : numpy.ndarray
+        Rows of a sample's ASVs in `tokens`.
+    explanation : Explanation
+        The explanation of the sample.
     """
     asvs_U = asvs_of(store, np.array(samples, np.int64), len(tokens.lengths))
     own = tokens.rows(asvs_U)

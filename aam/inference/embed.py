@@ -37,7 +37,20 @@ ROWS_PER_BLOCK = 4096
 
 
 def load_encoder(directory: Path, backend: AttentionBackend = "auto") -> Encoder:
-    """Rebuild the encoder of a pretrained or fine-tuned model of this version of the package."""
+    """Rebuild the encoder of a pretrained or fine-tuned model of this version of the package.
+
+    Parameters
+    ----------
+    directory
+        Folder of the model.
+    backend
+        Kernel of attention.
+
+    Raises
+    ------
+    InputError
+        The directory is none of a model, or a part is damaged or of another version.
+    """
     config = load_config(directory)
     with fitting(directory, "a model of this version", AGAIN):
         shape = TypeAdapter(Architecture).validate_python(config["architecture"])
@@ -53,10 +66,29 @@ def embed_samples(
     devices: Devices,
     asv_UD: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Return the embeddings [R, D] of some rows of the store, in any order, in fp32 on the host.
+    """Return the embeddings of some rows of the store, in any order.
 
     Of W processes each computes every W-th ASV and every W-th row, and all get all.
-    `asv_UD` are the embeddings of all ASVs of `tokens`; None: those of the rows are computed.
+
+    Parameters
+    ----------
+    encoder
+        The encoder.
+    store
+        Samples.
+    tokens
+        Their ASVs.
+    rows_R
+        Rows of the store.
+    devices
+        Where the embeddings are computed.
+    asv_UD
+        Embeddings of all ASVs of `tokens`; None: those of the rows are computed.
+
+    Returns
+    -------
+    torch.Tensor
+        [R, D] in fp32 on the host.
     """
     place_U = np.arange(len(tokens.lengths))
     if asv_UD is None:
@@ -81,7 +113,24 @@ def embed_samples(
 def embed_asvs(
     encoder: Encoder, tokens: TokenStore, asvs_U: NDArray[np.int64], devices: Devices
 ) -> torch.Tensor:
-    """Return the embeddings [U, D] of some rows of the token store, in fp32 on the host."""
+    """Return the embeddings of some ASVs.
+
+    Parameters
+    ----------
+    encoder
+        The encoder.
+    tokens
+        Token store with the ASVs.
+    asvs_U
+        Rows of the ASVs in it.
+    devices
+        Where the embeddings are computed.
+
+    Returns
+    -------
+    torch.Tensor
+        [U, D] in fp32 on the host.
+    """
     out_UD = torch.empty(len(asvs_U), encoder.shape.width, device=devices.device)
     with devices.inference(encoder):
         for members in asv_batches(tokens, asvs_U, encoder.shape.patch_bp, devices.device):
@@ -100,7 +149,22 @@ def _encoded(encoder: Encoder, tokens_US: torch.Tensor, devices: Devices) -> tor
 
 
 def asvs_of(store: SampleStore, rows_R: NDArray[np.int64], number: int) -> NDArray[np.int64]:
-    """Return which of `number` ASVs some rows of the store have, ascending."""
+    """Return the ASVs that some rows of the store have.
+
+    Parameters
+    ----------
+    store
+        Samples.
+    rows_R
+        Rows of the store.
+    number
+        Number of all ASVs.
+
+    Returns
+    -------
+    numpy.ndarray
+        Rows in the token store, ascending, int64.
+    """
     has_U = np.zeros(number, bool)
     for first in range(0, len(rows_R), ROWS_PER_BLOCK):
         flat, _ = places_of(store.offsets, rows_R[first : first + ROWS_PER_BLOCK])
@@ -111,7 +175,19 @@ def asvs_of(store: SampleStore, rows_R: NDArray[np.int64], number: int) -> NDArr
 def asv_batches(
     tokens: TokenStore, asvs_U: NDArray[np.int64], patch_bp: int, device: torch.device
 ) -> Iterator[NDArray[np.int64]]:
-    """Yield positions in `asvs_U`, longest first, that fit into a batch of the device."""
+    """Yield positions in `asvs_U`, longest first, that fit into a batch of the device.
+
+    Parameters
+    ----------
+    tokens
+        Token store with the ASVs.
+    asvs_U
+        Rows of the ASVs in it.
+    patch_bp
+        Nucleotides that enter the encoder as one position.
+    device
+        Where they are embedded.
+    """
     length_U = tokens.lengths[asvs_U].astype(np.int64)
     return _batches(np.argsort(-length_U, kind="stable"), -(-length_U // patch_bp), device)
 
@@ -119,7 +195,19 @@ def asv_batches(
 def sample_batches(
     store: SampleStore, rows_R: NDArray[np.int64], place_U: NDArray[np.int64], device: torch.device
 ) -> Iterator[tuple[NDArray[np.int64], Batch]]:
-    """Yield positions in `rows_R`, richest first, and a batch of them, which has no sequences."""
+    """Yield positions in `rows_R`, richest first, and a batch of them, which has no sequences.
+
+    Parameters
+    ----------
+    store
+        Samples.
+    rows_R
+        Rows of the store.
+    place_U
+        Row of each ASV in the table of embeddings that the batches point to.
+    device
+        Where the batches lie.
+    """
     richness_R = store.offsets[rows_R + 1] - store.offsets[rows_R]
     for members in _batches(np.argsort(-richness_R, kind="stable"), richness_R, device):
         block = _sample_block(store, rows_R[members], place_U)

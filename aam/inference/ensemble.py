@@ -39,11 +39,35 @@ def predict_table(
     asvs: Path | None = None,
     metadata: pd.DataFrame | None = None,
 ) -> pd.DataFrame:
-    """Predict as `aam.api.Model.predict`, given the sequence of every feature.
+    """Predict another table by the models alone, as `aam.api.Model.predict` does.
 
-    `sd` is over the models, of the number or of the probability of the predicted class;
-    `unseen_asvs` the fraction of reads whose ASV the models never saw; `novelty` as of `Reference`,
-    0 for reads that a training sample has; `in_training` as of `Reference.marks`.
+    Parameters
+    ----------
+    bundle
+        The models.
+    table
+        Reads before rarefaction.
+    sequences
+        Sequence of every feature.
+    threads
+        Cores to use.
+    asvs
+        File of ASV embeddings, which is read for those encoders that made it.
+    metadata
+        Covariates as text, by sample ID.
+
+    Returns
+    -------
+    pandas.DataFrame
+        By sample ID `predicted`, the quantiles or the probabilities of classes, and: `sd`, over the
+        models, of the number or of the probability of the predicted class; `unseen_asvs`, the
+        fraction of reads whose ASV the models never saw; `novelty`, that of `Reference`, 0 for
+        reads that a training sample has; `in_training`, that of `Reference.marks`.
+
+    Raises
+    ------
+    InputError
+        No sample is deep enough, a prediction is not finite, or `asvs` cannot be read.
     """
     tokens, store = rarefied(
         table, sequences, bundle.depth, bundle.views, bundle.seed, bundle.max_length_bp

@@ -41,7 +41,20 @@ class KeptReads:
 
     @classmethod
     def load(cls, directory: Path, rarefaction: Mapping[str, Any]) -> "KeptReads":
-        """Read the files of the directory of a super learner."""
+        """Read the files of the directory of a super learner.
+
+        Parameters
+        ----------
+        directory
+            The folder.
+        rarefaction
+            Settings that the kept samples were drawn by.
+
+        Raises
+        ------
+        InputError
+            A file cannot be read.
+        """
         sequences, numbers = load_sequences(directory / SEQUENCES), range(rarefaction["views"])
         views = [read_biom(directory / f"view{number}.biom") for number in numbers]
         features = views[0].feature_ids
@@ -62,9 +75,25 @@ class KeptReads:
         *,
         distances: bool,
     ) -> dict[str, Any]:
-        """Return the fields of a `Problem` of the kept samples and, behind them, wanted ones.
+        """Return fields of a `Problem` of the kept samples and, behind them, of another table.
 
-        `landmarks` are among the kept samples: distances are to these; None: to all.
+        Parameters
+        ----------
+        table
+            Reads of the other samples, before rarefaction.
+        sequences
+            Sequence of every feature of the table.
+        wanted
+            IDs of the samples that are predicted.
+        landmarks
+            Positions of kept samples: distances are to these; None: to all.
+        distances
+            Whether distances are computed.
+
+        Returns
+        -------
+        dict
+            `above`, `lengths`, `landmarks`, `counts` and `distances`, as `Problem` describes them.
         """
         measure = BatchDistances(("unweighted",), 1.0, self.above.astype(np.float64), self.lengths)
         place = self._features(table, sequences)

@@ -39,17 +39,30 @@ class SuperLearner:
     settings: Mapping[str, Any]
     """Content of `super_learner.json`."""
     folds: pd.DataFrame
-    """Of the samples that are learned from."""
+    """Folds of the samples that are learned from."""
     reads: KeptReads
-    """Theirs, in the same order."""
+    """Reads of these samples, in the same order."""
     models: Path | None
     """The directory of the fine-tuned models; None: the baselines are mixed alone."""
 
     @classmethod
     def load(cls, directory: Path) -> "SuperLearner | None":
-        """Read a directory of the stage, or return None where it is none.
+        """Read a directory of the stage.
 
-        An `InputError` says what is missing, damaged or of another version.
+        Parameters
+        ----------
+        directory
+            The folder.
+
+        Returns
+        -------
+        SuperLearner or None
+            None: the folder is none of a super learner.
+
+        Raises
+        ------
+        InputError
+            Something is missing, damaged or of another version.
         """
         if not (directory / SETTINGS).is_file():
             return None
@@ -69,7 +82,22 @@ class SuperLearner:
     def mixed(
         self, own: pd.DataFrame, table: FeatureTable, sequences: Mapping[str, str], threads: int
     ) -> pd.DataFrame:
-        """Return the predictions `own`, mixed with the baselines', without `sd` and quantiles."""
+        """Mix the predictions of the models with those of the baselines.
+
+        Parameters
+        ----------
+        own
+            What the models predict, by sample ID.
+        table, sequences
+            Reads before rarefaction, and the sequence of every feature.
+        threads
+            Cores to use.
+
+        Returns
+        -------
+        pandas.DataFrame
+            The columns of `own` without `sd` and quantiles.
+        """
         result = own.loc[:, [not str(name).startswith((QUANTILE, "sd")) for name in own]].copy()
         mixed = self.predict(table, sequences, list(own.index), threads, own)
         result[mixed.columns] = mixed
