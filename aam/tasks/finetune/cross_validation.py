@@ -80,12 +80,29 @@ class CrossValidation:
         return keys
 
     def train(self, models: Sequence[ModelKey]) -> None:
-        """Train some of the models, for a `run` that finds them finished."""
+        """Train some of the models, for a `run` that finds them finished.
+
+        Parameters
+        ----------
+        models
+            Keys of these models, as `models` returns them.
+        """
         for _, model in self._fold_models(models):
             trained(model)
 
     def run(self) -> "Finished":
-        """Train all models; one that an earlier run finished is read, not trained."""
+        """Train all models; one that an earlier run finished is read, not trained.
+
+        Returns
+        -------
+        Finished
+            Predictions, curves and directories of the models.
+
+        Raises
+        ------
+        InputError
+            See `aam.train.loop.fit`.
+        """
         outer: dict[ModelKey, Outputs] = {}
         test: dict[ModelKey, Outputs] = {}
         nested: dict[ModelKey, Outputs] = {}

@@ -37,9 +37,9 @@ class FrozenEmbeddings:
     """Embeddings that training leaves as they are."""
 
     asv_UD: Tensor | None = None
-    """Of all ASVs of the token store, where the ASV level is not trained."""
+    """Embeddings of all ASVs of the token store, where the ASV level is not trained."""
     embedding_RD: Tensor | None = None
-    """Of all rows of the sample store, where nothing of the encoder is trained."""
+    """Embeddings of all rows of the sample store, where nothing of the encoder is trained."""
 
     def kept_by(self, encoder: str) -> "FrozenEmbeddings":
         """Return those that training an encoder as the setting says leaves as they are."""
@@ -50,16 +50,30 @@ class FrozenEmbeddings:
 
 @dataclass(frozen=True, eq=False)
 class FoldModel:
-    """One of the models of a fold: trained without it, the `number`-th of several of a recipe."""
+    """One of the models of a fold, trained without the labels of the fold.
+
+    Attributes
+    ----------
+    setup
+        What the models of the task share, with the settings of this one.
+    fold
+        Number of the fold.
+    number
+        Number of the model, where several differ in their seeds alone.
+    frozen
+        Embeddings that its training leaves as they are.
+    recipe
+        Name of the recipe; empty where a task has one recipe.
+    inner
+        The fit of the nested cross-validation that this model is; None: it is one of the fold's.
+    """
 
     setup: FinetuneSetup
     fold: int
     number: int
     frozen: FrozenEmbeddings
     recipe: str = ""
-    """Empty where a task has one recipe."""
     inner: InnerFit | None = None
-    """The fit of the nested cross-validation that this model is; None: it is one of the fold's."""
 
     @property
     def name(self) -> str:
@@ -149,7 +163,15 @@ class FoldModel:
         return np.flatnonzero(prevalence_U >= min(PREVALENCE, prevalence_U.max()))
 
     def outputs(self, predictor: Predictor, labelled: NDArray[np.int64]) -> Outputs:
-        """Return what the model says of some labelled samples, the mean of the store's views."""
+        """Return what the model says of some labelled samples, the mean of the store's views.
+
+        Parameters
+        ----------
+        predictor
+            The trained model.
+        labelled
+            Positions among the labelled samples.
+        """
         setup = self.setup
         store, samples = setup.store, setup.labelled.samples[labelled]
         rows_R = (np.arange(store.views)[:, None] * len(store.sample_ids) + samples).reshape(-1)
@@ -170,7 +192,22 @@ class FoldModel:
         return decoded(predictor.target, output_RO, store.views, by_R)
 
     def embedded(self, predictor: Predictor, rows_R: NDArray[np.int64], devices: Devices) -> Tensor:
-        """Return the embeddings [R, D] of some rows of the store."""
+        """Return the embeddings of some rows of the store.
+
+        Parameters
+        ----------
+        predictor
+            The model.
+        rows_R
+            Rows of the store.
+        devices
+            Where embeddings are computed that are not known.
+
+        Returns
+        -------
+        torch.Tensor
+            [R, D] in fp32 on the host.
+        """
         known, setup = self._known(rows_R), self.setup
         if known is not None:
             return known

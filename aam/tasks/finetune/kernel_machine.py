@@ -54,7 +54,20 @@ class TrainingSamples:
 
 
 def fit_machine(model: FoldModel, predictor: Predictor) -> None:
-    """Fit a head that is a kernel machine to the means of the store's views."""
+    """Fit a head that is a kernel machine to the means of the store's views.
+
+    Parameters
+    ----------
+    model
+        Which of the models of a task this is.
+    predictor
+        The model, whose head is filled in place.
+
+    Raises
+    ------
+    InputError
+        There are more than `MOST_SAMPLES` training samples.
+    """
     setup, head = model.setup, predictor.head
     store, labelled = setup.store, setup.labelled
     assert isinstance(head, KernelHead), "another head"
@@ -83,9 +96,19 @@ def fit_machine(model: FoldModel, predictor: Predictor) -> None:
 def fit_kernel_machine(head: KernelHead, target: Target, samples: TrainingSamples) -> None:
     """Fit the head of a predictor for one column; its ASVs are set already.
 
-    Numbers are predicted with least absolute errors. Of classes, which count alike, each has a
-    machine against all others; logits are their decision values, divided by the temperature of
-    least log loss on the parts left out.
+    Support vectors (Cortes & Vapnik 1995; libsvm, Chang & Lin 2011) predict numbers with least
+    absolute errors. Each class, all of which count alike, has a machine against all others. Logits
+    are the decision values, divided by the temperature of least log loss on the parts that were
+    left out (Guo et al. 2017, arXiv:1706.04599).
+
+    Parameters
+    ----------
+    head
+        Head that is filled in place.
+    target
+        What is predicted.
+    samples
+        What the machine is fitted to, and the parts on which kernel, cost and weight are chosen.
     """
     best, known = (WEIGHTS[0], False, COSTS[0]), (-np.inf, np.array([]))
     for weight, gaussian in product(WEIGHTS, (False, True)) if samples.splits else ():

@@ -40,10 +40,15 @@ samples of the leaderboard."""
 def affordable_recipes(setup: FinetuneSetup) -> dict[str, int]:
     """Return the recipes that the budget allows to train in all folds, the cheapest first.
 
-    It is one at least. Estimates decide alone, not the time that anything takes: the same files and
-    settings give the same recipes on every machine. The models of the nested cross-validation are
-    part of the cost. What is left of the budget goes to further networks of other initial weights,
-    as one draw of these may be far from the usual one.
+    There is one at least. Estimates decide alone, not the time that anything takes: the same files
+    and settings give the same recipes on every machine. The models of the nested cross-validation
+    are part of the cost. What is left of the budget goes to further networks of other initial
+    weights, because one draw of these may be far from the usual one.
+
+    Parameters
+    ----------
+    setup
+        Data and settings of the task.
 
     Returns
     -------
@@ -92,6 +97,13 @@ def nested_fits(setup: FinetuneSetup, recipe: str) -> list[InnerFit]:
     A kernel machine is fitted without every pair of blocks. What takes minutes to train is fitted
     as seldom as possible. An encoder of an inductive fold has seen all other folds, so that a fit
     serves one block alone.
+
+    Parameters
+    ----------
+    setup
+        Data and settings of the task.
+    recipe
+        Name of the recipe.
     """
     labelled = setup.labelled
     settings = setup.settings
@@ -122,7 +134,19 @@ def possible_recipes(setup: FinetuneSetup) -> list[str]:
 def recipe_settings(
     setup: FinetuneSetup, shape: Architecture, name: str, samples: int
 ) -> Finetuning:
-    """Return the settings of a recipe, with as many passes as so many training samples bear."""
+    """Return the settings of a recipe.
+
+    Parameters
+    ----------
+    setup
+        Settings of the task.
+    shape
+        Architecture of the encoder.
+    name
+        Name of the recipe.
+    samples
+        Number of training samples: fewer samples are gone through more often.
+    """
     steps = math.ceil(samples / COMMON["batch_size"])
     epochs = min(MOST_EPOCHS, max(LEAST_EPOCHS, math.ceil(STEPS / steps)))
     changes = {"epochs": epochs, **RECIPES[name]}
@@ -132,7 +156,24 @@ def recipe_settings(
 
 
 def seconds(setup: FinetuneSetup, shape: Architecture, settings: Finetuning, samples: int) -> float:
-    """Return about how long a core trains one model of a recipe, on so many samples."""
+    """Estimate how long a core trains one model of a recipe.
+
+    Parameters
+    ----------
+    setup
+        Data of the task.
+    shape
+        Architecture of the encoder.
+    settings
+        Settings of the recipe.
+    samples
+        Number of training samples.
+
+    Returns
+    -------
+    float
+        Seconds.
+    """
     if settings.encoder == "kernel":
         outputs = (
             len(set(setup.labelled.observed_LC[:, 0])) if setup.task.kind != "regression" else 1

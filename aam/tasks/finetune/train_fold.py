@@ -19,7 +19,25 @@ logger = logging.getLogger(__name__)
 
 
 def trained(model: FoldModel) -> tuple[Predictor, list[Record]]:
-    """Return the trained model and its curves; one that was finished before is read."""
+    """Train a model; one that was finished before is read.
+
+    Parameters
+    ----------
+    model
+        Which of the models of a task this is.
+
+    Returns
+    -------
+    predictor : Predictor
+        The trained model.
+    records : list of dict
+        Its training curves.
+
+    Raises
+    ------
+    InputError
+        See `aam.train.loop.fit` and `fit_machine`.
+    """
     setup, settings = model.setup, model.setup.settings
     fingerprint = f"{setup.fingerprint}-{model.name}"
     predictor = model.new_predictor()

@@ -43,10 +43,24 @@ def prepare(
 ) -> Prepared:
     """Open the inputs of the stage and build dataset, validation and model.
 
-    The samples `without` are neither trained on nor validated, and have no part in a scale. This
-    process may take `max_memory_gb` (of 2^30 bytes; None: what is free) of the machine's memory, or
-    its part of it where several `processes` do the same. Raises InputError where the memory has
-    no room for stored distances, or there are too few samples.
+    Parameters
+    ----------
+    cfg
+        The slice `aam.config.slices.pretrain`.
+    inputs
+        Files by name.
+    without
+        IDs of samples that are neither trained on nor validated, and have no part in a scale.
+    max_memory_gb
+        Memory that this process may take of the machine, in GB of 2**30 bytes; None: what is free.
+    processes
+        Number of processes that do the same, and share that memory.
+
+    Raises
+    ------
+    InputError
+        The memory has no room for stored distances, there are too few samples, or an input is
+        damaged.
     """
     settings = Pretraining.model_validate(cfg["pretraining"])
     store, tokens = SampleStore.open(inputs["samples"]), TokenStore.open(inputs["tokens"])

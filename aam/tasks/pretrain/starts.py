@@ -30,7 +30,13 @@ class StartingModel:
 
     @classmethod
     def of(cls, inputs: Mapping[str, Any]) -> Self | None:
-        """Return the start among the inputs of a stage, if there is one."""
+        """Return the model that a pretraining starts from, if there is one.
+
+        Parameters
+        ----------
+        inputs
+            Inputs of the stage.
+        """
         if "start" not in inputs:
             return None
         first = Path(inputs["start"][0])
@@ -47,9 +53,25 @@ class StartingModel:
         return KnownAsvs.of_model(self.directory)
 
     def give(self, model: PretrainingModel, *, trains: bool) -> list[str]:
-        """Give a model of the same architecture its weights; return the distances it has heads for.
+        """Give a model of the same architecture the weights of the start.
 
-        Raises InputError where a distance has none, and the model is not trained any more.
+        Parameters
+        ----------
+        model
+            Model that is changed in place.
+        trains
+            Whether it is trained after this.
+
+        Returns
+        -------
+        list of str
+            The distances that the start has heads for.
+
+        Raises
+        ------
+        InputError
+            A distance has no head, and the model is not trained any more; or a weight is not
+            finite.
         """
         own, state = model.state_dict(), read_weights(self.directory)
         shared = {name: x for name, x in state.items() if name in own}
@@ -71,8 +93,24 @@ class StartingModel:
 def begin(model: PretrainingModel, start: StartingModel | None, dataset: BatchDataset) -> list[str]:
     """Give a model the weights that it begins with, where it has a start.
 
-    Returns the distances whose heads know their scale. Raises InputError where a start lacks the
-    head of a distance.
+    Parameters
+    ----------
+    model
+        Model that is changed in place.
+    start
+        What it starts from; None: from the weights of its seed.
+    dataset
+        Batches that it is trained on.
+
+    Returns
+    -------
+    list of str
+        The distances whose heads know their scale.
+
+    Raises
+    ------
+    InputError
+        The start lacks the head of a distance, or is damaged.
     """
     if start is None:
         return []

@@ -36,7 +36,13 @@ class PairMoments:
     sums: NDArray[np.float64] = field(default_factory=lambda: np.zeros(7))
 
     def add(self, true: NDArray[np.floating], predicted: NDArray[np.floating]) -> None:
-        """Take in some pairs."""
+        """Take in some pairs.
+
+        Parameters
+        ----------
+        true, predicted
+            Distances of the pairs, one-dimensional.
+        """
         x, y = true.astype(np.float64) - 0.5, predicted.astype(np.float64) - 0.5
         parts = (x, y, x * x, y * y, x * y, np.abs(x - y))
         self.sums += [len(x), *(part.sum() for part in parts)]
@@ -87,10 +93,23 @@ class HeldOut:
         return [np.sort(part) for part in np.array_split(drawn, number)]
 
     def score(self, model: PretrainingModel, devices: Devices) -> dict[str, float]:
-        """Return correlation and error per distance, and the accuracy on masked nucleotides.
+        """Score a model on the held-out samples.
 
-        The statistics of the heads are set from training samples first. Where several processes
+        The statistics of its heads are set from training samples first. Where several processes
         work together, all have to call this: each sample and each ASV is encoded by one of them.
+
+        Parameters
+        ----------
+        model
+            The model.
+        devices
+            Where it computes.
+
+        Returns
+        -------
+        dict
+            Pearson correlation and mean absolute error per distance, the correlation of Faith's PD,
+            and the accuracy on masked nucleotides, where they are learned.
         """
         moments = {name: PairMoments() for name in model.distances}
         faith_pd = PairMoments()
@@ -115,9 +134,24 @@ class HeldOut:
     def recorded_pairs(
         self, model: PretrainingModel, devices: Devices, seed: int
     ) -> dict[str, NDArray[np.float32]]:
-        """Return true and predicted distances [2, P] of at most `plotted_pairs` pairs, per metric.
+        """Return true and predicted distances of at most `plotted_pairs` pairs.
 
-        Drawn from all blocks in proportion to their pairs, after `score`, which sets the heads.
+        They are drawn from all blocks in proportion to their pairs. Call this after `score`, which
+        sets the statistics of the heads.
+
+        Parameters
+        ----------
+        model
+            The model.
+        devices
+            Where it computes.
+        seed
+            Seed of the draw.
+
+        Returns
+        -------
+        dict
+            Per metric an array [2, P], fp32.
         """
         blocks, rng = self.blocks(), generator("pairs", seed)
         pairs = np.array([len(block_B) * (len(block_B) - 1) // 2 for block_B in blocks])
@@ -227,7 +261,20 @@ class HeldOut:
 
 
 def most_frequent_bases(tokens: TokenStore, asvs_U: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the most frequent base (0 to 3) at each position of some ASVs, [S]."""
+    """Return the most frequent base at each position of some ASVs.
+
+    Parameters
+    ----------
+    tokens
+        Token store with the ASVs.
+    asvs_U
+        Rows of the ASVs in it.
+
+    Returns
+    -------
+    numpy.ndarray
+        0 to 3, [S].
+    """
     counts_4S = np.zeros((4, tokens.tokens.shape[1]), np.int64)
     for first in range(0, len(asvs_U), ASVS_COUNTED_AT_ONCE):
         letters_US = tokens.tokens[asvs_U[first : first + ASVS_COUNTED_AT_ONCE]]
