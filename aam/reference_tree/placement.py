@@ -84,7 +84,7 @@ class Placement:
 
 
 def place(tree: ReferenceTree, sequences: Mapping[str, str], reading: Reading = AS_IS) -> Placement:
-    """Place sequences in a reference tree, each beside the known one that it is most like.
+    """Place sequences in a reference tree, each next to the known one that it is most like.
 
     Parameters
     ----------
@@ -94,6 +94,11 @@ def place(tree: ReferenceTree, sequences: Mapping[str, str], reading: Reading = 
         By name. Bases behind the longest known sequence have no part in the result.
     reading
         How to read them so that they begin where the known ones do; see `recognize_reading`.
+
+    Returns
+    -------
+    Placement
+        The sequences in the order that they were given in.
     """
     bases_QS = reading.encode(list(sequences.values()), tree.length_bp)
     nearest = tree.known.aligned(bases_QS, tree.known.nearest(bases_QS))

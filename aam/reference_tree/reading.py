@@ -31,7 +31,20 @@ class Reading:
     """Bases that lie before the first base of the reference; below 0: bases that are missing."""
 
     def encode(self, sequences: Sequence[str], length: int) -> NDArray[np.uint8]:
-        """Return `encode` of the sequences as they have to be read, [U, length]."""
+        """Return the first bases of sequences as they have to be read.
+
+        Parameters
+        ----------
+        sequences
+            Nucleotides of any length.
+        length
+            Number of bases that are taken.
+
+        Returns
+        -------
+        numpy.ndarray
+            [U, length], as `aam.reference_tree.bases.encode` returns them.
+        """
         if self.reverse_complement:
             sequences = [reverse_complement(sequence) for sequence in sequences]
         if self.shift >= 0:
@@ -88,5 +101,13 @@ def recognize_reading(
 
 
 def share_near(nearest: Nearest, reads_Q: NDArray[np.number]) -> float:
-    """Return the fraction of the reads whose sequences lie near a known one."""
+    """Return the fraction of the reads whose sequences lie near a known one.
+
+    Parameters
+    ----------
+    nearest
+        What is nearest to each of Q sequences.
+    reads_Q
+        Reads of each.
+    """
     return float(reads_Q[nearest.is_near_Q].sum() / max(reads_Q.sum(), 1))

@@ -74,6 +74,11 @@ class ReferenceTree:
         length
             Bases of a sequence that count; tips that are equal then are refused.
 
+        Returns
+        -------
+        ReferenceTree
+            Nodes are numbered in preorder.
+
         Raises
         ------
         ValueError
@@ -106,6 +111,11 @@ class ReferenceTree:
     def read(cls, path: Path) -> Self:
         """Read a file of `write`.
 
+        Parameters
+        ----------
+        path
+            The file.
+
         Raises
         ------
         InputError
@@ -127,7 +137,13 @@ class ReferenceTree:
             raise problem(path, str(error), expected, hint) from error
 
     def write(self, path: Path) -> None:
-        """Write the tree, atomically; the same tree gives the same bytes."""
+        """Write the tree, atomically; the same tree gives the same bytes.
+
+        Parameters
+        ----------
+        path
+            File to write, in the safetensors format.
+        """
         parts = {
             "bases": pack(self.bases_US),
             "length": (self.bases_US != UNKNOWN).sum(axis=1).astype(np.int16),
@@ -143,7 +159,13 @@ class ReferenceTree:
             partial.chmod(mode)
 
     def without(self, is_left_out_U: NDArray[np.bool_]) -> "ReferenceTree":
-        """Return the tree of the other sequences; branches to those left out alone are gone."""
+        """Return the tree of the other sequences; branches to those left out alone are gone.
+
+        Parameters
+        ----------
+        is_left_out_U
+            Which of the known sequences are left out.
+        """
         kept_U = np.flatnonzero(~is_left_out_U)
         node_M = self._above(self.tip_U[kept_U])
         row_B = np.full(len(self.parent_B), -1, np.int32)
@@ -211,9 +233,18 @@ class ReferenceTree:
         return TreeNode(children=children_of[ROOT][::-1])
 
     def above(self, row_Q: NDArray[np.int64]) -> csr_array:
-        """Return 1 where a branch lies above the known sequence that each sequence lies below.
+        """Return which branches lie above the known sequences that some sequences lie below.
 
-        Branches have the numbers of the nodes at their lower ends, [Q, B].
+        Parameters
+        ----------
+        row_Q
+            The known sequence that each lies below.
+
+        Returns
+        -------
+        scipy.sparse.csr_array
+            [Q, B], 1 where a branch lies above. Branches have the numbers of the nodes at their
+            lower ends.
         """
         rows = []
         columns = []
