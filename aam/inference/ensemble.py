@@ -125,7 +125,28 @@ def _outputs(
     asvs: Path | None,
     covariates: pd.DataFrame,
 ) -> tuple[list[Outputs], NDArray[np.float64] | None]:
-    """Return the outputs of each model and the novelty [N]; what models share runs once."""
+    """Return what each model says of a table; what models share runs once.
+
+    Parameters
+    ----------
+    bundle
+        The models.
+    store, tokens
+        The table, drawn in V views, and its ASVs.
+    devices
+        Where the models run.
+    asvs
+        File of ASV embeddings, which is read for those encoders that made it.
+    covariates
+        Categories of the N samples, text.
+
+    Returns
+    -------
+    outputs : list of Outputs
+        In the order of the models.
+    novelty_N : numpy.ndarray or None
+        How new the samples are; None: the bundle has no reference.
+    """
     outputs: dict[int, Outputs] = {}
     rows, novelty_N = np.arange(len(store.row_view)), None
     covariates_R = pd.concat([covariates] * store.views)

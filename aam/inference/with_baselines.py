@@ -157,7 +157,26 @@ class SuperLearner:
         mixture: Mixture,
         threads: int,
     ) -> dict[str, NDArray[np.float64]]:
-        """Return what each method of a mixture says of the other samples, [M, C]."""
+        """Return what each method of a mixture says of the other samples.
+
+        Parameters
+        ----------
+        own
+            What the models predict; None: there are none.
+        rows
+            The kept samples and, behind them, the other ones.
+        target
+            Name of the target; empty where there is one.
+        mixture
+            Weights of the methods. Those without a weight are not fitted.
+        threads
+            Cores to use.
+
+        Returns
+        -------
+        dict
+            Predictions [M, C] by method.
+        """
         classes, model = self.settings["classes"], self.settings["model"]
         shares = [PROBABILITY + name for name in classes]
         columns = shares or [f"predicted{_suffix(target)}"]

@@ -212,7 +212,13 @@ class Thresholds(nn.Module):
     """Logits of lying above each class but the highest: one score against ordered thresholds.
 
     The rank-consistent outputs of CORAL (Cao, Mirjalili & Raschka 2020, arXiv:1901.07884). A score
-    of 0 starts at the classes' fractions of the training samples: steps are too few to move far.
+    of 0 starts at the classes' fractions of the training samples, because steps are too few to move
+    far.
+
+    Parameters
+    ----------
+    fractions
+        Fraction of the training samples in each class, the lowest class first.
     """
 
     LEAST = 0.01

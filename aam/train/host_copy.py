@@ -21,7 +21,18 @@ class HostCopy:
         self._buffers: dict[tuple[object, ...], Tensor] = {}
 
     def of(self, state: dict[str, Any]) -> dict[str, Any]:
-        """Return a copy, valid until the next call; a TypeError names what it cannot hold."""
+        """Return a copy of a state, valid until the next call.
+
+        Parameters
+        ----------
+        state
+            Tensors and values of the types `PLAIN`, in dictionaries, lists and tuples.
+
+        Raises
+        ------
+        TypeError
+            It names the value that a copy cannot hold.
+        """
         with torch.no_grad():
             copied = self._nested(state, ())
         if torch.cuda.is_initialized():

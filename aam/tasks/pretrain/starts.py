@@ -122,7 +122,17 @@ def begin(model: PretrainingModel, start: StartingModel | None, dataset: BatchDa
 
 
 def known_asvs(dataset: BatchDataset, start: StartingModel | None, *, trained: bool) -> KnownAsvs:
-    """Return the ASVs that a model and what it started with have learned from."""
+    """Return the ASVs that a model and what it started with have learned from.
+
+    Parameters
+    ----------
+    dataset
+        Batches that the model was trained on.
+    start
+        What it started from; None: from the weights of its seed.
+    trained
+        Whether it was trained by any step.
+    """
     own = KnownAsvs.of(dataset.tokens, learned_asvs(dataset))
     before = None if start is None else start.known
     if before is None:

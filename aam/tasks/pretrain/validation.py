@@ -195,7 +195,21 @@ class HeldOut:
         sample_BD: torch.Tensor,
         devices: Devices,
     ) -> Iterator[tuple[NDArray[np.float32], NDArray[np.float32]]]:
-        """Yield true and predicted distances of all pairs of a block, row after row, in parts."""
+        """Yield true and predicted distances of all pairs of a block, row after row, in parts.
+
+        Parameters
+        ----------
+        model
+            The model.
+        metric
+            Name of the distance.
+        block_B
+            Positions of the samples in the store.
+        sample_BD
+            Their embeddings, on the host.
+        devices
+            Where the distances are computed.
+        """
         true_BB = self._true(metric, block_B)
         head = model.head(metric)
         with devices.inference(model):

@@ -116,7 +116,13 @@ class BatchDataset(Dataset[Batch]):
         )
 
     def on(self, device: torch.device) -> Self:
-        """Return the same batches, in blocks that suit a device."""
+        """Return the same batches, in blocks that suit a device.
+
+        Parameters
+        ----------
+        device
+            Where the batches will be worked.
+        """
         return self if device.type == "cpu" else replace(self, at_once=SAMPLES_OF_ACCELERATOR)
 
     def rows(self, step: int) -> tuple[NDArray[np.int64], int]:

@@ -280,7 +280,15 @@ class Devices:
 
     @contextmanager
     def whole(self, model: nn.Module, wrapped: Any) -> Iterator[None]:
-        """Run the block with all weights in `model`, in every process."""
+        """Run the block with all weights in the model, in every process.
+
+        Parameters
+        ----------
+        model
+            The model that `setup_model` was given.
+        wrapped
+            What it returned.
+        """
         self.finish(model, wrapped)
         try:
             yield
