@@ -116,7 +116,8 @@ class _Copies:
         categories: Mapping[str, str],
         column_A: NDArray[np.int64] | None,
     ) -> None:
-        self.predictor, self.asv_AD = predictor, asv_AD
+        self.predictor = predictor
+        self.asv_AD = asv_AD
         self.kernel: KernelPart | None = None
         if isinstance(predictor.head, KernelHead):
             assert column_A is not None, "columns of the ASVs are missing"
@@ -162,7 +163,8 @@ class _Copies:
         return _Pass(seen["vector"], attention_SA, raw_SO, output_SC)
 
     def _output(self, counts_SA: Tensor, log_SA: Tensor) -> Tensor:
-        device, copies = self.asv_AD.device, len(counts_SA)
+        device = self.asv_AD.device
+        copies = len(counts_SA)
         place_SA = torch.arange(len(self.asv_AD), device=device).expand(copies, -1)
         block = SampleBlock(place_SA, counts_SA > 0, counts_SA)
         batch = Batch([], [block], torch.arange(copies, device=device), {}, {})

@@ -94,7 +94,8 @@ class ModelBundle:
     def _load(cls, directory: Path) -> "ModelBundle":
         shares = _shares(directory)
         loaded = [_load_model(directory / name) for name in shares]
-        predictors, config = [predictor for predictor, _ in loaded], loaded[0][1]
+        predictors = [predictor for predictor, _ in loaded]
+        config = loaded[0][1]
         rarefaction = config["rarefaction"]
         reference = Reference.open(directory / REFERENCE)
         warn_of_long_branches(rarefaction)
@@ -211,8 +212,10 @@ def _shares(directory: Path) -> dict[str, Share]:
 
 def _load_model(folder: Path) -> tuple[Predictor, dict[str, Any]]:
     """Rebuild one model of this version."""
-    config, path = load_config(folder), folder / CONFIG
-    found, kind = config.get("format"), config.get("kind")
+    config = load_config(folder)
+    path = folder / CONFIG
+    found = config.get("format")
+    kind = config.get("kind")
     if found != FORMAT:
         newer = isinstance(found, int) and found > FORMAT
         hint = "install the version of aam that wrote it" if newer else AGAIN

@@ -25,8 +25,10 @@ from aam.train.data.collate import asv_blocks, bucket
 from aam.train.distributed.devices import Devices
 from aam.util.manifest import fitting
 
-TOKENS_ON_CPU, TOKENS_ON_ACCELERATOR = 1 << 13, 1 << 17
-"""Positions of a batch, padding included."""
+TOKENS_ON_CPU = 1 << 13
+"""Positions of a batch on a CPU, padding included."""
+TOKENS_ON_ACCELERATOR = 1 << 17
+"""Positions of a batch on an accelerator, padding included."""
 SCORES_PER_TOKEN = 1 << 10
 """Pairs of positions that attention compares, per position of a full batch."""
 BITS = 3
@@ -96,7 +98,8 @@ def embed_samples(
         place_U[asvs_U] = np.arange(len(asvs_U))
         own_UD = embed_asvs(encoder, tokens, devices.shard(asvs_U), devices)
         asv_UD = devices.all_gather(own_UD, len(asvs_U))
-    asv_UD, own_R = asv_UD.to(devices.device), devices.shard(rows_R)
+    asv_UD = asv_UD.to(devices.device)
+    own_R = devices.shard(rows_R)
     out_RD = torch.empty(len(own_R), encoder.shape.width)
     with devices.inference(encoder):
         for first in range(0, len(own_R), ROWS_PER_BLOCK):
@@ -236,7 +239,8 @@ def _sample_block(
     """Return samples that point to places in a table of ASVs, and rows of padding behind them."""
     flat, richness_B = places_of(store.offsets, rows_B)
     shape = bucket(len(rows_B), BITS), bucket(int(richness_B.max()), BITS)
-    asv_BA, counts_BA = np.zeros(shape, np.int64), np.zeros(shape, np.float32)
+    asv_BA = np.zeros(shape, np.int64)
+    counts_BA = np.zeros(shape, np.float32)
     present_BA = np.zeros(shape, bool)
     present_BA[: len(rows_B)] = np.arange(shape[1]) < richness_B[:, None]
     asv_BA[present_BA] = place_U[store.asvs[flat]]

@@ -148,7 +148,8 @@ def _outputs(
         How new the samples are; None: the bundle has no reference.
     """
     outputs: dict[int, Outputs] = {}
-    rows, novelty_N = np.arange(len(store.row_view)), None
+    rows = np.arange(len(store.row_view))
+    novelty_N = None
     covariates_R = pd.concat([covariates] * store.views)
     by_R = None if bundle.transform_by is None else [*covariates_R[bundle.transform_by]]
     # All models of a partial encoder have the ASV part that pretraining left, those of a frozen one
@@ -157,7 +158,8 @@ def _outputs(
     keys = [(encoder_digest(each, devices.precision), module_digest(each)) for each in encoders]
     last = ("", "")
     for number in sorted(range(len(keys)), key=keys.__getitem__):
-        predictor, category_RF = bundle.predictors[number], None
+        predictor = bundle.predictors[number]
+        category_RF = None
         if keys[number][0] != last[0]:
             asv_UD = embed_asvs_cached(predictor.encoder, tokens, devices, asvs)
         if keys[number] != last:

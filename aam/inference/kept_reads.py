@@ -55,7 +55,8 @@ class KeptReads:
         InputError
             A file cannot be read.
         """
-        sequences, numbers = load_sequences(directory / SEQUENCES), range(rarefaction["views"])
+        sequences = load_sequences(directory / SEQUENCES)
+        numbers = range(rarefaction["views"])
         views = [read_biom(directory / f"view{number}.biom") for number in numbers]
         features = views[0].feature_ids
         above, lengths = branches(read_tree(directory / TREE, features), features)

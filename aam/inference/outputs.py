@@ -98,7 +98,8 @@ def raw_outputs(
     if asv_UD is None:
         asv_UD = embed_asvs(predictor.encoder, tokens, place_U, devices)
     asv_UD = asv_UD.to(device)
-    parts, order = [], []
+    parts = []
+    order = []
     with devices.inference(predictor):
         for members, batch in sample_batches(store, rows_R, place_U, device):
             sample_BD, states = predictor.encoder.encode_samples(asv_UD, batch, asvs=True)
@@ -215,7 +216,8 @@ def mean_outputs(outputs: Sequence[Outputs], shares: Sequence[Share]) -> Outputs
     each = [share.weight for share in shares]
     point_NC = np.average(scaled, axis=0, weights=weights)
     if not np.isfinite(point_NC).all():
-        got, hint = "numbers that are not finite", "train the models again, at a lower rate"
+        got = "numbers that are not finite"
+        hint = "train the models again, at a lower rate"
         raise problem("predictions", got, "finite ones", hint)
     return Outputs(
         point_NC=point_NC,
@@ -247,13 +249,16 @@ def mean_columns(
         `predicted` and `sd`; for classes their probabilities, for quantiles the quantiles. Where
         there are several targets, the columns of each end with a colon and its name.
     """
-    mean, weights = mean_outputs(outputs, shares), [share.weight for share in shares]
-    mean_NC, quantile_NCQ = mean.point_NC, mean.quantile_NCQ
+    mean = mean_outputs(outputs, shares)
+    weights = [share.weight for share in shares]
+    mean_NC = mean.point_NC
+    quantile_NCQ = mean.quantile_NCQ
     scaled = [_scaled(out.point_NC, share) for out, share in zip(outputs, shares, strict=True)]
     away_MNC = np.stack(scaled) - mean_NC
     sd_NC = np.sqrt(np.average(away_MNC**2, axis=0, weights=weights))
     if target.classes:
-        best_N, names = mean_NC.argmax(axis=1), np.array(target.classes)
+        best_N = mean_NC.argmax(axis=1)
+        names = np.array(target.classes)
         sd_N = sd_NC[np.arange(len(best_N)), best_N]
         probabilities = {f"probability:{name}": mean_NC[:, i] for i, name in enumerate(names)}
         return pd.DataFrame({"predicted": names[best_N], "sd": sd_N, **probabilities})

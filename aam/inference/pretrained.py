@@ -55,7 +55,9 @@ class TableEmbedder:
             hint = f'{directory} is a reference tree: use aam.reference("{directory}")'
             raise problem("aam.encoder", str(directory), expected, hint)
         directory = Path(directory).expanduser()
-        config, encoder, heads = load_config(directory), load_encoder(directory), {}
+        config = load_config(directory)
+        encoder = load_encoder(directory)
+        heads = {}
         with fitting(directory, "a pretrained model", AGAIN):
             for metric in config.get("distances", ()):
                 if METRICS[metric].per_sample:

@@ -70,7 +70,8 @@ class SuperLearner:
         with fitting(directory, "a super learner", hint):
             settings = read_json(directory / SETTINGS)
             if settings["format"] != FORMAT:
-                got, expected = f"format {settings['format']}", f"format {FORMAT}"
+                got = f"format {settings['format']}"
+                expected = f"format {FORMAT}"
                 raise problem(directory / SETTINGS, got, expected, "run its stage again")
             check_manifest(directory, hint)
             folds = read_folds(directory / FOLDS)
@@ -177,7 +178,8 @@ class SuperLearner:
         dict
             Predictions [M, C] by method.
         """
-        classes, model = self.settings["classes"], self.settings["model"]
+        classes = self.settings["classes"]
+        model = self.settings["model"]
         shares = [PROBABILITY + name for name in classes]
         columns = shares or [f"predicted{_suffix(target)}"]
         observed = self.folds[OBSERVED + target if target else "observed"].to_numpy()
@@ -195,7 +197,8 @@ class SuperLearner:
 
     def _problem(self, reads: Mapping[str, Any]) -> Problem:
         """Return the kept samples and the other ones, of fold -1, as the baselines take them."""
-        others, settings = reads["counts"].shape[0] - len(self.folds), self.settings
+        others = reads["counts"].shape[0] - len(self.folds)
+        settings = self.settings
         return Problem(
             **{key: settings[key] for key in ("kind", "classes", "seed")},
             **reads,

@@ -135,7 +135,8 @@ class AsvEncoder(LayerStack, ABC):
         return one_hot_USV.flatten(1).unflatten(1, (-1, self.patch_bp * VOCABULARY_SIZE))
 
     def _rotary(self, x_UTD: Tensor) -> tuple[Tensor, Tensor]:
-        patches, dtype = x_UTD.shape[1], arithmetic(x_UTD)
+        patches = x_UTD.shape[1]
+        dtype = arithmetic(x_UTD)
         return self.cos_TE[:patches].to(dtype), self.sin_TE[:patches].to(dtype)
 
     @staticmethod
@@ -190,7 +191,8 @@ class AsvBdh(AsvEncoder):
         return neuron_tables(patches, BDH_NEURONS * shape.width // shape.heads)
 
     def _encode(self, x_UTD: Tensor, backend: AttentionBackend) -> Tensor:
-        x_UTD, rotary = enter(x_UTD), self._rotary(x_UTD)
+        rotary = self._rotary(x_UTD)
+        x_UTD = enter(x_UTD)
         for _ in range(self.passes):
             x_UTD = self.run(self.blocks[0], x_UTD, rotary=rotary)
         return x_UTD

@@ -11,9 +11,13 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-EMBEDDING, TARGET, CATEGORIES = "embedding", "target", "categories"
-"""Names among a batch's values: embeddings made before [B, D], what is to be predicted [B, E], and
-categories of metadata columns by their numbers [B, F], int64 (`aam.model.fusion.Vocabulary`)."""
+EMBEDDING = "embedding"
+"""Name among a batch's values: embeddings made before [B, D]."""
+TARGET = "target"
+"""Name among a batch's values: what is to be predicted [B, E]."""
+CATEGORIES = "categories"
+"""Name among a batch's values: categories of metadata columns by their numbers [B, F], int64
+(`aam.model.fusion.Vocabulary`)."""
 
 
 @dataclass

@@ -35,7 +35,9 @@ def step_flops(shape: Architecture, batch: Batch) -> int:
     int
         Additions and multiplications of all matrix products, forward and backward.
     """
-    encoder, width, samples = _without_weights(shape), shape.width, batch.size
+    encoder = _without_weights(shape)
+    width = shape.width
+    samples = batch.size
     heads = len(batch.distances) * _product(samples, width, width + samples)
     if FAITH_PD in batch.values:
         heads += _product(samples, width, width + 1)

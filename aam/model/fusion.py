@@ -105,7 +105,8 @@ class Fusion(nn.Module, ABC):
     ) -> None:
         super().__init__()
         self.tables = nn.ModuleList(nn.Embedding(size, CATEGORY_WIDTH) for size in vocabulary.sizes)
-        self.heads, self.backend = heads, backend
+        self.heads = heads
+        self.backend = backend
         self._build(width, CATEGORY_WIDTH * len(vocabulary.columns))
 
     def embed(self, category_BF: Tensor) -> Tensor:

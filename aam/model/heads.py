@@ -102,7 +102,8 @@ class DistanceHead(nn.Module):
         with torch.autocast(a_ND.device.type, enabled=False):
             # Embeddings of one study lie close together: far from the origin their squares cancel.
             center_D = b_MD.detach().mean(dim=0)
-            a_ND, b_MD = a_ND - center_D, b_MD - center_D
+            a_ND = a_ND - center_D
+            b_MD = b_MD - center_D
             product_NM = a_ND @ b_MD.T
             square = a_ND.square().sum(-1, keepdim=True) + b_MD.square().sum(-1) - 2.0 * product_NM
             # The root has no finite slope at zero, where a sample meets itself.

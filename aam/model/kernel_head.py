@@ -54,7 +54,8 @@ class KernelHead(nn.Module):
 
     def __init__(self, shape: KernelShape, inputs: int, outputs: int) -> None:
         super().__init__()
-        features, asv_PS = inputs + shape.asvs, torch.zeros(shape.asvs, shape.length_bp)
+        features = inputs + shape.asvs
+        asv_PS = torch.zeros(shape.asvs, shape.length_bp)
         self.register_buffer("center_F", torch.zeros(features))
         self.register_buffer("scale_F", torch.ones(features))
         self.register_buffer("sample_TF", torch.zeros(shape.samples, features))

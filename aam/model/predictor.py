@@ -61,10 +61,14 @@ class Predictor(nn.Module):
         seed: int,
     ) -> None:
         super().__init__()
-        self.encoder, self.target, self.vocabulary = encoder, target, vocabulary
-        self.count_weight, self.kernel_shape = count_weight, kernel
+        self.encoder = encoder
+        self.target = target
+        self.vocabulary = vocabulary
+        self.count_weight = count_weight
+        self.kernel_shape = kernel
         self.fusion_name = None if vocabulary is None else fusion
-        shape, is_ordinal = encoder.shape, target.loss == "ordinal"
+        shape = encoder.shape
+        is_ordinal = target.loss == "ordinal"
         outputs = 1 if is_ordinal else target.outputs
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)

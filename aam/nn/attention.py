@@ -147,7 +147,8 @@ def rotary_tables(
     """
     frequency = base ** (-torch.arange(0, head_width, 2, dtype=torch.float64) / head_width)
     angle = torch.arange(positions, dtype=torch.float64)[:, None] * frequency
-    cos, sin = angle.cos().float(), angle.sin().float()
+    cos = angle.cos().float()
+    sin = angle.sin().float()
     return torch.cat([cos, cos] * heads, dim=-1), torch.cat([-sin, sin] * heads, dim=-1)
 
 

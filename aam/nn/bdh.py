@@ -48,7 +48,8 @@ class Bdh(Layer):
 
         `rotary` holds what `neuron_tables` returns, for S positions.
         """
-        width, low_BSD = v_BSD.shape[-1], v_BSD.to(arithmetic(v_BSD))
+        width = v_BSD.shape[-1]
+        low_BSD = v_BSD.to(arithmetic(v_BSD))
         # Each head by itself: products stay in the processor's cache, and none is copied.
         into_HND, ask_HND = (
             layer.weight.unflatten(0, (self.heads, -1)) for layer in (self.neurons, self.gates)
@@ -64,7 +65,8 @@ class Bdh(Layer):
 
     def mixing_flops(self, sequences: int, length: int) -> int:
         """Return the cost of scores and mixing in the cheaper order of the products."""
-        width, neurons = self.out.out_features, self.out.in_features // self.heads
+        width = self.out.out_features
+        neurons = self.out.in_features // self.heads
         compares = compares_positions(length, neurons, width)
         per_position = length * (neurons + width) if compares else 2 * neurons * width
         return 2 * sequences * self.heads * length * per_position

@@ -27,7 +27,8 @@ class Block(Layer):
 
     def __init__(self, width: int, heads: int, ffn_ratio: float) -> None:
         super().__init__()
-        self.width, self.heads = width, heads
+        self.width = width
+        self.heads = heads
         self.norm_attention = nn.LayerNorm(width)
         self.qkv = nn.Linear(width, 3 * width, bias=False)
         self.out = nn.Linear(width, width, bias=False)
@@ -70,7 +71,8 @@ class Block(Layer):
         else:
             both_BSE, value_BSD = qkv_BSE.split([2 * self.width, self.width], dim=-1)
             both_BHSK = split_heads(rotate(both_BSE, *rotary, 2 * self.heads), 2 * self.heads)
-            (query, key), value = both_BHSK.chunk(2, dim=1), split_heads(value_BSD, self.heads)
+            query, key = both_BHSK.chunk(2, dim=1)
+            value = split_heads(value_BSD, self.heads)
         mixed_BHSK = attend(query, key, value, mask_B11T=mask_B11S, backend=backend)
         x_BSD = x_BSD + self.dropout(self.out(join_heads(mixed_BHSK)))
         hidden = gelu(self.ffn_in(self.norm_ffn(x_BSD)), approximate="tanh")

@@ -240,7 +240,8 @@ class Checkpoints:
         """
         if self._writing is not None:
             futures.wait([self._writing])
-            done, self._writing = self._writing, None
+            done = self._writing
+            self._writing = None
             done.result()
 
     def wait(self) -> None:

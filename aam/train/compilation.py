@@ -131,7 +131,8 @@ def _remove(cache: Path | None) -> None:
 
 def _why_not(device: torch.device) -> str | None:
     """Compile one small function; return the first line of the error, or None."""
-    small, before = torch.ones(8, device=device), graphs_compiled()
+    small = torch.ones(8, device=device)
+    before = graphs_compiled()
     try:
         torch.compile(lambda x: x + x)(small)
     except (torch._dynamo.exc.TorchDynamoException, RuntimeError, OSError) as error:

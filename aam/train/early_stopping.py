@@ -49,7 +49,8 @@ class EarlyStopping:
             return False
         value = -math.inf if math.isnan(value) else float(value)
         if self.reference is None or value > self.reference + self.settings.min_delta:
-            self.reference, self.waited = value, 0
+            self.reference = value
+            self.waited = 0
         else:
             self.waited += 1
         if self.best is not None and value <= self.best:

@@ -139,7 +139,9 @@ class _Run:
 
     def to_its_end(self) -> None:
         """Do the steps that are left, from an earlier one again where a fault demands it."""
-        name, progress, total = self.saver.name, self.saver.progress, len(self.dataset)
+        name = self.saver.name
+        progress = self.saver.progress
+        total = len(self.dataset)
         workers_lost = 0
         left = sum(step > progress.step for step in self._validated(total))
         counts = {"done": progress.step, "total": total, "validations": left}
@@ -169,14 +171,18 @@ class _Run:
 
     def _train(self, watch: Watch) -> None:
         """Do steps to the end of the run, to early stopping, or to the time limit."""
-        progress, devices, optimizer = self.saver.progress, self.saver.devices, self.saver.optimizer
-        guard, total = self.guard, len(self.dataset)
+        progress = self.saver.progress
+        devices = self.saver.devices
+        optimizer = self.saver.optimizer
+        guard = self.guard
+        total = len(self.dataset)
         on_cpu = devices.device.type == "cpu"
         log_every = max(1 if on_cpu else STEPS_BETWEEN_LOOKS, total // LOG_POINTS)
         validate_at = self._validated(total)
         workers = 0 if on_cpu else self.runtime.workers
         t_start = t_saved = time.monotonic()
-        elapsed_before_s, deadline = progress.elapsed_s, self.runtime.deadline
+        elapsed_before_s = progress.elapsed_s
+        deadline = self.runtime.deadline
         loader = batches(
             self.dataset, progress.step, workers=workers, pin=not on_cpu, devices=devices
         )
@@ -242,7 +248,9 @@ class _Run:
 
     def _validate(self, watch: Watch) -> bool:
         """Score the model, keep the best weights, and return whether these are the best."""
-        validation, progress, devices = self.validation, self.saver.progress, self.saver.devices
+        validation = self.validation
+        progress = self.saver.progress
+        devices = self.saver.devices
         assert validation is not None
         with devices.whole(self.model, self.memory.model):
             values = devices.broadcast(validation.score())

@@ -108,7 +108,9 @@ def _split_asvs(block: AsvBlock, limit: int | None) -> list[AsvBlock]:
         return [block]
     if block.masked is None:
         return [AsvBlock(block.tokens_US[first:last], None) for first, last in pairwise(bounds)]
-    asv_M, position_M, base_M = block.masked.asv_M, block.masked.position_M, block.masked.base_M
+    asv_M = block.masked.asv_M
+    position_M = block.masked.position_M
+    base_M = block.masked.base_M
     # The masked nucleotides are sorted by ASV: those of a part are a slice.
     rows = torch.tensor(bounds, device=asv_M.device)
     places = torch.searchsorted(asv_M.contiguous(), rows).tolist()

@@ -48,9 +48,11 @@ class NonFiniteGuard:
 
     def __init__(self, options: StepOptions, dataset: BatchDataset, devices: Devices) -> None:
         self._options = options
-        self.policy, self.limit = options.nonfinite, options.nonfinite_limit
+        self.policy = options.nonfinite
+        self.limit = options.nonfinite_limit
         self.skipped = self.in_row = self.restored = self.overflowed = 0
-        self._dataset, self._devices = dataset, devices
+        self._dataset = dataset
+        self._devices = devices
         self._is_scaled = devices.precision == "fp16"
         alone_on_cpu = devices.device.type == "cpu" and devices.processes == 1
         self._at_once = alone_on_cpu or self.policy == "skip"
@@ -129,11 +131,13 @@ class NonFiniteGuard:
         InputError
             See `passes`, or fp16 overflows at any scale.
         """
-        first, self._first = self._first, NO_STEP
+        first = self._first
+        self._first = NO_STEP
         if not self._at_once and (step := self._devices.all_reduce_min(int(first))) != NO_STEP:
             self._act(step, _bad_names(sums))
         if self._is_scaled:
-            self.overflowed, self._overflows = self.overflowed + int(self._overflows), 0
+            self.overflowed = self.overflowed + int(self._overflows)
+            self._overflows = 0
             if self._devices.loss_scale < LEAST_SCALE:
                 raise self.error(None, ["gradient_norm, at any scale in fp16,"])
 
@@ -163,7 +167,8 @@ class NonFiniteGuard:
         restored = self.restored
         vars(self).update({name: state[name] for name in KEPT})
         self.restored = max(self.restored, restored)
-        self._first, self._overflows = NO_STEP, 0
+        self._first = NO_STEP
+        self._overflows = 0
 
     def error(self, step: int | None, names: list[str], reason: str = "") -> InputError:
         """Return the error for a step in which some values were not finite.

@@ -37,7 +37,8 @@ class Sums:
     def mean_and_reset(self) -> dict[str, float]:
         """Return the means since the last call."""
         means = {name: float(value) / self.steps for name, value in self.values.items()}
-        self.values, self.steps = {}, 0
+        self.values = {}
+        self.steps = 0
         return means
 
 
@@ -91,9 +92,11 @@ class Progress:
 
     def restore(self, state: dict[str, Any]) -> None:
         """Go on from what `state` returned."""
-        self.step, self.elapsed_s = state["step"], state["elapsed_s"]
+        self.step = state["step"]
+        self.elapsed_s = state["elapsed_s"]
         self.history = state["history"]
-        self.sums.values, self.sums.steps = state["sums"], state["summed_steps"]
+        self.sums.values = state["sums"]
+        self.sums.steps = state["summed_steps"]
         self.stopping.restore(state["stopping"])
         for name, part in self.parts.items():
             part.restore(state["parts"][name])

@@ -182,7 +182,8 @@ def fit_to_memory(
         budget = held + (budget - held) / devices.world.devices
     activations = None
     while True:
-        micro, smaller = found.split(batch), found.halved(batch)
+        micro = found.split(batch)
+        smaller = found.halved(batch)
         if activations is None:
             activations = _activations_mb(model, part, devices, weights) * size(batch) / size(part)
         alive = 1.0

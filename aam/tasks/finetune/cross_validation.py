@@ -220,7 +220,8 @@ class CrossValidation:
         if self.recipes == ["full"]:
             return FrozenEmbeddings()
         # Weights that are kept are pretrained ones, which the models of a fold have in common.
-        encoder, devices = setup.make_encoder(fold, 0), setup.devices.exact()
+        encoder = setup.make_encoder(fold, 0)
+        devices = setup.devices.exact()
         asv_UD = embed_asvs_cached(encoder, setup.tokens, devices, setup.asvs)
         if not {"frozen", "kernel"} & set(self.recipes):
             return FrozenEmbeddings(asv_UD)

@@ -89,7 +89,9 @@ class FoldModel:
 
     def new_predictor(self) -> Predictor:
         """Return the model before its training, with the target of its training samples."""
-        task, settings, labelled = self.setup.task, self.setup.settings, self.setup.labelled
+        task = self.setup.task
+        settings = self.setup.settings
+        labelled = self.setup.labelled
         target = Target.fit(
             task.kind,
             task.columns,
@@ -129,7 +131,9 @@ class FoldModel:
 
     def dataset(self, predictor: Predictor) -> BatchDataset:
         """Return the batches that the model is trained on."""
-        setup, settings, labelled = self.setup, self.setup.settings, self.setup.labelled
+        setup = self.setup
+        settings = self.setup.settings
+        labelled = self.setup.labelled
         encoded_LE = predictor.target.encode(labelled.observed_LC, self.scaled_by)
         value_NE = np.zeros((len(setup.store.sample_ids), encoded_LE.shape[1]), np.float32)
         value_NE[labelled.samples] = encoded_LE
@@ -173,9 +177,11 @@ class FoldModel:
             Positions among the labelled samples.
         """
         setup = self.setup
-        store, samples = setup.store, setup.labelled.samples[labelled]
+        store = setup.store
+        samples = setup.labelled.samples[labelled]
         rows_R = (np.arange(store.views)[:, None] * len(store.sample_ids) + samples).reshape(-1)
-        category_NF, by = self._categories(predictor), self.scaled_by
+        category_NF = self._categories(predictor)
+        by = self.scaled_by
         if category_NF is not None:
             category_NF = np.tile(category_NF[samples], (store.views, 1))
         output_RO = raw_outputs(
@@ -208,7 +214,8 @@ class FoldModel:
         torch.Tensor
             [R, D] in fp32 on the host.
         """
-        known, setup = self._known(rows_R), self.setup
+        known = self._known(rows_R)
+        setup = self.setup
         if known is not None:
             return known
         return embed_samples(

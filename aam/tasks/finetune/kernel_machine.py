@@ -68,8 +68,10 @@ def fit_machine(model: FoldModel, predictor: Predictor) -> None:
     InputError
         There are more than `MOST_SAMPLES` training samples.
     """
-    setup, head = model.setup, predictor.head
-    store, labelled = setup.store, setup.labelled
+    setup = model.setup
+    head = predictor.head
+    store = setup.store
+    labelled = setup.labelled
     assert isinstance(head, KernelHead), "another head"
     if model.is_training.sum() > MOST_SAMPLES:
         got = f"kernel with {model.is_training.sum()} training samples"
@@ -110,19 +112,22 @@ def fit_kernel_machine(head: KernelHead, target: Target, samples: TrainingSample
     samples
         What the machine is fitted to, and the parts on which kernel, cost and weight are chosen.
     """
-    best, known = (WEIGHTS[0], False, COSTS[0]), (-np.inf, np.array([]))
+    best = (WEIGHTS[0], False, COSTS[0])
+    known = (-np.inf, np.array([]))
     for weight, gaussian in product(WEIGHTS, (False, True)) if samples.splits else ():
         _set_features(head, samples, weight, gaussian=gaussian)
         likeness_TT = _likeness(head, samples)
         for cost in COSTS:
             found = _tried(likeness_TT, target, samples, cost)
             if found[0] > known[0]:
-                best, known = (weight, gaussian, cost), found
+                best = (weight, gaussian, cost)
+                known = found
     _set_features(head, samples, best[0], gaussian=best[1])
     weight_TO, bias_O = _machine(_likeness(head, samples), target, samples.value_TE, best[2])
     if target.classes and samples.splits:
         left_out = np.concatenate([out for _, out in samples.splits])
-        logit_NO, code_N = known[1][left_out], samples.value_TE[left_out].argmax(axis=1)
+        logit_NO = known[1][left_out]
+        code_N = samples.value_TE[left_out].argmax(axis=1)
         # A class that the other parts lack has no logit, and its samples no part in this.
         is_known_N = logit_NO[np.arange(len(code_N)), code_N] != UNSEEN
         if is_known_N.any():
@@ -141,7 +146,8 @@ def _set_features(
 
     The numbers of an embedding count alike; of the reads, those that vary more do more.
     """
-    embedding_TD, log_TP = samples.embedding_TD, samples.log_TP
+    embedding_TD = samples.embedding_TD
+    log_TP = samples.log_TP
     variance_D = embedding_TD.var(axis=0)
     own_D = 1.0 / np.sqrt(variance_D + ADDED_VARIANCE)
     own_D *= np.sqrt(weight / ((own_D**2 * variance_D).sum() or 1.0))
@@ -171,7 +177,8 @@ def _tried(
         )
         held_out_TO[out] = likeness_TT[np.ix_(out, inner)] @ weight_TO + bias_O
     left_out = np.concatenate([out for _, out in samples.splits])
-    found_LO, value_LE = held_out_TO[left_out], value_TE[left_out]
+    found_LO = held_out_TO[left_out]
+    value_LE = value_TE[left_out]
     if not target.classes:
         return -float(np.abs(found_LO - value_LE).mean()), held_out_TO
     return mean_recall(value_LE.argmax(axis=1), found_LO.argmax(axis=1)), held_out_TO
@@ -181,11 +188,14 @@ def _machine(
     likeness_TT: Floats, target: Target, value_TE: Floats, cost: float
 ) -> tuple[Floats, Floats]:
     """Return the weights of the training samples and the biases, [T, O] and [O]."""
-    weight_TO, bias_O = np.zeros_like(value_TE), np.full(value_TE.shape[1], UNSEEN)
+    weight_TO = np.zeros_like(value_TE)
+    bias_O = np.full(value_TE.shape[1], UNSEEN)
     for place, value_T in enumerate(value_TE.T):
-        center, deviation = 0.0, 1.0
+        center = 0.0
+        deviation = 1.0
         if not target.classes:
-            center, deviation = float(value_T.mean()), float(value_T.std()) or 1.0
+            center = float(value_T.mean())
+            deviation = float(value_T.std()) or 1.0
             fitted = SVR(kernel="precomputed", epsilon=0.0, C=cost)
             fitted.fit(likeness_TT, (value_T - center) / deviation)
         elif 0 < value_T.sum() < len(value_T):

@@ -253,8 +253,10 @@ class FinetuneSetup:
         assert runtime.work is not None, "fine-tuning needs a work folder"
         settings = Finetuning.model_validate(cfg["finetuning"])
         options = step_options(Optimization.model_validate(cfg["optimization"]))
-        origin, threads = provenance(cfg, inputs), threads_of_a_model(runtime.threads)
-        store, tokens = SampleStore.open(inputs["samples"]), TokenStore.open(inputs["tokens"])
+        origin = provenance(cfg, inputs)
+        threads = threads_of_a_model(runtime.threads)
+        store = SampleStore.open(inputs["samples"])
+        tokens = TokenStore.open(inputs["tokens"])
         length_bp = tokens.tokens.shape[1]
         precision: str = options.precision
         if precision == AUTO and settings.start == "pretrained":

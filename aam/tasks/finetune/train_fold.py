@@ -38,7 +38,8 @@ def trained(model: FoldModel) -> tuple[Predictor, list[Record]]:
     InputError
         See `aam.train.loop.fit` and `fit_machine`.
     """
-    setup, settings = model.setup, model.setup.settings
+    setup = model.setup
+    settings = model.setup.settings
     fingerprint = f"{setup.fingerprint}-{model.name}"
     predictor = model.new_predictor()
     # Beside the model: it holds times, which would make every model's files differ.
@@ -50,12 +51,14 @@ def trained(model: FoldModel) -> tuple[Predictor, list[Record]]:
             PrecisionChoice(setup.devices).adopt(load_config(model.directory)["optimization"])
             load_weights(model.directory, predictor)
             return predictor, known["records"]
-    records, optimization = [], None
+    records = []
+    optimization = None
     if settings.encoder == "kernel":
         fit_machine(model, predictor)
     else:
         progress = _fitted(model, predictor, fingerprint)
-        records, optimization = progress.history, progress.report["optimization"]
+        records = progress.history
+        optimization = progress.report["optimization"]
     write_json(history, {"fingerprint": fingerprint, "records": records})
     facts = {"fold": model.fold, "fingerprint": fingerprint, "optimization": optimization}
     predictor.save(model.directory, {**setup.about, **facts})
@@ -65,7 +68,8 @@ def trained(model: FoldModel) -> tuple[Predictor, list[Record]]:
 
 def _fitted(model: FoldModel, predictor: Predictor, fingerprint: str) -> Progress:
     """Train a predictor step by step, from its last checkpoint where there is one."""
-    setup, settings = model.setup, model.setup.settings
+    setup = model.setup
+    settings = model.setup.settings
     dataset = model.dataset(predictor)
     set_dropout(predictor, settings.dropout)
     log_dir = setup.runtime.log_dir

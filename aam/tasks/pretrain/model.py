@@ -59,8 +59,10 @@ class PretrainingModel(nn.Module):
         seed: int,
     ) -> None:
         super().__init__()
-        self.weights, self.variances = dict(weights), dict(variances)
-        self.encoder, self.nucleotide_weight = encoder, nucleotide_weight
+        self.weights = dict(weights)
+        self.variances = dict(variances)
+        self.encoder = encoder
+        self.nucleotide_weight = nucleotide_weight
         shape = encoder.shape
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)

@@ -63,9 +63,11 @@ def prepare(
         damaged.
     """
     settings = Pretraining.model_validate(cfg["pretraining"])
-    store, tokens = SampleStore.open(inputs["samples"]), TokenStore.open(inputs["tokens"])
+    store = SampleStore.open(inputs["samples"])
+    tokens = TokenStore.open(inputs["tokens"])
     is_in, is_held_out = divided(cfg, inputs, store.sample_ids, without)
-    training, validation = np.flatnonzero(~is_held_out & is_in), np.flatnonzero(is_held_out)
+    training = np.flatnonzero(~is_held_out & is_in)
+    validation = np.flatnonzero(is_held_out)
     if settings.targets == "batch":
         true = batch_targets(cfg, inputs["tree"], store, tokens, training)
     else:
@@ -73,7 +75,8 @@ def prepare(
         true = stored_targets(cfg, inputs["distances"], store, is_in, training, room_bytes)
     start = StartingModel.of(inputs)
     length_bp = tokens.tokens.shape[1] if start is None else start.length_bp
-    model, read = PretrainingModel.of(cfg, length_bp, true.variances), tokens.cut(length_bp)
+    model = PretrainingModel.of(cfg, length_bp, true.variances)
+    read = tokens.cut(length_bp)
     patch_bp = model.encoder.shape.patch_bp
     masker = Masker(settings.mask, settings.seed, settings.masking, patch_bp)
     dataset = BatchDataset(

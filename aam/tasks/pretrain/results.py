@@ -68,7 +68,8 @@ def _facts(
 ) -> dict[str, Any]:
     """Return what a run took; rates are those of its last start, without validations."""
     rate = progress.summary.get("samples_per_s")
-    known, near = None if prepared.start is None else prepared.start.known, {}
+    known = None if prepared.start is None else prepared.start.known
+    near = {}
     if known is not None:
         near = {"near_known_reads": known.familiarity(prepared.store, prepared.dataset.tokens)[0]}
     return {
@@ -155,7 +156,9 @@ def write_embeddings(
     origin
         Provenance that is written with them.
     """
-    encoder, store, tokens = prepared.model.encoder, prepared.store, prepared.tokens
+    encoder = prepared.model.encoder
+    store = prepared.store
+    tokens = prepared.tokens
     asv_UD = embed_asvs_cached(encoder, tokens, devices, None)
     digest = encoder_digest(encoder, devices.precision)
     AsvEmbeddings.write(asvs, prepared.dataset.tokens, asv_UD, digest, origin)

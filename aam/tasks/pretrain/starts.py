@@ -73,7 +73,8 @@ class StartingModel:
             A distance has no head, and the model is not trained any more; or a weight is not
             finite.
         """
-        own, state = model.state_dict(), read_weights(self.directory)
+        own = model.state_dict()
+        state = read_weights(self.directory)
         shared = {name: x for name, x in state.items() if name in own}
         encoder = {name for name in own if name.startswith("encoder.")}
         assert encoder <= shared.keys(), f"{self.directory} lacks weights of the encoder"

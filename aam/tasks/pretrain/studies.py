@@ -95,7 +95,8 @@ def _is_in_studies(
     """Return which samples belong to the studies that a model is pretrained on."""
     if "studies" not in cfg:
         return np.ones(len(sample_ids), bool)
-    column, wanted = cfg["studies"]["column"], cfg["studies"]["pretrained_on"]
+    column = cfg["studies"]["column"]
+    wanted = cfg["studies"]["pretrained_on"]
     metadata = read_metadata(inputs["metadata"]).loc[list(sample_ids)]
     study = metadata_column(metadata, column)
     if unknown := sorted({*wanted} - {*study.dropna()}):

@@ -43,7 +43,8 @@ class PairMoments:
         true, predicted
             Distances of the pairs, one-dimensional.
         """
-        x, y = true.astype(np.float64) - 0.5, predicted.astype(np.float64) - 0.5
+        x = true.astype(np.float64) - 0.5
+        y = predicted.astype(np.float64) - 0.5
         parts = (x, y, x * x, y * y, x * y, np.abs(x - y))
         self.sums += [len(x), *(part.sum() for part in parts)]
 
@@ -153,7 +154,8 @@ class HeldOut:
         dict
             Per metric an array [2, P], fp32.
         """
-        blocks, rng = self.blocks(), generator("pairs", seed)
+        blocks = self.blocks()
+        rng = generator("pairs", seed)
         pairs = np.array([len(block_B) * (len(block_B) - 1) // 2 for block_B in blocks])
         ends = np.cumsum(pairs)
         quota = np.diff(np.minimum(ends, ends * self.plotted_pairs // max(ends[-1], 1)), prepend=0)
@@ -173,7 +175,8 @@ class HeldOut:
         self, model: PretrainingModel, devices: Devices
     ) -> Iterator[tuple[NDArray[np.int64], torch.Tensor]]:
         """Set the statistics of the heads, then yield every block with its embeddings [B, D]."""
-        rows, blocks = some_of(self.training_samples), self.blocks()
+        rows = some_of(self.training_samples)
+        blocks = self.blocks()
         # Together, so that an ASV of both is encoded once.
         both_RD = self._embed(model, np.concatenate([rows, blocks[0]]), devices)
         recalibrate_batch_norm(model, both_RD[: len(rows)])

@@ -87,7 +87,8 @@ def entries_of(
     if asv_dropout is not None:
         kept = asv_dropout.kept(richness_B, step)
         sample = np.repeat(np.arange(len(rows_B)), richness_B)[kept]
-        flat, richness_B = flat[kept], np.bincount(sample, minlength=len(rows_B))
+        flat = flat[kept]
+        richness_B = np.bincount(sample, minlength=len(rows_B))
         count_mask = asv_dropout.count_mask(richness_B, step)
     distinct_U, place = np.unique(store.asvs[flat], return_inverse=True)
     return Entries(store.counts[flat], richness_B, count_mask), distinct_U, place
@@ -124,10 +125,13 @@ def asv_blocks(
         Number of each of `asvs_U` through all blocks, int64.
     """
     lengths_U = tokens.lengths[asvs_U]
-    blocks, number_U, done = [], np.empty(len(asvs_U), np.int64), 0
+    blocks = []
+    number_U = np.empty(len(asvs_U), np.int64)
+    done = 0
     for length in np.unique(lengths_U):
         members = np.flatnonzero(lengths_U == length)
-        tokens_US, masked = tokens.tokens[asvs_U[members], :length], None
+        tokens_US = tokens.tokens[asvs_U[members], :length]
+        masked = None
         if masker is not None:
             tokens_US, parts = masker.mask(tokens_US, asvs_U[members], epoch)
             masked = Masked(*(torch.from_numpy(np.ascontiguousarray(part)) for part in parts))
@@ -181,7 +185,8 @@ def sample_blocks(
     richness_B = entries.richness_B
     starts_B = np.cumsum(richness_B) - richness_B
     by_richness = np.argsort(richness_B, kind="stable")
-    blocks, size = [], at_once or SAMPLES_PER_BLOCK
+    blocks = []
+    size = at_once or SAMPLES_PER_BLOCK
     for first in range(0, len(by_richness), size):
         members = by_richness[first : first + size]
         column = np.arange(bucket(int(richness_B[members].max())))

@@ -89,7 +89,8 @@ def _read(paths: Sequence[Path], sample_ids: Sequence[str]) -> NDArray[np.float3
     samples = len(sample_ids)
     matrix_VNN = np.empty((len(paths), samples, samples), np.float32)
     for matrix_NN, path in zip(matrix_VNN, paths, strict=True):
-        first, other = 0, f"{path} holds other samples than the store"
+        first = 0
+        other = f"{path} holds other samples than the store"
         for names, rows_RN in distance_rows(path):
             assert names == list(sample_ids[first : first + len(names)]), other
             assert rows_RN.shape[1] == samples, other
@@ -130,14 +131,17 @@ def pair_variances(
 def _pair_variance(matrix_NN: NDArray[np.floating], samples: NDArray[np.int64]) -> float:
     """Merge means and squared deviations of blocks of rows (Chan et al. 1979), in their order."""
     rows_at_once = max(1, DISTANCES_AT_ONCE // len(samples))
-    number, mean, square = 0, 0.0, 0.0
+    number = 0
+    mean = 0.0
+    square = 0.0
     for first in range(0, len(samples), rows_at_once):
         # Row i of the block meets the samples behind it: those of the columns are behind `first`.
         block = matrix_NN[np.ix_(samples[first : first + rows_at_once], samples[first:])]
         values = block[np.triu(np.ones(block.shape, bool), 1)].astype(np.float64)
         if not len(values):
             continue
-        added, shift = len(values), values.mean() - mean
+        added = len(values)
+        shift = values.mean() - mean
         square += ((values - values.mean()) ** 2).sum()
         square += shift**2 * number * added / (number + added)
         number += added

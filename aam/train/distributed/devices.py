@@ -36,9 +36,10 @@ _MIXED: dict[str, Any] = {"bf16": "bf16-mixed", "fp16": "16-mixed"}
 KERNELS = 256
 """Kernels that oneDNN keeps on a CPU: every shape has its own, and all of them would fill the
 memory."""
-MORE_KERNELS, MORE_KERNELS_MB = 1024, 500.0
-"""Kernels where there is room, with which a run in bf16 makes fewer of them twice, and the memory
-that these take beyond the kernels of one step."""
+MORE_KERNELS = 1024
+"""Kernels where there is room, with which a run in bf16 makes fewer of them twice."""
+MORE_KERNELS_MB = 500.0
+"""Memory that these take in addition to the kernels of one step."""
 AUTO = "auto"
 """Precision that `aam.train.precision` chooses by measured steps."""
 
@@ -215,7 +216,8 @@ class Devices:
             A copy. Its method `inference` computes in fp32 without tf32.
         """
         same = copy.copy(self)
-        same.precision, same._is_exact = "fp32", True
+        same.precision = "fp32"
+        same._is_exact = True
         return same
 
     @property
@@ -241,7 +243,8 @@ class Devices:
     def alone(self) -> "Devices":
         """Return the same device for what this process does without the others."""
         own = copy.copy(self)
-        own.world, own._host = World(), None
+        own.world = World()
+        own._host = None
         return own
 
     def setup_model(self, model: nn.Module) -> Any:
@@ -353,7 +356,8 @@ class Devices:
             Model, which is moved to the device. It returns to its mode of training behind the
             block.
         """
-        was_training, products = model.training, torch.get_float32_matmul_precision()
+        was_training = model.training
+        products = torch.get_float32_matmul_precision()
         model.to(self.device).eval()
         arithmetic = nullcontext() if self._is_exact else self._fabric.autocast()
         recurrent = torch.backends.cudnn.allow_tf32

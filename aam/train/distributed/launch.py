@@ -36,8 +36,12 @@ from aam.util.errors import InputError, problem
 from aam.util.machine import end_with
 
 logger = logging.getLogger(__name__)
-JOB, ADDRESS, KILLED = "job.pickle", "address", "killed"
-"""Files of a start: what is run, where the first node is, and which process a signal has ended."""
+JOB = "job.pickle"
+"""File of a start: what is run."""
+ADDRESS = "address"
+"""File of a start: where the first node is."""
+KILLED = "killed"
+"""File of a start: which process a signal has ended."""
 ADDRESS_AWAITED_S = 300
 """Seconds in which the first node must say where it is."""
 
@@ -96,7 +100,8 @@ def _command(world: World) -> list[str]:
         check_granted(world)
         return own
     if "SLURM_JOB_ID" not in os.environ or shutil.which("srun") is None:
-        got, expected = f"{world.nodes} outside of a SLURM job", "1, or a job of as many nodes"
+        got = f"{world.nodes} outside of a SLURM job"
+        expected = "1, or a job of as many nodes"
         hint = "run through profiles/slurm or in an allocation (salloc), see docs/how-to/cluster.md"
         raise problem("runtime.nodes", got, expected, hint)
     # Within a step of the same job, which has all its resources, the new one has to share them.
@@ -160,7 +165,8 @@ def _rendezvous(folder: Path, nodes: int) -> dict[str, Any]:
     """Return how the agents of several nodes find each other."""
     if nodes == 1:
         return {"rdzv_backend": "c10d", "rdzv_endpoint": "localhost:0"}
-    node, address = int(os.environ["SLURM_PROCID"]), folder / ADDRESS
+    node = int(os.environ["SLURM_PROCID"])
+    address = folder / ADDRESS
     if node == 0:
         with socket.socket() as free:
             free.bind(("", 0))

@@ -83,11 +83,13 @@ def read(folder: Path, like: nn.Module) -> dict[str, Any]:
     def made(value: Any, path: str) -> Any:
         if not (isinstance(value, dict) and SHARDED in value):
             return value
-        shape, dtype = value["shape"], getattr(torch, value["dtype"])
+        shape = value["shape"]
+        dtype = getattr(torch, value["dtype"])
         if twin is None:
             tensor = torch.empty(shape, dtype=dtype)
         else:
-            mesh, placements = twin.device_mesh, twin.placements
+            mesh = twin.device_mesh
+            placements = twin.placements
             tensor = empty(shape, dtype=dtype, device_mesh=mesh, placements=placements)
         tensors[value[SHARDED]] = tensor
         return tensor

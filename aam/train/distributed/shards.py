@@ -104,7 +104,8 @@ def _rows(number: int, rank: int, processes: int) -> Tensor:
 def _places(numbers: Iterable[int], processes: int) -> Tensor:
     """Return where each row of some blocks lies among the gathered shards of all processes."""
     own = [-(-number // processes) for number in numbers]
-    parts, before = [], 0
+    parts = []
+    before = 0
     for number, part in zip(numbers, own, strict=True):
         row = torch.arange(number)
         parts.append(row % processes * sum(own) + before + row // processes)

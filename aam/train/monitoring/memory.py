@@ -155,7 +155,8 @@ def cgroup_limits(root: Path = Path("/")) -> list[int]:
     list of int
         Limits in bytes.
     """
-    groups, limits = root / "proc/self/cgroup", []
+    groups = root / "proc/self/cgroup"
+    limits = []
     for line in groups.read_text(encoding="utf-8").splitlines() if groups.is_file() else ():
         _, controllers, path = line.split(":", 2)
         if controllers and "memory" not in controllers.split(","):

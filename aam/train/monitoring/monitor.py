@@ -39,9 +39,12 @@ class Monitor:
     """
 
     def __init__(self, device: torch.device, threshold: float = 0.8) -> None:
-        self._device, self._most_mb, self._threshold = device, total_mb(device), threshold
+        self._device = device
+        self._most_mb = total_mb(device)
+        self._threshold = threshold
         self._is_full = threading.Event()
-        self._reliefs, self._relieved_at = 0, -RELIEF_EVERY_S
+        self._reliefs = 0
+        self._relieved_at = -RELIEF_EVERY_S
         self._sampled_peak_mb = 0.0
         self._gpu_peaks: dict[str, float] = {}
         self._sums: dict[str, float] = defaultdict(float)
@@ -94,7 +97,8 @@ class Monitor:
             an accelerator. What the driver of an accelerator says has its highest sample since the
             start, too, under its name and `_peak`. MB are 2**20 bytes.
         """
-        since, self._last = self._last, self._totals()
+        since = self._last
+        self._last = self._totals()
         if since[f"{_COUNT}memory_mb"] == self._last[f"{_COUNT}memory_mb"]:
             self._sample()
             self._last = self._totals()
@@ -184,7 +188,8 @@ class Monitor:
             return
         with self.pause():
             recover()
-        self._relieved_at, self._reliefs = now, self._reliefs + 1
+        self._relieved_at = now
+        self._reliefs += 1
         if self._reliefs == 1:
             logger.warning(
                 f"more than {self._threshold:.0%} of {self._most_mb:.0f} MB of memory are taken: "

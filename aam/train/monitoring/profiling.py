@@ -11,8 +11,10 @@ from torch.profiler import ProfilerActivity, profile, schedule
 from aam.util.atomic import atomic_path, write_text
 
 logger = logging.getLogger(__name__)
-WAITING, WARM_UP = 2, 2
-"""Steps left alone, and steps recorded and thrown away, before those that count."""
+WAITING = 2
+"""Steps that are not recorded, at the start."""
+WARM_UP = 2
+"""Steps behind these that are recorded and thrown away."""
 ROWS = 30
 
 
@@ -66,7 +68,8 @@ def _write(folder: Path, ended: profile, first: int, steps: int) -> None:
     on_gpu = torch.cuda.is_available()
     device = torch.cuda.get_device_name() if on_gpu else "CPU"
     by_self_time = f"self_{'cuda' if on_gpu else 'cpu'}_time_total"
-    by_name, by_shape = ended.key_averages(), ended.key_averages(group_by_input_shape=True)
+    by_name = ended.key_averages()
+    by_shape = ended.key_averages(group_by_input_shape=True)
     parts = [
         f"Steps {first} to {first + steps - 1}, {device}, torch {torch.__version__}."
         " Times and memory are sums over these steps. trace.json opens in a browser:"

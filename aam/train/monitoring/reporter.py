@@ -39,7 +39,9 @@ class Reporter:
 
     def __init__(self, name: str, done: int, total: int, validations: int = 0) -> None:
         self.name = name
-        self.first, self.done, self.total = done, done, total
+        self.first = done
+        self.done = done
+        self.total = total
         self.validations_left = validations
         self.t_last = self.t_line = time.monotonic()
         self._latest: deque[tuple[float, int]] = deque(maxlen=WINDOW_STEPS)
@@ -54,7 +56,8 @@ class Reporter:
     def estimate(self, step_s: float) -> None:
         """Say how long the run will take; said after the first steps if this was not called."""
         self._said_estimate = True
-        count, validations = self.total - self.first, self.validations_left
+        count = self.total - self.first
+        validations = self.validations_left
         text = f"{count} of {self.total} steps" if self.first else f"{count} steps"
         text += f", about {duration(step_s * count)}"
         if validations:
@@ -68,7 +71,8 @@ class Reporter:
             # The first step holds the start of everything.
             self._latest.clear()
         self._latest.append((now - self.t_last, samples))
-        self.t_last, self.done = now, done
+        self.t_last = now
+        self.done = done
         if not self._said_estimate and done - self.first == PROBED_STEPS < self.total - self.first:
             self.estimate(self._step_s())
         if self.bar is not None:
@@ -85,7 +89,8 @@ class Reporter:
     def values(self, done: int, values: dict[str, float]) -> None:
         """Print what a validation measured; the time since the last step was the validation's."""
         now = time.monotonic()
-        self._validation_s, self.t_last = now - self.t_last, now
+        self._validation_s = now - self.t_last
+        self.t_last = now
         self.validations_left = max(0, self.validations_left - 1)
         text = ", ".join(f"{name} {value:.4g}" for name, value in values.items())
         self._say(f"step {done} of {self.total}: {text}")
