@@ -196,8 +196,13 @@ def embed_asvs_cached(
         known = AsvEmbeddings.open(cache)
         if known.digest == encoder_digest(encoder, devices.precision):
             row_U = known.find(sequence_keys(tokens))
-            numbers = (row_U >= 0).sum(), len(row_U), (row_U < 0).sum()
-            logger.info("%s: %d of %d ASV embeddings read, %d to compute", cache, *numbers)
+            logger.info(
+                "%s: %d of %d ASV embeddings read, %d to compute",
+                cache,
+                (row_U >= 0).sum(),
+                len(row_U),
+                (row_U < 0).sum(),
+            )
         else:
             logger.warning("%s is of another encoder and not used", cache)
     missing_U = np.flatnonzero(row_U < 0)

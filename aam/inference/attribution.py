@@ -92,8 +92,16 @@ def explain(
         if gap_C.abs().max() <= LARGEST_GAP * change_C.abs().max():
             break
     removed_RC = _removed(copies, counts_A, removed_R, whole.output_SC[0])
-    parts = (whole.attention_SA[0], gradients_AC, change_C, removed_RC)
-    return Explanation(*(part.detach().cpu().double().numpy() for part in parts))
+    return Explanation(
+        attention_A=_on_host(whole.attention_SA[0]),
+        gradients_AC=_on_host(gradients_AC),
+        change_C=_on_host(change_C),
+        removed_RC=_on_host(removed_RC),
+    )
+
+
+def _on_host(values: Tensor) -> NDArray[np.float64]:
+    return values.detach().cpu().double().numpy()
 
 
 @dataclass(frozen=True, eq=False)
@@ -419,8 +427,9 @@ def _embedded(
 
 def _mean(explanations: Sequence[Explanation], weights: Sequence[float]) -> Explanation:
     """Return the explanation of the weighted mean output."""
-    parts = [
-        np.average([getattr(one, field.name) for one in explanations], axis=0, weights=weights)
-        for field in fields(Explanation)
-    ]
-    return Explanation(*parts)
+
+    def mean(name: str) -> NDArray[np.float64]:
+        values = [getattr(explanation, name) for explanation in explanations]
+        return np.average(values, axis=0, weights=weights)
+
+    return Explanation(**{field.name: mean(field.name) for field in fields(Explanation)})

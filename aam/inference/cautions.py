@@ -32,7 +32,8 @@ def warn_of_known(mark_N: pd.Series) -> None:
         logger.warning(
             "of %d samples these were in training, by their ID or by their reads: %s; how well "
             "they are predicted says nothing about new samples (column in_training)",
-            *(len(mark_N), first_names(known.index, limit=20)),
+            len(mark_N),
+            first_names(known.index, limit=20),
         )
 
 

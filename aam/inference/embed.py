@@ -247,4 +247,8 @@ def _sample_block(
     counts_BA[present_BA] = store.counts[flat]
     # Attention to nothing at all is not a number.
     present_BA[len(rows_B) :, 0] = True
-    return SampleBlock(*(torch.from_numpy(part) for part in (asv_BA, present_BA, counts_BA)))
+    return SampleBlock(
+        asv_BA=torch.from_numpy(asv_BA),
+        present_BA=torch.from_numpy(present_BA),
+        counts_BA=torch.from_numpy(counts_BA),
+    )

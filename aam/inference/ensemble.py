@@ -112,7 +112,8 @@ def _covariates(
         logger.warning(
             "of %d samples, a category is missing or was not in training, and counts as "
             "unknown: %s",
-            *(len(sample_ids), ", ".join(shown)),
+            len(sample_ids),
+            ", ".join(shown),
         )
     return found
 
@@ -170,9 +171,15 @@ def _outputs(
         if predictor.vocabulary is not None:
             own_RF = covariates_R[[*predictor.vocabulary.columns]].to_numpy()
             category_RF = predictor.vocabulary.encode(own_RF)
-        known = {"embedding_RD": embedding_RD, "asv_UD": asv_UD}
         output_RO = raw_outputs(
-            predictor, store, tokens, rows, devices, category_RF=category_RF, **known
+            predictor,
+            store,
+            tokens,
+            rows,
+            devices,
+            embedding_RD=embedding_RD,
+            asv_UD=asv_UD,
+            category_RF=category_RF,
         )
         outputs[number] = decoded(predictor.target, output_RO, store.views, by_R)
     return [outputs[number] for number in range(len(keys))], novelty_N
@@ -186,5 +193,6 @@ def _warn_of_unlike(result: pd.DataFrame) -> None:
         logger.warning(
             "%.0f %% of the samples are farther from the samples of training than %.0f %% of "
             "those are from each other: predictions may be worse than those of cross-validation",
-            *(100 * far, 100 * FAR),
+            100 * far,
+            100 * FAR,
         )

@@ -131,7 +131,8 @@ class KeptReads:
         found = {name: place for name, place, is_near in places if is_near}
         logger.info(
             "the baselines know %d of %d ASVs, or one close by; the others are left out for them",
-            *(len(found), len(other)),
+            len(found),
+            len(other),
         )
         return found
 

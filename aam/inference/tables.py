@@ -100,7 +100,9 @@ def rarefied(
     if shallow := sorted({*table.sample_ids} - left):
         logger.warning(
             "of %d samples these have fewer than %d reads and are left out: %s",
-            *(len(table.sample_ids), depth, first_names(shallow, limit=20)),
+            len(table.sample_ids),
+            depth,
+            first_names(shallow, limit=20),
         )
     drawn = {name for draw in draws for name in draw.feature_ids}
     names = [name for name in table.feature_ids if name in drawn]

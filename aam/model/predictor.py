@@ -80,8 +80,9 @@ class Predictor(nn.Module):
                 self.head = KernelHead(kernel, shape.width, outputs)
             self.fusion: Fusion | None = None
             if vocabulary is not None:
-                sizes = {"width": shape.width, "heads": shape.heads}
-                self.fusion = FUSIONS[str(fusion)](vocabulary, **sizes, backend=encoder.backend)
+                self.fusion = FUSIONS[str(fusion)](
+                    vocabulary, width=shape.width, heads=shape.heads, backend=encoder.backend
+                )
             self.counts = CountHead(shape.width) if count_weight > 0 else None
             if self.counts is not None:
                 initialize(self.counts)
@@ -178,13 +179,18 @@ class Predictor(nn.Module):
     def _count_loss(self, asvs: list[Tensor], batch: Batch) -> Tensor:
         """Return the loss over the masked counts of all blocks, however they are cut."""
         assert self.counts is not None
-        parts = [
-            (self.counts(state), torch.log1p(b.counts_BA), b.count_mask_BA, b.present_BA)
-            for state, b in zip(asvs, batch.samples, strict=True)
-            if b.count_mask_BA is not None
-        ]
+        predicted = []
+        log_reads = []
+        masked = []
+        present = []
+        for state_BAD, block in zip(asvs, batch.samples, strict=True):
+            if block.count_mask_BA is not None:
+                predicted.append(self.counts(state_BAD).flatten())
+                log_reads.append(torch.log1p(block.counts_BA).flatten())
+                masked.append(block.count_mask_BA.flatten())
+                present.append(block.present_BA.flatten())
         return count_error(
-            *(torch.cat([t.flatten() for t in blocks]) for blocks in zip(*parts, strict=True))
+            torch.cat(predicted), torch.cat(log_reads), torch.cat(masked), torch.cat(present)
         )
 
     def save(self, directory: Path, about: Mapping[str, Any]) -> None:

@@ -39,8 +39,14 @@ DAMAGED = "damaged-"
 UNWRITTEN = (OSError, RuntimeError, CheckpointException)
 """What writing to a full disk raises: torch's own writers know no OSError."""
 UNREADABLE = (
-    *(*UNWRITTEN, EOFError, LookupError, ValueError, UnpicklingError, SafetensorError),
-    *(zipfile.BadZipFile, zlib.error),
+    *UNWRITTEN,
+    EOFError,
+    LookupError,
+    ValueError,
+    UnpicklingError,
+    SafetensorError,
+    zipfile.BadZipFile,
+    zlib.error,
 )
 """What reading a damaged checkpoint raises, by what is damaged."""
 _OF_THE_MACHINE = frozenset(

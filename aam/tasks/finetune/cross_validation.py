@@ -69,12 +69,10 @@ class CrossValidation:
 
         Nested fits have one model each, whatever the number of models of a fold.
         """
-        keys = [
-            ModelKey(f"fold{fold}", recipe, number)
-            for fold in self._folds()
-            for recipe, models in self.networks.items()
-            for number in range(models)
-        ]
+        keys = []
+        for fold in self._folds():
+            for recipe, models in self.networks.items():
+                keys += [ModelKey(f"fold{fold}", recipe, number) for number in range(models)]
         for recipe, fits in self.inner_fits.items():
             keys += [ModelKey(f"without{fit.name}", recipe, 0) for fit in fits]
         return keys

@@ -111,8 +111,11 @@ class FoldModel:
         encoder = self.setup.make_encoder(self.fold, self.number)
         kernel = None
         if settings.encoder == "kernel":
-            sizes = int(self.is_training.sum()), len(self.prevalent_asvs)
-            kernel = KernelShape(*sizes, encoder.shape.max_length_bp)
+            kernel = KernelShape(
+                samples=int(self.is_training.sum()),
+                asvs=len(self.prevalent_asvs),
+                length_bp=encoder.shape.max_length_bp,
+            )
         predictor = Predictor(
             encoder,
             target,

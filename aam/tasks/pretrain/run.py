@@ -88,8 +88,12 @@ def train(
     settings = Pretraining.model_validate(cfg["pretraining"])
     logger.info(
         "%s: %d training samples, %d held out, %d ASVs, %d steps on %s",
-        *(name, len(prepared.dataset.samples), prepared.is_held_out.sum()),
-        *(len(prepared.tokens.lengths), len(prepared.dataset), devices.name),
+        name,
+        len(prepared.dataset.samples),
+        prepared.is_held_out.sum(),
+        len(prepared.tokens.lengths),
+        len(prepared.dataset),
+        devices.name,
     )
     if settings.epochs == 0:
         untrained = Progress(EarlyStopping(None), report={"optimization": {}})

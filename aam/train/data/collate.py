@@ -133,8 +133,12 @@ def asv_blocks(
         tokens_US = tokens.tokens[asvs_U[members], :length]
         masked = None
         if masker is not None:
-            tokens_US, parts = masker.mask(tokens_US, asvs_U[members], epoch)
-            masked = Masked(*(torch.from_numpy(np.ascontiguousarray(part)) for part in parts))
+            tokens_US, (asv_M, position_M, base_M) = masker.mask(tokens_US, asvs_U[members], epoch)
+            masked = Masked(
+                asv_M=torch.from_numpy(np.ascontiguousarray(asv_M)),
+                position_M=torch.from_numpy(np.ascontiguousarray(position_M)),
+                base_M=torch.from_numpy(np.ascontiguousarray(base_M)),
+            )
         if bucketed:
             unused = bucket(len(members)) - len(members)
             tokens_US = np.pad(tokens_US, ((0, unused), (0, 0)), constant_values=PAD)
@@ -192,12 +196,14 @@ def sample_blocks(
         column = np.arange(bucket(int(richness_B[members].max())))
         present_BA = column < richness_B[members, None]
         flat_BA = np.where(present_BA, starts_B[members, None] + column, 0)
-        parts = [
-            np.where(present_BA, asvs[flat_BA], 0),
-            present_BA,
-            np.where(present_BA, entries.counts[flat_BA], 0).astype(np.float32),
-        ]
+        asv_BA = np.where(present_BA, asvs[flat_BA], 0)
+        counts_BA = np.where(present_BA, entries.counts[flat_BA], 0).astype(np.float32)
+        block = SampleBlock(
+            asv_BA=torch.from_numpy(asv_BA),
+            present_BA=torch.from_numpy(present_BA),
+            counts_BA=torch.from_numpy(counts_BA),
+        )
         if entries.count_mask is not None:
-            parts.append(present_BA & entries.count_mask[flat_BA])
-        blocks.append(SampleBlock(*map(torch.from_numpy, parts)))
+            block.count_mask_BA = torch.from_numpy(present_BA & entries.count_mask[flat_BA])
+        blocks.append(block)
     return blocks, torch.from_numpy(np.argsort(by_richness))

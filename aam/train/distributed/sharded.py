@@ -113,18 +113,23 @@ def restore_optimizer(optimizer: Any, state: Mapping[str, Any]) -> None:
     """Give the `CombinedOptimizer` of a model, sharded or not, a state of either kind."""
     placed = {}
     for number, part in enumerate(optimizer.parts):
-        own = state[str(number)]
+        part_state = state[str(number)]
         parameters = [p for group in part.param_groups for p in group["params"]]
-        moments = {
-            index: {
-                name: _placed(value, like) if value.shape == like.shape else value
-                for name, value in own["state"][index].items()
-            }
-            for index, like in enumerate(parameters)
-            if index in own["state"]
-        }
-        placed[str(number)] = {**own, "state": moments}
+        moments = {}
+        for index, like in enumerate(parameters):
+            # A parameter that was never updated has no moments.
+            if index in part_state["state"]:
+                moments[index] = _placed_moments(part_state["state"][index], like)
+        placed[str(number)] = {**part_state, "state": moments}
     optimizer.load_state_dict(placed)
+
+
+def _placed_moments(moments: Mapping[str, Tensor], like: Tensor) -> dict[str, Tensor]:
+    """Return the moments of a parameter, those of its shape sharded as it is."""
+    placed = {}
+    for name, value in moments.items():
+        placed[name] = _placed(value, like) if value.shape == like.shape else value
+    return placed
 
 
 def _placed(value: Tensor, like: Tensor) -> Tensor:

@@ -139,11 +139,17 @@ def joined(blocks: list[SampleBlock], asvs: int | None = None) -> SampleBlock:
     """
     width = asvs or max(block.asv_BA.shape[1] for block in blocks)
 
-    def together(*parts: Tensor | None) -> Any:
-        padded = [pad(part, (0, width - part.shape[1])) for part in parts if part is not None]
-        return torch.cat(padded) if padded else None
+    def padded(parts: list[Tensor]) -> Tensor:
+        return torch.cat([pad(part, (0, width - part.shape[1])) for part in parts])
 
-    return SampleBlock(*map(together, *(vars(block).values() for block in blocks)))
+    masks = [block.count_mask_BA for block in blocks if block.count_mask_BA is not None]
+    return SampleBlock(
+        asv_BA=padded([block.asv_BA for block in blocks]),
+        present_BA=padded([block.present_BA for block in blocks]),
+        counts_BA=padded([block.counts_BA for block in blocks]),
+        # All blocks of a batch have masks, or none has.
+        count_mask_BA=padded(masks) if masks else None,
+    )
 
 
 class _Gathered(torch.autograd.Function):

@@ -130,10 +130,16 @@ def _bar(name: str, done: int, total: int) -> Progress | None:
     console = Console(stderr=True)
     if has_console() or not (sys.stderr.isatty() and console.is_interactive):
         return None
-    rate = TextColumn("{task.fields[rate]}", style="progress.data.speed")
-    left = TextColumn("{task.fields[left]}", style="progress.remaining")
-    steps = "{task.description}", BarColumn(), MofNCompleteColumn()
-    bar = Progress(*steps, rate, TimeElapsedColumn(), left, console=console, transient=True)
+    bar = Progress(
+        "{task.description}",
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[rate]}", style="progress.data.speed"),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[left]}", style="progress.remaining"),
+        console=console,
+        transient=True,
+    )
     bar.add_task(name, total=total, completed=done, rate="", left="")
     bar.start()
     return bar
