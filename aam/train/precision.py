@@ -179,7 +179,12 @@ def step_seconds(
         devices.compute_in(precision)
         try:
             micro_batches[precision] = fit_to_memory(
-                model, dataset, devices, memory.limit_gb, memory.recompute, memory.threshold
+                model,
+                dataset,
+                devices,
+                limit_gb=memory.limit_gb,
+                recompute=memory.recompute,
+                threshold=memory.threshold,
             )
         except InputError as error:
             # Another precision may take less. One of several processes must not go on alone.
@@ -193,7 +198,7 @@ def step_seconds(
         batch = own_shard(dataset[step], devices)
         for precision, micro in micro_batches.items():
             devices.compute_in(precision)
-            taken[precision].append(measure_step(model, micro.split(batch), devices)[0])
+            taken[precision].append(measure_step(model, micro.split(batch), devices).seconds)
         is_enough = turn >= FEWEST_TURNS and time.perf_counter() - t_begin > ENOUGH_S
         if devices.broadcast(is_enough):
             break
