@@ -4,6 +4,8 @@ Shape suffixes: B batch, H heads, S query positions, T key positions, K width of
 E all heads side by side.
 """
 
+import warnings
+from functools import cache
 from typing import Any, Literal
 
 import torch
@@ -19,6 +21,50 @@ _KERNELS = {
     "memory_efficient": [SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH],
     "math": [SDPBackend.MATH],
 }
+
+_NAMES: dict[SDPBackend, AttentionBackend] = {
+    SDPBackend.FLASH_ATTENTION: "flash",
+    SDPBackend.EFFICIENT_ATTENTION: "memory_efficient",
+    SDPBackend.MATH: "math",
+}
+
+
+def available_backend(backend: AttentionBackend, device: torch.device) -> AttentionBackend:
+    """Return the kernel that a device computes attention with, where one is asked for.
+
+    Parameters
+    ----------
+    backend
+        What is asked for.
+    device
+        Where attention is computed.
+
+    Returns
+    -------
+    str
+        The same, or what stands in for it where the device has no such kernel, in fp32 or bf16.
+    """
+    if backend == "auto":
+        return backend
+    return next(_NAMES[kernel] for kernel in _KERNELS[backend] if _has_kernel(kernel, device))
+
+
+@cache
+def _has_kernel(kernel: SDPBackend, device: torch.device) -> bool:
+    """Try a kernel with a few numbers, since PyTorch does not say what a device has."""
+    if kernel == SDPBackend.MATH:
+        return True
+    for dtype in (torch.float32, torch.bfloat16):
+        x_BHSK = torch.zeros(1, 1, 16, 16, dtype=dtype, device=device)
+        try:
+            # PyTorch warns of every reason for which it does not take a kernel.
+            with warnings.catch_warnings(), sdpa_kernel(kernel):
+                warnings.simplefilter("ignore")
+                scaled_dot_product_attention(x_BHSK, x_BHSK, x_BHSK)
+        except RuntimeError:
+            continue
+        return True
+    return False
 
 
 def attend(

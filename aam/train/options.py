@@ -1,15 +1,17 @@
 """What an optimization level stands for, and a model that is set up by it."""
 
 import logging
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import nn
 
 from aam.config.sections.execution import BY_LEVEL, Clipping, Compile, Optimization
 from aam.config.sections.training import Training
 from aam.model.encoder import Recompute
-from aam.nn.attention import AttentionBackend
+from aam.nn.attention import AttentionBackend, available_backend
 from aam.train.compilation import compile_blocks, is_compiled
 from aam.train.distributed.devices import AUTO, Devices, hardware, has_tf32
 from aam.train.optimizer import make_optimizer
@@ -95,10 +97,23 @@ def set_up(
     wrapped = devices.setup_model(model)
     compile_blocks(wrapped.module, options.compile, devices.device, compile_cache)
     optimizer = make_optimizer(wrapped.module, settings, fused=options.fused_optimizer)
-    if options.attention == "flash" and devices.device.type == "cuda":
+    _warn_of_attention(options.attention, devices.device)
+    carried_out = report(wrapped.module, options, devices)
+    return wrapped, devices.setup_optimizer(optimizer), carried_out
+
+
+@cache
+def _warn_of_attention(backend: AttentionBackend, device: torch.device) -> None:
+    """Say once in a process where a device has not the attention that is asked for."""
+    available = available_backend(backend, device)
+    if available != backend:
+        logger.warning(
+            "optimization.attention: this machine has no %s kernel, training uses %s attention",
+            backend,
+            available,
+        )
+    elif backend == "flash" and device.type == "cuda":
         logger.warning("flash attention takes no mask on a GPU: it is memory-efficient with one")
-    own = report(wrapped.module, options, devices)
-    return wrapped, devices.setup_optimizer(optimizer), own
 
 
 def report(module: nn.Module, options: StepOptions, devices: Devices) -> dict[str, Any]:
@@ -121,16 +136,23 @@ def report(module: nn.Module, options: StepOptions, devices: Devices) -> dict[st
         The options, the `precision`, the `hardware` that it was chosen on, and `lacking`: what was
         asked for and this machine does not have, for each of which a warning was logged.
     """
-    found = {name: getattr(options, name) for name in (*BY_LEVEL, "anomaly", "level")}
-    found["precision"] = devices.precision
-    found["hardware"] = hardware()
+    carried_out = {name: getattr(options, name) for name in (*BY_LEVEL, "anomaly", "level")}
+    carried_out["precision"] = devices.precision
+    carried_out["hardware"] = hardware()
+    carried_out["attention"] = available_backend(options.attention, devices.device)
     if not is_compiled(module):
-        found["compile"] = "off"
+        carried_out["compile"] = "off"
     if options.precision == "tf32" and not has_tf32(devices.device):
-        found["precision"] = "fp32"
-    wanted = {"compile": options.compile, "precision": options.precision}
+        carried_out["precision"] = "fp32"
+    wanted = {
+        "compile": options.compile,
+        "precision": options.precision,
+        "attention": options.attention,
+    }
     if options.precision == AUTO:
         # Whatever was chosen is what was asked for.
-        wanted["precision"] = found["precision"]
-    found["lacking"] = [f"{name}: {one}" for name, one in wanted.items() if found[name] != one]
-    return found
+        wanted["precision"] = carried_out["precision"]
+    carried_out["lacking"] = [
+        f"{name}: {value}" for name, value in wanted.items() if carried_out[name] != value
+    ]
+    return carried_out

@@ -168,6 +168,8 @@ class Devices:
             plugins=plugins,
         )
         self._precision: Any = self._fabric.strategy.precision
+        if precision == "tf32" and not has_tf32(self.device):
+            logger.warning("this machine has no tf32: training in fp32")
         self.is_auto = precision == AUTO
         self.is_chosen = not self.is_auto or len(self.candidates) == 1
         self.compute_in(self.candidates[0] if self.is_auto else precision)
