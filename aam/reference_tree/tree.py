@@ -215,22 +215,27 @@ class ReferenceTree:
         skbio.TreeNode
             Its tips are in the order of the reference, below one known sequence in that of `names`.
         """
-        at_node: dict[int, list[tuple[str, float]]] = {}
-        for name, row, length in zip(names, row_Q.tolist(), length_Q.tolist(), strict=True):
-            at_node.setdefault(int(self.tip_U[row]), []).append((name, length))
+        tips_at = self._tips_by_node(names, row_Q, length_Q)
         # The root is the first of these nodes, and no branch lies above it.
         node_M = self._above(self.tip_U[np.unique(row_Q)])[1:]
-        parents = self.parent_B[node_M].tolist()
-        lengths = self.length_B[node_M].astype(np.float64).tolist()
         children_of: dict[int, list[TreeNode]] = {}
-        # Children stand behind their parents: backwards, all of a node's are there before it.
-        for number, parent, length in reversed(
-            list(zip(node_M.tolist(), parents, lengths, strict=True))
-        ):
-            below = children_of.pop(number, [])[::-1]
-            leaves = [TreeNode(name, length=own) for name, own in at_node.get(number, [])]
-            children_of.setdefault(parent, []).append(_joined([*below, *leaves], length))
+        # Nodes stand behind their parents: backwards, all children of a node are there before it.
+        for node in reversed(node_M.tolist()):
+            # They were collected backwards, too.
+            inner = children_of.pop(node, [])[::-1]
+            subtree = _joined([*inner, *tips_at.get(node, [])], float(self.length_B[node]))
+            parent = int(self.parent_B[node])
+            children_of.setdefault(parent, []).append(subtree)
         return TreeNode(children=children_of[ROOT][::-1])
+
+    def _tips_by_node(
+        self, names: Sequence[str], row_Q: NDArray[np.int64], length_Q: NDArray[np.float64]
+    ) -> dict[int, list[TreeNode]]:
+        """Return a tip for each sequence, by the node of the known one that it lies below."""
+        tips_at: dict[int, list[TreeNode]] = {}
+        for name, row, length in zip(names, row_Q.tolist(), length_Q.tolist(), strict=True):
+            tips_at.setdefault(int(self.tip_U[row]), []).append(TreeNode(name, length=length))
+        return tips_at
 
     def above(self, row_Q: NDArray[np.int64]) -> csr_array:
         """Return which branches lie above the known sequences that some sequences lie below.
