@@ -186,7 +186,7 @@ class PretrainedEncoder(TableEmbedder):
         """
         self.head(metric)
         frame = self.embed(table, sequences, depth=depth, threads=threads)
-        found = self.between(torch.tensor(frame.to_numpy()), metric)
+        found = self.pairwise_distances(torch.tensor(frame.to_numpy()), metric)
         return pd.DataFrame(found.numpy(), index=frame.index, columns=frame.index)
 
 

@@ -92,10 +92,10 @@ def embed_samples(
     torch.Tensor
         [R, D] in fp32 on the host.
     """
-    place_U = np.arange(len(tokens.lengths))
+    row_U = np.arange(len(tokens.lengths))
     if asv_UD is None:
-        asvs_U = asvs_of(store, rows_R, len(place_U))
-        place_U[asvs_U] = np.arange(len(asvs_U))
+        asvs_U = asvs_of(store, rows_R, len(row_U))
+        row_U[asvs_U] = np.arange(len(asvs_U))
         own_UD = embed_asvs(encoder, tokens, devices.shard(asvs_U), devices)
         asv_UD = devices.all_gather(own_UD, len(asvs_U))
     asv_UD = asv_UD.to(devices.device)
@@ -106,7 +106,7 @@ def embed_samples(
             rows_W = own_R[first : first + ROWS_PER_BLOCK]
             # On the device until the block ends: batches do not wait for copies.
             block_WD = torch.empty(len(rows_W), out_RD.shape[1], device=devices.device)
-            for members, batch in sample_batches(store, rows_W, place_U, devices.device):
+            for members, batch in sample_batches(store, rows_W, row_U, devices.device):
                 to = torch.from_numpy(members).to(devices.device)
                 block_WD[to] = encoder.encode_samples(asv_UD, batch)[0]
             out_RD[first : first + len(rows_W)] = block_WD.cpu()
@@ -196,7 +196,7 @@ def asv_batches(
 
 
 def sample_batches(
-    store: SampleStore, rows_R: NDArray[np.int64], place_U: NDArray[np.int64], device: torch.device
+    store: SampleStore, rows_R: NDArray[np.int64], row_U: NDArray[np.int64], device: torch.device
 ) -> Iterator[tuple[NDArray[np.int64], Batch]]:
     """Yield positions in `rows_R`, richest first, and a batch of them, which has no sequences.
 
@@ -206,14 +206,14 @@ def sample_batches(
         Samples.
     rows_R
         Rows of the store.
-    place_U
+    row_U
         Row of each ASV in the table of embeddings that the batches point to.
     device
         Where the batches lie.
     """
     richness_R = store.offsets[rows_R + 1] - store.offsets[rows_R]
     for members in _batches(np.argsort(-richness_R, kind="stable"), richness_R, device):
-        block = _sample_block(store, rows_R[members], place_U)
+        block = _sample_block(store, rows_R[members], row_U)
         yield members, Batch([], [block], torch.arange(len(members)), {}, {}).to(device)
 
 
@@ -234,7 +234,7 @@ def _batches(
 
 
 def _sample_block(
-    store: SampleStore, rows_B: NDArray[np.int64], place_U: NDArray[np.int64]
+    store: SampleStore, rows_B: NDArray[np.int64], row_U: NDArray[np.int64]
 ) -> SampleBlock:
     """Return samples that point to places in a table of ASVs, and rows of padding behind them."""
     flat, richness_B = places_of(store.offsets, rows_B)
@@ -243,7 +243,7 @@ def _sample_block(
     counts_BA = np.zeros(shape, np.float32)
     present_BA = np.zeros(shape, bool)
     present_BA[: len(rows_B)] = np.arange(shape[1]) < richness_B[:, None]
-    asv_BA[present_BA] = place_U[store.asvs[flat]]
+    asv_BA[present_BA] = row_U[store.asvs[flat]]
     counts_BA[present_BA] = store.counts[flat]
     # Attention to nothing at all is not a number.
     present_BA[len(rows_B) :, 0] = True

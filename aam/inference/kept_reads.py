@@ -67,7 +67,7 @@ class KeptReads:
         """IDs of the F features."""
         return self.views[0].feature_ids
 
-    def beside(
+    def problem_fields(
         self,
         table: FeatureTable,
         sequences: Mapping[str, str],
@@ -137,9 +137,9 @@ class KeptReads:
         return found
 
 
-def _on_features(table: FeatureTable, place: Mapping[str, int], features: int) -> csr_array:
+def _on_features(table: FeatureTable, row_by_name: Mapping[str, int], features: int) -> csr_array:
     """Return the reads of a table's ASVs as those of the features that they stand for."""
-    column_U = np.array([place.get(name, -1) for name in table.feature_ids])
+    column_U = np.array([row_by_name.get(name, -1) for name in table.feature_ids])
     known_U = np.flatnonzero(column_U >= 0)
     entries = np.ones(len(known_U), np.int64), (known_U, column_U[known_U])
     return csr_array(table.counts @ csr_array(entries, shape=(len(column_U), features)))

@@ -94,14 +94,14 @@ def raw_outputs(
         with devices.inference(predictor):
             output_RO = predictor.predict(embedding_RD.to(device), category, log_BP=log_RP)
             return output_RO.float().cpu().numpy()
-    place_U = np.arange(len(tokens.lengths))
+    row_U = np.arange(len(tokens.lengths))
     if asv_UD is None:
-        asv_UD = embed_asvs(predictor.encoder, tokens, place_U, devices)
+        asv_UD = embed_asvs(predictor.encoder, tokens, row_U, devices)
     asv_UD = asv_UD.to(device)
     parts = []
     order = []
     with devices.inference(predictor):
-        for members, batch in sample_batches(store, rows_R, place_U, device):
+        for members, batch in sample_batches(store, rows_R, row_U, device):
             sample_BD, states = predictor.encoder.encode_samples(asv_UD, batch, asvs=True)
             own = None if category is None else category[torch.from_numpy(members).to(device)]
             parts.append(predictor.predict(sample_BD, own, asvs=states, batch=batch).float().cpu())

@@ -34,7 +34,7 @@ class TableEmbedder:
 
     encoder: Encoder
     heads: Mapping[str, DistanceHead]
-    known: KnownAsvs | None
+    known_asvs: KnownAsvs | None
 
     @classmethod
     def load(cls, directory: str | Path) -> Self:
@@ -64,7 +64,7 @@ class TableEmbedder:
                     continue
                 build = partial(distance_head, encoder.shape, metric)
                 heads[metric] = rebuilt(directory, build, f"distances.{metric}.")
-            return cls(encoder, heads, KnownAsvs.of_model(directory))
+            return cls(encoder, heads, KnownAsvs.from_model(directory))
 
     def head(self, metric: str) -> DistanceHead:
         """Return the head of a metric.
@@ -114,14 +114,14 @@ class TableEmbedder:
         """
         length_bp = self.encoder.shape.max_length_bp
         tokens, store = rarefied(table, sequences, depth, 1, 0, length_bp)
-        if self.known is not None:
-            self.known.compare(store, tokens, sequences)
+        if self.known_asvs is not None:
+            self.known_asvs.compare(store, tokens, sequences)
         devices = Devices("fp32", threads).exact()
         rows = np.arange(len(store.sample_ids))
         return list(store.sample_ids), embed_samples(self.encoder, store, tokens, rows, devices)
 
     @torch.inference_mode()
-    def between(self, sample_ND: torch.Tensor, metric: str) -> torch.Tensor:
+    def pairwise_distances(self, sample_ND: torch.Tensor, metric: str) -> torch.Tensor:
         """Return the distances of all pairs of some samples.
 
         Parameters
@@ -143,7 +143,7 @@ class TableEmbedder:
         """
         head = self.head(metric)
         z_ND = head.projected(sample_ND)
-        parts = [head.between(part, z_ND) for part in z_ND.split(ROWS_AT_ONCE)]
+        parts = [head.pairwise_distances(part, z_ND) for part in z_ND.split(ROWS_AT_ONCE)]
         found_NN = torch.cat(parts).fill_diagonal_(0.0)
         # Products of matrices round differently on the two sides of the diagonal.
         return (found_NN + found_NN.T) / 2

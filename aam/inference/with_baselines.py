@@ -81,13 +81,17 @@ class SuperLearner:
         return cls(settings, folds, reads, models)
 
     def mixed(
-        self, own: pd.DataFrame, table: FeatureTable, sequences: Mapping[str, str], threads: int
+        self,
+        predictions: pd.DataFrame,
+        table: FeatureTable,
+        sequences: Mapping[str, str],
+        threads: int,
     ) -> pd.DataFrame:
         """Mix the predictions of the models with those of the baselines.
 
         Parameters
         ----------
-        own
+        predictions
             What the models predict, by sample ID.
         table, sequences
             Reads before rarefaction, and the sequence of every feature.
@@ -97,10 +101,12 @@ class SuperLearner:
         Returns
         -------
         pandas.DataFrame
-            The columns of `own` without `sd` and quantiles.
+            The columns of `predictions` without `sd` and quantiles.
         """
-        result = own.loc[:, [not str(name).startswith((QUANTILE, "sd")) for name in own]].copy()
-        mixed = self.predict(table, sequences, list(own.index), threads, own)
+        result = predictions.loc[
+            :, [not str(name).startswith((QUANTILE, "sd")) for name in predictions]
+        ].copy()
+        mixed = self.predict(table, sequences, list(predictions.index), threads, predictions)
         result[mixed.columns] = mixed
         return result
 
@@ -110,7 +116,7 @@ class SuperLearner:
         sequences: Mapping[str, str],
         sample_ids: Sequence[str],
         threads: int,
-        own: pd.DataFrame | None = None,
+        predictions: pd.DataFrame | None = None,
     ) -> pd.DataFrame:
         """Predict samples of another table with the mixture.
 
@@ -122,7 +128,7 @@ class SuperLearner:
             Samples to predict, all of them deep enough.
         threads
             Cores to use.
-        own
+        predictions
             What the models predict for these samples, in this order; None where there are none.
 
         Returns
@@ -139,10 +145,10 @@ class SuperLearner:
             mixtures[target] = Mixture(kept, found["temperatures"])
         needed = any(ON_DISTANCES & mixture.weights.keys() for mixture in mixtures.values())
         landmarks = landmarks_of(len(self.folds), self.settings["seed"])
-        reads = self.reads.beside(table, sequences, sample_ids, landmarks, distances=needed)
+        reads = self.reads.problem_fields(table, sequences, sample_ids, landmarks, distances=needed)
         rows = self._problem(reads)
         for target, mixture in mixtures.items():
-            mixed_MC = mixture.apply(self._predicted(own, rows, target, mixture, threads))
+            mixed_MC = mixture.apply(self._predicted(predictions, rows, target, mixture, threads))
             if classes:
                 result["predicted"] = np.asarray(classes)[mixed_MC.argmax(axis=1)]
                 result[[PROBABILITY + name for name in classes]] = mixed_MC
@@ -152,7 +158,7 @@ class SuperLearner:
 
     def _predicted(
         self,
-        own: pd.DataFrame | None,
+        predictions: pd.DataFrame | None,
         rows: Problem,
         target: str,
         mixture: Mixture,
@@ -162,7 +168,7 @@ class SuperLearner:
 
         Parameters
         ----------
-        own
+        predictions
             What the models predict; None: there are none.
         rows
             The kept samples and, behind them, the other ones.
@@ -188,7 +194,7 @@ class SuperLearner:
         # The label of the other samples is nobody's to know: any stands in its place.
         filled = np.concatenate([known, np.repeat(known[:1], len(rows.fold) - len(known))])
         task = dataclasses.replace(rows, target=filled, asked=asked)
-        found = {} if own is None else {model: own[columns].to_numpy(np.float64)}
+        found = {} if predictions is None else {model: predictions[columns].to_numpy(np.float64)}
         if asked:
             baselines = predict_baselines(task, threads, folds=[-1])
             for name, part in baselines.groupby("baseline"):

@@ -52,7 +52,7 @@ class DistanceHead(nn.Module):
             Distances [B, B], fp32.
         """
         projected = self.projected(sample_BD)
-        return self.between(projected, projected)
+        return self.pairwise_distances(projected, projected)
 
     def projected(self, sample_ND: Tensor) -> Tensor:
         """Return projected embeddings, in fp32 whatever the arithmetic around.
@@ -86,7 +86,7 @@ class DistanceHead(nn.Module):
         wanted = -math.log1p(-min(mean, 0.99)) if self.bounded else mean
         self.log_scale.fill_(math.log(max(wanted, 1e-6) / max(float(pairs.mean()), 1e-6)))
 
-    def between(self, a_ND: Tensor, b_MD: Tensor) -> Tensor:
+    def pairwise_distances(self, a_ND: Tensor, b_MD: Tensor) -> Tensor:
         """Return the distances of two sets of samples.
 
         Parameters

@@ -33,7 +33,7 @@ class KnownAsvs(KnownSequences):
     """Sequences as bases 0 to 3, with `UNKNOWN` behind their end, [U, S]."""
 
     @classmethod
-    def of(cls, tokens: TokenStore, asvs_U: NDArray[np.int64]) -> Self:
+    def from_tokens(cls, tokens: TokenStore, asvs_U: NDArray[np.int64]) -> Self:
         """Return some ASVs of a token store.
 
         Parameters
@@ -46,7 +46,7 @@ class KnownAsvs(KnownSequences):
         return cls(_bases(tokens.tokens[asvs_U], tokens.lengths[asvs_U]))
 
     @classmethod
-    def of_model(cls, directory: Path) -> Self | None:
+    def from_model(cls, directory: Path) -> Self | None:
         """Return the ASVs that a pretrained model learned from.
 
         Parameters

@@ -68,13 +68,13 @@ AS_IS = Reading()
 
 
 def recognize_reading(
-    known: KnownSequences, sequences: Sequence[str], reads_Q: NDArray[np.number]
+    reference: KnownSequences, sequences: Sequence[str], reads_Q: NDArray[np.number]
 ) -> tuple[Reading, float] | None:
     """Return how sequences that lie near no known ones have to be read to lie near them.
 
     Parameters
     ----------
-    known
+    reference
         Sequences that begin at the same base.
     sequences
         Others, whole: the other end of a sequence that was cut is lost.
@@ -94,7 +94,7 @@ def recognize_reading(
     readings = [Reading(reverse_complement=True), *(Reading(shift=shift) for shift in shifts)]
     shares = []
     for reading in readings:
-        nearest = known.nearest(reading.encode(abundant, known.length_bp))
+        nearest = reference.nearest(reading.encode(abundant, reference.length_bp))
         shares.append(share_near(nearest, reads_Q[most]))
     best = int(np.argmax(shares))
     return (readings[best], shares[best]) if shares[best] >= FEW_NEAR else None

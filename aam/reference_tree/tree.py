@@ -188,7 +188,7 @@ class ReferenceTree:
         return decode(self.bases_US)
 
     @cached_property
-    def known(self) -> KnownSequences:
+    def known_sequences(self) -> KnownSequences:
         """What finds the known sequence that another one is most like."""
         return KnownSequences(self.bases_US)
 

@@ -276,7 +276,7 @@ class Checkpoints:
             return
         # A thread that starts takes Python's lock for milliseconds: one serves all saves.
         self._thread = self._thread or futures.ThreadPoolExecutor(1, "checkpoint")
-        self._writing = self._thread.submit(self._write, name, self._copy.of(content))
+        self._writing = self._thread.submit(self._write, name, self._copy.copy(content))
 
     def _write(self, name: str, content: dict[str, Any]) -> None:
         failed: Exception | None = None

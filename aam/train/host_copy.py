@@ -20,7 +20,7 @@ class HostCopy:
     def __init__(self) -> None:
         self._buffers: dict[tuple[object, ...], Tensor] = {}
 
-    def of(self, state: dict[str, Any]) -> dict[str, Any]:
+    def copy(self, state: dict[str, Any]) -> dict[str, Any]:
         """Return a copy of a state, valid until the next call.
 
         Parameters

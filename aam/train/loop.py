@@ -89,7 +89,7 @@ def fit(
         The deadline came before the last step. The checkpoint has been written, where that was
         possible.
     """
-    dataset = dataset.on(devices.device)
+    dataset = dataset.for_device(devices.device)
     compile_cache = None if runtime.work is None else runtime.work / CACHE
     wrapped, optimizer, _ = set_up(model, settings, options, devices, compile_cache)
     stopping = EarlyStopping(None) if validation is None else validation.stopping

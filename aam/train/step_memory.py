@@ -463,10 +463,10 @@ def _out_of_memory(error: RuntimeError, devices: Devices) -> str:
     ) from error
 
 
-def _too_little(got: str, expected: str = "enough") -> InputError:
+def _too_little(shortage: str, expected: str = "enough") -> InputError:
     return problem(
         "memory of a training step",
-        got,
+        shortage,
         expected,
         "raise runtime.max_memory_gb where it is set, or grant the run more memory; or lower the "
         "model's width or rarefaction.depth, or choose precision bf16",

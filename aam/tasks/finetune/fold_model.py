@@ -193,7 +193,7 @@ class FoldModel:
             setup.tokens,
             rows_R,
             setup.devices.exact(),
-            embedding_RD=self._known(rows_R),
+            embedding_RD=self._kept_embeddings(rows_R),
             asv_UD=self.frozen.asv_UD,
             category_RF=category_NF,
         )
@@ -217,7 +217,7 @@ class FoldModel:
         torch.Tensor
             [R, D] in fp32 on the host.
         """
-        known = self._known(rows_R)
+        known = self._kept_embeddings(rows_R)
         setup = self.setup
         if known is not None:
             return known
@@ -225,7 +225,7 @@ class FoldModel:
             predictor.encoder, setup.store, setup.tokens, rows_R, devices, self.frozen.asv_UD
         )
 
-    def _known(self, rows_R: NDArray[np.int64]) -> Tensor | None:
+    def _kept_embeddings(self, rows_R: NDArray[np.int64]) -> Tensor | None:
         embedding_RD = self.frozen.embedding_RD
         return None if embedding_RD is None else embedding_RD[torch.from_numpy(rows_R)]
 

@@ -168,7 +168,7 @@ class TargetColumns:
     condition: Sequence[str] = ()
 
     @classmethod
-    def of(cls, cfg: Mapping[str, Any]) -> "TargetColumns":
+    def from_config(cls, cfg: Mapping[str, Any]) -> "TargetColumns":
         """Return what a task predicts.
 
         Parameters
@@ -265,7 +265,7 @@ class FinetuneSetup:
             store=store,
             tokens=tokens,
             labelled=Labelled.read(inputs["folds"], store, cfg["columns"]),
-            task=TargetColumns.of(cfg),
+            task=TargetColumns.from_config(cfg),
             settings=settings,
             make_encoder=encoder_maker(cfg, settings, inputs, length_bp, options.attention),
             devices=Devices(precision, threads, deterministic=options.deterministic),

@@ -76,7 +76,7 @@ class PretrainingModel(nn.Module):
                     initialize(head)
 
     @classmethod
-    def of(
+    def from_config(
         cls, cfg: Mapping[str, Any], max_length_bp: int, variances: Mapping[str, float]
     ) -> "PretrainingModel":
         """Return a new model.

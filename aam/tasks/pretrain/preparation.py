@@ -73,9 +73,9 @@ def prepare(
     else:
         room_bytes = room(max_memory_gb, processes)
         true = stored_targets(cfg, inputs["distances"], store, is_in, training, room_bytes)
-    start = StartingModel.of(inputs)
+    start = StartingModel.from_inputs(inputs)
     length_bp = tokens.tokens.shape[1] if start is None else start.length_bp
-    model = PretrainingModel.of(cfg, length_bp, true.variances)
+    model = PretrainingModel.from_config(cfg, length_bp, true.variances)
     read = tokens.cut(length_bp)
     patch_bp = model.encoder.shape.patch_bp
     masker = Masker(settings.mask, settings.seed, settings.masking, patch_bp)

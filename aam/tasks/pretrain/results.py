@@ -68,7 +68,7 @@ def _facts(
 ) -> dict[str, Any]:
     """Return what a run took; rates are those of its last start, without validations."""
     rate = progress.summary.get("samples_per_s")
-    known = None if prepared.start is None else prepared.start.known
+    known = None if prepared.start is None else prepared.start.known_asvs
     near = {}
     if known is not None:
         near = {"near_known_reads": known.familiarity(prepared.store, prepared.dataset.tokens)[0]}

@@ -29,7 +29,7 @@ class StartingModel:
     """FASTA of the whole ASVs of the study: those that the model reads may be cut."""
 
     @classmethod
-    def of(cls, inputs: Mapping[str, Any]) -> Self | None:
+    def from_inputs(cls, inputs: Mapping[str, Any]) -> Self | None:
         """Return the model that a pretraining starts from, if there is one.
 
         Parameters
@@ -48,9 +48,9 @@ class StartingModel:
         return int(load_config(self.directory)["architecture"]["max_length_bp"])
 
     @cached_property
-    def known(self) -> KnownAsvs | None:
+    def known_asvs(self) -> KnownAsvs | None:
         """The ASVs that the model learned from, where its directory has them."""
-        return KnownAsvs.of_model(self.directory)
+        return KnownAsvs.from_model(self.directory)
 
     def give(self, model: PretrainingModel, *, trains: bool) -> list[str]:
         """Give a model of the same architecture the weights of the start.
@@ -115,9 +115,9 @@ def begin(model: PretrainingModel, start: StartingModel | None, dataset: BatchDa
     """
     if start is None:
         return []
-    if start.known is not None:
+    if start.known_asvs is not None:
         whole = None if start.sequences is None else read_fasta(start.sequences)
-        start.known.compare(dataset.store, dataset.tokens, whole)
+        start.known_asvs.compare(dataset.store, dataset.tokens, whole)
     with fitting(start.directory, "a pretrained model of this version", AGAIN):
         return start.give(model, trains=dataset.epochs > 0)
 
@@ -134,8 +134,8 @@ def known_asvs(dataset: BatchDataset, start: StartingModel | None, *, trained: b
     trained
         Whether it was trained by any step.
     """
-    own = KnownAsvs.of(dataset.tokens, learned_asvs(dataset))
-    before = None if start is None else start.known
+    own = KnownAsvs.from_tokens(dataset.tokens, learned_asvs(dataset))
+    before = None if start is None else start.known_asvs
     if before is None:
         return own
     return before.joined(own) if trained else before
@@ -148,7 +148,7 @@ def learned_asvs(dataset: BatchDataset) -> NDArray[np.int64]:
     return asvs_of(store, (views + dataset.samples).ravel(), len(dataset.tokens.lengths))
 
 
-def _has(metric: str, own: Collection[str], state: Collection[str]) -> bool:
+def _has(metric: str, names: Collection[str], state: Collection[str]) -> bool:
     """Return whether a state has all weights of the head of a metric."""
     prefix = FAITH_PD if metric == FAITH_PD else f"distances.{metric}."
-    return all(name in state for name in own if name.startswith(prefix))
+    return all(name in state for name in names if name.startswith(prefix))

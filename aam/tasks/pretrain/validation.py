@@ -276,7 +276,7 @@ class HeldOut:
         for first in range(0, len(block_B), ROWS_AT_ONCE):
             rows = slice(first, first + ROWS_AT_ONCE)
             with torch.inference_mode():
-                predicted = head.between(z_BD[rows], z_BD).cpu().numpy()
+                predicted = head.pairwise_distances(z_BD[rows], z_BD).cpu().numpy()
             above = np.triu(np.ones(predicted.shape, bool), first + 1)
             yield true_BB[rows][above], predicted[above]
 

@@ -115,7 +115,7 @@ class BatchDataset(Dataset[Batch]):
             at_once=self.at_once,
         )
 
-    def on(self, device: torch.device) -> Self:
+    def for_device(self, device: torch.device) -> Self:
         """Return the same batches, in blocks that suit a device.
 
         Parameters

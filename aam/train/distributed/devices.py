@@ -386,12 +386,12 @@ class Devices:
         """
         return all_N[self.rank :: self.processes]
 
-    def all_gather(self, own_N: Tensor, number: int) -> Tensor:
+    def all_gather(self, shard_N: Tensor, number: int) -> Tensor:
         """Return the rows of all processes in their order.
 
         Parameters
         ----------
-        own_N
+        shard_N
             What this process computed for the rows that `shard` chose, on the host.
         number
             Number of rows of all processes.
@@ -402,33 +402,33 @@ class Devices:
             All rows, [number, ...].
         """
         if self.processes == 1:
-            return own_N
+            return shard_N
         most = -(-number // self.processes)
-        padded = own_N.new_zeros(most, *own_N.shape[1:])
-        padded[: len(own_N)] = own_N
-        all_WN = own_N.new_empty(self.processes * most, *own_N.shape[1:])
+        padded = shard_N.new_zeros(most, *shard_N.shape[1:])
+        padded[: len(shard_N)] = shard_N
+        all_WN = shard_N.new_empty(self.processes * most, *shard_N.shape[1:])
         dist.all_gather_single(all_WN, padded, group=self._host)
         by_row = all_WN.unflatten(0, (self.processes, most)).transpose(0, 1)
         return by_row.flatten(0, 1)[:number]
 
-    def all_reduce_sum(self, own: NDArray[np.int64]) -> NDArray[np.int64]:
+    def all_reduce_sum(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the sum of an array of counts over all processes.
 
         Parameters
         ----------
-        own
+        counts
             Counts of this process, int64.
         """
-        return self._all_reduce(torch.from_numpy(own.copy()), dist.ReduceOp.SUM).numpy()
+        return self._all_reduce(torch.from_numpy(counts.copy()), dist.ReduceOp.SUM).numpy()
 
-    def all_reduce_min(self, own: int) -> int:
+    def all_reduce_min(self, number: int) -> int:
         """Return the smallest number that any process says."""
-        return int(self._all_reduce(torch.tensor(own), dist.ReduceOp.MIN))
+        return int(self._all_reduce(torch.tensor(number), dist.ReduceOp.MIN))
 
-    def _all_reduce(self, own: Tensor, operation: Any) -> Tensor:
+    def _all_reduce(self, value: Tensor, operation: Any) -> Tensor:
         if self.processes > 1:
-            dist.all_reduce(own, operation, group=self._host)
-        return own
+            dist.all_reduce(value, operation, group=self._host)
+        return value
 
     def broadcast(self, value: T) -> T:
         """Return what the first process says; no accelerator is waited for.

@@ -215,5 +215,5 @@ def process(stage: str, arguments: dict[str, Any], parent: int) -> None:
 
 if __name__ == "__main__":
     # By its own name, so that its records are those of a module of the package.
-    own = importlib.import_module("aam.train.distributed.launch")
-    own.agent(Path(sys.argv[1]), int(sys.argv[2]))
+    module = importlib.import_module("aam.train.distributed.launch")
+    module.agent(Path(sys.argv[1]), int(sys.argv[2]))

@@ -159,9 +159,9 @@ class _Gathered(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, own_ND: Tensor) -> Tensor:
-        all_ND = own_ND.new_empty(dist.get_world_size() * len(own_ND), *own_ND.shape[1:])
-        dist.all_gather_single(all_ND, own_ND.contiguous())
+    def forward(ctx: Any, shard_ND: Tensor) -> Tensor:
+        all_ND = shard_ND.new_empty(dist.get_world_size() * len(shard_ND), *shard_ND.shape[1:])
+        dist.all_gather_single(all_ND, shard_ND.contiguous())
         return all_ND
 
     @staticmethod
@@ -210,8 +210,8 @@ class _Summed(torch.autograd.Function):
     """The sum over all processes, and of their gradients: that of torch is deprecated."""
 
     @staticmethod
-    def forward(ctx: Any, own: Tensor) -> Tensor:
-        total = own.clone()
+    def forward(ctx: Any, value: Tensor) -> Tensor:
+        total = value.clone()
         dist.all_reduce(total)
         return total
 
@@ -220,12 +220,12 @@ class _Summed(torch.autograd.Function):
         return _Summed.apply(gradient)
 
 
-def summed(own: Tensor) -> Tensor:
+def summed(value: Tensor) -> Tensor:
     """Return the sum of a value over all processes, with gradients.
 
     Parameters
     ----------
-    own
+    value
         Value of this process.
     """
-    return _Summed.apply(own)
+    return _Summed.apply(value)
