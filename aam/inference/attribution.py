@@ -287,7 +287,7 @@ def explained(output_SO: Tensor, target: Target) -> Tensor:
         [S, C].
     """
     if target.loss == "ordinal":
-        # They differ by constants, so all have the same gradients.
+        # The logits differ by constants, so that all of them have the same gradients.
         return output_SO.mean(dim=1, keepdim=True)
     if target.loss == "quantile":
         output_SCQ = output_SO.unflatten(1, (len(target.columns), len(QUANTILES)))

@@ -104,7 +104,7 @@ def embed_samples(
     with devices.inference(encoder):
         for first in range(0, len(own_R), ROWS_PER_BLOCK):
             rows_W = own_R[first : first + ROWS_PER_BLOCK]
-            # On the device until the block ends: batches do not wait for copies.
+            # The block stays on the device until it is complete: batches do not wait for copies.
             block_WD = torch.empty(len(rows_W), out_RD.shape[1], device=devices.device)
             for members, batch in sample_batches(store, rows_W, row_U, devices.device):
                 to = torch.from_numpy(members).to(devices.device)
@@ -226,7 +226,7 @@ def _batches(
     while first < len(order):
         longest = bucket(int(size_N[order[first]]), BITS)
         fitting = min(limit, limit * SCORES_PER_TOKEN // longest) // longest
-        # Rounded down as `bucket` rounds up.
+        # The number is rounded down in the same way as `bucket` rounds up.
         unit = 1 << max(0, fitting.bit_length() - BITS)
         number = max(1, fitting // unit * unit)
         yield order[first : first + number]
@@ -245,7 +245,7 @@ def _sample_block(
     present_BA[: len(rows_B)] = np.arange(shape[1]) < richness_B[:, None]
     asv_BA[present_BA] = row_U[store.asvs[flat]]
     counts_BA[present_BA] = store.counts[flat]
-    # Attention to nothing at all is not a number.
+    # Padding has one ASV: attention to nothing at all would be NaN.
     present_BA[len(rows_B) :, 0] = True
     return SampleBlock(
         asv_BA=torch.from_numpy(asv_BA),

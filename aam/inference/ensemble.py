@@ -153,8 +153,8 @@ def _outputs(
     novelty_N = None
     covariates_R = pd.concat([covariates] * store.views)
     by_R = None if bundle.transform_by is None else [*covariates_R[bundle.transform_by]]
-    # All models of a partial encoder have the ASV part that pretraining left, those of a frozen one
-    # the whole encoder: in this order each is used by models one after the other.
+    # Models with a partial encoder share its ASV part, and models with a frozen one share all of
+    # it. In the order of the digests, models that share follow each other, and each part runs once.
     encoders = [predictor.encoder for predictor in bundle.predictors]
     keys = [(encoder_digest(each, devices.precision), module_digest(each)) for each in encoders]
     last = ("", "")

@@ -133,7 +133,7 @@ class FirstAnswer:
             seed=rarefaction["seed"],
             max_length_bp=length_bp,
         )
-        # Baselines are fitted one after the other: more threads would wait.
+        # More threads would wait, because baselines are fitted one after the other.
         result = self.super_learner.predict(counts, texts, store.sample_ids, threads=1)
         seen_asvs = frozenset(untokenize(*tokenize([*known.values()], length_bp)))
         unseen_N = unseen_share(store, tokens, seen_asvs, depth)

@@ -191,7 +191,7 @@ class SuperLearner:
         observed = self.folds[OBSERVED + target if target else "observed"].to_numpy()
         known = observed.astype(np.str_ if classes else np.float64)
         asked = [name for name in mixture.weights if name != model]
-        # The label of the other samples is nobody's to know: any stands in its place.
+        # The labels of the other samples are not known: any label stands in their place.
         filled = np.concatenate([known, np.repeat(known[:1], len(rows.fold) - len(known))])
         task = dataclasses.replace(rows, target=filled, asked=asked)
         found = {} if predictions is None else {model: predictions[columns].to_numpy(np.float64)}

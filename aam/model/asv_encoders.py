@@ -119,7 +119,8 @@ class AsvEncoder(LayerStack, ABC):
         tokens_US = tokens_US[:, : self.max_length_bp]
         x_UTD = self.stem(self._one_hot(tokens_US))
         patches = x_UTD.shape[1]
-        # In fp32, as all that is added up over layers, so that no gradient is summed in bf16.
+        # The sum is in fp32, as everything that is added up over layers, so that no gradient is
+        # summed in bf16.
         x_UTD = self._encode(x_UTD + self.position_TD[:patches], backend)
         asv_UD = self.pooling(x_UTD)
         if masked is None:

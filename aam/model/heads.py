@@ -32,7 +32,7 @@ class DistanceHead(nn.Module):
 
     def __init__(self, width: int, *, bounded: bool) -> None:
         super().__init__()
-        # By the batch in training, else by statistics that are set.
+        # Training standardizes by the batch, everything else by statistics that are set afterwards.
         self.standardize = nn.BatchNorm1d(width, affine=False, momentum=0.0)
         self.project = nn.Linear(width, width, bias=False)
         self.log_scale = nn.Parameter(torch.zeros(()))
@@ -190,7 +190,7 @@ class ValueHead(nn.Module):
 
     def __init__(self, width: int, outputs: int) -> None:
         super().__init__()
-        # By the batch in training, else by statistics that are set.
+        # Training standardizes by the batch, everything else by statistics that are set afterwards.
         self.standardize = nn.BatchNorm1d(width, affine=False, momentum=0.0)
         self.hidden = nn.Linear(width, width)
         self.dropout = nn.Dropout(0.0)
@@ -230,7 +230,7 @@ class Thresholds(nn.Module):
         start_T = torch.logit(below_T.clamp(self.LEAST, 1 - self.LEAST))
         gap_T = start_T.diff().clamp(min=self.LEAST)
         self.first = nn.Parameter(start_T[:1].float())
-        # The inverse of softplus.
+        # expm1 and log invert the softplus of the forward pass.
         self.gaps = nn.Parameter(gap_T.expm1().log().float())
 
     def forward(self, score_B1: Tensor) -> Tensor:

@@ -125,7 +125,7 @@ class KernelHead(nn.Module):
         kept_G = torch.cat([embedding_D, width + column_K])
         is_kept_F = torch.zeros(len(self.center_F), dtype=torch.bool, device=column_K.device)
         is_kept_F[kept_G] = True
-        # What all samples have in the other features: no reads.
+        # In the other features all samples are alike: they have no reads.
         rest_F = torch.where(is_kept_F, 0.0, -self.center_F * self.scale_F)
         constant_T = self.sample_TF @ rest_F
         if self.gaussian:

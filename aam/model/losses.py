@@ -78,7 +78,8 @@ LOSSES: dict[str, Callable[[Tensor, Tensor, Any], Tensor]] = {
     "quantile": lambda output, true, level_Q: pinball_error(
         output.unflatten(1, (-1, len(QUANTILES))), true, level_Q
     ),
-    # The pinball loss of one level: an error too low costs that much, one too high the rest.
+    # This is the pinball loss of one level: a prediction that is too low costs the level, one that
+    # is too high the rest.
     "asymmetric": lambda output, true, level_Q: pinball_error(output[..., None], true, level_Q),
     "cross_entropy": class_error,
     "ordinal": ordinal_error,

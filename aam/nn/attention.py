@@ -230,6 +230,7 @@ class _Rotation(torch.autograd.Function):
 
 def _turned(x_BSE: Tensor, cos_SE: Tensor, sin_SE: Tensor, heads: int, sign: float) -> Tensor:
     first, second = x_BSE.unflatten(-1, (heads, -1)).chunk(2, dim=-1)
-    # Whole rows: kernels over half a head each take four times as long in bf16 on a CPU.
+    # The rows are joined first: kernels over half a head each take four times as long in bf16 on a
+    # CPU.
     swapped_BSE = torch.cat([second, first], dim=-1).flatten(-2)
     return (x_BSE * cos_SE).addcmul_(swapped_BSE, sin_SE, value=sign)

@@ -10,8 +10,8 @@ from torch.nn.functional import layer_norm, linear, relu
 from aam.nn.attention import arithmetic, rotary_tables, rotate
 from aam.nn.layer import Layer
 
-# Of the rotary angles, as in the authors' code.
 BASE = 2.0**16
+"""Base of the rotary angles, as in the authors' code."""
 
 
 class Bdh(Layer):
@@ -50,7 +50,8 @@ class Bdh(Layer):
         """
         width = v_BSD.shape[-1]
         low_BSD = v_BSD.to(arithmetic(v_BSD))
-        # Each head by itself: products stay in the processor's cache, and none is copied.
+        # Each head is computed by itself: its products stay in the processor's cache, and none is
+        # copied.
         into_HND, ask_HND = (
             layer.weight.unflatten(0, (self.heads, -1)) for layer in (self.neurons, self.gates)
         )

@@ -10,8 +10,8 @@ from torch.utils.checkpoint import checkpoint
 class Layer(nn.Module):
     """A layer on positions [sequences, length, width]."""
 
-    # Whether torch.compile gets it; it gains nothing where a layer is one call of a kernel.
     is_compiled = True
+    """Whether torch.compile gets the layer: one that is a single call of a kernel gains nothing."""
 
     def matrices(self) -> list[nn.Parameter]:
         """Return the weights that Muon takes; each is multiplied once with every position."""

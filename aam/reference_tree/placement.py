@@ -132,7 +132,7 @@ def place_reads(
     bases_QS = AS_IS.encode(texts, tree.length_bp)
     nearest = tree.known_sequences.nearest(bases_QS)
     other = None
-    # Before any alignment, which would take a shift for lost bases.
+    # This comes before any alignment, which would take a shift for lost bases.
     if texts and share_near(nearest, reads_Q) < FEW_NEAR:
         other = recognize_reading(tree.known_sequences, texts, reads_Q)
     if other is None:

@@ -219,9 +219,10 @@ class ReferenceTree:
         # The root is the first of these nodes, and no branch lies above it.
         node_M = self._above(self.tip_U[np.unique(row_Q)])[1:]
         children_of: dict[int, list[TreeNode]] = {}
-        # Nodes stand behind their parents: backwards, all children of a node are there before it.
+        # Nodes stand behind their parents: in reverse order, a node comes after all of its
+        # children.
         for node in reversed(node_M.tolist()):
-            # They were collected backwards, too.
+            # The children were collected in reverse order, too.
             inner = children_of.pop(node, [])[::-1]
             subtree = _joined([*inner, *tips_at.get(node, [])], float(self.length_B[node]))
             parent = int(self.parent_B[node])

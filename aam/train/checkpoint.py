@@ -286,7 +286,8 @@ class Checkpoints:
         except UNWRITTEN as error:
             failed = _not_saved(self._run / name, error)
         if failed is not None:
-            # No traceback holds the file that was begun any more: it is closed, its room is free.
+            # The error is raised here, where no traceback holds the file that was begun any more:
+            # the file is closed and its room is free.
             raise failed
         self._prune()
 
@@ -339,7 +340,7 @@ def _read(path: Path, like: nn.Module | None = None) -> dict[str, Any]:
     if path.suffix == SHARDED:
         assert like is not None
         return sharded.read(path, like)
-    # torch reads the archive without a look at the checksums in it, or at where it begins.
+    # torch reads the archive and checks neither the checksums in it nor where it begins.
     with zipfile.ZipFile(path) as archive:
         if archive.infolist()[0].header_offset:
             raise ValueError("its first part is not at its beginning")

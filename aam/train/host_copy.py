@@ -43,7 +43,7 @@ class HostCopy:
         if isinstance(value, Tensor):
             return self._tensor(value, path)
         if isinstance(value, dict):
-            # Keeps what the state of a module has as attributes, too.
+            # A shallow copy keeps the attributes that the state of a module has, too.
             twin = value.copy() if type(value) is dict else copy.copy(value)
             for key, item in value.items():
                 if type(item) not in PLAIN:

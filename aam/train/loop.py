@@ -226,7 +226,7 @@ class _Run:
                     workers_lost += 1
                     if workers_lost > WORKERS_LOST:
                         raise
-                    # Others assemble the same batches.
+                    # The loader starts other workers, which assemble the same batches.
                     logger.warning("%s: %s: others are started", self.saver.name, error)
             progress.summary = watch.monitor.summary()
 
@@ -338,7 +338,7 @@ class _Run:
         """Say how long the run takes, where the measured step tells."""
         micro_batches = self.memory.micro_batches
         step_s = None if micro_batches is None else micro_batches.seconds_per_step
-        # Compiled steps are slow at first: the run says later how long it takes.
+        # The first steps compile and are slow, so that the run gives its estimate after them.
         if self.progress.step < self.total and step_s is not None and self.options.compile == "off":
             watch.reporter.estimate(step_s)
 

@@ -150,7 +150,7 @@ def report(module: nn.Module, options: StepOptions, devices: Devices) -> dict[st
         "attention": options.attention,
     }
     if options.precision == AUTO:
-        # Whatever was chosen is what was asked for.
+        # With `auto` nothing is lacking, whatever was chosen.
         wanted["precision"] = carried_out["precision"]
     carried_out["lacking"] = [
         f"{name}: {value}" for name, value in wanted.items() if carried_out[name] != value

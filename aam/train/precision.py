@@ -61,12 +61,12 @@ class PrecisionChoice:
             return
         trial = wrapped
         if not self.devices.is_sharded:
-            # Of several processes the first step decides in which order gradients are summed, and
-            # that may depend on its precision: a copy does it.
+            # With several processes the first step decides in which order gradients are summed, and
+            # that order may depend on the precision of the step: a copy of the model does it.
             trial = self.devices.setup_model(copy.deepcopy(model)).train()
         with torch.compiler.set_stance("force_eager"):
             seconds = step_seconds(trial, dataset, self.devices, memory)
-        # All must choose alike: the first process has the say.
+        # All processes must choose alike: the first one decides.
         self.seconds = self.devices.broadcast(seconds)
         chosen = faster(self.seconds)
         self.devices.choose(chosen)

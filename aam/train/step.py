@@ -83,7 +83,7 @@ def train_step(
         See `NonFiniteGuard.passes`.
     """
     if options.compile != "off":
-        # What graphs of the step before have left may be overwritten.
+        # From here on CUDA graphs may overwrite what the step before has left.
         torch.compiler.cudagraph_mark_step_begin()
     set_rate(optimizer, rate)
     torch.manual_seed(seed_of("dropout", seed, step))
@@ -93,7 +93,7 @@ def train_step(
     try:
         devices.backward(losses["loss"])
     except RuntimeError as error:
-        # The words of torch's anomaly mode.
+        # Torch's anomaly mode has no class of its own for its error: these are its words.
         if guard is None or "returned nan values" not in str(error):
             raise
         raise guard.error(step, ["gradient_norm"], first_line(error)) from error
@@ -149,7 +149,7 @@ def batches(
     """
     shard = None
     if devices is not None and devices.processes > 1:
-        # Numbers, not `devices`: it may be pickled for a worker.
+        # The function gets numbers and not `devices`, because it may be pickled for a worker.
         shard = partial(shard_of, rank=devices.rank, processes=devices.processes)
     loader = DataLoader(
         dataset,
@@ -159,7 +159,7 @@ def batches(
         num_workers=workers,
         prefetch_factor=PREFETCHED if workers else None,
         pin_memory=pin,
-        # A new interpreter would be sent all distances.
+        # A fork shares the distances; a new interpreter would be sent a copy of all of them.
         multiprocessing_context="fork" if workers and sys.platform == "linux" else None,
     )
     yield from _from_workers(loader) if workers else loader

@@ -281,7 +281,8 @@ class _HeaviestBatch:
         if proposal.recompute == "micro-batches":
             largest = max(_block_sizes(proposal.split(self.batch)), default=0)
             alive = largest / size(self.batch)
-        # With the gradients, and with AdamW's two moments, which come with the first update.
+        # The gradients are as large as the weights, and so is each of AdamW's two moments, which
+        # come with the first update.
         states_mb = 3 * self.weights_mb
         return self.held_mb + states_mb + activations_mb * alive + self.devices.kernels_mb
 
@@ -334,7 +335,7 @@ def _heaviest_batch(
     step = heaviest_step(dataset)
     batch = own_shard(dataset[step], devices)
     small = replace(dataset, batch_size=max(2 * devices.processes, dataset.batch_size // PART))
-    # The step at the same place of the epoch, which has some of the same samples.
+    # The step at the same place of the epoch has some of the same samples.
     small_step = step * small.steps_per_epoch // dataset.steps_per_epoch
     part = own_shard(small[small_step], devices)
     weights_mb = sum(p.nbytes for p in model.parameters() if p.requires_grad) / MB

@@ -46,9 +46,9 @@ class CrossValidation:
         settings = self.setup.settings
         if settings.encoder == "auto" and settings.start == "pretrained":
             return affordable_recipes(self.setup)
-        # From scratch nothing is learned yet that could be kept.
+        # An encoder from scratch has learned nothing that could be kept.
         encoder = "full" if settings.encoder == "auto" else settings.encoder
-        # Nothing of a kernel machine is drawn: a second one would be the same again.
+        # A kernel machine draws nothing: a second one would be the same.
         return {encoder: 1 if encoder == "kernel" else settings.models}
 
     @property
@@ -176,7 +176,7 @@ class CrossValidation:
         embedded_fold = None
         for key in models:
             fold, fit = self._part(key)
-            # Of inductive folds each has an encoder of its own, else all have the same.
+            # Each inductive fold has an encoder of its own; other folds have the same.
             if embeddings is None or (self.setup.settings.inductive and fold != embedded_fold):
                 embeddings = self._frozen(fold)
                 embedded_fold = fold

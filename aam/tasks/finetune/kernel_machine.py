@@ -128,7 +128,7 @@ def fit_kernel_machine(head: KernelHead, target: Target, samples: TrainingSample
         left_out = np.concatenate([out for _, out in samples.splits])
         logit_NO = known[1][left_out]
         code_N = samples.value_TE[left_out].argmax(axis=1)
-        # A class that the other parts lack has no logit, and its samples no part in this.
+        # A class that the other parts lack has no logit, and its samples are left out here.
         is_known_N = logit_NO[np.arange(len(code_N)), code_N] != UNSEEN
         if is_known_N.any():
             logit_NO = np.where(logit_NO == UNSEEN, -np.inf, logit_NO)

@@ -42,7 +42,8 @@ def trained(model: FoldModel) -> tuple[Predictor, list[Record]]:
     settings = model.setup.settings
     fingerprint = f"{setup.fingerprint}-{model.name}"
     predictor = model.new_predictor()
-    # Beside the model: it holds times, which would make every model's files differ.
+    # The curves lie next to the model's folder: they hold times, by which the files of equal models
+    # would differ.
     history = model.directory.with_name(f"{model.name}.json")
     if is_whole(model.directory) and history.is_file():
         known = read_json(history)

@@ -83,7 +83,7 @@ def fold_encoder(
         "scores": scores(prepared, progress, devices, peak_flops),
         "digest": module_digest(prepared.model.encoder),
     }
-    # Facts of an earlier run must not stand beside the model of this one.
+    # Facts of an earlier run must not stand next to the model of this one.
     facts.unlink(missing_ok=True)
     save(directory, prepared, cfg, origin, progress)
     write_json(facts, known)

@@ -126,7 +126,8 @@ class PretrainingModel(nn.Module):
         learned
             Distances whose heads know their scale.
         """
-        # Without gradients a block is let go of at once: a large batch takes no more memory.
+        # Without gradients the memory of a block is freed before the next one: a large batch takes
+        # no more of it.
         sample_BD = self.encoder(MicroBatches(asvs=ASVS_AT_ONCE).split(batch)).sample_BD
         pairs = batch.size * (batch.size - 1)
         for metric, true_BB in batch.distances.items():

@@ -214,7 +214,7 @@ class HeldOut:
         blocks = self.blocks()
         rng = generator("pairs", seed)
         pairs = np.array([len(block_B) * (len(block_B) - 1) // 2 for block_B in blocks])
-        # What is drawn of all blocks up to each one; the differences are what each one gives.
+        # `drawn` counts the pairs of all blocks up to each one; a block gives the difference.
         ends = np.cumsum(pairs)
         drawn = np.minimum(ends, ends * self.plotted_pairs // max(ends[-1], 1))
         quotas = np.diff(drawn, prepend=0)
@@ -233,7 +233,7 @@ class HeldOut:
         """Set the statistics of the heads, then yield every block with its embeddings [B, D]."""
         rows = some_of(self.training_samples)
         blocks = self.blocks()
-        # Together, so that an ASV of both is encoded once.
+        # Both are embedded together, so that an ASV that both have is encoded once.
         both_RD = self._embed(model, np.concatenate([rows, blocks[0]]), devices)
         recalibrate_batch_norm(model, both_RD[: len(rows)])
         yield blocks[0], both_RD[len(rows) :]
@@ -311,7 +311,7 @@ class HeldOut:
         with devices.inference(model):
             for members in asv_batches(self.tokens, asvs_U, patch_bp, devices.device):
                 blocks, number = asv_blocks(self.tokens, asvs_U[members], masker=self.masker)
-                # The blocks have an order of their own.
+                # The blocks have the ASVs in another order.
                 is_new = np.empty(len(members), bool)
                 is_new[number] = is_new_U[members]
                 done = 0

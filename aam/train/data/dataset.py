@@ -88,7 +88,7 @@ class BatchDataset(Dataset[Batch]):
             return batch
         parents, weight_BK = parent_shares(self.store, rows_B)
         for name, matrices in self.distances.items():
-            # Those of a mixed row are the weighted means of its parents'.
+            # The distances of a mixed row are the weighted means of its parents' distances.
             mixed_BB = weight_BK @ matrices[view][np.ix_(parents, parents)] @ weight_BK.T
             np.fill_diagonal(mixed_BB, 0.0)
             batch.distances[name] = torch.from_numpy(mixed_BB.astype(np.float32))

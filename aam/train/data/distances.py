@@ -135,7 +135,8 @@ def _pair_variance(matrix_NN: NDArray[np.floating], samples: NDArray[np.int64]) 
     mean = 0.0
     square = 0.0
     for first in range(0, len(samples), rows_at_once):
-        # Row i of the block meets the samples behind it: those of the columns are behind `first`.
+        # Every pair is met once: row i of the block is paired with the columns behind it, and the
+        # columns begin with the sample `first`.
         block = matrix_NN[np.ix_(samples[first : first + rows_at_once], samples[first:])]
         values = block[np.triu(np.ones(block.shape, bool), 1)].astype(np.float64)
         if not len(values):

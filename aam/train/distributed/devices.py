@@ -137,7 +137,7 @@ class Devices:
         self.world = world or World()
         check_granted(self.world)
         self.kernels = kernels
-        # They are read when the first kernel is made.
+        # oneDNN reads these variables when it makes its first kernel.
         os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", str(kernels))
         os.environ.setdefault("LRU_CACHE_CAPACITY", str(KERNELS))
         # A scheduler may grant fewer cores than the job was planned with.
@@ -155,7 +155,8 @@ class Devices:
         torch.use_deterministic_algorithms(deterministic)
         kind = "cuda" if torch.cuda.is_available() else "cpu"
         mixed = _MIXED.get("bf16" if precision == AUTO else precision)
-        # Said outright, for Fabric would take any SLURM job's processes for its own.
+        # The environment is set explicitly: Fabric would otherwise take the processes of any SLURM
+        # job for its own.
         several = self.processes > 1
         plugins: list[Any] = [TorchElasticEnvironment() if several else LightningEnvironment()]
         if mixed:
@@ -175,7 +176,7 @@ class Devices:
         self.compute_in(self.candidates[0] if self.is_auto else precision)
         if several:
             self._fabric.launch()
-        # What lies on the host has a group of its own where the default one is of accelerators.
+        # Values on the host need a group of their own where the default group is of accelerators.
         self._host: Any = None
         if several and kind == "cuda":
             self._host = dist.new_group(backend="gloo", timeout=PATIENCE)
@@ -470,7 +471,8 @@ class Devices:
 def _strategy(world: World, precision: str) -> Any:
     if world.processes == 1:
         return "auto"
-    # Where there are accelerators a group of their own waits, and theirs notices what hangs.
+    # Where there are accelerators a group of its own waits on the host. The group of the
+    # accelerators keeps its shorter limit, and notices what hangs.
     waiting: dict[str, Any] = {} if torch.cuda.is_available() else {"timeout": PATIENCE}
     if world.strategy == "ddp":
         # The buffers are statistics of the whole batch, which every process computes.

@@ -79,7 +79,7 @@ def together(stage: str, cfg: Cfg, *, inputs: Files, outputs: Files, runtime: Ru
         (folder / JOB).write_bytes(pickle.dumps((stage, arguments)))
         logger.info("starting %d processes (%s)", world.processes, world.strategy)
         command += [str(folder), str(os.getpid())]
-        # The same package before any other.
+        # The processes import this package before any other of the same name.
         path = [str(PACKAGE_ROOT.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
         own = {"PYTHONPATH": os.pathsep.join(path), "PYTHONSAFEPATH": "1"}
         own["OMP_NUM_THREADS"] = str(threads)
@@ -141,7 +141,7 @@ def agent(folder: Path, stage: int) -> None:
     runtime: RunOptions = arguments["runtime"]
     if runtime.nodes == 1:
         end_with(stage)
-    # What it would say of a process that failed is said by the stage.
+    # The stage reports what a process failed with; the agent would report it, too.
     logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)
     config = LaunchConfig(
         min_nodes=runtime.nodes,
@@ -207,13 +207,13 @@ def process(stage: str, arguments: dict[str, Any], parent: int) -> None:
     try:
         run(**{**arguments, "runtime": runtime})
     except InputError as error:
-        # By the name of the class, under which the stage looks for it.
+        # The stage looks for the name of this class, and a subclass has another one.
         raise InputError(str(error)) from None
     if dist.is_initialized():
         dist.destroy_process_group()
 
 
 if __name__ == "__main__":
-    # By its own name, so that its records are those of a module of the package.
+    # The module is imported by its own name, so that its log records are those of the package.
     module = importlib.import_module("aam.train.distributed.launch")
     module.agent(Path(sys.argv[1]), int(sys.argv[2]))

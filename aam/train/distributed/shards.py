@@ -200,7 +200,7 @@ def encode_sharded(encoder: Encoder, shard: BatchShard) -> Encoded:
     asv_UD = _Gathered.apply(own_UD)[shard.asv_U]
     own_BD = encoder.encode_samples(asv_UD, shard)[0]
     sample_BD = _Gathered.apply(own_BD)[shard.sample_B]
-    # What follows is computed alike by every process.
+    # Every process computes what follows in the same way.
     torch.manual_seed(seed)
     nucleotides = [hidden_MD for _, hidden_MD in encoded if hidden_MD is not None]
     return Encoded(sample_BD, nucleotides, [])

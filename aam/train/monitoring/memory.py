@@ -176,7 +176,8 @@ def release() -> None:
     """Give freed memory back to the system, so that the next measurement begins at the bottom."""
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
-    # The GNU C library keeps freed pages until it is told; others have no such function.
+    # The GNU C library keeps freed pages until it is asked to return them; others have no such
+    # function.
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(0)

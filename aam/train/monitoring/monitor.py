@@ -173,7 +173,7 @@ class Monitor:
         if self._most_mb is not None:
             taken_mb = readings["memory_mb"]
             if self._device.type == "cuda":
-                # What torch keeps cached is taken from others too.
+                # Other processes cannot use what torch keeps cached.
                 taken_mb = torch.cuda.memory_reserved(self._device) / MB
             readings[MEMORY_SHARE] = taken_mb / self._most_mb
             if readings[MEMORY_SHARE] > self._threshold:

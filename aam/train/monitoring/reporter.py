@@ -114,7 +114,7 @@ class Reporter:
         return f"{rate:,.0f} samples/s" if rate >= 10 else f"{rate:.2g} samples/s" if rate else ""
 
     def _say(self, text: str) -> None:
-        # A line written while the bar stands would end up beside it.
+        # A line that is written while the bar stands would end up next to it.
         if self.bar is not None:
             self.bar.stop()
         logger.info("%s: %s", self.name, text)
