@@ -41,7 +41,13 @@ class StepOptions(Optimization):
 
 LIMITS: dict[Clipping, float] = {"norm": 1.0, "value": 1.0, "adaptive": 0.01}
 """What bounds a gradient where no limit is given."""
-_ADVANCED = dict(zip(BY_LEVEL, ("auto", True, "off", False, False), strict=True))
+_ADVANCED: dict[str, Any] = {
+    "attention": "auto",
+    "fused_optimizer": True,
+    "compile": "off",
+    "checkpointing": False,
+    "deterministic": False,
+}
 LEVELS: dict[str, dict[str, Any]] = {
     "basic": _ADVANCED | {"attention": "math", "fused_optimizer": False},
     "advanced": _ADVANCED,

@@ -112,31 +112,60 @@ def fit_kernel_machine(head: KernelHead, target: Target, samples: TrainingSample
     samples
         What the machine is fitted to, and the parts on which kernel, cost and weight are chosen.
     """
-    best = (WEIGHTS[0], False, COSTS[0])
-    known = (-np.inf, np.array([]))
-    for weight, gaussian in product(WEIGHTS, (False, True)) if samples.splits else ():
+    chosen = _chosen_settings(head, target, samples)
+    _set_features(head, samples, chosen.weight, gaussian=chosen.gaussian)
+    likeness_TT = _likeness(head, samples)
+    weight_TO, bias_O = _machine(likeness_TT, target, samples.value_TE, chosen.cost)
+    if target.classes and chosen.held_out_TO is not None:
+        temperature = _temperature(chosen.held_out_TO, samples)
+        weight_TO /= temperature
+        bias_O = np.where(bias_O == UNSEEN, UNSEEN, bias_O / temperature)
+    head.weight_TO.copy_(torch.from_numpy(weight_TO))
+    head.bias_O.copy_(torch.from_numpy(bias_O))
+
+
+@dataclass(frozen=True, eq=False)
+class _Settings:
+    """Settings of a machine, and how it does with them on the parts left out."""
+
+    weight: float
+    """Weight of the embeddings."""
+    gaussian: bool
+    """Whether the likeness is a Gaussian of the distance, and not a scalar product."""
+    cost: float
+    """Weight of the data against the penalty."""
+    score: float = -np.inf
+    """Score on the parts left out, high where good."""
+    held_out_TO: Floats | None = None
+    """Outputs for each training sample while it was left out; None: none was."""
+
+
+def _chosen_settings(head: KernelHead, target: Target, samples: TrainingSamples) -> _Settings:
+    """Return the settings of the best score; of equals, the first."""
+    best = _Settings(weight=WEIGHTS[0], gaussian=False, cost=COSTS[0])
+    if not samples.splits:
+        return best
+    for weight, gaussian in product(WEIGHTS, (False, True)):
         _set_features(head, samples, weight, gaussian=gaussian)
         likeness_TT = _likeness(head, samples)
         for cost in COSTS:
-            found = _tried(likeness_TT, target, samples, cost)
-            if found[0] > known[0]:
-                best = (weight, gaussian, cost)
-                known = found
-    _set_features(head, samples, best[0], gaussian=best[1])
-    weight_TO, bias_O = _machine(_likeness(head, samples), target, samples.value_TE, best[2])
-    if target.classes and samples.splits:
-        left_out = np.concatenate([out for _, out in samples.splits])
-        logit_NO = known[1][left_out]
-        code_N = samples.value_TE[left_out].argmax(axis=1)
-        # A class that the other parts lack has no logit, and its samples are left out here.
-        is_known_N = logit_NO[np.arange(len(code_N)), code_N] != UNSEEN
-        if is_known_N.any():
-            logit_NO = np.where(logit_NO == UNSEEN, -np.inf, logit_NO)
-            scale = temperature_of(logit_NO[is_known_N], code_N[is_known_N])
-            weight_TO /= scale
-            bias_O = np.where(bias_O == UNSEEN, UNSEEN, bias_O / scale)
-    head.weight_TO.copy_(torch.from_numpy(weight_TO))
-    head.bias_O.copy_(torch.from_numpy(bias_O))
+            score, held_out_TO = _tried(likeness_TT, target, samples, cost)
+            if score > best.score:
+                best = _Settings(weight, gaussian, cost, score, held_out_TO)
+    return best
+
+
+def _temperature(held_out_TO: Floats, samples: TrainingSamples) -> float:
+    """Return the temperature of least log loss on the samples that were left out."""
+    left_out = np.concatenate([out for _, out in samples.splits])
+    logit_NO = held_out_TO[left_out]
+    code_N = samples.value_TE[left_out].argmax(axis=1)
+    # A class that the other parts lack has no logit, and its samples are left out here.
+    is_known_N = logit_NO[np.arange(len(code_N)), code_N] != UNSEEN
+    if not is_known_N.any():
+        return 1.0
+    logit_NO = np.where(logit_NO == UNSEEN, -np.inf, logit_NO)
+    return float(temperature_of(logit_NO[is_known_N], code_N[is_known_N]))
 
 
 def _set_features(

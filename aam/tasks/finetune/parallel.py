@@ -83,7 +83,7 @@ def turns(models: Models, number: int) -> list[list[ModelKey]]:
     list of list
         Keys of the models of each process.
     """
-    by_recipe = sorted(models, key=lambda model: model[1])
+    by_recipe = sorted(models, key=lambda model: model.recipe)
     return [sorted(by_recipe[first::number]) for first in range(number)]
 
 

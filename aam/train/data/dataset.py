@@ -82,9 +82,10 @@ class BatchDataset(Dataset[Batch]):
         batch.values.update(self.targets(rows_B))
         if self.exact is not None:
             counts_BF = self.store.counts_of(rows_B, len(self.tokens.lengths))
-            for name, found in self.exact(counts_BF).items():
-                of = batch.values if name == FAITH_PD else batch.distances
-                of[name] = torch.from_numpy(found.astype(np.float32))
+            for name, exact in self.exact(counts_BF).items():
+                # Faith's PD is a value of each sample, [B, 1]; the others are distances [B, B].
+                targets = batch.values if name == FAITH_PD else batch.distances
+                targets[name] = torch.from_numpy(exact.astype(np.float32))
             return batch
         parents, weight_BK = parent_shares(self.store, rows_B)
         for name, matrices in self.distances.items():
@@ -170,14 +171,14 @@ class BatchDataset(Dataset[Batch]):
             categories [B, F] of the main parent.
         """
         parents, weight_BK = parent_shares(self.store, rows_B)
-        found = {
+        targets = {
             name: torch.from_numpy(weight_BK @ values_NC[parents])
             for name, values_NC in self.values.items()
         }
         if self.category_NF is not None:
             main_B = parents[weight_BK.argmax(axis=1)]
-            found[CATEGORIES] = torch.from_numpy(self.category_NF[main_B])
-        return found
+            targets[CATEGORIES] = torch.from_numpy(self.category_NF[main_B])
+        return targets
 
 
 @dataclass(frozen=True, eq=False)
