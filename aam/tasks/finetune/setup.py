@@ -232,31 +232,12 @@ class FinetuneSetup:
     def open(
         cls, cfg: Mapping[str, Any], inputs: Mapping[str, Any], runtime: RunOptions, code: str
     ) -> "FinetuneSetup":
-        """Open the inputs of the stage.
-
-        Parameters
-        ----------
-        cfg
-            The slice `aam.config.slices.finetune`.
-        inputs
-            Files by name.
-        runtime
-            Threads, limits and the work folder, which has to be given.
-        code
-            Digest of the stage's code.
-
-        Raises
-        ------
-        InputError
-            An input is damaged.
-        """
+        """Open the inputs of the stage; `code` is the digest of its code."""
         assert runtime.work is not None, "fine-tuning needs a work folder"
         settings = Finetuning.model_validate(cfg["finetuning"])
         options = step_options(Optimization.model_validate(cfg["optimization"]))
-        origin = provenance(cfg, inputs)
-        threads = threads_of_a_model(runtime.threads)
-        store = SampleStore.open(inputs["samples"])
-        tokens = TokenStore.open(inputs["tokens"])
+        origin, threads = provenance(cfg, inputs), threads_of_a_model(runtime.threads)
+        store, tokens = SampleStore.open(inputs["samples"]), TokenStore.open(inputs["tokens"])
         length_bp = tokens.tokens.shape[1]
         precision: str = options.precision
         if precision == AUTO and settings.start == "pretrained":

@@ -47,25 +47,9 @@ ADDRESS_AWAITED_S = 300
 
 
 def together(stage: str, cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
-    """Call the `run` of a stage in all processes that `runtime` asks for.
+    """Call the `run` of the module `stage` in all processes that `runtime` asks for.
 
-    The processes of a node share the threads. One that fails ends all of them.
-
-    Parameters
-    ----------
-    stage
-        Dotted name of the stage's module.
-    cfg, inputs, outputs
-        What `run` gets.
-    runtime
-        Devices, nodes and threads. It needs a work folder.
-
-    Raises
-    ------
-    InputError
-        A process raised it, or this machine cannot start that many processes.
-    RuntimeError
-        A process failed in another way.
+    The processes of a node share the threads. One that fails ends all: InputError or RuntimeError.
     """
     assert runtime.work is not None, "processes that work together need a work folder"
     world = World(runtime.devices, runtime.nodes, runtime.strategy)
@@ -79,7 +63,7 @@ def together(stage: str, cfg: Cfg, *, inputs: Files, outputs: Files, runtime: Ru
         (folder / JOB).write_bytes(pickle.dumps((stage, arguments)))
         logger.info("starting %d processes (%s)", world.processes, world.strategy)
         command += [str(folder), str(os.getpid())]
-        # The processes import this package before any other of the same name.
+        # The same package before any other.
         path = [str(PACKAGE_ROOT.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
         own = {"PYTHONPATH": os.pathsep.join(path), "PYTHONSAFEPATH": "1"}
         own["OMP_NUM_THREADS"] = str(threads)
@@ -182,17 +166,7 @@ def _rendezvous(folder: Path, nodes: int) -> dict[str, Any]:
 
 
 def process(stage: str, arguments: dict[str, Any], parent: int) -> None:
-    """Call the stage's `run` as one of the processes.
-
-    Parameters
-    ----------
-    stage
-        Dotted name of the stage's module.
-    arguments
-        Keyword arguments of its `run`.
-    parent
-        Process ID of the agent, with which this process ends.
-    """
+    """Call the stage's `run` as one of the processes; `parent` is the process ID of the agent."""
     end_with(parent)
     runtime: RunOptions = arguments["runtime"]
     if int(os.environ["RANK"]) == 0:
@@ -207,7 +181,7 @@ def process(stage: str, arguments: dict[str, Any], parent: int) -> None:
     try:
         run(**{**arguments, "runtime": runtime})
     except InputError as error:
-        # The stage looks for the name of this class, and a subclass has another one.
+        # By the name of the class, under which the stage looks for it.
         raise InputError(str(error)) from None
     if dist.is_initialized():
         dist.destroy_process_group()
