@@ -37,6 +37,11 @@ class Model:
         directory
             A folder `model`, or `super_learner`, whose models are mixed with baselines.
 
+        Returns
+        -------
+        Model
+            Ready to predict.
+
         Raises
         ------
         InputError

@@ -85,6 +85,11 @@ class AsvEmbeddings:
         path
             The file.
 
+        Returns
+        -------
+        AsvEmbeddings
+            Its arrays must not be written to.
+
         Raises
         ------
         InputError
@@ -142,6 +147,11 @@ def module_digest(module: nn.Module, *about: str) -> str:
         The module.
     about
         Texts that enter the digest, too.
+
+    Returns
+    -------
+    str
+        64 hexadecimal digits.
     """
     digest = hashlib.sha256("\n".join(about).encode())
     for name, value in module.state_dict().items():
@@ -159,6 +169,11 @@ def encoder_digest(encoder: Encoder, precision: str) -> str:
         The encoder.
     precision
         Precision that it computes in.
+
+    Returns
+    -------
+    str
+        64 hexadecimal digits.
     """
     shape = json.dumps(asdict(encoder.shape), sort_keys=True)
     return module_digest(encoder.asv, shape, precision, code_digest(Encoder.__module__))

@@ -307,6 +307,11 @@ def explained_names(target: Target) -> list[str]:
     ----------
     target
         What is predicted.
+
+    Returns
+    -------
+    list of str
+        Columns, or classes.
     """
     return list(target.columns if target.loss == "ordinal" else target.classes or target.columns)
 
@@ -341,6 +346,11 @@ def chosen_samples(names: Iterable[str], number: int, seed: int) -> list[str]:
         Most samples that are chosen.
     seed
         Seed of the choice.
+
+    Returns
+    -------
+    list of str
+        At most `number` of the names.
     """
     return sorted(names, key=lambda name: (seed_of("explain", seed, name), name))[:number]
 

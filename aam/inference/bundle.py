@@ -79,6 +79,11 @@ class ModelBundle:
         directory
             Folder of `write_bundle`.
 
+        Returns
+        -------
+        ModelBundle
+            Its models are in evaluation mode.
+
         Raises
         ------
         InputError

@@ -48,6 +48,11 @@ def load_encoder(directory: Path, backend: AttentionBackend = "auto") -> Encoder
     backend
         Kernel of attention.
 
+    Returns
+    -------
+    Encoder
+        In evaluation mode.
+
     Raises
     ------
     InputError
@@ -190,6 +195,11 @@ def asv_batches(
         Nucleotides that enter the encoder as one position.
     device
         Where they are embedded.
+
+    Yields
+    ------
+    numpy.ndarray
+        Positions, int64.
     """
     length_U = tokens.lengths[asvs_U].astype(np.int64)
     return _batches(np.argsort(-length_U, kind="stable"), -(-length_U // patch_bp), device)

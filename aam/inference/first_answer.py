@@ -45,6 +45,11 @@ class FirstAnswer:
         ----------
         directory
             Any folder.
+
+        Returns
+        -------
+        bool
+            Judged by the names of files alone.
         """
         return (directory / SETTINGS).is_file() and not (directory / MODEL).is_dir()
 
@@ -56,6 +61,11 @@ class FirstAnswer:
         ----------
         directory
             The folder.
+
+        Returns
+        -------
+        FirstAnswer
+            Ready to predict.
 
         Raises
         ------

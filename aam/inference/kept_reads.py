@@ -51,6 +51,11 @@ class KeptReads:
         rarefaction
             Settings that the kept samples were drawn by.
 
+        Returns
+        -------
+        KeptReads
+            One table per view.
+
         Raises
         ------
         InputError

@@ -202,6 +202,11 @@ def mean_outputs(outputs: Sequence[Outputs], shares: Sequence[Share]) -> Outputs
     shares
         What each counts for.
 
+    Returns
+    -------
+    Outputs
+        Quantiles where the models have them.
+
     Raises
     ------
     InputError

@@ -45,6 +45,11 @@ class TableEmbedder:
         directory
             The folder.
 
+        Returns
+        -------
+        TableEmbedder
+            In evaluation mode.
+
         Raises
         ------
         InputError
@@ -73,6 +78,11 @@ class TableEmbedder:
         ----------
         metric
             Name of the metric.
+
+        Returns
+        -------
+        DistanceHead
+            In evaluation mode.
 
         Raises
         ------

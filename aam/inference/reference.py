@@ -89,6 +89,11 @@ class Reference:
         path
             The file.
 
+        Returns
+        -------
+        Reference
+            Its arrays must not be written to.
+
         Raises
         ------
         InputError

@@ -31,6 +31,11 @@ class Movable:
         ----------
         device
             Device of all tensors of the copy.
+
+        Returns
+        -------
+        Movable
+            Of the same class.
         """
         return changed(self, lambda tensor: tensor.to(device, non_blocking=True))
 
@@ -103,6 +108,11 @@ def changed(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
         Tensors and `Movable` values, in lists and dictionaries; anything else stays as it is.
     change
         Called with every tensor.
+
+    Returns
+    -------
+    Any
+        Nested like `value`.
     """
     if isinstance(value, Tensor):
         return change(value)

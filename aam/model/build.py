@@ -20,6 +20,11 @@ def build_encoder(shape: Architecture, *, seed: int, backend: AttentionBackend) 
         Seed of the weights. Torch's random state stays as it is.
     backend
         Kernel of attention.
+
+    Returns
+    -------
+    Encoder
+        On the CPU.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)

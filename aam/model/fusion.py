@@ -51,6 +51,11 @@ class Vocabulary:
             Categories of the labelled samples, text; an empty text is none.
         is_training
             Which of these samples are trained on, [L].
+
+        Returns
+        -------
+        Vocabulary
+            The categories of each column, sorted.
         """
         known = [row for row, use in zip(value_LF, is_training, strict=True) if use]
         categories = (sorted({row[place] for row in known} - {""}) for place in range(len(columns)))

@@ -120,6 +120,11 @@ def distance_head(shape: Architecture, metric: str) -> DistanceHead:
         Architecture of the encoder.
     metric
         A name in `aam.config.metrics.METRICS`.
+
+    Returns
+    -------
+    DistanceHead
+        With new weights, from torch's random state.
     """
     return DistanceHead(shape.width, bounded=METRICS[metric].bounded)
 
@@ -133,6 +138,11 @@ def pairwise_error(predicted_BB: Tensor, true_BB: Tensor, variance: float) -> Te
         Distances, with zeros on the diagonals.
     variance
         Unit of the result. With the variance of the true distances, predicting their mean costs 1.
+
+    Returns
+    -------
+    torch.Tensor
+        One number.
     """
     pairs = predicted_BB.shape[0] * (predicted_BB.shape[0] - 1)
     return mse_loss(predicted_BB, true_BB, reduction="sum") / (pairs * variance)

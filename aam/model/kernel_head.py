@@ -189,6 +189,11 @@ def log_reads(reads: Tensor) -> Tensor:
     ----------
     reads
         Reads, of any shape.
+
+    Returns
+    -------
+    torch.Tensor
+        Of the same shape and type.
     """
     return torch.log1p(2.0 * reads)
 

@@ -42,6 +42,11 @@ class KnownAsvs(KnownSequences):
             The store.
         asvs_U
             Rows of the ASVs in it.
+
+        Returns
+        -------
+        KnownAsvs
+            In the order of `asvs_U`.
         """
         return cls(_bases(tokens.tokens[asvs_U], tokens.lengths[asvs_U]))
 
@@ -75,6 +80,11 @@ class KnownAsvs(KnownSequences):
         ----------
         path
             The file.
+
+        Returns
+        -------
+        KnownAsvs
+            In the order of the file.
 
         Raises
         ------
@@ -163,6 +173,11 @@ class KnownAsvs(KnownSequences):
         ----------
         other
             Other known ASVs.
+
+        Returns
+        -------
+        KnownAsvs
+            Sorted by their bases.
         """
         width = max(self.bases_US.shape[1], other.bases_US.shape[1])
         both = [

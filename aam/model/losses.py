@@ -28,6 +28,11 @@ def pinball_error(predicted_BCQ: Tensor, true_BC: Tensor, level_Q: Tensor) -> Te
         True numbers.
     level_Q
         Levels of the quantiles, ascending.
+
+    Returns
+    -------
+    torch.Tensor
+        One number.
     """
     missing_BCQ = true_BC[..., None] - predicted_BCQ.sort(dim=-1).values
     return torch.maximum(level_Q * missing_BCQ, (level_Q - 1) * missing_BCQ).mean()
@@ -44,6 +49,11 @@ def class_error(logits_BK: Tensor, true_BK: Tensor, weight_K: Tensor | None) -> 
         Probabilities of the classes.
     weight_K
         Weights of the classes; None: all are equal. The mean is over samples, not over weights.
+
+    Returns
+    -------
+    torch.Tensor
+        One number.
     """
     return functional.cross_entropy(logits_BK, true_BK, weight=weight_K)
 
@@ -61,6 +71,11 @@ def ordinal_error(logits_BT: Tensor, true_BK: Tensor, weight_K: Tensor | None) -
         Probabilities of the classes, the lowest first.
     weight_K
         Weights of the classes; None: all are equal. A sample has the mean weight of its classes.
+
+    Returns
+    -------
+    torch.Tensor
+        One number.
     """
     # On an accelerator a running sum has no deterministic algorithm.
     below_BT = true_BK[:, None].expand(-1, true_BK.shape[1] - 1, -1).tril().sum(dim=2)
@@ -120,6 +135,11 @@ class TargetLoss(nn.Module):
             Raw outputs.
         true_BE
             Encoded values of the target.
+
+        Returns
+        -------
+        torch.Tensor
+            One number.
         """
         return LOSSES[self.loss](output_BO, true_BE, self.constant)
 

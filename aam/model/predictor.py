@@ -131,6 +131,11 @@ class Predictor(nn.Module):
             Raw outputs.
         batch
             Has the values of the target.
+
+        Returns
+        -------
+        torch.Tensor
+            One number.
         """
         return self.target_loss(output_BO, batch.values[TARGET])
 

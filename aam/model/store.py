@@ -68,6 +68,11 @@ def is_whole(directory: Path) -> bool:
     ----------
     directory
         Folder of a model.
+
+    Returns
+    -------
+    bool
+        Whether both exist; their content is not looked at.
     """
     return (directory / CONFIG).is_file() and (directory / WEIGHTS).is_file()
 
@@ -112,6 +117,11 @@ def rebuilt(directory: Path, build: Callable[[], Built], prefix: str = "") -> Bu
         Returns a new model, with any weights.
     prefix
         Beginning of the names of the saved weights that the model takes.
+
+    Returns
+    -------
+    torch.nn.Module
+        On the CPU.
 
     Raises
     ------

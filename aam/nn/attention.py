@@ -131,6 +131,11 @@ def arithmetic(x: Tensor) -> torch.dtype:
     ----------
     x
         One of the factors. Under autocast the type may be another one than its own.
+
+    Returns
+    -------
+    torch.dtype
+        That of autocast, where it is on, otherwise that of `x`.
     """
     kind = x.device.type
     return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else x.dtype
@@ -155,6 +160,11 @@ def split_heads(x_BSD: Tensor, heads: int) -> Tensor:
         All heads next to each other.
     heads
         Number of heads.
+
+    Returns
+    -------
+    torch.Tensor
+        A view.
     """
     return x_BSD.unflatten(-1, (heads, -1)).transpose(1, 2)
 
@@ -166,6 +176,11 @@ def join_heads(x_BHSK: Tensor) -> Tensor:
     ----------
     x_BHSK
         Heads in a dimension of their own.
+
+    Returns
+    -------
+    torch.Tensor
+        A copy where the heads do not lie next to each other.
     """
     return x_BHSK.transpose(1, 2).flatten(-2)
 
@@ -209,6 +224,11 @@ def rotate(x_BSE: Tensor, cos_SE: Tensor, sin_SE: Tensor, heads: int = 1) -> Ten
         What `rotary_tables` returns.
     heads
         Number of heads.
+
+    Returns
+    -------
+    torch.Tensor
+        [B, S, E].
     """
     return _Rotation.apply(x_BSE, cos_SE, sin_SE, heads)
 

@@ -29,6 +29,11 @@ class Layer(nn.Module):
             Number of sequences.
         length
             Positions of each.
+
+        Returns
+        -------
+        int
+            A multiplication and an addition count as two.
         """
         weights = sum(matrix.numel() for matrix in self.matrices())
         return 2 * sequences * length * weights + self.mixing_flops(sequences, length)
@@ -55,6 +60,11 @@ class LayerStack(nn.Module):
             Number of sequences.
         length
             Positions of each.
+
+        Returns
+        -------
+        int
+            A multiplication and an addition count as two.
         """
         blocks = [block for block in self.blocks if isinstance(block, Layer)]
         return self.passes * sum(block.flops(sequences, length) for block in blocks)
@@ -70,6 +80,11 @@ class LayerStack(nn.Module):
             Positions [sequences, length, width].
         options
             Other arguments of the layer.
+
+        Returns
+        -------
+        torch.Tensor
+            Of the shape of `x`.
         """
         if self.keeps_layers or not torch.is_grad_enabled():
             return layer(x, **options)

@@ -45,6 +45,11 @@ def decode(bases_US: NDArray[np.uint8]) -> list[str]:
     ----------
     bases_US
         What `encode` returns.
+
+    Returns
+    -------
+    list of str
+        Upper-case letters.
     """
     letters_US = np.frombuffer(b"ACGTN", np.uint8)[bases_US]
     return [row_S.tobytes().decode("ascii").rstrip("N") for row_S in letters_US]
@@ -97,6 +102,11 @@ def reverse_complement(sequence: str) -> str:
     ----------
     sequence
         Nucleotides.
+
+    Returns
+    -------
+    str
+        Upper-case letters, as many as `sequence` has.
     """
     bases_S = encode([sequence], len(sequence))[0]
     other_S = np.where(bases_S == UNKNOWN, UNKNOWN, 3 - bases_S.astype(np.int64))[::-1]

@@ -51,6 +51,11 @@ class ReferencePhylogeny:
         name
             A reference that comes with the package, or a file of `ReferenceTree.write`.
 
+        Returns
+        -------
+        ReferencePhylogeny
+            Ready for tables of any study.
+
         Raises
         ------
         InputError

@@ -109,5 +109,10 @@ def share_near(nearest: Nearest, reads_Q: NDArray[np.number]) -> float:
         What is nearest to each of Q sequences.
     reads_Q
         Reads of each.
+
+    Returns
+    -------
+    float
+        From 0 to 1; 0 without reads.
     """
     return float(reads_Q[nearest.is_near_Q].sum() / max(reads_Q.sum(), 1))

@@ -116,6 +116,11 @@ class ReferenceTree:
         path
             The file.
 
+        Returns
+        -------
+        ReferenceTree
+            In the order of the file.
+
         Raises
         ------
         InputError
@@ -165,6 +170,11 @@ class ReferenceTree:
         ----------
         is_left_out_U
             Which of the known sequences are left out.
+
+        Returns
+        -------
+        ReferenceTree
+            Its nodes are numbered again, in the same order.
         """
         kept_U = np.flatnonzero(~is_left_out_U)
         node_M = self._above(self.tip_U[kept_U])

@@ -78,6 +78,11 @@ def is_compiled(model: nn.Module) -> bool:
     ----------
     model
         Model after `compile_blocks`.
+
+    Returns
+    -------
+    bool
+        False also after a compilation that failed.
     """
     return any(module._compiled_call_impl is not None for module in model.modules())
 

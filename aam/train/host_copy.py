@@ -28,6 +28,11 @@ class HostCopy:
         state
             Tensors and values of the types `PLAIN`, in dictionaries, lists and tuples.
 
+        Returns
+        -------
+        dict
+            Nested like the state, its tensors on the host.
+
         Raises
         ------
         TypeError

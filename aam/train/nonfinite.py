@@ -181,6 +181,11 @@ class NonFiniteGuard:
             Names of the values.
         reason
             What torch said.
+
+        Returns
+        -------
+        InputError
+            It names the samples of the step's batch, and what may help.
         """
         got = f"{', '.join(names)} not finite" + (f" ({reason})" if reason else "")
         if step is not None:

@@ -73,6 +73,11 @@ def warmup_cosine(step: int, total: int, warmup: float) -> float:
         Number of steps of the run.
     warmup
         Fraction of the steps in which the rate rises.
+
+    Returns
+    -------
+    float
+        From 0 to 1.
     """
     rising = max(1, round(warmup * total))
     if step < rising:

@@ -120,6 +120,11 @@ def learning_rate(settings: Training, step: int, total: int) -> float:
         Number of the step, from 0.
     total
         Number of steps of the run.
+
+    Returns
+    -------
+    float
+        The rate for AdamW; Muon has a multiple of it.
     """
     return settings.learning_rate * warmup_cosine(step, total, settings.warmup)
 
@@ -141,6 +146,11 @@ def batches(
         Whether batches lie in pinned memory, from which copies to an accelerator do not block.
     devices
         Several processes get a shard each; None: the batches are whole.
+
+    Yields
+    ------
+    Batch
+        Batches on the host, in the order of the steps.
 
     Raises
     ------

@@ -178,6 +178,11 @@ class FoldModel:
             The trained model.
         labelled
             Positions among the labelled samples.
+
+        Returns
+        -------
+        Outputs
+            In the order of `labelled`.
         """
         setup = self.setup
         store = setup.store

@@ -47,6 +47,11 @@ def threads_of_a_model(threads: int) -> int:
     ----------
     threads
         Threads that were granted.
+
+    Returns
+    -------
+    int
+        1 at least.
     """
     return threads if torch.cuda.is_available() else 1
 
@@ -62,6 +67,11 @@ def processes(settings: Finetuning, models: int, runtime: RunOptions) -> int:
         Number of models.
     runtime
         Threads and accelerators that were granted.
+
+    Returns
+    -------
+    int
+        1 at least.
     """
     if settings.encoder in ("frozen", "kernel"):
         return 1

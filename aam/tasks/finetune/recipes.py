@@ -111,6 +111,11 @@ def nested_fits(setup: FinetuneSetup, recipe: str) -> list[InnerFit]:
         Data and settings of the task.
     recipe
         Name of the recipe.
+
+    Returns
+    -------
+    list of InnerFit
+        Without fits to fewer than `LEAST_SAMPLES` samples.
     """
     labelled = setup.labelled
     settings = setup.settings
@@ -153,6 +158,11 @@ def recipe_settings(
         Name of the recipe.
     samples
         Number of training samples: fewer samples are gone through more often.
+
+    Returns
+    -------
+    Finetuning
+        Those of the task, changed by the recipe.
     """
     steps = math.ceil(samples / COMMON["batch_size"])
     epochs = min(MOST_EPOCHS, max(LEAST_EPOCHS, math.ceil(STEPS / steps)))

@@ -60,6 +60,11 @@ class Labelled:
             Samples, among which the labelled ones are.
         columns
             Columns that are predicted.
+
+        Returns
+        -------
+        Labelled
+            In the order of the file.
         """
         folds = read_folds(path)
         place = {name: number for number, name in enumerate(store.sample_ids)}
@@ -175,6 +180,11 @@ class TargetColumns:
         ----------
         cfg
             The slice `aam.config.slices.finetune`.
+
+        Returns
+        -------
+        TargetColumns
+            With the settings of the same names.
         """
         return cls(**{one.name: cfg[one.name] for one in fields(cls)})
 

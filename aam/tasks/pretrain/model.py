@@ -89,6 +89,11 @@ class PretrainingModel(nn.Module):
             Nucleotides of a sequence that are read.
         variances
             Variance of each distance over pairs of training samples.
+
+        Returns
+        -------
+        PretrainingModel
+            With new weights of the seed.
         """
         settings = Pretraining.model_validate(cfg["pretraining"])
         options = step_options(Optimization.model_validate(cfg["optimization"]))

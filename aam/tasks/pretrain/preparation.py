@@ -56,6 +56,11 @@ def prepare(
     processes
         Number of processes that do the same, and share that memory.
 
+    Returns
+    -------
+    Prepared
+        Ready for training.
+
     Raises
     ------
     InputError

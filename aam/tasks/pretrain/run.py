@@ -35,6 +35,11 @@ def devices_of(cfg: Mapping[str, Any], runtime: RunOptions) -> Devices:
     runtime
         Threads, devices and memory.
 
+    Returns
+    -------
+    Devices
+        With more kernels where there is room for them.
+
     Raises
     ------
     InputError
@@ -79,6 +84,11 @@ def train(
         Limits, deadline, and what is logged.
     name
         Name of the run in messages.
+
+    Returns
+    -------
+    Progress
+        History and report of the run.
 
     Raises
     ------

@@ -36,6 +36,11 @@ class StartingModel:
         ----------
         inputs
             Inputs of the stage.
+
+        Returns
+        -------
+        StartingModel or None
+            None: the inputs have no start.
         """
         if "start" not in inputs:
             return None
@@ -133,6 +138,11 @@ def known_asvs(dataset: BatchDataset, start: StartingModel | None, *, trained: b
         What it started from; None: from the weights of its seed.
     trained
         Whether it was trained by any step.
+
+    Returns
+    -------
+    KnownAsvs
+        Those of the training samples, and those of the start.
     """
     own = KnownAsvs.from_tokens(dataset.tokens, learned_asvs(dataset))
     before = None if start is None else start.known_asvs

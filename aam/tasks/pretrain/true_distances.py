@@ -58,6 +58,11 @@ def stored_targets(
     room_bytes
         Memory that the distances may take.
 
+    Returns
+    -------
+    TrueDistances
+        With the distances in memory.
+
     Raises
     ------
     InputError
@@ -88,6 +93,11 @@ def batch_targets(
     training
         Positions of the training samples: some of them give the variances, and the scale of Faith's
         PD.
+
+    Returns
+    -------
+    TrueDistances
+        With what computes distances in place of any.
 
     Raises
     ------

@@ -160,6 +160,11 @@ def bucket(number: int, bits: int = BITS) -> int:
         Size of a block.
     bits
         Significant binary digits of the result.
+
+    Returns
+    -------
+    int
+        `number` itself, or a little more.
     """
     step = 1 << max(0, number.bit_length() - bits)
     return -(-number // step) * step

@@ -35,6 +35,11 @@ def number_of_batches(samples: int, batch_size: int) -> int:
         Number of samples.
     batch_size
         Most samples of a batch.
+
+    Returns
+    -------
+    int
+        1 at least.
     """
     return max(1, min(-(-samples // batch_size), samples // 2))
 
@@ -104,6 +109,11 @@ class BatchDataset(Dataset[Batch]):
             Rows of the store.
         step
             Number of the step, from 0; what is masked and left out depends on it.
+
+        Returns
+        -------
+        Batch
+            On the host; its samples are in the order of `rows_B`.
         """
         return assemble(
             self.store,
@@ -123,6 +133,11 @@ class BatchDataset(Dataset[Batch]):
         ----------
         device
             Where the batches will be worked.
+
+        Returns
+        -------
+        BatchDataset
+            The same object on a CPU.
         """
         return self if device.type == "cpu" else replace(self, at_once=SAMPLES_OF_ACCELERATOR)
 

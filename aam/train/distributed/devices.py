@@ -281,6 +281,11 @@ class Devices:
         ----------
         optimizer
             Optimizer over the parameters of the wrapper's `module`.
+
+        Returns
+        -------
+        Any
+            Fabric's wrapper, which the other methods take.
         """
         return self._fabric.setup_optimizers(optimizer)
 
@@ -384,6 +389,11 @@ class Devices:
         ----------
         all_N
             Rows of all processes.
+
+        Returns
+        -------
+        numpy.ndarray
+            A view of the array.
         """
         return all_N[self.rank :: self.processes]
 
@@ -419,6 +429,11 @@ class Devices:
         ----------
         counts
             Counts of this process, int64.
+
+        Returns
+        -------
+        numpy.ndarray
+            int64, the same in all processes.
         """
         return self._all_reduce(torch.from_numpy(counts.copy()), dist.ReduceOp.SUM).numpy()
 
@@ -438,6 +453,11 @@ class Devices:
         ----------
         value
             Plain values. Those of other processes than the first are ignored.
+
+        Returns
+        -------
+        Any
+            The same in all processes.
         """
         if self.processes == 1:
             return value

@@ -76,6 +76,11 @@ def read(folder: Path, like: nn.Module) -> dict[str, Any]:
     like
         A model. Where its weights are sharded all processes call this, and the tensors are sharded
         in the same way. Otherwise the tensors are whole, on the host.
+
+    Returns
+    -------
+    dict
+        Nested like what was written.
     """
     twin = next((p for p in like.parameters() if isinstance(p, DTensor)), None)
     tensors: dict[str, Tensor] = {}

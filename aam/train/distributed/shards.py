@@ -77,6 +77,11 @@ def shard_of(batch: Batch, rank: int, processes: int) -> BatchShard:
         Number of the process, from 0.
     processes
         Number of processes, W.
+
+    Returns
+    -------
+    BatchShard
+        On the host, with the distances and values of the whole batch.
     """
     groups = [
         joined(batch.samples[first : first + processes])
@@ -136,6 +141,11 @@ def joined(blocks: list[SampleBlock], asvs: int | None = None) -> SampleBlock:
         Blocks of the same batch.
     asvs
         Width that the samples are padded to; None: that of the richest sample.
+
+    Returns
+    -------
+    SampleBlock
+        All samples, in the order of the blocks.
     """
     width = asvs or max(block.asv_BA.shape[1] for block in blocks)
 
@@ -227,5 +237,10 @@ def summed(value: Tensor) -> Tensor:
     ----------
     value
         Value of this process.
+
+    Returns
+    -------
+    torch.Tensor
+        The same in all processes.
     """
     return _Summed.apply(value)

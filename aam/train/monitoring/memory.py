@@ -196,6 +196,11 @@ def is_out_of_memory(error: RuntimeError) -> bool:
     ----------
     error
         An error that torch raised.
+
+    Returns
+    -------
+    bool
+        Judged by the class of the error, or by its words.
     """
     said = any(words in str(error) for words in _OUT_OF_MEMORY)
     return said or isinstance(error, torch.OutOfMemoryError)
