@@ -27,7 +27,7 @@ EXPECTED = f"a fine-tuned model, format {FORMAT}"
 SHARES = "shares.json"
 """File with `models`: the `folder` of each, and the fields of its `Share`."""
 SHARED = (SHARES, SEEN_ASVS, REFERENCE, CROSS_VALIDATION)
-"""Files beside the models."""
+"""Files next to the models."""
 GIVE = "give finetune/<model>/<task>/model"
 
 

@@ -1,4 +1,4 @@
-"""Rarefied reads of samples that baselines learned from, and those of another table beside them.
+"""Rarefied reads of samples that baselines learned from, and those of another table with them.
 
 Shape suffixes: N samples, the kept ones and behind them M others; L that distances lead to, R
 those whose distances are computed, F features, U ASVs of the other table, E branches.

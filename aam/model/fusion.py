@@ -150,7 +150,7 @@ class Fusion(nn.Module, ABC):
 
 
 class Concat(Fusion):
-    """Embeddings beside the sample's, projected; starts at the sample's own and a little more."""
+    """Embeddings next to the sample's, projected; starts near the sample's own."""
 
     def _build(self, width: int, category_width: int) -> None:
         self.project = _linear(width + category_width, width, START)

@@ -36,7 +36,7 @@ ROWS_AT_ONCE = 256
 class ReferencePhylogeny:
     """A reference tree, for tables of any study of its region.
 
-    Every sequence lies beside the known one that it is most like, on a branch whose length follows
+    Every sequence lies next to the known one that it is most like, on a branch whose length follows
     from their differences. On this tree all distances are exact.
     """
 

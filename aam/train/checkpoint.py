@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 KEPT = 2
 """Newest checkpoints of a run that are kept."""
 BEST = "best.pt"
-"""File of the best weights, beside the checkpoints."""
+"""File of the best weights, next to the checkpoints."""
 SHARDED = ".sharded"
 """Suffix of a folder with the shards of several processes."""
 DAMAGED = "damaged-"
@@ -176,8 +176,10 @@ class Checkpoints:
             logger.info("resuming after step %d from %s", state["step"], steps[-1])
             return state
         if self._other_runs():
-            anew = "the checkpoints in %s are of other settings, code or inputs: starting anew"
-            logger.info(anew, self._folder)
+            logger.info(
+                "the checkpoints in %s are of other settings, code or inputs: starting anew",
+                self._folder,
+            )
         return None
 
     def load_best(self) -> dict[str, Any] | None:
@@ -228,8 +230,11 @@ class Checkpoints:
                     raise
                 if isinstance(error, RuntimeError) and is_out_of_memory(error):
                     raise
-                told = f"the checkpoint {path} cannot be read ({first_line(error)})"
-                logger.warning("%s: the one before is taken", told)
+                logger.warning(
+                    "the checkpoint %s cannot be read (%s): the one before is taken",
+                    path,
+                    first_line(error),
+                )
                 aside = path.with_name(f"{DAMAGED}{path.name}")
                 remove(aside)
                 path.replace(aside)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 PLAIN = frozenset((str, int, float, bool, type(None)))
-"""Types of values that a state may hold in dictionaries, lists and tuples, beside tensors."""
+"""Types of values that a state may hold in dictionaries, lists and tuples, next to tensors."""
 
 
 class HostCopy:

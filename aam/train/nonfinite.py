@@ -204,8 +204,12 @@ class NonFiniteGuard:
         what = f"step {step + 1}: {', '.join(names)} not finite"
         if self.policy == "skip" and self.in_row < self.limit:
             if not self.skipped:
-                told = "the update is left out, as further ones will be; the history counts them"
-                logger.warning("%s, in a batch of samples %s: %s", what, self._samples(step), told)
+                logger.warning(
+                    "%s, in a batch of samples %s: the update is left out, as further ones will "
+                    "be; the history counts them",
+                    what,
+                    self._samples(step),
+                )
             self.in_row += 1
             self.skipped += 1
         elif self.policy == "restore" and self.restored < self.limit:

@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 
 class StepOptions(Optimization):
-    """The options of a training step: what its level sets, and what was chosen beside that."""
+    """The options of a training step: what its level sets, and what was chosen in addition."""
 
     attention: AttentionBackend
     fused_optimizer: bool

@@ -176,7 +176,7 @@ def batches(
 
 
 def _from_workers(loader: Iterable[T]) -> Iterator[T]:
-    """Yield the batches of a loader; raise `WorkerDied` when a worker is found dead meanwhile."""
+    """Yield the batches of a loader; raise `WorkerDied` when a worker has died."""
     handler = signal.getsignal(signal.SIGCHLD)
     waiting = iter(loader)
     # The handler that torch has installed now raises wherever the process is when a worker dies, in

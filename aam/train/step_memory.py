@@ -218,7 +218,7 @@ def fit_to_memory(
         if smaller is None:
             raise heaviest.too_little(proposal, estimated_mb, measured)
         if proposal.recompute == "layers":
-            # A block that is computed again as a whole keeps the inside of its layers meanwhile.
+            # A block that is computed again as a whole keeps the inside of its layers.
             MicroBatches().apply(model.module)
             activations_mb = heaviest.activations_mb()
         proposal = smaller
@@ -430,7 +430,10 @@ def _block_sizes(batch: Batch) -> list[int]:
 
 
 def _activations_mb(model: nn.Module, part: Batch, devices: Devices, gradients: float) -> float:
-    """Return what a step of a part of a batch takes beside the gradients; 0 if it cannot be run."""
+    """Return what a step of a part of a batch takes in addition to its gradients.
+
+    It is 0 where the step cannot be run.
+    """
     # In their first step libraries take memory that they keep.
     _try_step(model, part, devices)
     memory.release()

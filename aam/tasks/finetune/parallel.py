@@ -151,7 +151,7 @@ def _memory_gb(runtime: RunOptions, number: int) -> float:
     """Return the memory of each process, in GB of 2^30 bytes.
 
     What is free is rounded down, to whole GB or to a half, a quarter, … of one: micro-batches are
-    chosen anew where the limit is another than that of an interrupted run.
+    chosen again where the limit is another than that of an interrupted run.
     """
     if runtime.max_memory_gb is not None:
         return runtime.max_memory_gb / number

@@ -1,4 +1,4 @@
-"""What a run takes: time, memory, cores and the accelerator, measured beside the training."""
+"""What a run takes: time, memory, cores and the accelerator, measured while it trains."""
 
 import logging
 import threading

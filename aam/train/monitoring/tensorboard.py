@@ -1,4 +1,4 @@
-"""Curves of a run for TensorBoard, beside those that history.parquet keeps."""
+"""Curves of a run for TensorBoard, in addition to those that history.parquet keeps."""
 
 import logging
 from pathlib import Path
