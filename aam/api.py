@@ -30,7 +30,23 @@ class Model:
 
     @classmethod
     def load(cls, directory: str | Path) -> "Model":
-        """Rebuild the models of a folder `model`, or `super_learner`: mixed with baselines."""
+        """Rebuild the models of a task.
+
+        Parameters
+        ----------
+        directory
+            A folder `model`, or `super_learner`, whose models are mixed with baselines.
+
+        Returns
+        -------
+        Model
+            Ready to predict.
+
+        Raises
+        ------
+        InputError
+            The folder is none of these, or a part is missing, damaged or of another version.
+        """
         folder = Path(directory)
         mixed = SuperLearner.load(folder)
         models = folder if mixed is None else mixed.models
@@ -130,7 +146,7 @@ class PretrainedEncoder(TableEmbedder):
         Raises
         ------
         InputError
-            When a file cannot be read, or features are without a sequence.
+            A file cannot be read, features have no sequence, or no sample is deep enough.
         """
         counts, found = read_table(table, sequences)
         number = threads or torch.get_num_threads()
@@ -146,7 +162,21 @@ class PretrainedEncoder(TableEmbedder):
         depth: int | None = None,
         threads: int | None = None,
     ) -> pd.DataFrame:
-        """Predict the distances of all pairs of samples, without a tree: see `embed`.
+        """Predict the distances of all pairs of samples, without a tree.
+
+        Parameters
+        ----------
+        table
+            Read counts: BIOM, TSV or .qza, or a table in memory. ASVs may be new.
+        sequences
+            FASTA or .qza, where the feature IDs are not the sequences.
+        metric
+            One of the distances that the encoder learned, a name in `aam.config.metrics.METRICS`.
+        depth
+            Reads that are drawn of every sample first; shallower ones are left out. None: all are
+            taken as they are, and samples of unlike depth differ by that, too.
+        threads
+            Cores to use; None: as many as torch takes by itself.
 
         Returns
         -------
@@ -156,11 +186,12 @@ class PretrainedEncoder(TableEmbedder):
         Raises
         ------
         InputError
-            As `embed`, or when the encoder did not learn the metric.
+            A file cannot be read, features have no sequence, no sample is deep enough, or the
+            encoder did not learn the metric.
         """
         self.head(metric)
         frame = self.embed(table, sequences, depth=depth, threads=threads)
-        found = self.between(torch.tensor(frame.to_numpy()), metric)
+        found = self.pairwise_distances(torch.tensor(frame.to_numpy()), metric)
         return pd.DataFrame(found.numpy(), index=frame.index, columns=frame.index)
 
 

@@ -36,7 +36,7 @@ from aam.data.trees.branches import branches
 from aam.evaluate.baselines.log_ratios import centred_log_ratios, clade_logs
 from aam.evaluate.baselines.on_pairs import support_vectors
 from aam.evaluate.baselines.problem import Problem, prevalent_reads
-from aam.reference_tree.placement import place
+from aam.reference_tree.placement import place_sequences
 from aam.reference_tree.tree import ReferenceTree
 from aam.util.atomic import write_tsv
 from benchmarks.labels import keep_labels, read_problem, score
@@ -78,7 +78,7 @@ def reference_problem(task: Problem, corpus: Path, study: str, names: Sequence[s
     length = max(map(len, table.feature_ids))
     tree = ReferenceTree.from_tree(load_tree(corpus / "tree.nwk"), length)
     is_left_out = np.array([name not in kept for name in tree.sequences()])
-    placed = place(tree.without(is_left_out), {name: name for name in names}).to_tree()
+    placed = place_sequences(tree.without(is_left_out), {name: name for name in names}).to_tree()
     above, lengths = branches(placed, names)
     return replace(task, above=above, lengths=lengths)
 

@@ -34,7 +34,7 @@ from aam.data.rarefaction import rarefy
 from aam.data.table import FeatureTable
 from aam.data.trees.branches import branches
 from aam.data.trees.infer import build_tree
-from aam.reference_tree.placement import place, place_reads
+from aam.reference_tree.placement import place_reads, place_sequences
 from aam.reference_tree.tree import ReferenceTree
 from aam.unifrac.in_batch import BatchDistances
 from aam.util.atomic import write_tsv
@@ -143,7 +143,7 @@ def corpus_rows(data: Path) -> pd.DataFrame:
         is_left_out = np.array([name not in others for name in names])
         part = draw_samples(table, np.flatnonzero(study_N == study), study)
         sequences = {name: name for name in part.feature_ids}
-        truth = place(reference, sequences).to_tree()
+        truth = place_sequences(reference, sequences).to_tree()
         row = compare(part, truth, reference.without(is_left_out), sequences)
         rows.append({"study": study, **row})
         print(rows[-1], flush=True)
@@ -169,7 +169,7 @@ def development_rows(data: Path, second: Path | None) -> pd.DataFrame:
         expected = distances(part, build_tree(sequences, 2, None))
         row: dict[str, float | str] = {"study": study}
         for name, tree in trees.items():
-            found = distances(part, place(tree, sequences).to_tree())
+            found = distances(part, place_sequences(tree, sequences).to_tree())
             for metric in METRICS:
                 row[f"{metric}, {name}: r"] = agreement(found[metric], expected[metric])[0]
         rows.append(row)

@@ -115,7 +115,7 @@ def work_of_a_step(
     devices = Devices(options.precision, threads)
     prepared = prepare({**cfg, "pretraining": pretraining}, inputs)
     prepared.model.encoder.backend = "flash"
-    dataset = prepared.dataset.on(torch.device("cuda"))
+    dataset = prepared.dataset.for_device(torch.device("cuda"))
     wrapped, optimizer, _ = set_up(prepared.model, settings, options, devices)
     wrapped.train()
     traffic = Traffic()

@@ -48,7 +48,7 @@ def _run_steps(request: Mapping[str, Any]) -> dict[str, Any]:
     prepared = prepare(cfg, inputs)
     model, dataset = prepared.model, prepared.dataset
     own = {field.name: getattr(dataset, field.name) for field in fields(dataset)}
-    dataset = NaiveDataset(**own, **request["batch"]).on(devices.device)
+    dataset = NaiveDataset(**own, **request["batch"]).for_device(devices.device)
     if request["recompute"]:
         model.encoder.recompute("micro-batches")
     elif options.checkpointing:

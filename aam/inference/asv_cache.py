@@ -50,7 +50,21 @@ class AsvEmbeddings:
         digest: str,
         provenance: Mapping[str, str] | None = None,
     ) -> None:
-        """Write the embeddings of all ASVs of a token store, atomically and byte-reproducibly."""
+        """Write the embeddings of all ASVs of a token store, atomically and byte-reproducibly.
+
+        Parameters
+        ----------
+        path
+            File to write.
+        tokens
+            The store.
+        asv_UD
+            Embeddings of its ASVs, in the same order.
+        digest
+            What `encoder_digest` returns for the encoder that made them.
+        provenance
+            Facts that are written with them.
+        """
         keys = sequence_keys(tokens)
         assert len(asv_UD) == len(keys), "one embedding per ASV"
         order = np.argsort(keys, kind="stable")
@@ -64,20 +78,58 @@ class AsvEmbeddings:
 
     @classmethod
     def open(cls, path: Path) -> "AsvEmbeddings":
-        """Map a file of `write` into memory; an `InputError` says what it is instead."""
+        """Map a file of `write` into memory.
+
+        Parameters
+        ----------
+        path
+            The file.
+
+        Returns
+        -------
+        AsvEmbeddings
+            Its arrays must not be written to.
+
+        Raises
+        ------
+        InputError
+            The file is missing, damaged or of another version.
+        """
         hint = "give the asvs.safetensors that pretraining wrote"
         about, tensors = read_tensors(path, version=VERSION, what="ASV embeddings", hint=hint)
         key_U = tensors["key"].numpy().reshape(-1).view(_KEY)
         return cls(about["digest"], key_U, tensors["row"].numpy(), tensors["embedding"])
 
     def find(self, keys: NDArray[np.bytes_]) -> NDArray[np.int64]:
-        """Return the row of each key of `sequence_keys`, -1 where the file does not have it."""
+        """Return the rows of some sequences.
+
+        Parameters
+        ----------
+        keys
+            What `sequence_keys` returns for them.
+
+        Returns
+        -------
+        numpy.ndarray
+            Row of each, int64; -1 where the file does not have it.
+        """
         place = np.minimum(np.searchsorted(self.key_U, keys), len(self.key_U) - 1)
         return np.where(self.key_U[place] == keys, self.row_U[place], -1)
 
 
 def sequence_keys(tokens: TokenStore) -> NDArray[np.bytes_]:
-    """Return a hash of 128 bits per sequence, [U], whatever its feature ID and the padding."""
+    """Return a hash of 128 bits per sequence, whatever its feature ID and the padding.
+
+    Parameters
+    ----------
+    tokens
+        Store with the sequences.
+
+    Returns
+    -------
+    numpy.ndarray
+        Bytes [U] (BLAKE2b).
+    """
     letters_US = np.ascontiguousarray(tokens.tokens)
     digests = [
         hashlib.blake2b(row_S[:length].data, digest_size=KEY_BYTES).digest()
@@ -87,7 +139,20 @@ def sequence_keys(tokens: TokenStore) -> NDArray[np.bytes_]:
 
 
 def module_digest(module: nn.Module, *about: str) -> str:
-    """Return the SHA-256 of the names, types, shapes and bytes of a module's state, and `about`."""
+    """Return the SHA-256 of the names, types, shapes and bytes of a module's state.
+
+    Parameters
+    ----------
+    module
+        The module.
+    about
+        Texts that enter the digest, too.
+
+    Returns
+    -------
+    str
+        64 hexadecimal digits.
+    """
     digest = hashlib.sha256("\n".join(about).encode())
     for name, value in module.state_dict().items():
         digest.update(f"\n{name} {value.dtype} {tuple(value.shape)}\n".encode())
@@ -96,7 +161,20 @@ def module_digest(module: nn.Module, *about: str) -> str:
 
 
 def encoder_digest(encoder: Encoder, precision: str) -> str:
-    """Return a digest of the shape, code, weights and precision behind ASV embeddings."""
+    """Return a digest of all that ASV embeddings depend on: shape, code, weights and precision.
+
+    Parameters
+    ----------
+    encoder
+        The encoder.
+    precision
+        Precision that it computes in.
+
+    Returns
+    -------
+    str
+        64 hexadecimal digits.
+    """
     shape = json.dumps(asdict(encoder.shape), sort_keys=True)
     return module_digest(encoder.asv, shape, precision, code_digest(Encoder.__module__))
 
@@ -104,15 +182,42 @@ def encoder_digest(encoder: Encoder, precision: str) -> str:
 def embed_asvs_cached(
     encoder: Encoder, tokens: TokenStore, devices: Devices, cache: Path | None
 ) -> torch.Tensor:
-    """Return the embeddings [U, D] of all ASVs, in fp32 on the host; what `cache` has is read."""
+    """Return the embeddings of all ASVs of a token store.
+
+    Parameters
+    ----------
+    encoder
+        The encoder.
+    tokens
+        The store. Longer sequences than the encoder reads are cut.
+    devices
+        Where the missing ones are computed.
+    cache
+        File of ASV embeddings, which is read where this encoder made it; None: all are computed.
+
+    Returns
+    -------
+    torch.Tensor
+        [U, D] in fp32 on the host.
+
+    Raises
+    ------
+    InputError
+        `cache` is missing, damaged or of another version.
+    """
     tokens = tokens.cut(encoder.shape.max_length_bp)
     row_U = np.full(len(tokens.lengths), -1)
     if cache is not None:
         known = AsvEmbeddings.open(cache)
         if known.digest == encoder_digest(encoder, devices.precision):
             row_U = known.find(sequence_keys(tokens))
-            numbers = (row_U >= 0).sum(), len(row_U), (row_U < 0).sum()
-            logger.info("%s: %d of %d ASV embeddings read, %d to compute", cache, *numbers)
+            logger.info(
+                "%s: %d of %d ASV embeddings read, %d to compute",
+                cache,
+                (row_U >= 0).sum(),
+                len(row_U),
+                (row_U < 0).sum(),
+            )
         else:
             logger.warning("%s is of another encoder and not used", cache)
     missing_U = np.flatnonzero(row_U < 0)

@@ -67,7 +67,7 @@ def explain(
     predictor
         A model in evaluation mode, whose weights need no gradients.
     asv_AD, counts_A
-        Embeddings and reads of the sample's ASVs.
+        Embeddings and reads of the sample's ASVs, fp32, on the device of the model.
     categories
         Covariates of the sample.
     column_A
@@ -76,7 +76,12 @@ def explain(
         Points of the path that gradients are taken at: the next number is tried where the gap to
         what they should sum to is above `LARGEST_GAP`.
     removed_R
-        ASVs of the sample without each of which it is predicted, too.
+        Positions of ASVs of the sample. It is also predicted without each of these.
+
+    Returns
+    -------
+    Explanation
+        In fp64, on the host.
     """
     copies = _Copies(predictor, asv_AD, categories or {}, column_A)
     with torch.no_grad():
@@ -87,8 +92,16 @@ def explain(
         if gap_C.abs().max() <= LARGEST_GAP * change_C.abs().max():
             break
     removed_RC = _removed(copies, counts_A, removed_R, whole.output_SC[0])
-    parts = (whole.attention_SA[0], gradients_AC, change_C, removed_RC)
-    return Explanation(*(part.detach().cpu().double().numpy() for part in parts))
+    return Explanation(
+        attention_A=_on_host(whole.attention_SA[0]),
+        gradients_AC=_on_host(gradients_AC),
+        change_C=_on_host(change_C),
+        removed_RC=_on_host(removed_RC),
+    )
+
+
+def _on_host(values: Tensor) -> NDArray[np.float64]:
+    return values.detach().cpu().double().numpy()
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,7 +124,8 @@ class _Copies:
         categories: Mapping[str, str],
         column_A: NDArray[np.int64] | None,
     ) -> None:
-        self.predictor, self.asv_AD = predictor, asv_AD
+        self.predictor = predictor
+        self.asv_AD = asv_AD
         self.kernel: KernelPart | None = None
         if isinstance(predictor.head, KernelHead):
             assert column_A is not None, "columns of the ASVs are missing"
@@ -157,7 +171,8 @@ class _Copies:
         return _Pass(seen["vector"], attention_SA, raw_SO, output_SC)
 
     def _output(self, counts_SA: Tensor, log_SA: Tensor) -> Tensor:
-        device, copies = self.asv_AD.device, len(counts_SA)
+        device = self.asv_AD.device
+        copies = len(counts_SA)
         place_SA = torch.arange(len(self.asv_AD), device=device).expand(copies, -1)
         block = SampleBlock(place_SA, counts_SA > 0, counts_SA)
         batch = Batch([], [block], torch.arange(copies, device=device), {}, {})
@@ -254,12 +269,25 @@ def _at_a_time(asvs: int) -> int:
 
 
 def explained(output_SO: Tensor, target: Target) -> Tensor:
-    """Return the explained outputs [S, C] of a predictor's raw ones.
+    """Return the explained outputs of a predictor.
 
-    Transformed numbers (medians of quantiles), or log-odds: of each class, or of a higher one.
+    They are transformed numbers (medians of quantiles), or log-odds: of each class, or of a higher
+    one.
+
+    Parameters
+    ----------
+    output_SO
+        Raw outputs of S copies of a sample.
+    target
+        What is predicted.
+
+    Returns
+    -------
+    torch.Tensor
+        [S, C].
     """
     if target.loss == "ordinal":
-        # They differ by constants, so all have the same gradients.
+        # The logits differ by constants, so that all of them have the same gradients.
         return output_SO.mean(dim=1, keepdim=True)
     if target.loss == "quantile":
         output_SCQ = output_SO.unflatten(1, (len(target.columns), len(QUANTILES)))
@@ -273,7 +301,18 @@ def _are_log_odds(target: Target) -> bool:
 
 
 def explained_names(target: Target) -> list[str]:
-    """Return the names of the C explained outputs of a model for a target."""
+    """Return the names of the C explained outputs of a model.
+
+    Parameters
+    ----------
+    target
+        What is predicted.
+
+    Returns
+    -------
+    list of str
+        Columns, or classes.
+    """
     return list(target.columns if target.loss == "ordinal" else target.classes or target.columns)
 
 
@@ -297,7 +336,22 @@ def _other_logits(logit_SC: Tensor) -> Tensor:
 
 
 def chosen_samples(names: Iterable[str], number: int, seed: int) -> list[str]:
-    """Return at most `number` of some samples, whatever their order."""
+    """Choose samples at random, whatever their order.
+
+    Parameters
+    ----------
+    names
+        IDs of all samples.
+    number
+        Most samples that are chosen.
+    seed
+        Seed of the choice.
+
+    Returns
+    -------
+    list of str
+        At most `number` of the names.
+    """
     return sorted(names, key=lambda name: (seed_of("explain", seed, name), name))[:number]
 
 
@@ -327,14 +381,16 @@ def explain_samples(
     categories
         Covariates of each sample.
     removed
-        ASVs of each sample without each of which it is predicted, too: places among its ASVs.
+        Positions among the ASVs of each sample. It is also predicted without each of these.
     asvs
         A file of ASV embeddings, which is read for those encoders that made it.
 
     Yields
     ------
-    tuple
-        Rows of a sample's ASVs in `tokens`, [A], and their explanation.
+    asvs_A : numpy.ndarray
+        Rows of a sample's ASVs in `tokens`.
+    explanation : Explanation
+        The explanation of the sample.
     """
     asvs_U = asvs_of(store, np.array(samples, np.int64), len(tokens.lengths))
     own = tokens.rows(asvs_U)
@@ -381,8 +437,9 @@ def _embedded(
 
 def _mean(explanations: Sequence[Explanation], weights: Sequence[float]) -> Explanation:
     """Return the explanation of the weighted mean output."""
-    parts = [
-        np.average([getattr(one, field.name) for one in explanations], axis=0, weights=weights)
-        for field in fields(Explanation)
-    ]
-    return Explanation(*parts)
+
+    def mean(name: str) -> NDArray[np.float64]:
+        values = [getattr(explanation, name) for explanation in explanations]
+        return np.average(values, axis=0, weights=weights)
+
+    return Explanation(**{field.name: mean(field.name) for field in fields(Explanation)})

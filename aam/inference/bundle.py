@@ -27,13 +27,37 @@ EXPECTED = f"a fine-tuned model, format {FORMAT}"
 SHARES = "shares.json"
 """File with `models`: the `folder` of each, and the fields of its `Share`."""
 SHARED = (SHARES, SEEN_ASVS, REFERENCE, CROSS_VALIDATION)
-"""Files beside the models."""
+"""Files next to the models."""
 GIVE = "give finetune/<model>/<task>/model"
 
 
 @dataclass(frozen=True, eq=False)
 class ModelBundle:
-    """Predictors of one target; a table gets `views` draws of `depth` reads by `seed`."""
+    """The models of one task, and how other tables are drawn for them.
+
+    Attributes
+    ----------
+    predictors
+        Predictors of one target.
+    shares
+        What each counts for.
+    depth
+        Reads of a sample in every view.
+    seed
+        Seed of the draws.
+    max_length_bp
+        Nucleotides of a sequence that the models read.
+    seen_asvs
+        Sequences of the table of training, cut to this length.
+    views
+        Draws of a table.
+    reference
+        The training samples; None: nothing is said of how new samples are.
+    reference_model
+        Number of the predictor whose encoder made the embeddings of the reference.
+    transform_by
+        Column whose categories have scales of their own; None: there is one scale.
+    """
 
     predictors: list[Predictor]
     shares: list[Share]
@@ -43,16 +67,27 @@ class ModelBundle:
     seen_asvs: frozenset[str]
     views: int = 1
     reference: Reference | None = None
-    """The training samples; None: nothing is told of how new samples are."""
     reference_model: int = 0
-    """Number of the predictor whose encoder made the embeddings of the reference."""
     transform_by: str | None = None
 
     @classmethod
     def load(cls, directory: Path) -> "ModelBundle":
         """Rebuild all models, in the order of `shares.json`, which is that of the folds.
 
-        An `InputError` names what is missing, damaged or of another version.
+        Parameters
+        ----------
+        directory
+            Folder of `write_bundle`.
+
+        Returns
+        -------
+        ModelBundle
+            Its models are in evaluation mode.
+
+        Raises
+        ------
+        InputError
+            Something is missing, damaged or of another version.
         """
         if not directory.is_dir():
             raise problem(directory, "no such directory", EXPECTED, GIVE)
@@ -64,7 +99,8 @@ class ModelBundle:
     def _load(cls, directory: Path) -> "ModelBundle":
         shares = _shares(directory)
         loaded = [_load_model(directory / name) for name in shares]
-        predictors, config = [predictor for predictor, _ in loaded], loaded[0][1]
+        predictors = [predictor for predictor, _ in loaded]
+        config = loaded[0][1]
         rarefaction = config["rarefaction"]
         reference = Reference.open(directory / REFERENCE)
         warn_of_long_branches(rarefaction)
@@ -97,7 +133,7 @@ def write_bundle(
     reference_model: str,
     predictions: pd.DataFrame,
 ) -> None:
-    """Write a model directory anew, atomically.
+    """Write a model directory, atomically, in place of any that was there.
 
     Parameters
     ----------
@@ -140,9 +176,25 @@ def write_bundle(
 
 
 def fold_models(directory: Path, fold: int) -> dict[Predictor, float]:
-    """Rebuild the models of one fold, with the weights of their outputs; InputError without any.
+    """Rebuild the models of one fold.
 
-    Scaling probabilities by the temperature T divides their log-odds by T.
+    Parameters
+    ----------
+    directory
+        Folder of `write_bundle`.
+    fold
+        Number of the fold.
+
+    Returns
+    -------
+    dict
+        Weight of the outputs by model. Scaling probabilities by the temperature T divides their
+        log-odds by T, which the weights allow for.
+
+    Raises
+    ------
+    InputError
+        The fold has no models, or something is missing, damaged or of another version.
     """
     check_manifest(directory, AGAIN)
     with fitting(directory, EXPECTED, AGAIN):
@@ -165,8 +217,10 @@ def _shares(directory: Path) -> dict[str, Share]:
 
 def _load_model(folder: Path) -> tuple[Predictor, dict[str, Any]]:
     """Rebuild one model of this version."""
-    config, path = load_config(folder), folder / CONFIG
-    found, kind = config.get("format"), config.get("kind")
+    config = load_config(folder)
+    path = folder / CONFIG
+    found = config.get("format")
+    kind = config.get("kind")
     if found != FORMAT:
         newer = isinstance(found, int) and found > FORMAT
         hint = "install the version of aam that wrote it" if newer else AGAIN

@@ -24,6 +24,11 @@ def with_intervals(
         What turns them into intervals; None: they are returned as they are.
     target
         What is predicted.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The same columns, and `ADDED` before `unseen_asvs`.
     """
     if calibration is None:
         return predictions

@@ -20,18 +20,31 @@ MUCH_UNSEEN = 0.2
 
 
 def warn_of_known(mark_N: pd.Series) -> None:
-    """Name the samples that were in training, by their marks."""
+    """Name the samples that were in training, in a warning.
+
+    Parameters
+    ----------
+    mark_N
+        Mark of each sample, by its ID; empty for new ones.
+    """
     known = mark_N[mark_N != ""]
     if len(known):
         logger.warning(
             "of %d samples these were in training, by their ID or by their reads: %s; how well "
             "they are predicted says nothing about new samples (column in_training)",
-            *(len(mark_N), first_names(known.index, limit=20)),
+            len(mark_N),
+            first_names(known.index, limit=20),
         )
 
 
 def warn_of_unseen(unseen_N: NDArray[np.float64]) -> None:
-    """Warn of a table with many reads of ASVs that the table of training lacks."""
+    """Warn of a table with many reads of ASVs that the table of training lacks.
+
+    Parameters
+    ----------
+    unseen_N
+        Fraction of such reads in each sample.
+    """
     mean = float(np.mean(unseen_N))
     if mean > MUCH_UNSEEN:
         logger.warning(
@@ -42,7 +55,13 @@ def warn_of_unseen(unseen_N: NDArray[np.float64]) -> None:
 
 
 def warn_of_long_branches(rarefaction: Mapping[str, Any]) -> None:
-    """Say what other tables have to go without, where the table of training did."""
+    """Say what other tables have to go without, where the table of training did.
+
+    Parameters
+    ----------
+    rarefaction
+        Settings of the table of training.
+    """
     if rarefaction.get("long_branches") == "drop":
         logger.warning(
             "the models learned from reads without the ASVs behind long branches: leave such "

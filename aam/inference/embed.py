@@ -25,8 +25,10 @@ from aam.train.data.collate import asv_blocks, bucket
 from aam.train.distributed.devices import Devices
 from aam.util.manifest import fitting
 
-TOKENS_ON_CPU, TOKENS_ON_ACCELERATOR = 1 << 13, 1 << 17
-"""Positions of a batch, padding included."""
+TOKENS_ON_CPU = 1 << 13
+"""Positions of a batch on a CPU, padding included."""
+TOKENS_ON_ACCELERATOR = 1 << 17
+"""Positions of a batch on an accelerator, padding included."""
 SCORES_PER_TOKEN = 1 << 10
 """Pairs of positions that attention compares, per position of a full batch."""
 BITS = 3
@@ -37,7 +39,25 @@ ROWS_PER_BLOCK = 4096
 
 
 def load_encoder(directory: Path, backend: AttentionBackend = "auto") -> Encoder:
-    """Rebuild the encoder of a pretrained or fine-tuned model of this version of the package."""
+    """Rebuild the encoder of a pretrained or fine-tuned model of this version of the package.
+
+    Parameters
+    ----------
+    directory
+        Folder of the model.
+    backend
+        Kernel of attention.
+
+    Returns
+    -------
+    Encoder
+        In evaluation mode.
+
+    Raises
+    ------
+    InputError
+        The directory is none of a model, or a part is damaged or of another version.
+    """
     config = load_config(directory)
     with fitting(directory, "a model of this version", AGAIN):
         shape = TypeAdapter(Architecture).validate_python(config["architecture"])
@@ -53,25 +73,45 @@ def embed_samples(
     devices: Devices,
     asv_UD: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Return the embeddings [R, D] of some rows of the store, in any order, in fp32 on the host.
+    """Return the embeddings of some rows of the store, in any order.
 
     Of W processes each computes every W-th ASV and every W-th row, and all get all.
-    `asv_UD` are the embeddings of all ASVs of `tokens`; None: those of the rows are computed.
+
+    Parameters
+    ----------
+    encoder
+        The encoder.
+    store
+        Samples.
+    tokens
+        Their ASVs.
+    rows_R
+        Rows of the store.
+    devices
+        Where the embeddings are computed.
+    asv_UD
+        Embeddings of all ASVs of `tokens`; None: those of the rows are computed.
+
+    Returns
+    -------
+    torch.Tensor
+        [R, D] in fp32 on the host.
     """
-    place_U = np.arange(len(tokens.lengths))
+    row_U = np.arange(len(tokens.lengths))
     if asv_UD is None:
-        asvs_U = asvs_of(store, rows_R, len(place_U))
-        place_U[asvs_U] = np.arange(len(asvs_U))
+        asvs_U = asvs_of(store, rows_R, len(row_U))
+        row_U[asvs_U] = np.arange(len(asvs_U))
         own_UD = embed_asvs(encoder, tokens, devices.shard(asvs_U), devices)
         asv_UD = devices.all_gather(own_UD, len(asvs_U))
-    asv_UD, own_R = asv_UD.to(devices.device), devices.shard(rows_R)
+    asv_UD = asv_UD.to(devices.device)
+    own_R = devices.shard(rows_R)
     out_RD = torch.empty(len(own_R), encoder.shape.width)
     with devices.inference(encoder):
         for first in range(0, len(own_R), ROWS_PER_BLOCK):
             rows_W = own_R[first : first + ROWS_PER_BLOCK]
-            # On the device until the block ends: batches do not wait for copies.
+            # The block stays on the device until it is complete: batches do not wait for copies.
             block_WD = torch.empty(len(rows_W), out_RD.shape[1], device=devices.device)
-            for members, batch in sample_batches(store, rows_W, place_U, devices.device):
+            for members, batch in sample_batches(store, rows_W, row_U, devices.device):
                 to = torch.from_numpy(members).to(devices.device)
                 block_WD[to] = encoder.encode_samples(asv_UD, batch)[0]
             out_RD[first : first + len(rows_W)] = block_WD.cpu()
@@ -81,7 +121,24 @@ def embed_samples(
 def embed_asvs(
     encoder: Encoder, tokens: TokenStore, asvs_U: NDArray[np.int64], devices: Devices
 ) -> torch.Tensor:
-    """Return the embeddings [U, D] of some rows of the token store, in fp32 on the host."""
+    """Return the embeddings of some ASVs.
+
+    Parameters
+    ----------
+    encoder
+        The encoder.
+    tokens
+        Token store with the ASVs.
+    asvs_U
+        Rows of the ASVs in it.
+    devices
+        Where the embeddings are computed.
+
+    Returns
+    -------
+    torch.Tensor
+        [U, D] in fp32 on the host.
+    """
     out_UD = torch.empty(len(asvs_U), encoder.shape.width, device=devices.device)
     with devices.inference(encoder):
         for members in asv_batches(tokens, asvs_U, encoder.shape.patch_bp, devices.device):
@@ -100,7 +157,22 @@ def _encoded(encoder: Encoder, tokens_US: torch.Tensor, devices: Devices) -> tor
 
 
 def asvs_of(store: SampleStore, rows_R: NDArray[np.int64], number: int) -> NDArray[np.int64]:
-    """Return which of `number` ASVs some rows of the store have, ascending."""
+    """Return the ASVs that some rows of the store have.
+
+    Parameters
+    ----------
+    store
+        Samples.
+    rows_R
+        Rows of the store.
+    number
+        Number of all ASVs.
+
+    Returns
+    -------
+    numpy.ndarray
+        Rows in the token store, ascending, int64.
+    """
     has_U = np.zeros(number, bool)
     for first in range(0, len(rows_R), ROWS_PER_BLOCK):
         flat, _ = places_of(store.offsets, rows_R[first : first + ROWS_PER_BLOCK])
@@ -111,18 +183,47 @@ def asvs_of(store: SampleStore, rows_R: NDArray[np.int64], number: int) -> NDArr
 def asv_batches(
     tokens: TokenStore, asvs_U: NDArray[np.int64], patch_bp: int, device: torch.device
 ) -> Iterator[NDArray[np.int64]]:
-    """Yield positions in `asvs_U`, longest first, that fit into a batch of the device."""
+    """Yield positions in `asvs_U`, longest first, that fit into a batch of the device.
+
+    Parameters
+    ----------
+    tokens
+        Token store with the ASVs.
+    asvs_U
+        Rows of the ASVs in it.
+    patch_bp
+        Nucleotides that enter the encoder as one position.
+    device
+        Where they are embedded.
+
+    Yields
+    ------
+    numpy.ndarray
+        Positions, int64.
+    """
     length_U = tokens.lengths[asvs_U].astype(np.int64)
     return _batches(np.argsort(-length_U, kind="stable"), -(-length_U // patch_bp), device)
 
 
 def sample_batches(
-    store: SampleStore, rows_R: NDArray[np.int64], place_U: NDArray[np.int64], device: torch.device
+    store: SampleStore, rows_R: NDArray[np.int64], row_U: NDArray[np.int64], device: torch.device
 ) -> Iterator[tuple[NDArray[np.int64], Batch]]:
-    """Yield positions in `rows_R`, richest first, and a batch of them, which has no sequences."""
+    """Yield positions in `rows_R`, richest first, and a batch of them, which has no sequences.
+
+    Parameters
+    ----------
+    store
+        Samples.
+    rows_R
+        Rows of the store.
+    row_U
+        Row of each ASV in the table of embeddings that the batches point to.
+    device
+        Where the batches lie.
+    """
     richness_R = store.offsets[rows_R + 1] - store.offsets[rows_R]
     for members in _batches(np.argsort(-richness_R, kind="stable"), richness_R, device):
-        block = _sample_block(store, rows_R[members], place_U)
+        block = _sample_block(store, rows_R[members], row_U)
         yield members, Batch([], [block], torch.arange(len(members)), {}, {}).to(device)
 
 
@@ -135,7 +236,7 @@ def _batches(
     while first < len(order):
         longest = bucket(int(size_N[order[first]]), BITS)
         fitting = min(limit, limit * SCORES_PER_TOKEN // longest) // longest
-        # Rounded down as `bucket` rounds up.
+        # The number is rounded down in the same way as `bucket` rounds up.
         unit = 1 << max(0, fitting.bit_length() - BITS)
         number = max(1, fitting // unit * unit)
         yield order[first : first + number]
@@ -143,16 +244,21 @@ def _batches(
 
 
 def _sample_block(
-    store: SampleStore, rows_B: NDArray[np.int64], place_U: NDArray[np.int64]
+    store: SampleStore, rows_B: NDArray[np.int64], row_U: NDArray[np.int64]
 ) -> SampleBlock:
     """Return samples that point to places in a table of ASVs, and rows of padding behind them."""
     flat, richness_B = places_of(store.offsets, rows_B)
     shape = bucket(len(rows_B), BITS), bucket(int(richness_B.max()), BITS)
-    asv_BA, counts_BA = np.zeros(shape, np.int64), np.zeros(shape, np.float32)
+    asv_BA = np.zeros(shape, np.int64)
+    counts_BA = np.zeros(shape, np.float32)
     present_BA = np.zeros(shape, bool)
     present_BA[: len(rows_B)] = np.arange(shape[1]) < richness_B[:, None]
-    asv_BA[present_BA] = place_U[store.asvs[flat]]
+    asv_BA[present_BA] = row_U[store.asvs[flat]]
     counts_BA[present_BA] = store.counts[flat]
-    # Attention to nothing at all is not a number.
+    # Padding has one ASV: attention to nothing at all would be NaN.
     present_BA[len(rows_B) :, 0] = True
-    return SampleBlock(*(torch.from_numpy(part) for part in (asv_BA, present_BA, counts_BA)))
+    return SampleBlock(
+        asv_BA=torch.from_numpy(asv_BA),
+        present_BA=torch.from_numpy(present_BA),
+        counts_BA=torch.from_numpy(counts_BA),
+    )

@@ -39,11 +39,35 @@ def predict_table(
     asvs: Path | None = None,
     metadata: pd.DataFrame | None = None,
 ) -> pd.DataFrame:
-    """Predict as `aam.api.Model.predict`, given the sequence of every feature.
+    """Predict another table by the models alone, as `aam.api.Model.predict` does.
 
-    `sd` is over the models, of the number or of the probability of the predicted class;
-    `unseen_asvs` the fraction of reads whose ASV the models never saw; `novelty` as of `Reference`,
-    0 for reads that a training sample has; `in_training` as of `Reference.marks`.
+    Parameters
+    ----------
+    bundle
+        The models.
+    table
+        Reads before rarefaction.
+    sequences
+        Sequence of every feature.
+    threads
+        Cores to use.
+    asvs
+        File of ASV embeddings, which is read for those encoders that made it.
+    metadata
+        Covariates as text, by sample ID.
+
+    Returns
+    -------
+    pandas.DataFrame
+        By sample ID `predicted`, the quantiles or the probabilities of classes, and: `sd`, over the
+        models, of the number or of the probability of the predicted class; `unseen_asvs`, the
+        fraction of reads whose ASV the models never saw; `novelty`, that of `Reference`, 0 for
+        reads that a training sample has; `in_training`, that of `Reference.marks`.
+
+    Raises
+    ------
+    InputError
+        No sample is deep enough, a prediction is not finite, or `asvs` cannot be read.
     """
     tokens, store = rarefied(
         table, sequences, bundle.depth, bundle.views, bundle.seed, bundle.max_length_bp
@@ -88,7 +112,8 @@ def _covariates(
         logger.warning(
             "of %d samples, a category is missing or was not in training, and counts as "
             "unknown: %s",
-            *(len(sample_ids), ", ".join(shown)),
+            len(sample_ids),
+            ", ".join(shown),
         )
     return found
 
@@ -101,18 +126,41 @@ def _outputs(
     asvs: Path | None,
     covariates: pd.DataFrame,
 ) -> tuple[list[Outputs], NDArray[np.float64] | None]:
-    """Return the outputs of each model and the novelty [N]; what models share runs once."""
+    """Return what each model says of a table; what models share runs once.
+
+    Parameters
+    ----------
+    bundle
+        The models.
+    store, tokens
+        The table, drawn in V views, and its ASVs.
+    devices
+        Where the models run.
+    asvs
+        File of ASV embeddings, which is read for those encoders that made it.
+    covariates
+        Categories of the N samples, text.
+
+    Returns
+    -------
+    outputs : list of Outputs
+        In the order of the models.
+    novelty_N : numpy.ndarray or None
+        How new the samples are; None: the bundle has no reference.
+    """
     outputs: dict[int, Outputs] = {}
-    rows, novelty_N = np.arange(len(store.row_view)), None
+    rows = np.arange(len(store.row_view))
+    novelty_N = None
     covariates_R = pd.concat([covariates] * store.views)
     by_R = None if bundle.transform_by is None else [*covariates_R[bundle.transform_by]]
-    # All models of a partial encoder have the ASV part that pretraining left, those of a frozen one
-    # the whole encoder: in this order each is used by models one after the other.
+    # Models with a partial encoder share its ASV part, and models with a frozen one share all of
+    # it. In the order of the digests, models that share follow each other, and each part runs once.
     encoders = [predictor.encoder for predictor in bundle.predictors]
     keys = [(encoder_digest(each, devices.precision), module_digest(each)) for each in encoders]
     last = ("", "")
     for number in sorted(range(len(keys)), key=keys.__getitem__):
-        predictor, category_RF = bundle.predictors[number], None
+        predictor = bundle.predictors[number]
+        category_RF = None
         if keys[number][0] != last[0]:
             asv_UD = embed_asvs_cached(predictor.encoder, tokens, devices, asvs)
         if keys[number] != last:
@@ -123,9 +171,15 @@ def _outputs(
         if predictor.vocabulary is not None:
             own_RF = covariates_R[[*predictor.vocabulary.columns]].to_numpy()
             category_RF = predictor.vocabulary.encode(own_RF)
-        known = {"embedding_RD": embedding_RD, "asv_UD": asv_UD}
         output_RO = raw_outputs(
-            predictor, store, tokens, rows, devices, category_RF=category_RF, **known
+            predictor,
+            store,
+            tokens,
+            rows,
+            devices,
+            embedding_RD=embedding_RD,
+            asv_UD=asv_UD,
+            category_RF=category_RF,
         )
         outputs[number] = decoded(predictor.target, output_RO, store.views, by_R)
     return [outputs[number] for number in range(len(keys))], novelty_N
@@ -139,5 +193,6 @@ def _warn_of_unlike(result: pd.DataFrame) -> None:
         logger.warning(
             "%.0f %% of the samples are farther from the samples of training than %.0f %% of "
             "those are from each other: predictions may be worse than those of cross-validation",
-            *(100 * far, 100 * FAR),
+            100 * far,
+            100 * FAR,
         )

@@ -39,12 +39,33 @@ class FirstAnswer:
 
     @staticmethod
     def is_in(directory: Path) -> bool:
-        """Return whether a directory holds a super learner without models."""
+        """Return whether a directory holds a super learner without models.
+
+        Parameters
+        ----------
+        directory
+            Any folder.
+
+        Returns
+        -------
+        bool
+            Judged by the names of files alone.
+        """
         return (directory / SETTINGS).is_file() and not (directory / MODEL).is_dir()
 
     @classmethod
     def load(cls, directory: str | Path) -> "FirstAnswer":
         """Read a folder `first/<task>/super_learner`.
+
+        Parameters
+        ----------
+        directory
+            The folder.
+
+        Returns
+        -------
+        FirstAnswer
+            Ready to predict.
 
         Raises
         ------
@@ -80,8 +101,8 @@ class FirstAnswer:
     ) -> pd.DataFrame:
         """Predict every sample that is deep enough; the others are named in a warning.
 
-        So are samples that were in training: how well these are predicted says nothing about new
-        ones.
+        Samples that were in training are named in a warning, too: how well these are predicted says
+        nothing about new ones.
 
         Parameters
         ----------
@@ -94,8 +115,15 @@ class FirstAnswer:
         Returns
         -------
         pandas.DataFrame
-            Index `sample-id`, in the order of the table. The columns of `aam.api.Model.predict` of
-            a super learner, without `novelty`, which takes the embeddings of a network.
+            Index `sample-id`, in the order of the table. `predicted` is the number, or the class
+            with all classes counting alike. Behind it stand, for classes, `probability:<class>`,
+            calibrated to how frequent classes are in training, then what the calibration adds:
+            `lower` and `upper` of numbers, `likeliest` and `prediction_set` of classes.
+            `unseen_asvs` is the fraction of the reads whose ASV the table of training lacks.
+            `in_training` is "id" where a training sample has this ID, "reads" where one has the
+            same reads under another ID, and empty for new samples. Where a task has several
+            targets, the columns of each end with a colon and its name. There is neither `sd` nor
+            `novelty`, which take networks.
 
         Raises
         ------
@@ -115,7 +143,7 @@ class FirstAnswer:
             seed=rarefaction["seed"],
             max_length_bp=length_bp,
         )
-        # Baselines are fitted one after the other: more threads would wait.
+        # More threads would wait, because baselines are fitted one after the other.
         result = self.super_learner.predict(counts, texts, store.sample_ids, threads=1)
         seen_asvs = frozenset(untokenize(*tokenize([*known.values()], length_bp)))
         unseen_N = unseen_share(store, tokens, seen_asvs, depth)

@@ -1,6 +1,7 @@
-"""Rarefied reads of samples that baselines learned from, and those of another table beside them.
+"""Rarefied reads of samples that baselines learned from, and those of another table with them.
 
-Shape suffixes: N kept samples, M other ones, F features, U ASVs of the other table, E branches.
+Shape suffixes: N samples, the kept ones and behind them M others; L that distances lead to, R
+those whose distances are computed, F features, U ASVs of the other table, E branches.
 """
 
 import logging
@@ -41,8 +42,27 @@ class KeptReads:
 
     @classmethod
     def load(cls, directory: Path, rarefaction: Mapping[str, Any]) -> "KeptReads":
-        """Read the files of the directory of a super learner."""
-        sequences, numbers = load_sequences(directory / SEQUENCES), range(rarefaction["views"])
+        """Read the files of the directory of a super learner.
+
+        Parameters
+        ----------
+        directory
+            The folder.
+        rarefaction
+            Settings that the kept samples were drawn by.
+
+        Returns
+        -------
+        KeptReads
+            One table per view.
+
+        Raises
+        ------
+        InputError
+            A file cannot be read.
+        """
+        sequences = load_sequences(directory / SEQUENCES)
+        numbers = range(rarefaction["views"])
         views = [read_biom(directory / f"view{number}.biom") for number in numbers]
         features = views[0].feature_ids
         above, lengths = branches(read_tree(directory / TREE, features), features)
@@ -53,7 +73,7 @@ class KeptReads:
         """IDs of the F features."""
         return self.views[0].feature_ids
 
-    def beside(
+    def problem_fields(
         self,
         table: FeatureTable,
         sequences: Mapping[str, str],
@@ -62,53 +82,87 @@ class KeptReads:
         *,
         distances: bool,
     ) -> dict[str, Any]:
-        """Return the fields of a `Problem` of the kept samples and, behind them, wanted ones.
+        """Return fields of a `Problem` of the kept samples and, behind them, of another table.
 
-        `landmarks` are among the kept samples: distances are to these; None: to all.
+        Parameters
+        ----------
+        table
+            Reads of the other samples, before rarefaction.
+        sequences
+            Sequence of every feature of the table.
+        wanted
+            IDs of the samples that are predicted.
+        landmarks
+            Positions of kept samples: distances are to these; None: to all.
+        distances
+            Whether distances are computed.
+
+        Returns
+        -------
+        dict
+            `above`, `lengths`, `landmarks`, `counts` and `distances`, as `Problem` describes them.
         """
-        measure = BatchDistances(("unweighted",), 1.0, self.above.astype(np.float64), self.lengths)
-        place = self._features(table, sequences)
-        number = len(self.views[0].sample_ids) + len(wanted)
-        counts = csr_array((number, len(self.features)))
-        rows: Any = slice(None)
+        feature_by_name = self._features(table, sequences)
+        kept = len(self.views[0].sample_ids)
+        samples = kept + len(wanted)
+        counts = csr_array((samples, len(self.features)))
+        # Samples whose distances are computed, and those of them that the distances lead to.
+        rows = np.arange(samples)
+        columns = samples
         if landmarks is not None:
-            rows = np.concatenate([landmarks, np.arange(number - len(wanted), number)])
-        columns = number if landmarks is None else len(landmarks)
-        between = np.zeros((number, columns) if distances else (0, 0), np.float32)
-        for view, kept in enumerate(self.views):
+            rows = np.concatenate([landmarks, np.arange(kept, samples)])
+            columns = len(landmarks)
+        distance_NL = np.zeros((samples, columns) if distances else (0, 0), np.float32)
+        for view, kept_table in enumerate(self.views):
             other = rarefy(table, self.rarefaction["depth"], self.rarefaction["seed"], view)
             other = other.of_samples(pd.Index(other.sample_ids).get_indexer(pd.Index(wanted)))
-            reads_MF = _on_features(other, place, len(self.features))
-            both = csr_array(vstack([kept.counts, reads_MF]))
-            counts = csr_array(counts + both / len(self.views))
+            reads_MF = _on_features(other, feature_by_name, len(self.features))
+            reads_NF = csr_array(vstack([kept_table.counts, reads_MF]))
+            counts = csr_array(counts + reads_NF / len(self.views))
             if distances:
-                # Without any known ASV a sample has nothing in common with another.
-                with np.errstate(invalid="ignore"):
-                    found = np.nan_to_num(measure(csr_array(both[rows]))["unweighted"], nan=1.0)
-                between[rows] += found[:, :columns] / len(self.views)
-        tree = {"above": self.above, "lengths": self.lengths, "landmarks": landmarks}
-        return tree | {"counts": counts, "distances": between}
+                distance_RR = self._distances(csr_array(reads_NF[rows]))
+                distance_NL[rows] += distance_RR[:, :columns] / len(self.views)
+        return {
+            "above": self.above,
+            "lengths": self.lengths,
+            "landmarks": landmarks,
+            "counts": counts,
+            "distances": distance_NL,
+        }
+
+    def _distances(self, reads_RF: csr_array) -> NDArray[np.float64]:
+        """Return unweighted UniFrac of all pairs of some samples, [R, R]."""
+        measure = BatchDistances(("unweighted",), 1.0, self.above.astype(np.float64), self.lengths)
+        with np.errstate(invalid="ignore"):
+            distance_RR = measure(reads_RF)["unweighted"]
+        # Without any known ASV a sample has nothing in common with another.
+        return np.nan_to_num(distance_RR, nan=1.0)
 
     def _features(self, table: FeatureTable, sequences: Mapping[str, str]) -> dict[str, int]:
-        """Return the place of the feature that each ASV of a table is, or is close to."""
+        """Return the number of the feature that each ASV of a table is, or is close to, by name."""
         known = [self.sequences[name] for name in self.features]
         length_bp = max(map(len, known))
         other = [sequences[name] for name in table.feature_ids]
         nearest = KnownSequences(encode(known, length_bp)).nearest(encode(other, length_bp))
-        places = zip(
+        feature_by_name = {}
+        for name, row, is_near in zip(
             table.feature_ids, nearest.row_Q.tolist(), nearest.is_near_Q.tolist(), strict=True
-        )
-        found = {name: place for name, place, is_near in places if is_near}
+        ):
+            if is_near:
+                feature_by_name[name] = row
         logger.info(
             "the baselines know %d of %d ASVs, or one close by; the others are left out for them",
-            *(len(found), len(other)),
+            len(feature_by_name),
+            len(other),
         )
-        return found
+        return feature_by_name
 
 
-def _on_features(table: FeatureTable, place: Mapping[str, int], features: int) -> csr_array:
+def _on_features(
+    table: FeatureTable, feature_by_name: Mapping[str, int], features: int
+) -> csr_array:
     """Return the reads of a table's ASVs as those of the features that they stand for."""
-    column_U = np.array([place.get(name, -1) for name in table.feature_ids])
+    column_U = np.array([feature_by_name.get(name, -1) for name in table.feature_ids])
     known_U = np.flatnonzero(column_U >= 0)
     entries = np.ones(len(known_U), np.int64), (known_U, column_U[known_U])
     return csr_array(table.counts @ csr_array(entries, shape=(len(column_U), features)))

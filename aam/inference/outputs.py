@@ -57,10 +57,31 @@ def raw_outputs(
     asv_UD: torch.Tensor | None = None,
     category_RF: NDArray[np.int64] | None = None,
 ) -> NDArray[np.float32]:
-    """Return the raw outputs [R, O] of some rows of the store, in any order.
+    """Return the raw outputs of some rows of the store, in any order.
 
-    `embedding_RD` and `asv_UD` are embeddings of these rows and of all ASVs of `tokens`, where
-    known; `category_RF` numbers in the predictor's vocabulary; None: all unknown.
+    Parameters
+    ----------
+    predictor
+        The model.
+    store
+        Samples.
+    tokens
+        Their ASVs.
+    rows_R
+        Rows of the store.
+    devices
+        Where the outputs are computed.
+    embedding_RD
+        Embeddings of these rows; None: they are computed where they are needed.
+    asv_UD
+        Embeddings of all ASVs of `tokens`; None: they are computed where they are needed.
+    category_RF
+        Numbers in the predictor's vocabulary; None: all categories are unknown.
+
+    Returns
+    -------
+    numpy.ndarray
+        [R, O], fp32.
     """
     device = devices.device
     category = None if category_RF is None else torch.from_numpy(category_RF).to(device)
@@ -73,13 +94,14 @@ def raw_outputs(
         with devices.inference(predictor):
             output_RO = predictor.predict(embedding_RD.to(device), category, log_BP=log_RP)
             return output_RO.float().cpu().numpy()
-    place_U = np.arange(len(tokens.lengths))
+    row_U = np.arange(len(tokens.lengths))
     if asv_UD is None:
-        asv_UD = embed_asvs(predictor.encoder, tokens, place_U, devices)
+        asv_UD = embed_asvs(predictor.encoder, tokens, row_U, devices)
     asv_UD = asv_UD.to(device)
-    parts, order = [], []
+    parts = []
+    order = []
     with devices.inference(predictor):
-        for members, batch in sample_batches(store, rows_R, place_U, device):
+        for members, batch in sample_batches(store, rows_R, row_U, device):
             sample_BD, states = predictor.encoder.encode_samples(asv_UD, batch, asvs=True)
             own = None if category is None else category[torch.from_numpy(members).to(device)]
             parts.append(predictor.predict(sample_BD, own, asvs=states, batch=batch).float().cpu())
@@ -90,7 +112,22 @@ def raw_outputs(
 def known_reads(
     head: KernelHead, store: SampleStore, tokens: TokenStore, rows_R: NDArray[np.int64]
 ) -> torch.Tensor:
-    """Return `log_reads` [R, P] of mean reads over all views; no row may be an augmented one."""
+    """Return the reads that a kernel machine looks at.
+
+    Parameters
+    ----------
+    head
+        The machine.
+    store, tokens
+        Samples and their ASVs.
+    rows_R
+        Rows of the store, none of them an augmented one.
+
+    Returns
+    -------
+    torch.Tensor
+        `log_reads` [R, P] of mean reads over all views.
+    """
     column_U = head.columns(tokens.tokens)
     samples, place_R = np.unique(rows_R % len(store.sample_ids), return_inverse=True)
     known_U = np.flatnonzero(column_U != ABSENT)
@@ -102,7 +139,22 @@ def known_reads(
 
 
 def mean_reads(store: SampleStore, samples: NDArray[np.int64], asvs: int) -> scipy.sparse.csc_array:
-    """Return the reads [N, U] of some samples, the mean of all views."""
+    """Return the reads of some samples, the mean of all views.
+
+    Parameters
+    ----------
+    store
+        Samples.
+    samples
+        Positions of some of them.
+    asvs
+        Number of all ASVs.
+
+    Returns
+    -------
+    scipy.sparse.csc_array
+        [N, U].
+    """
     first_V = len(store.sample_ids) * np.arange(store.views)
     total = sum(store.counts_of(first + samples, asvs) for first in first_V)
     return scipy.sparse.csc_array(total / store.views)
@@ -111,7 +163,24 @@ def mean_reads(store: SampleStore, samples: NDArray[np.int64], asvs: int) -> sci
 def decoded(
     target: Target, output_RO: NDArray[np.floating], views: int, by_R: list[str] | None = None
 ) -> Outputs:
-    """Return what raw outputs of V views of N samples mean; `by_R` chooses the scale of a row."""
+    """Return what raw outputs mean in the units of the target.
+
+    Parameters
+    ----------
+    target
+        What is predicted.
+    output_RO
+        Raw outputs of V views of N samples, view after view.
+    views
+        Number of views V.
+    by_R
+        Category that chooses the scale of each row; None: there is one scale.
+
+    Returns
+    -------
+    Outputs
+        The mean of the views.
+    """
 
     def mean(value: NDArray[np.float64]) -> NDArray[np.float64]:
         return value.reshape(views, -1, *value.shape[1:]).mean(axis=0)
@@ -124,7 +193,25 @@ def decoded(
 
 
 def mean_outputs(outputs: Sequence[Outputs], shares: Sequence[Share]) -> Outputs:
-    """Return the weighted mean of what several models say of the same samples."""
+    """Return the weighted mean of what several models say of the same samples.
+
+    Parameters
+    ----------
+    outputs
+        Outputs of each model.
+    shares
+        What each counts for.
+
+    Returns
+    -------
+    Outputs
+        Quantiles where the models have them.
+
+    Raises
+    ------
+    InputError
+        A prediction is not finite.
+    """
     points: dict[tuple[Share, int], list[NDArray[np.float64]]] = {}
     for number, (out, share) in enumerate(zip(outputs, shares, strict=True)):
         points.setdefault((share, -1 if share.group else number), []).append(out.point_NC)
@@ -134,7 +221,8 @@ def mean_outputs(outputs: Sequence[Outputs], shares: Sequence[Share]) -> Outputs
     each = [share.weight for share in shares]
     point_NC = np.average(scaled, axis=0, weights=weights)
     if not np.isfinite(point_NC).all():
-        got, hint = "numbers that are not finite", "train the models again, at a lower rate"
+        got = "numbers that are not finite"
+        hint = "train the models again, at a lower rate"
         raise problem("predictions", got, "finite ones", hint)
     return Outputs(
         point_NC=point_NC,
@@ -149,14 +237,33 @@ def _scaled(point_NC: NDArray[np.float64], share: Share) -> NDArray[np.float64]:
 def mean_columns(
     target: Target, outputs: Sequence[Outputs], shares: Sequence[Share]
 ) -> pd.DataFrame:
-    """Return the columns of the weighted mean over some models, and of their spread."""
-    mean, weights = mean_outputs(outputs, shares), [share.weight for share in shares]
-    mean_NC, quantile_NCQ = mean.point_NC, mean.quantile_NCQ
+    """Return the columns of the weighted mean over some models, and of their spread.
+
+    Parameters
+    ----------
+    target
+        What is predicted.
+    outputs
+        Outputs of each model for the same samples.
+    shares
+        What each counts for.
+
+    Returns
+    -------
+    pandas.DataFrame
+        `predicted` and `sd`; for classes their probabilities, for quantiles the quantiles. Where
+        there are several targets, the columns of each end with a colon and its name.
+    """
+    mean = mean_outputs(outputs, shares)
+    weights = [share.weight for share in shares]
+    mean_NC = mean.point_NC
+    quantile_NCQ = mean.quantile_NCQ
     scaled = [_scaled(out.point_NC, share) for out, share in zip(outputs, shares, strict=True)]
     away_MNC = np.stack(scaled) - mean_NC
     sd_NC = np.sqrt(np.average(away_MNC**2, axis=0, weights=weights))
     if target.classes:
-        best_N, names = mean_NC.argmax(axis=1), np.array(target.classes)
+        best_N = mean_NC.argmax(axis=1)
+        names = np.array(target.classes)
         sd_N = sd_NC[np.arange(len(best_N)), best_N]
         probabilities = {f"probability:{name}": mean_NC[:, i] for i, name in enumerate(names)}
         return pd.DataFrame({"predicted": names[best_N], "sd": sd_N, **probabilities})

@@ -34,27 +34,61 @@ class TableEmbedder:
 
     encoder: Encoder
     heads: Mapping[str, DistanceHead]
-    known: KnownAsvs | None
+    known_asvs: KnownAsvs | None
 
     @classmethod
     def load(cls, directory: str | Path) -> Self:
-        """Rebuild the encoder of a pretrained model directory."""
+        """Rebuild the encoder of a pretrained model directory.
+
+        Parameters
+        ----------
+        directory
+            The folder.
+
+        Returns
+        -------
+        TableEmbedder
+            In evaluation mode.
+
+        Raises
+        ------
+        InputError
+            The directory is none of a pretrained model, or a part is damaged or of another version.
+        """
         if str(directory) in REFERENCES:
             expected = "the directory of a pretrained model"
             hint = f'{directory} is a reference tree: use aam.reference("{directory}")'
             raise problem("aam.encoder", str(directory), expected, hint)
         directory = Path(directory).expanduser()
-        config, encoder, heads = load_config(directory), load_encoder(directory), {}
+        config = load_config(directory)
+        encoder = load_encoder(directory)
+        heads = {}
         with fitting(directory, "a pretrained model", AGAIN):
             for metric in config.get("distances", ()):
                 if METRICS[metric].per_sample:
                     continue
                 build = partial(distance_head, encoder.shape, metric)
                 heads[metric] = rebuilt(directory, build, f"distances.{metric}.")
-            return cls(encoder, heads, KnownAsvs.of_model(directory))
+            return cls(encoder, heads, KnownAsvs.from_model(directory))
 
     def head(self, metric: str) -> DistanceHead:
-        """Return the head of a metric, or raise an InputError that names those there are."""
+        """Return the head of a metric.
+
+        Parameters
+        ----------
+        metric
+            Name of the metric.
+
+        Returns
+        -------
+        DistanceHead
+            In evaluation mode.
+
+        Raises
+        ------
+        InputError
+            The encoder did not learn it. The message names those that it learned.
+        """
         if metric not in self.heads:
             expected = f"one of {', '.join(self.heads) or 'none'}, which the encoder learned"
             raise problem("metric", metric, expected, "choose one of them")
@@ -63,21 +97,63 @@ class TableEmbedder:
     def embed_table(
         self, table: FeatureTable, sequences: Mapping[str, str], depth: int | None, threads: int
     ) -> tuple[list[str], torch.Tensor]:
-        """Return sample IDs and embeddings [N, D] of a table, rarefied if there is a depth."""
+        """Embed the samples of a table.
+
+        Parameters
+        ----------
+        table
+            Reads.
+        sequences
+            Sequence of every feature.
+        depth
+            Reads that are drawn of every sample first; None: all are taken.
+        threads
+            Cores to use.
+
+        Returns
+        -------
+        sample_ids : list of str
+            The samples that are deep enough.
+        sample_ND : torch.Tensor
+            Their embeddings, fp32, on the host.
+
+        Raises
+        ------
+        InputError
+            No sample is deep enough.
+        """
         length_bp = self.encoder.shape.max_length_bp
         tokens, store = rarefied(table, sequences, depth, 1, 0, length_bp)
-        if self.known is not None:
-            self.known.compare(store, tokens, sequences)
+        if self.known_asvs is not None:
+            self.known_asvs.compare(store, tokens, sequences)
         devices = Devices("fp32", threads).exact()
         rows = np.arange(len(store.sample_ids))
         return list(store.sample_ids), embed_samples(self.encoder, store, tokens, rows, devices)
 
     @torch.inference_mode()
-    def between(self, sample_ND: torch.Tensor, metric: str) -> torch.Tensor:
-        """Return the distances [N, N] of some embeddings."""
+    def pairwise_distances(self, sample_ND: torch.Tensor, metric: str) -> torch.Tensor:
+        """Return the distances of all pairs of some samples.
+
+        Parameters
+        ----------
+        sample_ND
+            Their embeddings.
+        metric
+            Name of the metric.
+
+        Returns
+        -------
+        torch.Tensor
+            [N, N], symmetric, zero on the diagonal.
+
+        Raises
+        ------
+        InputError
+            The encoder did not learn the metric.
+        """
         head = self.head(metric)
         z_ND = head.projected(sample_ND)
-        parts = [head.between(part, z_ND) for part in z_ND.split(ROWS_AT_ONCE)]
+        parts = [head.pairwise_distances(part, z_ND) for part in z_ND.split(ROWS_AT_ONCE)]
         found_NN = torch.cat(parts).fill_diagonal_(0.0)
         # Products of matrices round differently on the two sides of the diagonal.
         return (found_NN + found_NN.T) / 2

@@ -23,7 +23,7 @@ REFERENCES = 2000
 ROWS_PER_BLOCK = 1024
 """Samples whose distances to all references exist at a time."""
 LEAST_VARIANCE = 1e-6
-"""Of a dimension, in units of the mean over all: one that stands still must not count most."""
+"""Least variance of a dimension, in units of the mean over all: no constant one may dominate."""
 
 
 def write_reference(
@@ -82,7 +82,23 @@ class Reference:
 
     @classmethod
     def open(cls, path: Path) -> "Reference":
-        """Read a file of `write_reference`; an `InputError` says what it is instead."""
+        """Read a file of `write_reference`.
+
+        Parameters
+        ----------
+        path
+            The file.
+
+        Returns
+        -------
+        Reference
+            Its arrays must not be written to.
+
+        Raises
+        ------
+        InputError
+            The file is missing, damaged or of another version.
+        """
         hint = "give the model directory with all of its files, or fine-tune again"
         about, tensors = read_tensors(path, version=VERSION, what="training samples", hint=hint)
         return cls(
@@ -96,10 +112,18 @@ class Reference:
         )
 
     def novelty(self, embedding_MD: NDArray[np.floating]) -> NDArray[np.float64]:
-        """Return how new samples are, from 0 to 1, [M], by embeddings of the same encoder.
+        """Return how new samples are.
 
-        The fraction of the references that lie nearer to their own nearest other one: samples of
-        the same study are spread over 0 to 1.
+        Parameters
+        ----------
+        embedding_MD
+            Embeddings of the samples, by the encoder that made those of the reference.
+
+        Returns
+        -------
+        numpy.ndarray
+            [M], from 0 to 1: the fraction of the references that lie nearer to their own nearest
+            other one. Samples of the same study are spread over 0 to 1.
         """
         nearest_M = _nearest(np.asarray(embedding_MD), self.embedding_RD)
         rank_M = np.searchsorted(np.sort(self.distance_R), nearest_M, side="left")

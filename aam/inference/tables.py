@@ -26,7 +26,27 @@ logger = logging.getLogger(__name__)
 def read_table(
     table: str | Path | FeatureTable, sequences: str | Path | None
 ) -> tuple[FeatureTable, Mapping[str, str]]:
-    """Return a table without what is empty, and the sequence of every feature."""
+    """Return a table without what is empty, and the sequence of every feature.
+
+    Parameters
+    ----------
+    table
+        Read counts: BIOM, TSV or .qza, or a table in memory.
+    sequences
+        FASTA or .qza, where the feature IDs are not the sequences.
+
+    Returns
+    -------
+    counts : FeatureTable
+        Reads. Samples without reads are left out, and named in a warning.
+    sequences : Mapping
+        Sequence by feature ID.
+
+    Raises
+    ------
+    InputError
+        A file cannot be read, or features have no sequence.
+    """
     where = Path("the table") if isinstance(table, FeatureTable) else Path(table)
     loaded = table if isinstance(table, FeatureTable) else load_table(where)
     counts, dropped = without_empty(loaded)
@@ -46,13 +66,43 @@ def rarefied(
     seed: int,
     max_length_bp: int,
 ) -> tuple[TokenStore, SampleStore]:
-    """Draw the views of a table, without a depth as it is; too shallow samples are left out."""
+    """Draw the views of a table; samples that are too shallow are left out, and named in a warning.
+
+    Parameters
+    ----------
+    table
+        Reads.
+    sequences
+        Sequence of every feature.
+    depth
+        Reads of every sample in a view; None: the table is taken as it is.
+    views
+        Number of views V.
+    seed
+        Seed of the draws.
+    max_length_bp
+        Nucleotides of a sequence that are kept.
+
+    Returns
+    -------
+    tokens : TokenStore
+        ASVs that any view has.
+    store : SampleStore
+        The samples.
+
+    Raises
+    ------
+    InputError
+        No sample is deep enough.
+    """
     draws = [table] if depth is None else [rarefy(table, depth, seed, v) for v in range(views)]
     left = {name for draw in draws for name in draw.sample_ids}
     if shallow := sorted({*table.sample_ids} - left):
         logger.warning(
             "of %d samples these have fewer than %d reads and are left out: %s",
-            *(len(table.sample_ids), depth, first_names(shallow, limit=20)),
+            len(table.sample_ids),
+            depth,
+            first_names(shallow, limit=20),
         )
     drawn = {name for draw in draws for name in draw.feature_ids}
     names = [name for name in table.feature_ids if name in drawn]
@@ -64,7 +114,7 @@ def rarefied(
 def unseen_share(
     store: SampleStore, tokens: TokenStore, seen_asvs: Collection[str], depth: int
 ) -> NDArray[np.float64]:
-    """Return the fraction of the reads whose ASV is not among `seen_asvs`, mean of the views, [N].
+    """Return the fraction of the reads whose ASV is new.
 
     Parameters
     ----------
@@ -74,6 +124,11 @@ def unseen_share(
         Sequences of the table of training.
     depth
         Reads of every sample in every view.
+
+    Returns
+    -------
+    numpy.ndarray
+        Mean of the views, [N].
     """
     sequences_U = untokenize(tokens.tokens, tokens.lengths)
     is_new_U = np.array([name not in seen_asvs for name in sequences_U], float)

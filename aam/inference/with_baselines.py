@@ -39,17 +39,30 @@ class SuperLearner:
     settings: Mapping[str, Any]
     """Content of `super_learner.json`."""
     folds: pd.DataFrame
-    """Of the samples that are learned from."""
+    """Folds of the samples that are learned from."""
     reads: KeptReads
-    """Theirs, in the same order."""
+    """Reads of these samples, in the same order."""
     models: Path | None
     """The directory of the fine-tuned models; None: the baselines are mixed alone."""
 
     @classmethod
     def load(cls, directory: Path) -> "SuperLearner | None":
-        """Read a directory of the stage, or return None where it is none.
+        """Read a directory of the stage.
 
-        An `InputError` says what is missing, damaged or of another version.
+        Parameters
+        ----------
+        directory
+            The folder.
+
+        Returns
+        -------
+        SuperLearner or None
+            None: the folder is none of a super learner.
+
+        Raises
+        ------
+        InputError
+            Something is missing, damaged or of another version.
         """
         if not (directory / SETTINGS).is_file():
             return None
@@ -57,7 +70,8 @@ class SuperLearner:
         with fitting(directory, "a super learner", hint):
             settings = read_json(directory / SETTINGS)
             if settings["format"] != FORMAT:
-                got, expected = f"format {settings['format']}", f"format {FORMAT}"
+                got = f"format {settings['format']}"
+                expected = f"format {FORMAT}"
                 raise problem(directory / SETTINGS, got, expected, "run its stage again")
             check_manifest(directory, hint)
             folds = read_folds(directory / FOLDS)
@@ -67,11 +81,32 @@ class SuperLearner:
         return cls(settings, folds, reads, models)
 
     def mixed(
-        self, own: pd.DataFrame, table: FeatureTable, sequences: Mapping[str, str], threads: int
+        self,
+        predictions: pd.DataFrame,
+        table: FeatureTable,
+        sequences: Mapping[str, str],
+        threads: int,
     ) -> pd.DataFrame:
-        """Return the predictions `own`, mixed with the baselines', without `sd` and quantiles."""
-        result = own.loc[:, [not str(name).startswith((QUANTILE, "sd")) for name in own]].copy()
-        mixed = self.predict(table, sequences, list(own.index), threads, own)
+        """Mix the predictions of the models with those of the baselines.
+
+        Parameters
+        ----------
+        predictions
+            What the models predict, by sample ID.
+        table, sequences
+            Reads before rarefaction, and the sequence of every feature.
+        threads
+            Cores to use.
+
+        Returns
+        -------
+        pandas.DataFrame
+            The columns of `predictions` without `sd` and quantiles.
+        """
+        result = predictions.loc[
+            :, [not str(name).startswith((QUANTILE, "sd")) for name in predictions]
+        ].copy()
+        mixed = self.predict(table, sequences, list(predictions.index), threads, predictions)
         result[mixed.columns] = mixed
         return result
 
@@ -81,7 +116,7 @@ class SuperLearner:
         sequences: Mapping[str, str],
         sample_ids: Sequence[str],
         threads: int,
-        own: pd.DataFrame | None = None,
+        predictions: pd.DataFrame | None = None,
     ) -> pd.DataFrame:
         """Predict samples of another table with the mixture.
 
@@ -93,7 +128,7 @@ class SuperLearner:
             Samples to predict, all of them deep enough.
         threads
             Cores to use.
-        own
+        predictions
             What the models predict for these samples, in this order; None where there are none.
 
         Returns
@@ -110,10 +145,10 @@ class SuperLearner:
             mixtures[target] = Mixture(kept, found["temperatures"])
         needed = any(ON_DISTANCES & mixture.weights.keys() for mixture in mixtures.values())
         landmarks = landmarks_of(len(self.folds), self.settings["seed"])
-        reads = self.reads.beside(table, sequences, sample_ids, landmarks, distances=needed)
+        reads = self.reads.problem_fields(table, sequences, sample_ids, landmarks, distances=needed)
         rows = self._problem(reads)
         for target, mixture in mixtures.items():
-            mixed_MC = mixture.apply(self._predicted(own, rows, target, mixture, threads))
+            mixed_MC = mixture.apply(self._predicted(predictions, rows, target, mixture, threads))
             if classes:
                 result["predicted"] = np.asarray(classes)[mixed_MC.argmax(axis=1)]
                 result[[PROBABILITY + name for name in classes]] = mixed_MC
@@ -123,23 +158,43 @@ class SuperLearner:
 
     def _predicted(
         self,
-        own: pd.DataFrame | None,
+        predictions: pd.DataFrame | None,
         rows: Problem,
         target: str,
         mixture: Mixture,
         threads: int,
     ) -> dict[str, NDArray[np.float64]]:
-        """Return what each method of a mixture says of the other samples, [M, C]."""
-        classes, model = self.settings["classes"], self.settings["model"]
+        """Return what each method of a mixture says of the other samples.
+
+        Parameters
+        ----------
+        predictions
+            What the models predict; None: there are none.
+        rows
+            The kept samples and, behind them, the other ones.
+        target
+            Name of the target; empty where there is one.
+        mixture
+            Weights of the methods. Those without a weight are not fitted.
+        threads
+            Cores to use.
+
+        Returns
+        -------
+        dict
+            Predictions [M, C] by method.
+        """
+        classes = self.settings["classes"]
+        model = self.settings["model"]
         shares = [PROBABILITY + name for name in classes]
         columns = shares or [f"predicted{_suffix(target)}"]
         observed = self.folds[OBSERVED + target if target else "observed"].to_numpy()
         known = observed.astype(np.str_ if classes else np.float64)
         asked = [name for name in mixture.weights if name != model]
-        # The label of the other samples is nobody's to know: any stands in its place.
+        # The labels of the other samples are not known: any label stands in their place.
         filled = np.concatenate([known, np.repeat(known[:1], len(rows.fold) - len(known))])
         task = dataclasses.replace(rows, target=filled, asked=asked)
-        found = {} if own is None else {model: own[columns].to_numpy(np.float64)}
+        found = {} if predictions is None else {model: predictions[columns].to_numpy(np.float64)}
         if asked:
             baselines = predict_baselines(task, threads, folds=[-1])
             for name, part in baselines.groupby("baseline"):
@@ -148,7 +203,8 @@ class SuperLearner:
 
     def _problem(self, reads: Mapping[str, Any]) -> Problem:
         """Return the kept samples and the other ones, of fold -1, as the baselines take them."""
-        others, settings = reads["counts"].shape[0] - len(self.folds), self.settings
+        others = reads["counts"].shape[0] - len(self.folds)
+        settings = self.settings
         return Problem(
             **{key: settings[key] for key in ("kind", "classes", "seed")},
             **reads,

@@ -31,7 +31,27 @@ Layers = Annotated[int, Field(ge=1, le=1000)]
 
 @dataclass(frozen=True)
 class Architecture:
-    """Shape of an encoder; the section `models.<name>` and the longest sequence."""
+    """Shape of an encoder, as in the section `models.<name>`.
+
+    Attributes
+    ----------
+    encoder
+        Kind of the ASV encoder, a name in `ENCODERS`.
+    width
+        Numbers of an embedding.
+    heads
+        Attention heads of a layer.
+    asv_layers
+        Layers over the nucleotides of an ASV.
+    sample_layers
+        Layers over the ASVs of a sample.
+    patch_bp
+        Nucleotides that enter the encoder as one position.
+    ffn_ratio
+        Width of the feed-forward layers as a multiple of `width`.
+    max_length_bp
+        Nucleotides of a sequence that are read; those behind them are not.
+    """
 
     __pydantic_config__: ClassVar = ConfigDict(extra="forbid")
 
@@ -43,14 +63,18 @@ class Architecture:
     patch_bp: int
     ffn_ratio: float
     max_length_bp: int
-    """Nucleotides of a sequence that are read; what is behind them is not."""
 
 
 class AsvEncoder(LayerStack, ABC):
     """Layers over the patches of a sequence, pooled to one vector per ASV.
 
-    A kind of encoder says by `_layers` which layers have weights of their own, by `_tables` the
+    A kind of encoder defines by `_layers` which layers have weights of their own, by `_tables` the
     cosines and sines [T, E] of a rotation, if any, and by `_encode` how the patches go through.
+
+    Parameters
+    ----------
+    shape
+        Shape of the encoder.
     """
 
     cos_TE: Tensor
@@ -74,11 +98,29 @@ class AsvEncoder(LayerStack, ABC):
     def forward(
         self, tokens_US: Tensor, masked: Masked | None, backend: AttentionBackend
     ) -> tuple[Tensor, Tensor | None]:
-        """Return ASV embeddings [U, D], and the patches [M, D] of the masked nucleotides."""
+        """Encode ASVs of one length.
+
+        Parameters
+        ----------
+        tokens_US
+            Tokens of the ASVs, uint8.
+        masked
+            Masked nucleotides; None: there are none.
+        backend
+            Kernel of attention.
+
+        Returns
+        -------
+        asv_UD : torch.Tensor
+            Embeddings of the ASVs.
+        patch_MD : torch.Tensor or None
+            Patches of the masked nucleotides; None: there are none.
+        """
         tokens_US = tokens_US[:, : self.max_length_bp]
         x_UTD = self.stem(self._one_hot(tokens_US))
         patches = x_UTD.shape[1]
-        # In fp32, as all that is added up over layers, so that no gradient is summed in bf16.
+        # The sum is in fp32, as everything that is added up over layers, so that no gradient is
+        # summed in bf16.
         x_UTD = self._encode(x_UTD + self.position_TD[:patches], backend)
         asv_UD = self.pooling(x_UTD)
         if masked is None:
@@ -94,7 +136,8 @@ class AsvEncoder(LayerStack, ABC):
         return one_hot_USV.flatten(1).unflatten(1, (-1, self.patch_bp * VOCABULARY_SIZE))
 
     def _rotary(self, x_UTD: Tensor) -> tuple[Tensor, Tensor]:
-        patches, dtype = x_UTD.shape[1], arithmetic(x_UTD)
+        patches = x_UTD.shape[1]
+        dtype = arithmetic(x_UTD)
         return self.cos_TE[:patches].to(dtype), self.sin_TE[:patches].to(dtype)
 
     @staticmethod
@@ -149,7 +192,8 @@ class AsvBdh(AsvEncoder):
         return neuron_tables(patches, BDH_NEURONS * shape.width // shape.heads)
 
     def _encode(self, x_UTD: Tensor, backend: AttentionBackend) -> Tensor:
-        x_UTD, rotary = enter(x_UTD), self._rotary(x_UTD)
+        rotary = self._rotary(x_UTD)
+        x_UTD = enter(x_UTD)
         for _ in range(self.passes):
             x_UTD = self.run(self.blocks[0], x_UTD, rotary=rotary)
         return x_UTD

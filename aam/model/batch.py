@@ -11,9 +11,13 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-EMBEDDING, TARGET, CATEGORIES = "embedding", "target", "categories"
-"""Names among a batch's values: embeddings made before [B, D], what is to be predicted [B, E], and
-categories of metadata columns by their numbers [B, F], int64 (`aam.model.fusion.Vocabulary`)."""
+EMBEDDING = "embedding"
+"""Name among a batch's values: embeddings made before [B, D]."""
+TARGET = "target"
+"""Name among a batch's values: what is to be predicted [B, E]."""
+CATEGORIES = "categories"
+"""Name among a batch's values: categories of metadata columns by their numbers [B, F], int64
+(`aam.model.fusion.Vocabulary`)."""
 
 
 @dataclass
@@ -21,7 +25,18 @@ class Movable:
     """A dataclass of tensors, and of lists of such, that moves between devices as one."""
 
     def to(self, device: torch.device) -> Self:
-        """Return a copy on `device`; from pinned memory the copy does not block."""
+        """Return a copy on a device; from pinned memory the copy does not block.
+
+        Parameters
+        ----------
+        device
+            Device of all tensors of the copy.
+
+        Returns
+        -------
+        Movable
+            Of the same class.
+        """
         return changed(self, lambda tensor: tensor.to(device, non_blocking=True))
 
     def pin_memory(self) -> Self:
@@ -61,7 +76,10 @@ class SampleBlock(Movable):
 
 @dataclass
 class Batch(Movable):
-    """Samples and the distinct ASVs in them."""
+    """Samples and the distinct ASVs in them.
+
+    Tensors of counts and distances are fp32, numbers and positions int64, tokens uint8.
+    """
 
     asvs: list[AsvBlock]
     """One block per length; the distinct ASVs are numbered through all blocks."""
@@ -82,7 +100,20 @@ class Batch(Movable):
 
 
 def changed(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
-    """Return a copy of nested values with every tensor changed."""
+    """Return a copy of nested values with every tensor changed.
+
+    Parameters
+    ----------
+    value
+        Tensors and `Movable` values, in lists and dictionaries; anything else stays as it is.
+    change
+        Called with every tensor.
+
+    Returns
+    -------
+    Any
+        Nested like `value`.
+    """
     if isinstance(value, Tensor):
         return change(value)
     if isinstance(value, Movable):

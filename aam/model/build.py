@@ -10,7 +10,22 @@ from aam.nn.layer import Layer
 
 
 def build_encoder(shape: Architecture, *, seed: int, backend: AttentionBackend) -> Encoder:
-    """Return an encoder with weights drawn from `seed`, residual branches starting small."""
+    """Return an encoder with new weights, whose residual branches start small.
+
+    Parameters
+    ----------
+    shape
+        Shape of the encoder.
+    seed
+        Seed of the weights. Torch's random state stays as it is.
+    backend
+        Kernel of attention.
+
+    Returns
+    -------
+    Encoder
+        On the CPU.
+    """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         encoder = Encoder(shape, backend)
@@ -19,7 +34,16 @@ def build_encoder(shape: Architecture, *, seed: int, backend: AttentionBackend) 
 
 
 def initialize(model: nn.Module) -> None:
-    """Draw linear layers' normal weights, smaller into residuals; others by `Layer.initialize`."""
+    """Draw the weights of a model in place, from torch's random state.
+
+    Linear layers get normal weights, smaller ones where they end a residual branch. Other layers
+    draw theirs by `Layer.initialize`.
+
+    Parameters
+    ----------
+    model
+        Model whose weights are drawn.
+    """
     for name, layer in model.named_modules():
         if isinstance(layer, nn.Linear):
             residual = name.endswith((".out", ".ffn_out"))
@@ -31,7 +55,15 @@ def initialize(model: nn.Module) -> None:
 
 
 def set_dropout(model: nn.Module, rate: float) -> None:
-    """Set the rate of every dropout layer."""
+    """Set the rate of every dropout layer.
+
+    Parameters
+    ----------
+    model
+        Model that is changed.
+    rate
+        Fraction that is dropped.
+    """
     for layer in model.modules():
         if isinstance(layer, nn.Dropout):
             layer.p = rate

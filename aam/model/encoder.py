@@ -53,7 +53,24 @@ class SampleEncoder(LayerStack):
     def forward(
         self, asv_UD: Tensor, block: SampleBlock, backend: AttentionBackend
     ) -> tuple[Tensor, Tensor]:
-        """Return the embeddings [B, D] of one block of samples, and the states of their ASVs."""
+        """Encode one block of samples.
+
+        Parameters
+        ----------
+        asv_UD
+            Embeddings of the distinct ASVs of the batch.
+        block
+            Samples that point to these.
+        backend
+            Kernel of attention.
+
+        Returns
+        -------
+        sample_BD : torch.Tensor
+            Embeddings of the samples.
+        state_BAD : torch.Tensor
+            States of their ASVs behind the last layer.
+        """
         reads_B1 = block.counts_BA.sum(dim=1, keepdim=True).clamp(min=1)
         # Both features are scaled to a standard deviation near one at usual depths.
         features_BA2 = torch.stack(
@@ -73,7 +90,12 @@ class SampleEncoder(LayerStack):
 class Encoder(nn.Module):
     """ASV encoder and sample encoder.
 
-    The attention back-end is not part of the architecture, because all back-ends agree.
+    Parameters
+    ----------
+    shape
+        Shape of the encoder.
+    backend
+        Kernel of attention. It is not part of the architecture, because all kernels agree.
     """
 
     def __init__(self, shape: Architecture, backend: AttentionBackend = "auto") -> None:
@@ -85,12 +107,31 @@ class Encoder(nn.Module):
         self.sample = SampleEncoder(shape)
 
     def recompute(self, what: Recompute) -> None:
-        """Choose what the backward pass computes again; results differ by rounding only."""
+        """Choose what the backward pass computes again; results differ by rounding only.
+
+        Parameters
+        ----------
+        what
+            See `Recompute`.
+        """
         self.keeps_blocks = what != "micro-batches"
         self.asv.keeps_layers = self.sample.keeps_layers = what != "layers"
 
     def forward(self, batch: Batch, *, asvs: bool = False) -> Encoded:
-        """Encode each distinct ASV once, then the samples that point to them."""
+        """Encode each distinct ASV once, then the samples that point to them.
+
+        Parameters
+        ----------
+        batch
+            Samples and their ASVs, on the device of the encoder.
+        asvs
+            Whether the states of the samples' ASVs are returned, too.
+
+        Returns
+        -------
+        Encoded
+            Embeddings in the order of the batch.
+        """
         encoded = [
             self._block(self.asv, block.tokens_US, block.masked, self.backend)
             for block in batch.asvs
@@ -105,7 +146,24 @@ class Encoder(nn.Module):
     def encode_samples(
         self, asv_UD: Tensor, batch: Batch, *, asvs: bool = False
     ) -> tuple[Tensor, list[Tensor]]:
-        """Return `Encoded.sample_BD` in fp32 and, with `asvs`, `Encoded.asvs`."""
+        """Encode samples whose ASVs were embedded before.
+
+        Parameters
+        ----------
+        asv_UD
+            Embeddings of the distinct ASVs of the batch.
+        batch
+            Its samples; its sequences are not looked at.
+        asvs
+            Whether the states of the samples' ASVs are returned, too.
+
+        Returns
+        -------
+        sample_BD : torch.Tensor
+            Embeddings in the order of the batch, fp32.
+        states : list of torch.Tensor
+            With `asvs`, `Encoded.asvs`; otherwise empty.
+        """
         states: list[Tensor] = []
         parts = []
         for block in batch.samples:

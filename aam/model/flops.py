@@ -17,13 +17,27 @@ WITHOUT_INPUT_GRADIENT = 2
 
 
 def step_flops(shape: Architecture, batch: Batch) -> int:
-    """Return the additions and multiplications of all matrix products, forward and backward.
+    """Count the floating-point operations of a training step. Only shapes are read.
 
-    Counted are stem, attention, feed-forward and recurrent layers, pooling and heads of
-    pretraining, padding of samples included because it is computed. Not counted are sums, norms,
-    activations, the optimizer and what is computed twice to save memory. Only shapes are read.
+    Stem, attention, feed-forward and recurrent layers, pooling and the heads of pretraining count,
+    padding of samples included because it is computed. Sums, norms, activations, the optimizer and
+    what is computed twice to save memory do not count.
+
+    Parameters
+    ----------
+    shape
+        Shape of the encoder.
+    batch
+        Batch of the step.
+
+    Returns
+    -------
+    int
+        Additions and multiplications of all matrix products, forward and backward.
     """
-    encoder, width, samples = _without_weights(shape), shape.width, batch.size
+    encoder = _without_weights(shape)
+    width = shape.width
+    samples = batch.size
     heads = len(batch.distances) * _product(samples, width, width + samples)
     if FAITH_PD in batch.values:
         heads += _product(samples, width, width + 1)
@@ -35,8 +49,10 @@ def step_flops(shape: Architecture, batch: Batch) -> int:
         if asv_block.masked is not None:
             heads += _product(len(asv_block.masked.asv_M), width, 4 * shape.patch_bp)
     for sample_block in batch.samples:
-        shape_BA = sample_block.present_BA.shape
-        total += _part_flops(encoder.sample, encoder.sample.abundance, *shape_BA)
+        samples_of_block, width_of_block = sample_block.present_BA.shape
+        total += _part_flops(
+            encoder.sample, encoder.sample.abundance, samples_of_block, width_of_block
+        )
     return total + WITH_BACKWARD * heads
 
 

@@ -41,7 +41,22 @@ class Vocabulary:
     def fit(
         cls, columns: Sequence[str], value_LF: Categories, is_training: NDArray[np.bool_]
     ) -> "Vocabulary":
-        """Collect the categories of the training samples."""
+        """Collect the categories of the training samples.
+
+        Parameters
+        ----------
+        columns
+            Names of the F metadata columns.
+        value_LF
+            Categories of the labelled samples, text; an empty text is none.
+        is_training
+            Which of these samples are trained on, [L].
+
+        Returns
+        -------
+        Vocabulary
+            The categories of each column, sorted.
+        """
         known = [row for row, use in zip(value_LF, is_training, strict=True) if use]
         categories = (sorted({row[place] for row in known} - {""}) for place in range(len(columns)))
         return cls(tuple(columns), tuple(map(tuple, categories)))
@@ -52,7 +67,18 @@ class Vocabulary:
         return tuple(len(names) + 1 for names in self.categories)
 
     def encode(self, value_NF: Categories) -> NDArray[np.int64]:
-        """Return the number of each category [N, F]."""
+        """Return the numbers of categories.
+
+        Parameters
+        ----------
+        value_NF
+            Categories, text; an empty text is none.
+
+        Returns
+        -------
+        numpy.ndarray
+            Numbers [N, F], int64; `UNKNOWN` for categories that the vocabulary lacks.
+        """
         value_NF = np.array(value_NF, object).reshape(-1, len(self.columns))
         pairs = zip(self.categories, value_NF.T, strict=True)
         place_FN = [pd.Index(names, dtype=object).get_indexer(pd.Index(c)) for names, c in pairs]
@@ -60,10 +86,21 @@ class Vocabulary:
 
 
 class Fusion(nn.Module, ABC):
-    """Embeddings of categories, and how they meet a sample's embedding of some `width`.
+    """Embeddings of categories, and how they meet a sample's embedding.
 
-    A kind of fusion makes its layers in `_build`; `needs_asvs` where `on_sample` wants the states
-    of the samples' ASVs, for attention with so many `heads` by a `backend`.
+    A kind of fusion makes its layers in `_build`. It sets `needs_asvs` where `on_sample` wants the
+    states of the samples' ASVs.
+
+    Parameters
+    ----------
+    vocabulary
+        The categories of each column.
+    width
+        Width D of a sample's embedding.
+    heads
+        Heads of an attention over a sample's ASVs.
+    backend
+        Kernel of that attention.
     """
 
     needs_asvs = False
@@ -73,7 +110,8 @@ class Fusion(nn.Module, ABC):
     ) -> None:
         super().__init__()
         self.tables = nn.ModuleList(nn.Embedding(size, CATEGORY_WIDTH) for size in vocabulary.sizes)
-        self.heads, self.backend = heads, backend
+        self.heads = heads
+        self.backend = backend
         self._build(width, CATEGORY_WIDTH * len(vocabulary.columns))
 
     def embed(self, category_BF: Tensor) -> Tensor:
@@ -88,9 +126,23 @@ class Fusion(nn.Module, ABC):
     def on_sample(
         self, sample_BD: Tensor, category_BFE: Tensor, asvs: list[Tensor], batch: Batch | None
     ) -> Tensor:
-        """Return what the layers of the head see, [B, D], from standardized embeddings.
+        """Return what the layers of the head see.
 
-        `asvs` are per block of samples of the batch the states [B, A, D], where `needs_asvs`.
+        Parameters
+        ----------
+        sample_BD
+            Standardized embeddings of the samples.
+        category_BFE
+            Embeddings of their categories, as `embed` returns them.
+        asvs
+            Per block of samples of the batch the states [B, A, D], where `needs_asvs`.
+        batch
+            The batch that they belong to, where `needs_asvs`.
+
+        Returns
+        -------
+        torch.Tensor
+            [B, D].
         """
 
     @abstractmethod
@@ -98,7 +150,7 @@ class Fusion(nn.Module, ABC):
 
 
 class Concat(Fusion):
-    """Embeddings beside the sample's, projected; starts at the sample's own and a little more."""
+    """Embeddings next to the sample's, projected; starts near the sample's own."""
 
     def _build(self, width: int, category_width: int) -> None:
         self.project = _linear(width + category_width, width, START)

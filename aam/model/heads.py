@@ -19,41 +19,91 @@ from aam.model.batch import Masked
 class DistanceHead(nn.Module):
     """Distances of all pairs of samples from a projection of their standardized embeddings.
 
-    The Euclidean distance x, whose scale is learned, becomes 1 - exp(-x) for a `bounded` metric.
+    The Euclidean distance x of two projections, whose scale is learned, becomes 1 - exp(-x) for a
+    bounded metric.
+
+    Parameters
+    ----------
+    width
+        Width D of an embedding.
+    bounded
+        Whether the distances are 1 at most.
     """
 
     def __init__(self, width: int, *, bounded: bool) -> None:
         super().__init__()
-        # By the batch in training, else by statistics that are set.
+        # Training standardizes by the batch, everything else by statistics that are set afterwards.
         self.standardize = nn.BatchNorm1d(width, affine=False, momentum=0.0)
         self.project = nn.Linear(width, width, bias=False)
         self.log_scale = nn.Parameter(torch.zeros(()))
         self.bounded = bounded
 
     def forward(self, sample_BD: Tensor) -> Tensor:
-        """Return distances [B, B] in fp32."""
+        """Return the distances of all pairs of samples.
+
+        Parameters
+        ----------
+        sample_BD
+            Embeddings.
+
+        Returns
+        -------
+        torch.Tensor
+            Distances [B, B], fp32.
+        """
         projected = self.projected(sample_BD)
-        return self.between(projected, projected)
+        return self.pairwise_distances(projected, projected)
 
     def projected(self, sample_ND: Tensor) -> Tensor:
-        """Return the projected embeddings [N, D] in fp32, whatever the arithmetic around."""
+        """Return projected embeddings, in fp32 whatever the arithmetic around.
+
+        Parameters
+        ----------
+        sample_ND
+            Embeddings.
+
+        Returns
+        -------
+        torch.Tensor
+            [N, D], fp32.
+        """
         with torch.autocast(sample_ND.device.type, enabled=False):
             return self.project(self.standardize(sample_ND.float()))
 
     @torch.no_grad()
     def calibrate(self, sample_BD: Tensor, mean: float) -> None:
-        """Set the scale so that the mean distance of some untrained embeddings is `mean`."""
+        """Set the scale so that some untrained embeddings have a given mean distance.
+
+        Parameters
+        ----------
+        sample_BD
+            Embeddings.
+        mean
+            Mean distance of all pairs.
+        """
         standard_BD = batch_norm(sample_BD.float(), None, None, training=True)
         pairs = torch.pdist(self.project(standard_BD))
         wanted = -math.log1p(-min(mean, 0.99)) if self.bounded else mean
         self.log_scale.fill_(math.log(max(wanted, 1e-6) / max(float(pairs.mean()), 1e-6)))
 
-    def between(self, a_ND: Tensor, b_MD: Tensor) -> Tensor:
-        """Return the distances [N, M] of two sets of projected embeddings."""
+    def pairwise_distances(self, a_ND: Tensor, b_MD: Tensor) -> Tensor:
+        """Return the distances of two sets of samples.
+
+        Parameters
+        ----------
+        a_ND, b_MD
+            Their projected embeddings, fp32.
+
+        Returns
+        -------
+        torch.Tensor
+            Distances [N, M], fp32.
+        """
         with torch.autocast(a_ND.device.type, enabled=False):
             # Embeddings of one study lie close together: far from the origin their squares cancel.
             center_D = b_MD.detach().mean(dim=0)
-            a_ND, b_MD = a_ND - center_D, b_MD - center_D
+            a_ND = a_ND - center_D
+            b_MD = b_MD - center_D
             product_NM = a_ND @ b_MD.T
             square = a_ND.square().sum(-1, keepdim=True) + b_MD.square().sum(-1) - 2.0 * product_NM
             # The root has no finite slope at zero, where a sample meets itself.
@@ -62,21 +112,52 @@ class DistanceHead(nn.Module):
 
 
 def distance_head(shape: Architecture, metric: str) -> DistanceHead:
-    """Return what turns sample embeddings of an architecture into distances of a metric."""
+    """Return what turns sample embeddings into distances.
+
+    Parameters
+    ----------
+    shape
+        Architecture of the encoder.
+    metric
+        A name in `aam.config.metrics.METRICS`.
+
+    Returns
+    -------
+    DistanceHead
+        With new weights, from torch's random state.
+    """
     return DistanceHead(shape.width, bounded=METRICS[metric].bounded)
 
 
 def pairwise_error(predicted_BB: Tensor, true_BB: Tensor, variance: float) -> Tensor:
-    """Return the mean squared error over pairs of different samples, in units of `variance`.
+    """Return the mean squared error over pairs of different samples.
 
-    Both diagonals are zero. With the variance of the true distances, predicting their mean costs 1.
+    Parameters
+    ----------
+    predicted_BB, true_BB
+        Distances, with zeros on the diagonals.
+    variance
+        Unit of the result. With the variance of the true distances, predicting their mean costs 1.
+
+    Returns
+    -------
+    torch.Tensor
+        One number.
     """
     pairs = predicted_BB.shape[0] * (predicted_BB.shape[0] - 1)
     return mse_loss(predicted_BB, true_BB, reduction="sum") / (pairs * variance)
 
 
 class NucleotideHead(nn.Module):
-    """Logits of the four bases at masked positions only."""
+    """Logits of the four bases at masked positions only.
+
+    Parameters
+    ----------
+    width
+        Width D of a patch.
+    patch_bp
+        Nucleotides of a patch.
+    """
 
     def __init__(self, width: int, patch_bp: int) -> None:
         super().__init__()
@@ -85,21 +166,41 @@ class NucleotideHead(nn.Module):
         self.bases = nn.Linear(width, patch_bp * 4)
 
     def forward(self, hidden_MD: Tensor, masked: Masked) -> Tensor:
-        """Return logits [M, 4] in fp32 from the patches of one block's masked nucleotides."""
+        """Return the logits of the four bases.
+
+        Parameters
+        ----------
+        hidden_MD
+            Patches of the masked nucleotides of one block.
+        masked
+            These nucleotides.
+
+        Returns
+        -------
+        torch.Tensor
+            Logits [M, 4], fp32, in the order A, C, G, T.
+        """
         logits_MP4 = self.bases(self.norm(hidden_MD)).unflatten(-1, (self.patch_bp, 4))
         offset_M11 = (masked.position_M % self.patch_bp)[:, None, None].expand(-1, 1, 4)
         return logits_MP4.gather(1, offset_M11).squeeze(1).float()
 
 
 class ValueHead(nn.Module):
-    """Two layers from a sample embedding of `width` numbers to outputs.
+    """Two layers from a sample embedding to outputs.
 
     Embeddings of one study lie close, and drift together: they are standardized first.
+
+    Parameters
+    ----------
+    width
+        Width D of an embedding.
+    outputs
+        Number of outputs, C.
     """
 
     def __init__(self, width: int, outputs: int) -> None:
         super().__init__()
-        # By the batch in training, else by statistics that are set.
+        # Training standardizes by the batch, everything else by statistics that are set afterwards.
         self.standardize = nn.BatchNorm1d(width, affine=False, momentum=0.0)
         self.hidden = nn.Linear(width, width)
         self.dropout = nn.Dropout(0.0)
@@ -122,7 +223,13 @@ class Thresholds(nn.Module):
     """Logits of lying above each class but the highest: one score against ordered thresholds.
 
     The rank-consistent outputs of CORAL (Cao, Mirjalili & Raschka 2020, arXiv:1901.07884). A score
-    of 0 starts at the classes' fractions of the training samples: steps are too few to move far.
+    of 0 starts at the classes' fractions of the training samples, because steps are too few to move
+    far.
+
+    Parameters
+    ----------
+    fractions
+        Fraction of the training samples in each class, the lowest class first.
     """
 
     LEAST = 0.01
@@ -133,7 +240,7 @@ class Thresholds(nn.Module):
         start_T = torch.logit(below_T.clamp(self.LEAST, 1 - self.LEAST))
         gap_T = start_T.diff().clamp(min=self.LEAST)
         self.first = nn.Parameter(start_T[:1].float())
-        # The inverse of softplus.
+        # expm1 and log invert the softplus of the forward pass.
         self.gaps = nn.Parameter(gap_T.expm1().log().float())
 
     def forward(self, score_B1: Tensor) -> Tensor:

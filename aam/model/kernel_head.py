@@ -25,14 +25,23 @@ class KernelShape:
     asvs: int
     """ASVs whose reads it looks at."""
     length_bp: int
-    """Of the longest."""
+    """Nucleotides of the longest of these."""
 
 
 class KernelHead(nn.Module):
     """Weighted likenesses of a sample to those of training, and a bias.
 
-    A sample is its embedding and the logarithms of its reads, centred and scaled. The likeness is
-    a scalar product or, `gaussian`, exp(-d^2 / 2) of the distance.
+    The features of a sample are its embedding and the logarithms of its reads, centred and scaled.
+    The likeness is a scalar product or, where `gaussian`, exp(-d^2 / 2) of the distance d.
+
+    Parameters
+    ----------
+    shape
+        Sizes of the machine.
+    inputs
+        Width D of an embedding.
+    outputs
+        Number of outputs, O.
     """
 
     center_F: Tensor
@@ -45,7 +54,8 @@ class KernelHead(nn.Module):
 
     def __init__(self, shape: KernelShape, inputs: int, outputs: int) -> None:
         super().__init__()
-        features, asv_PS = inputs + shape.asvs, torch.zeros(shape.asvs, shape.length_bp)
+        features = inputs + shape.asvs
+        asv_PS = torch.zeros(shape.asvs, shape.length_bp)
         self.register_buffer("center_F", torch.zeros(features))
         self.register_buffer("scale_F", torch.ones(features))
         self.register_buffer("sample_TF", torch.zeros(shape.samples, features))
@@ -55,13 +65,37 @@ class KernelHead(nn.Module):
         self.register_buffer("asv_PS", asv_PS.to(torch.uint8))
 
     def forward(self, sample_BD: Tensor, log_BP: Tensor) -> Tensor:
-        """Return [B, O] in fp32."""
+        """Return raw outputs.
+
+        Parameters
+        ----------
+        sample_BD
+            Embeddings of samples.
+        log_BP
+            Their reads of the known ASVs, as `log_reads` returns them.
+
+        Returns
+        -------
+        torch.Tensor
+            [B, O], fp32.
+        """
         with torch.autocast(sample_BD.device.type, enabled=False):
             feature_BF = torch.cat([sample_BD.float(), log_BP.float()], dim=1)
             return self.likeness(feature_BF) @ self.weight_TO + self.bias_O
 
     def likeness(self, feature_BF: Tensor) -> Tensor:
-        """Return the likeness of each sample to each of training, [B, T]."""
+        """Return the likeness of samples to those of training.
+
+        Parameters
+        ----------
+        feature_BF
+            Embeddings and log-reads, next to each other.
+
+        Returns
+        -------
+        torch.Tensor
+            [B, T].
+        """
         scaled_BF = (feature_BF - self.center_F) * self.scale_F
         product_BT = scaled_BF @ self.sample_TF.T
         if not self.gaussian:
@@ -76,14 +110,22 @@ class KernelHead(nn.Module):
     def part(self, column_K: Tensor) -> "KernelPart":
         """Return the machine for samples that have reads of some of the known ASVs alone.
 
-        `column_K` are the columns of these ASVs, each once.
+        Parameters
+        ----------
+        column_K
+            Columns of these ASVs, each once.
+
+        Returns
+        -------
+        KernelPart
+            It gives the same outputs for such samples, from fewer features.
         """
         width = len(self.center_F) - len(self.asv_PS)
         embedding_D = torch.arange(width, device=column_K.device)
         kept_G = torch.cat([embedding_D, width + column_K])
         is_kept_F = torch.zeros(len(self.center_F), dtype=torch.bool, device=column_K.device)
         is_kept_F[kept_G] = True
-        # What all samples have in the other features: no reads.
+        # In the other features all samples are alike: they have no reads.
         rest_F = torch.where(is_kept_F, 0.0, -self.center_F * self.scale_F)
         constant_T = self.sample_TF @ rest_F
         if self.gaussian:
@@ -99,7 +141,18 @@ class KernelHead(nn.Module):
         )
 
     def columns(self, tokens_US: NDArray[np.uint8]) -> NDArray[np.int64]:
-        """Return the column of each ASV of a table, `ABSENT` where it is not known, [U]."""
+        """Return the column of each ASV of a table.
+
+        Parameters
+        ----------
+        tokens_US
+            Tokens of the ASVs.
+
+        Returns
+        -------
+        numpy.ndarray
+            Columns [U], int64; `ABSENT` for an ASV that the machine does not know.
+        """
         known = {_key(row): column for column, row in enumerate(self.asv_PS.cpu().numpy())}
         read_US = tokens_US[:, : self.asv_PS.shape[1]]
         return np.array([known.get(_key(row), ABSENT) for row in read_US], np.int64)
@@ -130,7 +183,18 @@ class KernelPart:
 
 
 def log_reads(reads: Tensor) -> Tensor:
-    """Return log(1 + 2 reads): 0 without reads, else log(reads + 1/2) and a constant."""
+    """Return log(1 + 2 reads): 0 without reads, otherwise log(reads + 1/2) and a constant.
+
+    Parameters
+    ----------
+    reads
+        Reads, of any shape.
+
+    Returns
+    -------
+    torch.Tensor
+        Of the same shape and type.
+    """
     return torch.log1p(2.0 * reads)
 
 

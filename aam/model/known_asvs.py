@@ -33,25 +33,76 @@ class KnownAsvs(KnownSequences):
     """Sequences as bases 0 to 3, with `UNKNOWN` behind their end, [U, S]."""
 
     @classmethod
-    def of(cls, tokens: TokenStore, asvs_U: NDArray[np.int64]) -> Self:
-        """Return some ASVs of a token store."""
+    def from_tokens(cls, tokens: TokenStore, asvs_U: NDArray[np.int64]) -> Self:
+        """Return some ASVs of a token store.
+
+        Parameters
+        ----------
+        tokens
+            The store.
+        asvs_U
+            Rows of the ASVs in it.
+
+        Returns
+        -------
+        KnownAsvs
+            In the order of `asvs_U`.
+        """
         return cls(_bases(tokens.tokens[asvs_U], tokens.lengths[asvs_U]))
 
     @classmethod
-    def of_model(cls, directory: Path) -> Self | None:
-        """Return those of a pretrained model directory, None where it does not have them."""
+    def from_model(cls, directory: Path) -> Self | None:
+        """Return the ASVs that a pretrained model learned from.
+
+        Parameters
+        ----------
+        directory
+            Directory of the model.
+
+        Returns
+        -------
+        KnownAsvs or None
+            None: the directory does not have them.
+
+        Raises
+        ------
+        InputError
+            The file is damaged, or of another version.
+        """
         path = directory / KNOWN_ASVS
         return cls.open(path) if path.is_file() else None
 
     @classmethod
     def open(cls, path: Path) -> Self:
-        """Read a file of `write`; an `InputError` says what it is instead."""
+        """Read a file of `write`.
+
+        Parameters
+        ----------
+        path
+            The file.
+
+        Returns
+        -------
+        KnownAsvs
+            In the order of the file.
+
+        Raises
+        ------
+        InputError
+            The file is missing, damaged or of another version.
+        """
         hint = "copy the model directory again"
         _, parts = read_tensors(path, version=VERSION, what="the ASVs of an encoder", hint=hint)
         return cls(unpack(parts["bases"].numpy(), parts["length"].numpy()))
 
     def write(self, path: Path) -> None:
-        """Write the ASVs, atomically."""
+        """Write the ASVs, atomically.
+
+        Parameters
+        ----------
+        path
+            File to write.
+        """
         is_base_US = self.bases_US != UNKNOWN
         last_U = self.bases_US.shape[1] - is_base_US[:, ::-1].argmax(axis=1)
         length_U = np.where(is_base_US.any(axis=1), last_U, 0).astype(np.int16)
@@ -64,9 +115,10 @@ class KnownAsvs(KnownSequences):
     def familiarity(
         self, store: SampleStore, tokens: TokenStore, sequences: Mapping[str, str] | None = None
     ) -> tuple[float, str]:
-        """Return the fraction of a study's reads near known ASVs, and a sentence about it.
+        """Return how near a study is to the known ASVs.
 
-        Where few are near, the most abundant are also read from the other end, and bases shifted.
+        Where few reads are near, the most abundant ASVs are also read from the other end, and with
+        bases shifted.
 
         Parameters
         ----------
@@ -77,6 +129,13 @@ class KnownAsvs(KnownSequences):
         sequences
             The whole ASVs by feature ID. The other end of a sequence that was cut is lost, so that
             a reverse complement is recognized in these alone. None: nothing was cut.
+
+        Returns
+        -------
+        fraction : float
+            Fraction of the reads whose ASV is near a known one.
+        said : str
+            A sentence about it.
         """
         reads_Q = np.bincount(store.asvs, store.counts, minlength=len(tokens.lengths))
         nearest = self.nearest(_bases(tokens.tokens, tokens.lengths))
@@ -97,12 +156,29 @@ class KnownAsvs(KnownSequences):
     def compare(
         self, store: SampleStore, tokens: TokenStore, sequences: Mapping[str, str] | None = None
     ) -> None:
-        """Log how near a study is, as a warning where it is not: see `familiarity`."""
+        """Log how near a study is, as a warning where it is not.
+
+        Parameters
+        ----------
+        store, tokens, sequences
+            As of `familiarity`.
+        """
         fraction, said = self.familiarity(store, tokens, sequences)
         logger.log(logging.INFO if fraction >= FEW_NEAR else logging.WARNING, "%s", said)
 
     def joined(self, other: Self) -> Self:
-        """Return the ASVs of both, each once."""
+        """Return the ASVs of both, each once.
+
+        Parameters
+        ----------
+        other
+            Other known ASVs.
+
+        Returns
+        -------
+        KnownAsvs
+            Sorted by their bases.
+        """
         width = max(self.bases_US.shape[1], other.bases_US.shape[1])
         both = [
             np.pad(x, ((0, 0), (0, width - x.shape[1])), constant_values=UNKNOWN)

@@ -20,22 +20,62 @@ LEAST_VARIANCE = 0.1
 def pinball_error(predicted_BCQ: Tensor, true_BC: Tensor, level_Q: Tensor) -> Tensor:
     """Return the mean pinball loss of several quantiles (Koenker & Bassett 1978).
 
-    The quantiles of the ascending levels come in any order: sorted, none can cross another.
+    Parameters
+    ----------
+    predicted_BCQ
+        Quantiles in any order: they are sorted, so that none can cross another.
+    true_BC
+        True numbers.
+    level_Q
+        Levels of the quantiles, ascending.
+
+    Returns
+    -------
+    torch.Tensor
+        One number.
     """
     missing_BCQ = true_BC[..., None] - predicted_BCQ.sort(dim=-1).values
     return torch.maximum(level_Q * missing_BCQ, (level_Q - 1) * missing_BCQ).mean()
 
 
 def class_error(logits_BK: Tensor, true_BK: Tensor, weight_K: Tensor | None) -> Tensor:
-    """Return the mean cross-entropy against class probabilities, over samples, not over weights."""
+    """Return the mean cross-entropy against class probabilities.
+
+    Parameters
+    ----------
+    logits_BK
+        Raw outputs.
+    true_BK
+        Probabilities of the classes.
+    weight_K
+        Weights of the classes; None: all are equal. The mean is over samples, not over weights.
+
+    Returns
+    -------
+    torch.Tensor
+        One number.
+    """
     return functional.cross_entropy(logits_BK, true_BK, weight=weight_K)
 
 
 def ordinal_error(logits_BT: Tensor, true_BK: Tensor, weight_K: Tensor | None) -> Tensor:
     """Return the mean binary cross-entropy of "above class k", one question per threshold.
 
-    Loss of CORAL (Cao, Mirjalili & Raschka 2020, arXiv:1901.07884), against probabilities of the
-    classes, the lowest first; a sample has the mean weight of its classes.
+    This is the loss of CORAL (Cao, Mirjalili & Raschka 2020, arXiv:1901.07884).
+
+    Parameters
+    ----------
+    logits_BT
+        Logits of lying above each class but the highest.
+    true_BK
+        Probabilities of the classes, the lowest first.
+    weight_K
+        Weights of the classes; None: all are equal. A sample has the mean weight of its classes.
+
+    Returns
+    -------
+    torch.Tensor
+        One number.
     """
     # On an accelerator a running sum has no deterministic algorithm.
     below_BT = true_BK[:, None].expand(-1, true_BK.shape[1] - 1, -1).tril().sum(dim=2)
@@ -53,12 +93,13 @@ LOSSES: dict[str, Callable[[Tensor, Tensor, Any], Tensor]] = {
     "quantile": lambda output, true, level_Q: pinball_error(
         output.unflatten(1, (-1, len(QUANTILES))), true, level_Q
     ),
-    # The pinball loss of one level: an error too low costs that much, one too high the rest.
+    # This is the pinball loss of one level: a prediction that is too low costs the level, one that
+    # is too high the rest.
     "asymmetric": lambda output, true, level_Q: pinball_error(output[..., None], true, level_Q),
     "cross_entropy": class_error,
     "ordinal": ordinal_error,
 }
-"""Of raw outputs [B, O] against encoded values [B, E]; `aam.config.losses` says which fits what.
+"""Losses of raw outputs [B, O] by encoded values [B, E]; `aam.config.losses` says which fits what.
 The third argument has the levels of quantiles, the weights of classes (None: all are equal), or
 nothing."""
 
@@ -66,8 +107,14 @@ nothing."""
 class TargetLoss(nn.Module):
     """The loss of a target, a name in `LOSSES`.
 
-    Levels and class weights move to the device with the model: to copy them there in a step would
-    wait for it. The target is saved with the model, so that they are not among its saved weights.
+    Levels of quantiles and class weights move to the device with the model, because copying them in
+    a step would wait for it. They are not among the saved weights: the target is saved with the
+    model.
+
+    Parameters
+    ----------
+    target
+        Has the name of the loss, the classes' weights and the asymmetry.
     """
 
     constant: Tensor | None
@@ -80,17 +127,46 @@ class TargetLoss(nn.Module):
         self.register_buffer("constant", torch.tensor(values) if values else None, persistent=False)
 
     def forward(self, output_BO: Tensor, true_BE: Tensor) -> Tensor:
-        """Return the mean loss."""
+        """Return the mean loss.
+
+        Parameters
+        ----------
+        output_BO
+            Raw outputs.
+        true_BE
+            Encoded values of the target.
+
+        Returns
+        -------
+        torch.Tensor
+            One number.
+        """
         return LOSSES[self.loss](output_BO, true_BE, self.constant)
 
 
 def count_error(
     predicted_X: Tensor, log_reads_X: Tensor, masked_X: Tensor, present_X: Tensor
 ) -> Tensor:
-    """Return the mean squared error of log(1 + reads) over ASVs with masked counts; 0 without any.
+    """Return the mean squared error of log(1 + reads) over ASVs with masked counts.
 
-    The true values are standardized by mean and deviation over the ASVs that are present: else the
-    first gradients would only move the common mean.
+    The true values are standardized by mean and deviation over the ASVs that are present: otherwise
+    the first gradients would only move the common mean.
+
+    Parameters
+    ----------
+    predicted_X
+        Outputs of a `CountHead`.
+    log_reads_X
+        True log(1 + reads).
+    masked_X
+        Whether the reads of an ASV were masked.
+    present_X
+        Whether there is an ASV, and not padding.
+
+    Returns
+    -------
+    torch.Tensor
+        One number; 0 where nothing was masked.
     """
     masked_X = masked_X & present_X
     number = present_X.sum().clamp(min=1)

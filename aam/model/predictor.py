@@ -24,15 +24,29 @@ from aam.model.losses import TargetLoss, count_error
 from aam.model.store import load_config, rebuilt, save_model
 
 FORMAT = 5
-"""Of the model directories that are written and read."""
+"""Version of the model directories that are written and read."""
 
 
 class Predictor(nn.Module):
     """An encoder, from pretraining or from scratch, and a head for one target.
 
-    Covariates with a `vocabulary` need a `fusion`, a name in `FUSIONS`. `count_weight` is that of
-    the loss of masked counts; 0: it is not computed. `seed` is of all weights but the encoder's.
-    With `kernel` the head is a kernel machine, which is not trained by steps.
+    Parameters
+    ----------
+    encoder
+        The encoder.
+    target
+        What is predicted, and by which loss.
+    fusion
+        How covariates meet the embedding, a name in `FUSIONS`; it is needed with a `vocabulary`.
+    vocabulary
+        Categories of the covariates; None: there are no covariates.
+    count_weight
+        Weight of the loss of masked counts; 0: it is not computed.
+    kernel
+        Sizes of a kernel machine, which then is the head and is not trained by steps; None: the
+        head has layers.
+    seed
+        Seed of all weights but the encoder's.
     """
 
     def __init__(
@@ -47,10 +61,14 @@ class Predictor(nn.Module):
         seed: int,
     ) -> None:
         super().__init__()
-        self.encoder, self.target, self.vocabulary = encoder, target, vocabulary
-        self.count_weight, self.kernel_shape = count_weight, kernel
+        self.encoder = encoder
+        self.target = target
+        self.vocabulary = vocabulary
+        self.count_weight = count_weight
+        self.kernel_shape = kernel
         self.fusion_name = None if vocabulary is None else fusion
-        shape, is_ordinal = encoder.shape, target.loss == "ordinal"
+        shape = encoder.shape
+        is_ordinal = target.loss == "ordinal"
         outputs = 1 if is_ordinal else target.outputs
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
@@ -62,8 +80,9 @@ class Predictor(nn.Module):
                 self.head = KernelHead(kernel, shape.width, outputs)
             self.fusion: Fusion | None = None
             if vocabulary is not None:
-                sizes = {"width": shape.width, "heads": shape.heads}
-                self.fusion = FUSIONS[str(fusion)](vocabulary, **sizes, backend=encoder.backend)
+                self.fusion = FUSIONS[str(fusion)](
+                    vocabulary, width=shape.width, heads=shape.heads, backend=encoder.backend
+                )
             self.counts = CountHead(shape.width) if count_weight > 0 else None
             if self.counts is not None:
                 initialize(self.counts)
@@ -76,9 +95,19 @@ class Predictor(nn.Module):
         return self.fusion is not None and self.fusion.needs_asvs
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
-        """Return the losses of a batch; embeddings that come with it are not computed again.
+        """Return the losses of a batch.
 
-        `loss` is what is minimized; `count_loss` is a part of it, where some counts were masked.
+        Embeddings that come with the batch are not computed again.
+
+        Parameters
+        ----------
+        batch
+            Samples with the values of the target, on the device of the model.
+
+        Returns
+        -------
+        dict
+            `loss` is minimized. `count_loss`, where some counts were masked, is a part of it.
         """
         categories_BF = batch.values[CATEGORIES] if self.fusion is not None else None
         if EMBEDDING in batch.values:
@@ -94,7 +123,20 @@ class Predictor(nn.Module):
         return losses
 
     def error(self, output_BO: Tensor, batch: Batch) -> Tensor:
-        """Return the loss of raw outputs against the batch's values of the target."""
+        """Return the loss of raw outputs.
+
+        Parameters
+        ----------
+        output_BO
+            Raw outputs.
+        batch
+            Has the values of the target.
+
+        Returns
+        -------
+        torch.Tensor
+            One number.
+        """
         return self.target_loss(output_BO, batch.values[TARGET])
 
     def predict(
@@ -106,10 +148,25 @@ class Predictor(nn.Module):
         batch: Batch | None = None,
         log_BP: Tensor | None = None,
     ) -> Tensor:
-        """Return raw outputs [B, O] in fp32, for `Target.decode`, of sample embeddings.
+        """Return raw outputs of sample embeddings.
 
-        Without categories all are unknown. `asvs` are `Encoded.asvs` of the `batch`, where
-        `needs_asvs`; `log_BP` are the `log_reads` that a kernel machine looks at.
+        Parameters
+        ----------
+        sample_BD
+            Embeddings of the samples.
+        categories_BF
+            Numbers of their categories, int64; None: all are unknown.
+        asvs
+            `Encoded.asvs` of the batch, where `needs_asvs`.
+        batch
+            The batch that they belong to, where `needs_asvs`.
+        log_BP
+            `log_reads` of the ASVs that a kernel machine knows.
+
+        Returns
+        -------
+        torch.Tensor
+            Raw outputs [B, O] in fp32, for `Target.decode`.
         """
         if isinstance(self.head, KernelHead):
             assert log_BP is not None, "a kernel machine looks at reads"
@@ -127,17 +184,30 @@ class Predictor(nn.Module):
     def _count_loss(self, asvs: list[Tensor], batch: Batch) -> Tensor:
         """Return the loss over the masked counts of all blocks, however they are cut."""
         assert self.counts is not None
-        parts = [
-            (self.counts(state), torch.log1p(b.counts_BA), b.count_mask_BA, b.present_BA)
-            for state, b in zip(asvs, batch.samples, strict=True)
-            if b.count_mask_BA is not None
-        ]
+        predicted = []
+        log_reads = []
+        masked = []
+        present = []
+        for state_BAD, block in zip(asvs, batch.samples, strict=True):
+            if block.count_mask_BA is not None:
+                predicted.append(self.counts(state_BAD).flatten())
+                log_reads.append(torch.log1p(block.counts_BA).flatten())
+                masked.append(block.count_mask_BA.flatten())
+                present.append(block.present_BA.flatten())
         return count_error(
-            *(torch.cat([t.flatten() for t in blocks]) for blocks in zip(*parts, strict=True))
+            torch.cat(predicted), torch.cat(log_reads), torch.cat(masked), torch.cat(present)
         )
 
     def save(self, directory: Path, about: Mapping[str, Any]) -> None:
-        """Write a directory that rebuilds the model by itself, with facts `about` it."""
+        """Write a directory that rebuilds the model by itself.
+
+        Parameters
+        ----------
+        directory
+            Folder to write.
+        about
+            Facts that are added to its `config.json`.
+        """
         config = {
             "format": FORMAT,
             "kind": "predictor",
@@ -153,7 +223,27 @@ class Predictor(nn.Module):
 
 
 def load_predictor(directory: Path) -> tuple[Predictor, dict[str, Any]]:
-    """Rebuild a predictor from its directory; also its `config.json`. For use in `fitting`."""
+    """Rebuild a predictor from its directory; for use in `aam.util.manifest.fitting`.
+
+    Parameters
+    ----------
+    directory
+        Folder of `Predictor.save`.
+
+    Returns
+    -------
+    predictor : Predictor
+        The model in evaluation mode.
+    config : dict
+        Content of its `config.json`.
+
+    Raises
+    ------
+    InputError
+        There is no `config.json`, a file was changed, or a weight is not finite.
+    ValueError
+        The weights are not those that `config.json` describes.
+    """
     config = load_config(directory)
     shape = TypeAdapter(Architecture).validate_python(config["architecture"])
 

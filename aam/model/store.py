@@ -37,9 +37,18 @@ def save_model(
     config: Mapping[str, Any],
     others: Mapping[str, Callable[[Path], None]] | None = None,
 ) -> None:
-    """Write the state and the configuration to a new directory, in place of any that was there.
+    """Write a model to a directory, in place of any that was there.
 
-    `others` write more files, by name.
+    Parameters
+    ----------
+    directory
+        Folder to write.
+    model
+        Model whose weights and buffers are written.
+    config
+        Content of `config.json`.
+    others
+        Functions that write more files, by name.
     """
     with atomic_path(directory) as partial:
         partial.mkdir()
@@ -51,12 +60,41 @@ def save_model(
 
 
 def is_whole(directory: Path) -> bool:
-    """Whether a model directory has both of its files: one that is being deleted may lack one."""
+    """Return whether a model directory has both of its files.
+
+    One that is being deleted may lack one.
+
+    Parameters
+    ----------
+    directory
+        Folder of a model.
+
+    Returns
+    -------
+    bool
+        Whether both exist; their content is not looked at.
+    """
     return (directory / CONFIG).is_file() and (directory / WEIGHTS).is_file()
 
 
 def load_config(directory: Path) -> dict[str, Any]:
-    """Read the configuration of a model directory; InputError: it is none, or was changed."""
+    """Read the configuration of a model directory.
+
+    Parameters
+    ----------
+    directory
+        Folder of a model.
+
+    Returns
+    -------
+    dict
+        Content of `config.json`.
+
+    Raises
+    ------
+    InputError
+        The directory is none of a model, or a file in it was changed.
+    """
     path = directory / CONFIG
     if not path.is_file():
         hint = "give the folder that pretraining or fine-tuning wrote"
@@ -67,9 +105,30 @@ def load_config(directory: Path) -> dict[str, Any]:
 
 
 def rebuilt(directory: Path, build: Callable[[], Built], prefix: str = "") -> Built:
-    """Return a model with its saved weights, or ValueError where these are other ones.
+    """Return a model with its saved weights, in evaluation mode.
 
-    It is built without memory at first, of which a false architecture may ask for any amount.
+    It is built without memory at first, because a false architecture may ask for any amount.
+
+    Parameters
+    ----------
+    directory
+        Folder of a model.
+    build
+        Returns a new model, with any weights.
+    prefix
+        Beginning of the names of the saved weights that the model takes.
+
+    Returns
+    -------
+    torch.nn.Module
+        On the CPU.
+
+    Raises
+    ------
+    InputError
+        A weight is not finite.
+    ValueError
+        The model has other weights than those saved.
     """
     with torch.device("meta"):
         built = build().state_dict().items()
@@ -84,7 +143,22 @@ def rebuilt(directory: Path, build: Callable[[], Built], prefix: str = "") -> Bu
 
 
 def load_weights(directory: Path, model: nn.Module, prefix: str = "") -> None:
-    """Fill a model, or the part whose weights have names with `prefix`, with the saved weights."""
+    """Fill a model, or a part of one, with saved weights.
+
+    Parameters
+    ----------
+    directory
+        Folder of a model.
+    model
+        Model that is filled.
+    prefix
+        Beginning of the names of the saved weights that the model takes.
+
+    Raises
+    ------
+    InputError
+        A weight is not finite.
+    """
     state = read_weights(directory)
     model.load_state_dict(
         {name.removeprefix(prefix): x for name, x in state.items() if name.startswith(prefix)}
@@ -92,7 +166,23 @@ def load_weights(directory: Path, model: nn.Module, prefix: str = "") -> None:
 
 
 def read_weights(directory: Path) -> dict[str, Tensor]:
-    """Return the saved weights of a model directory; InputError where any is not finite."""
+    """Return the saved weights of a model directory.
+
+    Parameters
+    ----------
+    directory
+        Folder of a model.
+
+    Returns
+    -------
+    dict
+        Tensors by name, on the host.
+
+    Raises
+    ------
+    InputError
+        A weight is not finite.
+    """
     state = load_file(directory / WEIGHTS)
     if spoiled := [name for name, x in state.items() if not x.isfinite().all()]:
         got = f"weights that are not finite: {first_names(spoiled)}"
@@ -103,7 +193,17 @@ def read_weights(directory: Path) -> dict[str, Tensor]:
 def write_tensors(
     path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any] | None = None
 ) -> None:
-    """Write tensors and plain facts atomically; the same content gives the same bytes."""
+    """Write tensors and plain facts atomically; the same content gives the same bytes.
+
+    Parameters
+    ----------
+    path
+        File to write, in the safetensors format.
+    tensors
+        Tensors of any device, by name.
+    about
+        Facts, which JSON can hold; None: there are none.
+    """
     parts = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
     metadata = None if about is None else {ABOUT: json.dumps(about, sort_keys=True)}
     with atomic_path(path) as partial:
@@ -117,10 +217,30 @@ def write_tensors(
 def read_tensors(
     path: Path, *, version: int, what: str, hint: str
 ) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Return facts and tensors of a file; tensors are mapped, and must not be written to.
+    """Read a file of `write_tensors`.
 
-    InputError, with `what` the file should hold and a `hint` where it comes from, when there is no
-    such file, or its facts do not have this `version`.
+    Parameters
+    ----------
+    path
+        The file.
+    version
+        Value of the fact `version` that it has to have.
+    what
+        What the file should hold, for a message.
+    hint
+        Where such a file comes from, for a message.
+
+    Returns
+    -------
+    about : dict
+        The facts.
+    tensors : dict
+        Tensors by name. They are mapped into memory, and must not be written to.
+
+    Raises
+    ------
+    InputError
+        There is no such file, it is damaged, or it is of another version.
     """
     expected = f"{what}, version {version}"
     if not path.is_file():

@@ -4,6 +4,8 @@ Shape suffixes: B batch, H heads, S query positions, T key positions, K width of
 E all heads side by side.
 """
 
+import warnings
+from functools import cache
 from typing import Any, Literal
 
 import torch
@@ -20,6 +22,50 @@ _KERNELS = {
     "math": [SDPBackend.MATH],
 }
 
+_NAMES: dict[SDPBackend, AttentionBackend] = {
+    SDPBackend.FLASH_ATTENTION: "flash",
+    SDPBackend.EFFICIENT_ATTENTION: "memory_efficient",
+    SDPBackend.MATH: "math",
+}
+
+
+def available_backend(backend: AttentionBackend, device: torch.device) -> AttentionBackend:
+    """Return the kernel that a device computes attention with, where one is asked for.
+
+    Parameters
+    ----------
+    backend
+        What is asked for.
+    device
+        Where attention is computed.
+
+    Returns
+    -------
+    str
+        The same, or what stands in for it where the device has no such kernel, in fp32 or bf16.
+    """
+    if backend == "auto":
+        return backend
+    return next(_NAMES[kernel] for kernel in _KERNELS[backend] if _has_kernel(kernel, device))
+
+
+@cache
+def _has_kernel(kernel: SDPBackend, device: torch.device) -> bool:
+    """Try a kernel with a few numbers, since PyTorch does not say what a device has."""
+    if kernel == SDPBackend.MATH:
+        return True
+    for dtype in (torch.float32, torch.bfloat16):
+        x_BHSK = torch.zeros(1, 1, 16, 16, dtype=dtype, device=device)
+        try:
+            # PyTorch warns of every reason for which it does not take a kernel.
+            with warnings.catch_warnings(), sdpa_kernel(kernel):
+                warnings.simplefilter("ignore")
+                scaled_dot_product_attention(x_BHSK, x_BHSK, x_BHSK)
+        except RuntimeError:
+            continue
+        return True
+    return False
+
 
 def attend(
     query_BHSK: Tensor,
@@ -29,12 +75,23 @@ def attend(
     mask_B11T: Tensor | None = None,
     backend: AttentionBackend = "auto",
 ) -> Tensor:
-    """Return softmax(query key^T / sqrt(K) + mask) value, [B, H, S, K].
+    """Return softmax(query key^T / sqrt(K) + mask) value (Vaswani et al. 2017, arXiv:1706.03762).
 
-    `mask_B11T` is that of `key_mask`, or None: all keys exist. A back-end is a kernel, with
-    PyTorch's reference ``math`` where the device has none, or ``auto``, what was measured fastest
-    (docs/experiments.md): on a CPU plain products for bf16 and for short sequences, else what
-    PyTorch chooses.
+    Parameters
+    ----------
+    query_BHSK, key_BHTK, value_BHTK
+        Queries, keys and values of one type.
+    mask_B11T
+        What `key_mask` returns; None: all keys exist.
+    backend
+        Kernel, with PyTorch's reference ``math`` where the device does not have it. ``auto`` is
+        what was measured fastest (docs/experiments.md): on a CPU plain products for bf16 and for
+        short sequences, otherwise what PyTorch chooses.
+
+    Returns
+    -------
+    torch.Tensor
+        [B, H, S, K].
     """
     if (backend == "auto" and query_BHSK.device.type == "cpu") and (
         query_BHSK.dtype == torch.bfloat16 or query_BHSK.shape[-2] < 64
@@ -47,7 +104,20 @@ def attend(
 
 
 def key_mask(present_BT: Tensor, dtype: torch.dtype) -> Tensor:
-    """Return what is added to scores: 0 where a key is present, one per row at least, else -inf."""
+    """Return what is added to the scores of attention.
+
+    Parameters
+    ----------
+    present_BT
+        Whether a key exists; one per row exists at least.
+    dtype
+        Type of the result, that of the scores.
+
+    Returns
+    -------
+    torch.Tensor
+        [B, 1, 1, T]: 0 where a key exists, otherwise -inf.
+    """
     absent_B11T = ~present_BT[:, None, None, :]
     return absent_B11T.new_zeros(absent_B11T.shape, dtype=dtype).masked_fill(
         absent_B11T, float("-inf")
@@ -55,7 +125,18 @@ def key_mask(present_BT: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def arithmetic(x: Tensor) -> torch.dtype:
-    """Return the type that products of `x` are computed in."""
+    """Return the type that products are computed in.
+
+    Parameters
+    ----------
+    x
+        One of the factors. Under autocast the type may be another one than its own.
+
+    Returns
+    -------
+    torch.dtype
+        That of autocast, where it is on, otherwise that of `x`.
+    """
     kind = x.device.type
     return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else x.dtype
 
@@ -71,27 +152,84 @@ def _plain(
 
 
 def split_heads(x_BSD: Tensor, heads: int) -> Tensor:
-    """Return [B, S, D] as [B, H, S, D / H]."""
+    """Return [B, S, D] as [B, H, S, D / H].
+
+    Parameters
+    ----------
+    x_BSD
+        All heads next to each other.
+    heads
+        Number of heads.
+
+    Returns
+    -------
+    torch.Tensor
+        A view.
+    """
     return x_BSD.unflatten(-1, (heads, -1)).transpose(1, 2)
 
 
 def join_heads(x_BHSK: Tensor) -> Tensor:
-    """Return [B, H, S, K] as [B, S, H * K]."""
+    """Return [B, H, S, K] as [B, S, H * K].
+
+    Parameters
+    ----------
+    x_BHSK
+        Heads in a dimension of their own.
+
+    Returns
+    -------
+    torch.Tensor
+        A copy where the heads do not lie next to each other.
+    """
     return x_BHSK.transpose(1, 2).flatten(-2)
 
 
 def rotary_tables(
     positions: int, head_width: int, heads: int = 1, base: float = 10_000.0
 ) -> tuple[Tensor, Tensor]:
-    """Return cosines and signed sines [positions, E] (Su et al. 2021, arXiv:2104.09864)."""
+    """Return the tables of rotary positions (Su et al. 2021, arXiv:2104.09864).
+
+    Parameters
+    ----------
+    positions
+        Number of positions S.
+    head_width
+        Width K of a head.
+    heads
+        Heads next to each other, which have the same angles.
+    base
+        Base of the geometric series of frequencies.
+
+    Returns
+    -------
+    cos_SE, sin_SE : torch.Tensor
+        Cosines and signed sines [S, E] in fp32.
+    """
     frequency = base ** (-torch.arange(0, head_width, 2, dtype=torch.float64) / head_width)
     angle = torch.arange(positions, dtype=torch.float64)[:, None] * frequency
-    cos, sin = angle.cos().float(), angle.sin().float()
+    cos = angle.cos().float()
+    sin = angle.sin().float()
     return torch.cat([cos, cos] * heads, dim=-1), torch.cat([-sin, sin] * heads, dim=-1)
 
 
 def rotate(x_BSE: Tensor, cos_SE: Tensor, sin_SE: Tensor, heads: int = 1) -> Tensor:
-    """Return queries or keys of `heads` heads side by side, turned by the angle of the position."""
+    """Return queries or keys, turned by the angle of the position.
+
+    Parameters
+    ----------
+    x_BSE
+        Vectors of all heads, next to each other.
+    cos_SE, sin_SE
+        What `rotary_tables` returns.
+    heads
+        Number of heads.
+
+    Returns
+    -------
+    torch.Tensor
+        [B, S, E].
+    """
     return _Rotation.apply(x_BSE, cos_SE, sin_SE, heads)
 
 
@@ -112,6 +250,7 @@ class _Rotation(torch.autograd.Function):
 
 def _turned(x_BSE: Tensor, cos_SE: Tensor, sin_SE: Tensor, heads: int, sign: float) -> Tensor:
     first, second = x_BSE.unflatten(-1, (heads, -1)).chunk(2, dim=-1)
-    # Whole rows: kernels over half a head each take four times as long in bf16 on a CPU.
+    # The rows are joined first: kernels over half a head each take four times as long in bf16 on a
+    # CPU.
     swapped_BSE = torch.cat([second, first], dim=-1).flatten(-2)
     return (x_BSE * cos_SE).addcmul_(swapped_BSE, sin_SE, value=sign)

@@ -10,8 +10,8 @@ from torch.nn.functional import layer_norm, linear, relu
 from aam.nn.attention import arithmetic, rotary_tables, rotate
 from aam.nn.layer import Layer
 
-# Of the rotary angles, as in the authors' code.
 BASE = 2.0**16
+"""Base of the rotary angles, as in the authors' code."""
 
 
 class Bdh(Layer):
@@ -23,8 +23,16 @@ class Bdh(Layer):
         a = LN(sum_t <R x_s, R x_t> v_t)      queries are keys; the values are the positions
         z = x * relu(W_y a)             a neuron passes on what it is asked for
 
-    and over all heads v = LN(v + LN(W_z z)). The same weights serve every iteration. All heads
-    together have `neurons`, a multiple of twice the heads.
+    and over all heads v = LN(v + LN(W_z z)). The same weights serve every iteration.
+
+    Parameters
+    ----------
+    width
+        Width D of a position.
+    heads
+        Number of heads.
+    neurons
+        Neurons of all heads together, a multiple of twice the heads.
     """
 
     def __init__(self, width: int, heads: int, neurons: int) -> None:
@@ -40,8 +48,10 @@ class Bdh(Layer):
 
         `rotary` holds what `neuron_tables` returns, for S positions.
         """
-        width, low_BSD = v_BSD.shape[-1], v_BSD.to(arithmetic(v_BSD))
-        # Each head by itself: products stay in the processor's cache, and none is copied.
+        width = v_BSD.shape[-1]
+        low_BSD = v_BSD.to(arithmetic(v_BSD))
+        # Each head is computed by itself: its products stay in the processor's cache, and none is
+        # copied.
         into_HND, ask_HND = (
             layer.weight.unflatten(0, (self.heads, -1)) for layer in (self.neurons, self.gates)
         )
@@ -56,14 +66,26 @@ class Bdh(Layer):
 
     def mixing_flops(self, sequences: int, length: int) -> int:
         """Return the cost of scores and mixing in the cheaper order of the products."""
-        width, neurons = self.out.out_features, self.out.in_features // self.heads
+        width = self.out.out_features
+        neurons = self.out.in_features // self.heads
         compares = compares_positions(length, neurons, width)
         per_position = length * (neurons + width) if compares else 2 * neurons * width
         return 2 * sequences * self.heads * length * per_position
 
 
 def enter(v_BSD: Tensor) -> Tensor:
-    """Return positions of mean 0 and variance 1, in fp32: what the first iteration takes."""
+    """Return positions of mean 0 and variance 1: what the first iteration takes.
+
+    Parameters
+    ----------
+    v_BSD
+        Positions, in any type.
+
+    Returns
+    -------
+    torch.Tensor
+        [B, S, D], fp32.
+    """
     return layer_norm(v_BSD.float(), v_BSD.shape[-1:])
 
 
@@ -83,9 +105,22 @@ def compares_positions(positions: int, neurons: int, width: int) -> bool:
 
 
 def neuron_tables(positions: int, neurons: int) -> tuple[Tensor, Tensor]:
-    """Return cosines and sines [positions, neurons] that turn the neurons of a head.
+    """Return the tables that turn the neurons of a head, as `aam.nn.attention.rotate` takes them.
 
-    Both sides are turned, so that scores, divided by the root of `neurons`, stay within fp16.
+    Queries and keys are both turned, so that scores, divided by the root of `neurons`, stay within
+    fp16.
+
+    Parameters
+    ----------
+    positions
+        Number of positions S.
+    neurons
+        Neurons N of a head.
+
+    Returns
+    -------
+    cos_SN, sin_SN : torch.Tensor
+        Scaled cosines and signed sines, fp32.
     """
     cos_SN, sin_SN = rotary_tables(positions, neurons, base=BASE)
     scale = neurons**-0.25

@@ -10,8 +10,8 @@ from torch.utils.checkpoint import checkpoint
 class Layer(nn.Module):
     """A layer on positions [sequences, length, width]."""
 
-    # Whether torch.compile gets it; it gains nothing where a layer is one call of a kernel.
     is_compiled = True
+    """Whether torch.compile gets the layer: one that is a single call of a kernel gains nothing."""
 
     def matrices(self) -> list[nn.Parameter]:
         """Return the weights that Muon takes; each is multiplied once with every position."""
@@ -21,7 +21,20 @@ class Layer(nn.Module):
         """Draw weights other than those of linear layers, which `aam.model.build` draws."""
 
     def flops(self, sequences: int, length: int) -> int:
-        """Return additions and multiplications of all matrix products of a forward pass."""
+        """Return the additions and multiplications of all matrix products of a forward pass.
+
+        Parameters
+        ----------
+        sequences
+            Number of sequences.
+        length
+            Positions of each.
+
+        Returns
+        -------
+        int
+            A multiplication and an addition count as two.
+        """
         weights = sum(matrix.numel() for matrix in self.matrices())
         return 2 * sequences * length * weights + self.mixing_flops(sequences, length)
 
@@ -39,12 +52,40 @@ class LayerStack(nn.Module):
     keeps_layers = True
 
     def flops(self, sequences: int, length: int) -> int:
-        """Return `Layer.flops` of all passes."""
+        """Return `Layer.flops` of all passes.
+
+        Parameters
+        ----------
+        sequences
+            Number of sequences.
+        length
+            Positions of each.
+
+        Returns
+        -------
+        int
+            A multiplication and an addition count as two.
+        """
         blocks = [block for block in self.blocks if isinstance(block, Layer)]
         return self.passes * sum(block.flops(sequences, length) for block in blocks)
 
     def run(self, layer: nn.Module, x: Tensor, **options: Any) -> Tensor:
-        """Return what a layer makes of `x`."""
+        """Return what a layer makes of its input.
+
+        Parameters
+        ----------
+        layer
+            One of the stack's layers.
+        x
+            Positions [sequences, length, width].
+        options
+            Other arguments of the layer.
+
+        Returns
+        -------
+        torch.Tensor
+            Of the shape of `x`.
+        """
         if self.keeps_layers or not torch.is_grad_enabled():
             return layer(x, **options)
         return checkpoint(layer, x, **options, use_reentrant=False)

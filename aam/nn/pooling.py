@@ -8,7 +8,13 @@ from torch import Tensor, nn
 
 
 class AttentionPooling(nn.Module):
-    """A learned query's attention over the positions of some width, then a norm."""
+    """A learned query's attention over the positions, then a norm.
+
+    Parameters
+    ----------
+    width
+        Width D of a position.
+    """
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -16,7 +22,20 @@ class AttentionPooling(nn.Module):
         self.norm = nn.LayerNorm(width)
 
     def forward(self, x_BSD: Tensor, present_BS: Tensor | None = None) -> Tensor:
-        """Return [B, D]; positions that are not present have no weight."""
+        """Pool the positions of each sequence.
+
+        Parameters
+        ----------
+        x_BSD
+            Positions.
+        present_BS
+            Whether a position exists, and has a weight; None: all do.
+
+        Returns
+        -------
+        torch.Tensor
+            [B, D], fp32.
+        """
         score_BS = self.score(x_BSD).squeeze(-1).float()
         if present_BS is not None:
             score_BS = score_BS.masked_fill(~present_BS, float("-inf"))

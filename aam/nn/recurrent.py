@@ -10,10 +10,15 @@ from aam.nn.layer import Layer
 
 
 class BiLstm(Layer):
-    """LSTM cells (Gers et al. 2000) in both directions, behind a norm and beside a residual.
+    """LSTM cells (Gers et al. 2000) in both directions, behind a norm and next to a residual.
 
-    Each direction is half as wide as the positions; their width is even. All sequences have one
-    length: nothing is padded or packed.
+    Each direction is half as wide as the positions. All sequences have one length: nothing is
+    padded or packed.
+
+    Parameters
+    ----------
+    width
+        Width D of a position, an even number.
     """
 
     is_compiled = False

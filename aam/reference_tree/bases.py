@@ -39,13 +39,35 @@ def encode(sequences: Sequence[str], length: int) -> NDArray[np.uint8]:
 
 
 def decode(bases_US: NDArray[np.uint8]) -> list[str]:
-    """Return sequences without what is `UNKNOWN` behind them; within them it is N."""
+    """Return sequences without what is `UNKNOWN` behind them; within them it is N.
+
+    Parameters
+    ----------
+    bases_US
+        What `encode` returns.
+
+    Returns
+    -------
+    list of str
+        Upper-case letters.
+    """
     letters_US = np.frombuffer(b"ACGTN", np.uint8)[bases_US]
     return [row_S.tobytes().decode("ascii").rstrip("N") for row_S in letters_US]
 
 
 def pack(bases_US: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Return four bases a byte, [U, C]; `UNKNOWN` ones are lost: they become A."""
+    """Return bases, four a byte.
+
+    Parameters
+    ----------
+    bases_US
+        What `encode` returns. `UNKNOWN` ones are lost: they become A.
+
+    Returns
+    -------
+    numpy.ndarray
+        [U, C], uint8.
+    """
     bases_US = np.where(bases_US == UNKNOWN, 0, bases_US).astype(np.uint8)
     bases_US = np.pad(bases_US, ((0, 0), (0, -bases_US.shape[1] % len(BITS))))
     quads = bases_US.reshape(len(bases_US), -1, len(BITS))
@@ -53,7 +75,20 @@ def pack(bases_US: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 
 def unpack(packed_UC: NDArray[np.uint8], length_U: NDArray[np.integer]) -> NDArray[np.uint8]:
-    """Return the bases that `pack` packed, `UNKNOWN` behind the end of each sequence, [U, S]."""
+    """Return the bases that `pack` packed.
+
+    Parameters
+    ----------
+    packed_UC
+        Bytes of four bases.
+    length_U
+        Length of each sequence.
+
+    Returns
+    -------
+    numpy.ndarray
+        [U, S], uint8, `UNKNOWN` behind the end of each sequence.
+    """
     quads = np.stack([(packed_UC >> bits) & 3 for bits in BITS], axis=2)
     bases_US = quads.reshape(len(packed_UC), -1)[:, : int(length_U.max(initial=0))]
     bases_US[np.arange(bases_US.shape[1]) >= length_U[:, None]] = UNKNOWN
@@ -61,7 +96,18 @@ def unpack(packed_UC: NDArray[np.uint8], length_U: NDArray[np.integer]) -> NDArr
 
 
 def reverse_complement(sequence: str) -> str:
-    """Return the other strand of a sequence; letters that are no base become N."""
+    """Return the other strand of a sequence; letters that are no base become N.
+
+    Parameters
+    ----------
+    sequence
+        Nucleotides.
+
+    Returns
+    -------
+    str
+        Upper-case letters, as many as `sequence` has.
+    """
     bases_S = encode([sequence], len(sequence))[0]
     other_S = np.where(bases_S == UNKNOWN, UNKNOWN, 3 - bases_S.astype(np.int64))[::-1]
     letters_S = np.frombuffer(b"ACGTN", np.uint8)[other_S]

@@ -86,13 +86,18 @@ class KnownSequences:
     def nearest(self, bases_QS: NDArray[np.uint8]) -> Nearest:
         """Return the known sequence with the most matches, position by position.
 
-        Where one of both has ended, or has an ambiguous base, nothing is compared. Bases behind
-        the longest known sequence have no part in this.
+        Where one of both has ended, or has an ambiguous base, nothing is compared. Bases behind the
+        longest known sequence have no part in this.
 
         Parameters
         ----------
         bases_QS
             The sequences, which begin at the same base as the known ones.
+
+        Returns
+        -------
+        Nearest
+            None of them is aligned.
         """
         length = self.bases_US.shape[1]
         bases_QS = bases_QS[:, :length]
@@ -125,6 +130,11 @@ class KnownSequences:
             The sequences, which begin at the same base as the known ones.
         nearest
             What `nearest` returns for them.
+
+        Returns
+        -------
+        Nearest
+            Aligned where that brings few enough edits.
         """
         row_Q = nearest.row_Q.copy()
         differences_Q = nearest.differences_Q.copy()

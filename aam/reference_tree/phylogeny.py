@@ -36,7 +36,7 @@ ROWS_AT_ONCE = 256
 class ReferencePhylogeny:
     """A reference tree, for tables of any study of its region.
 
-    Every sequence lies beside the known one that it is most like, on a branch whose length follows
+    Every sequence lies next to the known one that it is most like, on a branch whose length follows
     from their differences. On this tree all distances are exact.
     """
 
@@ -44,7 +44,17 @@ class ReferencePhylogeny:
 
     @classmethod
     def load(cls, name: str | Path) -> Self:
-        """Read a reference that comes with the package, or a file of `ReferenceTree.write`.
+        """Read a reference.
+
+        Parameters
+        ----------
+        name
+            A reference that comes with the package, or a file of `ReferenceTree.write`.
+
+        Returns
+        -------
+        ReferencePhylogeny
+            Ready for tables of any study.
 
         Raises
         ------
@@ -82,7 +92,23 @@ class ReferencePhylogeny:
         return self._placement(texts, np.ones(len(texts), np.int64)).to_frame()
 
     def tree(self, sequences: Sequences) -> TreeNode:
-        """Return the tree of some sequences, tips named by feature ID: see `place`."""
+        """Return the tree of some sequences.
+
+        Parameters
+        ----------
+        sequences
+            As of `place`.
+
+        Returns
+        -------
+        skbio.TreeNode
+            Tips are named by feature ID.
+
+        Raises
+        ------
+        InputError
+            The file cannot be read.
+        """
         texts = _read_sequences(sequences)
         return self._placement(texts, np.ones(len(texts), np.int64)).to_tree()
 

@@ -83,8 +83,10 @@ class Placement:
         return pd.DataFrame(columns, index=pd.Index(list(self.names), name="feature-id"))
 
 
-def place(tree: ReferenceTree, sequences: Mapping[str, str], reading: Reading = AS_IS) -> Placement:
-    """Place sequences in a reference tree, each beside the known one that it is most like.
+def place_sequences(
+    tree: ReferenceTree, sequences: Mapping[str, str], reading: Reading = AS_IS
+) -> Placement:
+    """Place sequences in a reference tree, each next to the known one that it is most like.
 
     Parameters
     ----------
@@ -94,9 +96,14 @@ def place(tree: ReferenceTree, sequences: Mapping[str, str], reading: Reading = 
         By name. Bases behind the longest known sequence have no part in the result.
     reading
         How to read them so that they begin where the known ones do; see `recognize_reading`.
+
+    Returns
+    -------
+    Placement
+        The sequences in the order that they were given in.
     """
     bases_QS = reading.encode(list(sequences.values()), tree.length_bp)
-    nearest = tree.known.aligned(bases_QS, tree.known.nearest(bases_QS))
+    nearest = tree.known_sequences.aligned(bases_QS, tree.known_sequences.nearest(bases_QS))
     return Placement(tree, list(sequences), nearest, reading)
 
 
@@ -123,16 +130,16 @@ def place_reads(
     """
     texts = list(sequences.values())
     bases_QS = AS_IS.encode(texts, tree.length_bp)
-    nearest = tree.known.nearest(bases_QS)
+    nearest = tree.known_sequences.nearest(bases_QS)
     other = None
-    # Before any alignment, which would take a shift for lost bases.
+    # This comes before any alignment, which would take a shift for lost bases.
     if texts and share_near(nearest, reads_Q) < FEW_NEAR:
-        other = recognize_reading(tree.known, texts, reads_Q)
+        other = recognize_reading(tree.known_sequences, texts, reads_Q)
     if other is None:
-        aligned = tree.known.aligned(bases_QS, nearest)
+        aligned = tree.known_sequences.aligned(bases_QS, nearest)
         placement = Placement(tree, list(sequences), aligned, AS_IS)
     else:
-        placement = place(tree, sequences, other[0])
+        placement = place_sequences(tree, sequences, other[0])
     near = share_near(placement.nearest, reads_Q)
     said = f"{near:.0%} of the reads lie within {NEAR:.0%} of a sequence of the reference"
     if near < FEW_NEAR:

@@ -31,7 +31,20 @@ class Reading:
     """Bases that lie before the first base of the reference; below 0: bases that are missing."""
 
     def encode(self, sequences: Sequence[str], length: int) -> NDArray[np.uint8]:
-        """Return `encode` of the sequences as they have to be read, [U, length]."""
+        """Return the first bases of sequences as they have to be read.
+
+        Parameters
+        ----------
+        sequences
+            Nucleotides of any length.
+        length
+            Number of bases that are taken.
+
+        Returns
+        -------
+        numpy.ndarray
+            [U, length], as `aam.reference_tree.bases.encode` returns them.
+        """
         if self.reverse_complement:
             sequences = [reverse_complement(sequence) for sequence in sequences]
         if self.shift >= 0:
@@ -55,13 +68,13 @@ AS_IS = Reading()
 
 
 def recognize_reading(
-    known: KnownSequences, sequences: Sequence[str], reads_Q: NDArray[np.number]
+    reference: KnownSequences, sequences: Sequence[str], reads_Q: NDArray[np.number]
 ) -> tuple[Reading, float] | None:
     """Return how sequences that lie near no known ones have to be read to lie near them.
 
     Parameters
     ----------
-    known
+    reference
         Sequences that begin at the same base.
     sequences
         Others, whole: the other end of a sequence that was cut is lost.
@@ -81,12 +94,25 @@ def recognize_reading(
     readings = [Reading(reverse_complement=True), *(Reading(shift=shift) for shift in shifts)]
     shares = []
     for reading in readings:
-        nearest = known.nearest(reading.encode(abundant, known.length_bp))
+        nearest = reference.nearest(reading.encode(abundant, reference.length_bp))
         shares.append(share_near(nearest, reads_Q[most]))
     best = int(np.argmax(shares))
     return (readings[best], shares[best]) if shares[best] >= FEW_NEAR else None
 
 
 def share_near(nearest: Nearest, reads_Q: NDArray[np.number]) -> float:
-    """Return the fraction of the reads whose sequences lie near a known one."""
+    """Return the fraction of the reads whose sequences lie near a known one.
+
+    Parameters
+    ----------
+    nearest
+        What is nearest to each of Q sequences.
+    reads_Q
+        Reads of each.
+
+    Returns
+    -------
+    float
+        From 0 to 1; 0 without reads.
+    """
     return float(reads_Q[nearest.is_near_Q].sum() / max(reads_Q.sum(), 1))

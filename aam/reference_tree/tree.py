@@ -74,6 +74,11 @@ class ReferenceTree:
         length
             Bases of a sequence that count; tips that are equal then are refused.
 
+        Returns
+        -------
+        ReferenceTree
+            Nodes are numbered in preorder.
+
         Raises
         ------
         ValueError
@@ -106,6 +111,16 @@ class ReferenceTree:
     def read(cls, path: Path) -> Self:
         """Read a file of `write`.
 
+        Parameters
+        ----------
+        path
+            The file.
+
+        Returns
+        -------
+        ReferenceTree
+            In the order of the file.
+
         Raises
         ------
         InputError
@@ -127,7 +142,13 @@ class ReferenceTree:
             raise problem(path, str(error), expected, hint) from error
 
     def write(self, path: Path) -> None:
-        """Write the tree, atomically; the same tree gives the same bytes."""
+        """Write the tree, atomically; the same tree gives the same bytes.
+
+        Parameters
+        ----------
+        path
+            File to write, in the safetensors format.
+        """
         parts = {
             "bases": pack(self.bases_US),
             "length": (self.bases_US != UNKNOWN).sum(axis=1).astype(np.int16),
@@ -143,7 +164,18 @@ class ReferenceTree:
             partial.chmod(mode)
 
     def without(self, is_left_out_U: NDArray[np.bool_]) -> "ReferenceTree":
-        """Return the tree of the other sequences; branches to those left out alone are gone."""
+        """Return the tree of the other sequences; branches to those left out alone are gone.
+
+        Parameters
+        ----------
+        is_left_out_U
+            Which of the known sequences are left out.
+
+        Returns
+        -------
+        ReferenceTree
+            Its nodes are numbered again, in the same order.
+        """
         kept_U = np.flatnonzero(~is_left_out_U)
         node_M = self._above(self.tip_U[kept_U])
         row_B = np.full(len(self.parent_B), -1, np.int32)
@@ -166,7 +198,7 @@ class ReferenceTree:
         return decode(self.bases_US)
 
     @cached_property
-    def known(self) -> KnownSequences:
+    def known_sequences(self) -> KnownSequences:
         """What finds the known sequence that another one is most like."""
         return KnownSequences(self.bases_US)
 
@@ -193,27 +225,42 @@ class ReferenceTree:
         skbio.TreeNode
             Its tips are in the order of the reference, below one known sequence in that of `names`.
         """
-        at_node: dict[int, list[tuple[str, float]]] = {}
-        for name, row, length in zip(names, row_Q.tolist(), length_Q.tolist(), strict=True):
-            at_node.setdefault(int(self.tip_U[row]), []).append((name, length))
+        tips_at = self._tips_by_node(names, row_Q, length_Q)
         # The root is the first of these nodes, and no branch lies above it.
         node_M = self._above(self.tip_U[np.unique(row_Q)])[1:]
-        parents = self.parent_B[node_M].tolist()
-        lengths = self.length_B[node_M].astype(np.float64).tolist()
         children_of: dict[int, list[TreeNode]] = {}
-        # Children stand behind their parents: backwards, all of a node's are there before it.
-        for number, parent, length in reversed(
-            list(zip(node_M.tolist(), parents, lengths, strict=True))
-        ):
-            below = children_of.pop(number, [])[::-1]
-            leaves = [TreeNode(name, length=own) for name, own in at_node.get(number, [])]
-            children_of.setdefault(parent, []).append(_joined([*below, *leaves], length))
+        # Nodes stand behind their parents: in reverse order, a node comes after all of its
+        # children.
+        for node in reversed(node_M.tolist()):
+            # The children were collected in reverse order, too.
+            inner = children_of.pop(node, [])[::-1]
+            subtree = _joined([*inner, *tips_at.get(node, [])], float(self.length_B[node]))
+            parent = int(self.parent_B[node])
+            children_of.setdefault(parent, []).append(subtree)
         return TreeNode(children=children_of[ROOT][::-1])
 
-    def above(self, row_Q: NDArray[np.int64]) -> csr_array:
-        """Return 1 where a branch lies above the known sequence that each sequence lies below.
+    def _tips_by_node(
+        self, names: Sequence[str], row_Q: NDArray[np.int64], length_Q: NDArray[np.float64]
+    ) -> dict[int, list[TreeNode]]:
+        """Return a tip for each sequence, by the node of the known one that it lies below."""
+        tips_at: dict[int, list[TreeNode]] = {}
+        for name, row, length in zip(names, row_Q.tolist(), length_Q.tolist(), strict=True):
+            tips_at.setdefault(int(self.tip_U[row]), []).append(TreeNode(name, length=length))
+        return tips_at
 
-        Branches have the numbers of the nodes at their lower ends, [Q, B].
+    def above(self, row_Q: NDArray[np.int64]) -> csr_array:
+        """Return which branches lie above the known sequences that some sequences lie below.
+
+        Parameters
+        ----------
+        row_Q
+            The known sequence that each lies below.
+
+        Returns
+        -------
+        scipy.sparse.csr_array
+            [Q, B], 1 where a branch lies above. Branches have the numbers of the nodes at their
+            lower ends.
         """
         rows = []
         columns = []

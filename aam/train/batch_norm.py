@@ -10,7 +10,18 @@ SAMPLES = 1024
 
 
 def some_of(samples: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return at most `SAMPLES` of the samples, evenly spread over their order."""
+    """Return at most `SAMPLES` of the samples, evenly spread over their order.
+
+    Parameters
+    ----------
+    samples
+        Positions of samples in the store.
+
+    Returns
+    -------
+    numpy.ndarray
+        Some of these positions, in the same order.
+    """
     return samples[np.linspace(0, len(samples) - 1, min(len(samples), SAMPLES)).astype(np.int64)]
 
 
@@ -18,7 +29,15 @@ def some_of(samples: NDArray[np.int64]) -> NDArray[np.int64]:
 def recalibrate_batch_norm(heads: nn.Module, embedding_ND: Tensor) -> None:
     """Set the statistics of every standardization in `heads` to those of some embeddings.
 
-    Training standardizes by its batches, which are masked; what is scored later is not.
+    Training standardizes by the statistics of its batches, whose nucleotides are masked. The
+    samples that are scored later are not masked, so that their statistics differ.
+
+    Parameters
+    ----------
+    heads
+        Module whose layers of batch normalization are changed in place.
+    embedding_ND
+        Embeddings of samples, in fp32 and on the device of `heads`.
     """
     for layer in heads.modules():
         if isinstance(layer, nn.BatchNorm1d):

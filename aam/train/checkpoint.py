@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 KEPT = 2
 """Newest checkpoints of a run that are kept."""
 BEST = "best.pt"
-"""File of the best weights, beside the checkpoints."""
+"""File of the best weights, next to the checkpoints."""
 SHARDED = ".sharded"
 """Suffix of a folder with the shards of several processes."""
 DAMAGED = "damaged-"
@@ -39,8 +39,14 @@ DAMAGED = "damaged-"
 UNWRITTEN = (OSError, RuntimeError, CheckpointException)
 """What writing to a full disk raises: torch's own writers know no OSError."""
 UNREADABLE = (
-    *(*UNWRITTEN, EOFError, LookupError, ValueError, UnpicklingError, SafetensorError),
-    *(zipfile.BadZipFile, zlib.error),
+    *UNWRITTEN,
+    EOFError,
+    LookupError,
+    ValueError,
+    UnpicklingError,
+    SafetensorError,
+    zipfile.BadZipFile,
+    zlib.error,
 )
 """What reading a damaged checkpoint raises, by what is damaged."""
 _OF_THE_MACHINE = frozenset(
@@ -56,10 +62,19 @@ class NotSaved(OSError):
 class Checkpoints:
     """The checkpoints of one run, in `<folder>/<start of the fingerprint>/`.
 
-    Without a folder nothing is written and nothing is found. The fingerprint is a digest of
-    settings, code and inputs; settings that are changed and changed back find their checkpoints
-    again: of runs with other fingerprints the newest is kept. In the `background` a thread writes;
-    else a save returns when its file is complete. Of several processes one `writes` and deletes.
+    Settings that are changed and changed back find their checkpoints again: of the runs with other
+    fingerprints in the same folder, the newest is kept.
+
+    Parameters
+    ----------
+    folder
+        Folder of the checkpoints of all runs; None: nothing is written and nothing is found.
+    fingerprint
+        A digest of settings, code and inputs. It identifies the run.
+    background
+        Whether a thread writes the files; if not, a save returns when its file is complete.
+    writes
+        Whether this process writes and deletes files. One of several processes does.
     """
 
     def __init__(
@@ -76,20 +91,50 @@ class Checkpoints:
     def save(self, step: int, state: dict[str, Any]) -> None:
         """Keep the state after `step` steps and delete all but the newest two.
 
-        The state holds tensors of any device, and values of the types `aam.train.host_copy.PLAIN`,
-        in dictionaries, lists and tuples; their values at the moment of the call are written. In
-        the background anything else is a TypeError. Raises `NotSaved` where this file or, in the
-        background, the one before could not be written; an InputError where that one has the best
-        weights, which a run with early stopping ends with.
+        Parameters
+        ----------
+        step
+            Number of steps done.
+        state
+            Tensors of any device and values of the types `aam.train.host_copy.PLAIN`, in
+            dictionaries, lists and tuples. Their values at the moment of the call are written.
+
+        Raises
+        ------
+        NotSaved
+            This file could not be written, or, in the background, the one before.
+        InputError
+            The file before could not be written, and holds the best weights, which a run with early
+            stopping ends with.
+        TypeError
+            The state holds a value of another type, and is written in the background.
         """
         self._put(f"step-{step:09d}.pt", step, state)
 
     def save_best(self, step: int, state: dict[str, Any]) -> None:
-        """Keep the state as the best so far, in place of the one before; else like `save`."""
+        """Keep the state as the best so far, in place of the one before.
+
+        Parameters and errors are those of `save`.
+        """
         self._put(BEST, step, state)
 
     def save_sharded(self, step: int, state: dict[str, Any], devices: Devices) -> None:
-        """Keep a state whose tensors are sharded; return when all processes have written theirs."""
+        """Keep a state whose tensors are sharded; return when all processes have written theirs.
+
+        Parameters
+        ----------
+        step
+            Number of steps done.
+        state
+            As for `save`, with tensors that are sharded among the processes.
+        devices
+            The processes, all of which call this.
+
+        Raises
+        ------
+        NotSaved
+            Any process could not write its part. All processes raise it.
+        """
         if self._folder is None:
             return
         content = {"fingerprint": self.fingerprint, "step": step, **state}
@@ -110,7 +155,19 @@ class Checkpoints:
         devices.barrier()
 
     def load(self, like: nn.Module | None = None) -> dict[str, Any] | None:
-        """Return the newest state that can be read, if any; `like`: the model of a sharded one."""
+        """Return the newest state that can be read.
+
+        Parameters
+        ----------
+        like
+            The model, which says how the tensors of a sharded state are sharded here.
+
+        Returns
+        -------
+        dict or None
+            The state that was saved, with `step` and `fingerprint`; None: this run has no
+            checkpoint.
+        """
         if self._folder is None:
             return None
         self.set_damaged_aside()
@@ -119,12 +176,25 @@ class Checkpoints:
             logger.info("resuming after step %d from %s", state["step"], steps[-1])
             return state
         if self._other_runs():
-            anew = "the checkpoints in %s are of other settings, code or inputs: starting anew"
-            logger.info(anew, self._folder)
+            logger.info(
+                "the checkpoints in %s are of other settings, code or inputs: starting anew",
+                self._folder,
+            )
         return None
 
     def load_best(self) -> dict[str, Any] | None:
-        """Return the state that `save_best` kept last in this run, or None."""
+        """Return the state that `save_best` kept last in this run.
+
+        Returns
+        -------
+        dict or None
+            The state; None: none was kept.
+
+        Raises
+        ------
+        InputError
+            The file is damaged.
+        """
         if self._folder is None:
             return None
         self.wait()
@@ -143,7 +213,11 @@ class Checkpoints:
             ) from error
 
     def set_damaged_aside(self) -> None:
-        """Rename the newest checkpoints that cannot be read, in the process that writes."""
+        """Rename the newest checkpoints that cannot be read, in the process that writes.
+
+        An error of the machine, such as a lack of memory, says nothing about the file and is
+        raised.
+        """
         self.wait()
         for path in reversed(self._steps() if self._writes else []):
             try:
@@ -156,8 +230,11 @@ class Checkpoints:
                     raise
                 if isinstance(error, RuntimeError) and is_out_of_memory(error):
                     raise
-                told = f"the checkpoint {path} cannot be read ({first_line(error)})"
-                logger.warning("%s: the one before is taken", told)
+                logger.warning(
+                    "the checkpoint %s cannot be read (%s): the one before is taken",
+                    path,
+                    first_line(error),
+                )
                 aside = path.with_name(f"{DAMAGED}{path.name}")
                 remove(aside)
                 path.replace(aside)
@@ -165,10 +242,17 @@ class Checkpoints:
                 return
 
     def join(self) -> None:
-        """Return when no write is in flight; raise once if it failed."""
+        """Return when no write is in flight.
+
+        Raises
+        ------
+        NotSaved or InputError
+            The write failed, see `save`. The error is raised once.
+        """
         if self._writing is not None:
             futures.wait([self._writing])
-            done, self._writing = self._writing, None
+            done = self._writing
+            self._writing = None
             done.result()
 
     def wait(self) -> None:
@@ -179,7 +263,10 @@ class Checkpoints:
         self.join()
 
     def clear(self) -> None:
-        """Delete the folder of a finished run, as far as no open file on NFS is in the way."""
+        """Delete the folder of a finished run.
+
+        A file that is still open on NFS stays.
+        """
         self.wait()
         if self._writes and self._folder is not None and self._folder.exists():
             shutil.rmtree(self._folder, ignore_errors=True)
@@ -194,7 +281,7 @@ class Checkpoints:
             return
         # A thread that starts takes Python's lock for milliseconds: one serves all saves.
         self._thread = self._thread or futures.ThreadPoolExecutor(1, "checkpoint")
-        self._writing = self._thread.submit(self._write, name, self._copy.of(content))
+        self._writing = self._thread.submit(self._write, name, self._copy.copy(content))
 
     def _write(self, name: str, content: dict[str, Any]) -> None:
         failed: Exception | None = None
@@ -204,7 +291,8 @@ class Checkpoints:
         except UNWRITTEN as error:
             failed = _not_saved(self._run / name, error)
         if failed is not None:
-            # No traceback holds the file that was begun any more: it is closed, its room is free.
+            # The error is raised here, where no traceback holds the file that was begun any more:
+            # the file is closed and its room is free.
             raise failed
         self._prune()
 
@@ -257,7 +345,7 @@ def _read(path: Path, like: nn.Module | None = None) -> dict[str, Any]:
     if path.suffix == SHARDED:
         assert like is not None
         return sharded.read(path, like)
-    # torch reads the archive without a look at the checksums in it, or at where it begins.
+    # torch reads the archive and checks neither the checksums in it nor where it begins.
     with zipfile.ZipFile(path) as archive:
         if archive.infolist()[0].header_offset:
             raise ValueError("its first part is not at its beginning")

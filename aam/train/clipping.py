@@ -19,11 +19,30 @@ TINY = 1e-6
 def clip_gradients(
     model: nn.Module, optimizer: Any, devices: Devices, kind: Clipping, limit: float
 ) -> Tensor:
-    """Bound the gradients of a model that was set up; return their norm before, unread.
+    """Bound the gradients of a model that was set up.
 
-    A gradient that is not finite stays so, or its norm tells. The kinds are those of
-    `Optimization.clipping`. A unit of ``adaptive`` is a row of a matrix or a whole vector, as in
-    Brock et al. 2021 (arXiv:2102.06171, section 4); other than there, also in the last layer.
+    A gradient that is not finite stays so, or makes the norm not finite.
+
+    Parameters
+    ----------
+    model
+        The model as `Devices.setup_model` returned it.
+    optimizer
+        Its optimizer, as `Devices.setup_optimizer` returned it.
+    devices
+        Where the model is trained.
+    kind
+        Kind of bound, as in `Optimization.clipping`. With ``adaptive`` each unit is bounded by the
+        norm of its weights, by Brock et al. 2021 (arXiv:2102.06171, section 4). A unit is a row of
+        a matrix or a whole vector. In the paper the last layer is left out; here it is not.
+    limit
+        Largest norm, largest value, or, with ``adaptive``, largest ratio of a gradient to its
+        weights.
+
+    Returns
+    -------
+    torch.Tensor
+        Norm of all gradients before, on the device, so that nothing waits for it.
     """
     if kind == "norm":
         return devices.clip(model, optimizer, limit)

@@ -72,12 +72,29 @@ def compile_blocks(
 
 
 def is_compiled(model: nn.Module) -> bool:
-    """Return whether any layer of a model runs compiled, or will on its first use."""
+    """Return whether any layer of a model runs compiled, or will on its first use.
+
+    Parameters
+    ----------
+    model
+        Model after `compile_blocks`.
+
+    Returns
+    -------
+    bool
+        False also after a compilation that failed.
+    """
     return any(module._compiled_call_impl is not None for module in model.modules())
 
 
 def graphs_compiled() -> int:
-    """Return how many graphs of layers this process has compiled."""
+    """Return how many graphs of layers this process has compiled.
+
+    Returns
+    -------
+    int
+        The count of torch.compile, without the small function that looks for a working compiler.
+    """
     return int(torch._dynamo.utils.counters["stats"]["unique_graphs"])
 
 
@@ -119,7 +136,8 @@ def _remove(cache: Path | None) -> None:
 
 def _why_not(device: torch.device) -> str | None:
     """Compile one small function; return the first line of the error, or None."""
-    small, before = torch.ones(8, device=device), graphs_compiled()
+    small = torch.ones(8, device=device)
+    before = graphs_compiled()
     try:
         torch.compile(lambda x: x + x)(small)
     except (torch._dynamo.exc.TorchDynamoException, RuntimeError, OSError) as error:

@@ -10,10 +10,21 @@ from aam.config.sections.training import EarlyStoppingSettings as Settings
 
 @dataclass
 class EarlyStopping:
-    """Follows a score of which higher is better; without settings nothing is best or stops.
+    """Follows a score of which higher is better.
 
     Patience starts again at a value more than `min_delta` above the one at which it last started:
     many small steps add up to an improvement. The best value is the highest.
+
+    Attributes
+    ----------
+    settings
+        Patience and `min_delta`; None: no value is the best, and nothing stops.
+    best
+        Highest value so far.
+    reference
+        Value at which patience last started.
+    waited
+        Validations since then.
     """
 
     settings: Settings | None
@@ -22,12 +33,24 @@ class EarlyStopping:
     waited: int = 0
 
     def update(self, value: float) -> bool:
-        """Take the next score and return whether it is the best so far; NaN is the worst."""
+        """Take the next score; NaN counts as the worst.
+
+        Parameters
+        ----------
+        value
+            Score of a validation.
+
+        Returns
+        -------
+        bool
+            Whether the score is the best so far.
+        """
         if self.settings is None:
             return False
         value = -math.inf if math.isnan(value) else float(value)
         if self.reference is None or value > self.reference + self.settings.min_delta:
-            self.reference, self.waited = value, 0
+            self.reference = value
+            self.waited = 0
         else:
             self.waited += 1
         if self.best is not None and value <= self.best:
@@ -62,5 +85,16 @@ class Validation:
     stopping: EarlyStopping
 
     def steps(self, total: int) -> set[int]:
-        """Return the steps after which the model is scored."""
+        """Return the steps after which the model is scored.
+
+        Parameters
+        ----------
+        total
+            Number of steps of the run.
+
+        Returns
+        -------
+        set of int
+            Steps counted from 1, evenly spread; the last is `total`.
+        """
         return {max(1, round(total * part / self.times)) for part in range(1, self.times + 1)}

@@ -25,7 +25,19 @@ def write_history(
     provenance: Mapping[str, str],
     extra: Sequence[tuple[str, pa.DataType]] = (),
 ) -> None:
-    """Write the records of a run to Parquet, `extra` naming columns beyond the usual ones."""
+    """Write the records of a run to a Parquet file.
+
+    Parameters
+    ----------
+    path
+        File to write.
+    history
+        Records with the fields of `HISTORY` and of `extra`.
+    provenance
+        Facts that are written to the file's metadata.
+    extra
+        Names and types of columns in addition to those of `HISTORY`. They come first.
+    """
     schema = pa.schema([*extra, *HISTORY])
     columns = {name: [record[name] for record in history] for name in schema.names}
     write_table(path, columns, provenance, schema)

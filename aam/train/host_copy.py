@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 PLAIN = frozenset((str, int, float, bool, type(None)))
-"""Types of values that a state may hold in dictionaries, lists and tuples, beside tensors."""
+"""Types of values that a state may hold in dictionaries, lists and tuples, next to tensors."""
 
 
 class HostCopy:
@@ -20,8 +20,24 @@ class HostCopy:
     def __init__(self) -> None:
         self._buffers: dict[tuple[object, ...], Tensor] = {}
 
-    def of(self, state: dict[str, Any]) -> dict[str, Any]:
-        """Return a copy, valid until the next call; a TypeError names what it cannot hold."""
+    def copy(self, state: dict[str, Any]) -> dict[str, Any]:
+        """Return a copy of a state, valid until the next call.
+
+        Parameters
+        ----------
+        state
+            Tensors and values of the types `PLAIN`, in dictionaries, lists and tuples.
+
+        Returns
+        -------
+        dict
+            Nested like the state, its tensors on the host.
+
+        Raises
+        ------
+        TypeError
+            It names the value that a copy cannot hold.
+        """
         with torch.no_grad():
             copied = self._nested(state, ())
         if torch.cuda.is_initialized():
@@ -32,7 +48,7 @@ class HostCopy:
         if isinstance(value, Tensor):
             return self._tensor(value, path)
         if isinstance(value, dict):
-            # Keeps what the state of a module has as attributes, too.
+            # A shallow copy keeps the attributes that the state of a module has, too.
             twin = value.copy() if type(value) is dict else copy.copy(value)
             for key, item in value.items():
                 if type(item) not in PLAIN:

@@ -2,13 +2,15 @@
 
 import logging
 import time
+from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from aam.config.sections.training import Training
+from aam.model.batch import Batch
 from aam.runtime.run_options import RunOptions
 from aam.train.checkpoint import Checkpoints
 from aam.train.compilation import CACHE
@@ -44,22 +46,62 @@ def fit(
     name: str,
     validation: Validation | None = None,
 ) -> Progress:
-    """Train `model`, whose forward returns named losses of a batch, `loss` being minimized.
+    """Train a model, from the newest checkpoint of the same fingerprint where there is one.
 
-    The run goes on from the newest checkpoint of the same fingerprint. Everything random is a
-    function of seed and step, so an interrupted run ends with the same weights. With early
-    stopping the model ends with the weights that were best when validated. Raises InputError: where
-    `options.nonfinite` allows no more bad losses or gradients, the smallest micro-batches do not
-    fit into the memory, the best weights cannot be written or read, there is no checkpoint to go
-    back to, or the deadline comes before the last step (`TimeIsUp`, after a checkpoint).
+    Everything random is a function of seed and step, so that a run that was interrupted ends with
+    the same weights. With early stopping the model ends with the weights that were best when
+    validated.
+
+    Parameters
+    ----------
+    model
+        Model whose forward pass returns named losses of a batch; `loss` is minimized. It is trained
+        in place.
+    dataset
+        Batches of all steps.
+    settings
+        Learning rate, weight decay, warm-up and seed.
+    devices
+        Where the model is trained, and in which arithmetic.
+    options
+        Options of a step.
+    checkpoints
+        Where the state of the run is kept.
+    runtime
+        Deadline, limits of memory, workers, and what is logged. It never changes a result.
+    name
+        Name of the run in messages.
+    validation
+        What is scored during the run; None: nothing.
+
+    Returns
+    -------
+    Progress
+        History and report of the run.
+
+    Raises
+    ------
+    InputError
+        `options.nonfinite` allows no more losses or gradients that are not finite, the smallest
+        micro-batches do not fit into the memory, the best weights cannot be written or read, or
+        there is no checkpoint to go back to.
+    TimeIsUp
+        The deadline came before the last step. The checkpoint has been written, where that was
+        possible.
     """
-    dataset = dataset.on(devices.device)
-    compiled = None if runtime.work is None else runtime.work / CACHE
-    wrapped, optimizer, _ = set_up(model, settings, options, devices, compiled)
+    dataset = dataset.for_device(devices.device)
+    compile_cache = None if runtime.work is None else runtime.work / CACHE
+    wrapped, optimizer, _ = set_up(model, settings, options, devices, compile_cache)
     stopping = EarlyStopping(None) if validation is None else validation.stopping
     guard = NonFiniteGuard(options, dataset, devices)
-    limits = runtime.max_memory_gb, options.recompute, None, runtime.memory_threshold
-    memory = StepMemory(wrapped, optimizer, devices, *limits)
+    memory = StepMemory(
+        wrapped,
+        optimizer,
+        devices,
+        limit_gb=runtime.max_memory_gb,
+        recompute=options.recompute,
+        threshold=runtime.memory_threshold,
+    )
     precision = PrecisionChoice(devices)
     progress = Progress(stopping, {"guard": guard, "memory": memory, "precision": precision})
     saver = Saver(name, checkpoints, progress, wrapped.module, optimizer, devices)
@@ -67,7 +109,17 @@ def fit(
     wrapped.train()
     precision.make(model, wrapped, dataset, memory)
     micro_batches = memory.prepare(dataset)
-    run = _Run(saver, memory, guard, model, dataset, settings, options, runtime, validation)
+    run = _Run(
+        saver=saver,
+        memory=memory,
+        guard=guard,
+        model=model,
+        dataset=dataset,
+        settings=settings,
+        options=options,
+        runtime=runtime,
+        validation=validation,
+    )
     try:
         with torch.autograd.detect_anomaly() if options.anomaly else nullcontext():
             run.to_its_end()
@@ -77,16 +129,47 @@ def fit(
     # The best weights are written now, whichever process reads them.
     devices.barrier()
     devices.finish(model, wrapped)
-    if (best := checkpoints.load_best()) is not None:
+    best = checkpoints.load_best()
+    if best is not None:
         model.load_state_dict(best["model"])
     progress.report = {
         "optimization": carried_out,
         "stability": guard.report(),
         "estimated_step_memory_mb": micro_batches.estimated_mb,
         "measured_step_memory_mb": micro_batches.measured_mb,
-        **({"precision_step_s": precision.seconds} if precision.seconds else {}),
     }
+    if precision.seconds:
+        progress.report["precision_step_s"] = precision.seconds
     return progress
+
+
+class _Clock:
+    """The time of one start of a run: how long it has worked, and when it has to save or leave."""
+
+    def __init__(self, elapsed_before_s: float, runtime: RunOptions) -> None:
+        self._elapsed_before_s = elapsed_before_s
+        self._deadline = runtime.deadline
+        self._checkpoint_every_s = runtime.checkpoint_every_s
+        self._t_start = time.monotonic()
+        self._t_saved = self._t_start
+        self._now = self._t_start
+
+    def read(self) -> float:
+        """Read the clock, and return the seconds of all starts of the run."""
+        self._now = time.monotonic()
+        return self._elapsed_before_s + self._now - self._t_start
+
+    def is_save_due(self) -> bool:
+        """Return whether the last checkpoint was old when the clock was read."""
+        return self._now - self._t_saved >= self._checkpoint_every_s
+
+    def is_late(self) -> bool:
+        """Return whether the deadline has come."""
+        return self._deadline is not None and time.time() > self._deadline
+
+    def note_save(self) -> None:
+        """Note that a checkpoint was written just now."""
+        self._t_saved = time.monotonic()
 
 
 @dataclass(frozen=True)
@@ -103,102 +186,105 @@ class _Run:
     runtime: RunOptions
     validation: Validation | None
 
+    @property
+    def progress(self) -> Progress:
+        """State of the loop."""
+        return self.saver.progress
+
+    @property
+    def devices(self) -> Devices:
+        """Where the model is trained."""
+        return self.saver.devices
+
+    @property
+    def total(self) -> int:
+        """Steps of the whole run."""
+        return len(self.dataset)
+
     def to_its_end(self) -> None:
         """Do the steps that are left, from an earlier one again where a fault demands it."""
-        name, progress, total = self.saver.name, self.saver.progress, len(self.dataset)
-        workers_lost = 0
-        left = sum(step > progress.step for step in self._validated(total))
-        counts = {"done": progress.step, "total": total, "validations": left}
-        with watching(name, self.runtime, self.saver.devices.device, **counts) as watch:
-            found = self.memory.micro_batches
-            step_s = None if found is None else found.seconds_per_step
-            # Compiled steps are slow at first: the run says later how long it takes.
-            if progress.step < total and step_s is not None and self.options.compile == "off":
-                watch.reporter.estimate(step_s)
+        progress = self.progress
+        validations = sum(step > progress.step for step in self._validated_steps())
+        with watching(
+            self.saver.name,
+            self.runtime,
+            self.devices.device,
+            done=progress.step,
+            total=self.total,
+            validations=validations,
+        ) as watch:
+            self._report_estimate(watch)
             if self.guard.policy == "restore" and progress.step == 0:
                 self.saver.save()
-            while not progress.stopping.should_stop and progress.step < total:
+            workers_lost = 0
+            while not self._is_over():
                 try:
                     self._train(watch)
                 except Rollback as reason:
-                    self.saver.roll_back(reason)
-                    rate = f"{self.guard.rate:g} of the configured learning rate"
-                    back = f"going back to step {progress.step}, with {rate}"
-                    logger.warning("%s: %s: %s", name, reason, back)
+                    self._roll_back(reason)
                 except WorkerDied as error:
                     workers_lost += 1
                     if workers_lost > WORKERS_LOST:
                         raise
-                    # Others assemble the same batches.
-                    logger.warning("%s: %s: others are started", name, error)
+                    # The loader starts other workers, which assemble the same batches.
+                    logger.warning("%s: %s: others are started", self.saver.name, error)
             progress.summary = watch.monitor.summary()
 
     def _train(self, watch: Watch) -> None:
         """Do steps to the end of the run, to early stopping, or to the time limit."""
-        progress, devices, optimizer = self.saver.progress, self.saver.devices, self.saver.optimizer
-        guard, total = self.guard, len(self.dataset)
-        on_cpu = devices.device.type == "cpu"
-        log_every = max(1 if on_cpu else STEPS_BETWEEN_LOOKS, total // LOG_POINTS)
-        validate_at = self._validated(total)
-        workers = 0 if on_cpu else self.runtime.workers
-        t_start = t_saved = time.monotonic()
-        elapsed_before_s, deadline = progress.elapsed_s, self.runtime.deadline
-        loader = batches(
-            self.dataset, progress.step, workers=workers, pin=not on_cpu, devices=devices
-        )
-        for batch in watch.monitor.timed(loader):
-            rate = learning_rate(self.settings, progress.step, total) * guard.rate
-            skipped = guard.skipped
-            losses, norm = self.memory.run(
-                lambda part: train_step(
-                    self.memory.model,
-                    optimizer,
-                    part.to(devices.device),
-                    step=progress.step,
-                    rate=rate,  # noqa: B023 (it is called before the next batch)
-                    seed=self.settings.seed,
-                    options=self.options,
-                    devices=devices,
-                    guard=guard,
-                ),
-                batch,
-            )
-            if guard.skipped == skipped:
-                progress.sums.add({**losses, "gradient_norm": norm})
-            progress.step += 1
-            is_best = False
+        progress = self.progress
+        validated_steps = self._validated_steps()
+        clock = _Clock(progress.elapsed_s, self.runtime)
+        for batch in watch.monitor.timed(self._batches()):
+            rate = learning_rate(self.settings, progress.step, self.total) * self.guard.rate
+            self._step(batch, rate)
             watch.step(progress.step, batch.size)
-
-            if progress.step % log_every == 0 or progress.step == total:
-                guard.look(progress.sums.values)
+            if progress.step % self._log_every() == 0 or progress.step == self.total:
                 self._log(watch, rate)
-
-            if progress.step in validate_at:
-                guard.look(progress.sums.values)
-                with watch.monitor.pause():
-                    is_best = self._validate(watch)
-
-            now = time.monotonic()
-            progress.elapsed_s = elapsed_before_s + now - t_start
-            is_over = progress.stopping.should_stop or progress.step == total
-            is_late = deadline is not None and time.time() > deadline
-            is_due = now - t_saved >= self.runtime.checkpoint_every_s
-            # A return to an earlier step would leave the best weights of steps that never were.
-            is_due |= is_best and guard.policy == "restore"
-            is_late, is_due = devices.broadcast((is_late, is_due))
-            leaves = is_late and not is_over
-            if is_due or leaves:
-                guard.look(progress.sums.values)
-                with watch.monitor.pause():
-                    is_saved = self.saver.save()
-                t_saved = time.monotonic()
-                if leaves:
-                    raise TimeIsUp(self.saver.leave(total, is_saved=is_saved))
-            if is_over:
+            is_best = progress.step in validated_steps and self._validate(watch)
+            progress.elapsed_s = clock.read()
+            self._save_in_time(watch, clock, is_best=is_best)
+            if self._is_over():
                 break
 
+    def _batches(self) -> Iterator[Batch]:
+        """Yield the batches that are left."""
+        on_cpu = self.devices.device.type == "cpu"
+        return batches(
+            self.dataset,
+            self.progress.step,
+            workers=0 if on_cpu else self.runtime.workers,
+            pin=not on_cpu,
+            devices=self.devices,
+        )
+
+    def _step(self, batch: Batch, rate: float) -> None:
+        """Do one step, in smaller micro-batches where the memory does not suffice."""
+        skipped = self.guard.skipped
+        losses, norm = self.memory.run(self._try_step, batch, rate)
+        # The losses of a step that was left out may not be finite.
+        if self.guard.skipped == skipped:
+            self.progress.sums.add({**losses, "gradient_norm": norm})
+        self.progress.step += 1
+
+    def _try_step(self, batch: Batch, rate: float) -> tuple[dict[str, Tensor], Tensor]:
+        """Do the step of a batch in micro-batches; it may run out of memory."""
+        return train_step(
+            self.memory.model,
+            self.saver.optimizer,
+            batch.to(self.devices.device),
+            step=self.progress.step,
+            rate=rate,
+            seed=self.settings.seed,
+            options=self.options,
+            devices=self.devices,
+            guard=self.guard,
+        )
+
     def _log(self, watch: Watch, rate: float) -> None:
-        progress = self.saver.progress
+        """Read the losses since the last look, and what the run takes, and record both."""
+        progress = self.progress
+        self.guard.look(progress.sums.values)
         epoch = progress.step / self.dataset.steps_per_epoch
         counts = {name: value for name, value in self.guard.counts().items() if value}
         values = {**progress.sums.mean_and_reset(), "learning_rate": rate, **counts}
@@ -208,16 +294,62 @@ class _Run:
 
     def _validate(self, watch: Watch) -> bool:
         """Score the model, keep the best weights, and return whether these are the best."""
-        validation, progress, devices = self.validation, self.saver.progress, self.saver.devices
-        assert validation is not None
-        with devices.whole(self.model, self.memory.model):
-            values = devices.broadcast(validation.score())
-            is_best = progress.stopping.update(values[validation.watched])
-            if is_best:
-                self.saver.save_best({"model": self.model.state_dict()})
-        progress.record(progress.step / self.dataset.steps_per_epoch, "validation", values)
-        watch.values(progress.step, "validation", values)
+        assert self.validation is not None
+        progress = self.progress
+        self.guard.look(progress.sums.values)
+        with watch.monitor.pause():
+            with self.devices.whole(self.model, self.memory.model):
+                values = self.devices.broadcast(self.validation.score())
+                is_best = progress.stopping.update(values[self.validation.watched])
+                if is_best:
+                    self.saver.save_best({"model": self.model.state_dict()})
+            progress.record(progress.step / self.dataset.steps_per_epoch, "validation", values)
+            watch.values(progress.step, "validation", values)
         return is_best
 
-    def _validated(self, total: int) -> set[int]:
-        return self.validation.steps(total) if self.validation is not None else set()
+    def _save_in_time(self, watch: Watch, clock: _Clock, *, is_best: bool) -> None:
+        """Write a checkpoint where one is due, and leave the run where its deadline has come."""
+        is_due = clock.is_save_due()
+        # A return to an earlier step would leave the best weights of steps that never were.
+        is_due |= is_best and self.guard.policy == "restore"
+        is_late, is_due = self.devices.broadcast((clock.is_late(), is_due))
+        leaves = is_late and not self._is_over()
+        if not (is_due or leaves):
+            return
+        self.guard.look(self.progress.sums.values)
+        with watch.monitor.pause():
+            is_saved = self.saver.save()
+        clock.note_save()
+        if leaves:
+            raise TimeIsUp(self.saver.leave(self.total, is_saved=is_saved))
+
+    def _roll_back(self, reason: Rollback) -> None:
+        """Go back to the last checkpoint, at a lower learning rate."""
+        self.saver.roll_back(reason)
+        logger.warning(
+            "%s: %s: going back to step %d, with %g of the configured learning rate",
+            self.saver.name,
+            reason,
+            self.progress.step,
+            self.guard.rate,
+        )
+
+    def _report_estimate(self, watch: Watch) -> None:
+        """Say how long the run takes, where the measured step tells."""
+        micro_batches = self.memory.micro_batches
+        step_s = None if micro_batches is None else micro_batches.seconds_per_step
+        # The first steps compile and are slow, so that the run gives its estimate after them.
+        if self.progress.step < self.total and step_s is not None and self.options.compile == "off":
+            watch.reporter.estimate(step_s)
+
+    def _is_over(self) -> bool:
+        return self.progress.stopping.should_stop or self.progress.step >= self.total
+
+    def _log_every(self) -> int:
+        """Return the number of steps between two points of the curves."""
+        on_cpu = self.devices.device.type == "cpu"
+        return max(1 if on_cpu else STEPS_BETWEEN_LOOKS, self.total // LOG_POINTS)
+
+    def _validated_steps(self) -> set[int]:
+        """Return the steps after which the model is scored."""
+        return set() if self.validation is None else self.validation.steps(self.total)

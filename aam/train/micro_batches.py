@@ -38,10 +38,19 @@ class MicroBatches:
     def split(self, batch: Batch) -> Batch:
         """Return the same batch, or shard, in blocks of at most so many ASVs and so many samples.
 
-        Nearly equal blocks, in the same order, so that every embedding, every pair and every loss
-        is that of the whole batch, but for dropout, whose masks are drawn block by block. They
-        share the memory of the old ones. Where no block is larger the batch itself is returned.
-        Best on the host: the bounds of the blocks are read from its tensors.
+        The blocks are of nearly equal size and in the same order, so that every embedding, every
+        pair and every loss is that of the whole batch. Dropout is the exception, because its masks
+        are drawn block by block. The blocks share the memory of the old ones.
+
+        Parameters
+        ----------
+        batch
+            A batch, best on the host: the bounds of the blocks are read from its tensors.
+
+        Returns
+        -------
+        Batch
+            The batch itself where no block is too large.
         """
         asvs = [part for block in batch.asvs for part in _split_asvs(block, self.asvs)]
         samples = [part for block in batch.samples for part in _split_samples(block, self.samples)]
@@ -54,7 +63,18 @@ class MicroBatches:
         model.encoder.recompute(self.recompute)
 
     def halved(self, batch: Batch) -> "MicroBatches | None":
-        """Return micro-batches of half the size, None where they are as small as can be."""
+        """Return micro-batches of half the size.
+
+        Parameters
+        ----------
+        batch
+            The batch that they split.
+
+        Returns
+        -------
+        MicroBatches or None
+            None: they are as small as can be.
+        """
 
         def half(limit: int | None, sizes: list[int], fewest: int) -> int | None:
             largest = min([max(sizes, default=0), *([] if limit is None else [limit])])
@@ -88,7 +108,9 @@ def _split_asvs(block: AsvBlock, limit: int | None) -> list[AsvBlock]:
         return [block]
     if block.masked is None:
         return [AsvBlock(block.tokens_US[first:last], None) for first, last in pairwise(bounds)]
-    asv_M, position_M, base_M = block.masked.asv_M, block.masked.position_M, block.masked.base_M
+    asv_M = block.masked.asv_M
+    position_M = block.masked.position_M
+    base_M = block.masked.base_M
     # The masked nucleotides are sorted by ASV: those of a part are a slice.
     rows = torch.tensor(bounds, device=asv_M.device)
     places = torch.searchsorted(asv_M.contiguous(), rows).tolist()

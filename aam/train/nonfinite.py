@@ -29,18 +29,30 @@ class Rollback(Exception):
 
 
 class NonFiniteGuard:
-    """Looks at every step, and decides by a policy; alike in all processes of a run.
+    """Looks at every step, and acts on a loss or gradient that is not finite.
 
-    A CPU is asked at once. An accelerator notes the first bad step, which is read when the losses
-    are, and before a checkpoint; but ``skip`` has to know, and waits, before each update. The
-    policies are those of `Optimization.nonfinite`; ``restore`` raises `Rollback`.
+    A single process on a CPU looks at each step immediately. Otherwise the first bad step is noted
+    on the device. It is read when the losses are read and before a checkpoint, so that no step
+    waits for the device. The policy ``skip`` has to know before each update, and therefore waits.
+    All processes of a run decide alike.
+
+    Parameters
+    ----------
+    options
+        Have the policy `nonfinite`, which is one of `Optimization.nonfinite`, and its limit.
+    dataset
+        Batches of the run: a message names the samples of the bad one.
+    devices
+        Where the model is trained.
     """
 
     def __init__(self, options: StepOptions, dataset: BatchDataset, devices: Devices) -> None:
         self._options = options
-        self.policy, self.limit = options.nonfinite, options.nonfinite_limit
+        self.policy = options.nonfinite
+        self.limit = options.nonfinite_limit
         self.skipped = self.in_row = self.restored = self.overflowed = 0
-        self._dataset, self._devices = dataset, devices
+        self._dataset = dataset
+        self._devices = devices
         self._is_scaled = devices.precision == "fp16"
         alone_on_cpu = devices.device.type == "cpu" and devices.processes == 1
         self._at_once = alone_on_cpu or self.policy == "skip"
@@ -54,9 +66,30 @@ class NonFiniteGuard:
         return 0.5**self.restored
 
     def passes(self, losses: Mapping[str, Tensor], norm: Tensor, step: int) -> bool:
-        """Return whether the update of a step, counted from 0, may be made; raise by the policy.
+        """Return whether the update of a step may be made.
 
-        In fp16 a gradient that overflows is the scaler's: it leaves the update out by itself.
+        In fp16 the scaler itself leaves out the update of a gradient that overflows.
+
+        Parameters
+        ----------
+        losses
+            Named losses of the step.
+        norm
+            Norm of its gradient.
+        step
+            Number of the step, from 0.
+
+        Returns
+        -------
+        bool
+            False: the update is left out, by the policy ``skip``.
+
+        Raises
+        ------
+        Rollback
+            The policy ``restore`` sends the run back to its last checkpoint.
+        InputError
+            The policy allows no more bad steps.
         """
         total = losses["loss"].detach()
         finite = torch.isfinite(total if self._is_scaled else total + norm)
@@ -84,12 +117,27 @@ class NonFiniteGuard:
         self._devices.leave_out()
 
     def look(self, sums: Mapping[str, Tensor]) -> None:
-        """Read what was noted; sums of losses since the last look tell which were not finite."""
-        first, self._first = self._first, NO_STEP
+        """Read what was noted on the device since the last look, and act on it.
+
+        Parameters
+        ----------
+        sums
+            Sums of losses since the last look; they say which of them were not finite.
+
+        Raises
+        ------
+        Rollback
+            See `passes`.
+        InputError
+            See `passes`, or fp16 overflows at any scale.
+        """
+        first = self._first
+        self._first = NO_STEP
         if not self._at_once and (step := self._devices.all_reduce_min(int(first))) != NO_STEP:
             self._act(step, _bad_names(sums))
         if self._is_scaled:
-            self.overflowed, self._overflows = self.overflowed + int(self._overflows), 0
+            self.overflowed = self.overflowed + int(self._overflows)
+            self._overflows = 0
             if self._devices.loss_scale < LEAST_SCALE:
                 raise self.error(None, ["gradient_norm, at any scale in fp16,"])
 
@@ -119,10 +167,26 @@ class NonFiniteGuard:
         restored = self.restored
         vars(self).update({name: state[name] for name in KEPT})
         self.restored = max(self.restored, restored)
-        self._first, self._overflows = NO_STEP, 0
+        self._first = NO_STEP
+        self._overflows = 0
 
     def error(self, step: int | None, names: list[str], reason: str = "") -> InputError:
-        """Return the error for a step, from 0, in which some values were not finite."""
+        """Return the error for a step in which some values were not finite.
+
+        Parameters
+        ----------
+        step
+            Number of the step, from 0; None: it is not known.
+        names
+            Names of the values.
+        reason
+            What torch said.
+
+        Returns
+        -------
+        InputError
+            It names the samples of the step's batch, and what may help.
+        """
         got = f"{', '.join(names)} not finite" + (f" ({reason})" if reason else "")
         if step is not None:
             got += f", in a batch of samples {self._samples(step)}"
@@ -140,8 +204,12 @@ class NonFiniteGuard:
         what = f"step {step + 1}: {', '.join(names)} not finite"
         if self.policy == "skip" and self.in_row < self.limit:
             if not self.skipped:
-                told = "the update is left out, as further ones will be; the history counts them"
-                logger.warning("%s, in a batch of samples %s: %s", what, self._samples(step), told)
+                logger.warning(
+                    "%s, in a batch of samples %s: the update is left out, as further ones will "
+                    "be; the history counts them",
+                    what,
+                    self._samples(step),
+                )
             self.in_row += 1
             self.skipped += 1
         elif self.policy == "restore" and self.restored < self.limit:

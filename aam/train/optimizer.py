@@ -18,11 +18,25 @@ MUON_RATE = 20.0
 
 
 def make_optimizer(model: nn.Module, settings: Training, *, fused: bool) -> "CombinedOptimizer":
-    """Return an optimizer over the trainable parameters of `model`.
+    """Return an optimizer over the trainable parameters of a model.
 
-    Matrices alone are decayed: biases, norms and scales are not. With `fused` AdamW's whole update
-    is one kernel. The kinds are those of `Training.optimizer`: AdamW (Loshchilov & Hutter 2019,
-    arXiv:1711.05101), and Muon (Jordan et al. 2024) at a fixed multiple of the learning rate.
+    AdamW is that of Loshchilov & Hutter 2019 (arXiv:1711.05101). Muon (Jordan et al. 2024) updates
+    the matrices of layers, at a fixed multiple of the learning rate, and AdamW all other
+    parameters. Weight decay applies to matrices alone, not to biases, norms and scales.
+
+    Parameters
+    ----------
+    model
+        Model with its weights on the device.
+    settings
+        Kind of optimizer, learning rate and weight decay.
+    fused
+        Whether AdamW's whole update is one kernel.
+
+    Returns
+    -------
+    CombinedOptimizer
+        At the learning rate of the settings.
     """
     trainable = [p for p in model.parameters() if p.requires_grad]
     hidden = _layer_matrices(model) if settings.optimizer == "muon" else []
@@ -48,7 +62,22 @@ def set_rate(optimizer: optim.Optimizer, rate: float) -> None:
 def warmup_cosine(step: int, total: int, warmup: float) -> float:
     """Return the fraction of the peak learning rate at a step.
 
-    It rises linearly in the first `warmup` of the `total` steps, then falls to zero by a cosine.
+    It rises linearly, then falls to zero by a cosine (Loshchilov & Hutter 2017, arXiv:1608.03983,
+    without restarts).
+
+    Parameters
+    ----------
+    step
+        Number of the step, from 0.
+    total
+        Number of steps of the run.
+    warmup
+        Fraction of the steps in which the rate rises.
+
+    Returns
+    -------
+    float
+        From 0 to 1.
     """
     rising = max(1, round(warmup * total))
     if step < rising:
@@ -106,9 +135,19 @@ class BatchedMuon(optim.Muon):
 
 
 def orthogonalized(x_MRC: Tensor, group: dict[str, Any]) -> Tensor:
-    """Return about the nearest matrices with orthonormal rows, in bf16; no rows exceed the columns.
+    """Return about the nearest matrices with orthonormal rows, by Newton-Schulz iterations.
 
-    By the Newton-Schulz iterations of a group of `torch.optim.Muon`.
+    Parameters
+    ----------
+    x_MRC
+        Matrices, none with more rows than columns.
+    group
+        Group of `torch.optim.Muon`, which has the coefficients and the number of iterations.
+
+    Returns
+    -------
+    torch.Tensor
+        Matrices [M, R, C] in bf16.
     """
     a, b, c = group["ns_coefficients"]
     x_MRC = x_MRC.bfloat16()

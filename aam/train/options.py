@@ -1,15 +1,17 @@
 """What an optimization level stands for, and a model that is set up by it."""
 
 import logging
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import nn
 
 from aam.config.sections.execution import BY_LEVEL, Clipping, Compile, Optimization
 from aam.config.sections.training import Training
 from aam.model.encoder import Recompute
-from aam.nn.attention import AttentionBackend
+from aam.nn.attention import AttentionBackend, available_backend
 from aam.train.compilation import compile_blocks, is_compiled
 from aam.train.distributed.devices import AUTO, Devices, hardware, has_tf32
 from aam.train.optimizer import make_optimizer
@@ -18,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 
 class StepOptions(Optimization):
-    """The options of a training step: what its level sets, and what was chosen beside that."""
+    """The options of a training step: what its level sets, and what was chosen in addition."""
 
     attention: AttentionBackend
     fused_optimizer: bool
@@ -39,7 +41,13 @@ class StepOptions(Optimization):
 
 LIMITS: dict[Clipping, float] = {"norm": 1.0, "value": 1.0, "adaptive": 0.01}
 """What bounds a gradient where no limit is given."""
-_ADVANCED = dict(zip(BY_LEVEL, ("auto", True, "off", False, False), strict=True))
+_ADVANCED: dict[str, Any] = {
+    "attention": "auto",
+    "fused_optimizer": True,
+    "compile": "off",
+    "checkpointing": False,
+    "deterministic": False,
+}
 LEVELS: dict[str, dict[str, Any]] = {
     "basic": _ADVANCED | {"attention": "math", "fused_optimizer": False},
     "advanced": _ADVANCED,
@@ -50,7 +58,18 @@ LEVELS: dict[str, dict[str, Any]] = {
 
 
 def step_options(section: Optimization) -> StepOptions:
-    """Return the options of the section's level with its own overrides."""
+    """Return the options of a training step.
+
+    Parameters
+    ----------
+    section
+        The section `optimization`: a level, and values that override those of the level.
+
+    Returns
+    -------
+    StepOptions
+        What the level stands for, changed by these values.
+    """
     return StepOptions(**{**LEVELS[section.level], **section.model_dump(exclude_none=True)})
 
 
@@ -84,29 +103,62 @@ def set_up(
     wrapped = devices.setup_model(model)
     compile_blocks(wrapped.module, options.compile, devices.device, compile_cache)
     optimizer = make_optimizer(wrapped.module, settings, fused=options.fused_optimizer)
-    if options.attention == "flash" and devices.device.type == "cuda":
+    _warn_of_attention(options.attention, devices.device)
+    carried_out = report(wrapped.module, options, devices)
+    return wrapped, devices.setup_optimizer(optimizer), carried_out
+
+
+@cache
+def _warn_of_attention(backend: AttentionBackend, device: torch.device) -> None:
+    """Say once in a process where a device has not the attention that is asked for."""
+    available = available_backend(backend, device)
+    if available != backend:
+        logger.warning(
+            "optimization.attention: this machine has no %s kernel, training uses %s attention",
+            backend,
+            available,
+        )
+    elif backend == "flash" and device.type == "cuda":
         logger.warning("flash attention takes no mask on a GPU: it is memory-efficient with one")
-    own = report(wrapped.module, options, devices)
-    return wrapped, devices.setup_optimizer(optimizer), own
 
 
 def report(module: nn.Module, options: StepOptions, devices: Devices) -> dict[str, Any]:
-    """Return the options as a machine carries them out for a module that was set up.
+    """Return the options as a machine carries them out.
 
-    `precision` is among them, the `hardware` that it was chosen on, and `lacking`: what was asked
-    for and is not had, of which a warning was given. What fails in the first steps, a compilation,
-    is known after them.
+    A compilation may fail in the first steps, so that the report is complete after these alone.
+
+    Parameters
+    ----------
+    module
+        A module that was set up.
+    options
+        What the configuration asks for.
+    devices
+        Where the module is trained.
+
+    Returns
+    -------
+    dict
+        The options, the `precision`, the `hardware` that it was chosen on, and `lacking`: what was
+        asked for and this machine does not have, for each of which a warning was logged.
     """
-    found = {name: getattr(options, name) for name in (*BY_LEVEL, "anomaly", "level")}
-    found["precision"] = devices.precision
-    found["hardware"] = hardware()
+    carried_out = {name: getattr(options, name) for name in (*BY_LEVEL, "anomaly", "level")}
+    carried_out["precision"] = devices.precision
+    carried_out["hardware"] = hardware()
+    carried_out["attention"] = available_backend(options.attention, devices.device)
     if not is_compiled(module):
-        found["compile"] = "off"
+        carried_out["compile"] = "off"
     if options.precision == "tf32" and not has_tf32(devices.device):
-        found["precision"] = "fp32"
-    wanted = {"compile": options.compile, "precision": options.precision}
+        carried_out["precision"] = "fp32"
+    wanted = {
+        "compile": options.compile,
+        "precision": options.precision,
+        "attention": options.attention,
+    }
     if options.precision == AUTO:
-        # Whatever was chosen is what was asked for.
-        wanted["precision"] = found["precision"]
-    found["lacking"] = [f"{name}: {one}" for name, one in wanted.items() if found[name] != one]
-    return found
+        # With `auto` nothing is lacking, whatever was chosen.
+        wanted["precision"] = carried_out["precision"]
+    carried_out["lacking"] = [
+        f"{name}: {value}" for name, value in wanted.items() if carried_out[name] != value
+    ]
+    return carried_out

@@ -61,12 +61,12 @@ class PrecisionChoice:
             return
         trial = wrapped
         if not self.devices.is_sharded:
-            # Of several processes the first step decides in which order gradients are summed, and
-            # that may depend on its precision: a copy does it.
+            # With several processes the first step decides in which order gradients are summed, and
+            # that order may depend on the precision of the step: a copy of the model does it.
             trial = self.devices.setup_model(copy.deepcopy(model)).train()
         with torch.compiler.set_stance("force_eager"):
             seconds = step_seconds(trial, dataset, self.devices, memory)
-        # All must choose alike: the first process has the say.
+        # All processes must choose alike: the first one decides.
         self.seconds = self.devices.broadcast(seconds)
         chosen = faster(self.seconds)
         self.devices.choose(chosen)
@@ -126,7 +126,19 @@ def precision_of_encoder(optimization: Mapping[str, Any] | None) -> str:
 
 
 def faster(seconds: Mapping[str, float]) -> str:
-    """Return the precision to train in, by the seconds of a step, those of the exact one first."""
+    """Return the precision to train in.
+
+    Parameters
+    ----------
+    seconds
+        Seconds of a step by precision, the most exact precision first.
+
+    Returns
+    -------
+    str
+        The fastest precision that takes less than `WORTH_IT` of the time of the exact one, or else
+        the exact one.
+    """
     exact, *others = seconds
     is_worth_it = [name for name in others if seconds[name] < WORTH_IT * seconds[exact]]
     return min(is_worth_it, key=seconds.__getitem__, default=exact)
@@ -135,19 +147,44 @@ def faster(seconds: Mapping[str, float]) -> str:
 def step_seconds(
     model: Any, dataset: BatchDataset, devices: Devices, memory: StepMemory
 ) -> dict[str, float]:
-    """Return the median seconds of a forward and a backward pass by precision.
+    """Return the median seconds of a forward and a backward pass in each precision.
 
-    Updates of the weights are in fp32 in any case. The batches are different ones, evenly spread
-    over the first epoch: on a CPU the kernels that bf16 needs for each new shape are a part of its
-    time. Each precision works them in the micro-batches that it needs. They take turns, since other
-    jobs may slow down any of them. Raises InputError where no precision fits into the memory.
+    Updates of the weights are in fp32 in any case. The batches differ and are evenly spread over
+    the first epoch, because on a CPU the kernels that bf16 needs for each new shape are part of its
+    time. The precisions take turns, because other jobs may slow down any of them.
+
+    Parameters
+    ----------
+    model
+        Model as `Devices.setup_model` returned it.
+    dataset
+        Its batches.
+    devices
+        Where it is trained. Their precision is another one afterwards.
+    memory
+        Has the limits of memory. Each precision gets the micro-batches that it needs.
+
+    Returns
+    -------
+    dict
+        Seconds by precision, without precisions that do not fit into the memory.
+
+    Raises
+    ------
+    InputError
+        No precision fits into the memory.
     """
     micro_batches: dict[str, MicroBatches] = {}
     for precision in devices.candidates:
         devices.compute_in(precision)
         try:
             micro_batches[precision] = fit_to_memory(
-                model, dataset, devices, memory.limit_gb, memory.recompute, memory.threshold
+                model,
+                dataset,
+                devices,
+                limit_gb=memory.limit_gb,
+                recompute=memory.recompute,
+                threshold=memory.threshold,
             )
         except InputError as error:
             # Another precision may take less. One of several processes must not go on alone.
@@ -161,7 +198,7 @@ def step_seconds(
         batch = own_shard(dataset[step], devices)
         for precision, micro in micro_batches.items():
             devices.compute_in(precision)
-            taken[precision].append(measure_step(model, micro.split(batch), devices)[0])
+            taken[precision].append(measure_step(model, micro.split(batch), devices).seconds)
         is_enough = turn >= FEWEST_TURNS and time.perf_counter() - t_begin > ENOUGH_S
         if devices.broadcast(is_enough):
             break

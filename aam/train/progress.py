@@ -37,7 +37,8 @@ class Sums:
     def mean_and_reset(self) -> dict[str, float]:
         """Return the means since the last call."""
         means = {name: float(value) / self.steps for name, value in self.values.items()}
-        self.values, self.steps = {}, 0
+        self.values = {}
+        self.steps = 0
         return means
 
 
@@ -45,9 +46,22 @@ class Sums:
 class Progress:
     """State of the loop.
 
-    `step` and `elapsed_s` are over all starts of the run; `history` has one record per value,
-    `sums` what was not logged yet; `parts` have `state` and `restore` too. `summary`, means and
-    peaks, is of this start alone; `report` is written about the run beside its history.
+    Attributes
+    ----------
+    stopping
+        Early stopping of the run.
+    parts
+        Other objects with `state` and `restore`, by name.
+    step, elapsed_s
+        Steps done and seconds spent, over all starts of the run.
+    history
+        One record per value.
+    sums
+        What was not logged yet.
+    summary
+        Means and peaks of this start alone.
+    report
+        What is written about the run in addition to its history.
     """
 
     stopping: EarlyStopping
@@ -78,9 +92,11 @@ class Progress:
 
     def restore(self, state: dict[str, Any]) -> None:
         """Go on from what `state` returned."""
-        self.step, self.elapsed_s = state["step"], state["elapsed_s"]
+        self.step = state["step"]
+        self.elapsed_s = state["elapsed_s"]
         self.history = state["history"]
-        self.sums.values, self.sums.steps = state["sums"], state["summed_steps"]
+        self.sums.values = state["sums"]
+        self.sums.steps = state["summed_steps"]
         self.stopping.restore(state["stopping"])
         for name, part in self.parts.items():
             part.restore(state["parts"][name])
@@ -91,6 +107,19 @@ class Saver:
     """Keeps a run in its checkpoints; a save that fails does not stop the training.
 
     Where several processes work together, all of them have to call each method.
+
+    Attributes
+    ----------
+    name
+        Name of the run in messages.
+    checkpoints
+        Where the state is written.
+    progress
+        State of the loop.
+    model, optimizer
+        What is saved and restored with it.
+    devices
+        Where the model is trained.
     """
 
     name: str

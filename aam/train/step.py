@@ -44,13 +44,46 @@ def train_step(
     devices: Devices,
     guard: NonFiniteGuard | None = None,
 ) -> tuple[dict[str, Tensor], Tensor]:
-    """Do one update, unless a guard says otherwise; return the losses and the gradient's norm.
+    """Do one update, unless a guard says otherwise.
 
-    Nothing here waits for the device, except fp16's scaler, and a guard that has to know at once.
-    Dropout is a function of the seed and the step, counted from 0.
+    Nothing here waits for the device, except fp16's scaler and a guard that has to know
+    immediately.
+
+    Parameters
+    ----------
+    model
+        Model as `Devices.setup_model` returned it. Its forward pass returns named losses.
+    optimizer
+        Its optimizer, as `Devices.setup_optimizer` returned it.
+    batch
+        Batch on the device.
+    step
+        Number of the step, from 0.
+    rate
+        Learning rate.
+    seed
+        Dropout is a function of this seed and the step.
+    options
+        Options of a step.
+    devices
+        Where the model is trained.
+    guard
+        What acts on losses and gradients that are not finite; None: nothing does.
+
+    Returns
+    -------
+    losses : dict
+        Detached losses by name.
+    norm : torch.Tensor
+        Norm of the gradient before it was clipped.
+
+    Raises
+    ------
+    Rollback or InputError
+        See `NonFiniteGuard.passes`.
     """
     if options.compile != "off":
-        # What graphs of the step before have left may be overwritten.
+        # From here on CUDA graphs may overwrite what the step before has left.
         torch.compiler.cudagraph_mark_step_begin()
     set_rate(optimizer, rate)
     torch.manual_seed(seed_of("dropout", seed, step))
@@ -60,7 +93,7 @@ def train_step(
     try:
         devices.backward(losses["loss"])
     except RuntimeError as error:
-        # The words of torch's anomaly mode.
+        # Torch's anomaly mode has no class of its own for its error: these are its words.
         if guard is None or "returned nan values" not in str(error):
             raise
         raise guard.error(step, ["gradient_norm"], first_line(error)) from error
@@ -77,17 +110,56 @@ def train_step(
 
 
 def learning_rate(settings: Training, step: int, total: int) -> float:
-    """Return the learning rate at a step, from 0, of so many."""
+    """Return the learning rate at a step.
+
+    Parameters
+    ----------
+    settings
+        Have the peak learning rate and the fraction of the steps in which it rises.
+    step
+        Number of the step, from 0.
+    total
+        Number of steps of the run.
+
+    Returns
+    -------
+    float
+        The rate for AdamW; Muon has a multiple of it.
+    """
     return settings.learning_rate * warmup_cosine(step, total, settings.warmup)
 
 
 def batches(
     dataset: BatchDataset, first: int, *, workers: int, pin: bool, devices: Devices | None = None
 ) -> Iterator[Batch]:
-    """Yield the batches of a dataset from a step on, or this process's shards of them."""
+    """Yield the batches of a dataset from a step on, or this process's shards of them.
+
+    Parameters
+    ----------
+    dataset
+        Step to batch.
+    first
+        Step to begin with.
+    workers
+        Processes that assemble batches; 0: this process does.
+    pin
+        Whether batches lie in pinned memory, from which copies to an accelerator do not block.
+    devices
+        Several processes get a shard each; None: the batches are whole.
+
+    Yields
+    ------
+    Batch
+        Batches on the host, in the order of the steps.
+
+    Raises
+    ------
+    WorkerDied
+        A process that assembles batches is gone.
+    """
     shard = None
     if devices is not None and devices.processes > 1:
-        # Numbers, not `devices`: it may be pickled for a worker.
+        # The function gets numbers and not `devices`, because it may be pickled for a worker.
         shard = partial(shard_of, rank=devices.rank, processes=devices.processes)
     loader = DataLoader(
         dataset,
@@ -97,14 +169,14 @@ def batches(
         num_workers=workers,
         prefetch_factor=PREFETCHED if workers else None,
         pin_memory=pin,
-        # A new interpreter would be sent all distances.
+        # A fork shares the distances; a new interpreter would be sent a copy of all of them.
         multiprocessing_context="fork" if workers and sys.platform == "linux" else None,
     )
     yield from _from_workers(loader) if workers else loader
 
 
 def _from_workers(loader: Iterable[T]) -> Iterator[T]:
-    """Yield the batches of a loader; raise `WorkerDied` when a worker is found dead meanwhile."""
+    """Yield the batches of a loader; raise `WorkerDied` when a worker has died."""
     handler = signal.getsignal(signal.SIGCHLD)
     waiting = iter(loader)
     # The handler that torch has installed now raises wherever the process is when a worker dies, in

@@ -4,7 +4,7 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -33,9 +33,23 @@ PART = 8
 class StepMemory:
     """Keeps the steps of one run within the memory.
 
-    The wrapped model's `module` has an `encoder`. A step of this process may take `limit_gb`, or
-    most of what is free, of an accelerator `threshold` of it; where a batch is one micro-batch the
-    encoder computes `recompute` again.
+    Attributes
+    ----------
+    model
+        Model as `Devices.setup_model` returned it; its `module` has an `encoder`.
+    optimizer
+        Its optimizer.
+    devices
+        Where it is trained.
+    limit_gb
+        Memory that this process may take in a step, in GB of 2**30 bytes; None: most of what is
+        free.
+    recompute
+        What the backward pass computes again where a batch is one micro-batch.
+    micro_batches
+        How batches are split; None: that is not known yet.
+    threshold
+        Fraction of an accelerator's free memory that may be taken where there is no limit.
     """
 
     model: Any
@@ -47,44 +61,96 @@ class StepMemory:
     threshold: float = 0.8
 
     def prepare(self, dataset: BatchDataset) -> MicroBatches:
-        """Choose the micro-batches, unless a checkpoint has those of the same limit."""
-        found = self.micro_batches
-        now = (self.limit_gb, self.devices.processes)
-        if found is None or (found.limit_gb, found.processes) != now:
-            own = self.limit_gb, self.recompute, self.threshold
-            found = fit_to_memory(self.model, dataset, self.devices, *own)
-        self.micro_batches = found
-        found.apply(self.model.module)
-        return found
+        """Choose the micro-batches, unless a checkpoint has those of the same limit.
 
-    def run(self, step: Callable[[Batch], T], batch: Batch) -> T:
-        """Do a step, which sets the random state itself, again in smaller micro-batches if it must.
+        Parameters
+        ----------
+        dataset
+            Batches of the run.
 
-        Raises InputError where the memory does not suffice for the smallest micro-batches, for
-        the update of the weights, or for one of several processes, the others of which wait.
+        Returns
+        -------
+        MicroBatches
+            How batches are split.
+
+        Raises
+        ------
+        InputError
+            The smallest micro-batches do not fit.
         """
-        begun: list[bool] = []
-        hook = self.optimizer.register_step_pre_hook(lambda *_: begun.append(True))
+        chosen = self.micro_batches
+        if chosen is None or (chosen.limit_gb, chosen.processes) != (
+            self.limit_gb,
+            self.devices.processes,
+        ):
+            chosen = fit_to_memory(
+                self.model,
+                dataset,
+                self.devices,
+                limit_gb=self.limit_gb,
+                recompute=self.recompute,
+                threshold=self.threshold,
+            )
+        self.micro_batches = chosen
+        chosen.apply(self.model.module)
+        return chosen
+
+    def run(self, step: Callable[..., T], batch: Batch, *arguments: object) -> T:
+        """Do a step, again in smaller micro-batches where the memory does not suffice.
+
+        Parameters
+        ----------
+        step
+            Called with the batch in micro-batches and the `arguments`. It sets the random state
+            itself, because it may be called several times.
+        batch
+            The batch, on the host.
+        arguments
+            Further arguments of `step`.
+
+        Returns
+        -------
+        Any
+            What `step` returns.
+
+        Raises
+        ------
+        InputError
+            The memory does not suffice for the smallest micro-batches, for the update of the
+            weights, or for one of several processes, the others of which wait.
+        """
+        updates: list[bool] = []
+
+        def note_update(*_: object) -> None:
+            updates.append(True)
+
+        hook = self.optimizer.register_step_pre_hook(note_update)
         try:
             while True:
                 assert self.micro_batches is not None
                 try:
-                    return step(self.micro_batches.split(batch))
+                    return step(self.micro_batches.split(batch), *arguments)
                 except RuntimeError as error:
                     reason = _out_of_memory(error, self.devices)
-                if begun:
+                # An update that was begun may have changed some of the weights.
+                if updates:
                     raise _too_little(f"too little for the update of the weights ({reason})")
-                self.optimizer.zero_grad(set_to_none=True)
-                self.devices.leave_out()
-                memory.recover()
-                smaller = self.micro_batches.halved(batch)
-                if smaller is None:
-                    raise _too_little(f"too little for {self.micro_batches} ({reason})")
-                logger.warning("out of memory: from now on %s", smaller)
-                self.micro_batches = smaller
-                smaller.apply(self.model.module)
+                self._shrink(batch, reason)
         finally:
             hook.remove()
+
+    def _shrink(self, batch: Batch, reason: str) -> None:
+        """Go on in smaller micro-batches, after a step that ran out of memory."""
+        assert self.micro_batches is not None
+        self.optimizer.zero_grad(set_to_none=True)
+        self.devices.leave_out()
+        memory.recover()
+        smaller = self.micro_batches.halved(batch)
+        if smaller is None:
+            raise _too_little(f"too little for {self.micro_batches} ({reason})")
+        logger.warning("out of memory: from now on %s", smaller)
+        self.micro_batches = smaller
+        smaller.apply(self.model.module)
 
     def state(self) -> dict[str, Any]:
         """Return the micro-batches in plain types."""
@@ -106,78 +172,217 @@ def fit_to_memory(
 ) -> MicroBatches:
     """Find micro-batches of the heaviest batch whose step fits into the memory, by real steps.
 
-    A small part of the batch is run first: its memory, in proportion to its size, tells what need
-    not be tried, since on a CPU the system ends a process that takes too much. What should fit is
-    run and measured, and halved until it does. All processes call this, and choose alike. It is an
-    InputError where the smallest micro-batches do not fit.
+    A small part of the batch is run first. Its memory, in proportion to its size, says which sizes
+    need not be tried, because on a CPU the system ends a process that takes too much. What should
+    fit is run and measured, and halved until it does. All processes call this, and choose alike.
+
+    Parameters
+    ----------
+    model
+        Model as `Devices.setup_model` returned it.
+    dataset
+        Batches of the run.
+    devices
+        Where the model is trained.
+    limit_gb
+        Memory that this process may take in a step, in GB of 2**30 bytes; None: most of what is
+        free.
+    recompute
+        What the backward pass computes again where a batch is one micro-batch.
+    threshold
+        Fraction of an accelerator's free memory that may be taken where there is no limit.
+
+    Returns
+    -------
+    MicroBatches
+        How batches are split, with memory and seconds of a step.
+
+    Raises
+    ------
+    InputError
+        The smallest micro-batches do not fit.
     """
-    found = MicroBatches(recompute=recompute, limit_gb=limit_gb, processes=devices.processes)
-    found.apply(model.module)
+    proposal = MicroBatches(recompute=recompute, limit_gb=limit_gb, processes=devices.processes)
+    proposal.apply(model.module)
+    heaviest = _heaviest_batch(model, dataset, devices, limit_gb, threshold)
+    activations_mb = heaviest.activations_mb()
+    while True:
+        estimated_mb = heaviest.estimated_mb(proposal, activations_mb)
+        smaller = proposal.halved(heaviest.batch)
+        measured = None
+        # The smallest micro-batches are measured whatever the estimate says.
+        if smaller is None or heaviest.fits(estimated_mb):
+            measured = heaviest.measured(proposal)
+            if measured is not None and heaviest.fits(measured.peak_mb):
+                break
+        if smaller is None:
+            raise heaviest.too_little(proposal, estimated_mb, measured)
+        if proposal.recompute == "layers":
+            # A block that is computed again as a whole keeps the inside of its layers.
+            MicroBatches().apply(model.module)
+            activations_mb = heaviest.activations_mb()
+        proposal = smaller
+    assert measured is not None
+    # The first step made kernels, which the second one finds.
+    again = _try_step(model, proposal.split(heaviest.batch), devices) or measured
+    fitted = replace(
+        proposal,
+        estimated_mb=_largest(estimated_mb, devices),
+        measured_mb=_largest(measured.peak_mb, devices),
+        seconds_per_step=again.seconds,
+    )
+    larger = 0
+    if fitted.recompute == recompute:
+        larger = heaviest.samples_that_fit(fitted, len(dataset.samples))
+    room = f"; batches of {larger} samples would fit" if larger > heaviest.batch.size else ""
+    logger.info(
+        f"memory of a step of {heaviest.batch.size} samples in {devices.precision}, in {fitted}: "
+        f"estimated {fitted.estimated_mb:.0f} MB, measured {fitted.measured_mb:.0f} MB of "
+        f"{heaviest.budget_mb:.0f} MB; {fitted.seconds_per_step:.3g} s{room}"
+    )
+    return fitted
+
+
+class StepMeasurement(NamedTuple):
+    """What a forward and a backward pass take."""
+
+    seconds: float
+    peak_mb: float
+    """Peak memory, with all that the process holds, in MB of 2**20 bytes."""
+
+
+@dataclass(frozen=True)
+class _HeaviestBatch:
+    """The heaviest batch of a run, and the memory that a step of it may take.
+
+    All amounts of memory are in MB of 2**20 bytes.
+    """
+
+    model: Any
+    devices: Devices
+    batch: Batch
+    part: Batch
+    """A small batch of like samples."""
+    weights_mb: float
+    """Memory of the weights that are trained, as far as this process holds them."""
+    held_mb: float
+    """What the process held before any step."""
+    budget_mb: float
+    """What a step may take, with all that is held."""
+
+    def activations_mb(self) -> float:
+        """Return what the activations of the whole batch take, by a step of the small part."""
+        part_mb = _activations_mb(self.model, self.part, self.devices, self.weights_mb)
+        return part_mb * size(self.batch) / size(self.part)
+
+    def estimated_mb(self, proposal: MicroBatches, activations_mb: float) -> float:
+        """Estimate the peak memory of a step in micro-batches."""
+        alive = 1.0
+        if proposal.recompute == "micro-batches":
+            largest = max(_block_sizes(proposal.split(self.batch)), default=0)
+            alive = largest / size(self.batch)
+        # The gradients are as large as the weights, and so is each of AdamW's two moments, which
+        # come with the first update.
+        states_mb = 3 * self.weights_mb
+        return self.held_mb + states_mb + activations_mb * alive + self.devices.kernels_mb
+
+    def measured(self, proposal: MicroBatches) -> StepMeasurement | None:
+        """Run a step in micro-batches; None where it runs out of memory."""
+        proposal.apply(self.model.module)
+        memory.release()
+        # Steps before leave what libraries keep, such as kernels of other shapes.
+        left_mb = memory.held_mb(self.devices.device) - self.held_mb
+        taken = _try_step(self.model, proposal.split(self.batch), self.devices)
+        if taken is None:
+            return None
+        # AdamW's two moments come with the first update, the kernels of other shapes with their
+        # batches.
+        peak_mb = taken.peak_mb - left_mb + 2 * self.weights_mb + self.devices.kernels_mb
+        return StepMeasurement(taken.seconds, peak_mb)
+
+    def fits(self, needed_mb: float) -> bool:
+        """Return whether all processes have room for what each of them needs."""
+        return bool(self.devices.all_reduce_min(int(needed_mb <= self.budget_mb)))
+
+    def samples_that_fit(self, fitted: MicroBatches, most: int) -> int:
+        """Return the samples of the largest batch that would fit, in proportion to this one."""
+        assert fitted.measured_mb is not None
+        assert fitted.estimated_mb is not None
+        step_mb = max(fitted.measured_mb, fitted.estimated_mb) - self.held_mb
+        samples = int(self.batch.size * (self.budget_mb - self.held_mb) / step_mb)
+        return min(samples, most)
+
+    def too_little(
+        self, proposal: MicroBatches, estimated_mb: float, measured: StepMeasurement | None
+    ) -> InputError:
+        """Return the error where the smallest micro-batches do not fit."""
+        taken = "more than there is" if measured is None else f"{measured.peak_mb:.0f} MB"
+        return _too_little(
+            f"{taken} (estimated {estimated_mb:.0f} MB, {self.held_mb:.0f} MB of them held before "
+            f"the step) in {proposal}",
+            f"at most {self.budget_mb:.0f} MB",
+        )
+
+
+def _heaviest_batch(
+    model: Any,
+    dataset: BatchDataset,
+    devices: Devices,
+    limit_gb: float | None,
+    threshold: float,
+) -> _HeaviestBatch:
+    """Assemble the heaviest batch and a small one; the parameters are those of `fit_to_memory`."""
     step = heaviest_step(dataset)
     batch = own_shard(dataset[step], devices)
-    few = replace(dataset, batch_size=max(2 * devices.processes, dataset.batch_size // PART))
-    part = own_shard(few[step * few.steps_per_epoch // dataset.steps_per_epoch], devices)
-    weights = sum(p.nbytes for p in model.parameters() if p.requires_grad) / MB
-    weights /= devices.processes if devices.is_sharded else 1
+    small = replace(dataset, batch_size=max(2 * devices.processes, dataset.batch_size // PART))
+    # The step at the same place of the epoch has some of the same samples.
+    small_step = step * small.steps_per_epoch // dataset.steps_per_epoch
+    part = own_shard(small[small_step], devices)
+    weights_mb = sum(p.nbytes for p in model.parameters() if p.requires_grad) / MB
+    if devices.is_sharded:
+        weights_mb /= devices.processes
     memory.release()
-    held = memory.held_mb(devices.device)
-    budget = memory.budget_mb(limit_gb, devices.device, threshold)
+    held_mb = memory.held_mb(devices.device)
+    budget_mb = memory.budget_mb(limit_gb, devices.device, threshold)
     if limit_gb is None and devices.device.type == "cpu":
         # The processes of a machine share what is free.
-        budget = held + (budget - held) / devices.world.devices
-    activations = None
-    while True:
-        micro, smaller = found.split(batch), found.halved(batch)
-        if activations is None:
-            activations = _activations_mb(model, part, devices, weights) * size(batch) / size(part)
-        alive = 1.0
-        if found.recompute == "micro-batches":
-            alive = max(_block_sizes(micro), default=0) / size(batch)
-        # With the gradients, and with AdamW's two moments, which come with the first update; and
-        # with the kernels of other batches.
-        estimated = held + 3 * weights + activations * alive + devices.kernels_mb
-        measured = None
-        if smaller is None or devices.all_reduce_min(int(estimated <= budget)):
-            found.apply(model.module)
-            memory.release()
-            # Steps before leave what libraries keep, such as kernels of other shapes.
-            left = memory.held_mb(devices.device) - held
-            if (taken := _try_step(model, micro, devices)) is not None:
-                measured = taken[1] - left + 2 * weights + devices.kernels_mb
-                if devices.all_reduce_min(int(measured <= budget)):
-                    break
-        if smaller is None:
-            raise _too_little(
-                f"{'more than there is' if measured is None else f'{measured:.0f} MB'} (estimated "
-                f"{estimated:.0f} MB, {held:.0f} MB of them held before the step) in {found}",
-                f"at most {budget:.0f} MB",
-            )
-        if found.recompute == "layers":
-            # A block that is computed again as a whole keeps the inside of its layers meanwhile.
-            MicroBatches().apply(model.module)
-            activations = None
-        found = smaller
-    # The second step makes no kernels any more.
-    seconds = (_try_step(model, micro, devices) or taken)[0]
-    if devices.processes > 1:
-        estimated, measured = (
-            -devices.all_reduce_min(-round(mb * MB)) / MB for mb in (estimated, measured)
-        )
-    larger = int(batch.size * (budget - held) / (max(measured, estimated) - held))
-    larger = min(larger, len(dataset.samples)) if found.recompute == recompute else 0
-    room = f"; batches of {larger} samples would fit" if larger > batch.size else ""
-    logger.info(
-        f"memory of a step of {batch.size} samples in {devices.precision}, in {found}: "
-        f"estimated {estimated:.0f} MB, measured {measured:.0f} MB of {budget:.0f} MB; "
-        f"{seconds:.3g} s{room}"
+        budget_mb = held_mb + (budget_mb - held_mb) / devices.world.devices
+    return _HeaviestBatch(
+        model=model,
+        devices=devices,
+        batch=batch,
+        part=part,
+        weights_mb=weights_mb,
+        held_mb=held_mb,
+        budget_mb=budget_mb,
     )
-    return replace(found, estimated_mb=estimated, measured_mb=measured, seconds_per_step=seconds)
 
 
-def measure_step(model: nn.Module, batch: Batch, devices: Devices) -> tuple[float, float]:
-    """Return seconds and peak memory in MB of a forward and a backward pass, which leave no trace.
+def _largest(amount_mb: float, devices: Devices) -> float:
+    """Return the largest of the amounts of all processes, to a byte."""
+    if devices.processes == 1:
+        return amount_mb
+    return -devices.all_reduce_min(-round(amount_mb * MB)) / MB
 
-    There are no gradients before or after; buffers and torch's random states are restored.
+
+def measure_step(model: nn.Module, batch: Batch, devices: Devices) -> StepMeasurement:
+    """Measure a forward and a backward pass, which leave no trace.
+
+    There are no gradients before or after. Buffers and torch's random states are restored.
+
+    Parameters
+    ----------
+    model
+        Model as `Devices.setup_model` returned it.
+    batch
+        Batch, on the host.
+    devices
+        Where the model is trained.
+
+    Returns
+    -------
+    StepMeasurement
+        Seconds of both passes, and their peak memory.
     """
     device = devices.device
     buffers = {buffer: buffer.clone() for buffer in model.buffers()}
@@ -189,7 +394,7 @@ def measure_step(model: nn.Module, batch: Batch, devices: Devices) -> tuple[floa
             if accelerators:
                 torch.cuda.synchronize(device)
             seconds = time.perf_counter() - t0
-        return seconds, taken.peak_mb
+        return StepMeasurement(seconds, taken.peak_mb)
     finally:
         model.zero_grad(set_to_none=True)
         with torch.no_grad():
@@ -225,16 +430,19 @@ def _block_sizes(batch: Batch) -> list[int]:
 
 
 def _activations_mb(model: nn.Module, part: Batch, devices: Devices, gradients: float) -> float:
-    """Return what a step of a part of a batch takes beside the gradients; 0 if it cannot be run."""
+    """Return what a step of a part of a batch takes in addition to its gradients.
+
+    It is 0 where the step cannot be run.
+    """
     # In their first step libraries take memory that they keep.
     _try_step(model, part, devices)
     memory.release()
     before = memory.held_mb(devices.device)
     taken = _try_step(model, part, devices)
-    return 0.0 if taken is None else max(0.0, taken[1] - before - gradients)
+    return 0.0 if taken is None else max(0.0, taken.peak_mb - before - gradients)
 
 
-def _try_step(model: nn.Module, batch: Batch, devices: Devices) -> tuple[float, float] | None:
+def _try_step(model: nn.Module, batch: Batch, devices: Devices) -> StepMeasurement | None:
     """Return what `measure_step` does, None where there is too little memory."""
     try:
         return measure_step(model, batch, devices)
@@ -259,10 +467,10 @@ def _out_of_memory(error: RuntimeError, devices: Devices) -> str:
     ) from error
 
 
-def _too_little(got: str, expected: str = "enough") -> InputError:
+def _too_little(shortage: str, expected: str = "enough") -> InputError:
     return problem(
         "memory of a training step",
-        got,
+        shortage,
         expected,
         "raise runtime.max_memory_gb where it is set, or grant the run more memory; or lower the "
         "model's width or rarefaction.depth, or choose precision bf16",

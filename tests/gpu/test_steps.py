@@ -50,7 +50,7 @@ def run(model, feed, precision="fp32", deterministic=False, **options) -> torch.
     devices = Devices(precision, 1, deterministic=deterministic)
     options = step_options(Optimization(precision=precision, level="basic", **options))
     wrapped, optimizer, _ = set_up(model, Pretraining(optimizer="muon"), options, devices)
-    feed, found = feed.on(devices.device), []
+    feed, found = feed.for_device(devices.device), []
     for step in range(4):
         batch = feed[step].to(devices.device)
         with devices.inference(model):
@@ -131,7 +131,7 @@ def test_ordered_classes_have_an_algorithm_that_is_deterministic(device):
 @pytest.mark.parametrize("workers", [0, 2])
 def test_batches_come_from_workers_and_from_pinned_memory(workers, device, new_feed):
     pinned = device.type == "cuda"
-    feed = new_feed().on(device)
+    feed = new_feed().for_device(device)
     found = list(batches(feed, 3, workers=workers, pin=pinned))
     assert len(found) == len(feed) - 3
     for step, batch in enumerate(found, 3):
@@ -155,7 +155,7 @@ def test_a_step_waits_for_nothing(name, device, new_model, new_encoder, new_feed
         model = Predictor(new_encoder(20, asv_layers=1, sample_layers=1), target, seed=0)
         values = torch.rand(20, len(target.classes) or 1).numpy()
         feed = new_feed(distances={}, values={TARGET: values})
-    feed = feed.on(devices.device)
+    feed = feed.for_device(devices.device)
     wrapped, optimizer, _ = set_up(model, Pretraining(optimizer="muon"), options, devices)
     about = {"rate": 1e-3, "seed": 0, "options": options, "devices": devices}
     step = partial(train_step, wrapped, optimizer, **about)
@@ -176,7 +176,7 @@ def test_a_batch_that_has_no_room_is_cut(device, new_model, new_encoder, new_fee
     devices = Devices("fp32", 1)
     model = new_model(new_encoder(20, width=256, heads=8, asv_layers=8, sample_layers=8))
     wrapped, optimizer, _ = set_up(model, Pretraining(), step_options(Optimization()), devices)
-    batch = new_feed(batch_size=20).on(devices.device)[0]
+    batch = new_feed(batch_size=20).for_device(devices.device)[0]
     _, peak_mb = measure_step(wrapped, batch, devices)
     held = torch.cuda.memory_allocated()
     limit = held + 0.7 * (peak_mb * 2**20 - held)

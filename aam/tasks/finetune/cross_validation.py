@@ -46,9 +46,9 @@ class CrossValidation:
         settings = self.setup.settings
         if settings.encoder == "auto" and settings.start == "pretrained":
             return affordable_recipes(self.setup)
-        # From scratch nothing is learned yet that could be kept.
+        # An encoder from scratch has learned nothing that could be kept.
         encoder = "full" if settings.encoder == "auto" else settings.encoder
-        # Nothing of a kernel machine is drawn: a second one would be the same again.
+        # A kernel machine draws nothing: a second one would be the same.
         return {encoder: 1 if encoder == "kernel" else settings.models}
 
     @property
@@ -69,23 +69,38 @@ class CrossValidation:
 
         Nested fits have one model each, whatever the number of models of a fold.
         """
-        keys = [
-            ModelKey(f"fold{fold}", recipe, number)
-            for fold in self._folds()
-            for recipe, models in self.networks.items()
-            for number in range(models)
-        ]
+        keys = []
+        for fold in self._folds():
+            for recipe, models in self.networks.items():
+                keys += [ModelKey(f"fold{fold}", recipe, number) for number in range(models)]
         for recipe, fits in self.inner_fits.items():
             keys += [ModelKey(f"without{fit.name}", recipe, 0) for fit in fits]
         return keys
 
     def train(self, models: Sequence[ModelKey]) -> None:
-        """Train some of the models, for a `run` that finds them finished."""
+        """Train some of the models, for a `run` that finds them finished.
+
+        Parameters
+        ----------
+        models
+            Keys of these models, as `models` returns them.
+        """
         for _, model in self._fold_models(models):
             trained(model)
 
     def run(self) -> "Finished":
-        """Train all models; one that an earlier run finished is read, not trained."""
+        """Train all models; one that an earlier run finished is read, not trained.
+
+        Returns
+        -------
+        Finished
+            Predictions, curves and directories of the models.
+
+        Raises
+        ------
+        InputError
+            See `aam.train.loop.fit`.
+        """
         outer: dict[ModelKey, Outputs] = {}
         test: dict[ModelKey, Outputs] = {}
         nested: dict[ModelKey, Outputs] = {}
@@ -161,7 +176,7 @@ class CrossValidation:
         embedded_fold = None
         for key in models:
             fold, fit = self._part(key)
-            # Of inductive folds each has an encoder of its own, else all have the same.
+            # Each inductive fold has an encoder of its own; other folds have the same.
             if embeddings is None or (self.setup.settings.inductive and fold != embedded_fold):
                 embeddings = self._frozen(fold)
                 embedded_fold = fold
@@ -203,7 +218,8 @@ class CrossValidation:
         if self.recipes == ["full"]:
             return FrozenEmbeddings()
         # Weights that are kept are pretrained ones, which the models of a fold have in common.
-        encoder, devices = setup.make_encoder(fold, 0), setup.devices.exact()
+        encoder = setup.make_encoder(fold, 0)
+        devices = setup.devices.exact()
         asv_UD = embed_asvs_cached(encoder, setup.tokens, devices, setup.asvs)
         if not {"frozen", "kernel"} & set(self.recipes):
             return FrozenEmbeddings(asv_UD)

@@ -22,7 +22,28 @@ def encoder_maker(
     max_length_bp: int,
     backend: AttentionBackend,
 ) -> MakeEncoder:
-    """Return what makes encoders with pretrained weights, or weights of the seed and the number."""
+    """Return what makes the encoders of the models of a task.
+
+    Parameters
+    ----------
+    cfg
+        The slice `aam.config.slices.finetune`; its `model` is the shape of an encoder from scratch.
+    settings
+        Whether models start from scratch or pretrained, and whether folds are inductive.
+    inputs
+        Inputs of the stage. `model` is the directory of the pretrained model, or that of one per
+        fold.
+    max_length_bp
+        Nucleotides of a sequence that an encoder from scratch reads.
+    backend
+        Kernel of attention.
+
+    Returns
+    -------
+    Callable
+        Takes the fold and the number of a model. A pretrained encoder has the pretrained weights,
+        one from scratch has weights of the seed and the number.
+    """
 
     def from_scratch(fold: int, number: int) -> Encoder:
         seed = seed_of("scratch", settings.seed, *((number,) if number else ()))

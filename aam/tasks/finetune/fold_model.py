@@ -37,9 +37,9 @@ class FrozenEmbeddings:
     """Embeddings that training leaves as they are."""
 
     asv_UD: Tensor | None = None
-    """Of all ASVs of the token store, where the ASV level is not trained."""
+    """Embeddings of all ASVs of the token store, where the ASV level is not trained."""
     embedding_RD: Tensor | None = None
-    """Of all rows of the sample store, where nothing of the encoder is trained."""
+    """Embeddings of all rows of the sample store, where nothing of the encoder is trained."""
 
     def kept_by(self, encoder: str) -> "FrozenEmbeddings":
         """Return those that training an encoder as the setting says leaves as they are."""
@@ -50,16 +50,30 @@ class FrozenEmbeddings:
 
 @dataclass(frozen=True, eq=False)
 class FoldModel:
-    """One of the models of a fold: trained without it, the `number`-th of several of a recipe."""
+    """One of the models of a fold, trained without the labels of the fold.
+
+    Attributes
+    ----------
+    setup
+        What the models of the task share, with the settings of this one.
+    fold
+        Number of the fold.
+    number
+        Number of the model, where several differ in their seeds alone.
+    frozen
+        Embeddings that its training leaves as they are.
+    recipe
+        Name of the recipe; empty where a task has one recipe.
+    inner
+        The fit of the nested cross-validation that this model is; None: it is one of the fold's.
+    """
 
     setup: FinetuneSetup
     fold: int
     number: int
     frozen: FrozenEmbeddings
     recipe: str = ""
-    """Empty where a task has one recipe."""
     inner: InnerFit | None = None
-    """The fit of the nested cross-validation that this model is; None: it is one of the fold's."""
 
     @property
     def name(self) -> str:
@@ -75,7 +89,9 @@ class FoldModel:
 
     def new_predictor(self) -> Predictor:
         """Return the model before its training, with the target of its training samples."""
-        task, settings, labelled = self.setup.task, self.setup.settings, self.setup.labelled
+        task = self.setup.task
+        settings = self.setup.settings
+        labelled = self.setup.labelled
         target = Target.fit(
             task.kind,
             task.columns,
@@ -95,8 +111,11 @@ class FoldModel:
         encoder = self.setup.make_encoder(self.fold, self.number)
         kernel = None
         if settings.encoder == "kernel":
-            sizes = int(self.is_training.sum()), len(self.prevalent_asvs)
-            kernel = KernelShape(*sizes, encoder.shape.max_length_bp)
+            kernel = KernelShape(
+                samples=int(self.is_training.sum()),
+                asvs=len(self.prevalent_asvs),
+                length_bp=encoder.shape.max_length_bp,
+            )
         predictor = Predictor(
             encoder,
             target,
@@ -115,7 +134,9 @@ class FoldModel:
 
     def dataset(self, predictor: Predictor) -> BatchDataset:
         """Return the batches that the model is trained on."""
-        setup, settings, labelled = self.setup, self.setup.settings, self.setup.labelled
+        setup = self.setup
+        settings = self.setup.settings
+        labelled = self.setup.labelled
         encoded_LE = predictor.target.encode(labelled.observed_LC, self.scaled_by)
         value_NE = np.zeros((len(setup.store.sample_ids), encoded_LE.shape[1]), np.float32)
         value_NE[labelled.samples] = encoded_LE
@@ -149,11 +170,26 @@ class FoldModel:
         return np.flatnonzero(prevalence_U >= min(PREVALENCE, prevalence_U.max()))
 
     def outputs(self, predictor: Predictor, labelled: NDArray[np.int64]) -> Outputs:
-        """Return what the model says of some labelled samples, the mean of the store's views."""
+        """Return what the model says of some labelled samples, the mean of the store's views.
+
+        Parameters
+        ----------
+        predictor
+            The trained model.
+        labelled
+            Positions among the labelled samples.
+
+        Returns
+        -------
+        Outputs
+            In the order of `labelled`.
+        """
         setup = self.setup
-        store, samples = setup.store, setup.labelled.samples[labelled]
+        store = setup.store
+        samples = setup.labelled.samples[labelled]
         rows_R = (np.arange(store.views)[:, None] * len(store.sample_ids) + samples).reshape(-1)
-        category_NF, by = self._categories(predictor), self.scaled_by
+        category_NF = self._categories(predictor)
+        by = self.scaled_by
         if category_NF is not None:
             category_NF = np.tile(category_NF[samples], (store.views, 1))
         output_RO = raw_outputs(
@@ -162,7 +198,7 @@ class FoldModel:
             setup.tokens,
             rows_R,
             setup.devices.exact(),
-            embedding_RD=self._known(rows_R),
+            embedding_RD=self._kept_embeddings(rows_R),
             asv_UD=self.frozen.asv_UD,
             category_RF=category_NF,
         )
@@ -170,15 +206,31 @@ class FoldModel:
         return decoded(predictor.target, output_RO, store.views, by_R)
 
     def embedded(self, predictor: Predictor, rows_R: NDArray[np.int64], devices: Devices) -> Tensor:
-        """Return the embeddings [R, D] of some rows of the store."""
-        known, setup = self._known(rows_R), self.setup
+        """Return the embeddings of some rows of the store.
+
+        Parameters
+        ----------
+        predictor
+            The model.
+        rows_R
+            Rows of the store.
+        devices
+            Where embeddings are computed that are not known.
+
+        Returns
+        -------
+        torch.Tensor
+            [R, D] in fp32 on the host.
+        """
+        known = self._kept_embeddings(rows_R)
+        setup = self.setup
         if known is not None:
             return known
         return embed_samples(
             predictor.encoder, setup.store, setup.tokens, rows_R, devices, self.frozen.asv_UD
         )
 
-    def _known(self, rows_R: NDArray[np.int64]) -> Tensor | None:
+    def _kept_embeddings(self, rows_R: NDArray[np.int64]) -> Tensor | None:
         embedding_RD = self.frozen.embedding_RD
         return None if embedding_RD is None else embedding_RD[torch.from_numpy(rows_R)]
 

@@ -54,9 +54,24 @@ class TrainingSamples:
 
 
 def fit_machine(model: FoldModel, predictor: Predictor) -> None:
-    """Fit a head that is a kernel machine to the means of the store's views."""
-    setup, head = model.setup, predictor.head
-    store, labelled = setup.store, setup.labelled
+    """Fit a head that is a kernel machine to the means of the store's views.
+
+    Parameters
+    ----------
+    model
+        Which of the models of a task this is.
+    predictor
+        The model, whose head is filled in place.
+
+    Raises
+    ------
+    InputError
+        There are more than `MOST_SAMPLES` training samples.
+    """
+    setup = model.setup
+    head = predictor.head
+    store = setup.store
+    labelled = setup.labelled
     assert isinstance(head, KernelHead), "another head"
     if model.is_training.sum() > MOST_SAMPLES:
         got = f"kernel with {model.is_training.sum()} training samples"
@@ -83,32 +98,74 @@ def fit_machine(model: FoldModel, predictor: Predictor) -> None:
 def fit_kernel_machine(head: KernelHead, target: Target, samples: TrainingSamples) -> None:
     """Fit the head of a predictor for one column; its ASVs are set already.
 
-    Numbers are predicted with least absolute errors. Of classes, which count alike, each has a
-    machine against all others; logits are their decision values, divided by the temperature of
-    least log loss on the parts left out.
+    Support vectors (Cortes & Vapnik 1995; libsvm, Chang & Lin 2011) predict numbers with least
+    absolute errors. Each class, all of which count alike, has a machine against all others. Logits
+    are the decision values, divided by the temperature of least log loss on the parts that were
+    left out (Guo et al. 2017, arXiv:1706.04599).
+
+    Parameters
+    ----------
+    head
+        Head that is filled in place.
+    target
+        What is predicted.
+    samples
+        What the machine is fitted to, and the parts on which kernel, cost and weight are chosen.
     """
-    best, known = (WEIGHTS[0], False, COSTS[0]), (-np.inf, np.array([]))
-    for weight, gaussian in product(WEIGHTS, (False, True)) if samples.splits else ():
+    chosen = _chosen_settings(head, target, samples)
+    _set_features(head, samples, chosen.weight, gaussian=chosen.gaussian)
+    likeness_TT = _likeness(head, samples)
+    weight_TO, bias_O = _machine(likeness_TT, target, samples.value_TE, chosen.cost)
+    if target.classes and chosen.held_out_TO is not None:
+        temperature = _temperature(chosen.held_out_TO, samples)
+        weight_TO /= temperature
+        bias_O = np.where(bias_O == UNSEEN, UNSEEN, bias_O / temperature)
+    head.weight_TO.copy_(torch.from_numpy(weight_TO))
+    head.bias_O.copy_(torch.from_numpy(bias_O))
+
+
+@dataclass(frozen=True, eq=False)
+class _Settings:
+    """Settings of a machine, and how it does with them on the parts left out."""
+
+    weight: float
+    """Weight of the embeddings."""
+    gaussian: bool
+    """Whether the likeness is a Gaussian of the distance, and not a scalar product."""
+    cost: float
+    """Weight of the data against the penalty."""
+    score: float = -np.inf
+    """Score on the parts left out, high where good."""
+    held_out_TO: Floats | None = None
+    """Outputs for each training sample while it was left out; None: none was."""
+
+
+def _chosen_settings(head: KernelHead, target: Target, samples: TrainingSamples) -> _Settings:
+    """Return the settings of the best score; of equals, the first."""
+    best = _Settings(weight=WEIGHTS[0], gaussian=False, cost=COSTS[0])
+    if not samples.splits:
+        return best
+    for weight, gaussian in product(WEIGHTS, (False, True)):
         _set_features(head, samples, weight, gaussian=gaussian)
         likeness_TT = _likeness(head, samples)
         for cost in COSTS:
-            found = _tried(likeness_TT, target, samples, cost)
-            if found[0] > known[0]:
-                best, known = (weight, gaussian, cost), found
-    _set_features(head, samples, best[0], gaussian=best[1])
-    weight_TO, bias_O = _machine(_likeness(head, samples), target, samples.value_TE, best[2])
-    if target.classes and samples.splits:
-        left_out = np.concatenate([out for _, out in samples.splits])
-        logit_NO, code_N = known[1][left_out], samples.value_TE[left_out].argmax(axis=1)
-        # A class that the other parts lack has no logit, and its samples no part in this.
-        is_known_N = logit_NO[np.arange(len(code_N)), code_N] != UNSEEN
-        if is_known_N.any():
-            logit_NO = np.where(logit_NO == UNSEEN, -np.inf, logit_NO)
-            scale = temperature_of(logit_NO[is_known_N], code_N[is_known_N])
-            weight_TO /= scale
-            bias_O = np.where(bias_O == UNSEEN, UNSEEN, bias_O / scale)
-    head.weight_TO.copy_(torch.from_numpy(weight_TO))
-    head.bias_O.copy_(torch.from_numpy(bias_O))
+            score, held_out_TO = _tried(likeness_TT, target, samples, cost)
+            if score > best.score:
+                best = _Settings(weight, gaussian, cost, score, held_out_TO)
+    return best
+
+
+def _temperature(held_out_TO: Floats, samples: TrainingSamples) -> float:
+    """Return the temperature of least log loss on the samples that were left out."""
+    left_out = np.concatenate([out for _, out in samples.splits])
+    logit_NO = held_out_TO[left_out]
+    code_N = samples.value_TE[left_out].argmax(axis=1)
+    # A class that the other parts lack has no logit, and its samples are left out here.
+    is_known_N = logit_NO[np.arange(len(code_N)), code_N] != UNSEEN
+    if not is_known_N.any():
+        return 1.0
+    logit_NO = np.where(logit_NO == UNSEEN, -np.inf, logit_NO)
+    return float(temperature_of(logit_NO[is_known_N], code_N[is_known_N]))
 
 
 def _set_features(
@@ -118,7 +175,8 @@ def _set_features(
 
     The numbers of an embedding count alike; of the reads, those that vary more do more.
     """
-    embedding_TD, log_TP = samples.embedding_TD, samples.log_TP
+    embedding_TD = samples.embedding_TD
+    log_TP = samples.log_TP
     variance_D = embedding_TD.var(axis=0)
     own_D = 1.0 / np.sqrt(variance_D + ADDED_VARIANCE)
     own_D *= np.sqrt(weight / ((own_D**2 * variance_D).sum() or 1.0))
@@ -148,7 +206,8 @@ def _tried(
         )
         held_out_TO[out] = likeness_TT[np.ix_(out, inner)] @ weight_TO + bias_O
     left_out = np.concatenate([out for _, out in samples.splits])
-    found_LO, value_LE = held_out_TO[left_out], value_TE[left_out]
+    found_LO = held_out_TO[left_out]
+    value_LE = value_TE[left_out]
     if not target.classes:
         return -float(np.abs(found_LO - value_LE).mean()), held_out_TO
     return mean_recall(value_LE.argmax(axis=1), found_LO.argmax(axis=1)), held_out_TO
@@ -158,11 +217,14 @@ def _machine(
     likeness_TT: Floats, target: Target, value_TE: Floats, cost: float
 ) -> tuple[Floats, Floats]:
     """Return the weights of the training samples and the biases, [T, O] and [O]."""
-    weight_TO, bias_O = np.zeros_like(value_TE), np.full(value_TE.shape[1], UNSEEN)
+    weight_TO = np.zeros_like(value_TE)
+    bias_O = np.full(value_TE.shape[1], UNSEEN)
     for place, value_T in enumerate(value_TE.T):
-        center, deviation = 0.0, 1.0
+        center = 0.0
+        deviation = 1.0
         if not target.classes:
-            center, deviation = float(value_T.mean()), float(value_T.std()) or 1.0
+            center = float(value_T.mean())
+            deviation = float(value_T.std()) or 1.0
             fitted = SVR(kernel="precomputed", epsilon=0.0, C=cost)
             fitted.fit(likeness_TT, (value_T - center) / deviation)
         elif 0 < value_T.sum() < len(value_T):

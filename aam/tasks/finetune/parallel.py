@@ -41,30 +41,83 @@ Models = Sequence[ModelKey]
 
 
 def threads_of_a_model(threads: int) -> int:
-    """Return the threads that one model is trained in, of those granted: on a CPU one."""
+    """Return the threads that one model is trained in: on a CPU one.
+
+    Parameters
+    ----------
+    threads
+        Threads that were granted.
+
+    Returns
+    -------
+    int
+        1 at least.
+    """
     return threads if torch.cuda.is_available() else 1
 
 
 def processes(settings: Finetuning, models: int, runtime: RunOptions) -> int:
-    """Return how many processes train at a time: one if the encoder stays."""
+    """Return how many processes train at a time.
+
+    Parameters
+    ----------
+    settings
+        How the models are trained: one process does where the encoder stays as it is.
+    models
+        Number of models.
+    runtime
+        Threads and accelerators that were granted.
+
+    Returns
+    -------
+    int
+        1 at least.
+    """
     if settings.encoder in ("frozen", "kernel"):
         return 1
     return min(models, runtime.devices if torch.cuda.is_available() else runtime.threads)
 
 
 def turns(models: Models, number: int) -> list[list[ModelKey]]:
-    """Divide the models among processes, each recipe alike."""
-    by_recipe = sorted(models, key=lambda model: model[1])
+    """Divide models among processes, each recipe alike.
+
+    Parameters
+    ----------
+    models
+        Keys of the models.
+    number
+        Number of processes.
+
+    Returns
+    -------
+    list of list
+        Keys of the models of each process.
+    """
+    by_recipe = sorted(models, key=lambda model: model.recipe)
     return [sorted(by_recipe[first::number]) for first in range(number)]
 
 
 def in_processes(
     train: Callable[[Models, RunOptions], None], work: Sequence[Models], runtime: RunOptions
 ) -> None:
-    """Call `train`, a function of a module, in a process for each part of the work.
+    """Call a function in a process of its own for each part of the work.
 
-    On a CPU they share the memory: its limit or, without one, what is free. One that fails leaves
-    the others at work; its error is raised then.
+    On a CPU the processes share the memory: its limit or, without one, what is free. One that fails
+    leaves the others at work; its error is raised after them.
+
+    Parameters
+    ----------
+    train
+        A function of a module. It gets a part of the work and the run options of its process.
+    work
+        Keys of the models of each process.
+    runtime
+        Run options of all processes together.
+
+    Raises
+    ------
+    InputError
+        A process raised it; other errors are raised, too.
     """
     if torch.cuda.is_available():
         own = replace(runtime, threads=max(1, runtime.threads // len(work)))
@@ -98,7 +151,7 @@ def _memory_gb(runtime: RunOptions, number: int) -> float:
     """Return the memory of each process, in GB of 2^30 bytes.
 
     What is free is rounded down, to whole GB or to a half, a quarter, … of one: micro-batches are
-    chosen anew where the limit is another than that of an interrupted run.
+    chosen again where the limit is another than that of an interrupted run.
     """
     if runtime.max_memory_gb is not None:
         return runtime.max_memory_gb / number

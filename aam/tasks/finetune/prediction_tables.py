@@ -15,7 +15,20 @@ from aam.tasks.finetune.setup import FinetuneSetup
 
 
 def recipe_table(setup: FinetuneSetup, mixed: MixedRecipes) -> pd.DataFrame:
-    """Return `prediction_table` of every recipe alone, with the columns `recipe` and `weight`."""
+    """Return `prediction_table` of every recipe alone.
+
+    Parameters
+    ----------
+    setup
+        What the models of the task share.
+    mixed
+        Outputs and weights of the recipes.
+
+    Returns
+    -------
+    pandas.DataFrame
+        With the columns `recipe` and `weight` before the others.
+    """
     parts = []
     for recipe, outputs in mixed.by_recipe.items():
         table = prediction_table(setup, outputs)
@@ -26,10 +39,20 @@ def recipe_table(setup: FinetuneSetup, mixed: MixedRecipes) -> pd.DataFrame:
 
 
 def nested_table(setup: FinetuneSetup, mixed: MixedRecipes) -> pd.DataFrame:
-    """Return the nested predictions of the mixed recipes, with the block that they are `without`.
+    """Return the nested predictions of the mixed recipes.
 
-    The columns are `sample-id`, `without`, with several columns to predict `target`, and
-    `predicted` or the probabilities.
+    Parameters
+    ----------
+    setup
+        What the models of the task share.
+    mixed
+        Nested outputs of the recipes.
+
+    Returns
+    -------
+    pandas.DataFrame
+        `sample-id`, `without` (the block of folds that the models have not seen), with several
+        columns to predict `target`, and `predicted` or the probabilities.
     """
     parts = []
     for block, predicted in mixed.nested.items():
@@ -45,10 +68,21 @@ def nested_table(setup: FinetuneSetup, mixed: MixedRecipes) -> pd.DataFrame:
 
 
 def predictions_for_scores(setup: FinetuneSetup, mixed: MixedRecipes) -> pd.DataFrame:
-    """Return `prediction_table`, with what the report compares it with beside it.
+    """Return `prediction_table`, with what the report compares it with.
 
-    `unnested`: what mixed recipes predict with weights that rest on models which saw the fold.
-    `draw:<number>`: what they predict with one network each, where there are several.
+    Parameters
+    ----------
+    setup
+        What the models of the task share.
+    mixed
+        Outputs of the recipes.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Further columns are `unnested`, what mixed recipes predict with weights that rest on models
+        which saw the fold, and `draw:<number>`, what they predict with one network each, where
+        there are several.
     """
     table = prediction_table(setup, mixed.outputs)
     if mixed.unnested is not None:
@@ -59,7 +93,22 @@ def predictions_for_scores(setup: FinetuneSetup, mixed: MixedRecipes) -> pd.Data
 
 
 def prediction_table(setup: FinetuneSetup, outputs: Outputs) -> pd.DataFrame:
-    """Return the columns of `predictions.tsv`, samples in the order of the folds file."""
+    """Return the columns of `predictions.tsv`.
+
+    Parameters
+    ----------
+    setup
+        What the models of the task share.
+    outputs
+        Outputs for the L labelled samples.
+
+    Returns
+    -------
+    pandas.DataFrame
+        `sample-id`, `fold`, the group, `observed`, `predicted`, and quantiles or probabilities.
+        Samples are in the order of the folds file; of several columns each has all samples, and
+        `target`.
+    """
     task = setup.task
     labelled = setup.labelled
     point_LC = outputs.point_NC

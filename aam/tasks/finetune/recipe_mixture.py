@@ -260,6 +260,11 @@ def recipe_mixture(
         predictions come from models that saw neither the fold nor these samples.
     by_recipe
         Outputs of all labelled samples, by recipe.
+
+    Returns
+    -------
+    Mixture
+        Equal weights where there is one recipe, or no sample.
     """
     if len(by_recipe) == 1 or not is_row_L.any():
         return Mixture.equal(list(by_recipe))

@@ -17,8 +17,10 @@ from aam.model.asv_encoders import Architecture
 from aam.tasks.finetune.kernel_machine import CANDIDATES, MOST_SAMPLES
 from aam.tasks.finetune.setup import PARTS, FinetuneSetup
 
-STEPS, LEAST_EPOCHS, MOST_EPOCHS = 200, 6, 60
+STEPS = 200
 """Steps that a model is trained for, within bounds of the passes over its samples."""
+LEAST_EPOCHS = 6
+MOST_EPOCHS = 60
 MOST_NETWORKS = 3
 """Networks of a recipe that a budget pays for in each fold."""
 LEAST_SAMPLES = 2
@@ -30,20 +32,30 @@ RECIPES: dict[str, dict[str, Any]] = {
     "full": {"encoder": "full", "learning_rate": 3e-4, "asv_dropout": 0.15, **COMMON},
 }
 """Changes of the settings."""
-SPEED, SAMPLE_BLOCK, DISTINCT, FIT_SECONDS = 1.3e11, 3.3, 0.4, 3e-11
-"""For estimates: operations per second of a core; how many times as long an operation takes in a
-block over a sample's ASVs; distinct ASVs of a batch over the sum of its samples' ASVs; and seconds
-of support vectors, per training sample cubed. Measured on the mackerels, infant guts and oral
-samples of the leaderboard."""
+# The estimates of seconds rest on the next four, which were measured on the mackerels, infant guts
+# and oral samples of the leaderboard.
+SPEED = 1.3e11
+"""Operations per second of a core."""
+SAMPLE_BLOCK = 3.3
+"""How many times as long an operation takes in a block over a sample's ASVs."""
+DISTINCT = 0.4
+"""Distinct ASVs of a batch over the sum of its samples' ASVs."""
+FIT_SECONDS = 3e-11
+"""Seconds of support vectors, per training sample cubed."""
 
 
 def affordable_recipes(setup: FinetuneSetup) -> dict[str, int]:
     """Return the recipes that the budget allows to train in all folds, the cheapest first.
 
-    It is one at least. Estimates decide alone, not the time that anything takes: the same files and
-    settings give the same recipes on every machine. The models of the nested cross-validation are
-    part of the cost. What is left of the budget goes to further networks of other initial weights,
-    as one draw of these may be far from the usual one.
+    There is one at least. Estimates decide alone, not the time that anything takes: the same files
+    and settings give the same recipes on every machine. The models of the nested cross-validation
+    are part of the cost. What is left of the budget goes to further networks of other initial
+    weights, because one draw of these may be far from the usual one.
+
+    Parameters
+    ----------
+    setup
+        Data and settings of the task.
 
     Returns
     -------
@@ -92,6 +104,18 @@ def nested_fits(setup: FinetuneSetup, recipe: str) -> list[InnerFit]:
     A kernel machine is fitted without every pair of blocks. What takes minutes to train is fitted
     as seldom as possible. An encoder of an inductive fold has seen all other folds, so that a fit
     serves one block alone.
+
+    Parameters
+    ----------
+    setup
+        Data and settings of the task.
+    recipe
+        Name of the recipe.
+
+    Returns
+    -------
+    list of InnerFit
+        Without fits to fewer than `LEAST_SAMPLES` samples.
     """
     labelled = setup.labelled
     settings = setup.settings
@@ -122,7 +146,24 @@ def possible_recipes(setup: FinetuneSetup) -> list[str]:
 def recipe_settings(
     setup: FinetuneSetup, shape: Architecture, name: str, samples: int
 ) -> Finetuning:
-    """Return the settings of a recipe, with as many passes as so many training samples bear."""
+    """Return the settings of a recipe.
+
+    Parameters
+    ----------
+    setup
+        Settings of the task.
+    shape
+        Architecture of the encoder.
+    name
+        Name of the recipe.
+    samples
+        Number of training samples: fewer samples are gone through more often.
+
+    Returns
+    -------
+    Finetuning
+        Those of the task, changed by the recipe.
+    """
     steps = math.ceil(samples / COMMON["batch_size"])
     epochs = min(MOST_EPOCHS, max(LEAST_EPOCHS, math.ceil(STEPS / steps)))
     changes = {"epochs": epochs, **RECIPES[name]}
@@ -132,7 +173,24 @@ def recipe_settings(
 
 
 def seconds(setup: FinetuneSetup, shape: Architecture, settings: Finetuning, samples: int) -> float:
-    """Return about how long a core trains one model of a recipe, on so many samples."""
+    """Estimate how long a core trains one model of a recipe.
+
+    Parameters
+    ----------
+    setup
+        Data of the task.
+    shape
+        Architecture of the encoder.
+    settings
+        Settings of the recipe.
+    samples
+        Number of training samples.
+
+    Returns
+    -------
+    float
+        Seconds.
+    """
     if settings.encoder == "kernel":
         outputs = (
             len(set(setup.labelled.observed_LC[:, 0])) if setup.task.kind != "regression" else 1

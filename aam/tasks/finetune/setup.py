@@ -50,7 +50,22 @@ class Labelled:
 
     @classmethod
     def read(cls, path: Path, store: SampleStore, columns: Sequence[str]) -> "Labelled":
-        """Read the file of a task's folds."""
+        """Read the file of a task's folds.
+
+        Parameters
+        ----------
+        path
+            The file.
+        store
+            Samples, among which the labelled ones are.
+        columns
+            Columns that are predicted.
+
+        Returns
+        -------
+        Labelled
+            In the order of the file.
+        """
         folds = read_folds(path)
         place = {name: number for number, name in enumerate(store.sample_ids)}
         observed = ["observed"] if len(columns) == 1 else [OBSERVED + name for name in columns]
@@ -67,11 +82,25 @@ class Labelled:
         )
 
     def training(self, fold: int, fraction: float, seed: int) -> NDArray[np.bool_]:
-        """Return the samples that a fold's model is trained on: a fraction of the labels, [L].
+        """Return the samples that a fold's model is trained on.
 
-        They are those of whole units, of two at least; where every fold is a single unit, as folds
+        They are those of whole units, of two at least. Where every fold is a single unit, as folds
         that are the groups are, they are single samples. A smaller fraction is part of a larger
-        one. Of `TEST` they are samples of all folds.
+        one.
+
+        Parameters
+        ----------
+        fold
+            Number of the fold; with `TEST` they are samples of all folds.
+        fraction
+            Fraction of the labels that may be used.
+        seed
+            Seed of their choice.
+
+        Returns
+        -------
+        numpy.ndarray
+            bool, [L].
         """
         is_training = (self.fold != fold) & (self.fold != TEST)
         unit = np.array(self.units)
@@ -83,11 +112,21 @@ class Labelled:
         return is_training & np.isin(unit, chosen)
 
     def parts(self, is_training: NDArray[np.bool_]) -> list[Part]:
-        """Divide training samples: positions among them to train on, and those left out.
+        """Divide training samples into those to train on and those left out, several times.
 
         The parts, `PARTS` at most, are whole training folds, or whole units of a single fold. Where
         that fold is a single unit, as with two folds that are the groups, they are made of samples:
         otherwise nothing would be tuned.
+
+        Parameters
+        ----------
+        is_training
+            Which of the labelled samples are trained on, [L].
+
+        Returns
+        -------
+        list of tuple
+            Positions among the training samples; empty where these cannot be divided.
         """
         fold = self.fold[is_training]
         unit = fold.astype(str)
@@ -105,7 +144,25 @@ class Labelled:
 
 @dataclass(frozen=True)
 class TargetColumns:
-    """What is predicted, as the section `tasks.<name>` says."""
+    """What is predicted, as the section `tasks.<name>` says.
+
+    Attributes
+    ----------
+    kind
+        ``regression``, ``classification`` or ``ordinal``.
+    columns
+        Metadata columns that are predicted.
+    classes
+        Values of an ordinal column, the lowest first; None: those that occur.
+    transform
+        How numbers are transformed.
+    transform_by
+        Column whose categories have scales of their own; None: there is one scale.
+    bounds
+        Least and largest possible value; None: there is no bound.
+    condition
+        Metadata columns that are covariates.
+    """
 
     kind: str
     columns: Sequence[str]
@@ -116,8 +173,19 @@ class TargetColumns:
     condition: Sequence[str] = ()
 
     @classmethod
-    def of(cls, cfg: Mapping[str, Any]) -> "TargetColumns":
-        """Return those of the slice `aam.config.slices.finetune`."""
+    def from_config(cls, cfg: Mapping[str, Any]) -> "TargetColumns":
+        """Return what a task predicts.
+
+        Parameters
+        ----------
+        cfg
+            The slice `aam.config.slices.finetune`.
+
+        Returns
+        -------
+        TargetColumns
+            With the settings of the same names.
+        """
         return cls(**{one.name: cfg[one.name] for one in fields(cls)})
 
 
@@ -125,10 +193,34 @@ class TargetColumns:
 class FinetuneSetup:
     """What all models of a task share: the data, what is predicted, how and where.
 
-    `work` is the folder of checkpoints and of finished models, which are known by `fingerprint`, a
-    digest of settings, code and inputs. `asvs` is a file of ASV embeddings for an encoder that
-    keeps them (`aam.inference.asv_cache`), and `about` are facts that are written with each model.
-    `is_mixed` says that a super learner will mix the predictions, and asks for nested ones.
+    Attributes
+    ----------
+    store, tokens
+        Samples and their ASVs.
+    labelled
+        The labelled samples of the task.
+    task
+        What is predicted.
+    settings
+        The section `finetuning`.
+    make_encoder
+        Returns the encoder that a model starts from.
+    devices
+        Where models are trained.
+    options
+        Options of a training step.
+    runtime
+        Limits, deadline, and what is logged.
+    work
+        Folder of checkpoints and of finished models.
+    fingerprint
+        A digest of settings, code and inputs, by which finished models are recognized.
+    asvs
+        File of ASV embeddings for an encoder that keeps them (`aam.inference.asv_cache`).
+    is_mixed
+        Whether a super learner will mix the predictions, and asks for nested ones.
+    about
+        Facts that are written with each model.
     """
 
     store: SampleStore
@@ -164,7 +256,7 @@ class FinetuneSetup:
             store=store,
             tokens=tokens,
             labelled=Labelled.read(inputs["folds"], store, cfg["columns"]),
-            task=TargetColumns.of(cfg),
+            task=TargetColumns.from_config(cfg),
             settings=settings,
             make_encoder=encoder_maker(cfg, settings, inputs, length_bp, options.attention),
             devices=Devices(precision, threads, deterministic=options.deterministic),

@@ -19,11 +19,31 @@ logger = logging.getLogger(__name__)
 
 
 def trained(model: FoldModel) -> tuple[Predictor, list[Record]]:
-    """Return the trained model and its curves; one that was finished before is read."""
-    setup, settings = model.setup, model.setup.settings
+    """Train a model; one that was finished before is read.
+
+    Parameters
+    ----------
+    model
+        Which of the models of a task this is.
+
+    Returns
+    -------
+    predictor : Predictor
+        The trained model.
+    records : list of dict
+        Its training curves.
+
+    Raises
+    ------
+    InputError
+        See `aam.train.loop.fit` and `fit_machine`.
+    """
+    setup = model.setup
+    settings = model.setup.settings
     fingerprint = f"{setup.fingerprint}-{model.name}"
     predictor = model.new_predictor()
-    # Beside the model: it holds times, which would make every model's files differ.
+    # The curves lie next to the model's folder: they hold times, by which the files of equal models
+    # would differ.
     history = model.directory.with_name(f"{model.name}.json")
     if is_whole(model.directory) and history.is_file():
         known = read_json(history)
@@ -32,12 +52,14 @@ def trained(model: FoldModel) -> tuple[Predictor, list[Record]]:
             PrecisionChoice(setup.devices).adopt(load_config(model.directory)["optimization"])
             load_weights(model.directory, predictor)
             return predictor, known["records"]
-    records, optimization = [], None
+    records = []
+    optimization = None
     if settings.encoder == "kernel":
         fit_machine(model, predictor)
     else:
         progress = _fitted(model, predictor, fingerprint)
-        records, optimization = progress.history, progress.report["optimization"]
+        records = progress.history
+        optimization = progress.report["optimization"]
     write_json(history, {"fingerprint": fingerprint, "records": records})
     facts = {"fold": model.fold, "fingerprint": fingerprint, "optimization": optimization}
     predictor.save(model.directory, {**setup.about, **facts})
@@ -47,7 +69,8 @@ def trained(model: FoldModel) -> tuple[Predictor, list[Record]]:
 
 def _fitted(model: FoldModel, predictor: Predictor, fingerprint: str) -> Progress:
     """Train a predictor step by step, from its last checkpoint where there is one."""
-    setup, settings = model.setup, model.setup.settings
+    setup = model.setup
+    settings = model.setup.settings
     dataset = model.dataset(predictor)
     set_dropout(predictor, settings.dropout)
     log_dir = setup.runtime.log_dir

@@ -30,10 +30,41 @@ def fold_encoder(
     peak_flops: PeakFlops,
     devices: Devices,
 ) -> dict[str, Any]:
-    """Pretrain into `directory` without the samples `unseen`, unless that was done before.
+    """Pretrain an encoder without some samples, unless that was done before.
 
     The encoders of one call of the stage share `devices`, and so a precision that was chosen for
-    the first. Returns `scores`, and `digest`, which identifies the weights.
+    the first.
+
+    Parameters
+    ----------
+    cfg
+        The slice `aam.config.slices.pretrain`.
+    inputs
+        Files by name.
+    unseen
+        IDs of the samples that are left out.
+    directory
+        Folder of the encoder.
+    fingerprint
+        A digest of settings, code, inputs and `unseen`.
+    runtime
+        Limits, deadline and the work folder, which has to be given.
+    origin
+        Provenance that is written with the model.
+    peak_flops
+        Operations per second that are possible here.
+    devices
+        Where the model is trained.
+
+    Returns
+    -------
+    dict
+        `scores`, `fingerprint`, and `digest`, which identifies the weights.
+
+    Raises
+    ------
+    InputError
+        See `prepare` and `aam.train.loop.fit`.
     """
     facts = directory.with_suffix(".json")
     if is_whole(directory) and facts.is_file():
@@ -52,7 +83,7 @@ def fold_encoder(
         "scores": scores(prepared, progress, devices, peak_flops),
         "digest": module_digest(prepared.model.encoder),
     }
-    # Facts of an earlier run must not stand beside the model of this one.
+    # Facts of an earlier run must not stand next to the model of this one.
     facts.unlink(missing_ok=True)
     save(directory, prepared, cfg, origin, progress)
     write_json(facts, known)

@@ -35,8 +35,18 @@ ASVS_AT_ONCE = 512
 class PretrainingModel(nn.Module):
     """An encoder with one head per distance, one for nucleotides, one for Faith's PD.
 
-    `weights` and `nucleotide_weight` are those of the losses, `variances` those of each distance
-    over pairs of training samples: the unit of its loss. `seed` is that of the heads.
+    Parameters
+    ----------
+    encoder
+        The encoder.
+    weights
+        Weight of the loss of each distance, and of Faith's PD.
+    variances
+        Variance of each distance over pairs of training samples: the unit of its loss.
+    nucleotide_weight
+        Weight of the loss of masked nucleotides.
+    seed
+        Seed of the heads.
     """
 
     def __init__(
@@ -49,8 +59,10 @@ class PretrainingModel(nn.Module):
         seed: int,
     ) -> None:
         super().__init__()
-        self.weights, self.variances = dict(weights), dict(variances)
-        self.encoder, self.nucleotide_weight = encoder, nucleotide_weight
+        self.weights = dict(weights)
+        self.variances = dict(variances)
+        self.encoder = encoder
+        self.nucleotide_weight = nucleotide_weight
         shape = encoder.shape
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
@@ -64,10 +76,25 @@ class PretrainingModel(nn.Module):
                     initialize(head)
 
     @classmethod
-    def of(
+    def from_config(
         cls, cfg: Mapping[str, Any], max_length_bp: int, variances: Mapping[str, float]
     ) -> "PretrainingModel":
-        """Return a new model by the slice `aam.config.slices.pretrain`."""
+        """Return a new model.
+
+        Parameters
+        ----------
+        cfg
+            The slice `aam.config.slices.pretrain`.
+        max_length_bp
+            Nucleotides of a sequence that are read.
+        variances
+            Variance of each distance over pairs of training samples.
+
+        Returns
+        -------
+        PretrainingModel
+            With new weights of the seed.
+        """
         settings = Pretraining.model_validate(cfg["pretraining"])
         options = step_options(Optimization.model_validate(cfg["optimization"]))
         shape = Architecture(**cfg["model"], max_length_bp=max_length_bp)
@@ -93,9 +120,19 @@ class PretrainingModel(nn.Module):
     def start(self, batch: Batch, dropout: float, learned: Collection[str]) -> None:
         """Start distance heads at the mean distance of a batch, then set the dropout.
 
-        Without it the first hundred steps find the scale; heads that have `learned` know it.
+        Without this the first hundred steps find the scale.
+
+        Parameters
+        ----------
+        batch
+            A batch with its distances, on the host.
+        dropout
+            Fraction that is dropped.
+        learned
+            Distances whose heads know their scale.
         """
-        # Without gradients a block is let go of at once: a large batch takes no more memory.
+        # Without gradients the memory of a block is freed before the next one: a large batch takes
+        # no more of it.
         sample_BD = self.encoder(MicroBatches(asvs=ASVS_AT_ONCE).split(batch)).sample_BD
         pairs = batch.size * (batch.size - 1)
         for metric, true_BB in batch.distances.items():
@@ -110,9 +147,18 @@ class PretrainingModel(nn.Module):
         return head
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
-        """Return the named losses of a batch; `loss` is their weighted sum.
+        """Return the named losses of a batch.
 
-        Of a `BatchShard` all processes return the losses of the whole batch.
+        Parameters
+        ----------
+        batch
+            A batch on the device of the model. Given a `BatchShard` all processes return the losses
+            of the whole batch.
+
+        Returns
+        -------
+        dict
+            Losses; `loss` is their weighted sum.
         """
         masked = [block.masked for block in batch.asvs if block.masked is not None]
         if isinstance(batch, BatchShard):

@@ -43,23 +43,45 @@ def prepare(
 ) -> Prepared:
     """Open the inputs of the stage and build dataset, validation and model.
 
-    The samples `without` are neither trained on nor validated, and have no part in a scale. This
-    process may take `max_memory_gb` (of 2^30 bytes; None: what is free) of the machine's memory, or
-    its part of it where several `processes` do the same. Raises InputError where the memory has
-    no room for stored distances, or there are too few samples.
+    Parameters
+    ----------
+    cfg
+        The slice `aam.config.slices.pretrain`.
+    inputs
+        Files by name.
+    without
+        IDs of samples that are neither trained on nor validated, and have no part in a scale.
+    max_memory_gb
+        Memory that this process may take of the machine, in GB of 2**30 bytes; None: what is free.
+    processes
+        Number of processes that do the same, and share that memory.
+
+    Returns
+    -------
+    Prepared
+        Ready for training.
+
+    Raises
+    ------
+    InputError
+        The memory has no room for stored distances, there are too few samples, or an input is
+        damaged.
     """
     settings = Pretraining.model_validate(cfg["pretraining"])
-    store, tokens = SampleStore.open(inputs["samples"]), TokenStore.open(inputs["tokens"])
+    store = SampleStore.open(inputs["samples"])
+    tokens = TokenStore.open(inputs["tokens"])
     is_in, is_held_out = divided(cfg, inputs, store.sample_ids, without)
-    training, validation = np.flatnonzero(~is_held_out & is_in), np.flatnonzero(is_held_out)
+    training = np.flatnonzero(~is_held_out & is_in)
+    validation = np.flatnonzero(is_held_out)
     if settings.targets == "batch":
         true = batch_targets(cfg, inputs["tree"], store, tokens, training)
     else:
         room_bytes = room(max_memory_gb, processes)
         true = stored_targets(cfg, inputs["distances"], store, is_in, training, room_bytes)
-    start = StartingModel.of(inputs)
+    start = StartingModel.from_inputs(inputs)
     length_bp = tokens.tokens.shape[1] if start is None else start.length_bp
-    model, read = PretrainingModel.of(cfg, length_bp, true.variances), tokens.cut(length_bp)
+    model = PretrainingModel.from_config(cfg, length_bp, true.variances)
+    read = tokens.cut(length_bp)
     patch_bp = model.encoder.shape.patch_bp
     masker = Masker(settings.mask, settings.seed, settings.masking, patch_bp)
     dataset = BatchDataset(

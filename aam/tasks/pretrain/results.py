@@ -38,7 +38,21 @@ def scores(
 ) -> dict[str, Any]:
     """Return what a trained model reaches on the held-out samples, and what it took.
 
-    Of processes that work together all have to call this; the first returns what it took, too.
+    Parameters
+    ----------
+    prepared
+        The trained model with its data.
+    progress
+        History of the run.
+    devices
+        Where it was trained. Several processes all have to call this.
+    peak_flops
+        Operations per second that are possible here.
+
+    Returns
+    -------
+    dict
+        Scores by name. The first process also returns what the run took.
     """
     found: dict[str, Any] = dict(prepared.validation.score(prepared.model, devices))
     if devices.rank == 0:
@@ -54,7 +68,8 @@ def _facts(
 ) -> dict[str, Any]:
     """Return what a run took; rates are those of its last start, without validations."""
     rate = progress.summary.get("samples_per_s")
-    known, near = None if prepared.start is None else prepared.start.known, {}
+    known = None if prepared.start is None else prepared.start.known_asvs
+    near = {}
     if known is not None:
         near = {"near_known_reads": known.familiarity(prepared.store, prepared.dataset.tokens)[0]}
     return {
@@ -97,7 +112,21 @@ def save(
     origin: Mapping[str, str],
     progress: Progress,
 ) -> None:
-    """Write the directory of a pretrained model."""
+    """Write the directory of a pretrained model.
+
+    Parameters
+    ----------
+    directory
+        Folder to write.
+    prepared
+        The trained model with its data.
+    cfg
+        The slice `aam.config.slices.pretrain`.
+    origin
+        Provenance that is written with the model.
+    progress
+        History of the run.
+    """
     config = {
         "format": 2,
         "kind": "pretrained",
@@ -114,8 +143,22 @@ def save(
 def write_embeddings(
     prepared: Prepared, devices: Devices, samples: Path, asvs: Path, origin: Mapping[str, str]
 ) -> None:
-    """Embed every ASV once, then all samples from those, and write both."""
-    encoder, store, tokens = prepared.model.encoder, prepared.store, prepared.tokens
+    """Embed every ASV once, then all samples from those, and write both.
+
+    Parameters
+    ----------
+    prepared
+        The trained model with its data.
+    devices
+        Where the embeddings are computed.
+    samples, asvs
+        Files of the embeddings of samples (Parquet) and ASVs (safetensors).
+    origin
+        Provenance that is written with them.
+    """
+    encoder = prepared.model.encoder
+    store = prepared.store
+    tokens = prepared.tokens
     asv_UD = embed_asvs_cached(encoder, tokens, devices, None)
     digest = encoder_digest(encoder, devices.precision)
     AsvEmbeddings.write(asvs, prepared.dataset.tokens, asv_UD, digest, origin)
@@ -134,7 +177,21 @@ def write_embeddings(
 def write_pairs(
     prepared: Prepared, devices: Devices, seed: int, path: Path, origin: Mapping[str, str]
 ) -> None:
-    """Write true and predicted distances of some pairs of held-out samples, for the figures."""
+    """Write true and predicted distances of some pairs of held-out samples, for the figures.
+
+    Parameters
+    ----------
+    prepared
+        The trained model with its data, after its validation.
+    devices
+        Where the distances are computed.
+    seed
+        Seed of the choice of pairs.
+    path
+        File to write (Parquet).
+    origin
+        Provenance that is written with them.
+    """
     recorded = prepared.validation.recorded_pairs(prepared.model, devices, seed)
     names = [metric for metric, pairs in recorded.items() for _ in range(pairs.shape[1])]
     true, predicted = np.concatenate([np.empty((2, 0), np.float32), *recorded.values()], axis=1)

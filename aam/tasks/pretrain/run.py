@@ -26,7 +26,25 @@ trained side by side, keep fewer."""
 
 
 def devices_of(cfg: Mapping[str, Any], runtime: RunOptions) -> Devices:
-    """Return where pretraining computes: in one process unless it was launched with others."""
+    """Return where pretraining computes: in one process unless it was launched with others.
+
+    Parameters
+    ----------
+    cfg
+        The slice `aam.config.slices.pretrain`.
+    runtime
+        Threads, devices and memory.
+
+    Returns
+    -------
+    Devices
+        With more kernels where there is room for them.
+
+    Raises
+    ------
+    InputError
+        See `Devices`.
+    """
     options = step_options(Optimization.model_validate(cfg["optimization"]))
     world = World(runtime.devices, runtime.nodes, runtime.strategy) if runtime.launched else World()
     room_mb = budget_mb(runtime.max_memory_gb, torch.device("cpu"))
@@ -50,15 +68,42 @@ def train(
     runtime: RunOptions,
     name: str,
 ) -> Progress:
-    """Train the model of `prepared`, called `name` in progress lines, by the settings of `cfg`.
+    """Train a prepared model. Without epochs it is only validated.
 
-    Without epochs it is only validated.
+    Parameters
+    ----------
+    cfg
+        The slice `aam.config.slices.pretrain`.
+    prepared
+        The model with its data.
+    devices
+        Where the model is trained.
+    checkpoints
+        Where the state of the run is kept.
+    runtime
+        Limits, deadline, and what is logged.
+    name
+        Name of the run in messages.
+
+    Returns
+    -------
+    Progress
+        History and report of the run.
+
+    Raises
+    ------
+    InputError
+        See `aam.train.loop.fit`.
     """
     settings = Pretraining.model_validate(cfg["pretraining"])
     logger.info(
         "%s: %d training samples, %d held out, %d ASVs, %d steps on %s",
-        *(name, len(prepared.dataset.samples), prepared.is_held_out.sum()),
-        *(len(prepared.tokens.lengths), len(prepared.dataset), devices.name),
+        name,
+        len(prepared.dataset.samples),
+        prepared.is_held_out.sum(),
+        len(prepared.tokens.lengths),
+        len(prepared.dataset),
+        devices.name,
     )
     if settings.epochs == 0:
         untrained = Progress(EarlyStopping(None), report={"optimization": {}})

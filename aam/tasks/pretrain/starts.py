@@ -29,8 +29,19 @@ class StartingModel:
     """FASTA of the whole ASVs of the study: those that the model reads may be cut."""
 
     @classmethod
-    def of(cls, inputs: Mapping[str, Any]) -> Self | None:
-        """Return the start among the inputs of a stage, if there is one."""
+    def from_inputs(cls, inputs: Mapping[str, Any]) -> Self | None:
+        """Return the model that a pretraining starts from, if there is one.
+
+        Parameters
+        ----------
+        inputs
+            Inputs of the stage.
+
+        Returns
+        -------
+        StartingModel or None
+            None: the inputs have no start.
+        """
         if "start" not in inputs:
             return None
         first = Path(inputs["start"][0])
@@ -42,16 +53,33 @@ class StartingModel:
         return int(load_config(self.directory)["architecture"]["max_length_bp"])
 
     @cached_property
-    def known(self) -> KnownAsvs | None:
+    def known_asvs(self) -> KnownAsvs | None:
         """The ASVs that the model learned from, where its directory has them."""
-        return KnownAsvs.of_model(self.directory)
+        return KnownAsvs.from_model(self.directory)
 
     def give(self, model: PretrainingModel, *, trains: bool) -> list[str]:
-        """Give a model of the same architecture its weights; return the distances it has heads for.
+        """Give a model of the same architecture the weights of the start.
 
-        Raises InputError where a distance has none, and the model is not trained any more.
+        Parameters
+        ----------
+        model
+            Model that is changed in place.
+        trains
+            Whether it is trained after this.
+
+        Returns
+        -------
+        list of str
+            The distances that the start has heads for.
+
+        Raises
+        ------
+        InputError
+            A distance has no head, and the model is not trained any more; or a weight is not
+            finite.
         """
-        own, state = model.state_dict(), read_weights(self.directory)
+        own = model.state_dict()
+        state = read_weights(self.directory)
         shared = {name: x for name, x in state.items() if name in own}
         encoder = {name for name in own if name.startswith("encoder.")}
         assert encoder <= shared.keys(), f"{self.directory} lacks weights of the encoder"
@@ -71,22 +99,53 @@ class StartingModel:
 def begin(model: PretrainingModel, start: StartingModel | None, dataset: BatchDataset) -> list[str]:
     """Give a model the weights that it begins with, where it has a start.
 
-    Returns the distances whose heads know their scale. Raises InputError where a start lacks the
-    head of a distance.
+    Parameters
+    ----------
+    model
+        Model that is changed in place.
+    start
+        What it starts from; None: from the weights of its seed.
+    dataset
+        Batches that it is trained on.
+
+    Returns
+    -------
+    list of str
+        The distances whose heads know their scale.
+
+    Raises
+    ------
+    InputError
+        The start lacks the head of a distance, or is damaged.
     """
     if start is None:
         return []
-    if start.known is not None:
+    if start.known_asvs is not None:
         whole = None if start.sequences is None else read_fasta(start.sequences)
-        start.known.compare(dataset.store, dataset.tokens, whole)
+        start.known_asvs.compare(dataset.store, dataset.tokens, whole)
     with fitting(start.directory, "a pretrained model of this version", AGAIN):
         return start.give(model, trains=dataset.epochs > 0)
 
 
 def known_asvs(dataset: BatchDataset, start: StartingModel | None, *, trained: bool) -> KnownAsvs:
-    """Return the ASVs that a model and what it started with have learned from."""
-    own = KnownAsvs.of(dataset.tokens, learned_asvs(dataset))
-    before = None if start is None else start.known
+    """Return the ASVs that a model and what it started with have learned from.
+
+    Parameters
+    ----------
+    dataset
+        Batches that the model was trained on.
+    start
+        What it started from; None: from the weights of its seed.
+    trained
+        Whether it was trained by any step.
+
+    Returns
+    -------
+    KnownAsvs
+        Those of the training samples, and those of the start.
+    """
+    own = KnownAsvs.from_tokens(dataset.tokens, learned_asvs(dataset))
+    before = None if start is None else start.known_asvs
     if before is None:
         return own
     return before.joined(own) if trained else before
@@ -99,7 +158,7 @@ def learned_asvs(dataset: BatchDataset) -> NDArray[np.int64]:
     return asvs_of(store, (views + dataset.samples).ravel(), len(dataset.tokens.lengths))
 
 
-def _has(metric: str, own: Collection[str], state: Collection[str]) -> bool:
+def _has(metric: str, names: Collection[str], state: Collection[str]) -> bool:
     """Return whether a state has all weights of the head of a metric."""
     prefix = FAITH_PD if metric == FAITH_PD else f"distances.{metric}."
-    return all(name in state for name in own if name.startswith(prefix))
+    return all(name in state for name in names if name.startswith(prefix))

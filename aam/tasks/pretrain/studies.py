@@ -19,9 +19,30 @@ def divided(
     sample_ids: Sequence[str],
     without: Collection[str],
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return which samples have a part in a pretraining, and which of these are held out.
+    """Divide the samples into those of training and those of validation.
 
-    Those `without` have none, nor those of other studies than the model is pretrained on.
+    Samples of other studies than the model is pretrained on have no part in it.
+
+    Parameters
+    ----------
+    cfg
+        The slice `aam.config.slices.pretrain`.
+    inputs
+        Files by name.
+    sample_ids
+        IDs of the N samples of the store.
+    without
+        IDs of samples that have no part in it.
+
+    Returns
+    -------
+    is_in, is_held_out : numpy.ndarray
+        Which samples have a part, and which of these are held out, bool [N].
+
+    Raises
+    ------
+    InputError
+        There are too few samples, or a study that is named has none.
     """
     settings = Pretraining.model_validate(cfg["pretraining"])
     is_in = np.array([name not in without for name in sample_ids])
@@ -33,9 +54,26 @@ def divided(
 
 
 def held_out(sample_ids: Sequence[str], fraction: float, seed: int) -> NDArray[np.bool_]:
-    """Return which samples are held out, bool [N]: those of the smallest digests of (seed, ID).
+    """Return which samples are held out: those of the smallest digests of seed and ID.
 
-    Fewer than four samples are an InputError.
+    Parameters
+    ----------
+    sample_ids
+        IDs of N samples.
+    fraction
+        Fraction that is held out; two samples at least are, and two are not.
+    seed
+        Seed of the choice.
+
+    Returns
+    -------
+    numpy.ndarray
+        bool, [N].
+
+    Raises
+    ------
+    InputError
+        There are fewer than four samples.
     """
     samples = len(sample_ids)
     if samples < 4:
@@ -57,7 +95,8 @@ def _is_in_studies(
     """Return which samples belong to the studies that a model is pretrained on."""
     if "studies" not in cfg:
         return np.ones(len(sample_ids), bool)
-    column, wanted = cfg["studies"]["column"], cfg["studies"]["pretrained_on"]
+    column = cfg["studies"]["column"]
+    wanted = cfg["studies"]["pretrained_on"]
     metadata = read_metadata(inputs["metadata"]).loc[list(sample_ids)]
     study = metadata_column(metadata, column)
     if unknown := sorted({*wanted} - {*study.dropna()}):

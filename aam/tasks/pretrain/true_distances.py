@@ -27,7 +27,7 @@ class TrueDistances:
     """What the predictions of a model are compared with; see `BatchDataset`."""
 
     variances: Mapping[str, float]
-    """Of each distance over pairs of training samples."""
+    """Variance of each distance over pairs of training samples."""
     distances: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
     values: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
     exact: BatchDistances | None = None
@@ -41,7 +41,33 @@ def stored_targets(
     training: NDArray[np.int64],
     room_bytes: float,
 ) -> TrueDistances:
-    """Read the distances of all samples; the variances are those of `training`."""
+    """Read the distances of all samples.
+
+    Parameters
+    ----------
+    cfg
+        The slice `aam.config.slices.pretrain`.
+    paths
+        Files of the distances, metric by metric, within a metric view by view.
+    store
+        The samples.
+    is_in
+        Samples [N] that have a part in the pretraining: they scale Faith's PD.
+    training
+        Positions of the training samples: the variances are theirs.
+    room_bytes
+        Memory that the distances may take.
+
+    Returns
+    -------
+    TrueDistances
+        With the distances in memory.
+
+    Raises
+    ------
+    InputError
+        There is no room for them, or a distance is not finite.
+    """
     metrics = list(cfg["pretraining"]["distances"])
     found = load_matrices(paths, metrics, store.views, store.sample_ids, is_in, room_bytes)
     return TrueDistances(pair_variances(found[0], training), *found)
@@ -54,7 +80,31 @@ def batch_targets(
     tokens: TokenStore,
     training: NDArray[np.int64],
 ) -> TrueDistances:
-    """Read the tree; some training samples tell the variances, and what scales Faith's PD."""
+    """Read the tree that distances are computed from, batch by batch.
+
+    Parameters
+    ----------
+    cfg
+        The slice `aam.config.slices.pretrain`.
+    tree
+        File of the tree.
+    store, tokens
+        The samples and their ASVs.
+    training
+        Positions of the training samples: some of them give the variances, and the scale of Faith's
+        PD.
+
+    Returns
+    -------
+    TrueDistances
+        With what computes distances in place of any.
+
+    Raises
+    ------
+    InputError
+        The tree cannot be read, or a metric would be 0 / 0 on it: several samples have branches of
+        length 0 alone.
+    """
     metrics = list(cfg["pretraining"]["distances"])
     exact = BatchDistances.of(metrics, tree, tokens.feature_ids, cfg.get("alpha", 1.0))
     if any(METRICS[metric].is_ratio for metric in metrics):
@@ -72,7 +122,20 @@ def batch_targets(
 
 
 def room(max_memory_gb: float | None, processes: int) -> float:
-    """Return the bytes of memory that distances may take in each of some processes."""
+    """Return the memory that distances may take in each of some processes.
+
+    Parameters
+    ----------
+    max_memory_gb
+        Memory that may be taken of the machine, in GB of 2**30 bytes; None: what is free.
+    processes
+        Number of processes.
+
+    Returns
+    -------
+    float
+        Bytes.
+    """
     host = torch.device("cpu")
     # On an accelerator the limit is that of its own memory.
     limit_gb = None if torch.cuda.is_available() else max_memory_gb

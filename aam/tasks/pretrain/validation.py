@@ -3,7 +3,7 @@
 Shape suffixes: N samples, R rows, B of a block, U ASVs, S positions, M masked, D width, P pairs.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -14,6 +14,7 @@ from aam.config.metrics import FAITH_PD
 from aam.data.samples import SampleStore
 from aam.data.tokens import TokenStore
 from aam.inference.embed import asv_batches, asvs_of, embed_samples
+from aam.model.batch import AsvBlock
 from aam.tasks.pretrain.model import PretrainingModel
 from aam.train.batch_norm import recalibrate_batch_norm, some_of
 from aam.train.data.collate import asv_blocks
@@ -31,27 +32,90 @@ ASVS_COUNTED_AT_ONCE = 4096
 
 @dataclass
 class PairMoments:
-    """Sums over pairs, from which correlation and error follow; merging loses nothing."""
+    """Sums over pairs, from which correlation and error follow; merging loses nothing.
 
-    sums: NDArray[np.float64] = field(default_factory=lambda: np.zeros(7))
+    Distances are taken less 1/2, about their middle, so that squares do not cancel.
+    """
+
+    pairs: int = 0
+    true: float = 0.0
+    predicted: float = 0.0
+    true_squared: float = 0.0
+    predicted_squared: float = 0.0
+    product: float = 0.0
+    absolute_error: float = 0.0
 
     def add(self, true: NDArray[np.floating], predicted: NDArray[np.floating]) -> None:
-        """Take in some pairs."""
-        x, y = true.astype(np.float64) - 0.5, predicted.astype(np.float64) - 0.5
-        parts = (x, y, x * x, y * y, x * y, np.abs(x - y))
-        self.sums += [len(x), *(part.sum() for part in parts)]
+        """Take in some pairs.
+
+        Parameters
+        ----------
+        true, predicted
+            Distances of the pairs, one-dimensional.
+        """
+        x = true.astype(np.float64) - 0.5
+        y = predicted.astype(np.float64) - 0.5
+        self.pairs += len(x)
+        self.true += x.sum()
+        self.predicted += y.sum()
+        self.true_squared += (x * x).sum()
+        self.predicted_squared += (y * y).sum()
+        self.product += (x * y).sum()
+        self.absolute_error += np.abs(x - y).sum()
 
     @property
     def pearson(self) -> float:
         """Pearson correlation; 0 where one side is constant."""
-        n, x, y, xx, yy, xy, _ = self.sums
-        spread = (n * xx - x * x) * (n * yy - y * y)
-        return float((n * xy - x * y) / np.sqrt(spread)) if spread > 0 else 0.0
+        true_spread = self.pairs * self.true_squared - self.true * self.true
+        predicted_spread = self.pairs * self.predicted_squared - self.predicted * self.predicted
+        spread = true_spread * predicted_spread
+        covariance = self.pairs * self.product - self.true * self.predicted
+        return float(covariance / np.sqrt(spread)) if spread > 0 else 0.0
 
     @property
     def mean_absolute_error(self) -> float:
         """Mean of the absolute errors."""
-        return float(self.sums[6] / self.sums[0])
+        return float(np.divide(self.absolute_error, self.pairs))
+
+
+@dataclass
+class NucleotideCounts:
+    """Masked nucleotides, and how many of them were guessed."""
+
+    masked: int = 0
+    right: int = 0
+    """Guessed by the model."""
+    baseline_right: int = 0
+    """Guessed by the most frequent base of each position."""
+    new: int = 0
+    """Masked in ASVs that no training sample has."""
+    new_right: int = 0
+    """Guessed by the model in these."""
+
+    def add(
+        self,
+        is_right_M: NDArray[np.bool_],
+        is_baseline_right_M: NDArray[np.bool_],
+        is_new_M: NDArray[np.bool_],
+    ) -> None:
+        """Take in some masked nucleotides."""
+        self.masked += len(is_right_M)
+        self.right += int(is_right_M.sum())
+        self.baseline_right += int(is_baseline_right_M.sum())
+        self.new += int(is_new_M.sum())
+        self.new_right += int(is_right_M[is_new_M].sum())
+
+    def accuracies(self, devices: Devices) -> dict[str, float]:
+        """Return the accuracies of all processes together, by name."""
+        own = [self.masked, self.right, self.baseline_right, self.new, self.new_right]
+        masked, right, baseline_right, new, new_right = devices.all_reduce_sum(np.array(own))
+        values = {
+            "nucleotide_accuracy": float(right / masked),
+            "nucleotide_baseline_accuracy": float(baseline_right / masked),
+        }
+        if new:
+            values["nucleotide_accuracy_unseen_asvs"] = float(new_right / new)
+        return values
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +135,8 @@ class HeldOut:
     """Masks with a fixed seed, which also draws the blocks of samples."""
     exact: BatchDistances | None = None
     """Computes the distances of a block once, in place of `distances`."""
-    _known: dict[int, dict[str, NDArray[np.float32]]] = field(default_factory=dict)
+    _distances_of_blocks: dict[int, dict[str, NDArray[np.float32]]] = field(default_factory=dict)
+    """Distances that `exact` has computed, by the first sample of a block."""
     plotted_pairs: int = 20_000
     """Most pairs that `recorded_pairs` returns."""
 
@@ -87,60 +152,88 @@ class HeldOut:
         return [np.sort(part) for part in np.array_split(drawn, number)]
 
     def score(self, model: PretrainingModel, devices: Devices) -> dict[str, float]:
-        """Return correlation and error per distance, and the accuracy on masked nucleotides.
+        """Score a model on the held-out samples.
 
-        The statistics of the heads are set from training samples first. Where several processes
+        The statistics of its heads are set from training samples first. Where several processes
         work together, all have to call this: each sample and each ASV is encoded by one of them.
+
+        Parameters
+        ----------
+        model
+            The model.
+        devices
+            Where it computes.
+
+        Returns
+        -------
+        dict
+            Pearson correlation and mean absolute error per distance, the correlation of Faith's PD,
+            and the accuracy on masked nucleotides, where they are learned.
         """
-        moments = {name: PairMoments() for name in model.distances}
+        moments = {metric: PairMoments() for metric in model.distances}
         faith_pd = PairMoments()
         for block_B, sample_BD in self._embedded_blocks(model, devices):
             for metric, merged in moments.items():
                 for true, predicted in self._pairs(model, metric, block_B, sample_BD, devices):
                     merged.add(true, predicted)
             if model.faith_pd is not None:
-                with devices.inference(model):
-                    predicted_B = model.faith_pd(sample_BD.to(devices.device)).squeeze(-1).cpu()
-                faith_pd.add(self._true(FAITH_PD, block_B)[:, 0], predicted_B.numpy())
+                predicted_B = self._predicted_faith_pd(model, sample_BD, devices)
+                faith_pd.add(self._true(FAITH_PD, block_B)[:, 0], predicted_B)
         values = {}
         for metric, merged in moments.items():
             values[f"{metric}_pearson"] = merged.pearson
             values[f"{metric}_mae"] = merged.mean_absolute_error
         if model.faith_pd is not None:
             values[f"{FAITH_PD}_pearson"] = faith_pd.pearson
-        if model.nucleotide_weight == 0:
-            return values
-        return {**values, **self._nucleotides(model, devices)}
+        if model.nucleotide_weight > 0:
+            values.update(self._score_nucleotides(model, devices))
+        return values
 
     def recorded_pairs(
         self, model: PretrainingModel, devices: Devices, seed: int
     ) -> dict[str, NDArray[np.float32]]:
-        """Return true and predicted distances [2, P] of at most `plotted_pairs` pairs, per metric.
+        """Return true and predicted distances of at most `plotted_pairs` pairs.
 
-        Drawn from all blocks in proportion to their pairs, after `score`, which sets the heads.
+        They are drawn from all blocks in proportion to their pairs. Call this after `score`, which
+        sets the statistics of the heads.
+
+        Parameters
+        ----------
+        model
+            The model.
+        devices
+            Where it computes.
+        seed
+            Seed of the draw.
+
+        Returns
+        -------
+        dict
+            Per metric an array [2, P], fp32.
         """
-        blocks, rng = self.blocks(), generator("pairs", seed)
+        blocks = self.blocks()
+        rng = generator("pairs", seed)
         pairs = np.array([len(block_B) * (len(block_B) - 1) // 2 for block_B in blocks])
+        # `drawn` counts the pairs of all blocks up to each one; a block gives the difference.
         ends = np.cumsum(pairs)
-        quota = np.diff(np.minimum(ends, ends * self.plotted_pairs // max(ends[-1], 1)), prepend=0)
-        parts: dict[str, list[NDArray[np.float32]]] = {name: [] for name in model.distances}
-        for block_B, number, wanted in zip(blocks, pairs, quota, strict=True):
-            chosen_P = np.sort(rng.choice(number, wanted, replace=False))
+        drawn = np.minimum(ends, ends * self.plotted_pairs // max(ends[-1], 1))
+        quotas = np.diff(drawn, prepend=0)
+        parts: dict[str, list[NDArray[np.float32]]] = {metric: [] for metric in model.distances}
+        for block_B, number, quota in zip(blocks, pairs, quotas, strict=True):
+            chosen_P = np.sort(rng.choice(number, quota, replace=False))
             sample_BD = self._embed(model, block_B, devices)
             for metric, part in parts.items():
-                done = 0
-                for true, predicted in self._pairs(model, metric, block_B, sample_BD, devices):
-                    here = chosen_P[(chosen_P >= done) & (chosen_P < done + len(true))] - done
-                    part.append(np.stack([true[here], predicted[here]]))
-                    done += len(true)
+                all_pairs = self._pairs(model, metric, block_B, sample_BD, devices)
+                part += _chosen_pairs(all_pairs, chosen_P)
         return {metric: np.concatenate(part, axis=1) for metric, part in parts.items()}
 
     def _embedded_blocks(
         self, model: PretrainingModel, devices: Devices
     ) -> Iterator[tuple[NDArray[np.int64], torch.Tensor]]:
         """Set the statistics of the heads, then yield every block with its embeddings [B, D]."""
-        rows, blocks = some_of(self.training_samples), self.blocks()
-        # Together, so that an ASV of both is encoded once.
+        rows = some_of(self.training_samples)
+        blocks = self.blocks()
+        # Both are embedded together, so that an ASV that both have is encoded once.
         both_RD = self._embed(model, np.concatenate([rows, blocks[0]]), devices)
         recalibrate_batch_norm(model, both_RD[: len(rows)])
         yield blocks[0], both_RD[len(rows) :]
@@ -161,7 +254,21 @@ class HeldOut:
         sample_BD: torch.Tensor,
         devices: Devices,
     ) -> Iterator[tuple[NDArray[np.float32], NDArray[np.float32]]]:
-        """Yield true and predicted distances of all pairs of a block, row after row, in parts."""
+        """Yield true and predicted distances of all pairs of a block, row after row, in parts.
+
+        Parameters
+        ----------
+        model
+            The model.
+        metric
+            Name of the distance.
+        block_B
+            Positions of the samples in the store.
+        sample_BD
+            Their embeddings, on the host.
+        devices
+            Where the distances are computed.
+        """
         true_BB = self._true(metric, block_B)
         head = model.head(metric)
         with devices.inference(model):
@@ -169,7 +276,7 @@ class HeldOut:
         for first in range(0, len(block_B), ROWS_AT_ONCE):
             rows = slice(first, first + ROWS_AT_ONCE)
             with torch.inference_mode():
-                predicted = head.between(z_BD[rows], z_BD).cpu().numpy()
+                predicted = head.pairwise_distances(z_BD[rows], z_BD).cpu().numpy()
             above = np.triu(np.ones(predicted.shape, bool), first + 1)
             yield true_BB[rows][above], predicted[above]
 
@@ -178,56 +285,94 @@ class HeldOut:
             return self.values[FAITH_PD][block_B]
         if self.exact is None:
             return np.asarray(self.distances[metric][0][np.ix_(block_B, block_B)])
-        known = self._known.setdefault(int(block_B[0]), {})
-        if not known:
-            counts = self.store.counts_of(block_B, len(self.tokens.lengths))
-            known |= {name: one.astype(np.float32) for name, one in self.exact(counts).items()}
-        return known[metric]
+        distances = self._distances_of_blocks.setdefault(int(block_B[0]), {})
+        if not distances:
+            counts_BF = self.store.counts_of(block_B, len(self.tokens.lengths))
+            for name, exact_BB in self.exact(counts_BF).items():
+                distances[name] = exact_BB.astype(np.float32)
+        return distances[metric]
 
-    def _nucleotides(self, model: PretrainingModel, devices: Devices) -> dict[str, float]:
-        """Score masked nucleotides of held-out samples, beside the most frequent base's."""
-        training_U = asvs_of(self.store, self.training_samples, len(self.tokens.lengths))
-        asvs_U = asvs_of(self.store, self.samples, len(self.tokens.lengths))
-        if len(asvs_U) > ASVS_SCORED:
-            drawn = generator("asvs", self.masker.seed).permutation(len(asvs_U))[:ASVS_SCORED]
-            asvs_U = asvs_U[np.sort(drawn)]
-        asvs_U = devices.shard(asvs_U)
-        is_new_U = ~np.isin(asvs_U, training_U)
-        common_S = most_frequent_bases(self.tokens, training_U)
-        right, base_right, new = ([np.empty(0, bool)] for _ in range(3))
-        encoder = model.encoder
+    def _predicted_faith_pd(
+        self, model: PretrainingModel, sample_BD: torch.Tensor, devices: Devices
+    ) -> NDArray[np.float32]:
+        """Return the predictions [B] of Faith's PD, standardized."""
+        assert model.faith_pd is not None
         with devices.inference(model):
-            for members in asv_batches(self.tokens, asvs_U, encoder.shape.patch_bp, devices.device):
+            return model.faith_pd(sample_BD.to(devices.device)).squeeze(-1).cpu().numpy()
+
+    def _score_nucleotides(self, model: PretrainingModel, devices: Devices) -> dict[str, float]:
+        """Score masked nucleotides of held-out samples, next to the most frequent base's."""
+        training_U = asvs_of(self.store, self.training_samples, len(self.tokens.lengths))
+        common_S = most_frequent_bases(self.tokens, training_U)
+        asvs_U = devices.shard(self._scored_asvs())
+        is_new_U = ~np.isin(asvs_U, training_U)
+        counts = NucleotideCounts()
+        patch_bp = model.encoder.shape.patch_bp
+        with devices.inference(model):
+            for members in asv_batches(self.tokens, asvs_U, patch_bp, devices.device):
                 blocks, number = asv_blocks(self.tokens, asvs_U[members], masker=self.masker)
+                # The blocks have the ASVs in another order.
                 is_new = np.empty(len(members), bool)
                 is_new[number] = is_new_U[members]
                 done = 0
                 for block in blocks:
                     masked = block.masked
                     assert masked is not None
-                    here = block.to(devices.device)
-                    hidden_MD = encoder.asv(here.tokens_US, here.masked, encoder.backend)[1]
-                    guess_M = model.nucleotides(hidden_MD, here.masked).argmax(-1).cpu()
-                    right.append((guess_M == masked.base_M).numpy())
-                    base_right.append(common_S[masked.position_M.numpy()] == masked.base_M.numpy())
-                    new.append(is_new[done + masked.asv_M.numpy()])
+                    base_M = masked.base_M.numpy()
+                    guess_M = self._guess(model, block, devices)
+                    counts.add(
+                        is_right_M=guess_M == base_M,
+                        is_baseline_right_M=common_S[masked.position_M.numpy()] == base_M,
+                        is_new_M=is_new[done + masked.asv_M.numpy()],
+                    )
                     done += len(block.tokens_US)
-        hits, base_hits, unseen = (np.concatenate(part) for part in (right, base_right, new))
-        counts = [len(hits), hits.sum(), base_hits.sum(), unseen.sum(), hits[unseen].sum()]
-        all_of_them, found, base_found, all_new, found_new = devices.all_reduce_sum(
-            np.array(counts)
-        )
-        values = {
-            "nucleotide_accuracy": float(found / all_of_them),
-            "nucleotide_baseline_accuracy": float(base_found / all_of_them),
-        }
-        if all_new:
-            values["nucleotide_accuracy_unseen_asvs"] = float(found_new / all_new)
-        return values
+        return counts.accuracies(devices)
+
+    def _scored_asvs(self) -> NDArray[np.int64]:
+        """Return the ASVs of the held-out samples, at most `ASVS_SCORED` of them, ascending."""
+        asvs_U = asvs_of(self.store, self.samples, len(self.tokens.lengths))
+        if len(asvs_U) <= ASVS_SCORED:
+            return asvs_U
+        drawn = generator("asvs", self.masker.seed).permutation(len(asvs_U))[:ASVS_SCORED]
+        return asvs_U[np.sort(drawn)]
+
+    @staticmethod
+    def _guess(model: PretrainingModel, block: AsvBlock, devices: Devices) -> NDArray[np.int64]:
+        """Return the likeliest base (0 to 3) of every masked nucleotide of a block, [M]."""
+        encoder = model.encoder
+        on_device = block.to(devices.device)
+        hidden_MD = encoder.asv(on_device.tokens_US, on_device.masked, encoder.backend)[1]
+        return model.nucleotides(hidden_MD, on_device.masked).argmax(-1).cpu().numpy()
+
+
+def _chosen_pairs(
+    all_pairs: Iterable[tuple[NDArray[np.float32], NDArray[np.float32]]],
+    chosen_P: NDArray[np.int64],
+) -> Iterator[NDArray[np.float32]]:
+    """Yield the chosen ones of the true and predicted distances that come in parts, [2, P]."""
+    done = 0
+    for true, predicted in all_pairs:
+        is_here_P = (chosen_P >= done) & (chosen_P < done + len(true))
+        here = chosen_P[is_here_P] - done
+        yield np.stack([true[here], predicted[here]])
+        done += len(true)
 
 
 def most_frequent_bases(tokens: TokenStore, asvs_U: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the most frequent base (0 to 3) at each position of some ASVs, [S]."""
+    """Return the most frequent base at each position of some ASVs.
+
+    Parameters
+    ----------
+    tokens
+        Token store with the ASVs.
+    asvs_U
+        Rows of the ASVs in it.
+
+    Returns
+    -------
+    numpy.ndarray
+        0 to 3, [S].
+    """
     counts_4S = np.zeros((4, tokens.tokens.shape[1]), np.int64)
     for first in range(0, len(asvs_U), ASVS_COUNTED_AT_ONCE):
         letters_US = tokens.tokens[asvs_U[first : first + ASVS_COUNTED_AT_ONCE]]

@@ -13,9 +13,16 @@ MASKED = 0.15
 
 @dataclass(frozen=True)
 class AsvDropout:
-    """Leaves out ASVs and masks reads, anew in every step.
+    """Leaves out ASVs and masks reads, with a new draw in every step.
 
-    Each ASV of a sample is left out with probability `rate`; every sample keeps one at least.
+    Attributes
+    ----------
+    rate
+        Probability with which each ASV of a sample is left out. Every sample keeps one at least.
+    masks_counts
+        Whether the reads of some of the ASVs that stay are masked.
+    seed
+        Seed of the draws.
     """
 
     rate: float

@@ -37,8 +37,29 @@ def assemble(
 ) -> Batch:
     """Build the batch of some rows of the store, without targets.
 
-    Nucleotides are masked by the epoch, ASVs left out and reads masked by the step. Blocks have at
-    most `at_once` samples (None: `SAMPLES_PER_BLOCK`).
+    Parameters
+    ----------
+    store
+        Samples.
+    tokens
+        Their ASVs.
+    rows_B
+        Rows of the store.
+    masker
+        Masks nucleotides, by the epoch; None: none are masked.
+    epoch
+        Number of the epoch, from 0.
+    asv_dropout
+        Leaves out ASVs and masks reads, by the step; None: it does neither.
+    step
+        Number of the step, from 0.
+    at_once
+        Most samples of a block; None: `SAMPLES_PER_BLOCK`.
+
+    Returns
+    -------
+    Batch
+        On the host; its samples are in the order of `rows_B`.
     """
     entries, distinct_U, place = entries_of(store, rows_B, asv_dropout, step)
     blocks, number_U = asv_blocks(tokens, distinct_U, masker=masker, epoch=epoch, bucketed=True)
@@ -66,7 +87,8 @@ def entries_of(
     if asv_dropout is not None:
         kept = asv_dropout.kept(richness_B, step)
         sample = np.repeat(np.arange(len(rows_B)), richness_B)[kept]
-        flat, richness_B = flat[kept], np.bincount(sample, minlength=len(rows_B))
+        flat = flat[kept]
+        richness_B = np.bincount(sample, minlength=len(rows_B))
         count_mask = asv_dropout.count_mask(richness_B, step)
     distinct_U, place = np.unique(store.asvs[flat], return_inverse=True)
     return Entries(store.counts[flat], richness_B, count_mask), distinct_U, place
@@ -80,18 +102,43 @@ def asv_blocks(
     epoch: int = 0,
     bucketed: bool = False,
 ) -> tuple[list[AsvBlock], NDArray[np.int64]]:
-    """Return one block per length, and the number of each of `asvs_U` through all blocks.
+    """Return ASVs in blocks, one per length.
 
-    Bucketed blocks end with rows that no sample points to, so that block sizes recur.
+    Parameters
+    ----------
+    tokens
+        ASVs of the store.
+    asvs_U
+        Rows of some of these.
+    masker
+        Masks nucleotides, by the epoch; None: none are masked.
+    epoch
+        Number of the epoch, from 0.
+    bucketed
+        Whether blocks end with rows that no sample points to, so that their sizes recur.
+
+    Returns
+    -------
+    blocks : list of AsvBlock
+        Tokens [U, S] in uint8, unpadded.
+    number_U : numpy.ndarray
+        Number of each of `asvs_U` through all blocks, int64.
     """
     lengths_U = tokens.lengths[asvs_U]
-    blocks, number_U, done = [], np.empty(len(asvs_U), np.int64), 0
+    blocks = []
+    number_U = np.empty(len(asvs_U), np.int64)
+    done = 0
     for length in np.unique(lengths_U):
         members = np.flatnonzero(lengths_U == length)
-        tokens_US, masked = tokens.tokens[asvs_U[members], :length], None
+        tokens_US = tokens.tokens[asvs_U[members], :length]
+        masked = None
         if masker is not None:
-            tokens_US, parts = masker.mask(tokens_US, asvs_U[members], epoch)
-            masked = Masked(*(torch.from_numpy(np.ascontiguousarray(part)) for part in parts))
+            tokens_US, (asv_M, position_M, base_M) = masker.mask(tokens_US, asvs_U[members], epoch)
+            masked = Masked(
+                asv_M=torch.from_numpy(np.ascontiguousarray(asv_M)),
+                position_M=torch.from_numpy(np.ascontiguousarray(position_M)),
+                base_M=torch.from_numpy(np.ascontiguousarray(base_M)),
+            )
         if bucketed:
             unused = bucket(len(members)) - len(members)
             tokens_US = np.pad(tokens_US, ((0, unused), (0, 0)), constant_values=PAD)
@@ -104,7 +151,20 @@ def asv_blocks(
 def bucket(number: int, bits: int = BITS) -> int:
     """Return the next number with at most `bits` significant binary digits.
 
-    Kernels are made for each shape, compiled ones above all, and kept: few shapes are faster.
+    Kernels are made for each shape, compiled ones above all, and kept: with few shapes a run is
+    faster.
+
+    Parameters
+    ----------
+    number
+        Size of a block.
+    bits
+        Significant binary digits of the result.
+
+    Returns
+    -------
+    int
+        `number` itself, or a little more.
     """
     step = 1 << max(0, number.bit_length() - bits)
     return -(-number // step) * step
@@ -113,25 +173,42 @@ def bucket(number: int, bits: int = BITS) -> int:
 def sample_blocks(
     asvs: NDArray[np.int64], entries: Entries, at_once: int | None = None
 ) -> tuple[list[SampleBlock], torch.Tensor]:
-    """Return samples in blocks of similar richness, and where in them each sample lies, [B].
+    """Return samples in blocks of similar richness.
 
-    `at_once` is that of `assemble`, `asvs` are the numbers of the ASVs among those of the batch.
+    Parameters
+    ----------
+    asvs
+        Number of the ASV of each entry, among those of the batch, int64.
+    entries
+        ASVs and reads of the samples.
+    at_once
+        Most samples of a block; None: `SAMPLES_PER_BLOCK`.
+
+    Returns
+    -------
+    blocks : list of SampleBlock
+        The samples, padded to the richest of each block.
+    order_B : torch.Tensor
+        Position of each sample in the concatenated blocks.
     """
     richness_B = entries.richness_B
     starts_B = np.cumsum(richness_B) - richness_B
     by_richness = np.argsort(richness_B, kind="stable")
-    blocks, size = [], at_once or SAMPLES_PER_BLOCK
+    blocks = []
+    size = at_once or SAMPLES_PER_BLOCK
     for first in range(0, len(by_richness), size):
         members = by_richness[first : first + size]
         column = np.arange(bucket(int(richness_B[members].max())))
         present_BA = column < richness_B[members, None]
         flat_BA = np.where(present_BA, starts_B[members, None] + column, 0)
-        parts = [
-            np.where(present_BA, asvs[flat_BA], 0),
-            present_BA,
-            np.where(present_BA, entries.counts[flat_BA], 0).astype(np.float32),
-        ]
+        asv_BA = np.where(present_BA, asvs[flat_BA], 0)
+        counts_BA = np.where(present_BA, entries.counts[flat_BA], 0).astype(np.float32)
+        block = SampleBlock(
+            asv_BA=torch.from_numpy(asv_BA),
+            present_BA=torch.from_numpy(present_BA),
+            counts_BA=torch.from_numpy(counts_BA),
+        )
         if entries.count_mask is not None:
-            parts.append(present_BA & entries.count_mask[flat_BA])
-        blocks.append(SampleBlock(*map(torch.from_numpy, parts)))
+            block.count_mask_BA = torch.from_numpy(present_BA & entries.count_mask[flat_BA])
+        blocks.append(block)
     return blocks, torch.from_numpy(np.argsort(by_richness))

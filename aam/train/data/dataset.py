@@ -25,7 +25,22 @@ from aam.util.seeds import generator, seed_of
 
 
 def number_of_batches(samples: int, batch_size: int) -> int:
-    """Return how many batches samples are split into: of nearly equal sizes, of two at least."""
+    """Return how many batches samples are split into.
+
+    The batches are of nearly equal size, and each has two samples at least.
+
+    Parameters
+    ----------
+    samples
+        Number of samples.
+    batch_size
+        Most samples of a batch.
+
+    Returns
+    -------
+    int
+        1 at least.
+    """
     return max(1, min(-(-samples // batch_size), samples // 2))
 
 
@@ -72,20 +87,34 @@ class BatchDataset(Dataset[Batch]):
         batch.values.update(self.targets(rows_B))
         if self.exact is not None:
             counts_BF = self.store.counts_of(rows_B, len(self.tokens.lengths))
-            for name, found in self.exact(counts_BF).items():
-                of = batch.values if name == FAITH_PD else batch.distances
-                of[name] = torch.from_numpy(found.astype(np.float32))
+            for name, exact in self.exact(counts_BF).items():
+                # Faith's PD is a value of each sample, [B, 1]; the others are distances [B, B].
+                targets = batch.values if name == FAITH_PD else batch.distances
+                targets[name] = torch.from_numpy(exact.astype(np.float32))
             return batch
         parents, weight_BK = parent_shares(self.store, rows_B)
         for name, matrices in self.distances.items():
-            # Those of a mixed row are the weighted means of its parents'.
+            # The distances of a mixed row are the weighted means of its parents' distances.
             mixed_BB = weight_BK @ matrices[view][np.ix_(parents, parents)] @ weight_BK.T
             np.fill_diagonal(mixed_BB, 0.0)
             batch.distances[name] = torch.from_numpy(mixed_BB.astype(np.float32))
         return batch
 
     def assemble(self, rows_B: NDArray[np.int64], step: int) -> Batch:
-        """Return the batch of some rows, without targets."""
+        """Return the batch of some rows, without targets.
+
+        Parameters
+        ----------
+        rows_B
+            Rows of the store.
+        step
+            Number of the step, from 0; what is masked and left out depends on it.
+
+        Returns
+        -------
+        Batch
+            On the host; its samples are in the order of `rows_B`.
+        """
         return assemble(
             self.store,
             self.tokens,
@@ -97,14 +126,37 @@ class BatchDataset(Dataset[Batch]):
             at_once=self.at_once,
         )
 
-    def on(self, device: torch.device) -> Self:
-        """Return the same batches, in blocks that suit a device."""
+    def for_device(self, device: torch.device) -> Self:
+        """Return the same batches, in blocks that suit a device.
+
+        Parameters
+        ----------
+        device
+            Where the batches will be worked.
+
+        Returns
+        -------
+        BatchDataset
+            The same object on a CPU.
+        """
         return self if device.type == "cpu" else replace(self, at_once=SAMPLES_OF_ACCELERATOR)
 
     def rows(self, step: int) -> tuple[NDArray[np.int64], int]:
-        """Return the rows [B] of one step and the view they come from.
+        """Return the rows of one step.
 
         A sample's row is that of the view or one of its augmented rows, all equally likely.
+
+        Parameters
+        ----------
+        step
+            Number of the step, from 0.
+
+        Returns
+        -------
+        rows_B : numpy.ndarray
+            Rows of the store, int64.
+        view : int
+            The view that they come from.
         """
         epoch, position = divmod(step, self.steps_per_epoch)
         order = generator("order", self.seed, epoch).permutation(self.samples)
@@ -120,16 +172,28 @@ class BatchDataset(Dataset[Batch]):
         return np.where(draw_B == extra_B, base_B, rows[chosen_B]), view
 
     def targets(self, rows_B: NDArray[np.int64]) -> dict[str, torch.Tensor]:
-        """Return targets (weighted means of the parents') and categories (the main parent's)."""
+        """Return targets and categories of some rows.
+
+        Parameters
+        ----------
+        rows_B
+            Rows of the store.
+
+        Returns
+        -------
+        dict
+            By name, the weighted means of the parents' values [B, C] and, as `CATEGORIES`, the
+            categories [B, F] of the main parent.
+        """
         parents, weight_BK = parent_shares(self.store, rows_B)
-        found = {
+        targets = {
             name: torch.from_numpy(weight_BK @ values_NC[parents])
             for name, values_NC in self.values.items()
         }
         if self.category_NF is not None:
             main_B = parents[weight_BK.argmax(axis=1)]
-            found[CATEGORIES] = torch.from_numpy(self.category_NF[main_B])
-        return found
+            targets[CATEGORIES] = torch.from_numpy(self.category_NF[main_B])
+        return targets
 
 
 @dataclass(frozen=True, eq=False)

@@ -29,10 +29,32 @@ def load_matrices(
 ) -> tuple[dict[str, NDArray[np.float32]], dict[str, NDArray[np.float32]]]:
     """Read the distances of all metrics and views.
 
-    The Parquet files lie metric by metric, within a metric view by view. Returned are per metric
-    the matrices [V, N, N], and for Faith's PD the values [N, 1], the mean of the views,
-    standardized by the samples `is_in` [N], or by all. Raises InputError where all matrices take
-    more than `room_bytes`, or a distance is not finite.
+    Parameters
+    ----------
+    paths
+        Parquet files, metric by metric, within a metric view by view.
+    metrics
+        Names of the metrics.
+    views
+        Number of views.
+    sample_ids
+        IDs of the samples, in the order of the store.
+    is_in
+        Samples [N] that standardize Faith's PD; None: all.
+    room_bytes
+        Memory that the matrices may take.
+
+    Returns
+    -------
+    distances : dict
+        Per metric the matrices [V, N, N], fp32.
+    values : dict
+        For Faith's PD the standardized values [N, 1], the mean of the views, fp32; otherwise empty.
+
+    Raises
+    ------
+    InputError
+        The matrices take more memory than there is room for, or a distance is not finite.
     """
     assert len(paths) == len(metrics) * views, "one file per metric and view"
     files = {metric: paths[n * views : (n + 1) * views] for n, metric in enumerate(metrics)}
@@ -67,7 +89,8 @@ def _read(paths: Sequence[Path], sample_ids: Sequence[str]) -> NDArray[np.float3
     samples = len(sample_ids)
     matrix_VNN = np.empty((len(paths), samples, samples), np.float32)
     for matrix_NN, path in zip(matrix_VNN, paths, strict=True):
-        first, other = 0, f"{path} holds other samples than the store"
+        first = 0
+        other = f"{path} holds other samples than the store"
         for names, rows_RN in distance_rows(path):
             assert names == list(sample_ids[first : first + len(names)]), other
             assert rows_RN.shape[1] == samples, other
@@ -88,21 +111,38 @@ def _read(paths: Sequence[Path], sample_ids: Sequence[str]) -> NDArray[np.float3
 def pair_variances(
     distances: Mapping[str, NDArray[np.floating]], samples: NDArray[np.int64]
 ) -> dict[str, float]:
-    """Return the variance of each metric over pairs of some samples, in view 0."""
+    """Return the variance of each metric over pairs of some samples, in view 0.
+
+    Parameters
+    ----------
+    distances
+        Per metric the matrices [V, N, N].
+    samples
+        Positions of the samples in these.
+
+    Returns
+    -------
+    dict
+        Variance per metric, 1e-6 at least.
+    """
     return {m: max(_pair_variance(views[0], samples), 1e-6) for m, views in distances.items()}
 
 
 def _pair_variance(matrix_NN: NDArray[np.floating], samples: NDArray[np.int64]) -> float:
     """Merge means and squared deviations of blocks of rows (Chan et al. 1979), in their order."""
     rows_at_once = max(1, DISTANCES_AT_ONCE // len(samples))
-    number, mean, square = 0, 0.0, 0.0
+    number = 0
+    mean = 0.0
+    square = 0.0
     for first in range(0, len(samples), rows_at_once):
-        # Row i of the block meets the samples behind it: those of the columns are behind `first`.
+        # Every pair is met once: row i of the block is paired with the columns behind it, and the
+        # columns begin with the sample `first`.
         block = matrix_NN[np.ix_(samples[first : first + rows_at_once], samples[first:])]
         values = block[np.triu(np.ones(block.shape, bool), 1)].astype(np.float64)
         if not len(values):
             continue
-        added, shift = len(values), values.mean() - mean
+        added = len(values)
+        shift = values.mean() - mean
         square += ((values - values.mean()) ** 2).sum()
         square += shift**2 * number * added / (number + added)
         number += added

@@ -16,7 +16,19 @@ _MIX = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 
 @dataclass(frozen=True)
 class Masker:
-    """Masks a fraction of the unambiguous nucleotides."""
+    """Masks a fraction of the unambiguous nucleotides.
+
+    Attributes
+    ----------
+    fraction
+        Fraction of the nucleotides that are masked, on average.
+    seed
+        Seed of the draws.
+    masking
+        ``random``: single nucleotides; ``block``: `BLOCK_BP` in a row; ``patch``: all of a patch.
+    patch_bp
+        Nucleotides of a patch.
+    """
 
     fraction: float
     seed: int
@@ -27,7 +39,24 @@ class Masker:
     def mask(
         self, tokens_US: NDArray[np.uint8], asvs_U: NDArray[np.integer], epoch: int
     ) -> tuple[NDArray[np.uint8], tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]]:
-        """Return masked tokens, and row, position and base (0 to 3) of each masked nucleotide."""
+        """Mask nucleotides of some ASVs.
+
+        Parameters
+        ----------
+        tokens_US
+            Tokens of the ASVs.
+        asvs_U
+            Rows of the ASVs in the store: with seed, epoch and position they decide what is masked.
+        epoch
+            Number of the epoch, from 0.
+
+        Returns
+        -------
+        tokens_US : numpy.ndarray
+            Tokens with masks, uint8.
+        masked : tuple
+            Row, position and base (0 to 3) of each masked nucleotide, three arrays in int64.
+        """
         chosen_US = self._chosen(asvs_U, tokens_US.shape[1], epoch)
         chosen_US &= (tokens_US >= 1) & (tokens_US <= 4)
         asv_M, position_M = np.nonzero(chosen_US)

@@ -31,14 +31,15 @@ from aam.util.errors import problem
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
 PATIENCE = timedelta(days=1)
-"""Of processes that wait on the host: the first one makes digests of the inputs of all."""
+"""How long processes wait on the host: the first one makes digests of the inputs of all."""
 _MIXED: dict[str, Any] = {"bf16": "bf16-mixed", "fp16": "16-mixed"}
 KERNELS = 256
 """Kernels that oneDNN keeps on a CPU: every shape has its own, and all of them would fill the
 memory."""
-MORE_KERNELS, MORE_KERNELS_MB = 1024, 500.0
-"""Kernels where there is room, with which a run in bf16 makes fewer of them twice, and the memory
-that these take beyond the kernels of one step."""
+MORE_KERNELS = 1024
+"""Kernels where there is room, with which a run in bf16 makes fewer of them twice."""
+MORE_KERNELS_MB = 500.0
+"""Memory that these take in addition to the kernels of one step."""
 AUTO = "auto"
 """Precision that `aam.train.precision` chooses by measured steps."""
 
@@ -47,6 +48,11 @@ def has_fast_bf16() -> bool:
     """Return whether this CPU multiplies bf16 faster than fp32.
 
     Without instructions for bf16 it takes 40 times as long; on Intel without AMX, 1.7 times.
+
+    Returns
+    -------
+    bool
+        False also where oneDNN is not available.
     """
     if not torch.backends.mkldnn.is_available():
         return False
@@ -61,7 +67,13 @@ def has_tf32(device: torch.device) -> bool:
 
 
 def hardware() -> str:
-    """Return the name of the accelerator, or of the kind of CPU, that is computed on here."""
+    """Return the name of what is computed on here.
+
+    Returns
+    -------
+    str
+        Name of the accelerator, or else of the kind of CPU.
+    """
     if torch.cuda.is_available():
         return torch.cuda.get_device_name()
     return str(torch.cpu.get_capabilities().get("cpu_name", "cpu"))
@@ -83,9 +95,18 @@ class _Autocast(MixedPrecision):
 class Devices:
     """One device with one precision; with several processes, that of this process.
 
-    `precision` and `deterministic` are those of `Optimization`. Torchrun's agent has started the
-    processes of `world`; None: this one alone. Raises InputError where there are fewer accelerators
-    than processes, or fp16 is asked of sharded weights.
+    Parameters
+    ----------
+    precision
+        As in `Optimization.precision`: ``fp32``, ``tf32``, ``bf16``, ``fp16`` or ``auto``.
+    threads
+        Threads of this process on the CPU; fewer where a scheduler granted fewer cores.
+    deterministic
+        Whether only deterministic kernels are used.
+    world
+        The processes, which torchrun's agent has started; None: this one alone.
+    kernels
+        How many kernels oneDNN keeps, unless the environment says otherwise.
 
     Attributes
     ----------
@@ -97,6 +118,11 @@ class Devices:
         Whether the precision is chosen by measurement, and not given.
     is_chosen
         Whether the precision is settled. Until it is, the first of `candidates` is used.
+
+    Raises
+    ------
+    InputError
+        There are fewer accelerators than processes, or fp16 is asked for with sharded weights.
     """
 
     def __init__(
@@ -111,7 +137,7 @@ class Devices:
         self.world = world or World()
         check_granted(self.world)
         self.kernels = kernels
-        # They are read when the first kernel is made.
+        # oneDNN reads these variables when it makes its first kernel.
         os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", str(kernels))
         os.environ.setdefault("LRU_CACHE_CAPACITY", str(KERNELS))
         # A scheduler may grant fewer cores than the job was planned with.
@@ -129,7 +155,8 @@ class Devices:
         torch.use_deterministic_algorithms(deterministic)
         kind = "cuda" if torch.cuda.is_available() else "cpu"
         mixed = _MIXED.get("bf16" if precision == AUTO else precision)
-        # Said outright, for Fabric would take any SLURM job's processes for its own.
+        # The environment is set explicitly: Fabric would otherwise take the processes of any SLURM
+        # job for its own.
         several = self.processes > 1
         plugins: list[Any] = [TorchElasticEnvironment() if several else LightningEnvironment()]
         if mixed:
@@ -142,12 +169,14 @@ class Devices:
             plugins=plugins,
         )
         self._precision: Any = self._fabric.strategy.precision
+        if precision == "tf32" and not has_tf32(self.device):
+            logger.warning("this machine has no tf32: training in fp32")
         self.is_auto = precision == AUTO
         self.is_chosen = not self.is_auto or len(self.candidates) == 1
         self.compute_in(self.candidates[0] if self.is_auto else precision)
         if several:
             self._fabric.launch()
-        # What lies on the host has a group of its own where the default one is of accelerators.
+        # Values on the host need a group of their own where the default group is of accelerators.
         self._host: Any = None
         if several and kind == "cuda":
             self._host = dist.new_group(backend="gloo", timeout=PATIENCE)
@@ -182,9 +211,16 @@ class Devices:
         self.is_chosen = True
 
     def exact(self) -> "Devices":
-        """Return the same device for inference in fp32: results hardly depend on batches then."""
+        """Return the same device for inference in fp32, whose results hardly depend on batches.
+
+        Returns
+        -------
+        Devices
+            A copy. Its method `inference` computes in fp32 without tf32.
+        """
         same = copy.copy(self)
-        same.precision, same._is_exact = "fp32", True
+        same.precision = "fp32"
+        same._is_exact = True
         return same
 
     @property
@@ -210,13 +246,23 @@ class Devices:
     def alone(self) -> "Devices":
         """Return the same device for what this process does without the others."""
         own = copy.copy(self)
-        own.world, own._host = World(), None
+        own.world = World()
+        own._host = None
         return own
 
     def setup_model(self, model: nn.Module) -> Any:
-        """Return the model, on the device and wrapped for training; its `module` is what learns.
+        """Return the model, on the device and wrapped for training.
 
-        Of sharded weights it is a copy that shares the buffers; `model` has them in `whole` alone.
+        Parameters
+        ----------
+        model
+            The model. Where weights are sharded it has them in `whole` alone.
+
+        Returns
+        -------
+        Any
+            A wrapper. Its `module` is what learns: the model, or, where weights are sharded, a copy
+            that shares the buffers.
         """
         self.restore_scaling(self._first_scaling)
         if not self.is_sharded:
@@ -229,12 +275,31 @@ class Devices:
         return self._fabric.setup_module(twin)
 
     def setup_optimizer(self, optimizer: optim.Optimizer) -> Any:
-        """Return the optimizer of a model that was set up, wrapped for training."""
+        """Return the optimizer of a model that was set up, wrapped for training.
+
+        Parameters
+        ----------
+        optimizer
+            Optimizer over the parameters of the wrapper's `module`.
+
+        Returns
+        -------
+        Any
+            Fabric's wrapper, which the other methods take.
+        """
         return self._fabric.setup_optimizers(optimizer)
 
     @contextmanager
     def whole(self, model: nn.Module, wrapped: Any) -> Iterator[None]:
-        """Run the block with all weights in `model`, in every process."""
+        """Run the block with all weights in the model, in every process.
+
+        Parameters
+        ----------
+        model
+            The model that `setup_model` was given.
+        wrapped
+            What it returned.
+        """
         self.finish(model, wrapped)
         try:
             yield
@@ -248,7 +313,13 @@ class Devices:
             gather_module(model, wrapped.module)
 
     def backward(self, loss: Tensor) -> None:
-        """Compute gradients."""
+        """Compute gradients.
+
+        Parameters
+        ----------
+        loss
+            One number, on the device.
+        """
         self._fabric.backward(loss)
 
     def clip(self, model: nn.Module, optimizer: Any, largest_norm: float) -> Tensor:
@@ -285,8 +356,16 @@ class Devices:
 
     @contextmanager
     def inference(self, model: nn.Module) -> Iterator[None]:
-        """Run the block in the device's arithmetic, uncompiled, without gradients and dropout."""
-        was_training, products = model.training, torch.get_float32_matmul_precision()
+        """Run the block in the device's arithmetic, uncompiled, without gradients and dropout.
+
+        Parameters
+        ----------
+        model
+            Model, which is moved to the device. It returns to its mode of training behind the
+            block.
+        """
+        was_training = model.training
+        products = torch.get_float32_matmul_precision()
         model.to(self.device).eval()
         arithmetic = nullcontext() if self._is_exact else self._fabric.autocast()
         recurrent = torch.backends.cudnn.allow_tf32
@@ -304,36 +383,82 @@ class Devices:
             model.train(was_training)
 
     def shard(self, all_N: NDArray[Any]) -> NDArray[Any]:
-        """Return every W-th row of an array: those of this process."""
+        """Return every W-th row of an array: those of this process.
+
+        Parameters
+        ----------
+        all_N
+            Rows of all processes.
+
+        Returns
+        -------
+        numpy.ndarray
+            A view of the array.
+        """
         return all_N[self.rank :: self.processes]
 
-    def all_gather(self, own_N: Tensor, number: int) -> Tensor:
-        """Return all of `number` rows in their order, given on the host what `shard` chose."""
+    def all_gather(self, shard_N: Tensor, number: int) -> Tensor:
+        """Return the rows of all processes in their order.
+
+        Parameters
+        ----------
+        shard_N
+            What this process computed for the rows that `shard` chose, on the host.
+        number
+            Number of rows of all processes.
+
+        Returns
+        -------
+        torch.Tensor
+            All rows, [number, ...].
+        """
         if self.processes == 1:
-            return own_N
+            return shard_N
         most = -(-number // self.processes)
-        padded = own_N.new_zeros(most, *own_N.shape[1:])
-        padded[: len(own_N)] = own_N
-        all_WN = own_N.new_empty(self.processes * most, *own_N.shape[1:])
+        padded = shard_N.new_zeros(most, *shard_N.shape[1:])
+        padded[: len(shard_N)] = shard_N
+        all_WN = shard_N.new_empty(self.processes * most, *shard_N.shape[1:])
         dist.all_gather_single(all_WN, padded, group=self._host)
         by_row = all_WN.unflatten(0, (self.processes, most)).transpose(0, 1)
         return by_row.flatten(0, 1)[:number]
 
-    def all_reduce_sum(self, own: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the sum of an array of counts over all processes."""
-        return self._all_reduce(torch.from_numpy(own.copy()), dist.ReduceOp.SUM).numpy()
+    def all_reduce_sum(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the sum of an array of counts over all processes.
 
-    def all_reduce_min(self, own: int) -> int:
+        Parameters
+        ----------
+        counts
+            Counts of this process, int64.
+
+        Returns
+        -------
+        numpy.ndarray
+            int64, the same in all processes.
+        """
+        return self._all_reduce(torch.from_numpy(counts.copy()), dist.ReduceOp.SUM).numpy()
+
+    def all_reduce_min(self, number: int) -> int:
         """Return the smallest number that any process says."""
-        return int(self._all_reduce(torch.tensor(own), dist.ReduceOp.MIN))
+        return int(self._all_reduce(torch.tensor(number), dist.ReduceOp.MIN))
 
-    def _all_reduce(self, own: Tensor, operation: Any) -> Tensor:
+    def _all_reduce(self, value: Tensor, operation: Any) -> Tensor:
         if self.processes > 1:
-            dist.all_reduce(own, operation, group=self._host)
-        return own
+            dist.all_reduce(value, operation, group=self._host)
+        return value
 
     def broadcast(self, value: T) -> T:
-        """Return what the first process says, plain values; no accelerator is waited for."""
+        """Return what the first process says; no accelerator is waited for.
+
+        Parameters
+        ----------
+        value
+            Plain values. Those of other processes than the first are ignored.
+
+        Returns
+        -------
+        Any
+            The same in all processes.
+        """
         if self.processes == 1:
             return value
         said = [value]
@@ -366,7 +491,8 @@ class Devices:
 def _strategy(world: World, precision: str) -> Any:
     if world.processes == 1:
         return "auto"
-    # Where there are accelerators a group of their own waits, and theirs notices what hangs.
+    # Where there are accelerators a group of its own waits on the host. The group of the
+    # accelerators keeps its shorter limit, and notices what hangs.
     waiting: dict[str, Any] = {} if torch.cuda.is_available() else {"timeout": PATIENCE}
     if world.strategy == "ddp":
         # The buffers are statistics of the whole batch, which every process computes.

@@ -36,8 +36,12 @@ from aam.util.errors import InputError, problem
 from aam.util.machine import end_with
 
 logger = logging.getLogger(__name__)
-JOB, ADDRESS, KILLED = "job.pickle", "address", "killed"
-"""Files of a start: what is run, where the first node is, and which process a signal has ended."""
+JOB = "job.pickle"
+"""File of a start: what is run."""
+ADDRESS = "address"
+"""File of a start: where the first node is."""
+KILLED = "killed"
+"""File of a start: which process a signal has ended."""
 ADDRESS_AWAITED_S = 300
 """Seconds in which the first node must say where it is."""
 
@@ -80,7 +84,8 @@ def _command(world: World) -> list[str]:
         check_granted(world)
         return own
     if "SLURM_JOB_ID" not in os.environ or shutil.which("srun") is None:
-        got, expected = f"{world.nodes} outside of a SLURM job", "1, or a job of as many nodes"
+        got = f"{world.nodes} outside of a SLURM job"
+        expected = "1, or a job of as many nodes"
         hint = "run through profiles/slurm or in an allocation (salloc), see docs/how-to/cluster.md"
         raise problem("runtime.nodes", got, expected, hint)
     # Within a step of the same job, which has all its resources, the new one has to share them.
@@ -120,7 +125,7 @@ def agent(folder: Path, stage: int) -> None:
     runtime: RunOptions = arguments["runtime"]
     if runtime.nodes == 1:
         end_with(stage)
-    # What it would say of a process that failed is said by the stage.
+    # The stage reports what a process failed with; the agent would report it, too.
     logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)
     config = LaunchConfig(
         min_nodes=runtime.nodes,
@@ -144,7 +149,8 @@ def _rendezvous(folder: Path, nodes: int) -> dict[str, Any]:
     """Return how the agents of several nodes find each other."""
     if nodes == 1:
         return {"rdzv_backend": "c10d", "rdzv_endpoint": "localhost:0"}
-    node, address = int(os.environ["SLURM_PROCID"]), folder / ADDRESS
+    node = int(os.environ["SLURM_PROCID"])
+    address = folder / ADDRESS
     if node == 0:
         with socket.socket() as free:
             free.bind(("", 0))
@@ -182,6 +188,6 @@ def process(stage: str, arguments: dict[str, Any], parent: int) -> None:
 
 
 if __name__ == "__main__":
-    # By its own name, so that its records are those of a module of the package.
-    own = importlib.import_module("aam.train.distributed.launch")
-    own.agent(Path(sys.argv[1]), int(sys.argv[2]))
+    # The module is imported by its own name, so that its log records are those of the package.
+    module = importlib.import_module("aam.train.distributed.launch")
+    module.agent(Path(sys.argv[1]), int(sys.argv[2]))

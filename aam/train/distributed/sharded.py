@@ -40,7 +40,15 @@ def gather_module(model: nn.Module, sharded: nn.Module) -> None:
 
 
 def write(folder: Path, state: Mapping[str, Any]) -> None:
-    """Write nested tensors and plain values into a folder that exists; all processes call it."""
+    """Write nested tensors and plain values into a folder that exists; all processes call it.
+
+    Parameters
+    ----------
+    folder
+        Folder that is filled.
+    state
+        Nested dictionaries, lists and tuples of tensors and plain values.
+    """
     tensors: dict[str, Tensor] = {}
 
     def described(value: Any, path: str) -> Any:
@@ -61,8 +69,18 @@ def write(folder: Path, state: Mapping[str, Any]) -> None:
 def read(folder: Path, like: nn.Module) -> dict[str, Any]:
     """Return a state that `write` wrote.
 
-    Where the weights of the model `like` are sharded all processes call this, and the tensors are
-    sharded as they are; else they are whole, on the host.
+    Parameters
+    ----------
+    folder
+        Folder of the state.
+    like
+        A model. Where its weights are sharded all processes call this, and the tensors are sharded
+        in the same way. Otherwise the tensors are whole, on the host.
+
+    Returns
+    -------
+    dict
+        Nested like what was written.
     """
     twin = next((p for p in like.parameters() if isinstance(p, DTensor)), None)
     tensors: dict[str, Tensor] = {}
@@ -70,11 +88,13 @@ def read(folder: Path, like: nn.Module) -> dict[str, Any]:
     def made(value: Any, path: str) -> Any:
         if not (isinstance(value, dict) and SHARDED in value):
             return value
-        shape, dtype = value["shape"], getattr(torch, value["dtype"])
+        shape = value["shape"]
+        dtype = getattr(torch, value["dtype"])
         if twin is None:
             tensor = torch.empty(shape, dtype=dtype)
         else:
-            mesh, placements = twin.device_mesh, twin.placements
+            mesh = twin.device_mesh
+            placements = twin.placements
             tensor = empty(shape, dtype=dtype, device_mesh=mesh, placements=placements)
         tensors[value[SHARDED]] = tensor
         return tensor
@@ -98,18 +118,23 @@ def restore_optimizer(optimizer: Any, state: Mapping[str, Any]) -> None:
     """Give the `CombinedOptimizer` of a model, sharded or not, a state of either kind."""
     placed = {}
     for number, part in enumerate(optimizer.parts):
-        own = state[str(number)]
+        part_state = state[str(number)]
         parameters = [p for group in part.param_groups for p in group["params"]]
-        moments = {
-            index: {
-                name: _placed(value, like) if value.shape == like.shape else value
-                for name, value in own["state"][index].items()
-            }
-            for index, like in enumerate(parameters)
-            if index in own["state"]
-        }
-        placed[str(number)] = {**own, "state": moments}
+        moments = {}
+        for index, like in enumerate(parameters):
+            # A parameter that was never updated has no moments.
+            if index in part_state["state"]:
+                moments[index] = _placed_moments(part_state["state"][index], like)
+        placed[str(number)] = {**part_state, "state": moments}
     optimizer.load_state_dict(placed)
+
+
+def _placed_moments(moments: Mapping[str, Tensor], like: Tensor) -> dict[str, Tensor]:
+    """Return the moments of a parameter, those of its shape sharded as it is."""
+    placed = {}
+    for name, value in moments.items():
+        placed[name] = _placed(value, like) if value.shape == like.shape else value
+    return placed
 
 
 def _placed(value: Tensor, like: Tensor) -> Tensor:

@@ -37,7 +37,7 @@ class BatchShard(Batch):
     sample_B: Tensor
     """The same of each sample, in the order of the batch."""
     masked_nucleotides: int
-    """Of the whole batch."""
+    """Number of masked nucleotides of the whole batch."""
 
     @property
     def size(self) -> int:
@@ -46,14 +46,42 @@ class BatchShard(Batch):
 
 
 def own_shard(batch: Batch, devices: Devices) -> Batch:
-    """Return the part of a batch that this process encodes: all of it, or a `BatchShard`."""
+    """Return the part of a batch that this process encodes.
+
+    Parameters
+    ----------
+    batch
+        The whole batch.
+    devices
+        The processes.
+
+    Returns
+    -------
+    Batch
+        The batch itself in a single process, otherwise a `BatchShard`.
+    """
     return batch if devices.processes == 1 else shard_of(batch, devices.rank, devices.processes)
 
 
 def shard_of(batch: Batch, rank: int, processes: int) -> BatchShard:
     """Return what one of several processes encodes of a batch.
 
-    Of each block of ASVs it takes every W-th row; of the samples too, in blocks as large as before.
+    It takes every W-th row of each block of ASVs, and every W-th sample, in blocks as large as
+    before.
+
+    Parameters
+    ----------
+    batch
+        The whole batch, on the host.
+    rank
+        Number of the process, from 0.
+    processes
+        Number of processes, W.
+
+    Returns
+    -------
+    BatchShard
+        On the host, with the distances and values of the whole batch.
     """
     groups = [
         joined(batch.samples[first : first + processes])
@@ -81,7 +109,8 @@ def _rows(number: int, rank: int, processes: int) -> Tensor:
 def _places(numbers: Iterable[int], processes: int) -> Tensor:
     """Return where each row of some blocks lies among the gathered shards of all processes."""
     own = [-(-number // processes) for number in numbers]
-    parts, before = [], 0
+    parts = []
+    before = 0
     for number, part in zip(numbers, own, strict=True):
         row = torch.arange(number)
         parts.append(row % processes * sum(own) + before + row // processes)
@@ -104,14 +133,33 @@ def _sample_shard(block: SampleBlock, rank: int, processes: int) -> SampleBlock:
 
 
 def joined(blocks: list[SampleBlock], asvs: int | None = None) -> SampleBlock:
-    """Return blocks of samples as one, padded to so many ASVs, or else to the richest sample."""
+    """Return blocks of samples as one.
+
+    Parameters
+    ----------
+    blocks
+        Blocks of the same batch.
+    asvs
+        Width that the samples are padded to; None: that of the richest sample.
+
+    Returns
+    -------
+    SampleBlock
+        All samples, in the order of the blocks.
+    """
     width = asvs or max(block.asv_BA.shape[1] for block in blocks)
 
-    def together(*parts: Tensor | None) -> Any:
-        padded = [pad(part, (0, width - part.shape[1])) for part in parts if part is not None]
-        return torch.cat(padded) if padded else None
+    def padded(parts: list[Tensor]) -> Tensor:
+        return torch.cat([pad(part, (0, width - part.shape[1])) for part in parts])
 
-    return SampleBlock(*map(together, *(vars(block).values() for block in blocks)))
+    masks = [block.count_mask_BA for block in blocks if block.count_mask_BA is not None]
+    return SampleBlock(
+        asv_BA=padded([block.asv_BA for block in blocks]),
+        present_BA=padded([block.present_BA for block in blocks]),
+        counts_BA=padded([block.counts_BA for block in blocks]),
+        # All blocks of a batch have masks, or none has.
+        count_mask_BA=padded(masks) if masks else None,
+    )
 
 
 class _Gathered(torch.autograd.Function):
@@ -121,9 +169,9 @@ class _Gathered(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, own_ND: Tensor) -> Tensor:
-        all_ND = own_ND.new_empty(dist.get_world_size() * len(own_ND), *own_ND.shape[1:])
-        dist.all_gather_single(all_ND, own_ND.contiguous())
+    def forward(ctx: Any, shard_ND: Tensor) -> Tensor:
+        all_ND = shard_ND.new_empty(dist.get_world_size() * len(shard_ND), *shard_ND.shape[1:])
+        dist.all_gather_single(all_ND, shard_ND.contiguous())
         return all_ND
 
     @staticmethod
@@ -137,8 +185,20 @@ class _Gathered(torch.autograd.Function):
 def encode_sharded(encoder: Encoder, shard: BatchShard) -> Encoded:
     """Return the embeddings of all samples of the batch, and the `nucleotides` of this shard.
 
-    Each process draws dropout masks of its own, so that a run in W processes is repeatable, but
-    not the same as one in another number of them.
+    Each process draws dropout masks of its own, so that a run in W processes is repeatable, but not
+    the same as one in another number of them.
+
+    Parameters
+    ----------
+    encoder
+        The encoder; all processes have the same weights.
+    shard
+        What this process encodes.
+
+    Returns
+    -------
+    Encoded
+        `sample_BD` is that of the whole batch.
     """
     seed = torch.initial_seed()
     torch.manual_seed(seed_of("process", seed, dist.get_rank()))
@@ -150,7 +210,7 @@ def encode_sharded(encoder: Encoder, shard: BatchShard) -> Encoded:
     asv_UD = _Gathered.apply(own_UD)[shard.asv_U]
     own_BD = encoder.encode_samples(asv_UD, shard)[0]
     sample_BD = _Gathered.apply(own_BD)[shard.sample_B]
-    # What follows is computed alike by every process.
+    # Every process computes what follows in the same way.
     torch.manual_seed(seed)
     nucleotides = [hidden_MD for _, hidden_MD in encoded if hidden_MD is not None]
     return Encoded(sample_BD, nucleotides, [])
@@ -160,8 +220,8 @@ class _Summed(torch.autograd.Function):
     """The sum over all processes, and of their gradients: that of torch is deprecated."""
 
     @staticmethod
-    def forward(ctx: Any, own: Tensor) -> Tensor:
-        total = own.clone()
+    def forward(ctx: Any, value: Tensor) -> Tensor:
+        total = value.clone()
         dist.all_reduce(total)
         return total
 
@@ -170,6 +230,17 @@ class _Summed(torch.autograd.Function):
         return _Summed.apply(gradient)
 
 
-def summed(own: Tensor) -> Tensor:
-    """Return the sum of a value over all processes, with gradients."""
-    return _Summed.apply(own)
+def summed(value: Tensor) -> Tensor:
+    """Return the sum of a value over all processes, with gradients.
+
+    Parameters
+    ----------
+    value
+        Value of this process.
+
+    Returns
+    -------
+    torch.Tensor
+        The same in all processes.
+    """
+    return _Summed.apply(value)

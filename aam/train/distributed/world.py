@@ -36,7 +36,13 @@ class World:
 
 @cache
 def claimed() -> int:
-    """Return the first accelerator that no other job holds; this process holds it to its end."""
+    """Return the first accelerator that no other job holds; this process holds it to its end.
+
+    Returns
+    -------
+    int
+        Number of the accelerator; 0 where others hold all of them.
+    """
     for device in range(torch.cuda.device_count()):
         name = f"aam-{torch.cuda.get_device_properties(device).uuid}.lock"
         lock = FileLock(Path(tempfile.gettempdir(), name))
@@ -56,7 +62,18 @@ def release_device() -> None:
 
 
 def check_granted(world: World) -> None:
-    """Raise InputError where there are accelerators, but fewer than processes."""
+    """Check that every process of a node gets an accelerator, where there are any.
+
+    Parameters
+    ----------
+    world
+        The processes.
+
+    Raises
+    ------
+    InputError
+        There are accelerators, but fewer than processes.
+    """
     granted = torch.cuda.device_count()
     if torch.cuda.is_available() and granted < world.devices:
         got = f"{world.devices}, but this job was granted {granted} of the accelerators"

@@ -18,9 +18,18 @@ _OUT_OF_MEMORY = ("out of memory", "not enough memory", "can't allocate memory",
 
 
 class PeakMemory:
-    """Peak memory while a block runs, `peak_mb`, complete when the block is left.
+    """Measures the peak memory while a block runs.
 
-    On CUDA that of all tensors, elsewhere the resident memory of the process, sampled.
+    Parameters
+    ----------
+    device
+        On CUDA the memory of all tensors is measured, elsewhere samples of the resident memory of
+        the process.
+
+    Attributes
+    ----------
+    peak_mb
+        The peak in MB of 2**20 bytes, complete when the block is left.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -54,31 +63,75 @@ class PeakMemory:
 
 
 def held_mb(device: torch.device) -> float:
-    """Return what is held at the moment, in MB: on CUDA by tensors, else by the process."""
+    """Return the memory that is held at the moment.
+
+    Parameters
+    ----------
+    device
+        On CUDA the memory of tensors counts, elsewhere that of the process.
+
+    Returns
+    -------
+    float
+        MB of 2**20 bytes.
+    """
     if device.type == "cuda":
         return torch.cuda.memory_allocated(device) / MB
     return psutil.Process().memory_info().rss / MB
 
 
 def peak_mb(device: torch.device) -> float:
-    """Return the most that was held so far, in MB: on CUDA by tensors, else by the process."""
+    """Return the most memory that was held so far.
+
+    Parameters
+    ----------
+    device
+        On CUDA the memory of tensors counts, elsewhere that of the process.
+
+    Returns
+    -------
+    float
+        MB of 2**20 bytes.
+    """
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device) / MB
     return peak_memory_mb()
 
 
 def total_mb(device: torch.device) -> float | None:
-    """Return the memory in MB of an accelerator, or of machine or control group; None: unknown."""
+    """Return all memory that there is.
+
+    Parameters
+    ----------
+    device
+        An accelerator, or the CPU: the machine, or its control group where that is smaller.
+
+    Returns
+    -------
+    float or None
+        MB of 2**20 bytes; None: unknown.
+    """
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[1] / MB if torch.cuda.is_available() else None
     return min([psutil.virtual_memory().total, *cgroup_limits()]) / MB
 
 
 def budget_mb(max_memory_gb: float | None, device: torch.device, threshold: float = 0.8) -> float:
-    """Return the memory that a step may take, in MB, with all that its process holds already.
+    """Return the memory that a step may take, with all that its process holds already.
 
-    Without a limit in GB of 2^30 bytes that is a fraction of what the process holds and what is
-    free beside it: `threshold` on CUDA, else `FREE_FRACTION`, also of the control group's limit.
+    Parameters
+    ----------
+    max_memory_gb
+        A limit in GB of 2**30 bytes; None: a fraction of what the process holds and what is free.
+    device
+        Device of the step.
+    threshold
+        That fraction on CUDA. On a CPU it is `FREE_FRACTION`, also of the control group's limit.
+
+    Returns
+    -------
+    float
+        MB of 2**20 bytes.
     """
     if max_memory_gb is not None:
         return max_memory_gb * 1024
@@ -90,8 +143,20 @@ def budget_mb(max_memory_gb: float | None, device: torch.device, threshold: floa
 
 
 def cgroup_limits(root: Path = Path("/")) -> list[int]:
-    """Return the memory limits in bytes of this process's control groups, of version 1 and 2."""
-    groups, limits = root / "proc/self/cgroup", []
+    """Return the memory limits of this process's control groups, of version 1 and 2.
+
+    Parameters
+    ----------
+    root
+        Root of the file system.
+
+    Returns
+    -------
+    list of int
+        Limits in bytes.
+    """
+    groups = root / "proc/self/cgroup"
+    limits = []
     for line in groups.read_text(encoding="utf-8").splitlines() if groups.is_file() else ():
         _, controllers, path = line.split(":", 2)
         if controllers and "memory" not in controllers.split(","):
@@ -111,7 +176,8 @@ def release() -> None:
     """Give freed memory back to the system, so that the next measurement begins at the bottom."""
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
-    # The GNU C library keeps freed pages until it is told; others have no such function.
+    # The GNU C library keeps freed pages until it is asked to return them; others have no such
+    # function.
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(0)
@@ -124,6 +190,17 @@ def recover() -> None:
 
 
 def is_out_of_memory(error: RuntimeError) -> bool:
-    """Return whether an error says that an allocation failed, on an accelerator or a CPU."""
+    """Return whether an error says that an allocation failed, on an accelerator or a CPU.
+
+    Parameters
+    ----------
+    error
+        An error that torch raised.
+
+    Returns
+    -------
+    bool
+        Judged by the class of the error, or by its words.
+    """
     said = any(words in str(error) for words in _OUT_OF_MEMORY)
     return said or isinstance(error, torch.OutOfMemoryError)

@@ -1,4 +1,4 @@
-"""What a run takes: time, memory, cores and the accelerator, measured beside the training."""
+"""What a run takes: time, memory, cores and the accelerator, measured while it trains."""
 
 import logging
 import threading
@@ -25,16 +25,26 @@ _HOST = torch.device("cpu")
 
 
 class Monitor:
-    """Measure a training on `device` from beside it, by a thread that takes a sample every second.
+    """Measures a training run from outside, by a thread that takes a sample every second.
 
     What the loop calls at each step only reads the clock. All quantities are summed up from the
     start; an interval is the difference of two readings.
+
+    Parameters
+    ----------
+    device
+        Where the model is trained.
+    threshold
+        Fraction of the memory above which what can be freed is freed.
     """
 
     def __init__(self, device: torch.device, threshold: float = 0.8) -> None:
-        self._device, self._most_mb, self._threshold = device, total_mb(device), threshold
+        self._device = device
+        self._most_mb = total_mb(device)
+        self._threshold = threshold
         self._is_full = threading.Event()
-        self._reliefs, self._relieved_at = 0, -RELIEF_EVERY_S
+        self._reliefs = 0
+        self._relieved_at = -RELIEF_EVERY_S
         self._sampled_peak_mb = 0.0
         self._gpu_peaks: dict[str, float] = {}
         self._sums: dict[str, float] = defaultdict(float)
@@ -72,16 +82,23 @@ class Monitor:
         self._add({"steps": 1, "samples": samples})
 
     def read_and_reset(self) -> dict[str, float | None]:
-        """Return what was measured since the last call; None: could not be measured.
+        """Return what was measured since the last call.
 
         Call it where the device has just been waited for: steps on an accelerator end later than
-        the call that starts them. Pauses are left out of `samples_per_s` and `step_s`;
-        `loading_share` is the fraction of that time spent waiting for data, `memory_share` that of
-        the memory that is taken; `memory_mb` is of the process, `gpu_memory_mb` of all processes,
-        `peak_memory_mb` of tensors on an accelerator. What the driver of one says has its highest
-        sample from the start, too, under its name and `_peak`. MB are 2**20 bytes.
+        the call that starts them.
+
+        Returns
+        -------
+        dict
+            Values by name; None: could not be measured. Pauses are left out of `samples_per_s` and
+            `step_s`; `loading_share` is the fraction of that time spent waiting for data,
+            `memory_share` the fraction of the memory that is taken. `memory_mb` is the memory of
+            the process, `gpu_memory_mb` that of all processes, `peak_memory_mb` that of tensors on
+            an accelerator. What the driver of an accelerator says has its highest sample since the
+            start, too, under its name and `_peak`. MB are 2**20 bytes.
         """
-        since, self._last = self._last, self._totals()
+        since = self._last
+        self._last = self._totals()
         if since[f"{_COUNT}memory_mb"] == self._last[f"{_COUNT}memory_mb"]:
             self._sample()
             self._last = self._totals()
@@ -156,7 +173,7 @@ class Monitor:
         if self._most_mb is not None:
             taken_mb = readings["memory_mb"]
             if self._device.type == "cuda":
-                # What torch keeps cached is taken from others too.
+                # Other processes cannot use what torch keeps cached.
                 taken_mb = torch.cuda.memory_reserved(self._device) / MB
             readings[MEMORY_SHARE] = taken_mb / self._most_mb
             if readings[MEMORY_SHARE] > self._threshold:
@@ -171,7 +188,8 @@ class Monitor:
             return
         with self.pause():
             recover()
-        self._relieved_at, self._reliefs = now, self._reliefs + 1
+        self._relieved_at = now
+        self._reliefs += 1
         if self._reliefs == 1:
             logger.warning(
                 f"more than {self._threshold:.0%} of {self._most_mb:.0f} MB of memory are taken: "

@@ -11,18 +11,34 @@ from torch.profiler import ProfilerActivity, profile, schedule
 from aam.util.atomic import atomic_path, write_text
 
 logger = logging.getLogger(__name__)
-WAITING, WARM_UP = 2, 2
-"""Steps left alone, and steps recorded and thrown away, before those that count."""
+WAITING = 2
+"""Steps that are not recorded, at the start."""
+WARM_UP = 2
+"""Steps behind these that are recorded and thrown away."""
 ROWS = 30
 
 
 @contextmanager
 def profiled(folder: Path | None, steps: int, first_step: int) -> Iterator[Callable[[], None]]:
-    """Record `steps` steps of the loop inside the block, after two of waiting and two of warm-up.
+    """Record some steps of the loop inside the block.
 
-    Call what is yielded after each step. What happens between steps, a validation for instance, is
-    recorded with them. `summary.txt` gets the operations with the most time of their own on the
-    device in use, `trace.json` a Chrome trace. `first_step` is the number of steps done before.
+    Two steps of waiting and two of warm-up come first. What happens between steps, a validation for
+    instance, is recorded with them. `summary.txt` gets the operations that take the most time of
+    their own on the device in use, `trace.json` a Chrome trace.
+
+    Parameters
+    ----------
+    folder
+        Folder of both files; None: nothing is recorded.
+    steps
+        Steps to record; 0: nothing is recorded.
+    first_step
+        Number of steps that were done before.
+
+    Yields
+    ------
+    Callable
+        To be called after each step.
     """
     if folder is None or not steps:
         yield lambda: None
@@ -52,7 +68,8 @@ def _write(folder: Path, ended: profile, first: int, steps: int) -> None:
     on_gpu = torch.cuda.is_available()
     device = torch.cuda.get_device_name() if on_gpu else "CPU"
     by_self_time = f"self_{'cuda' if on_gpu else 'cpu'}_time_total"
-    by_name, by_shape = ended.key_averages(), ended.key_averages(group_by_input_shape=True)
+    by_name = ended.key_averages()
+    by_shape = ended.key_averages(group_by_input_shape=True)
     parts = [
         f"Steps {first} to {first + steps - 1}, {device}, torch {torch.__version__}."
         " Times and memory are sums over these steps. trace.json opens in a browser:"

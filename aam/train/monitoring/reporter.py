@@ -21,14 +21,27 @@ REDRAWN_EVERY_S = 0.1
 
 
 class Reporter:
-    """Progress of the run `name` of `total` steps, `done` before; `validations` are still to come.
+    """Progress of a run: a bar on a terminal, lines elsewhere.
 
     A bar that is not closed hides the cursor.
+
+    Parameters
+    ----------
+    name
+        Name of the run.
+    done
+        Steps that were done before.
+    total
+        Steps of the whole run.
+    validations
+        Validations that are still to come.
     """
 
     def __init__(self, name: str, done: int, total: int, validations: int = 0) -> None:
         self.name = name
-        self.first, self.done, self.total = done, done, total
+        self.first = done
+        self.done = done
+        self.total = total
         self.validations_left = validations
         self.t_last = self.t_line = time.monotonic()
         self._latest: deque[tuple[float, int]] = deque(maxlen=WINDOW_STEPS)
@@ -43,7 +56,8 @@ class Reporter:
     def estimate(self, step_s: float) -> None:
         """Say how long the run will take; said after the first steps if this was not called."""
         self._said_estimate = True
-        count, validations = self.total - self.first, self.validations_left
+        count = self.total - self.first
+        validations = self.validations_left
         text = f"{count} of {self.total} steps" if self.first else f"{count} steps"
         text += f", about {duration(step_s * count)}"
         if validations:
@@ -57,7 +71,8 @@ class Reporter:
             # The first step holds the start of everything.
             self._latest.clear()
         self._latest.append((now - self.t_last, samples))
-        self.t_last, self.done = now, done
+        self.t_last = now
+        self.done = done
         if not self._said_estimate and done - self.first == PROBED_STEPS < self.total - self.first:
             self.estimate(self._step_s())
         if self.bar is not None:
@@ -74,7 +89,8 @@ class Reporter:
     def values(self, done: int, values: dict[str, float]) -> None:
         """Print what a validation measured; the time since the last step was the validation's."""
         now = time.monotonic()
-        self._validation_s, self.t_last = now - self.t_last, now
+        self._validation_s = now - self.t_last
+        self.t_last = now
         self.validations_left = max(0, self.validations_left - 1)
         text = ", ".join(f"{name} {value:.4g}" for name, value in values.items())
         self._say(f"step {done} of {self.total}: {text}")
@@ -98,7 +114,7 @@ class Reporter:
         return f"{rate:,.0f} samples/s" if rate >= 10 else f"{rate:.2g} samples/s" if rate else ""
 
     def _say(self, text: str) -> None:
-        # A line written while the bar stands would end up beside it.
+        # A line that is written while the bar stands would end up next to it.
         if self.bar is not None:
             self.bar.stop()
         logger.info("%s: %s", self.name, text)
@@ -114,10 +130,16 @@ def _bar(name: str, done: int, total: int) -> Progress | None:
     console = Console(stderr=True)
     if has_console() or not (sys.stderr.isatty() and console.is_interactive):
         return None
-    rate = TextColumn("{task.fields[rate]}", style="progress.data.speed")
-    left = TextColumn("{task.fields[left]}", style="progress.remaining")
-    steps = "{task.description}", BarColumn(), MofNCompleteColumn()
-    bar = Progress(*steps, rate, TimeElapsedColumn(), left, console=console, transient=True)
+    bar = Progress(
+        "{task.description}",
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[rate]}", style="progress.data.speed"),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[left]}", style="progress.remaining"),
+        console=console,
+        transient=True,
+    )
     bar.add_task(name, total=total, completed=done, rate="", left="")
     bar.start()
     return bar

@@ -1,4 +1,4 @@
-"""Curves of a run for TensorBoard, beside those that history.parquet keeps."""
+"""Curves of a run for TensorBoard, in addition to those that history.parquet keeps."""
 
 import logging
 from pathlib import Path
@@ -10,11 +10,17 @@ FLUSHED_EVERY_S = 10
 
 
 class CurveWriter:
-    """Write scalars to `folder`, until `close`; None: nothing is written.
+    """Writes scalars for TensorBoard, until `close`.
 
-    What cannot be written costs the curves and one warning, never the run. TensorBoard hides what
-    an earlier start wrote behind `first_step`, so that a resumed run has one curve; where it is 0
-    the curves of an earlier run are removed.
+    What cannot be written costs the curves and one warning, never the run.
+
+    Parameters
+    ----------
+    folder
+        Folder of the curves; None: nothing is written.
+    first_step
+        Steps that were done before. TensorBoard hides what an earlier start wrote behind this step,
+        so that a run that goes on has one curve. With 0 the curves of an earlier run are removed.
     """
 
     def __init__(self, folder: Path | None, first_step: int) -> None:

@@ -47,7 +47,28 @@ class Watch:
 def watching(
     name: str, runtime: RunOptions, device: torch.device, *, done: int, total: int, validations: int
 ) -> Iterator[Watch]:
-    """Watch the run `name`: `done` of `total` steps, `validations` still to come."""
+    """Watch a run while the block works.
+
+    Parameters
+    ----------
+    name
+        Name of the run.
+    runtime
+        What is logged, and where.
+    device
+        Where the model is trained.
+    done
+        Steps that were done before.
+    total
+        Steps of the whole run.
+    validations
+        Validations that are still to come.
+
+    Yields
+    ------
+    Watch
+        What the loop reports to.
+    """
     folder = runtime.log_dir
     reporter = Reporter(name, done, total, validations)
     curves = CurveWriter(folder and folder / "tensorboard", done)

@@ -24,7 +24,10 @@ def test_distances_follow_the_formula_in_fp32_and_start_at_their_mean(bounded, m
         euclidean = torch.cdist(head.projected(x), head.projected(x)) * head.log_scale.exp()
         with torch.autocast("cpu", dtype=torch.bfloat16):
             assert torch.equal(head(x), found)
-        near, far = head.between(x, x[3:]), head.between(x + 1000, x[3:] + 1000)
+        near, far = (
+            head.pairwise_distances(x, x[3:]),
+            head.pairwise_distances(x + 1000, x[3:] + 1000),
+        )
     expected = 1 - torch.exp(-euclidean) if bounded else euclidean
     torch.testing.assert_close(found[others], expected[others], atol=1e-5, rtol=0)
     torch.testing.assert_close(found, found.T, atol=1e-5, rtol=0)

@@ -24,12 +24,12 @@ def store(sequences: list[str]) -> TokenStore:
 
 @pytest.fixture
 def known(sequences) -> KnownAsvs:
-    return KnownAsvs.of(store(sequences), np.arange(50))
+    return KnownAsvs.from_tokens(store(sequences), np.arange(50))
 
 
 def test_a_file_gives_back_what_was_written(known, sequences, tmp_path):
-    known = KnownAsvs.of(store([*sequences, "ACGTA"]), np.arange(51))
-    KnownAsvs.of(store(["ACNGT"]), np.arange(1)).write(tmp_path / "n")
+    known = KnownAsvs.from_tokens(store([*sequences, "ACGTA"]), np.arange(51))
+    KnownAsvs.from_tokens(store(["ACNGT"]), np.arange(1)).write(tmp_path / "n")
     assert KnownAsvs.open(tmp_path / "n").bases_US.tolist() == [[0, 1, 0, 2, 3]]
     known.write(tmp_path / "known")
     assert np.array_equal(KnownAsvs.open(tmp_path / "known").bases_US, known.bases_US)
@@ -95,6 +95,6 @@ def test_reads_longer_than_the_encoder_reads_are_turned_before_they_are_cut(
 
 
 def test_asvs_of_two_studies_are_joined_each_once(known, sequences):
-    both = known.joined(KnownAsvs.of(store([sequences[0], "ACGT"]), np.arange(2)))
+    both = known.joined(KnownAsvs.from_tokens(store([sequences[0], "ACGT"]), np.arange(2)))
     assert len(both.bases_US) == 51
     assert both.nearest(encode(["ACGT", sequences[3]], 120)).is_near_Q.all()

@@ -22,7 +22,7 @@ from aam.reference_tree.bases import (
 )
 from aam.reference_tree.nearest import KnownSequences
 from aam.reference_tree.phylogeny import ReferencePhylogeny
-from aam.reference_tree.placement import place
+from aam.reference_tree.placement import place_sequences
 from aam.reference_tree.reading import AS_IS, Reading, recognize_reading
 from aam.reference_tree.tree import PER_DIFFERENCE, ReferenceTree
 from aam.unifrac.engines import ScikitBio
@@ -93,7 +93,7 @@ def test_placed_sequences_hang_below_the_nearest_known_ones(tree, known):
         expected.find(names[near]).append(own)
     for order in (1, -1):
         given_names = list(sequences)[::order]
-        placed = place(tree, {name: sequences[name] for name in given_names}).to_tree()
+        placed = place_sequences(tree, {name: sequences[name] for name in given_names}).to_tree()
         assert sorted(tip.name for tip in placed.tips()) == sorted(sequences)
         np.testing.assert_allclose(
             distances_of(placed, given_names), distances_of(expected, given_names), atol=1e-6
@@ -110,7 +110,7 @@ def test_what_is_left_out_leaves_the_distances_of_the_rest(tree, known):
     is_left_out = np.array([name in names[:5] for name in tree.sequences()])
     rest = tree.without(is_left_out)
     assert rest.sequences() == [name for name in tree.sequences() if name not in names[:5]]
-    placed = place(rest, {name: name for name in names[5:]}).to_tree()
+    placed = place_sequences(rest, {name: name for name in names[5:]}).to_tree()
     np.testing.assert_allclose(
         distances_of(placed, names[5:]), distances_of(original, names[5:]), atol=1e-6
     )
@@ -183,7 +183,7 @@ def test_reads_of_another_strand_or_start_are_recognized(reading, caplog):
     tree = reference.tree_of_known
     if reading != AS_IS:
         texts = list(sequences.values())
-        assert recognize_reading(tree.known, texts, np.ones(30)) == (reading, 1.0)
+        assert recognize_reading(tree.known_sequences, texts, np.ones(30)) == (reading, 1.0)
     frame = reference.place(sequences)
     assert frame["nearest"].tolist() == names
     assert (frame["differences"] == 0).all()
@@ -191,7 +191,7 @@ def test_reads_of_another_strand_or_start_are_recognized(reading, caplog):
     assert (str(reading) in caplog.text) == (reading != AS_IS)
     # Reads of another region stay as they are.
     others = {str(number): random_sequence(rng, 90) for number in range(30)}
-    assert recognize_reading(tree.known, list(others.values()), np.ones(30)) is None
+    assert recognize_reading(tree.known_sequences, list(others.values()), np.ones(30)) is None
     assert not reference.place(others)["is_near"].any()
 
 
@@ -275,7 +275,7 @@ def test_features_of_two_studies_have_the_same_columns(tree, study):
     table, sequences = study
     reference = ReferencePhylogeny(tree)
     frame = reference.features(table, sequences)
-    placement = place(tree, sequences)
+    placement = place_sequences(tree, sequences)
     for column in frame:
         lies_below = np.zeros(len(sequences), bool)
         for feature, row in enumerate(placement.nearest.row_Q):

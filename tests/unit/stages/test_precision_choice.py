@@ -9,7 +9,7 @@ from aam.config.sections.execution import Optimization
 from aam.model.store import load_config
 from aam.train import precision
 from aam.train.distributed import devices as devices_module
-from aam.train.step_memory import measure_step
+from aam.train.step_memory import StepMeasurement, measure_step
 from aam.util.atomic import read_json
 
 
@@ -19,7 +19,7 @@ def auto(study, monkeypatch):
 
     def measured(model, batch, devices):
         measure_step(model, batch, devices)
-        return 0.5 if devices.precision == "bf16" else 1.0, 0.0
+        return StepMeasurement(0.5 if devices.precision == "bf16" else 1.0, 0.0)
 
     monkeypatch.setattr(devices_module, "has_fast_bf16", lambda: True)
     monkeypatch.setattr(precision, "measure_step", measured)

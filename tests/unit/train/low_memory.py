@@ -26,7 +26,7 @@ def process(rank, number, folder):
         seconds, _ = measure(model, batch, devices)
         keeps = model.module.encoder.keeps_blocks
         taken = step_memory.size(batch) if keeps else max(step_memory._block_sizes(batch))
-        return seconds, HELD + 0.1 * (1 + rank) * taken
+        return step_memory.StepMeasurement(seconds, HELD + 0.1 * (1 + rank) * taken)
 
     def failing(*inputs, **more):
         if rank == 1 and more["step"] == 2:

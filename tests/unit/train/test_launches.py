@@ -45,7 +45,7 @@ def test_a_step_on_an_accelerator_starts_few_kernels(new_model, new_encoder, new
     )
     found = []
     for size in (4, 20):
-        feed = new_feed(batch_size=size, distances=distances).on(torch.device("cuda"))
+        feed = new_feed(batch_size=size, distances=distances).for_device(torch.device("cuda"))
         step(feed[0], step=0)
         with Launches() as launches:
             step(feed[1], step=1)

@@ -12,7 +12,7 @@ from aam.train.distributed.devices import Devices, hardware, has_tf32
 from aam.train.loop import TimeIsUp
 from aam.train.micro_batches import MicroBatches
 from aam.train.precision import PrecisionChoice, faster, precision_of_encoder
-from aam.train.step_memory import measure_step
+from aam.train.step_memory import StepMeasurement, measure_step
 from aam.util.errors import InputError
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -36,7 +36,7 @@ def timed(monkeypatch):
         def measured(model, batch, devices):
             steps.append(devices.precision)
             measure_step(model, batch, devices)
-            return seconds[devices.precision], 0.0
+            return StepMeasurement(seconds[devices.precision], 0.0)
 
         monkeypatch.setattr(precision, "measure_step", measured)
         return steps
@@ -114,7 +114,7 @@ def test_a_cpu_without_fast_bf16_has_no_choice_and_says_nothing(train, timed, mo
 def test_a_precision_that_does_not_fit_into_the_memory_is_not_taken(train, timed, monkeypatch):
     """Even if the other one is slower."""
 
-    def fit(model, dataset, devices, *limits):
+    def fit(model, dataset, devices, **limits):
         if devices.precision != "bf16":
             raise InputError("too little memory")
         return MicroBatches()

@@ -5,10 +5,11 @@ from dataclasses import replace
 import pytest
 import safetensors.torch
 import torch
+from torch.nn.attention import SDPBackend
 
 from aam.config.sections.execution import Optimization
 from aam.model.heads import pairwise_error
-from aam.train import loop, nonfinite
+from aam.train import loop, nonfinite, options
 from aam.train.checkpoint import Checkpoints
 from aam.train.data.dataset import BatchDataset
 from aam.train.distributed.devices import Devices, _Autocast, hardware
@@ -249,3 +250,29 @@ def test_what_the_machine_lacks_is_recorded_and_said_once(train, monkeypatch, ca
     expected["hardware"] = hardware()
     assert progress.report["optimization"] == {**expected, "lacking": ["compile: default"]}
     assert caplog.text.count("is not available") == 1
+
+
+def test_a_kernel_of_attention_that_the_machine_lacks_is_recorded_and_said_once(
+    train, monkeypatch, caplog
+):
+    """By one warning, however many models a process trains."""
+    monkeypatch.setattr(
+        "aam.nn.attention._has_kernel", lambda kernel, device: kernel == SDPBackend.MATH
+    )
+    options._warn_of_attention.cache_clear()
+    for _ in range(2):
+        _, progress = train(attention="flash")
+        assert progress.report["optimization"]["attention"] == "math"
+        assert progress.report["optimization"]["lacking"] == ["attention: flash"]
+    message = "this machine has no flash kernel, training uses math attention"
+    assert caplog.text.count(message) == 1
+    options._warn_of_attention.cache_clear()
+
+
+def test_tf32_that_the_machine_lacks_is_recorded_and_said_once(train, monkeypatch, caplog):
+    monkeypatch.setattr("aam.train.distributed.devices.has_tf32", lambda device: False)
+    monkeypatch.setattr("aam.train.options.has_tf32", lambda device: False)
+    _, progress = train(devices=Devices("tf32", 1), precision="tf32")
+    assert progress.report["optimization"]["precision"] == "fp32"
+    assert progress.report["optimization"]["lacking"] == ["precision: tf32"]
+    assert caplog.text.count("this machine has no tf32: training in fp32") == 1

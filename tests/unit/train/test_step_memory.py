@@ -116,7 +116,7 @@ class Machine:
         taken = MB * units * (self.part_factor if batch.size < 20 else 1.0)
         if HELD + taken > self.most:
             raise CUDA
-        return 0.5, HELD + taken
+        return step_memory.StepMeasurement(0.5, HELD + taken)
 
 
 @pytest.fixture

@@ -41,7 +41,7 @@ from aam.train.distributed.world import World
 from aam.train.early_stopping import EarlyStopping
 from aam.train.loop import TimeIsUp, Validation, fit
 from aam.train.options import step_options
-from aam.train.step_memory import measure_step
+from aam.train.step_memory import StepMeasurement, measure_step
 from aam.util.errors import InputError
 
 SAMPLES, HELD_OUT = 19, 5
@@ -96,7 +96,7 @@ def train(case, world):
 
         def measured(*step):
             measure_step(*step)
-            return case["step_s"][devices.rank][devices.precision], 0.0
+            return StepMeasurement(case["step_s"][devices.rank][devices.precision], 0.0)
 
         precision.measure_step = measured
     held_out = HeldOut(
