@@ -14,8 +14,7 @@ from aam.data.table import FeatureTable
 from aam.data.trees.branches import branch_fractions
 from aam.unifrac.formulas import FORMULAS, all_generalized
 from aam.unifrac.package import NOT_INSTALLED, UnifracPackage, import_fault, memory_bytes
-from aam.unifrac import products
-from aam.unifrac.products import Products
+from aam.unifrac.products import UNWEIGHTED, Products
 from aam.unifrac.ssu import PROGRAMS, Ssu
 from aam.unifrac.store import Values
 from aam.util.errors import problem
@@ -146,11 +145,13 @@ def choose_for_jobs(
     """
     if _are_products(setting, metric, samples):
         return Products(threads, scratch)
-    return _installed_ssu("unifrac.partitions", "a number of jobs of ssu", OR_AUTO, threads, scratch)
+    return _installed_ssu(
+        "unifrac.partitions", "a number of jobs of ssu", OR_AUTO, threads, scratch
+    )
 
 
 def _are_products(setting: Setting, metric: str | None, samples: int) -> bool:
-    if metric != products.METRIC:
+    if metric != UNWEIGHTED:
         return False
     return setting == "products" or (setting == "auto" and _is_large(samples))
 

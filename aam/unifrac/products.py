@@ -38,7 +38,7 @@ from aam.util.scikit_bio import TreeNode
 
 LOG = logging.getLogger(__name__)
 Floats = NDArray[np.float64]
-METRIC = "unweighted"
+UNWEIGHTED = "unweighted"
 COMMON = 1 / 16
 """Fraction of the samples from which on a branch belongs to the dense product. There it costs each
 pair 0.03 ns; in the sparse product it costs 6 ns, but only those pairs that both have it."""
@@ -165,7 +165,7 @@ class Products:
         stop: int,
     ) -> Iterator[Striped]:
         """Yield a range of the stripes of a distance matrix: in memory, or in temporary files."""
-        assert metric == METRIC
+        assert metric == UNWEIGHTED
         assert not parameters
         assert tree is not None
         presence = Presence.of(table, tree)
