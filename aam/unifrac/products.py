@@ -174,7 +174,7 @@ class Products:
             "%d branches of many samples, %d of few",
             len(presence.common_length_K), len(presence.rare_length_E),
         )  # fmt: skip
-        ranges = steps(start, stop, self.memory_bytes // (BYTES_PER_DISTANCE * samples))
+        ranges = steps(start, stop, BYTES_PER_DISTANCE * samples, self.memory_bytes)
         step = partial(self._step, presence)
         with scratch_folder(self.scratch) as folder, in_steps(ranges, step, folder) as striped:
             yield striped

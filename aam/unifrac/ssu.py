@@ -70,7 +70,7 @@ class Ssu:
         for name, value in parameters.items():
             options += [_OPTIONS[name], str(value)]
         samples = len(table.sample_ids)
-        ranges = steps(start, stop, self.memory_bytes // (BYTES_PER_DISTANCE * samples))
+        ranges = steps(start, stop, BYTES_PER_DISTANCE * samples, self.memory_bytes)
         with plain_files(table, tree, self.scratch) as folder:
             step = partial(self._step, folder, table, options)
             with in_steps(ranges, step, folder) as striped:

@@ -63,11 +63,11 @@ class Stripes:
 
     def sides(self, rows: slice) -> Sides:
         """Return the distances of some samples."""
-        stripe_S = np.arange(self.stop - self.start)
+        stripe_S = np.arange(self.stop - self.start)[:, None]
         number_R = np.arange(*rows.indices(self.samples))
         # Negative numbers count from the end, as samples do.
-        earlier_RS = number_R[:, None] - (self.start + 1 + stripe_S)
-        return self._behind_SN[:, rows].T, self._behind_SN[stripe_S, earlier_RS]
+        earlier_SR = number_R - (self.start + 1 + stripe_S)
+        return self._behind_SN[:, rows].T, self._behind_SN[stripe_S, earlier_SR].T
 
 
 class Joined:
@@ -112,9 +112,10 @@ def stripes(samples: int) -> int:
     return samples // 2
 
 
-def steps(start: int, stop: int, at_once: int) -> list[tuple[int, int]]:
-    """Divide stripes into ranges of at most `at_once` stripes, or of one."""
-    return ranges(start, stop, ceil((stop - start) / max(1, at_once)))
+def steps(start: int, stop: int, stripe_bytes: int, memory_bytes: int) -> list[tuple[int, int]]:
+    """Divide stripes into ranges that stay within the memory, or hold one stripe each."""
+    at_once = max(1, memory_bytes // stripe_bytes)
+    return ranges(start, stop, ceil((stop - start) / at_once))
 
 
 def ranges(start: int, stop: int, parts: int) -> list[tuple[int, int]]:
