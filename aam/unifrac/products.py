@@ -6,9 +6,9 @@ which samples have which branches, and the diagonal matrix L holds the lengths. 
 samples have are a dense product, the others a sparse one. A branch that one sample alone has
 counts in t, but never in s.
 
-Lengths are rounded to whole multiples of a power of two, 2^51 of which no sum exceeds. So float64
-holds every sum exactly, and no bit depends on the order of sums: neither on threads, steps or jobs,
-nor on the library of NumPy's products.
+Lengths are rounded to whole multiples of a power of two, such that all branches together have about
+2^51 of them. So float64 holds every sum exactly, and no bit depends on the order of sums: neither
+on threads, steps or jobs, nor on the library of NumPy's products.
 
 Shape suffixes: N samples, R of them in rows, C of them in columns, F features, E branches, K of
 them that many samples have, S stripes.
