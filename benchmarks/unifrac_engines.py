@@ -24,7 +24,7 @@ from aam.runtime.run_options import RunOptions
 from aam.stages import unifrac
 from aam.unifrac.store import read_distances, read_faith_pd
 
-ENGINES = ("unifrac", "ssu", "scikit-bio")
+ENGINES = ("unifrac", "ssu", "products", "scikit-bio")
 
 
 @dataclass(frozen=True)
@@ -100,6 +100,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--samples", type=int, help="the first ones alone")
     given = parser.parse_args(arguments)
+    if "products" in given.engines and given.metric != "unweighted":
+        parser.error("products compute unweighted UniFrac alone: leave them out of --engines")
     read = read_faith_pd if METRICS[given.metric].per_sample else read_distances
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

@@ -74,7 +74,13 @@ def unifrac_part(config: Config, dataset: str, metric: str, part: int, parts: in
     """Return the settings of one of several jobs that share a metric; `part` counts from 0."""
     section = resolved(config, "unifrac", dataset=dataset)
     parameters = {key: getattr(section, key) for key in METRICS[metric].parameters}
-    return {"metric": metric, **parameters, "part": part, "parts": parts}
+    return {
+        "metric": metric,
+        "engine": section.engine,
+        **parameters,
+        "part": part,
+        "parts": parts,
+    }
 
 
 def unifrac_jobs(config: Config, dataset: str, metric: str) -> int:

@@ -9,7 +9,7 @@ from aam.data.table import FeatureTable, read_biom
 from aam.data.trees import branches
 from aam.runtime.entry import Cfg, Files, RunOptions
 from aam.unifrac import check, parts, store
-from aam.unifrac.engines import Engine, ScikitBio, Sparse, Ssu, choose
+from aam.unifrac.engines import Engine, ScikitBio, Sparse, choose
 from aam.unifrac.stripes import Joined, StripeMatrix
 from aam.util.provenance import provenance
 from aam.util.scikit_bio import TreeNode
@@ -48,13 +48,17 @@ def _computed(
         LOG.info("%s of %d samples from %d parts", name, samples, len(inputs["parts"]))
         with parts.open_parts(inputs["parts"]) as opened:
             parts.check_whole(opened, samples, metadata["aam.inputs"])
-            yield StripeMatrix(Joined(opened)), Ssu.name, ScikitBio()
+            yield StripeMatrix(Joined(opened)), opened[0].engine, ScikitBio()
         return
     engine: Engine = Sparse()
     other: Engine | None = None
     if METRICS[name].phylogenetic:
         engine, other = choose(
-            cfg["engine"], samples=samples, threads=runtime.threads, scratch=runtime.work
+            cfg["engine"],
+            samples=samples,
+            metric=name,
+            threads=runtime.threads,
+            scratch=runtime.work,
         )
     LOG.info("%s of %d samples with %s", name, samples, engine.name)
     with engine.compute(*wanted) as values:

@@ -6,7 +6,7 @@ from aam.config.metrics import METRICS
 from aam.data.table import read_biom
 from aam.data.trees.branches import read_tree
 from aam.runtime.entry import Cfg, Files, RunOptions
-from aam.unifrac.engines import installed_ssu
+from aam.unifrac.engines import choose_for_jobs
 from aam.unifrac.parts import write_part
 from aam.unifrac.stripes import of_job
 from aam.util.provenance import provenance
@@ -15,16 +15,23 @@ LOG = logging.getLogger(__name__)
 
 
 def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
-    """Compute some stripes of the distances by `ssu`, and write them for the stage `unifrac`."""
-    engine = installed_ssu(
-        "unifrac.partitions", "a number of jobs of ssu", "set it to auto",
-        runtime.threads, runtime.work,
-    )  # fmt: skip
-    table, metric = read_biom(inputs["table"]), cfg["metric"]
+    """Compute some stripes of the distances, and write them for the stage `unifrac`."""
+    table = read_biom(inputs["table"])
+    metric = cfg["metric"]
     samples = len(table.sample_ids)
+    engine = choose_for_jobs(
+        cfg["engine"],
+        samples=samples,
+        metric=metric,
+        threads=runtime.threads,
+        scratch=runtime.work,
+    )
     start, stop = of_job(cfg["part"], cfg["parts"], samples)
     tree = read_tree(inputs["tree"], table.feature_ids)
-    LOG.info("%s of %d samples: stripes %d to %d", metric, samples, start, stop)
+    LOG.info(
+        "%s of %d samples with %s: stripes %d to %d", metric, samples, engine.name, start, stop
+    )
     parameters = METRICS[metric].parameters_in(cfg)
     with engine.compute_stripes(table, tree, metric, parameters, start, stop) as striped:
-        write_part(outputs["part"], striped, provenance(cfg, inputs))
+        about = provenance(cfg, inputs)
+        write_part(outputs["part"], striped, {**about, "aam.engine": engine.name})

@@ -14,6 +14,7 @@ from aam.data.table import FeatureTable
 from aam.data.trees.branches import branch_fractions
 from aam.unifrac.formulas import FORMULAS, all_generalized
 from aam.unifrac.package import NOT_INSTALLED, UnifracPackage, import_fault, memory_bytes
+from aam.unifrac.products import UNWEIGHTED, Products
 from aam.unifrac.ssu import PROGRAMS, Ssu
 from aam.unifrac.store import Values
 from aam.util.errors import problem
@@ -23,6 +24,8 @@ LOG = logging.getLogger(__name__)
 INSTALL = "Debian, Ubuntu: apt install unifrac-tools; conda: unifrac-binaries of bioconda"
 INSTALL_PACKAGE = "Debian, Ubuntu: bash workflow/install_unifrac.sh; conda: unifrac of bioconda"
 OR_AUTO = "set it to auto"
+Setting = Literal["auto", "unifrac", "ssu", "products", "scikit-bio"]
+"""The key `unifrac.engine` of the configuration."""
 
 
 class ScikitBio:
@@ -62,7 +65,7 @@ class Sparse:
         yield rows(table.counts)
 
 
-Engine = ScikitBio | Sparse | Ssu | UnifracPackage
+Engine = ScikitBio | Sparse | Products | Ssu | UnifracPackage
 """One way to compute metrics; the tips of every tree are the features of its table."""
 
 
@@ -72,9 +75,10 @@ def installed() -> bool:
 
 
 def choose(
-    setting: Literal["auto", "unifrac", "ssu", "scikit-bio"],
+    setting: Setting,
     *,
     samples: int,
+    metric: str | None = None,
     threads: int = 1,
     scratch: Path | None = None,
 ) -> tuple[Engine, Engine | None]:
@@ -86,6 +90,8 @@ def choose(
         `unifrac.engine` of the configuration.
     samples
         Number of samples of the table: `auto` prefers the package for what its memory allows.
+    metric
+        What is computed; None: any, so the engine is not one for unweighted UniFrac alone.
     threads
         Cores that the fast engines may use.
     scratch
@@ -103,8 +109,10 @@ def choose(
     InputError
         If the setting names an engine that is not installed.
     """
+    if _are_products(setting, metric, samples):
+        return Products(threads, scratch), ScikitBio()
     if setting == "ssu":
-        return installed_ssu("unifrac.engine", "ssu", OR_AUTO, threads, scratch), ScikitBio()
+        return _installed_ssu("unifrac.engine", "ssu", OR_AUTO, threads, scratch), ScikitBio()
     if setting == "unifrac":
         return _importable_package(threads, scratch), ScikitBio()
     fast = _fast_engines(samples, threads, scratch)
@@ -120,6 +128,39 @@ def choose(
     return fast[0], ScikitBio()
 
 
+def choose_for_jobs(
+    setting: Setting, *, samples: int, metric: str, threads: int, scratch: Path | None
+) -> Products | Ssu:
+    """Return the engine of a metric that several jobs share.
+
+    Parameters
+    ----------
+    setting, samples, metric, threads, scratch
+        As of `choose`.
+
+    Raises
+    ------
+    InputError
+        If it is `ssu`, which is not installed.
+    """
+    if _are_products(setting, metric, samples):
+        return Products(threads, scratch)
+    return _installed_ssu(
+        "unifrac.partitions", "a number of jobs of ssu", OR_AUTO, threads, scratch
+    )
+
+
+def _are_products(setting: Setting, metric: str | None, samples: int) -> bool:
+    if metric != UNWEIGHTED:
+        return False
+    return setting == "products" or (setting == "auto" and _is_large(samples))
+
+
+def _is_large(samples: int) -> bool:
+    """Return whether the package would need more memory than a call of `ssu` may take."""
+    return memory_bytes(samples) > Ssu.memory_bytes
+
+
 def _fast_engines(samples: int, threads: int, scratch: Path | None) -> list[Engine]:
     """Return the engines that are installed besides scikit-bio, the preferred one first."""
     engines: list[Engine] = []
@@ -131,7 +172,7 @@ def _fast_engines(samples: int, threads: int, scratch: Path | None) -> list[Engi
     if installed():
         engines.append(Ssu(threads, scratch))
     # Only ssu computes a large matrix in steps of bounded memory.
-    if memory_bytes(samples) > Ssu.memory_bytes:
+    if _is_large(samples):
         engines.reverse()
     return engines
 
@@ -148,7 +189,7 @@ def _importable_package(threads: int, scratch: Path | None) -> UnifracPackage:
     return UnifracPackage(threads, scratch)
 
 
-def installed_ssu(key: str, got: str, instead: str, threads: int, scratch: Path | None) -> Ssu:
+def _installed_ssu(key: str, got: str, instead: str, threads: int, scratch: Path | None) -> Ssu:
     """Return the engine `ssu`, or blame a key of the configuration where it is missing."""
     if not installed():
         raise problem(

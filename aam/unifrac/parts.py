@@ -51,6 +51,11 @@ class StripeFile:
         self.start, self.stop, self.samples = json.loads(self.metadata[STRIPES])
         self._file = file
 
+    @property
+    def engine(self) -> str:
+        """Return the name of the engine that computed the distances."""
+        return self.metadata["aam.engine"]
+
     def sides(self, rows: slice) -> Sides:
         """Return the distances of some samples."""
         first, last, _ = rows.indices(self.samples)
@@ -80,6 +85,8 @@ def check_whole(parts: Sequence[StripeFile], samples: int, inputs: str) -> None:
             raise _unusable(part.path, got, f"stripes from {expected} of {samples} samples")
         if part.metadata["aam.inputs"] != inputs:
             raise _unusable(part.path, "stripes of another table or tree", "those of this view")
+        if part.engine != parts[0].engine:
+            raise _unusable(part.path, f"stripes by {part.engine}", f"those by {parts[0].engine}")
         expected = part.stop
     if expected != stripes(samples):
         got = f"stripes up to {expected} in the last file"

@@ -37,16 +37,25 @@ def plain_files(table: FeatureTable, tree: TreeNode | None, scratch: Path | None
     labelled = tree.copy()
     for node in labelled.traverse(include_self=True):
         node.name = features[node.name] if node.is_tip() else None
-    if scratch is not None:
-        scratch.mkdir(parents=True, exist_ok=True)
-        # The folder is this job's alone: what is there was left by one that was killed.
-        for left in scratch.glob("unifrac-*"):
-            shutil.rmtree(left, ignore_errors=True)
-    with tempfile.TemporaryDirectory(prefix="unifrac-", dir=scratch) as name:
-        folder = Path(name)
+    with scratch_folder(scratch) as folder:
         write_biom(folder / TABLE, plain, {})
         labelled.write(str(folder / TREE), format="newick")
         yield folder
+
+
+@contextmanager
+def scratch_folder(scratch: Path | None) -> Iterator[Path]:
+    """Make a temporary folder in `scratch`, None: where the system has them; remove it at the end.
+
+    What a killed job left there is removed first.
+    """
+    if scratch is not None:
+        scratch.mkdir(parents=True, exist_ok=True)
+        # The folder is this job's alone.
+        for left in scratch.glob("unifrac-*"):
+            shutil.rmtree(left, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix="unifrac-", dir=scratch) as name:
+        yield Path(name)
 
 
 def sample_labels(table: FeatureTable) -> list[str]:

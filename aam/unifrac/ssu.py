@@ -4,12 +4,12 @@ They read branch lengths as float32 and compute in float64; distances are kept a
 Neither the number of threads nor that of steps changes a bit.
 """
 
-import logging
 import os
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -17,14 +17,15 @@ from numpy.typing import NDArray
 
 from aam.config.metrics import METRICS, Parameters
 from aam.data.table import FeatureTable
-from aam.unifrac import parts
+from aam.unifrac.in_steps import in_steps
 from aam.unifrac.plain_files import TABLE, TREE, plain_files, sample_labels
 from aam.unifrac.store import Values
-from aam.unifrac.stripes import Joined, Striped, StripeMatrix, Stripes, read_partial, steps, stripes
+from aam.unifrac.stripes import Striped, StripeMatrix, Stripes, read_partial, steps, stripes
 from aam.util.scikit_bio import TreeNode
 
-LOG = logging.getLogger(__name__)
 PROGRAMS = ("ssu", "faithpd")
+BYTES_PER_DISTANCE = 32
+"""Memory of `ssu` for each distance of a stripe; measured with unifrac-tools 1.2."""
 _OPTIONS = {"alpha": "-a"}
 
 
@@ -68,28 +69,21 @@ class Ssu:
         options = ["-m", f"{metric}_fp64", "--mode", "partial"]
         for name, value in parameters.items():
             options += [_OPTIONS[name], str(value)]
-        ranges = steps(start, stop, len(table.sample_ids), self.memory_bytes)
+        samples = len(table.sample_ids)
+        ranges = steps(start, stop, BYTES_PER_DISTANCE * samples, self.memory_bytes)
         with plain_files(table, tree, self.scratch) as folder:
-            if len(ranges) == 1:
-                yield self._step(folder, table, options, ranges[0])
-                return
-            paths = []
-            for number, step in enumerate(ranges):
-                paths.append(folder / f"{number}.parquet")
-                parts.write_part(paths[-1], self._step(folder, table, options, step), {})
-                LOG.info("%s: %d of %d steps", metric, number + 1, len(ranges))
-            with parts.open_parts(paths) as opened:
-                yield Joined(opened)
+            step = partial(self._step, folder, table, options)
+            with in_steps(ranges, step, folder) as striped:
+                yield striped
 
     def _step(
-        self, folder: Path, table: FeatureTable, options: Sequence[str], step: tuple[int, int]
+        self, folder: Path, table: FeatureTable, options: Sequence[str], start: int, stop: int
     ) -> Stripes:
         result = folder / "stripes.bin"
-        start, stop = step
         bounds = ["--start", str(start), "--stop", str(stop)]
         self._call("ssu", folder, result, [*options, *bounds])
         found = read_partial(result, sample_labels(table))
-        assert (found.start, found.stop) == step, "ssu computed other stripes"
+        assert (found.start, found.stop) == (start, stop), "ssu computed other stripes"
         result.unlink()
         return found
 

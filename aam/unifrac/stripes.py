@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 
 from aam.util.errors import problem
 
-BYTES_PER_DISTANCE = 32
-"""Memory of `ssu` for each distance of a stripe; measured with unifrac-tools 1.2."""
 _MAGIC = 0x088ABA02
 _CODEC = pa.Codec("lz4_raw")
 Sides = tuple[NDArray[np.float32], NDArray[np.float32]]
@@ -38,22 +36,38 @@ class Striped(Protocol):
 
 
 class Stripes:
-    """Stripes in memory, 8 bytes per distance."""
+    """Stripes in memory, 4 bytes per distance."""
 
     def __init__(self, start: int, stop: int, samples: int) -> None:
         self.start, self.stop, self.samples = start, stop, samples
         self._behind_SN = np.empty((stop - start, samples), dtype=np.float32)
-        self._before_SN = np.empty_like(self._behind_SN)
 
     def put(self, stripe: int, distance_N: NDArray[np.floating]) -> None:
         """Take over one stripe."""
-        row = stripe - self.start
-        self._behind_SN[row] = distance_N
-        self._before_SN[row] = np.roll(self._behind_SN[row], stripe + 1)
+        self._behind_SN[stripe - self.start] = distance_N
+
+    def put_rows(self, first: int, distance_RC: NDArray[np.floating]) -> None:
+        """Take over the stripes of some samples, from the sample `first` on.
+
+        Parameters
+        ----------
+        first
+            Number of the sample of the first row.
+        distance_RC
+            Distances to the samples from `first + start + 1` on, modulo N; there are as many
+            columns as the last row needs, so row r begins with r distances that are not used.
+        """
+        rows = slice(first, first + len(distance_RC))
+        for row, distance_N in enumerate(self._behind_SN):
+            distance_N[rows] = distance_RC.diagonal(row)
 
     def sides(self, rows: slice) -> Sides:
         """Return the distances of some samples."""
-        return self._behind_SN[:, rows].T, self._before_SN[:, rows].T
+        stripe_S = np.arange(self.stop - self.start)[:, None]
+        number_R = np.arange(*rows.indices(self.samples))
+        # Negative numbers count from the end, as samples do.
+        earlier_SR = number_R - (self.start + 1 + stripe_S)
+        return self._behind_SN[:, rows].T, self._behind_SN[stripe_S, earlier_SR].T
 
 
 class Joined:
@@ -98,9 +112,9 @@ def stripes(samples: int) -> int:
     return samples // 2
 
 
-def steps(start: int, stop: int, samples: int, memory_bytes: int) -> list[tuple[int, int]]:
-    """Divide stripes into ranges for which `ssu` needs no more memory than it may take."""
-    at_once = max(1, memory_bytes // (BYTES_PER_DISTANCE * samples))
+def steps(start: int, stop: int, stripe_bytes: int, memory_bytes: int) -> list[tuple[int, int]]:
+    """Divide stripes into ranges that stay within the memory, or hold one stripe each."""
+    at_once = max(1, memory_bytes // stripe_bytes)
     return ranges(start, stop, ceil((stop - start) / at_once))
 
 

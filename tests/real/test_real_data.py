@@ -14,6 +14,7 @@ from aam.data.trees.newick import read_newick
 from aam.evaluate.report import task_metrics
 from aam.runtime.run_options import RunOptions
 from aam.stages import import_metadata, import_table, import_tree
+from aam.unifrac.products import Products
 
 DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data"
 REFERENCE = DATA / "unifrac-reference"
@@ -50,7 +51,7 @@ def test_every_real_dataset_is_imported(tmp_path, name, samples, features, colum
     assert metadata[column].notna().sum() == labelled
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", [*ENGINES, Products()])
 @pytest.mark.parametrize(
     ("metric", "truth", "options"),
     [
@@ -61,6 +62,8 @@ def test_every_real_dataset_is_imported(tmp_path, name, samples, features, colum
     ],
 )
 def test_published_distances(engine, metric, truth, options):
+    if isinstance(engine, Products) and metric != "unweighted":
+        pytest.skip("products are of unweighted UniFrac alone")
     path, (folder, _) = REFERENCE / truth, truth.split("/")
     files = [REFERENCE / folder / name for name in TABLES[folder]]
     table = load_table(files[0])

@@ -27,6 +27,7 @@ from aam.unifrac import engines
 from aam.unifrac.engines import ScikitBio, Sparse
 from aam.unifrac.formulas import FORMULAS
 from aam.unifrac.package import NOT_INSTALLED, UnifracPackage, import_fault
+from aam.unifrac.products import Products
 from aam.unifrac.ssu import Ssu
 from aam.util.errors import InputError
 
@@ -36,6 +37,7 @@ EVERY = [
     *(pytest.param(UnifracPackage(), metric, marks=needs_package) for metric in WITH_TREE),
     *(pytest.param(Ssu(), metric, marks=needs_ssu) for metric in WITH_TREE),
     *((ScikitBio(), metric) for metric in WITH_TREE),
+    (Products(), "unweighted"),
     *((Sparse(), metric) for metric in SPARSE_METRICS),
 ]
 
@@ -156,8 +158,9 @@ def set_installed(monkeypatch, names, fault=NOT_INSTALLED):
     monkeypatch.setattr(engines, "import_fault", lambda: None if "unifrac" in names else fault)
 
 
-def chosen(setting, samples=100):
-    return tuple(engine and engine.name for engine in engines.choose(setting, samples=samples))
+def chosen(setting, samples=100, metric=None):
+    pair = engines.choose(setting, samples=samples, metric=metric)
+    return tuple(engine and engine.name for engine in pair)
 
 
 @pytest.mark.parametrize(
@@ -197,6 +200,20 @@ def test_large_matrices_are_left_to_the_engine_that_bounds_its_memory(monkeypatc
     assert chosen("auto", 10923) == ("ssu", "scikit-bio")
     set_installed(monkeypatch, ["unifrac"])
     assert chosen("auto", 10923) == ("unifrac", "scikit-bio")
+
+
+def test_products_are_for_unweighted_unifrac_of_large_studies(monkeypatch):
+    set_installed(monkeypatch, FAST)
+    assert chosen("auto", 10922, "unweighted") == ("unifrac", "scikit-bio")
+    assert chosen("auto", 10923, "unweighted") == ("products", "scikit-bio")
+    assert chosen("products", 5, "unweighted") == ("products", "scikit-bio")
+    assert chosen("ssu", 10923, "unweighted") == ("ssu", "scikit-bio")
+    for metric in (*WITH_TREE, None):
+        if metric != "unweighted":
+            assert chosen("auto", 10923, metric) == ("ssu", "scikit-bio")
+            assert chosen("products", 5, metric) == chosen("auto", 5, metric)
+    set_installed(monkeypatch, [])
+    assert chosen("auto", 10923, "unweighted") == ("products", "scikit-bio")
 
 
 def test_a_package_that_is_installed_but_broken_is_named(monkeypatch, caplog):

@@ -58,12 +58,12 @@ class UnifracStudy:
         cfg = {"engine": engine, "checked_pairs": 20, **options}
         return self.run(unifrac, metric, self.output, inputs, **cfg)
 
-    def part(self, metric: str, part: int, jobs: int) -> Path:
+    def part(self, metric: str, part: int, jobs: int, engine="auto") -> Path:
         path = self.folder / f"{metric}-{part}-of-{jobs}.parquet"
-        return self.run(unifrac_part, metric, path, part=part, parts=jobs)
+        return self.run(unifrac_part, metric, path, part=part, parts=jobs, engine=engine)
 
-    def parts(self, metric: str, jobs: int) -> list[Path]:
-        return [self.part(metric, part, jobs) for part in range(jobs)]
+    def parts(self, metric: str, jobs: int, engine="auto") -> list[Path]:
+        return [self.part(metric, part, jobs, engine) for part in range(jobs)]
 
     def ssu(self, output: Path, *options: str) -> None:
         files = ["-i", self.inputs["table"], "-t", self.inputs["tree"], "-o", output]
@@ -166,6 +166,45 @@ def test_neither_jobs_nor_threads_change_what_ssu_computes_in_one_piece(tmp_path
         assert study.whole(metric, parts, engine="ssu").read_bytes() == expected
     assert store.read_provenance(path)["aam.engine"] == "ssu"
     assert list((study.folder / "work").iterdir()) == []
+
+
+@pytest.mark.parametrize("samples", [2, 3, 30, 31])
+def test_neither_jobs_nor_threads_change_a_byte_of_products(tmp_path, samples):
+    study = UnifracStudy(tmp_path, samples)
+    path = study.whole("unweighted", engine="products")
+    sample_ids, found = store.read_distances(path)
+    assert sample_ids == study.sample_ids
+    assert np.allclose(found, compute(ScikitBio(), *study.case, "unweighted"), rtol=0, atol=1e-7)
+    expected = path.read_bytes()
+    assert study.whole("unweighted", engine="products", threads=2).read_bytes() == expected
+    for jobs in {1, min(2, samples // 2), min(7, samples // 2)}:
+        parts = study.parts("unweighted", jobs, engine="products")
+        assert study.whole("unweighted", parts, engine="products").read_bytes() == expected
+    assert store.read_provenance(path)["aam.engine"] == "products"
+    assert list((study.folder / "work").iterdir()) == []
+
+
+@needs_ssu
+def test_parts_of_products_and_ssu_are_alike_but_not_merged(study):
+    by_ssu = study.part("unweighted", 0, 2, engine="ssu").rename(study.folder / "ssu.parquet")
+    by_products = study.parts("unweighted", 2, engine="products")
+    schemas = [pq.read_schema(path) for path in (by_ssu, by_products[0])]
+    assert schemas[0].remove_metadata() == schemas[1].remove_metadata()
+    differing = {
+        key
+        for key in schemas[0].metadata | schemas[1].metadata
+        if schemas[0].metadata[key] != schemas[1].metadata[key]
+    }
+    assert differing == {b"aam.engine", b"aam.settings"}
+    with pytest.raises(InputError, match="got stripes by products; expected those by ssu"):
+        study.whole("unweighted", [by_ssu, by_products[1]])
+
+
+@needs_ssu
+def test_the_jobs_of_other_metrics_are_those_of_ssu(study):
+    parts = study.parts("weighted_normalized", 2, engine="products")
+    path = study.whole("weighted_normalized", parts, engine="products")
+    assert store.read_provenance(path)["aam.engine"] == "ssu"
 
 
 class Faulty:
@@ -271,7 +310,8 @@ def test_unifrac_alone_is_shared_by_jobs():
         return {name for name in METRICS if slices.unifrac_jobs(config, "demo", name) > 1}
 
     assert jobs() == jobs(partitions=1, engine="scikit-bio") == set()
-    assert jobs(partitions=4) == jobs(partitions=4, engine="ssu") == set(SSU_METRICS)
+    for engine in ("auto", "ssu", "products"):
+        assert jobs(partitions=4, engine=engine) == set(SSU_METRICS)
     for engine in ("scikit-bio", "unifrac"):
         message = f"unifrac: got 4 `partitions` with the engine {engine}"
         with pytest.raises(InputError, match=message):

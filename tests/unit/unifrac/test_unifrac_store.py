@@ -98,13 +98,27 @@ def test_a_block_of_rows_is_in_memory_at_a_time(tmp_path, monkeypatch):
     assert (tmp_path / "d.parquet").read_bytes() == (tmp_path / "e.parquet").read_bytes()
 
 
+@pytest.mark.parametrize("samples", [2, 3, 8, 9])
+def test_rows_of_distances_become_stripes(samples):
+    matrix = distances(samples)
+    start, stop = stripes.stripes(samples) // 2, stripes.stripes(samples)
+    expected = stripes_of(matrix, start, stop)
+    found = Stripes(start, stop, samples)
+    for first in range(0, samples, 4):
+        rows = np.arange(first, min(first + 4, samples))
+        columns = np.arange(first + start + 1, first + stop + len(rows)) % samples
+        found.put_rows(first, matrix[np.ix_(rows, columns)])
+    for own, other in zip(found.sides(slice(0, None)), expected.sides(slice(0, None)), strict=True):
+        assert np.array_equal(own, other)
+
+
 @settings(deadline=None)
 @given(samples=st.integers(2, 200_000), start=st.floats(0, 1), memory=st.integers(1, 1 << 34))
 def test_steps_stay_within_the_memory(samples, start, memory):
     stop = stripes.stripes(samples)
     start = int(start * (stop - 1))
     memory = max(memory, 32 * samples * (stop // 1000 + 1))
-    ranges = stripes.steps(start, stop, samples, memory)
+    ranges = stripes.steps(start, stop, 32 * samples, memory)
     assert [ranges[0][0], ranges[-1][1]] == [start, stop]
     assert all(a[1] == b[0] for a, b in zip(ranges, ranges[1:], strict=False))
     longest = max(b - a for a, b in ranges)
