@@ -70,6 +70,14 @@ def code_digest(*modules):
     return f"{modules[0].removeprefix('aam.stages.')} {digest.code_digest(*modules)}"
 
 
+def script_digest(name, *modules):
+    """Return the digest of the code that a script runs, and of further modules."""
+    # From a remote address only files that are asked for are at hand; all scripts import this one.
+    workflow.source_path("../scripts/stage_job.py")
+    script = Path(workflow.source_path(f"../scripts/{name}.py"))
+    return digest.script_digest(script, *modules)
+
+
 def works_here():
     """Return whether this machine does the work itself; a dry run does not know."""
     executor = workflow.executor_plugin
