@@ -4,7 +4,7 @@ import errno
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -18,8 +18,6 @@ from aam.util.digests import check_digests, forget_digests, write_digests
 from aam.util.errors import InputError, problem
 from aam.util.worklog import at_work
 
-Cfg = Mapping[str, Any]
-"""The settings that a stage depends on: a slice of `aam.config.slices`."""
 Files = Mapping[str, Any]
 """Paths by name, or lists of them."""
 MARGIN_S = 180.0
@@ -30,8 +28,9 @@ MARGIN_S = 180.0
 class Job:
     """What a rule gives its script."""
 
-    settings: Cfg
-    """The part of the configuration that the rule depends on: `params.cfg`."""
+    settings: Mapping[str, Any]
+    """The part of the configuration that the rule depends on: `params.cfg`, a slice of
+    `aam.config.slices`."""
     inputs: Files
     outputs: Files
     runtime: RunOptions
@@ -79,12 +78,6 @@ def run_job(snakemake: Any) -> Iterator[Job]:
                 handle.write(f"{error}\n")
         # A console shows what the log ends with.
         sys.exit(1 if log_file is not None and log.has_console() else f"\n{error}\n")
-
-
-def main(run: Callable[..., None], snakemake: Any) -> None:
-    """Run a stage that takes its job as mappings."""
-    with run_job(snakemake) as job:
-        run(job.settings, inputs=job.inputs, outputs=job.outputs, runtime=job.runtime)
 
 
 @contextmanager

@@ -1,30 +1,68 @@
 """A range of the distances between all samples of a rarefied table, for one of several jobs."""
 
 import logging
+from collections.abc import Mapping
+from pathlib import Path
 
 from aam.config.metrics import METRICS
 from aam.data.table import read_biom
 from aam.data.trees.branches import read_tree
-from aam.runtime.entry import Cfg, Files, RunOptions
 from aam.unifrac.engines import installed_ssu
 from aam.unifrac.parts import write_part
 from aam.unifrac.stripes import of_job
-from aam.util.provenance import provenance
 
 LOG = logging.getLogger(__name__)
 
 
-def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
-    """Compute some stripes of the distances by `ssu`, and write them for the stage `unifrac`."""
+def compute_part(
+    *,
+    table: Path,
+    tree: Path,
+    metric: str,
+    alpha: float | None = None,
+    part: int,
+    parts: int,
+    threads: int = 1,
+    work: Path | None = None,
+    part_out: Path,
+    provenance: Mapping[str, str] = {},
+) -> None:
+    """Compute some stripes of the distances by `ssu`, and write them for `aam.stages.unifrac`.
+
+    Parameters
+    ----------
+    table
+        BIOM file of a rarefied table.
+    tree
+        Newick file with a tip for every ASV.
+    metric
+        Name of the metric, as in `aam.config.metrics`.
+    alpha
+        Exponent of generalized UniFrac; other metrics have none.
+    part, parts
+        Number of the job, from 0, and how many jobs share the matrix.
+    threads
+        Cores to use.
+    work
+        Folder for scratch files.
+    part_out
+        Parquet file to write.
+    provenance
+        Metadata of the part, by which it is known to belong to the others (`aam.util.provenance`).
+
+    Raises
+    ------
+    InputError
+        The program `ssu` is not installed.
+    """
     engine = installed_ssu(
-        "unifrac.partitions", "a number of jobs of ssu", "set it to auto",
-        runtime.threads, runtime.work,
-    )  # fmt: skip
-    table, metric = read_biom(inputs["table"]), cfg["metric"]
-    samples = len(table.sample_ids)
-    start, stop = of_job(cfg["part"], cfg["parts"], samples)
-    tree = read_tree(inputs["tree"], table.feature_ids)
+        "unifrac.partitions", "a number of jobs of ssu", "set it to auto", threads, work
+    )
+    counted = read_biom(table)
+    samples = len(counted.sample_ids)
+    start, stop = of_job(part, parts, samples)
+    tree_of_table = read_tree(tree, counted.feature_ids)
     LOG.info("%s of %d samples: stripes %d to %d", metric, samples, start, stop)
-    parameters = METRICS[metric].parameters_in(cfg)
-    with engine.compute_stripes(table, tree, metric, parameters, start, stop) as striped:
-        write_part(outputs["part"], striped, provenance(cfg, inputs))
+    parameters = METRICS[metric].parameters_in({"alpha": alpha})
+    with engine.compute_stripes(counted, tree_of_table, metric, parameters, start, stop) as striped:
+        write_part(part_out, striped, provenance)

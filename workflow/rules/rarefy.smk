@@ -49,8 +49,8 @@ rule rarefaction_curve:
         runtime=60,
     params:
         cfg={},
-        code=code_digest("aam.stages.rarefaction_curve"),
+        code=script_digest("rarefaction_curve"),
     message:
         "Computing the rarefaction curves of {wildcards.dataset}"
     script:
-        "../scripts/run_stage.py"
+        "../scripts/rarefaction_curve.py"
