@@ -20,8 +20,9 @@ def call(
     outputs: Mapping[str, Path],
     **options: Any,
 ) -> None:
-    """Call a stage with those of the arguments that it takes, and with their provenance."""
+    """Call a stage with those of the arguments that it takes, and with the provenance of all."""
     arguments = {**settings, **inputs, **as_outputs(outputs), **options}
-    arguments["provenance"] = provenance(settings, inputs)
     names = inspect.signature(stage).parameters
+    if "provenance" in names:
+        arguments["provenance"] = provenance(settings, inputs)
     stage(**{name: value for name, value in arguments.items() if name in names})

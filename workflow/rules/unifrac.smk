@@ -61,9 +61,9 @@ rule unifrac:
         cfg=lambda wildcards: slices.unifrac(
             CONFIG, wildcards.dataset, wildcards.metric
         ),
-        code=script_digest("unifrac"),
+        code=script_digest("unifrac_distances"),
         work=result("unifrac/{metric}/work/view{view}"),
     message:
         "Comparing the samples of {wildcards.dataset}: {wildcards.metric}, view {wildcards.view}"
     script:
-        "../scripts/unifrac.py"
+        "../scripts/unifrac_distances.py"
