@@ -74,6 +74,7 @@ def two_nodes(tmp_path_factory, monkeypatch) -> Path:
 @pytest.fixture
 def start(monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(SMALL_STAGE.parent), prepend=os.pathsep)
+    monkeypatch.syspath_prepend(SMALL_STAGE.parent)
     return runpy.run_path(str(SMALL_STAGE))["start"]
 
 
