@@ -30,7 +30,7 @@ class FinetuneSettings:
         """Return the settings of the slice `aam.config.slices.finetune`."""
         return cls(
             names=settings["names"],
-            target=TargetColumns.of(settings),
+            target=TargetColumns.from_config(settings),
             finetuning=Finetuning.model_validate(settings["finetuning"]),
             optimization=Optimization.model_validate(settings["optimization"]),
             rarefaction=settings["rarefaction"],
