@@ -8,12 +8,13 @@ from typing import Any
 
 from aam.bench import measurements
 from aam.runtime.run_options import RunOptions
-from aam.stages import pretrain
+from aam.stages.pretrain import pretrain_encoder
+from aam.tasks.pretrain.settings import PretrainSettings
 from aam.train.compilation import CACHE
 from aam.train.progress import TimeIsUp
 from aam.util.atomic import read_json
 from aam.util.errors import InputError
-from aam.util.provenance import file_digest
+from aam.util.provenance import file_digest, provenance
 from benchmarks import predicted
 
 CHECKPOINT_EVERY_S = 20.0
@@ -66,6 +67,7 @@ def train(request: Mapping[str, Any]) -> dict[str, Any]:
         message each.
     """
     folder = Path(request["folder"])
+    inputs = paths(request["inputs"])
     outputs = {name: folder / file for name, file in OUTPUTS.items()}
     # What a training that was killed has left there may be broken.
     shutil.rmtree(folder / "work" / CACHE, ignore_errors=True)
@@ -78,8 +80,12 @@ def train(request: Mapping[str, Any]) -> dict[str, Any]:
         checkpoint_every_s=CHECKPOINT_EVERY_S,
     )
     try:
-        pretrain.run(
-            request["cfg"], inputs=paths(request["inputs"]), outputs=outputs, runtime=runtime
+        pretrain_encoder(
+            **inputs,
+            settings=PretrainSettings.read(request["cfg"]),
+            runtime=runtime,
+            **{f"{name}_out": path for name, path in outputs.items()},
+            provenance=provenance(request["cfg"], inputs),
         )
     except TimeIsUp as error:
         return {"cut": str(error)}

@@ -20,8 +20,7 @@ import numpy as np
 
 from aam.config.metrics import METRICS
 from aam.data.table import read_biom, write_biom
-from aam.runtime.run_options import RunOptions
-from aam.stages import unifrac
+from aam.stages.unifrac import compute_distances
 from aam.unifrac.store import read_distances, read_faith_pd
 
 ENGINES = ("unifrac", "ssu", "products", "scikit-bio")
@@ -56,12 +55,15 @@ def run_stage(
     engine: str, metric: str, inputs: dict[str, Path], output: Path, threads: int
 ) -> None:
     """Compute a metric by an engine, with the default parameters."""
-    parameters = METRICS[metric].parameters_in({"alpha": 0.5})
-    unifrac.run(
-        {"metric": metric, "engine": engine, "checked_pairs": 0, **parameters},
-        inputs=inputs,
-        outputs={"distances": output},
-        runtime=RunOptions(threads=threads, work=output.parent / "work"),
+    compute_distances(
+        **inputs,
+        metric=metric,
+        alpha=0.5,
+        engine=engine,
+        checked_pairs=0,
+        threads=threads,
+        work=output.parent / "work",
+        distances_out=output,
     )
 
 

@@ -10,8 +10,7 @@ import pandas as pd
 from aam.data.rarefaction import rarefy
 from aam.data.table import FeatureTable, write_biom
 from aam.data.trees.branches import branches, read_tree
-from aam.runtime.run_options import RunOptions
-from aam.stages import baselines
+from aam.stages.baselines import fit_baselines
 from aam.unifrac.in_batch import BatchDistances
 from aam.unifrac.store import write_distances
 
@@ -80,9 +79,12 @@ def write_study(
         "baselines": ASKED,
         "seed": 0,
     }
-    outputs = {"predictions": paths["baselines"], "nested": paths["nested_baselines"]}
-    inputs = {name: paths[name] for name in ("folds", "views", "tree", "distances")}
-    baselines.run(settings, inputs=inputs, outputs=outputs, runtime=RunOptions(threads=1))
+    fit_baselines(
+        **{name: paths[name] for name in ("folds", "views", "tree", "distances")},
+        **settings,
+        predictions_out=paths["baselines"],
+        nested_out=paths["nested_baselines"],
+    )
     return BaselineStudy(
         paths=paths,
         settings={**settings, "rarefaction": RAREFACTION},

@@ -4,6 +4,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from stage_calls import as_outputs
 
 from aam.config import slices
 from aam.config.configuration import Config, load
@@ -13,6 +14,7 @@ from aam.data.table import FeatureTable, write_biom
 from aam.data.tokens import write_tokens
 from aam.runtime.run_options import RunOptions
 from aam.unifrac.store import write_distances, write_faith_pd
+from aam.util.provenance import provenance
 
 METRICS = ["unweighted", "faith_pd"]
 PRETRAINING = ("model", "metrics", "history", "embeddings", "asvs", "pairs")
@@ -47,28 +49,36 @@ class TinyStudy:
         return {**cfg, "finetuning": {**cfg["finetuning"], **settings}}
 
     def pretrain(self, folder: Path, settings=None, inputs=None, **runtime) -> dict[str, Path]:
-        from aam.stages import pretrain
+        from aam.stages.pretrain import pretrain_encoder
+        from aam.tasks.pretrain.settings import PretrainSettings
 
         outputs = {name: folder / name for name in PRETRAINING}
-        pretrain.run(
-            self.pretrain_slice(**(settings or {})),
-            inputs=inputs or self.pretraining_inputs,
-            outputs=outputs,
+        cfg = self.pretrain_slice(**(settings or {}))
+        given = inputs or self.pretraining_inputs
+        pretrain_encoder(
+            **given,
+            settings=PretrainSettings.read(cfg),
             runtime=RunOptions(work=folder / "work", **runtime),
+            **as_outputs(outputs),
+            provenance=provenance(cfg, given),
         )
         return outputs
 
     def finetune(
         self, folder: Path, task: str, settings=None, runtime=None, **models: Path
     ) -> dict[str, Path]:
-        from aam.stages import finetune
+        from aam.stages.finetune import finetune_task
+        from aam.tasks.finetune.settings import FinetuneSettings
 
         outputs = {name: folder / name for name in FINETUNING}
-        finetune.run(
-            self.finetune_slice(task, **(settings or {})),
-            inputs={**self.task_inputs(task), **models},
-            outputs=outputs,
+        cfg = self.finetune_slice(task, **(settings or {}))
+        given = {**self.task_inputs(task), **models}
+        finetune_task(
+            **given,
+            settings=FinetuneSettings.read(cfg),
             runtime=RunOptions(work=folder / "work", **(runtime or {})),
+            **as_outputs(outputs),
+            provenance=provenance(cfg, given),
         )
         return outputs
 

@@ -1,4 +1,4 @@
-"""Digests of the code that a stage really runs."""
+"""Digests of the code that a rule really runs."""
 
 import ast
 import hashlib
@@ -34,11 +34,32 @@ def code_digest(*modules: str) -> str:
     """
     digest = hashlib.sha256()
     for name in sorted(set().union(*map(imported_modules, modules))):
-        digest.update(f"{name}\n{_normalized(name)[0]}\n".encode())
+        digest.update(f"{name}\n{_normalized(_required(name))[0]}\n".encode())
         folder = PACKAGE_ROOT.joinpath(*name.split(".")[1:])
         for template in sorted(path for path in folder.glob("*.*") if path.suffix in TEMPLATES):
             digest.update(f"{template.name}\n{template.read_text(encoding='utf-8')}\n".encode())
     return digest.hexdigest()
+
+
+def script_digest(script: Path, *modules: str) -> str:
+    """Return the SHA-256 of the code that a rule runs: its script, and what that imports of `aam`.
+
+    Parameters
+    ----------
+    script
+        File of the script. Like modules it is compared without comments and docstrings.
+    *modules
+        Dotted names of further modules that run, which the script imports by name.
+
+    Returns
+    -------
+    str
+        Hexadecimal digits.
+    """
+    source, imports = _normalized(script)
+    named = {name for name in imports if name not in NEUTRAL}
+    code = code_digest(*named, *modules)
+    return hashlib.sha256(f"{source}\n{code}\n".encode()).hexdigest()
 
 
 def imported_modules(module: str) -> set[str]:
@@ -47,16 +68,13 @@ def imported_modules(module: str) -> set[str]:
     while waiting:
         found.add(name := waiting.pop())
         neutral = NEUTRAL if name.startswith("aam.bench.") else NEUTRAL | COUNTING
-        waiting |= set(_normalized(name)[1]) - neutral - found
+        waiting |= set(_normalized(_required(name))[1]) - neutral - found
     return found
 
 
 @cache
-def _normalized(name: str) -> tuple[str, tuple[str, ...]]:
+def _normalized(path: Path) -> tuple[str, tuple[str, ...]]:
     """Return the source without docstrings and comments, and the package's modules it names."""
-    path = _source(name)
-    if path is None:
-        raise ModuleNotFoundError(f"{name} is not a module of {PACKAGE_ROOT}")
     tree = ast.parse(path.read_text(encoding="utf-8"))
     imports = tuple(sorted(_imports(tree)))
     for node in ast.walk(tree):
@@ -64,6 +82,14 @@ def _normalized(name: str) -> tuple[str, tuple[str, ...]]:
         if isinstance(body, list):
             node.body = [item for item in body if not _is_bare_string(item)] or [ast.Pass()]  # type: ignore[attr-defined]
     return ast.unparse(tree), imports
+
+
+def _required(name: str) -> Path:
+    """Return the file of a module."""
+    path = _source(name)
+    if path is None:
+        raise ModuleNotFoundError(f"{name} is not a module of {PACKAGE_ROOT}")
+    return path
 
 
 def _imports(tree: ast.AST) -> set[str]:

@@ -48,9 +48,9 @@ class Plot:
 
     @property
     def modules(self) -> list[str]:
-        """The modules that run, for the digest of the code."""
+        """The modules that draw, for the digest of the code: the script names them by words."""
         drawing = {figure.draw.split(".")[0] for figure in self.figures}
-        return ["aam.stages.plot", *(f"aam.evaluate.figures.{name}" for name in sorted(drawing))]
+        return [f"aam.evaluate.figures.{name}" for name in sorted(drawing)]
 
     def describe(self, model: str) -> str:
         """Return what is drawn, and of what, in words with wildcards; `model` names a model."""

@@ -211,7 +211,7 @@ def finetune(config: Config, dataset: str, model: str, task: str) -> Slice:
     training = resolved(config, "finetuning", task=task)
     keys = ("kind", "classes", "transform", "transform_by", "bounds", "condition")
     finetuning = training.plain()
-    if training.encoder != "auto" or training.start == "scratch":
+    if not training.has_budget:
         del finetuning["budget_minutes"]
     scratch = {"model": architecture(config, dataset, model)} if training.start == "scratch" else {}
     return {

@@ -1,12 +1,12 @@
-"""How a Snakemake script runs a stage: options, digests, the log, errors."""
+"""What surrounds the work of every Snakemake script: options, digests, the log, errors."""
 
 import errno
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -18,27 +18,59 @@ from aam.util.digests import check_digests, forget_digests, write_digests
 from aam.util.errors import InputError, problem
 from aam.util.worklog import at_work
 
-Cfg = Mapping[str, Any]
-"""The settings that a stage depends on: a slice of `aam.config.slices`."""
 Files = Mapping[str, Any]
 """Paths by name, or lists of them."""
 MARGIN_S = 180.0
 """Seconds kept before a time limit for the checkpoint and the scheduler."""
 
 
-def main(run: Callable[..., None], snakemake: Any) -> None:
-    """Run a stage for a Snakemake script; an InputError ends as one message and exit code 1."""
+@dataclass(frozen=True)
+class Job:
+    """What a rule gives its script."""
+
+    settings: Mapping[str, Any]
+    """The part of the configuration that the rule depends on: `params.cfg`, a slice of
+    `aam.config.slices`."""
+    inputs: Files
+    outputs: Files
+    runtime: RunOptions
+
+
+@contextmanager
+def run_job(snakemake: Any) -> Iterator[Job]:
+    """Surround what a script does: log, digests of inputs and outputs, partial files, errors.
+
+    Parameters
+    ----------
+    snakemake
+        The object that Snakemake puts into every script.
+
+    Yields
+    ------
+    Job
+        Settings, files and options of the job.
+
+    Raises
+    ------
+    SystemExit
+        After an InputError, with exit code 1: an input is no longer what its stage wrote, the disk
+        is full, or a file of the user has a problem. The message is the last thing in the log.
+    """
     log_file = Path(snakemake.log[0]) if snakemake.log else None
     log.start(log_file)
-    outputs = _paths(snakemake.output)
-    remove_partial(outputs.values())
-    inputs, runtime = _paths(snakemake.input), _run_options(snakemake, log_file)
-    forget_digests(_listed(outputs))
+    job = Job(
+        settings=snakemake.params.cfg,
+        inputs=_paths(snakemake.input),
+        outputs=_paths(snakemake.output),
+        runtime=_run_options(snakemake, log_file),
+    )
+    remove_partial(job.outputs.values())
+    forget_digests(_listed(job.outputs))
     try:
-        check_digests(_listed(inputs))
+        check_digests(_listed(job.inputs))
         with at_work(), _room():
-            run(snakemake.params.cfg, inputs=inputs, outputs=outputs, runtime=runtime)
-        write_digests(_listed(outputs))
+            yield job
+        write_digests(_listed(job.outputs))
     except InputError as error:
         # A cluster job's standard error is far away: its log is where Snakemake points to.
         if log_file is not None:

@@ -1,27 +1,54 @@
 """The sample store: views and augmented rows."""
 
 import logging
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from aam.augment.views import Augmentation, build_store
 from aam.data.samples import write_samples
 from aam.data.table import read_biom
 from aam.data.tokens import TokenStore
-from aam.runtime.entry import Cfg, Files, RunOptions
-from aam.util.provenance import provenance
 
 logger = logging.getLogger(__name__)
 
 
-def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
-    """Write all rows that training reads: V views of N samples, then augmented rows."""
+def store_samples(
+    *,
+    tokens: Path,
+    views: Sequence[Path],
+    asv_dropout: float = 0.0,
+    cutmix: float = 0.0,
+    seed: int = 0,
+    samples_out: Path,
+    provenance: Mapping[str, str] = {},
+) -> None:
+    """Write all rows that training reads: V views of N samples, then augmented rows.
+
+    Parameters
+    ----------
+    tokens
+        Arrow file with the tokens of all ASVs.
+    views
+        BIOM files of the rarefied tables, which have the same samples.
+    asv_dropout
+        Fraction of the ASVs left out, in one more row per sample and view; 0: no such rows.
+    cutmix
+        Rows mixed of two samples, per sample and view.
+    seed
+        Seed of the augmented rows.
+    samples_out
+        Arrow file to write: see `aam.data.samples.SampleStore`.
+    provenance
+        Metadata of the file that is written (`aam.util.provenance`).
+    """
     store = build_store(
-        TokenStore.open(inputs["tokens"]).feature_ids,
-        [read_biom(path) for path in inputs["views"]],
-        Augmentation(**cfg),
+        TokenStore.open(tokens).feature_ids,
+        [read_biom(path) for path in views],
+        Augmentation(asv_dropout=asv_dropout, cutmix=cutmix, seed=seed),
     )
     samples, rows = len(store.sample_ids), len(store.row_view)
     logger.info(
         "%d samples in %d views, and %d augmented rows",
         samples, store.views, rows - store.views * samples,
     )  # fmt: skip
-    write_samples(outputs["samples"], store, provenance(cfg, inputs))
+    write_samples(samples_out, store, provenance)

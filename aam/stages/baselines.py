@@ -1,7 +1,8 @@
 """What a task's folds give without deep learning."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -14,59 +15,101 @@ from aam.data.trees.branches import branches, read_tree
 from aam.evaluate.baselines.problem import Problem, landmarks_of
 from aam.evaluate.baselines.registry import predict_baselines, predict_nested
 from aam.evaluate.predictions import TARGET, write_predictions
-from aam.runtime.entry import Cfg, Files, RunOptions
 from aam.unifrac.store import distance_rows, read_ids
 from aam.util.parquet import write_table
-from aam.util.provenance import provenance
 
 
-def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
-    """Predict each target with simple methods, on the model's folds, from means of all views.
+def fit_baselines(
+    *,
+    folds: Path,
+    views: Sequence[Path],
+    tree: Path,
+    distances: Sequence[Path] = (),
+    kind: Literal["regression", "classification", "ordinal"],
+    classes: Sequence[str] | None = None,
+    bounds: tuple[float | None, float | None] = (None, None),
+    baselines: Sequence[str] | None = None,
+    seed: int = 0,
+    threads: int = 1,
+    predictions_out: Path,
+    nested_out: Path,
+    provenance: Mapping[str, str] = {},
+) -> None:
+    """Predict each target with simple methods, on a task's folds, from means of all views.
 
-    The nested predictions are what the weights of a super learner are fitted to.
+    Parameters
+    ----------
+    folds
+        TSV file of the folds of the task, which has the observed values.
+    views
+        BIOM files of the rarefied tables.
+    tree
+        Newick file with a tip for every ASV of the tables.
+    distances
+        Parquet files of the unweighted UniFrac distances of all views, for methods that compare
+        samples. Empty: no such method is asked for.
+    kind
+        Whether numbers or classes are predicted.
+    classes
+        Classes in their order. None: those that were observed, sorted.
+    bounds
+        Least and largest number that can be predicted; None: no bound.
+    baselines
+        Names of the methods, as in `aam.evaluate.baselines.registry`. None: all that suit the
+        task.
+    seed
+        Seed of the methods that draw.
+    threads
+        Cores to use. They change no result.
+    predictions_out
+        TSV file to write, with a row per sample and method.
+    nested_out
+        Parquet file to write, with nested predictions: the weights of a super learner are fitted
+        to them.
+    provenance
+        Metadata of the Parquet file (`aam.util.provenance`).
     """
-    folds = read_folds(inputs["folds"])
-    views = on_same_features(map(read_biom, inputs["views"]), [*folds.index])
-    feature_ids, counts = views[0].feature_ids, sum(view.counts / len(views) for view in views)
-    above, lengths = branches(read_tree(inputs["tree"], feature_ids), feature_ids)
-    landmarks = landmarks_of(len(folds), cfg["seed"])
-    distances = _distances(inputs["distances"], folds.index, landmarks)
-    several = [name for name in map(str, folds) if name.startswith(OBSERVED)]
+    fold_table = read_folds(folds)
+    tables = on_same_features(map(read_biom, views), [*fold_table.index])
+    feature_ids = tables[0].feature_ids
+    counts = sum(table.counts / len(tables) for table in tables)
+    above, lengths = branches(read_tree(tree, feature_ids), feature_ids)
+    landmarks = landmarks_of(len(fold_table), seed)
+    mean_distances = _mean_distances(distances, fold_table.index, landmarks)
+    several = [name for name in map(str, fold_table) if name.startswith(OBSERVED)]
+    is_regression = kind == "regression"
     parts = []
     nested_parts = []
     for column in several or ["observed"]:
-        regression = cfg["kind"] == "regression"
         task = Problem(
-            kind=cfg["kind"],
-            target=folds[column].to_numpy(dtype=np.float64 if regression else np.str_),
-            classes=[] if regression else cfg["classes"] or sorted(set(folds[column])),
-            fold=folds["fold"].to_numpy(),
-            group=folds["group"].to_numpy(dtype=np.str_),
+            kind=kind,
+            target=fold_table[column].to_numpy(dtype=np.float64 if is_regression else np.str_),
+            classes=[] if is_regression else classes or sorted(set(fold_table[column])),
+            fold=fold_table["fold"].to_numpy(),
+            group=fold_table["group"].to_numpy(dtype=np.str_),
             counts=csr_array(counts),
-            distances=distances,
+            distances=mean_distances,
             above=above,
             lengths=lengths,
-            seed=cfg["seed"],
-            bounds=cfg["bounds"],
-            asked=cfg["baselines"],
+            seed=seed,
+            bounds=bounds,
+            asked=baselines,
             landmarks=landmarks,
         )
-        table = predict_baselines(task, runtime.threads)
-        nested = predict_nested(task, runtime.threads)
+        table = predict_baselines(task, threads)
+        nested = predict_nested(task, threads)
         for predictions in (table, nested):
             rows = predictions.pop("row").to_numpy(np.int64)
-            predictions.insert(0, "sample-id", folds.index.to_numpy()[rows])
+            predictions.insert(0, "sample-id", fold_table.index.to_numpy()[rows])
             if several:
                 predictions.insert(1, TARGET, column.removeprefix(OBSERVED))
         parts.append(table)
         nested_parts.append(nested)
-    write_predictions(outputs["predictions"], pd.concat(parts, ignore_index=True))
-    write_table(
-        outputs["nested"], pd.concat(nested_parts, ignore_index=True), provenance(cfg, inputs)
-    )
+    write_predictions(predictions_out, pd.concat(parts, ignore_index=True))
+    write_table(nested_out, pd.concat(nested_parts, ignore_index=True), provenance)
 
 
-def _distances(
+def _mean_distances(
     paths: Sequence[Path], sample_ids: pd.Index, landmarks: NDArray[np.intp] | None
 ) -> NDArray[np.float32]:
     """Return the mean distances of some samples to each other, or to landmarks, in their order."""

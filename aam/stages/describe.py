@@ -2,6 +2,8 @@
 
 import math
 from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal
 
 import pandas as pd
 
@@ -16,23 +18,72 @@ from aam.data.rarefaction import too_deep
 from aam.data.splits import labelled
 from aam.data.study import on_task, sentences
 from aam.data.table import FeatureTable
-from aam.runtime.entry import Cfg, Files, RunOptions
 from aam.util.atomic import write_text
 from aam.util.log import duration, has_console
 
 
-def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
-    """Read all files, print and write what they hold; a file with a problem ends it."""
-    text = "\n".join(_sentences(cfg, inputs)) + "\n"
-    write_text(outputs["text"], text)
+def describe_study(
+    *,
+    table: Path,
+    sequences: Path | None = None,
+    tree: Path | None = None,
+    metadata: Path | None = None,
+    taxonomy: Path | None = None,
+    dataset: str,
+    root: Literal["given", "min_variance"] = "given",
+    depth: int,
+    max_length_bp: int,
+    models: Mapping[str, Mapping[str, Any]] = {},
+    tasks: Mapping[str, Mapping[str, Any]] = {},
+    text_out: Path,
+) -> None:
+    """Read all files of the user, and print and write what they hold and how long a run takes.
+
+    Parameters
+    ----------
+    table
+        The user's table: BIOM 2.1, BIOM 1.0, TSV or `.qza`.
+    sequences
+        FASTA file or `.qza` with the sequences of the features. None: their IDs are the sequences.
+    tree, metadata, taxonomy
+        Further files of the user, where there are any.
+    dataset
+        What the dataset is called.
+    root
+        Where the root of the user's tree lies.
+    depth
+        Reads that rarefaction will draw from each sample.
+    max_length_bp
+        Length that sequences will be cut to.
+    models
+        By the name of a model its slice of the configuration, `aam.config.slices.pretrain`.
+    tasks
+        By the name of a task its slice of the configuration, `aam.config.slices.folds`, with
+        `finetuning` and with the number of samples that are `explained`.
+    text_out
+        Text file to write.
+
+    Raises
+    ------
+    InputError
+        A file has a problem, no sample has enough reads, or a task cannot be learned.
+    """
+    files = {"sequences": sequences, "tree": tree, "metadata": metadata, "taxonomy": taxonomy}
+    given = {name: path for name, path in files.items() if path is not None}
+    plan = {"depth": depth, "max_length_bp": max_length_bp, "models": models, "tasks": tasks}
+    text = "\n".join(_sentences(table, given, root == "given", plan)) + "\n"
+    write_text(text_out, text)
     # A console shows the file.
     if not has_console():
-        print(f"\n{cfg['dataset']}\n{text}")
+        print(f"\n{dataset}\n{text}")
 
 
-def _sentences(cfg: Cfg, files: Files) -> list[str]:
-    table, dropped = without_empty(load_table(files["table"]))
-    sequences = feature_sequences(table, files["table"], files.get("sequences"))
+def _sentences(
+    table_file: Path, files: Mapping[str, Path], is_rooted: bool, plan: Mapping[str, Any]
+) -> list[str]:
+    """Return what the files hold; `plan` has depth, length, models and tasks."""
+    table, dropped = without_empty(load_table(table_file))
+    sequences = feature_sequences(table, table_file, files.get("sequences"))
     metadata = pd.DataFrame(index=table.sample_ids)
     if "metadata" in files:
         metadata = metadata_of(files["metadata"], table.sample_ids)
@@ -40,41 +91,41 @@ def _sentences(cfg: Cfg, files: Files) -> list[str]:
     if len(dropped):
         found.append(f"{len(dropped)} samples and ASVs have no reads, and are left out.")
     if "tree" in files:
-        tree = load_tree(files["tree"], is_rooted=cfg["root"] == "given")
+        tree = load_tree(files["tree"], is_rooted=is_rooted)
         cut_to(tree, table.feature_ids, files["tree"])
         found.append("The tree has a tip for every ASV.")
     if "taxonomy" in files:
         known = load_taxonomy(files["taxonomy"])
         share = sum(name in known for name in table.feature_ids) / len(table.feature_ids)
         found.append(f"{share:.0%} of the ASVs have a taxon.")
-    is_deep = table.reads >= cfg["depth"]
+    is_deep = table.reads >= plan["depth"]
     if not is_deep.any():
-        raise too_deep(table.sample_ids, table.reads, cfg["depth"])
+        raise too_deep(table.sample_ids, table.reads, plan["depth"])
     deep = metadata[is_deep]
     labels: dict[str, tuple[int, int]] = {}
-    for name, task in cfg["tasks"].items():
+    for name, task in plan["tasks"].items():
         wanted, values, fold, groups = labelled(deep, task)
         labels[name] = int((fold != TEST).sum()), len({*fold.tolist()} - {TEST})
         found.append("Task {}: {} labelled samples in {} folds.".format(name, *labels[name]))
         found += on_task(name, task, wanted, values, groups)
-    return [*found, "", *_times(cfg, table, sequences, labels)]
+    return [*found, "", *_times(plan, table, sequences, labels)]
 
 
 def _times(
-    cfg: Cfg,
+    plan: Mapping[str, Any],
     table: FeatureTable,
     sequences: Mapping[str, str],
     labels: Mapping[str, tuple[int, int]],
 ) -> Iterator[str]:
     """Yield how long a run takes, part by part and in all, and what would make it faster."""
-    work = Work.of_table(cfg, table, longest_bp=max(map(len, sequences.values())))
+    work = Work.of_table(plan, table, longest_bp=max(map(len, sequences.values())))
     yield "Time on two cores like these, give or take half (of `encoder: auto` its budget):"
-    parts = expected_parts(cfg, work, labels)
+    parts = expected_parts(plan, work, labels)
     for part in parts:
         yield f"  {part.what}: {_rounded(part.seconds)}"
     total_s = sum(part.seconds for part in parts)
     yield f"Everything: about {_rounded(total_s)}."
-    lines, changed = propose_faster(cfg, work)
+    lines, changed = propose_faster(plan, work)
     changed_s = sum(part.seconds for part in expected_parts(changed, work, labels))
     if lines and is_worth_it(total_s, changed_s):
         yield f"Faster, about {_rounded(changed_s)}, with these lines in the configuration:"

@@ -3,7 +3,7 @@
 Shape suffixes: N samples, D width of an embedding, K components.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -12,27 +12,41 @@ from numpy.typing import NDArray
 from sklearn.decomposition import PCA
 
 from aam.evaluate.predictions import PROBABILITY, class_names
-from aam.runtime.entry import Cfg, Files, RunOptions
 from aam.unifrac.store import distance_rows, read_faith_pd
-from aam.util.provenance import provenance
 from aam.util.qiime2 import write_artifact
 
 COMPONENTS = 10
 """Most components of an ordination."""
 
 
-def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
-    """Write one result as an artifact of the semantic type `cfg["type"]`."""
-    text = {
-        "DistanceMatrix": _distances,
-        "PCoAResults": _ordination,
-        "SampleData[AlphaDiversity]": _alpha,
-        "SampleData[RegressorPredictions]": _predictions,
-        "SampleData[ClassifierPredictions]": _predictions,
-        "SampleData[Probabilities]": _probabilities,
-        "FeatureData[Importance]": _importance,
-    }[cfg["type"]](inputs["source"])
-    write_artifact(outputs["artifact"], cfg["type"], text, provenance(cfg, inputs))
+def export_artifact(
+    *,
+    source: Path,
+    semantic_type: str,
+    artifact_out: Path,
+    provenance: Mapping[str, str] = {},
+) -> None:
+    """Write one result as an artifact that QIIME 2 reads.
+
+    Parameters
+    ----------
+    source
+        File of the result: a Parquet file of distances, of Faith's diversity or of embeddings, or
+        a TSV file of predictions or of importance.
+    semantic_type
+        Type of the artifact in QIIME 2, one of `WRITERS`.
+    artifact_out
+        File to write, which ends in `.qza`.
+    provenance
+        Metadata that the artifact's own provenance carries (`aam.util.provenance`).
+
+    Raises
+    ------
+    KeyError
+        The type is none of `WRITERS`.
+    """
+    text = WRITERS[semantic_type](source)
+    write_artifact(artifact_out, semantic_type, text, provenance)
 
 
 def _distances(path: Path) -> Iterator[str]:
@@ -98,3 +112,15 @@ def _text(table: pd.DataFrame) -> str:
 
 def _joined(values: NDArray[np.float64]) -> str:
     return "\t".join(f"{value:.9g}" for value in values)
+
+
+WRITERS: Mapping[str, Callable[[Path], Iterator[str]]] = {
+    "DistanceMatrix": _distances,
+    "PCoAResults": _ordination,
+    "SampleData[AlphaDiversity]": _alpha,
+    "SampleData[RegressorPredictions]": _predictions,
+    "SampleData[ClassifierPredictions]": _predictions,
+    "SampleData[Probabilities]": _probabilities,
+    "FeatureData[Importance]": _importance,
+}
+"""What writes the text of a semantic type, from the file of a result."""

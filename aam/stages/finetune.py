@@ -1,7 +1,10 @@
 """Fine-tuning: a task's folds, each predicted by a model that never saw its labels."""
 
 import shutil
+from collections.abc import Mapping
 from functools import partial
+from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
@@ -10,7 +13,7 @@ from aam.config.digest import code_digest
 from aam.data.table import read_biom
 from aam.evaluate.predictions import write_predictions
 from aam.inference.bundle import SHARED, write_bundle
-from aam.runtime.entry import Cfg, Files, RunOptions
+from aam.runtime.run_options import RunOptions
 from aam.tasks.finetune.cross_validation import CrossValidation
 from aam.tasks.finetune.parallel import Models, in_processes, processes, turns
 from aam.tasks.finetune.prediction_tables import (
@@ -19,54 +22,118 @@ from aam.tasks.finetune.prediction_tables import (
     predictions_for_scores,
     recipe_table,
 )
+from aam.tasks.finetune.settings import FinetuneSettings
 from aam.tasks.finetune.setup import FinetuneSetup
 from aam.train.history import write_history
 from aam.util.atomic import write_json
 from aam.util.parquet import write_table
-from aam.util.provenance import file_digest
+from aam.util.provenance import file_digest, settings_digest
 
 
-def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
+def finetune_task(
+    *,
+    tokens: Path,
+    samples: Path,
+    folds: Path,
+    table: Path,
+    model: Path | None = None,
+    asvs: Path | None = None,
+    settings: FinetuneSettings,
+    runtime: RunOptions,
+    model_out: Path,
+    predictions_out: Path,
+    digests_out: Path,
+    history_out: Path,
+    recipes_out: Path,
+    nested_out: Path,
+    provenance: Mapping[str, str] = {},
+) -> None:
     """Fine-tune and cross-validate one task.
 
-    `model` is a pretrained model, or one per fold where the evaluation is inductive; none: scratch.
-    `table` has the reads before rarefaction, by which training samples are recognized later.
+    Parameters
+    ----------
+    tokens, samples
+        Arrow files of tokens and samples.
+    folds
+        TSV file of the folds of the task.
+    table
+        BIOM file of the reads before rarefaction, by which training samples are recognized later.
+    model
+        Folder of a pretrained model, or of one per fold where the evaluation is inductive. None:
+        encoders start from scratch.
+    asvs
+        File of ASV embeddings, for an encoder that pretraining left as it is.
+    settings
+        Target, training and optimization.
+    runtime
+        Threads, memory, devices; the folder of checkpoints, which is needed. They change no
+        result.
+    model_out
+        Folder to write, with the models of all folds: see `aam.inference.bundle`.
+    predictions_out
+        TSV file to write, with the cross-validated prediction of every sample.
+    digests_out
+        JSON file to write, which stands for the folder of models.
+    history_out
+        Parquet file to write, with the curves of training.
+    recipes_out
+        TSV file to write, with the predictions of each recipe.
+    nested_out
+        Parquet file to write, with nested predictions.
+    provenance
+        Metadata of what is written (`aam.util.provenance`). Checkpoints of another one are not
+        used.
+
+    Raises
+    ------
+    InputError
+        The target cannot be learned from these samples.
     """
-    setup = FinetuneSetup.open(cfg, inputs, runtime, code_digest(__name__))
-    validation, origin = CrossValidation(setup), setup.about["provenance"]
+    files = {"tokens": tokens, "samples": samples, "folds": folds, "model": model, "asvs": asvs}
+    inputs = {name: path for name, path in files.items() if path is not None}
+    cfg = settings.plain()
+    setup = FinetuneSetup.open(cfg, inputs, runtime, code_digest(__name__), provenance)
+    validation = CrossValidation(setup)
     several = processes(setup.settings, len(validation.models()), runtime)
     if several > 1:
-        in_processes(partial(_train, cfg, inputs), turns(validation.models(), several), runtime)
+        train = partial(_train, cfg, inputs, provenance)
+        in_processes(train, turns(validation.models(), several), runtime)
     finished = validation.run()
-    table = prediction_table(setup, finished.mixed.outputs)
-    write_predictions(outputs["predictions"], predictions_for_scores(setup, finished.mixed))
-    write_table(outputs["nested"], nested_table(setup, finished.mixed), origin)
+    predicted = prediction_table(setup, finished.mixed.outputs)
+    write_predictions(predictions_out, predictions_for_scores(setup, finished.mixed))
+    write_table(nested_out, nested_table(setup, finished.mixed), provenance)
     which = [("fold", pa.int64()), ("recipe", pa.string()), ("model", pa.int64())]
-    write_history(outputs["history"], finished.history, origin, extra=which)
-    reads = read_biom(inputs["table"])
+    write_history(history_out, finished.history, provenance, extra=which)
+    reads = read_biom(table)
     rows = pd.Index(reads.sample_ids).get_indexer(pd.Index(finished.trained_on))
     write_bundle(
-        outputs["model"],
+        model_out,
         finished.models,
         finished.shares,
         tokens=setup.tokens,
         trained_on=reads.of_samples(rows),
         reference_ND=finished.reference_ND,
         reference_model=finished.reference_model,
-        predictions=table,
+        predictions=predicted,
     )
-    write_predictions(outputs["recipes"], recipe_table(setup, finished.mixed))
+    write_predictions(recipes_out, recipe_table(setup, finished.mixed))
     # What stands for the model directory: no fact that leaves predictions as they are.
     digests = {
         "models": finished.digests,
-        "files": {name: file_digest(outputs["model"] / name) for name in SHARED},
-        "settings": origin["aam.settings"],
+        "files": {name: file_digest(model_out / name) for name in SHARED},
+        "settings": settings_digest(cfg),
     }
-    write_json(outputs["digests"], digests)
+    write_json(digests_out, digests)
     shutil.rmtree(setup.work, ignore_errors=True)
 
 
-def _train(cfg: Cfg, inputs: Files, models: Models, runtime: RunOptions) -> None:
+def _train(
+    cfg: Mapping[str, Any],
+    inputs: Mapping[str, Path],
+    provenance: Mapping[str, str],
+    models: Models,
+    runtime: RunOptions,
+) -> None:
     """Train some of the models, in a process of their own."""
-    setup = FinetuneSetup.open(cfg, inputs, runtime, code_digest(__name__))
+    setup = FinetuneSetup.open(cfg, inputs, runtime, code_digest(__name__), provenance)
     CrossValidation(setup).train(models)

@@ -1,5 +1,9 @@
 """The super learner of a task's baselines, kept to predict other tables without networks."""
 
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
 import pandas as pd
 
 from aam.data.folds import read_folds, units_of
@@ -10,40 +14,91 @@ from aam.evaluate import super_learner as mixing
 from aam.evaluate.first_answer import learners_of_first_answer
 from aam.evaluate.kept_mixture import mix_targets, write_super_learner
 from aam.evaluate.predictions import GROUP, class_names, read_predictions
-from aam.runtime.entry import Cfg, Files, RunOptions
 from aam.util.atomic import write_json
-from aam.util.provenance import provenance, settings_digest
+from aam.util.provenance import settings_digest
 
 
-def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
-    """Write what predicting another table with the mixture of the baselines takes."""
-    folds = read_folds(inputs["folds"])
+def keep_baselines(
+    *,
+    baselines: Path,
+    nested_baselines: Path,
+    folds: Path,
+    views: Sequence[Path],
+    tree: Path,
+    sequences: Path,
+    table: Path,
+    kind: str,
+    classes: Sequence[str] | None = None,
+    bounds: Sequence[float | None] = (None, None),
+    seed: int = 0,
+    rarefaction: Mapping[str, Any],
+    directory_out: Path,
+    digest_out: Path,
+    provenance: Mapping[str, str] = {},
+) -> None:
+    """Write what predicting another table with the mixture of a task's baselines takes.
+
+    Parameters
+    ----------
+    baselines, nested_baselines
+        What `aam.stages.baselines` writes: predictions (TSV) and nested ones (Parquet).
+    folds
+        TSV file of the folds of the task.
+    views
+        BIOM files of the rarefied tables.
+    tree
+        Newick file with a tip for every ASV.
+    sequences
+        FASTA file with the sequence of every ASV.
+    table
+        BIOM file of the imported table, by whose reads training samples are recognized.
+    kind
+        ``regression``, ``classification`` or ``ordinal``.
+    classes
+        Classes in their order, where they have one.
+    bounds
+        Least and largest number that can be predicted; None: no bound.
+    seed
+        Seed of the baselines that draw.
+    rarefaction
+        Depth, seed and views of the draws of another table, as the section `rarefaction` has them.
+    directory_out
+        Folder to write: see `aam.evaluate.kept_mixture`.
+    digest_out
+        JSON file to write, with a digest that stands for the folder.
+    provenance
+        Where the mixture comes from, which is written with it (`aam.util.provenance`).
+    """
+    fold_table = read_folds(folds)
     learners = learners_of_first_answer(
-        read_predictions(inputs["baselines"]), pd.read_parquet(inputs["nested_baselines"])
+        read_predictions(baselines), pd.read_parquet(nested_baselines)
     )
-    units = units_of(folds["group"])
+    units = units_of(fold_table["group"])
     mixtures, mixed = mix_targets(learners, units)
     # Probabilities are calibrated by groups, as those of the page are.
     mixed = mixed.assign(**{GROUP: units.loc[mixed["sample-id"]].to_numpy()})
     settings = {
         "format": mixing.FORMAT,
         "model": None,
-        "classes": cfg["classes"] or class_names(mixed),
-        **{key: cfg[key] for key in ("kind", "bounds", "seed", "rarefaction")},
+        "classes": classes or class_names(mixed),
+        "kind": kind,
+        "bounds": bounds,
+        "seed": seed,
+        "rarefaction": rarefaction,
         "mixtures": {target: mixture.plain() for target, mixture in mixtures.items()},
-        "provenance": provenance(cfg, inputs),
+        "provenance": dict(provenance),
     }
-    labelled = [*folds.index[folds["fold"] >= 0]]
-    sequences = load_sequences(inputs["sequences"])
+    labelled = [*fold_table.index[fold_table["fold"] >= 0]]
+    sequence_of = load_sequences(sequences)
     write_super_learner(
-        outputs["directory"],
+        directory_out,
         settings,
         mixed,
-        folds=inputs["folds"],
-        tree=inputs["tree"],
-        sequences=inputs["sequences"],
-        views=inputs["views"],
-        fingerprints=fingerprint_samples(read_biom(inputs["table"]), labelled, sequences),
+        folds=folds,
+        tree=tree,
+        sequences=sequences,
+        views=views,
+        fingerprints=fingerprint_samples(read_biom(table), labelled, sequence_of),
     )
     # The provenance in the settings has the digests of all inputs.
-    write_json(outputs["digest"], {"digest": settings_digest({"settings": settings})})
+    write_json(digest_out, {"digest": settings_digest({"settings": settings})})

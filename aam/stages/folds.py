@@ -1,6 +1,9 @@
 """The folds of a task."""
 
 import logging
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Literal, TypedDict
 
 import numpy as np
 import pandas as pd
@@ -9,38 +12,97 @@ from aam.data.folds import CATEGORY, OBSERVED, TEST
 from aam.data.metadata import metadata_column, read_metadata
 from aam.data.splits import labelled, members
 from aam.data.table import read_biom
-from aam.runtime.entry import Cfg, Files, RunOptions
 from aam.util.atomic import write_tsv
 
 logger = logging.getLogger(__name__)
 
 
-def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
+class Division(TypedDict):
+    """How samples are divided: the section `tasks.<name>.folds`, with every key."""
+
+    column: str | None
+    k: int | None
+    groups: str | Literal[False] | None
+    stratified: bool
+    test: float
+    seed: int
+
+
+def divide_into_folds(
+    *,
+    metadata: Path,
+    table: Path,
+    columns: Sequence[str],
+    where: Mapping[str, Sequence[str]] = {},
+    kind: str,
+    classes: Sequence[str] | None = None,
+    categories: Sequence[str] = (),
+    folds: Division,
+    logarithm: bool = False,
+    folds_out: Path,
+    members_out: Path,
+) -> None:
     """Write fold, observed values, group and categories of every labelled sample.
 
-    The group is the value of `folds.groups`, else of `folds.column`, else empty. Members of a fold
-    are all samples of its groups or values, with a target or without.
+    Parameters
+    ----------
+    metadata
+        Parquet file of the imported metadata.
+    table
+        BIOM file of a rarefied table, whose samples are divided.
+    columns
+        Metadata columns that are predicted.
+    where
+        By column the values of the samples that belong to the task; empty: all do.
+    kind
+        ``regression``, ``classification`` or ``ordinal``.
+    classes
+        Classes in their order, where they have one.
+    categories
+        Metadata columns that are written as categories.
+    folds
+        How samples are divided.
+    logarithm
+        Ask for numbers above -1.
+    folds_out
+        TSV file to write. The group is the value of `groups` of the division, else of its
+        `column`, else empty.
+    members_out
+        TSV file to write. Members of a fold are all samples of its groups or values, with a target
+        or without.
+
+    Raises
+    ------
+    InputError
+        The task cannot be learned from these samples.
     """
-    sample_ids = read_biom(inputs["table"]).sample_ids
-    stored = read_metadata(inputs["metadata"]).loc[sample_ids]
-    metadata, values, folds, groups = labelled(stored, cfg)
-    columns = cfg["columns"]
+    sample_ids = read_biom(table).sample_ids
+    stored = read_metadata(metadata).loc[sample_ids]
+    task = {
+        "columns": columns,
+        "where": where,
+        "kind": kind,
+        "classes": classes,
+        "folds": folds,
+        "logarithm": logarithm,
+    }
+    wanted, values, fold, groups = labelled(stored, task)
     # repr keeps every bit of a number; classes are text as they are.
-    text = values.map(lambda value: repr(float(value))) if cfg["kind"] == "regression" else values
+    text = values.map(lambda value: repr(float(value))) if kind == "regression" else values
     frame = pd.DataFrame(
-        {"fold": folds, "observed": text[columns[0]], "group": "" if groups is None else groups},
+        {"fold": fold, "observed": text[columns[0]], "group": "" if groups is None else groups},
         index=values.index,
     )
     for column in columns if len(columns) > 1 else []:
         frame[OBSERVED + column] = text[column]
-    for column in cfg["categories"]:
-        frame[CATEGORY + column] = metadata_column(metadata, column).loc[frame.index].fillna("")
+    for column in categories:
+        frame[CATEGORY + column] = metadata_column(wanted, column).loc[frame.index].fillna("")
     logger.info(
         "%d of %d samples: %d to test, the others in folds of %s",
-        len(frame), len(sample_ids), (folds == TEST).sum(),
-        np.bincount(folds[folds != TEST]).tolist(),
+        len(frame), len(sample_ids), (fold == TEST).sum(),
+        np.bincount(fold[fold != TEST]).tolist(),
     )  # fmt: skip
-    named = [cfg["folds"][key] for key in ("groups", "column") if cfg["folds"][key]]
+    named = [column for column in (folds["groups"], folds["column"]) if column]
     others = members(stored, frame["fold"], named).to_frame()
-    for name, table in (("folds", frame), ("members", others)):
-        write_tsv(outputs[name], table.rename_axis("sample-id"), index=True)
+    write_tsv(folds_out, frame.rename_axis("sample-id"), index=True)
+    write_tsv(members_out, others.rename_axis("sample-id"), index=True)

@@ -1,17 +1,41 @@
 """Import the sample metadata."""
 
+from collections.abc import Mapping
+from pathlib import Path
+
 import pandas as pd
 
 from aam.data.importing.metadata import metadata_of
 from aam.data.metadata import write_metadata
 from aam.data.table import read_biom
-from aam.runtime.entry import Cfg, Files, RunOptions
-from aam.util.provenance import provenance
 
 
-def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
-    """Check the metadata, if there are some, and write one row per sample of the table."""
-    found = pd.DataFrame(index=read_biom(inputs["table"]).sample_ids)
-    if "metadata" in inputs:
-        found = metadata_of(inputs["metadata"], [*found.index])
-    write_metadata(outputs["metadata"], found, provenance(cfg, inputs))
+def import_metadata(
+    *,
+    table: Path,
+    metadata: Path | None = None,
+    metadata_out: Path,
+    provenance: Mapping[str, str] = {},
+) -> None:
+    """Check the metadata, and write one row per sample of the table.
+
+    Parameters
+    ----------
+    table
+        BIOM file of an imported table, whose samples are wanted.
+    metadata
+        The user's TSV file. None: there are no metadata, and the rows are empty.
+    metadata_out
+        Parquet file to write.
+    provenance
+        Metadata of the file that is written (`aam.util.provenance`).
+
+    Raises
+    ------
+    InputError
+        The file cannot be read, or lacks samples of the table.
+    """
+    found = pd.DataFrame(index=read_biom(table).sample_ids)
+    if metadata is not None:
+        found = metadata_of(metadata, [*found.index])
+    write_metadata(metadata_out, found, provenance)

@@ -1,31 +1,60 @@
 """Import the feature table and the sequences of its features."""
 
 import logging
+from collections.abc import Mapping
+from pathlib import Path
 
 from aam.data.importing.sequences import feature_sequences
 from aam.data.importing.table import load_table, without_empty
 from aam.data.sequences import write_fasta
 from aam.data.study import on_sequences
 from aam.data.table import write_biom
-from aam.runtime.entry import Cfg, Files, RunOptions
 from aam.util.atomic import write_tsv
-from aam.util.provenance import provenance
 
 log = logging.getLogger(__name__)
 
 
-def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
-    """Check the table and the sequences, leave out what has no reads, write both."""
-    table, dropped = without_empty(load_table(inputs["table"]))
-    sequences = feature_sequences(table, inputs["table"], inputs.get("sequences"))
+def import_table(
+    *,
+    table: Path,
+    sequences: Path | None = None,
+    table_out: Path,
+    sequences_out: Path,
+    dropped_out: Path,
+    provenance: Mapping[str, str] = {},
+) -> None:
+    """Check the user's table and sequences, leave out what has no reads, and write both.
+
+    Parameters
+    ----------
+    table
+        The user's table: BIOM 2.1, BIOM 1.0, TSV or `.qza`.
+    sequences
+        FASTA file or `.qza` with the sequences of the features. None: their IDs are the sequences.
+    table_out
+        BIOM file to write.
+    sequences_out
+        FASTA file to write, in the order of the table.
+    dropped_out
+        TSV file to write: samples and features without reads.
+    provenance
+        Metadata of the table that is written (`aam.util.provenance`).
+
+    Raises
+    ------
+    InputError
+        A file cannot be read, or the sequences are not those of the features.
+    """
+    kept, dropped = without_empty(load_table(table))
+    sequence_of = feature_sequences(kept, table, sequences)
     log.info(
         "%d samples, %d features, %d reads; %d samples and features without reads left out",
-        len(table.sample_ids), len(table.feature_ids), int(table.counts.sum()), len(dropped),
+        len(kept.sample_ids), len(kept.feature_ids), int(kept.counts.sum()), len(dropped),
     )  # fmt: skip
-    about, *odd = on_sequences(table, sequences)
+    about, *odd = on_sequences(kept, sequence_of)
     log.info("%s", about)
     for sentence in odd:
-        log.warning("%s: %s", inputs["table"], sentence)
-    write_biom(outputs["table"], table, provenance(cfg, inputs))
-    write_fasta(outputs["sequences"], sequences)
-    write_tsv(outputs["dropped"], dropped)
+        log.warning("%s: %s", table, sentence)
+    write_biom(table_out, kept, provenance)
+    write_fasta(sequences_out, sequence_of)
+    write_tsv(dropped_out, dropped)

@@ -1,25 +1,41 @@
 """Import the taxonomy of the features."""
 
 import logging
+from pathlib import Path
 
 import pandas as pd
 
 from aam.data.importing.taxonomy import load_taxonomy
 from aam.data.table import read_biom
-from aam.runtime.entry import Cfg, Files, RunOptions
 from aam.util.atomic import write_tsv
 from aam.util.errors import first_names, problem
 
 log = logging.getLogger(__name__)
 
 
-def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
-    """Check the taxonomy, and write the taxon of each feature of the table, empty where unknown."""
-    features, known = read_biom(inputs["table"]).feature_ids, load_taxonomy(inputs["taxonomy"])
+def import_taxonomy(*, table: Path, taxonomy: Path, taxonomy_out: Path) -> None:
+    """Check the taxonomy, and write the taxon of each feature of the table.
+
+    Parameters
+    ----------
+    table
+        BIOM file of an imported table.
+    taxonomy
+        The user's taxonomy: TSV or `.qza`.
+    taxonomy_out
+        TSV file to write, in the order of the table; a taxon is empty where it is unknown.
+
+    Raises
+    ------
+    InputError
+        The file cannot be read, or has none of the features.
+    """
+    features = read_biom(table).feature_ids
+    known = load_taxonomy(taxonomy)
     shared = sum(name in known for name in features)
     if not shared:
         raise problem(
-            inputs["taxonomy"],
+            taxonomy,
             f"no feature of the table; its IDs are {first_names(known, limit=3)}, those of the "
             f"table {first_names(features, limit=3)}",
             "the taxonomy of the features in the table",
@@ -27,4 +43,4 @@ def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None
         )
     log.info("taxa of %d of %d features", shared, len(features))
     taxa = [known.get(name, "") for name in features]
-    write_tsv(outputs["taxonomy"], pd.DataFrame({"feature-id": features, "taxon": taxa}))
+    write_tsv(taxonomy_out, pd.DataFrame({"feature-id": features, "taxon": taxa}))

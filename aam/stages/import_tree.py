@@ -1,7 +1,9 @@
 """Import the phylogeny, place the ASVs in a reference tree, or make a tree of them."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
@@ -16,7 +18,6 @@ from aam.data.trees.rooting import LONG, root_by_variance, set_apart
 from aam.reference_tree.placement import Placement, place_reads
 from aam.reference_tree.reading import FEW_NEAR
 from aam.reference_tree.tree import ReferenceTree
-from aam.runtime.entry import Cfg, Files, RunOptions
 from aam.util.errors import first_names, problem
 from aam.util.scikit_bio import TreeNode
 
@@ -27,46 +28,92 @@ NEAR_ENOUGH = 0.9
 """Fraction of the reads near the sequences of a reference, from which on its tree is taken."""
 
 
-def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
+def import_tree(
+    *,
+    table: Path,
+    sequences: Path,
+    tree: Path | None = None,
+    root: Literal["given", "min_variance"] = "given",
+    reference: str | None = None,
+    candidates: Sequence[str] = (),
+    threads: int = 1,
+    work: Path | None = None,
+    tree_out: Path,
+) -> None:
     """Check the user's tree and cut it to the features, or find one for the sequences.
 
-    Where no reference is named, that is taken which most reads lie near, if these are enough.
+    Parameters
+    ----------
+    table
+        BIOM file of an imported table.
+    sequences
+        FASTA file with the sequence of every feature.
+    tree
+        The user's tree: Newick or `.qza`. None: the features are placed in a reference tree, or a
+        tree is made of them.
+    root
+        Where the root of the user's tree lies: where the file has it, or where the distances of
+        the tips to it vary least.
+    reference
+        Name of the reference tree to take. None: one of the candidates, where enough reads lie
+        near it.
+    candidates
+        Names of the reference trees that can be taken, in the order in which they are tried.
+    threads
+        Cores to use.
+    work
+        Folder for scratch files.
+    tree_out
+        Newick file to write, with a tip for every feature.
+
+    Raises
+    ------
+    InputError
+        The tree cannot be read or lacks features, or a reference is named that fewer than half of
+        the reads lie near.
     """
-    if "tree" in inputs:
-        is_rooted = cfg["root"] == "given"
-        given = load_tree(inputs["tree"], is_rooted=is_rooted)
+    if tree is not None:
+        is_rooted = root == "given"
+        given = load_tree(tree, is_rooted=is_rooted)
         tips = given.count(tips=True)
-        feature_ids = read_biom(inputs["table"]).feature_ids
-        tree = cut_to(given, feature_ids, inputs["tree"])
-        tree = tree if is_rooted else root_by_variance(tree)
+        feature_ids = read_biom(table).feature_ids
+        cut = cut_to(given, feature_ids, tree)
+        cut = cut if is_rooted else root_by_variance(cut)
         log.info("tree of %d tips, cut to the %d features of the table", tips, len(feature_ids))
-        _warn_of_long_branches(tree)
-        write_newick(outputs["tree"], tree)
+        _warn_of_long_branches(cut)
+        write_newick(tree_out, cut)
         return
-    table = read_biom(inputs["table"])
-    sequences = read_fasta(inputs["sequences"])
-    with threadpool_limits(runtime.threads):
-        placement = _placement(cfg, table, sequences)
+    counted = read_biom(table)
+    sequence_of = read_fasta(sequences)
+    with threadpool_limits(threads):
+        placement = _place_in_reference(counted, sequence_of, reference, candidates)
     if placement is not None:
         log.info("%d ASVs are placed in a reference tree", len(placement.names))
-        write_newick(outputs["tree"], placement.to_tree())
+        write_newick(tree_out, placement.to_tree())
         return
-    tree = build_tree(sequences, runtime.threads, runtime.work)
-    _warn_of_long_branches(tree)
-    write_newick(outputs["tree"], tree)
+    made = build_tree(sequence_of, threads, work)
+    _warn_of_long_branches(made)
+    write_newick(tree_out, made)
 
 
-def _placement(cfg: Cfg, table: FeatureTable, sequences: Mapping[str, str]) -> Placement | None:
+def _place_in_reference(
+    table: FeatureTable,
+    sequences: Mapping[str, str],
+    reference: str | None,
+    candidates: Sequence[str],
+) -> Placement | None:
     """Return the ASVs in the reference that is named, or in one that most reads lie near.
 
     Parameters
     ----------
-    cfg
-        Has `reference`, its name or None, and `digests` by the names that can be taken.
     table
         Reads of the ASVs.
     sequences
         By feature ID, whole.
+    reference
+        Name of the reference that is wanted, or None.
+    candidates
+        Names of the references that can be taken.
 
     Returns
     -------
@@ -80,12 +127,12 @@ def _placement(cfg: Cfg, table: FeatureTable, sequences: Mapping[str, str]) -> P
     """
     texts = {name: sequences[name] for name in table.feature_ids}
     reads_Q = np.asarray(table.counts.sum(axis=0)).ravel()
-    for name in cfg["digests"]:
+    for name in candidates:
         tree = ReferenceTree.read(REFERENCES[name] / TREE)
         placement, near = place_reads(tree, texts, reads_Q)
         if near >= NEAR_ENOUGH:
             return placement
-        if cfg["reference"] is None:
+        if reference is None:
             log.info("too few for the reference tree %s: a tree is made of the sequences", name)
         elif near < FEW_NEAR:
             raise problem(

@@ -1,6 +1,7 @@
 """Figures of recorded results, as the table `aam.config.figures` names them."""
 
 import inspect
+from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -8,18 +9,36 @@ from typing import Any
 import pandas as pd
 
 from aam.evaluate.predictions import read_predictions, read_results
-from aam.runtime.entry import Cfg, Files, RunOptions
 from aam.util.atomic import read_json
 
 
-def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
-    """Draw every output with its function in `cfg["draw"]`: it gets files and settings by name."""
-    given = {**cfg, **{name: _content(name, path) for name, path in inputs.items()}}
-    for output, path in outputs.items():
-        module, function = cfg["draw"][output].split(".")
-        draw = getattr(import_module(f"aam.evaluate.figures.{module}"), function)
-        names = inspect.signature(draw).parameters.keys() - {"path"}
-        draw(**{name: given[name] for name in names}, path=path)
+def draw_figures(
+    *,
+    draw: Mapping[str, str],
+    records: Mapping[str, Path],
+    settings: Mapping[str, Any] = {},
+    figures_out: Mapping[str, Path],
+) -> None:
+    """Draw figures of recorded results.
+
+    Parameters
+    ----------
+    draw
+        By the name of a figure the function that draws it: a module of `aam.evaluate.figures` and
+        a name in it, as the table `aam.config.figures` has them.
+    records
+        Files by the parameter of a drawing function that gets their content.
+    settings
+        Further arguments of the drawing functions, by parameter.
+    figures_out
+        SVG files to write, by the name of the figure.
+    """
+    given = {**settings, **{name: _content(name, path) for name, path in records.items()}}
+    for figure, path in figures_out.items():
+        module, function = draw[figure].split(".")
+        draw_figure = getattr(import_module(f"aam.evaluate.figures.{module}"), function)
+        names = inspect.signature(draw_figure).parameters.keys() - {"path"}
+        draw_figure(**{name: given[name] for name in names}, path=path)
 
 
 def _content(name: str, path: Path) -> Any:

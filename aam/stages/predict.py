@@ -1,23 +1,49 @@
 """Prediction: a task's models applied to another table, ASVs never seen included."""
 
 import logging
+from pathlib import Path
 
 from aam.api import Model
-from aam.runtime.entry import Cfg, Files, RunOptions
 from aam.util.atomic import write_tsv
 
 logger = logging.getLogger(__name__)
 
 
-def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
-    """Predict the samples of a table; `cfg` is empty, the models bring their own settings."""
-    result = Model.load(inputs["model"]).predict(
-        inputs["table"],
-        inputs.get("sequences"),
-        inputs.get("metadata"),
-        threads=runtime.threads,
-        asvs=inputs.get("asvs"),
-    )
+def predict_table(
+    *,
+    model: Path,
+    table: Path,
+    sequences: Path | None = None,
+    metadata: Path | None = None,
+    asvs: Path | None = None,
+    threads: int = 1,
+    predictions_out: Path,
+) -> None:
+    """Predict the samples of a table by the models of a task, which bring their own settings.
+
+    Parameters
+    ----------
+    model
+        Folder of the fine-tuned models, or of a super learner with models.
+    table
+        The table: BIOM, TSV or `.qza`.
+    sequences
+        FASTA file or `.qza` with the sequences of its features. None: their IDs are the sequences.
+    metadata
+        Metadata with the categories that the models ask for. None: all are unknown.
+    asvs
+        File of ASV embeddings, for an encoder that pretraining left as it is.
+    threads
+        Cores to use.
+    predictions_out
+        TSV file to write, with a row per sample.
+
+    Raises
+    ------
+    InputError
+        A file cannot be read.
+    """
+    result = Model.load(model).predict(table, sequences, metadata, threads=threads, asvs=asvs)
     unseen = result["unseen_asvs"].mean()
     logger.info("%d samples; %.0f %% of reads of unseen ASVs", len(result), 100 * unseen)
-    write_tsv(outputs["predictions"], result, index=True, float_format="%.9g")
+    write_tsv(predictions_out, result, index=True, float_format="%.9g")

@@ -1,17 +1,36 @@
 """Prediction without networks: the baselines of a task, mixed, applied to another table."""
 
 import logging
+from pathlib import Path
 
 from aam.inference.first_answer import FirstAnswer
-from aam.runtime.entry import Cfg, Files, RunOptions
 from aam.util.atomic import write_tsv
 
 logger = logging.getLogger(__name__)
 
 
-def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
-    """Predict the samples of a table; `cfg` is empty, the super learner brings its settings."""
-    result = FirstAnswer.load(inputs["model"]).predict(inputs["table"], inputs.get("sequences"))
+def predict_by_baselines(
+    *, model: Path, table: Path, sequences: Path | None = None, predictions_out: Path
+) -> None:
+    """Predict the samples of a table by a task's baselines, which bring their own settings.
+
+    Parameters
+    ----------
+    model
+        Folder of a super learner of baselines.
+    table
+        The table: BIOM, TSV or `.qza`.
+    sequences
+        FASTA file or `.qza` with the sequences of its features. None: their IDs are the sequences.
+    predictions_out
+        TSV file to write, with a row per sample.
+
+    Raises
+    ------
+    InputError
+        A file cannot be read.
+    """
+    result = FirstAnswer.load(model).predict(table, sequences)
     unseen = result["unseen_asvs"].mean()
     logger.info("%d samples; %.0f %% of reads of unseen ASVs", len(result), 100 * unseen)
-    write_tsv(outputs["predictions"], result, index=True, float_format="%.9g")
+    write_tsv(predictions_out, result, index=True, float_format="%.9g")

@@ -1,37 +1,131 @@
 """Pretraining: an encoder learns UniFrac distances and masked nucleotides."""
 
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
 from aam.bench.roofline import peak_flops
 from aam.config.digest import code_digest
-from aam.runtime.entry import Cfg, Files, RunOptions
+from aam.runtime.run_options import RunOptions
 from aam.tasks.pretrain.preparation import prepare
 from aam.tasks.pretrain.results import save, scores, write_embeddings, write_pairs
 from aam.tasks.pretrain.run import devices_of, train
+from aam.tasks.pretrain.settings import PretrainSettings
 from aam.train.checkpoint import Checkpoints
 from aam.train.distributed import launch
 from aam.train.history import write_history
 from aam.util.atomic import write_json
-from aam.util.provenance import provenance, settings_digest
+from aam.util.provenance import settings_digest
 
 
-def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
-    """Pretrain one encoder; where several processes do it, this starts them, and each calls it."""
+def pretrain_encoder(
+    *,
+    tokens: Path,
+    samples: Path,
+    distances: Sequence[Path] | None = None,
+    tree: Path | None = None,
+    metadata: Path | None = None,
+    sequences: Path | None = None,
+    start: Sequence[Path] | None = None,
+    settings: PretrainSettings,
+    runtime: RunOptions,
+    model_out: Path,
+    metrics_out: Path,
+    history_out: Path,
+    embeddings_out: Path,
+    asvs_out: Path,
+    pairs_out: Path,
+    provenance: Mapping[str, str] = {},
+) -> None:
+    """Pretrain one encoder on UniFrac distances and masked nucleotides.
+
+    Where several processes do it, this starts them, and each calls it.
+
+    Parameters
+    ----------
+    tokens, samples
+        Arrow files of tokens and samples.
+    distances
+        Parquet files of the distances to learn: metric by metric, in the order of the settings,
+        and within a metric view by view. None: they are computed in the batch.
+    tree
+        Newick file with a tip for every ASV, for distances that are computed in the batch.
+    metadata
+        Parquet file of the imported metadata, which names the study of each sample.
+    sequences
+        FASTA file with the whole sequences, for a start from another model.
+    start
+        Files of the model that training starts from: `config.json` and `model.safetensors` of its
+        folder, or the folder and the file that stands for it.
+    settings
+        Architecture, training and optimization.
+    runtime
+        Threads, memory, devices; the folder of checkpoints. They change no result.
+    model_out
+        Folder to write: `config.json` and `model.safetensors`.
+    metrics_out
+        JSON file to write, with scores on held-out samples.
+    history_out
+        Parquet file to write, with the curves of training.
+    embeddings_out
+        Parquet file to write, with the embedding of every sample.
+    asvs_out
+        Safetensors file to write, with the embedding of every ASV.
+    pairs_out
+        Parquet file to write, with true and predicted distances of pairs of held-out samples.
+    provenance
+        Metadata of what is written (`aam.util.provenance`). Checkpoints of another one are not
+        used.
+
+    Raises
+    ------
+    InputError
+        There are too few samples, the memory has no room, or files do not fit together.
+    """
     if runtime.devices * runtime.nodes > 1 and not runtime.launched:
-        launch.together(__name__, cfg, inputs=inputs, outputs=outputs, runtime=runtime)
+        launch.together(
+            pretrain_encoder,
+            runtime=runtime,
+            tokens=tokens,
+            samples=samples,
+            distances=distances,
+            tree=tree,
+            metadata=metadata,
+            sequences=sequences,
+            start=start,
+            settings=settings,
+            model_out=model_out,
+            metrics_out=metrics_out,
+            history_out=history_out,
+            embeddings_out=embeddings_out,
+            asvs_out=asvs_out,
+            pairs_out=pairs_out,
+            provenance=provenance,
+        )
         return
+    cfg = settings.plain()
+    inputs = {
+        "tokens": tokens,
+        "samples": samples,
+        "distances": distances,
+        "tree": tree,
+        "metadata": metadata,
+        "sequences": sequences,
+        "start": start,
+    }
+    given = {name: value for name, value in inputs.items() if value is not None}
     devices = devices_of(cfg, runtime)
-    origin = devices.broadcast(provenance(cfg, inputs) if devices.rank == 0 else {})
-    fingerprint = settings_digest({**origin, "code": code_digest(__name__)})
+    fingerprint = settings_digest({**provenance, "code": code_digest(__name__)})
     checkpoints = Checkpoints(runtime.work, fingerprint, writes=devices.rank == 0)
     processes = devices.world.devices
-    prepared = prepare(cfg, inputs, max_memory_gb=runtime.max_memory_gb, processes=processes)
+    prepared = prepare(cfg, given, max_memory_gb=runtime.max_memory_gb, processes=processes)
     progress = train(cfg, prepared, devices, checkpoints, runtime, "pretraining")
     found = scores(prepared, progress, devices, peak_flops)
     if devices.rank > 0:
         return
     alone = devices.alone()
-    write_embeddings(prepared, alone.exact(), outputs["embeddings"], outputs["asvs"], origin)
-    write_pairs(prepared, alone, cfg["pretraining"]["seed"], outputs["pairs"], origin)
-    write_history(outputs["history"], progress.history, origin)
-    save(outputs["model"], prepared, cfg, origin, progress)
-    write_json(outputs["metrics"], {**found, "provenance": dict(origin)})
+    write_embeddings(prepared, alone.exact(), embeddings_out, asvs_out, provenance)
+    write_pairs(prepared, alone, settings.pretraining.seed, pairs_out, provenance)
+    write_history(history_out, progress.history, provenance)
+    save(model_out, prepared, cfg, provenance, progress)
+    write_json(metrics_out, {**found, "provenance": dict(provenance)})
     checkpoints.clear()

@@ -1,36 +1,72 @@
 """One rarefied view of the table."""
 
 import logging
+from collections.abc import Mapping
+from pathlib import Path
 
 import pandas as pd
 
 from aam.data.rarefaction import rarefy
 from aam.data.table import read_biom, write_biom
-from aam.runtime.entry import Cfg, Files, RunOptions
 from aam.util.atomic import write_tsv
-from aam.util.provenance import provenance
 
 logger = logging.getLogger(__name__)
 
 
-def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
-    """Draw `depth` reads from every sample; given a `tree`, without ASVs behind long branches."""
-    table, depth = read_biom(inputs["table"]), cfg["depth"]
-    if "tree" in inputs:
+def rarefy_table(
+    *,
+    table: Path,
+    tree: Path | None = None,
+    depth: int,
+    seed: int,
+    view: int,
+    table_out: Path,
+    dropped_out: Path,
+    provenance: Mapping[str, str] = {},
+) -> None:
+    """Draw the same number of reads from every sample of a table.
+
+    Parameters
+    ----------
+    table
+        BIOM file of an imported table.
+    tree
+        Newick file with a tip for every ASV. Where it is given, ASVs behind long branches are left
+        out before reads are drawn.
+    depth
+        Reads to draw from each sample. Samples with fewer are dropped.
+    seed
+        Seed of the draws.
+    view
+        Number of the draw, from 0. Each number gives another draw of the same seed.
+    table_out
+        BIOM file to write, with the samples that are left and the ASVs that were drawn.
+    dropped_out
+        TSV file to write, with the dropped samples and their reads.
+    provenance
+        Metadata of the table that is written (`aam.util.provenance`).
+
+    Raises
+    ------
+    InputError
+        No sample has enough reads.
+    """
+    whole = read_biom(table)
+    if tree is not None:
         # Not above: scikit-bio takes half of this stage's time, and few tables need it.
         from aam.data.trees.newick import read_newick
         from aam.data.trees.rooting import set_apart
 
-        apart = {name for names, _ in set_apart(read_newick(inputs["tree"])) for name in names}
-        table = table.without_features(apart)
+        apart = {name for names, _ in set_apart(read_newick(tree)) for name in names}
+        whole = whole.without_features(apart)
         logger.info("%d features behind long branches left out", len(apart))
-    view = rarefy(table, depth, cfg["seed"], cfg["view"])
-    reads = pd.Series(table.reads, index=pd.Index(table.sample_ids, name="sample-id"))
-    dropped = pd.DataFrame({"reads": reads[reads < cfg["depth"]], "depth": depth})
+    drawn = rarefy(whole, depth, seed, view)
+    reads = pd.Series(whole.reads, index=pd.Index(whole.sample_ids, name="sample-id"))
+    dropped = pd.DataFrame({"reads": reads[reads < depth], "depth": depth})
     logger.info(
         "view %d at %d reads: %d of %d samples, %d of %d features",
-        cfg["view"], depth, len(view.sample_ids), len(table.sample_ids), len(view.feature_ids),
-        len(table.feature_ids),
+        view, depth, len(drawn.sample_ids), len(whole.sample_ids), len(drawn.feature_ids),
+        len(whole.feature_ids),
     )  # fmt: skip
-    write_tsv(outputs["dropped"], dropped, index=True)
-    write_biom(outputs["table"], view, provenance(cfg, inputs))
+    write_tsv(dropped_out, dropped, index=True)
+    write_biom(table_out, drawn, provenance)

@@ -1,5 +1,9 @@
 """The scores of a task's cross-validated predictions, beside those of its baselines."""
 
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
 import pandas as pd
 
 from aam.data.folds import read_folds
@@ -8,34 +12,105 @@ from aam.evaluate.predictions import by_target, read_predictions, write_predicti
 from aam.evaluate.report import task_metrics
 from aam.evaluate.scores import HEADLINE
 from aam.evaluate.task_report import task_report
-from aam.runtime.entry import Cfg, Files, RunOptions
 from aam.util.atomic import write_json
-from aam.util.provenance import provenance
 
 DESCRIBED = ("kind", "column", "bounds", "encoder", "start", "labels", "evaluation")
 """Settings that are written beside the scores."""
 
 
-def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
-    """Score one model on one task, with intervals: see `aam.evaluate.task_report`."""
-    recipes = {
-        target: {"recipes": _recipes(cfg["kind"], part[part["fold"] >= 0])}
-        for target, part in by_target(read_predictions(inputs["recipes"])).items()
+def score_model(
+    *,
+    predictions: Path,
+    recipes: Path,
+    nested: Path,
+    baselines: Path,
+    nested_baselines: Path,
+    folds: Path,
+    metadata: Path,
+    names: Mapping[str, str],
+    kind: str,
+    column: str | Sequence[str],
+    classes: Sequence[str] | None = None,
+    bounds: Sequence[float | None] = (None, None),
+    report_by: Sequence[str] = (),
+    structure: Mapping[str, Any],
+    encoder: str,
+    start: str,
+    labels: float = 1.0,
+    evaluation: str,
+    metrics_out: Path,
+    intervals_out: Path,
+    provenance: Mapping[str, str] = {},
+) -> None:
+    """Score one model on one task, with intervals: see `aam.evaluate.task_report`.
+
+    Parameters
+    ----------
+    predictions, recipes, nested
+        What `aam.stages.finetune` writes: cross-validated predictions (TSV), those of each recipe
+        (TSV), and nested ones (Parquet).
+    baselines, nested_baselines
+        What `aam.stages.baselines` writes: predictions (TSV) and nested ones (Parquet).
+    folds
+        TSV file of the folds of the task.
+    metadata
+        Parquet file of the imported metadata.
+    names
+        What `dataset`, `model` and `task` are called.
+    kind
+        ``regression``, ``classification`` or ``ordinal``.
+    column
+        Metadata column, or columns, that is predicted.
+    classes
+        Classes in their order, where they have one.
+    bounds
+        Least and largest number that can be predicted; None: no bound.
+    report_by
+        Metadata columns by whose values scores are reported, too.
+    structure
+        Which `column` keeps samples together, None where none does, and whether that was `stated`
+        by the user.
+    encoder, start, labels
+        How the model was fine-tuned: the keys of the section `finetuning`.
+    evaluation
+        ``inductive`` or ``transductive``: whether pretraining saw the reads of the samples.
+    metrics_out
+        JSON file to write, with the scores.
+    intervals_out
+        TSV file to write: predictions of the leading method, with intervals or probabilities.
+    provenance
+        Where the scores come from, which is written beside them (`aam.util.provenance`).
+    """
+    further = {
+        target: {"recipes": _recipes(kind, part[part["fold"] >= 0])}
+        for target, part in by_target(read_predictions(recipes)).items()
+    }
+    settings = {
+        "kind": kind,
+        "column": column,
+        "classes": classes,
+        "bounds": bounds,
+        "report_by": report_by,
+        "structure": structure,
+        "names": names,
+        "encoder": encoder,
+        "start": start,
+        "labels": labels,
+        "evaluation": evaluation,
     }
     report, intervals = task_report(
-        cfg,
-        read_predictions(inputs["predictions"]),
-        pd.read_parquet(inputs["nested"]),
-        baselines=read_predictions(inputs["baselines"]),
-        nested_baselines=pd.read_parquet(inputs["nested_baselines"]),
-        group=read_folds(inputs["folds"])["group"],
-        metadata=read_metadata(inputs["metadata"]),
-        further=recipes,
+        settings,
+        read_predictions(predictions),
+        pd.read_parquet(nested),
+        baselines=read_predictions(baselines),
+        nested_baselines=pd.read_parquet(nested_baselines),
+        group=read_folds(folds)["group"],
+        metadata=read_metadata(metadata),
+        further=further,
     )
-    write_predictions(outputs["intervals"], intervals)
-    settings = {key: cfg[key] for key in DESCRIBED}
-    made_from = {"provenance": provenance(cfg, inputs)}
-    write_json(outputs["metrics"], {**report, **settings, **made_from})
+    write_predictions(intervals_out, intervals)
+    described = {key: settings[key] for key in DESCRIBED}
+    write_json(metrics_out, {**report, **described, "provenance": dict(provenance)})
 
 
 def _recipes(kind: str, predictions: pd.DataFrame) -> dict[str, dict[str, float]]:

@@ -35,7 +35,6 @@ from aam.evaluate.page.sentences.left_out import describe_left_out
 from aam.evaluate.predictions import read_results
 from aam.evaluate.scores import of_each_target
 from aam.evaluate.summary import closing_lines, summary_page, terminal_lines
-from aam.runtime.entry import Cfg, Files, RunOptions
 from aam.util.atomic import read_json, write_text
 from aam.util.errors import InputError, problem
 
@@ -46,42 +45,107 @@ FIRST = "first"
 Report = Mapping[str, Any]
 
 
-def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
+def write_summary(
+    *,
+    finetune: Sequence[Path] = (),
+    intervals: Sequence[Path] = (),
+    importance: Sequence[Path] = (),
+    pretrain: Sequence[Path] = (),
+    predictions: Sequence[Path] = (),
+    accuracy: Path | None = None,
+    dropped: Sequence[Path] = (),
+    figures: Sequence[Path] = (),
+    table: Path | None = None,
+    sequences: Path | None = None,
+    depth: int,
+    views: int,
+    metrics: Sequence[str],
+    models: Mapping[str, Mapping[str, Any]],
+    tasks: Mapping[str, Mapping[str, Any]],
+    networks: Mapping[str, Any] | None = None,
+    captions: Mapping[str, str],
+    summary_out: Path,
+    report_out: Path,
+) -> None:
     """Write the page and the summary into the folder of the dataset's results.
 
-    `cfg` is the slice `aam.config.slices.summary`, with the captions of all figures by their names.
+    Parameters
+    ----------
+    finetune, intervals, importance
+        Scores (JSON), tables of intervals (TSV) and of importance (TSV) of the tasks, of models or
+        of first answers.
+    pretrain
+        JSON files of scores of the encoders.
+    predictions
+        TSV files of predictions for other tables.
+    accuracy
+        TSV file of the accuracy of all methods.
+    dropped
+        TSV files of what was left out.
+    figures
+        SVG files below `figures`.
+    table, sequences
+        BIOM and FASTA file of the imported table, from which the time that networks take is
+        estimated.
+    depth, views
+        Reads that were drawn from each sample, and how often.
+    metrics
+        Names of the metrics that were computed.
+    models, tasks, networks
+        What the methods name of them: the keys of `aam.config.slices.summary` and, where networks
+        are still to come, of `first_page`.
+    captions
+        Captions of all figures by their names.
+    summary_out
+        Markdown file to write, into the folder of the dataset's results.
+    report_out
+        HTML file to write.
     """
-    root = outputs["summary"].parent
-    tables = {name: _listed(inputs, name) for name in ("accuracy", "dropped", "predictions")}
-    pretrained = inputs.get("pretrain", [])
-    encoders = {path.parent.name: read_json(path) for path in pretrained}
-    reports = {path: read_json(path) for path in inputs.get("finetune", [])}
-    predictions = {path: read_results(path) for path in tables["predictions"]}
-    dropped = [read_results(path) for path in tables["dropped"]]
-    left_out = [sentence for table in dropped for sentence in describe_left_out(table)]
-    networks = list(_networks(cfg, inputs, [*reports.values()]))
-    limits = list(_limits(encoders, [*reports.values()], dropped, predictions))
-    figures = dict(_figures(cfg, root, inputs.get("figures", [])))
+    root = summary_out.parent
+    settings = {
+        "depth": depth,
+        "views": views,
+        "metrics": metrics,
+        "models": models,
+        "tasks": tasks,
+    }
+    encoders = {path.parent.name: read_json(path) for path in pretrain}
+    reports = {path: read_json(path) for path in finetune}
+    predicted = {path: read_results(path) for path in predictions}
+    left_out = [read_results(path) for path in dropped]
+    lost = [sentence for one in left_out for sentence in describe_left_out(one)]
+    of_networks = [*_networks(networks, tasks, table, sequences, [*reports.values()])]
+    limits = list(_limits(encoders, [*reports.values()], left_out, predicted))
+    shown = dict(_figures(captions, settings, root, figures))
+    scored = {**dict(zip(pretrain, encoders.values(), strict=True)), **reports}
     labels = name_models(encoders)
-    scored = {**dict(zip(pretrained, encoders.values(), strict=True)), **reports}
+    beside = {"intervals": intervals, "importance": importance}
+    tables = [*([] if accuracy is None else [accuracy]), *dropped, *predictions]
     results = Results(
         dataset=root.name,
-        tasks=list(task_sections(_task_files(root, inputs, reports, predictions, figures))),
+        tasks=list(task_sections(_task_files(root, beside, reports, predicted, shown))),
         encoders=[
-            _encoder_section(name, labels[name], found, figures) for name, found in encoders.items()
+            _encoder_section(name, labels[name], found, shown) for name, found in encoders.items()
         ],
         cautions=limits,
-        networks=networks,
-        left_out=left_out,
-        data_figures=_below(figures, "rarefaction"),
-        methods=_methods(cfg, encoders, [*reports.values()]),
-        files=[_place(root, path) for path in [*sum(tables.values(), []), *scored]],
+        networks=of_networks,
+        left_out=lost,
+        data_figures=_below(shown, "rarefaction"),
+        methods=_methods(settings, encoders, [*reports.values()]),
+        files=[_place(root, path) for path in [*tables, *scored]],
         made_from=_made_from({_place(root, path): found for path, found in scored.items()}),
     )
-    write_text(outputs["report"], page(results))
-    told = encoders, [*reports.values()], limits, left_out
-    markdown = summary_page(root.name, *told, networks=networks, page=outputs["report"].name)
-    write_text(outputs["summary"], markdown)
+    write_text(report_out, page(results))
+    markdown = summary_page(
+        root.name,
+        encoders,
+        [*reports.values()],
+        limits,
+        lost,
+        networks=of_networks,
+        page=report_out.name,
+    )
+    write_text(summary_out, markdown)
 
 
 def terminal_summary(results_dir: Path) -> str:
@@ -142,14 +206,14 @@ def _encoder_section(
 
 def _task_files(
     root: Path,
-    inputs: Files,
+    paths: Mapping[str, Sequence[Path]],
     reports: Mapping[Path, Report],
     predictions: Mapping[Path, pd.DataFrame],
     figures: Mapping[str, PageFigure],
 ) -> Iterator[TaskFiles]:
     beside = {
-        name: {path.parent: read_results(path) for path in inputs.get(name, [])}
-        for name in ("intervals", "importance")
+        name: {path.parent: read_results(path) for path in of_a_kind}
+        for name, of_a_kind in paths.items()
     }
     for path, report in reports.items():
         method = FIRST if is_baseline(report) else report["model"]
@@ -169,27 +233,34 @@ def _task_files(
         )
 
 
-def _networks(cfg: Cfg, inputs: Files, reports: Sequence[Report]) -> Iterator[str]:
+def _networks(
+    networks: Report | None,
+    tasks: Mapping[str, Any],
+    table: Path | None,
+    sequences: Path | None,
+    reports: Sequence[Report],
+) -> Iterator[str]:
     """Yield what results without networks say of these."""
-    settings = cfg.get("networks")
-    if settings is None:
+    if networks is None:
         return
-    models = list(settings["models"])
-    yield from network_sentences(
-        reports,
-        models=models,
-        tasks=list(cfg["tasks"]),
-        seconds=_network_seconds(settings, inputs, reports) if models else None,
-    )
+    models = list(networks["models"])
+    seconds = None
+    if models:
+        assert table is not None, "the time of networks rests on the table"
+        assert sequences is not None, "and on the lengths of its sequences"
+        seconds = _network_seconds(networks, table, sequences, reports)
+    yield from network_sentences(reports, models=models, tasks=list(tasks), seconds=seconds)
 
 
-def _network_seconds(settings: Report, inputs: Files, reports: Sequence[Report]) -> float:
+def _network_seconds(
+    networks: Report, table: Path, sequences: Path, reports: Sequence[Report]
+) -> float:
     """Return about how long the networks of a study take, in whole minutes."""
-    longest_bp = max(map(len, read_fasta(inputs["sequences"]).values()))
+    longest_bp = max(map(len, read_fasta(sequences).values()))
     labels = {report["task"]: (report["n"], len(report["folds"])) for report in reports}
-    answered = {name: settings["tasks"][name] for name in labels}
-    asked = {**settings, "tasks": answered}
-    work = Work.of_table(asked, read_biom(inputs["table"]), longest_bp)
+    answered = {name: networks["tasks"][name] for name in labels}
+    asked = {**networks, "tasks": answered}
+    work = Work.of_table(asked, read_biom(table), longest_bp)
     parts = expected_parts(asked, work, labels)
     seconds = sum(part.seconds for part in parts if part.kind in OF_NETWORKS)
     return 60.0 * math.ceil(seconds / 60.0)
@@ -223,14 +294,16 @@ def _limits(
         yield from list_prediction_cautions(name, unseen=share, seen=seen[name], n=samples[name])
 
 
-def _figures(cfg: Cfg, root: Path, paths: list[Path]) -> Iterator[tuple[str, PageFigure]]:
+def _figures(
+    captions: Mapping[str, str], settings: Report, root: Path, paths: Sequence[Path]
+) -> Iterator[tuple[str, PageFigure]]:
     """Yield the place of each figure below `figures/`, and the figure."""
     for path in paths:
         place = path.relative_to(root / "figures").with_suffix("").as_posix()
         for figure in (figure for plot in PLOTS.values() for figure in plot.figures):
             pattern = re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>[^/]+)", re.escape(figure.place))
             if found := re.fullmatch(pattern, place):
-                said = caption(cfg["captions"][figure.caption], found.groupdict(), cfg)
+                said = caption(captions[figure.caption], found.groupdict(), settings)
                 svg = path.read_text(encoding="utf-8")
                 yield place, PageFigure(capitalize(figure.title), said, svg)
 
@@ -243,11 +316,13 @@ def _place(root: Path, path: Path) -> str:
     return Path(os.path.relpath(path, root)).as_posix()
 
 
-def _methods(cfg: Cfg, encoders: Mapping[str, Report], reports: Sequence[Report]) -> MethodsText:
+def _methods(
+    settings: Report, encoders: Mapping[str, Report], reports: Sequence[Report]
+) -> MethodsText:
     """Return the methods, by settings and by what was counted."""
     packages = [*(["torch"] if encoders else []), *PACKAGES]
     return methods_text(
-        cfg,
+        settings,
         encoders,
         reports=of_each_target(reports),
         versions={"aam": __version__, **{name: version(name) for name in packages}},
@@ -260,11 +335,6 @@ def _made_from(scored: Mapping[str, Report]) -> Table:
     keys = "aam.version", "aam.settings"
     rows = [[place, *(one.get(key, "")[:16] for key in keys)] for place, one in made.items()]
     return Table("What made the scores", ["file", "version", "digest of the settings"], rows)
-
-
-def _listed(inputs: Files, name: str) -> list[Path]:
-    found = inputs.get(name, [])
-    return found if isinstance(found, list) else [found]
 
 
 if __name__ == "__main__":

@@ -1,48 +1,112 @@
 """The super learner of a task, kept for other tables."""
 
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
 import pandas as pd
 
 from aam.data.folds import read_folds, units_of
 from aam.evaluate import super_learner as mixing
 from aam.evaluate.kept_mixture import mix_targets, write_super_learner
 from aam.evaluate.predictions import by_target, class_names, read_predictions
-from aam.runtime.entry import Cfg, Files, RunOptions
 from aam.util.atomic import write_json
-from aam.util.provenance import file_digest, provenance, settings_digest
+from aam.util.provenance import file_digest, settings_digest
 
 
-def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
-    """Write what predicting another table with the mixture of model and baselines takes."""
-    folds = read_folds(inputs["folds"])
-    model = cfg["names"]["model"]
-    predictions = by_target(read_predictions(inputs["predictions"]))
-    nested = by_target(pd.read_parquet(inputs["nested"]))
-    baselines = mixing.learners_by_target(
-        read_predictions(inputs["baselines"]), pd.read_parquet(inputs["nested_baselines"])
+def keep_super_learner(
+    *,
+    model: Path,
+    digests: Path,
+    predictions: Path,
+    nested: Path,
+    baselines: Path,
+    nested_baselines: Path,
+    folds: Path,
+    views: Sequence[Path],
+    tree: Path,
+    sequences: Path,
+    name: str,
+    kind: str,
+    classes: Sequence[str] | None = None,
+    bounds: Sequence[float | None] = (None, None),
+    seed: int = 0,
+    rarefaction: Mapping[str, Any],
+    directory_out: Path,
+    digest_out: Path,
+    provenance: Mapping[str, str] = {},
+) -> None:
+    """Write what predicting another table with the mixture of model and baselines takes.
+
+    Parameters
+    ----------
+    model
+        Folder of the fine-tuned models.
+    digests
+        JSON file of their digests.
+    predictions, nested
+        What `aam.stages.finetune` writes: predictions (TSV) and nested ones (Parquet).
+    baselines, nested_baselines
+        What `aam.stages.baselines` writes: predictions (TSV) and nested ones (Parquet).
+    folds
+        TSV file of the folds of the task.
+    views
+        BIOM files of the rarefied tables.
+    tree
+        Newick file with a tip for every ASV.
+    sequences
+        FASTA file with the sequence of every ASV.
+    name
+        What the model is called.
+    kind
+        ``regression``, ``classification`` or ``ordinal``.
+    classes
+        Classes in their order, where they have one.
+    bounds
+        Least and largest number that can be predicted; None: no bound.
+    seed
+        Seed of the baselines that draw.
+    rarefaction
+        Depth, seed and views of the draws of another table, as the section `rarefaction` has them.
+    directory_out
+        Folder to write: see `aam.evaluate.kept_mixture`.
+    digest_out
+        JSON file to write, with a digest that stands for the folder.
+    provenance
+        Where the mixture comes from, which is written with it (`aam.util.provenance`).
+    """
+    predicted = by_target(read_predictions(predictions))
+    nested_by_target = by_target(pd.read_parquet(nested))
+    of_baselines = mixing.learners_by_target(
+        read_predictions(baselines), pd.read_parquet(nested_baselines)
     )
     learners = {
-        target: {model: mixing.Learner(table, nested[target]), **baselines[target]}
-        for target, table in predictions.items()
+        target: {name: mixing.Learner(table, nested_by_target[target]), **of_baselines[target]}
+        for target, table in predicted.items()
     }
-    mixtures, mixed = mix_targets(learners, units_of(folds["group"]))
+    mixtures, mixed = mix_targets(learners, units_of(read_folds(folds)["group"]))
     settings = {
         "format": mixing.FORMAT,
-        "model": model,
-        "classes": cfg["classes"] or class_names(mixed),
-        **{key: cfg[key] for key in ("kind", "bounds", "seed", "rarefaction")},
+        "model": name,
+        "classes": classes or class_names(mixed),
+        "kind": kind,
+        "bounds": bounds,
+        "seed": seed,
+        "rarefaction": rarefaction,
         "mixtures": {target: mixture.plain() for target, mixture in mixtures.items()},
-        "provenance": provenance(cfg, inputs),
+        "provenance": dict(provenance),
     }
     write_super_learner(
-        outputs["directory"],
+        directory_out,
         settings,
         mixed,
-        folds=inputs["folds"],
-        tree=inputs["tree"],
-        sequences=inputs["sequences"],
-        views=inputs["views"],
-        models=inputs["model"],
+        folds=folds,
+        tree=tree,
+        sequences=sequences,
+        views=views,
+        models=model,
     )
-    files = {key: file_digest(inputs[key]) for key in ("digests", "folds", "tree", "sequences")}
+    read = {"digests": digests, "folds": folds, "tree": tree, "sequences": sequences}
+    files = {key: file_digest(path) for key, path in read.items()}
     known_by = settings_digest({"settings": settings, "files": files})
-    write_json(outputs["digest"], {"digest": known_by})
+    write_json(digest_out, {"digest": known_by})

@@ -1,37 +1,71 @@
 """A range of the distances between all samples of a rarefied table, for one of several jobs."""
 
 import logging
+from collections.abc import Mapping
+from pathlib import Path
 
 from aam.config.metrics import METRICS
 from aam.data.table import read_biom
 from aam.data.trees.branches import read_tree
-from aam.runtime.entry import Cfg, Files, RunOptions
-from aam.unifrac.engines import choose_for_jobs
+from aam.unifrac.engines import Setting, choose_for_jobs
 from aam.unifrac.parts import write_part
 from aam.unifrac.stripes import of_job
-from aam.util.provenance import provenance
 
 LOG = logging.getLogger(__name__)
 
 
-def run(cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
-    """Compute some stripes of the distances, and write them for the stage `unifrac`."""
-    table = read_biom(inputs["table"])
-    metric = cfg["metric"]
-    samples = len(table.sample_ids)
-    engine = choose_for_jobs(
-        cfg["engine"],
-        samples=samples,
-        metric=metric,
-        threads=runtime.threads,
-        scratch=runtime.work,
-    )
-    start, stop = of_job(cfg["part"], cfg["parts"], samples)
-    tree = read_tree(inputs["tree"], table.feature_ids)
+def compute_part(
+    *,
+    table: Path,
+    tree: Path,
+    metric: str,
+    alpha: float | None = None,
+    part: int,
+    parts: int,
+    engine: Setting = "auto",
+    threads: int = 1,
+    work: Path | None = None,
+    part_out: Path,
+    provenance: Mapping[str, str] = {},
+) -> None:
+    """Compute some stripes of the distances and write them for `aam.stages.unifrac`.
+
+    Parameters
+    ----------
+    table
+        BIOM file of a rarefied table.
+    tree
+        Newick file with a tip for every ASV.
+    metric
+        Name of the metric, as in `aam.config.metrics`.
+    alpha
+        Exponent of generalized UniFrac; other metrics have none.
+    part, parts
+        Number of the job, from 0, and how many jobs share the matrix.
+    engine
+        What computes the distances (`aam.unifrac.engines.choose_for_jobs`).
+    threads
+        Cores to use.
+    work
+        Folder for scratch files.
+    part_out
+        Parquet file to write.
+    provenance
+        Metadata of the part, by which it is known to belong to the others (`aam.util.provenance`).
+
+    Raises
+    ------
+    InputError
+        The program `ssu` is not installed.
+    """
+    counted = read_biom(table)
+    samples = len(counted.sample_ids)
+    chosen = choose_for_jobs(engine, samples=samples, metric=metric, threads=threads, scratch=work)
+    start, stop = of_job(part, parts, samples)
+    tree_of_table = read_tree(tree, counted.feature_ids)
     LOG.info(
-        "%s of %d samples with %s: stripes %d to %d", metric, samples, engine.name, start, stop
+        "%s of %d samples with %s: stripes %d to %d", metric, samples, chosen.name, start, stop
     )
-    parameters = METRICS[metric].parameters_in(cfg)
-    with engine.compute_stripes(table, tree, metric, parameters, start, stop) as striped:
-        about = provenance(cfg, inputs)
-        write_part(outputs["part"], striped, {**about, "aam.engine": engine.name})
+    parameters = METRICS[metric].parameters_in({"alpha": alpha})
+    with chosen.compute_stripes(counted, tree_of_table, metric, parameters, start, stop) as striped:
+        write_part(part_out, striped, {**provenance, "aam.engine": chosen.name})

@@ -15,6 +15,7 @@ STAGES = sorted(
     for path in (digest.PACKAGE_ROOT / "stages").glob("*.py")
     if not path.stem.startswith("_")
 )
+SCRIPTS = digest.PACKAGE_ROOT.parent / "workflow" / "scripts"
 TRAINING = {
     *("pretrain", "pretrain_inductive", "finetune", "predict", "predict_first", "explain"),
     *(f"benchmark_{name}" for name in ("speed", "models")),
@@ -55,7 +56,7 @@ def test_what_is_no_logic_changes_nothing(package: Path, monkeypatch: pytest.Mon
         (stage, "import", "# why\nimport"),
         (stage, '"""', '"""Other words. '),
         (package / "data" / "rarefaction.py", '"""', '"""Other words. '),
-        (stage, "\n\n\ndef run", "\n\n\n\n\ndef run"),
+        (stage, "\n\n\ndef rarefy_table", "\n\n\n\n\ndef rarefy_table"),
         (package / "__init__.py", '"0.', '"9.'),
         (package / "util" / "log.py", "INFO", "DEBUG"),
     ):
@@ -70,7 +71,7 @@ def test_what_is_no_logic_changes_nothing(package: Path, monkeypatch: pytest.Mon
     ("module", "old", "new", "concerned", "others"),
     [
         ("data/rarefaction.py", "import ", "import json\nimport ", "rarefy", ["tokenize"]),
-        ("stages/tokenize.py", "> cfg[", ">= cfg[", "tokenize", ["rarefy"]),
+        ("stages/tokenize.py", ") > max_", ") >= max_", "tokenize", ["rarefy"]),
         (
             *("config/sections/finetuning.py", "models: int", "more: int = 1\n    models: int"),
             *("finetune", ["pretrain", "pretrain_inductive"]),
@@ -84,6 +85,26 @@ def test_logic_changes_the_stages_that_import_it(
     edit(package / module, old, new)
     assert digests(concerned) != before
     assert digests(*others) == kept
+
+
+def test_the_digest_of_a_script_covers_its_logic_and_what_it_imports(
+    package: Path, tmp_path: Path
+) -> None:
+    script = tmp_path / "rarefy.py"
+    shutil.copy(SCRIPTS / "rarefy.py", script)
+    before = digest.script_digest(script)
+    os.utime(script, (0, 0))
+    edit(script, '"""', '"""Other words. ')
+    edit(script, "    with", "    # why\n    with")
+    edit(package / "stages" / "rarefy.py", '"""', '"""Other words. ')
+    edit(package / "runtime" / "entry.py", "MARGIN_S = 180.0", "MARGIN_S = 181.0")
+    assert digest.script_digest(script) == before
+    edit(script, 'job.settings["seed"]', 'job.settings["seed"] + 1')
+    edited = digest.script_digest(script)
+    assert edited != before
+    edit(package / "util" / "provenance.py", "SCHEMA_VERSION = 1", "SCHEMA_VERSION = 2")
+    assert digest.script_digest(script) not in (before, edited)
+    assert digest.script_digest(script, "aam.stages.plot") != digest.script_digest(script)
 
 
 def test_what_a_stage_imports() -> None:
@@ -106,7 +127,8 @@ def test_what_a_stage_imports() -> None:
 
 
 def test_an_edit_of_a_drawing_module_draws_only_its_own_figures_again(package: Path) -> None:
-    before = {name: digest.code_digest(*plot.modules) for name, plot in PLOTS.items()}
+    script = SCRIPTS / "plot.py"
+    before = {name: digest.script_digest(script, *plot.modules) for name, plot in PLOTS.items()}
     edit(package / "evaluate" / "figures" / "distances.py", "BINS = 45", "BINS = 46")
-    after = {name: digest.code_digest(*plot.modules) for name, plot in PLOTS.items()}
+    after = {name: digest.script_digest(script, *plot.modules) for name, plot in PLOTS.items()}
     assert {name for name in PLOTS if after[name] != before[name]} == {"pretraining"}

@@ -1,7 +1,9 @@
 """Rules and profiles: what Snakemake compares, what stays beside results, what jobs ask for."""
 
+import ast
 import inspect
 import re
+import sys
 import tomllib
 from importlib import import_module
 from pathlib import Path
@@ -35,6 +37,13 @@ RULES = {
     for path in FILES
     for name, body in RULE.findall(path.read_text(encoding="utf-8"))
 }
+SCRIPTS = [path for path in sorted((WORKFLOW / "scripts").glob("*.py")) if path.stem != "stage_job"]
+IMPORTED = {
+    name.split(".")[0]
+    for path in (REPOSITORY / "aam").rglob("*.py")
+    for name in re.findall(r"^\s*(?:import|from) ([\w.]+)", path.read_text("utf-8"), re.MULTILINE)
+}
+"""What the package imports: Snakemake puts the folder of scripts on the path."""
 WORKING = sorted(RULES.keys() - TARGETS)
 PROFILE = yaml.safe_load((REPOSITORY / "profiles" / "slurm" / "profile.yaml").read_text())
 
@@ -61,9 +70,10 @@ def test_params_are_settings_code_and_paths(rule: str) -> None:
     )
     assert ("content" in names(params)) == of_user
     assert set(names(params)) <= {"cfg", "code", "content", "work"}
-    assert re.search(r'code=code_digest\("aam\.stages\.\w+"\)', params)
     assert "work=" not in params or re.search(r'work=result\("', params)
-    assert RULES[rule]["script"].strip('",\n ') == "../scripts/run_stage.py"
+    digested = re.search(r'code=script_digest\("(\w+)"\)', params)
+    assert digested is not None
+    assert RULES[rule]["script"].strip('",\n ') == f"../scripts/{digested[1]}.py"
 
 
 @pytest.mark.parametrize("rule", WORKING)
@@ -81,15 +91,32 @@ def test_directives(rule: str) -> None:
 
 
 @pytest.mark.parametrize("rule", WORKING)
-def test_outputs_have_names_and_are_those_that_the_stage_writes(rule: str) -> None:
+def test_outputs_have_names_and_are_those_that_the_script_hands_on(rule: str) -> None:
     block = RULES[rule]["output"]
     entries = re.findall(r"^(?:        )?[^\s)\]}].*", block, re.MULTILINE)
     assert len(names(block)) == len(entries)
-    stage = re.search(r'code_digest\("aam\.stages\.(\w+)"\)', RULES[rule]["params"])
-    assert stage is not None
-    source = (REPOSITORY / "aam" / "stages" / f"{stage[1]}.py").read_text(encoding="utf-8")
-    written = set(re.findall(r'outputs\["(\w+)"\]', source))
-    assert not written or written == set(names(block))
+    script = WORKFLOW / "rules" / RULES[rule]["script"].strip('",\n ')
+    written = set(re.findall(r'outputs\["(\w+)"\]', script.read_text(encoding="utf-8")))
+    assert written == set(names(block))
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
+def test_a_script_calls_one_function_of_a_stage_with_arguments_that_it_has(script: Path) -> None:
+    tree = ast.parse(script.read_text(encoding="utf-8"))
+    assert script.stem not in IMPORTED | sys.stdlib_module_names, "it would be imported instead"
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    assert imports[0].module == "stage_job", "the package of the checkout goes first"
+    (stage,) = [node for node in imports if (node.module or "").startswith("aam.stages.")]
+    function = getattr(import_module(str(stage.module)), stage.names[0].name)
+    (call,) = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id == stage.names[0].name
+    ]
+    given = {keyword.arg: None for keyword in call.keywords}
+    assert given.keys() == inspect.signature(function).parameters.keys()
 
 
 @pytest.mark.parametrize("rule", WORKING)

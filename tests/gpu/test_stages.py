@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from stage_calls import call
 
 import aam
-from aam.runtime.run_options import RunOptions
-from aam.stages import explain
+from aam.stages.explain import explain_task
 from aam.tasks.finetune.recipes import RECIPES
 from aam.train.distributed.devices import Devices
 from aam.util.atomic import read_json
@@ -93,9 +93,9 @@ def test_explaining_gives_what_it_does_on_a_cpu(
 
     def importance(folder: Path) -> tuple[pd.DataFrame, dict]:
         outputs = {name: folder / name for name in ("importance", "sequences", "check")}
-        cfg = {"samples": 3, "checked": 1, "removed": 24, "seed": 0}
+        cfg = {"explained": 3, "checked": 1, "removed": 24, "seed": 0}
         inputs = {**study.task_inputs(task), "model": model, "sequences": sequences}
-        explain.run(cfg, inputs=inputs, outputs=outputs, runtime=RunOptions())
+        call(explain_task, cfg, inputs, outputs)
         return pd.read_csv(outputs["importance"], sep="\t"), read_json(outputs["check"])
 
     here, check = importance(tmp_path / "here")

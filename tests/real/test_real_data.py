@@ -3,6 +3,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from stage_calls import call
 from unifrac_cases import ENGINES, compute
 
 from aam.data.importing.table import load_table
@@ -12,8 +13,9 @@ from aam.data.table import read_biom
 from aam.data.trees.branches import read_tree
 from aam.data.trees.newick import read_newick
 from aam.evaluate.report import task_metrics
-from aam.runtime.run_options import RunOptions
-from aam.stages import import_metadata, import_table, import_tree
+from aam.stages.import_metadata import import_metadata
+from aam.stages.import_table import import_table
+from aam.stages.import_tree import import_tree
 from aam.unifrac.products import Products
 
 DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data"
@@ -41,7 +43,7 @@ def test_every_real_dataset_is_imported(tmp_path, name, samples, features, colum
         (import_tree, {**out, "tree": source / "tree.nwk"}),
         (import_metadata, {**out, "metadata": source / "metadata.tsv"}),
     ):
-        stage.run({"root": "given"}, inputs=inputs, outputs=out, runtime=RunOptions())
+        call(stage, {"root": "given"}, inputs, out)
     table, tree = read_biom(out["table"]), read_newick(out["tree"])
     metadata = read_metadata(out["metadata"])
     assert table.counts.shape == (samples, features)

@@ -21,8 +21,7 @@ from aam.inference.embed import embed_samples
 from aam.inference.outputs import Share, decoded, raw_outputs
 from aam.model.fusion import Vocabulary
 from aam.model.predictor import Predictor
-from aam.runtime.run_options import RunOptions
-from aam.stages import predict
+from aam.stages.predict import predict_table
 from aam.util.errors import InputError
 
 AGES = np.array([[str(number + 0.5)] for number in range(20)])
@@ -159,7 +158,7 @@ def test_a_file_is_metadata_to_qiime(new_encoder, tiny, files, model, tmp_path, 
     monkeypatch.setattr(Model, "load", lambda path: chosen)
     inputs = {"table": files["table.biom"], "sequences": files["sequences.fasta"], "model": None}
     output = tmp_path / "predictions.tsv"
-    predict.run({}, inputs=inputs, outputs={"predictions": output}, runtime=RunOptions())
+    predict_table(**inputs, predictions_out=output)
     found = SampleMetadata.load(str(output))
     assert list(found.ids) == tiny.table.sample_ids
     assert added == set(found.columns) & {"lower", "upper", "likeliest", "prediction_set"}

@@ -196,6 +196,18 @@ def test_logic(completed: Any, module: str) -> None:
         assert completed.planned() == LOGIC[module]
 
 
+def test_scripts(completed: Any) -> None:
+    """Their logic counts as that of the stage does; their words and times do not."""
+    script = completed.root / "workflow" / "scripts" / "explain.py"
+    before = script.read_text(encoding="utf-8")
+    with edited(script):
+        assert completed.planned() == LOGIC["stages/explain.py"]
+    words = before.replace('"""', '"""Other words. ', 1).replace("    with", "    # Why.\n    with")
+    script.write_text(words, encoding="utf-8")
+    assert completed.planned() == Counter()
+    script.write_text(before, encoding="utf-8")
+
+
 def test_touched_cloned_and_copied(completed: Any, tmp_path: Path) -> None:
     for path in sorted(completed.root.rglob("*")):
         if ".snakemake" not in path.parts:

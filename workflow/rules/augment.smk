@@ -24,8 +24,8 @@ rule augment:
         runtime=60,
     params:
         cfg=lambda wildcards: slices.augment(CONFIG, wildcards.dataset),
-        code=code_digest("aam.stages.augment"),
+        code=script_digest("augment"),
     message:
         "Storing the samples of {wildcards.dataset} for training"
     script:
-        "../scripts/run_stage.py"
+        "../scripts/augment.py"

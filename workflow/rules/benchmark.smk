@@ -33,11 +33,11 @@ rule benchmark_speed:
         gpu=gpus,
     params:
         cfg=lambda wildcards: slices.benchmark(CONFIG, wildcards.dataset, FIRST_MODEL),
-        code=code_digest("aam.stages.benchmark_speed"),
+        code=script_digest("benchmark_speed"),
     message:
         "Timing {wildcards.dataset}"
     script:
-        "../scripts/run_stage.py"
+        "../scripts/benchmark_speed.py"
 
 
 rule benchmark_accuracy:
@@ -62,8 +62,8 @@ rule benchmark_accuracy:
         runtime=60,
     params:
         cfg={},
-        code=code_digest("aam.stages.benchmark_accuracy"),
+        code=script_digest("benchmark_accuracy"),
     message:
         "Gathering the accuracy on {wildcards.dataset}"
     script:
-        "../scripts/run_stage.py"
+        "../scripts/benchmark_accuracy.py"

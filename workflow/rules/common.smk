@@ -65,9 +65,12 @@ OF_A_MODEL = "" if len(CONFIG.models) < 2 else f", {MODEL}"
 FIRST_MODEL = next(iter(CONFIG.models), None)
 
 
-def code_digest(*modules):
-    """Return the name of a stage, the first module, and the digest of the code of all."""
-    return f"{modules[0].removeprefix('aam.stages.')} {digest.code_digest(*modules)}"
+def script_digest(name, *modules):
+    """Return the digest of the code that a script runs, and of further modules."""
+    # From a remote address only files that are asked for are at hand; all scripts import this one.
+    workflow.source_path("../scripts/stage_job.py")
+    script = Path(workflow.source_path(f"../scripts/{name}.py"))
+    return digest.script_digest(script, *modules)
 
 
 def works_here():

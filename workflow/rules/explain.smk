@@ -32,8 +32,8 @@ rule explain:
         gpu=gpus,
     params:
         cfg=lambda wildcards: slices.explain(CONFIG, wildcards.task),
-        code=code_digest("aam.stages.explain"),
+        code=script_digest("explain"),
     message:
         f"Finding the important ASVs for {{wildcards.task}}{OF_A_MODEL}"
     script:
-        "../scripts/run_stage.py"
+        "../scripts/explain.py"

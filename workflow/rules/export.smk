@@ -24,8 +24,8 @@ rule export_qza:
         runtime=60,
     params:
         cfg=lambda wildcards: {"type": exports(wildcards.dataset)[wildcards.place][1]},
-        code=code_digest("aam.stages.export_qza"),
+        code=script_digest("export_qza"),
     message:
         "Writing {wildcards.place} of {wildcards.dataset} for QIIME 2"
     script:
-        "../scripts/run_stage.py"
+        "../scripts/export_qza.py"

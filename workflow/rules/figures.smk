@@ -53,8 +53,8 @@ for name, plot in PLOTS.items():
             runtime=60,
         params:
             cfg=partial(figure_settings, name),
-            code=code_digest(*plot.modules),
+            code=script_digest("plot", *plot.modules),
         message:
             f"Drawing {plot.describe(MODEL)}"
         script:
-            "../scripts/run_stage.py"
+            "../scripts/plot.py"

@@ -27,11 +27,11 @@ rule folds:
         runtime=60,
     params:
         cfg=lambda wildcards: slices.folds(CONFIG, wildcards.task),
-        code=code_digest("aam.stages.folds"),
+        code=script_digest("folds"),
     message:
         "Dividing the samples of {wildcards.task} into folds"
     script:
-        "../scripts/run_stage.py"
+        "../scripts/folds.py"
 
 
 rule baselines:
@@ -60,11 +60,11 @@ rule baselines:
         runtime=240,
     params:
         cfg=lambda wildcards: slices.baselines(CONFIG, wildcards.task),
-        code=code_digest("aam.stages.baselines"),
+        code=script_digest("baselines"),
     message:
         "Fitting the baselines of {wildcards.task}"
     script:
-        "../scripts/run_stage.py"
+        "../scripts/baselines.py"
 
 
 rule finetune:
@@ -96,12 +96,12 @@ rule finetune:
         cfg=lambda wildcards: slices.finetune(
             CONFIG, wildcards.dataset, wildcards.model, wildcards.task
         ),
-        code=code_digest("aam.stages.finetune"),
+        code=script_digest("finetune"),
         work=result("finetune/{model}/{task}/work"),
     message:
         f"Fine-tuning {MODEL} to {{wildcards.task}}"
     script:
-        "../scripts/run_stage.py"
+        "../scripts/finetune.py"
 
 
 rule score:
@@ -130,8 +130,8 @@ rule score:
         cfg=lambda wildcards: slices.score(
             CONFIG, wildcards.dataset, wildcards.model, wildcards.task
         ),
-        code=code_digest("aam.stages.score"),
+        code=script_digest("score"),
     message:
         f"Scoring {MODEL} on {{wildcards.task}}"
     script:
-        "../scripts/run_stage.py"
+        "../scripts/score.py"

@@ -28,11 +28,11 @@ rule first_answer:
         runtime=60,
     params:
         cfg=lambda wildcards: slices.first(CONFIG, wildcards.dataset, wildcards.task),
-        code=code_digest("aam.stages.first"),
+        code=script_digest("first"),
     message:
         "Scoring the baselines of {wildcards.task}"
     script:
-        "../scripts/run_stage.py"
+        "../scripts/first.py"
 
 
 rule first_page:
@@ -66,8 +66,8 @@ rule first_page:
             **slices.first_page(CONFIG, wildcards.dataset),
             "captions": CAPTIONS,
         },
-        code=code_digest("aam.stages.summary"),
+        code=script_digest("summary"),
     message:
         "Putting the first answers to {wildcards.dataset} on a page"
     script:
-        "../scripts/run_stage.py"
+        "../scripts/summary.py"

@@ -25,11 +25,11 @@ rule simulate:
         runtime=60,
     params:
         cfg=lambda wildcards: slices.simulate(CONFIG, wildcards.dataset),
-        code=code_digest("aam.stages.simulate"),
+        code=script_digest("simulate"),
     message:
         "Simulating the data set {wildcards.dataset}"
     script:
-        "../scripts/run_stage.py"
+        "../scripts/simulate.py"
 
 
 rule import_table:
@@ -52,12 +52,12 @@ rule import_table:
         runtime=60,
     params:
         cfg={},
-        code=code_digest("aam.stages.import_table"),
+        code=script_digest("import_table"),
         content=content_of(source_files("table", "sequences")),
     message:
         "Reading the table of {wildcards.dataset}"
     script:
-        "../scripts/run_stage.py"
+        "../scripts/import_table.py"
 
 
 rule import_tree:
@@ -80,13 +80,13 @@ rule import_tree:
         runtime=720,
     params:
         cfg=lambda wildcards: slices.import_tree(CONFIG, wildcards.dataset),
-        code=code_digest("aam.stages.import_tree"),
+        code=script_digest("import_tree"),
         content=content_of(source_files("tree")),
         work=result("inputs/work"),
     message:
         "Reading or making the tree of {wildcards.dataset}"
     script:
-        "../scripts/run_stage.py"
+        "../scripts/import_tree.py"
 
 
 rule import_metadata:
@@ -108,12 +108,12 @@ rule import_metadata:
         runtime=60,
     params:
         cfg={},
-        code=code_digest("aam.stages.import_metadata"),
+        code=script_digest("import_metadata"),
         content=content_of(source_files("metadata")),
     message:
         "Reading the metadata of {wildcards.dataset}"
     script:
-        "../scripts/run_stage.py"
+        "../scripts/import_metadata.py"
 
 
 rule import_taxonomy:
@@ -134,12 +134,12 @@ rule import_taxonomy:
         runtime=60,
     params:
         cfg={},
-        code=code_digest("aam.stages.import_taxonomy"),
+        code=script_digest("import_taxonomy"),
         content=content_of(source_files("taxonomy")),
     message:
         "Reading the taxonomy of {wildcards.dataset}"
     script:
-        "../scripts/run_stage.py"
+        "../scripts/import_taxonomy.py"
 
 
 rule describe:
@@ -159,11 +159,11 @@ rule describe:
         runtime=60,
     params:
         cfg=lambda wildcards: slices.describe(CONFIG, wildcards.dataset),
-        code=code_digest("aam.stages.describe"),
+        code=script_digest("describe"),
         content=content_of(
             source_files("table", "sequences", "tree", "metadata", "taxonomy")
         ),
     message:
         "Reading the files of {wildcards.dataset}"
     script:
-        "../scripts/run_stage.py"
+        "../scripts/describe.py"

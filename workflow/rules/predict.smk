@@ -31,12 +31,12 @@ rule predict:
         gpu=gpus,
     params:
         cfg={},
-        code=code_digest("aam.stages.predict"),
+        code=script_digest("predict"),
         content=content_of(prediction_files),
     message:
         f"Predicting {{wildcards.task}} of {{wildcards.table}} with {MODEL}"
     script:
-        "../scripts/run_stage.py"
+        "../scripts/predict.py"
 
 
 rule super_learner:
@@ -68,11 +68,11 @@ rule super_learner:
         cfg=lambda wildcards: slices.super_learner(
             CONFIG, wildcards.dataset, wildcards.model, wildcards.task
         ),
-        code=code_digest("aam.stages.super_learner"),
+        code=script_digest("super_learner"),
     message:
         f"Keeping the super learner of {MODEL} and the baselines on {{wildcards.task}}"
     script:
-        "../scripts/run_stage.py"
+        "../scripts/super_learner.py"
 
 
 rule predict_super_learner:
@@ -96,12 +96,12 @@ rule predict_super_learner:
         gpu=gpus,
     params:
         cfg={},
-        code=code_digest("aam.stages.predict"),
+        code=script_digest("predict"),
         content=content_of(prediction_files),
     message:
         f"Predicting {{wildcards.task}} of {{wildcards.table}} with {MODEL} and the baselines"
     script:
-        "../scripts/run_stage.py"
+        "../scripts/predict.py"
 
 
 rule first_super_learner:
@@ -130,11 +130,11 @@ rule first_super_learner:
         cfg=lambda wildcards: slices.first_super_learner(
             CONFIG, wildcards.dataset, wildcards.task
         ),
-        code=code_digest("aam.stages.first_super_learner"),
+        code=script_digest("first_super_learner"),
     message:
         "Keeping the super learner of the baselines on {wildcards.task}"
     script:
-        "../scripts/run_stage.py"
+        "../scripts/first_super_learner.py"
 
 
 rule predict_first:
@@ -156,9 +156,9 @@ rule predict_first:
         runtime=240,
     params:
         cfg={},
-        code=code_digest("aam.stages.predict_first"),
+        code=script_digest("predict_first"),
         content=content_of(baseline_prediction_files),
     message:
         "Predicting {wildcards.task} of {wildcards.table} with the baselines"
     script:
-        "../scripts/run_stage.py"
+        "../scripts/predict_first.py"

@@ -36,13 +36,13 @@ rule pretrain:
         cfg=lambda wildcards: slices.pretrain(
             CONFIG, wildcards.dataset, wildcards.model
         ),
-        code=code_digest("aam.stages.pretrain"),
+        code=script_digest("pretrain"),
         content=content_of(starting_files),
         work=result("pretrain/{model}/work"),
     message:
         f"Pretraining {MODEL} on {{wildcards.dataset}}"
     script:
-        "../scripts/run_stage.py"
+        "../scripts/pretrain.py"
 
 
 rule pretrain_inductive:
@@ -71,10 +71,10 @@ rule pretrain_inductive:
         cfg=lambda wildcards: slices.pretrain(
             CONFIG, wildcards.dataset, wildcards.model
         ),
-        code=code_digest("aam.stages.pretrain_inductive"),
+        code=script_digest("pretrain_inductive"),
         content=content_of(starting_files),
         work=result("pretrain/{model}/inductive/{task}/work"),
     message:
         f"Pretraining {MODEL} once per fold of {{wildcards.task}}"
     script:
-        "../scripts/run_stage.py"
+        "../scripts/pretrain_inductive.py"

@@ -25,11 +25,11 @@ rule rarefy:
         cfg=lambda wildcards: slices.rarefy(
             CONFIG, wildcards.dataset, int(wildcards.view)
         ),
-        code=code_digest("aam.stages.rarefy"),
+        code=script_digest("rarefy"),
     message:
         "Rarefying {wildcards.dataset}, view {wildcards.view}"
     script:
-        "../scripts/run_stage.py"
+        "../scripts/rarefy.py"
 
 
 rule rarefaction_curve:
@@ -49,8 +49,8 @@ rule rarefaction_curve:
         runtime=60,
     params:
         cfg={},
-        code=code_digest("aam.stages.rarefaction_curve"),
+        code=script_digest("rarefaction_curve"),
     message:
         "Computing the rarefaction curves of {wildcards.dataset}"
     script:
-        "../scripts/run_stage.py"
+        "../scripts/rarefaction_curve.py"

@@ -37,8 +37,8 @@ rule summary:
             **slices.summary(CONFIG, wildcards.dataset),
             "captions": CAPTIONS,
         },
-        code=code_digest("aam.stages.summary"),
+        code=script_digest("summary"),
     message:
         "Writing the page of {wildcards.dataset}"
     script:
-        "../scripts/run_stage.py"
+        "../scripts/summary.py"

@@ -22,8 +22,8 @@ rule tokenize:
         runtime=60,
     params:
         cfg=lambda wildcards: slices.tokenize(CONFIG, wildcards.dataset),
-        code=code_digest("aam.stages.tokenize"),
+        code=script_digest("tokenize_asvs"),
     message:
         "Turning the sequences of {wildcards.dataset} into tokens"
     script:
-        "../scripts/run_stage.py"
+        "../scripts/tokenize_asvs.py"

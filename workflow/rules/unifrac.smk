@@ -34,12 +34,12 @@ rule unifrac_part:
             int(wildcards.part),
             int(wildcards.parts),
         ),
-        code=code_digest("aam.stages.unifrac_part"),
+        code=script_digest("unifrac_part"),
         work=result("unifrac/{metric}/work/view{view}/{part}-of-{parts}"),
     message:
         "Comparing the samples of {wildcards.dataset}: {wildcards.metric}, view {wildcards.view}, part {wildcards.part} of {wildcards.parts}"
     script:
-        "../scripts/run_stage.py"
+        "../scripts/unifrac_part.py"
 
 
 rule unifrac:
@@ -61,9 +61,9 @@ rule unifrac:
         cfg=lambda wildcards: slices.unifrac(
             CONFIG, wildcards.dataset, wildcards.metric
         ),
-        code=code_digest("aam.stages.unifrac"),
+        code=script_digest("unifrac_distances"),
         work=result("unifrac/{metric}/work/view{view}"),
     message:
         "Comparing the samples of {wildcards.dataset}: {wildcards.metric}, view {wildcards.view}"
     script:
-        "../scripts/run_stage.py"
+        "../scripts/unifrac_distances.py"

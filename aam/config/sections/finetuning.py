@@ -63,6 +63,11 @@ class Finetuning(Training):
     """Models per fold, of different seeds, whose predictions are averaged; auto trains at least as
     many."""
 
+    @property
+    def has_budget(self) -> bool:
+        """Whether `budget_minutes` changes anything."""
+        return self.encoder == "auto" and self.start != "scratch"
+
     def kernel_obstacle(
         self, kind: str, columns: Sequence[str], condition: Sequence[str]
     ) -> str | None:

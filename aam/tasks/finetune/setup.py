@@ -24,7 +24,7 @@ from aam.tasks.finetune.parallel import threads_of_a_model
 from aam.train.distributed.devices import AUTO, Devices
 from aam.train.options import StepOptions, step_options
 from aam.train.precision import precision_of_encoder
-from aam.util.provenance import provenance, settings_digest
+from aam.util.provenance import settings_digest
 from aam.util.seeds import seed_of
 
 Part = tuple[NDArray[np.intp], NDArray[np.intp]]
@@ -240,13 +240,21 @@ class FinetuneSetup:
 
     @classmethod
     def open(
-        cls, cfg: Mapping[str, Any], inputs: Mapping[str, Any], runtime: RunOptions, code: str
+        cls,
+        cfg: Mapping[str, Any],
+        inputs: Mapping[str, Any],
+        runtime: RunOptions,
+        code: str,
+        origin: Mapping[str, str] = {},
     ) -> "FinetuneSetup":
-        """Open the inputs of the stage; `code` is the digest of its code."""
+        """Open the inputs of the stage; `code` is the digest of its code.
+
+        `origin` says which settings and files models are made of (`aam.util.provenance`).
+        """
         assert runtime.work is not None, "fine-tuning needs a work folder"
         settings = Finetuning.model_validate(cfg["finetuning"])
         options = step_options(Optimization.model_validate(cfg["optimization"]))
-        origin, threads = provenance(cfg, inputs), threads_of_a_model(runtime.threads)
+        threads = threads_of_a_model(runtime.threads)
         store, tokens = SampleStore.open(inputs["samples"]), TokenStore.open(inputs["tokens"])
         length_bp = tokens.tokens.shape[1]
         precision: str = options.precision

@@ -1,6 +1,6 @@
 """Processes that train one model together: started by torchrun's agent, watched, ended as one.
 
-    stage -> agent of a node -> one process per device, each of which calls the stage's `run`
+    stage -> agent of a node -> one process per device, each of which calls the stage's function
 
 On several nodes `srun` starts the agents. They find the job, and each other, in a folder below the
 stage's work folder; there torch writes what a process raised, so that the stage can end with it.
@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -28,7 +29,7 @@ from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from torch.distributed.launcher import LaunchConfig, elastic_launch
 
 from aam.config.digest import PACKAGE_ROOT
-from aam.runtime.entry import Cfg, Files, RunOptions
+from aam.runtime.run_options import RunOptions
 from aam.train.distributed.world import World, check_granted
 from aam.util import log
 from aam.util.atomic import write_text
@@ -46,21 +47,37 @@ ADDRESS_AWAITED_S = 300
 """Seconds in which the first node must say where it is."""
 
 
-def together(stage: str, cfg: Cfg, *, inputs: Files, outputs: Files, runtime: RunOptions) -> None:
-    """Call the `run` of the module `stage` in all processes that `runtime` asks for.
+def together(function: Callable[..., None], *, runtime: RunOptions, **arguments: Any) -> None:
+    """Call a function in all processes that `runtime` asks for; those of a node share the threads.
 
-    The processes of a node share the threads. One that fails ends all: InputError or RuntimeError.
+    Parameters
+    ----------
+    function
+        A function of a module, which every process can import.
+    runtime
+        How many devices and nodes there are, and the work folder; each process gets it as the
+        argument `runtime`, with `launched` and its own threads.
+    **arguments
+        Further arguments of the function.
+
+    Raises
+    ------
+    InputError
+        One of the processes raised it.
+    RuntimeError
+        One of the processes failed otherwise, which ends all.
     """
     assert runtime.work is not None, "processes that work together need a work folder"
     world = World(runtime.devices, runtime.nodes, runtime.strategy)
     command = _command(world)
     threads = max(1, runtime.threads // runtime.devices)
     granted = replace(runtime, threads=threads, launched=True)
-    arguments = {"cfg": cfg, "inputs": inputs, "outputs": outputs, "runtime": granted}
     runtime.work.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="launch-", dir=runtime.work) as name:
         folder = Path(name).absolute()
-        (folder / JOB).write_bytes(pickle.dumps((stage, arguments)))
+        # By its name: the agents need not import what it needs.
+        job = (function.__module__, function.__name__, {**arguments, "runtime": granted})
+        (folder / JOB).write_bytes(pickle.dumps(job))
         logger.info("starting %d processes (%s)", world.processes, world.strategy)
         command += [str(folder), str(os.getpid())]
         # The same package before any other.
@@ -121,7 +138,7 @@ def agent(folder: Path, stage: int) -> None:
         hint = "put results_dir on a file system that all nodes share"
         found = f"nothing on {socket.gethostname()}"
         sys.exit(str(problem(folder, found, "a folder that all nodes see", hint)))
-    module, arguments = pickle.loads((folder / JOB).read_bytes())
+    module, function, arguments = pickle.loads((folder / JOB).read_bytes())
     runtime: RunOptions = arguments["runtime"]
     if runtime.nodes == 1:
         end_with(stage)
@@ -137,7 +154,7 @@ def agent(folder: Path, stage: int) -> None:
         **_rendezvous(folder, runtime.nodes),
     )
     try:
-        elastic_launch(config, process)(module, arguments, os.getpid())
+        elastic_launch(config, process)(module, function, arguments, os.getpid())
     except ChildFailedError as error:
         rank, failure = error.get_first_failure()
         if failure.exitcode < 0:
@@ -165,8 +182,8 @@ def _rendezvous(folder: Path, nodes: int) -> dict[str, Any]:
     return {"rdzv_backend": "static", "rdzv_endpoint": endpoint, "rdzv_configs": {"rank": node}}
 
 
-def process(stage: str, arguments: dict[str, Any], parent: int) -> None:
-    """Call the stage's `run` as one of the processes; `parent` is the process ID of the agent."""
+def process(module: str, function: str, arguments: dict[str, Any], parent: int) -> None:
+    """Call a function as one of the processes; `parent` is the process ID of the agent."""
     end_with(parent)
     runtime: RunOptions = arguments["runtime"]
     if int(os.environ["RANK"]) == 0:
@@ -177,9 +194,9 @@ def process(stage: str, arguments: dict[str, Any], parent: int) -> None:
         log.start(None)
         logging.getLogger().setLevel(logging.WARNING)
         runtime = replace(runtime, log_dir=None)
-    run = importlib.import_module(stage).run
+    call = getattr(importlib.import_module(module), function)
     try:
-        run(**{**arguments, "runtime": runtime})
+        call(**{**arguments, "runtime": runtime})
     except InputError as error:
         # By the name of the class, under which the stage looks for it.
         raise InputError(str(error)) from None

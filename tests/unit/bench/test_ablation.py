@@ -5,6 +5,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from stage_calls import as_outputs
 
 from aam.bench import measurements, timing
 from aam.bench.ablation import COLUMNS, Ablation, run_ablation, steps_request
@@ -13,7 +14,8 @@ from aam.bench.timing import StepTimes
 from aam.bench.variants import ALONE, BATCH, ORDER, Hardware, Mode, variants
 from aam.model.batch import Batch
 from aam.runtime.run_options import RunOptions
-from aam.stages import benchmark_speed
+from aam.stages.benchmark_speed import measure_speed
+from aam.tasks.pretrain.settings import PretrainSettings
 from aam.train.distributed import devices
 
 CONTRACT = """name batch_size step_ms_median step_ms_iqr samples_per_s peak_memory_mb speedup
@@ -149,7 +151,15 @@ def test_the_stage_interleaves_repeats_and_writes_table_page_and_roofline(
     asked, cfg = [], speed_cfg()
     instead_of_processes(lambda request: asked.append(request) or stand_in(request))
     outputs = {name: tmp_path / name for name in ("table", "text", "roofline")}
-    benchmark_speed.run(cfg, inputs=files, outputs=outputs, runtime=RunOptions())
+    settings = PretrainSettings.read(cfg)
+    asked_for = ("batch_sizes", "alone_batch_size", "seconds", "repeats", "naive_asvs")
+    measure_speed(
+        **files,
+        settings=settings,
+        **{name: cfg[name] for name in asked_for},
+        runtime=RunOptions(),
+        **as_outputs(outputs),
+    )
     expected = variants(cfg, Hardware())
     steps = len(expected)
     kinds = [request["kind"] for request in asked]

@@ -5,7 +5,7 @@ from matplotlib.image import imread
 from aam.bench.ablation import run_ablation
 from aam.config.figures import PLOTS
 from aam.runtime.run_options import RunOptions
-from aam.stages import plot
+from aam.stages.plot import draw_figures
 
 LONG = "a_name_that_somebody_made_far_too_long_for_any_figure"
 
@@ -13,8 +13,11 @@ LONG = "a_name_that_somebody_made_far_too_long_for_any_figure"
 def draw(name, table, figures, folder) -> Figure:
     """Draw a table from its file, and check that the figure is whole and bounded."""
     table.to_csv(folder / "table.tsv", sep="\t", index=False)
-    files = {"inputs": {name: folder / "table.tsv"}, "outputs": {name: folder / "drawn.png"}}
-    plot.run({"draw": PLOTS[name].draw}, **files, runtime=RunOptions())
+    draw_figures(
+        draw=PLOTS[name].draw,
+        records={name: folder / "table.tsv"},
+        figures_out={name: folder / "drawn.png"},
+    )
     height, width = imread(folder / "drawn.png").shape[:2]
     assert width <= 1200
     assert height <= 2200

@@ -11,7 +11,6 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
-from aam.stages import pretrain
 from aam.train.progress import TimeIsUp
 from aam.util.errors import InputError
 from benchmarks import gpu, kept, kept_tests, predicted, trainings
@@ -167,13 +166,15 @@ def test_a_training_that_does_not_end_says_why(error, said, tmp_path, monkeypatc
     broken.parent.mkdir(parents=True)
     broken.touch()
 
-    def fail(cfg, *, inputs, outputs, runtime):
+    def fail(*, tokens, distances, runtime, **others):
         assert (runtime.deadline, runtime.devices) == (5.0, 1)
-        assert inputs == {"tokens": Path("t"), "distances": [Path("d")]}
+        assert (tokens, distances) == (Path("t"), [Path("d")])
         assert not broken.exists(), "what a killed compilation has left is removed"
         raise error
 
-    monkeypatch.setattr(pretrain, "run", fail)
+    monkeypatch.setattr(trainings, "pretrain_encoder", fail)
+    monkeypatch.setattr(trainings, "provenance", lambda settings, inputs: {})
+    monkeypatch.setattr(trainings.PretrainSettings, "read", lambda settings: None)
     request = {"kind": "training", "cfg": {}, "folder": str(tmp_path), "runtime": {}}
     request |= {"inputs": {"tokens": "t", "distances": ["d"]}, "deadline": 5.0}
     assert trainings.run(request) == said

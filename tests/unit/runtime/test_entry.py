@@ -13,7 +13,6 @@ from safetensors import SafetensorError
 
 from aam.config.sections.execution import Runtime
 from aam.runtime import entry
-from aam.runtime.run_options import RunOptions
 
 
 @pytest.mark.parametrize(
@@ -24,7 +23,6 @@ def test_settings_reach_the_stage_as_the_configuration_reads_them(
     monkeypatch: pytest.MonkeyPatch, settings: Any
 ) -> None:
     monkeypatch.setattr(entry.log, "start", lambda file: logging.getLogger(__name__))
-    given: list[RunOptions] = []
     snakemake = SimpleNamespace(
         log=[],
         config={} if settings is None else {"runtime": settings},
@@ -34,8 +32,9 @@ def test_settings_reach_the_stage_as_the_configuration_reads_them(
         input={},
         output={},
     )
-    entry.main(lambda cfg, *, inputs, outputs, runtime: given.append(runtime), snakemake)
-    (options,), expected = given, Runtime.model_validate(settings or {})
+    with entry.run_job(snakemake) as found:
+        options = found.runtime
+    expected = Runtime.model_validate(settings or {})
     assert options.threads == 3, "those that Snakemake grants, whatever the most of a job is"
     for key in Runtime.model_fields.keys() - {"threads"}:
         assert getattr(options, key) == getattr(expected, key)
@@ -49,12 +48,17 @@ def test_an_input_that_was_changed_since_ends_as_one_message(
     params = SimpleNamespace(cfg={}, get=lambda name: None)
     job = SimpleNamespace(log=[], config={}, params=params, resources={}, threads=1)
     job.input, job.output = {}, {"table": str(made)}
-    entry.main(lambda cfg, *, outputs, **others: outputs["table"].write_text("right"), job)
+    with entry.run_job(job) as writing:
+        writing.outputs["table"].write_text("right")
     job.input, job.output = job.output, {}
-    entry.main(lambda cfg, *, inputs, **others: given.append(inputs["table"].read_text()), job)
+    with entry.run_job(job) as reading:
+        given.append(reading.inputs["table"].read_text())
     made.write_text("wrong")
-    with pytest.raises(SystemExit, match="content that its stage did not write"):
-        entry.main(lambda cfg, *, inputs, **others: given.append(inputs["table"].read_text()), job)
+    with (
+        pytest.raises(SystemExit, match="content that its stage did not write"),
+        entry.run_job(job) as reading,
+    ):
+        given.append(reading.inputs["table"].read_text())
     assert given == ["right"]
 
 
@@ -74,10 +78,10 @@ def test_a_full_disk_ends_as_one_message_even_where_the_log_has_no_room(
     job = SimpleNamespace(log=["/dev/full"], config={}, params=params, resources={}, threads=1)
     job.input = job.output = {}
 
-    def run(cfg: Any, **others: Any) -> None:
+    with (
+        pytest.raises(SystemExit, match="no room on the disk.*Hint: free some"),
+        entry.run_job(job),
+    ):
         raise error
-
-    with pytest.raises(SystemExit, match="no room on the disk.*Hint: free some"):
-        entry.main(run, job)
-    with pytest.raises(ZeroDivisionError):
-        entry.main(lambda cfg, **others: 1 // 0, job)
+    with pytest.raises(ZeroDivisionError), entry.run_job(job):
+        raise ZeroDivisionError

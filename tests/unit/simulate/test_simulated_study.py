@@ -8,16 +8,16 @@ from skbio import TreeNode
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.model_selection import GroupKFold, cross_val_predict
+from stage_calls import call
 
 from aam.config import slices
 from aam.config.configuration import load
 from aam.data.importing.metadata import load_metadata
 from aam.data.rarefaction import rarefy
 from aam.data.table import read_biom
-from aam.runtime.run_options import RunOptions
 from aam.simulate.birth_death import birth_death_tree
 from aam.simulate.evolution import evolve
-from aam.stages import simulate
+from aam.stages.simulate import simulate_study
 from aam.util.seeds import generator
 
 NAMES = ("table", "tree", "metadata", "new_table", "new_metadata")
@@ -26,7 +26,7 @@ NAMES = ("table", "tree", "metadata", "new_table", "new_metadata")
 def make(folder: Path, **settings) -> dict[str, Path]:
     outputs = {name: folder / name for name in NAMES}
     cfg = slices.simulate(load({"datasets": {"demo": {"simulate": settings}}}), "demo")
-    simulate.run(cfg, inputs={}, outputs=outputs, runtime=RunOptions())
+    call(simulate_study, cfg, {}, outputs)
     return outputs
 
 

@@ -18,7 +18,9 @@ import torch
 import aam.model.store
 import aam.train.loop
 from aam.runtime.run_options import RunOptions
-from aam.stages import pretrain
+from aam.stages.pretrain import pretrain_encoder
+from aam.tasks.pretrain.settings import PretrainSettings
+from aam.util.provenance import provenance
 
 OUTPUTS = ("model", "metrics", "history", "embeddings", "asvs", "pairs")
 
@@ -70,15 +72,17 @@ def run(spec: dict, moment: dict, pipe: int) -> None:
         aam.model.store.save_file = lambda state, path, metadata=None: die_writing(path)
     else:
         before_each_step(at_step)
-    folder, inputs = Path(spec["folder"]), spec["inputs"]
-    pretrain.run(
-        spec["cfg"],
-        inputs={
-            **{name: Path(inputs[name]) for name in ("tokens", "samples")},
-            "distances": [Path(path) for path in inputs["distances"]],
-        },
-        outputs={name: folder / name for name in OUTPUTS},
+    folder = Path(spec["folder"])
+    inputs = {
+        **{name: Path(spec["inputs"][name]) for name in ("tokens", "samples")},
+        "distances": [Path(path) for path in spec["inputs"]["distances"]],
+    }
+    pretrain_encoder(
+        **inputs,
+        settings=PretrainSettings.read(spec["cfg"]),
         runtime=RunOptions(work=folder / "work", checkpoint_every_s=0.0),
+        **{f"{name}_out": folder / name for name in OUTPUTS},
+        provenance=provenance(spec["cfg"], inputs),
     )
 
 

@@ -3,6 +3,7 @@
 Each process leaves a file in the folder, whose name is its process ID.
 """
 
+import importlib
 import os
 import sys
 import threading
@@ -22,14 +23,14 @@ class Special(InputError):
     """One of several kinds of messages for a user."""
 
 
-def run(cfg, *, inputs, outputs, runtime):
-    if cfg["does"] == "sleep":
-        sleep(inputs["folder"])
+def run(folder, does, runtime):
+    if does == "sleep":
+        sleep(folder)
     dist.init_process_group("gloo")
     dist.barrier()
     if os.environ["RANK"] == "1":
         assert runtime.launched
-        error = KeyError("odd") if cfg["does"] == "break" else Special("a.biom: got this\nand that")
+        error = KeyError("odd") if does == "break" else Special("a.biom: got this\nand that")
         raise error
     dist.barrier()
 
@@ -41,13 +42,10 @@ def sleep(folder, *_):
 
 def start(folder: Path, does: str, **options) -> None:
     options = {"devices": 2, "threads": 2} | options
-    launch.together(
-        "launched",
-        {"does": does},
-        inputs={"folder": folder},
-        outputs={},
-        runtime=RunOptions(work=folder / "work", **options),
-    )
+    # By the name under which the processes import it.
+    function = importlib.import_module("launched").run
+    runtime = RunOptions(work=folder / "work", **options)
+    launch.together(function, runtime=runtime, folder=folder, does=does)
 
 
 if __name__ == "__main__":

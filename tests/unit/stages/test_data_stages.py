@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 from scipy.sparse import csr_array
+from stage_calls import call
 from unifrac_cases import needs_programs
 
 import aam
@@ -22,25 +23,17 @@ from aam.data.sequences import read_fasta, write_fasta
 from aam.data.table import FeatureTable, read_biom, write_biom
 from aam.data.tokens import TokenStore
 from aam.data.trees.newick import read_newick
-from aam.runtime.run_options import RunOptions
-from aam.stages import (
-    augment,
-    describe,
-    import_metadata,
-    import_table,
-    import_taxonomy,
-    import_tree,
-    rarefaction_curve,
-    rarefy,
-    tokenize,
-)  # fmt: skip
+from aam.stages import import_tree, rarefaction_curve
+from aam.stages.augment import store_samples
+from aam.stages.describe import describe_study
+from aam.stages.import_metadata import import_metadata
+from aam.stages.import_table import import_table
+from aam.stages.import_taxonomy import import_taxonomy
+from aam.stages.rarefaction_curve import compute_rarefaction_curves
+from aam.stages.rarefy import rarefy_table
+from aam.stages.tokenize import tokenize_asvs
 from aam.util.errors import InputError
 from aam.util.scikit_bio import TreeNode
-
-
-def execute(stage, cfg, inputs, outputs, **options) -> None:
-    stage.run(cfg, inputs=inputs, outputs=outputs, runtime=RunOptions(**options))
-
 
 HASHES = ["d41d8cd98f00b204e9800998ecf8427e", "0cc175b9c0f1b6a831c399e269772661"]
 TSV = "#OTU ID\t0001\t2\tblank\n{}\t3\t0\t0\n{}\t1\t4\t0\nunseen\t0\t0\t0\n".format(*HASHES)
@@ -59,8 +52,8 @@ def run(tmp_path):
             files[name] = tmp_path / f"{name}.txt"
             files[name].write_text(text)
         out = {name: tmp_path / folder / name for name in OUTPUTS}
-        cfg = {"root": root, "reference": reference, "digests": {"v4": ""}}
-        execute(stage, cfg, files, out, threads=2, work=tmp_path / "work")
+        cfg = {"root": root, "reference": reference, "candidates": ["v4"]}
+        call(stage, cfg, files, out, threads=2, work=tmp_path / "work")
         return {name: path for name, path in out.items() if path.exists()}
 
     return run
@@ -92,11 +85,13 @@ def test_a_table_with_hashes_is_imported(run):
 
 
 def test_a_tree_is_cut_to_the_table(run, imported, caplog):
-    out = run(import_tree, imported, tree="(((a:1,x:1):1,b:2):1,(c:1,y:1):1);")
+    out = run(import_tree.import_tree, imported, tree="(((a:1,x:1):1,b:2):1,(c:1,y:1):1);")
     assert out["tree"].read_text() == "((b:2.0,a:2.0):1.0,c:2.0);\n"
     # A root that is looked for: as far from all tips as can be.
     text = "((a:1,x:9):1,b:2,c:3);"
-    rooted = read_newick(run(import_tree, imported, root="min_variance", tree=text)["tree"])
+    rooted = read_newick(
+        run(import_tree.import_tree, imported, root="min_variance", tree=text)["tree"]
+    )
     assert len(rooted.children) == 2
     assert [tip.distance(rooted) for tip in rooted.tips()] == pytest.approx([2.5, 2.5, 2.5])
     warning = "3 ASVs lie behind branches longer than 0.6 substitutions per site, which are 100.0 %"
@@ -105,7 +100,7 @@ def test_a_tree_is_cut_to_the_table(run, imported, caplog):
 
 @needs_programs
 def test_a_tree_is_made_where_there_is_none(run, imported):
-    tree = read_newick(run(import_tree, imported)["tree"])
+    tree = read_newick(run(import_tree.import_tree, imported)["tree"])
     assert sorted(tip.name for tip in tree.tips()) == ["a", "b", "c"]
 
 
@@ -123,7 +118,7 @@ def test_reads_of_a_reference_are_placed_in_its_tree(run, tmp_path, monkeypatch)
         with monkeypatch.context() as patched:
             build = Mock(return_value=STAR)
             patched.setattr(import_tree, "build_tree", build)
-            out = run(import_tree, inputs, reference=reference)
+            out = run(import_tree.import_tree, inputs, reference=reference)
         assert build.called != is_placed
         if is_placed:
             expected = aam.reference("v4").tree(sequences)
@@ -134,7 +129,7 @@ def test_reads_of_a_reference_are_placed_in_its_tree(run, tmp_path, monkeypatch)
 
 def test_a_reference_of_another_region_is_refused(run, imported):
     with pytest.raises(InputError, match=r"v4, which 0% of the reads lie near"):
-        run(import_tree, imported, reference="v4")
+        run(import_tree.import_tree, imported, reference="v4")
 
 
 def test_metadata_follows_the_order_of_the_table(run, imported):
@@ -164,7 +159,9 @@ def test_files_are_described_and_configured_before_a_run(tmp_path, capsys, monke
     for name, path in files.items():
         path.write_text(texts[name])
     raw = {"datasets": {"mine": {"table": "table.txt"}}, "rarefaction": {"depth": 1}}
-    execute(describe, slices.describe(load(raw), "mine"), files, {"text": tmp_path / "check.txt"})
+    call(
+        describe_study, slices.describe(load(raw), "mine"), files, {"text": tmp_path / "check.txt"}
+    )
     text = (tmp_path / "check.txt").read_text()
     for said in ("2 samples, 2 ASVs, 8 reads", "2 samples and ASVs have no", "50% of the ASVs"):
         assert said in text
@@ -172,7 +169,9 @@ def test_files_are_described_and_configured_before_a_run(tmp_path, capsys, monke
     task = {"dataset": "mine", "column": "age", "kind": "regression", "folds": {"k": 3}}
     raw["tasks"] = {"age": task}
     with pytest.raises(InputError, match="at least as many as folds, 3"):
-        execute(describe, slices.describe(load(raw), "mine"), files, {"text": tmp_path / "no.txt"})
+        call(
+            describe_study, slices.describe(load(raw), "mine"), files, {"text": tmp_path / "no.txt"}
+        )
     assert not (tmp_path / "no.txt").exists()
     assert text in capsys.readouterr().out
     monkeypatch.chdir(tmp_path)
@@ -219,13 +218,13 @@ def prepare(folder: Path) -> dict[str, Path]:
     write_fasta(files["sequences"], SEQUENCES)
     for number, view in enumerate(views):
         outputs = {"table": files[view], "dropped": files[f"{view}.dropped"]}
-        execute(rarefy, slices.rarefy(CONFIG, "d", number), {"table": files["table"]}, outputs)
-    execute(rarefaction_curve, {}, files, files)
+        call(rarefy_table, slices.rarefy(CONFIG, "d", number), {"table": files["table"]}, outputs)
+    call(compute_rarefaction_curves, {}, files, files)
     inputs = {name: files[name] for name in ("table", "sequences")}
-    execute(tokenize, slices.tokenize(CONFIG, "d"), inputs, files)
+    call(tokenize_asvs, slices.tokenize(CONFIG, "d"), inputs, files)
     inputs = {name: files[name] for name in ("table", "tokens")}
     inputs["views"] = [files[view] for view in views]
-    execute(augment, slices.augment(CONFIG, "d"), inputs, files)
+    call(store_samples, slices.augment(CONFIG, "d"), inputs, files)
     return files
 
 
@@ -242,7 +241,7 @@ def test_every_artifact_has_the_same_bytes_again(files, tmp_path):
 def test_a_depth_beyond_all_samples_writes_nothing(files, tmp_path):
     outputs = {name: tmp_path / name for name in ("table", "dropped")}
     with pytest.raises(InputError, match=r"rarefaction\.depth: got 5000"):
-        execute(rarefy, {"depth": 5000, "seed": 0, "view": 0}, files, outputs)
+        call(rarefy_table, {"depth": 5000, "seed": 0, "view": 0}, files, outputs)
     assert not list(tmp_path.iterdir())
 
 
@@ -267,7 +266,7 @@ def test_curves_end_at_the_richness_of_the_sample(files, tmp_path, monkeypatch):
     assert (curve.groupby("sample-id")["richness"].diff().dropna() > -1e-6).all()
     # Of a large table, some samples have one.
     monkeypatch.setattr(rarefaction_curve, "MAX_SAMPLES", 4)
-    execute(rarefaction_curve, {}, files, {"curve": tmp_path / "curve"})
+    call(compute_rarefaction_curves, {}, files, {"curve": tmp_path / "curve"})
     assert pd.read_csv(tmp_path / "curve", sep="\t")["sample-id"].nunique() == 4
 
 
@@ -281,7 +280,7 @@ def test_asvs_behind_long_branches_are_left_out_before_the_draw(files, tmp_path)
     found = []
     for given in (inputs, without):
         outputs = {name: tmp_path / f"{name}{len(found)}" for name in ("table", "dropped")}
-        execute(rarefy, slices.rarefy(CONFIG, "d", 0), given, outputs)
+        call(rarefy_table, slices.rarefy(CONFIG, "d", 0), given, outputs)
         found.append(read_biom(outputs["table"]))
     assert junk in read_biom(files["view0"]).feature_ids
     assert found[0].feature_ids == found[1].feature_ids

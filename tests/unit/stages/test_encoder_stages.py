@@ -4,13 +4,14 @@ import numpy as np
 import pandas as pd
 import pytest
 from safetensors.numpy import load_file
+from stage_calls import call
 
 from aam.config.sections.execution import Optimization
 from aam.config.sections.model import ModelSettings
 from aam.config.sections.training import Pretraining
 from aam.model.store import load_config
-from aam.runtime.run_options import RunOptions
-from aam.stages import explain, predict
+from aam.stages.explain import explain_task
+from aam.stages.predict import predict_table
 from aam.util.atomic import read_json
 
 SMALL = {"width": 16, "heads": 2, "asv_layers": 1, "sample_layers": 1, "ffn_ratio": 2}
@@ -49,15 +50,15 @@ def test_it_is_pretrained_fine_tuned_predicts_and_is_explained(
     moved = {not np.array_equal(before[name], after[name]) for name in layers}
     assert moved == {task == "age"}
 
-    model, outputs = {"model": tuned["model"]}, {"predictions": tmp_path / "new.tsv"}
-    inputs = {"table": other.files["table.biom"], **model}
-    predict.run({}, inputs=inputs, outputs=outputs, runtime=RunOptions())
-    found = pd.read_csv(outputs["predictions"], sep="\t", dtype={"sample-id": str})
+    predicted = tmp_path / "new.tsv"
+    predict_table(model=tuned["model"], table=other.files["table.biom"], predictions_out=predicted)
+    found = pd.read_csv(predicted, sep="\t", dtype={"sample-id": str})
     assert found["sample-id"].tolist() == other.tiny.table.sample_ids
     assert found.drop(columns="in_training").notna().all(axis=None)
-    cfg = {"samples": 2, "checked": 1, "removed": 3, "seed": 0}
+    cfg = {"explained": 2, "checked": 1, "removed": 3, "seed": 0}
     outputs = {name: tmp_path / name for name in ("importance", "sequences", "check")}
-    inputs = {**other.task_inputs(task), **model, "sequences": other.files["sequences.fasta"]}
-    explain.run(cfg, inputs=inputs, outputs=outputs, runtime=RunOptions())
+    inputs = {**other.task_inputs(task), "model": tuned["model"]}
+    inputs["sequences"] = other.files["sequences.fasta"]
+    call(explain_task, cfg, inputs, outputs)
     completeness = read_json(outputs["check"])["completeness"]
     assert completeness["gap_max"] < 1e-3

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.sparse import csr_array
+from stage_calls import as_outputs
 
 from aam.config.figures import PLOTS
 from aam.data.table import FeatureTable, write_biom
@@ -18,8 +19,10 @@ from aam.evaluate import conformal
 from aam.evaluate.conformal import cross_intervals, interval_report
 from aam.evaluate.predictions import read_predictions
 from aam.evaluate.report import target_report
-from aam.runtime.run_options import RunOptions
-from aam.stages import baselines, benchmark_accuracy, plot, summary
+from aam.stages import summary
+from aam.stages.baselines import fit_baselines
+from aam.stages.benchmark_accuracy import gather_accuracy
+from aam.stages.plot import draw_figures
 from aam.unifrac.store import write_distances
 from aam.util.atomic import write_json
 from aam.util.errors import InputError
@@ -56,8 +59,8 @@ def inputs(tmp_path: Path, few_trees: None) -> dict[str, Any]:
 def run_baselines(path: Path, inputs: dict[str, Any]) -> Path:
     settings = {"kind": "regression", "classes": None, "bounds": [0, 215], "baselines": None}
     settings |= {"seed": 0}
-    outputs = {"predictions": path, "nested": path.with_suffix(".nested")}
-    baselines.run(settings, inputs=inputs, outputs=outputs, runtime=RunOptions(threads=2))
+    nested = path.with_suffix(".nested")
+    fit_baselines(**inputs, **settings, threads=2, predictions_out=path, nested_out=nested)
     return path
 
 
@@ -160,9 +163,8 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         asvs = pd.DataFrame({"feature-id": ["<b>", "NA"], "importance": [0.25, 0.125]})
         asvs.to_csv(folder / "importance.tsv", sep="\t", index=False)
     (root / "benchmark").mkdir()
-    outputs = {"table": root / "benchmark/accuracy.tsv"}
     metrics = sorted(root.glob("finetune/*/*/metrics.json"))
-    benchmark_accuracy.run({}, inputs={"metrics": metrics}, outputs=outputs, runtime=RunOptions())
+    gather_accuracy(metrics=metrics, table_out=root / "benchmark/accuracy.tsv")
     return root
 
 
@@ -210,7 +212,7 @@ def summed_up(results: Path, **inputs: Any) -> tuple[str, str]:
     for name in ("intervals", "importance"):
         paths = [path.with_name(f"{name}.tsv") for path in inputs["finetune"]]
         inputs.setdefault(name, paths)
-    summary.run(SETTINGS, inputs=inputs, outputs=outputs, runtime=RunOptions())
+    summary.write_summary(**inputs, **SETTINGS, **as_outputs(outputs))
     page, text = (path.read_text(encoding="utf-8") for path in outputs.values())
     return " ".join(html.unescape(page).split()), text
 
@@ -327,7 +329,7 @@ def test_without_models_the_answers_are_the_first_ones(results, monkeypatch):
     monkeypatch.setitem(SETTINGS, "networks", {"models": {}})
     outputs = {"report": results / "first.html", "summary": results / "first.md"}
     inputs = {"finetune": [first / "metrics.json"], "intervals": [first / "intervals.tsv"]}
-    summary.run(SETTINGS, inputs=inputs, outputs=outputs, runtime=RunOptions())
+    summary.write_summary(**inputs, **SETTINGS, **as_outputs(outputs))
     page, text = (path.read_text(encoding="utf-8") for path in outputs.values())
     for part in (page, text):
         assert "Works: a column is off by 1.0 on average" in html.unescape(part)
@@ -349,8 +351,7 @@ def test_an_encoder_that_was_used_as_it_came_says_so(results):
 
 def test_tasks_in_a_terminal_have_the_order_of_the_configuration(results):
     metrics = sorted(results.glob("finetune/*/*/metrics.json"), reverse=True)
-    outputs = {"table": results / "benchmark/accuracy.tsv"}
-    benchmark_accuracy.run({}, inputs={"metrics": metrics}, outputs=outputs, runtime=RunOptions())
+    gather_accuracy(metrics=metrics, table_out=results / "benchmark/accuracy.tsv")
     *_, first, second = summary.terminal_summary(results).splitlines()
     assert first.startswith("  site, AAM: Does not work: ")
     assert second.startswith("  age, AAM: Works: ")
@@ -362,7 +363,11 @@ def test_a_figure_is_drawn_of_ids_that_look_like_something_else(tmp_path):
     inputs = {name: tmp_path / f"{name}.tsv" for name in texts}
     for name, path in inputs.items():
         path.write_text(texts[name])
-    settings = {"draw": PLOTS["rarefaction"].draw, "depth": 100}
     outputs = {"rarefaction": tmp_path / "rarefaction.png"}
-    plot.run(settings, inputs=inputs, outputs=outputs, runtime=RunOptions())
+    draw_figures(
+        draw=PLOTS["rarefaction"].draw,
+        records=inputs,
+        settings={"depth": 100},
+        figures_out=outputs,
+    )
     assert outputs["rarefaction"].read_bytes().startswith(b"\x89PNG")

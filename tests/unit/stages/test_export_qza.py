@@ -12,9 +12,9 @@ import yaml
 from aam.config.configuration import load
 from aam.config.slices import exports
 from aam.data.importing.qza import ArtifactKind, read_artifact
-from aam.runtime.run_options import RunOptions
-from aam.stages import export_qza
+from aam.stages.export_qza import export_artifact
 from aam.unifrac.store import read_distances, write_faith_pd
+from aam.util.provenance import provenance
 from aam.util.qiime2 import LAYOUTS
 
 FILES = """VERSION checksums.md5 data/distance-matrix.tsv metadata.yaml provenance/VERSION
@@ -25,8 +25,8 @@ provenance/action/action.yaml provenance/citations.bib provenance/metadata.yaml"
 def export(tmp_path):
     def exported(kind, source):
         path = tmp_path / "made.qza"
-        files = {"inputs": {"source": source}, "outputs": {"artifact": path}}
-        export_qza.run({"type": kind}, **files, runtime=RunOptions())
+        about = provenance({"type": kind}, {"source": source})
+        export_artifact(source=source, semantic_type=kind, artifact_out=path, provenance=about)
         return path
 
     return exported

@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 from safetensors.numpy import load_file
 from scipy.sparse import csr_array
+from stage_calls import as_outputs, call
 
 from aam.api import Model
 from aam.data.folds import read_folds
@@ -17,7 +18,9 @@ from aam.inference.asv_cache import module_digest
 from aam.inference.bundle import ModelBundle
 from aam.inference.ensemble import predict_table
 from aam.runtime.run_options import RunOptions
-from aam.stages import explain, finetune
+from aam.stages import explain
+from aam.stages.finetune import finetune_task
+from aam.tasks.finetune.settings import FinetuneSettings
 from aam.tasks.finetune.setup import FinetuneSetup
 from aam.util.atomic import read_json
 from aam.util.errors import InputError
@@ -122,7 +125,12 @@ def test_digests_stand_for_what_predicting_takes(finetuned, study, pretrained, t
     outputs = {name: tmp_path / name for name in finetuned["age"]}
     inputs = {**study.task_inputs("age"), "model": pretrained["model"]}
     runtime = RunOptions(work=tmp_path / "work")
-    finetune.run(cfg, inputs=inputs, outputs=outputs, runtime=runtime)
+    finetune_task(
+        **inputs,
+        settings=FinetuneSettings.read(cfg),
+        runtime=runtime,
+        **as_outputs(outputs),
+    )
     found = read_json(outputs["digests"])
     assert outputs["predictions"].read_bytes() == finetuned["age"]["predictions"].read_bytes()
     same = {name: found[name] == known[name] for name in known}
@@ -225,8 +233,8 @@ def importance(finetuned, study, tmp_path):
         inputs["taxonomy"].write_text("feature-id\ttaxon\n" + "".join(rows))
         inputs["sequences"] = study.files["sequences.fasta"]
         outputs = {name: tmp_path / name for name in ("importance", "sequences", "check")}
-        cfg = {"samples": 4, "checked": 2, "removed": 3, "seed": 0, **cfg}
-        explain.run(cfg, inputs=inputs, outputs=outputs, runtime=RunOptions())
+        cfg = {"explained": 4, "checked": 2, "removed": 3, "seed": 0, **cfg}
+        call(explain.explain_task, cfg, inputs, outputs)
         return outputs["importance"], read_json(outputs["check"])
 
     return run
@@ -234,7 +242,7 @@ def importance(finetuned, study, tmp_path):
 
 def test_importance_of_the_asvs_that_held_out_samples_have(importance, study, monkeypatch):
     monkeypatch.setattr(explain, "MOST_IMPORTANT", 7)
-    path, check = importance("site", samples=100)
+    path, check = importance("site", explained=100)
     assert (check["samples"], check["checked"]) == (18, 4)
     assert check["outputs"] == ["gut", "skin"]
     assert check["completeness"]["gap_max"] < 1e-3

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from problems import nested_of
+from stage_calls import as_outputs
 
 from aam.evaluate.predictions import read_predictions, write_predictions
-from aam.runtime.run_options import RunOptions
-from aam.stages import first
+from aam.stages.first import score_baselines
 
 SETTINGS = {
     "names": {"dataset": "d", "task": "t"},
@@ -56,7 +56,7 @@ def answered(tmp_path: Path) -> Callable[..., dict[str, Any]]:
         folds.to_csv(files["folds"], sep="\t", index=False)
         table = pa.table({"sample_id": folds["sample-id"].to_numpy(object), "study": ["a"] * 24})
         pq.write_table(table, files["metadata"])
-        first.run(SETTINGS, inputs=files, outputs=outputs, runtime=RunOptions())
+        score_baselines(**files, **SETTINGS, **as_outputs(outputs))
         return json.loads(outputs["metrics"].read_text())
 
     return run

@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 from baseline_studies import HELD_OUT, KINDS, BaselineStudy, write_study
 from scipy.sparse import csr_array
+from stage_calls import as_outputs, call
 
 import aam
 from aam.api import Model
@@ -24,8 +25,9 @@ from aam.evaluate.labels import KERNEL_MACHINE
 from aam.evaluate.predictions import by_baseline, read_predictions
 from aam.evaluate.recalibration import Recalibration
 from aam.evaluate.super_learner import super_learner
-from aam.runtime.run_options import RunOptions
-from aam.stages import first, first_super_learner, predict_first
+from aam.stages.first import score_baselines
+from aam.stages.first_super_learner import keep_baselines
+from aam.stages.predict_first import predict_by_baselines
 from aam.util.atomic import read_json
 from aam.util.errors import InputError
 
@@ -58,7 +60,7 @@ def calibration(monkeypatch):
 def keep(study: BaselineStudy, folder: Path, **inputs: Path) -> Path:
     outputs = {"directory": folder / "super_learner", "digest": folder / "super_learner.json"}
     given = {name: path for name, path in study.paths.items() if name != "distances"} | inputs
-    first_super_learner.run(study.settings, inputs=given, outputs=outputs, runtime=RunOptions())
+    call(keep_baselines, study.settings, given, outputs)
     return outputs["directory"]
 
 
@@ -114,7 +116,7 @@ def test_the_stage_writes_what_python_returns(study, kept, tmp_path):
     inputs = {"model": kept, "table": tmp_path / "table.biom"}
     inputs["sequences"] = study.paths["sequences"]
     outputs = {"predictions": tmp_path / "found.tsv"}
-    predict_first.run({}, inputs=inputs, outputs=outputs, runtime=RunOptions())
+    predict_by_baselines(**inputs, predictions_out=outputs["predictions"])
     written = pd.read_csv(outputs["predictions"], sep="\t", dtype={"sample-id": str})
     expected = aam.load(kept).predict(study.table, study.paths["sequences"])
     assert [*written.columns] == ["sample-id", *expected.columns]
@@ -137,7 +139,7 @@ def test_what_is_kept_is_what_the_first_answer_scored(study, kept, tmp_path):
         "report_by": [],
     }
     inputs = {name: study.paths[name] for name in names} | {"metadata": tmp_path / "metadata"}
-    first.run(settings, inputs=inputs, outputs=outputs, runtime=RunOptions())
+    score_baselines(**inputs, **settings, **as_outputs(outputs))
     report = read_json(outputs["metrics"])
     scored = report.get("targets", {"": report})
     mixtures = read_json(kept / "super_learner.json")["mixtures"]

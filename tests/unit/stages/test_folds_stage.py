@@ -10,8 +10,8 @@ from aam.config.configuration import load
 from aam.data.folds import TEST, read_folds
 from aam.data.table import FeatureTable, write_biom
 from aam.evaluate.baselines import problem
-from aam.runtime.run_options import RunOptions
-from aam.stages import baselines, folds
+from aam.stages.baselines import fit_baselines
+from aam.stages.folds import divide_into_folds
 from aam.unifrac.store import write_distances
 from aam.util.errors import InputError
 
@@ -72,11 +72,12 @@ def config(task: dict):
 def divide(files, tmp_path):
     def run(column, kind="regression", metadata=files["metadata"], **task) -> pd.DataFrame:
         output = tmp_path / "folds.tsv"
-        folds.run(
-            slices.folds(config({"column": column, "kind": kind, **task}), "t"),
-            inputs={**files, "metadata": metadata},
-            outputs={"folds": output, "members": tmp_path / "members.tsv"},
-            runtime=RunOptions(),
+        divide_into_folds(
+            table=files["table"],
+            metadata=metadata,
+            **slices.folds(config({"column": column, "kind": kind, **task}), "t"),
+            folds_out=output,
+            members_out=tmp_path / "members.tsv",
         )
         return read_folds(output)
 
@@ -278,17 +279,16 @@ def test_members_without_groups_are_the_labelled_samples_and_no_conditions_matte
 def test_baselines_read_what_the_folds_say(files, divide, tmp_path, monkeypatch):
     task = {"column": ["age", "weight"], "kind": "regression"}
     made = divide(**task, folds={"k": 2, "test": 0.2})
-    inputs = {**files, "views": [files["table"]], "folds": tmp_path / "folds.tsv"}
 
     def predicted(distances, **changes):
-        baselines.run(
-            slices.baselines(config({**task, "folds": {"k": 2}, **changes}), "t"),
-            inputs={**inputs, "distances": distances},
-            outputs={
-                "predictions": tmp_path / "predictions.tsv",
-                "nested": tmp_path / "nested.parquet",
-            },
-            runtime=RunOptions(),
+        fit_baselines(
+            folds=tmp_path / "folds.tsv",
+            views=[files["table"]],
+            tree=files["tree"],
+            distances=distances,
+            **slices.baselines(config({**task, "folds": {"k": 2}, **changes}), "t"),
+            predictions_out=tmp_path / "predictions.tsv",
+            nested_out=tmp_path / "nested.parquet",
         )
         return pd.read_csv(tmp_path / "predictions.tsv", sep="\t", dtype={"sample-id": str})
 

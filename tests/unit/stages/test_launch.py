@@ -11,14 +11,17 @@ import pandas as pd
 import psutil
 import pytest
 import torch
+from stage_calls import as_outputs
 
 from aam.config.sections.execution import Runtime
 from aam.runtime.run_options import RunOptions
 from aam.stages import pretrain
+from aam.tasks.pretrain.settings import PretrainSettings
 from aam.train.distributed import launch
 from aam.train.distributed.world import World
 from aam.util.atomic import read_json
 from aam.util.errors import InputError
+from aam.util.provenance import provenance
 
 PRETRAINING = ("model", "metrics", "history", "embeddings", "asvs", "pairs")
 SAID = '{"message": {"message": "InputError: a.biom: odd"}}'
@@ -43,7 +46,13 @@ def run(study, tmp_path):
         cfg["optimization"] |= {"precision": "fp32"}
         outputs = {name: folder / name for name in PRETRAINING}
         runtime = RunOptions(work=folder / "work", **options)
-        pretrain.run(cfg, inputs=study.pretraining_inputs, outputs=outputs, runtime=runtime)
+        pretrain.pretrain_encoder(
+            **study.pretraining_inputs,
+            settings=PretrainSettings.read(cfg),
+            runtime=runtime,
+            **as_outputs(outputs),
+            provenance=provenance(cfg, study.pretraining_inputs),
+        )
         return outputs
 
     return pretraining
@@ -65,6 +74,7 @@ def two_nodes(tmp_path_factory, monkeypatch) -> Path:
 @pytest.fixture
 def start(monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(SMALL_STAGE.parent), prepend=os.pathsep)
+    monkeypatch.syspath_prepend(SMALL_STAGE.parent)
     return runpy.run_path(str(SMALL_STAGE))["start"]
 
 

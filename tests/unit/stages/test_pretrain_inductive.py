@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from stage_calls import as_outputs
 
 from aam.data.folds import TEST, read_folds
 from aam.data.samples import places_of, write_samples
@@ -18,10 +19,12 @@ from aam.inference.asv_cache import module_digest
 from aam.inference.embed import load_encoder
 from aam.model.store import load_config
 from aam.runtime.run_options import RunOptions
-from aam.stages import pretrain_inductive
+from aam.stages.pretrain_inductive import pretrain_fold_encoders
 from aam.tasks.pretrain import inductive
+from aam.tasks.pretrain.settings import PretrainSettings
 from aam.unifrac.store import write_distances, write_faith_pd
 from aam.util.atomic import read_json
+from aam.util.provenance import provenance
 
 UNLABELLED = "002"
 """A sample without a target, of a host in fold 0."""
@@ -31,7 +34,13 @@ def run(study, folder: Path, inputs: dict, **runtime) -> dict[str, Path]:
     outputs = {name: folder / name for name in ("encoders", "digests", "metrics")}
     options = RunOptions(work=folder / "work", **runtime)
     cfg = study.pretrain_slice(epochs=1)
-    pretrain_inductive.run(cfg, inputs=inputs, outputs=outputs, runtime=options)
+    pretrain_fold_encoders(
+        **inputs,
+        settings=PretrainSettings.read(cfg),
+        runtime=options,
+        **as_outputs(outputs),
+        provenance=provenance(cfg, inputs),
+    )
     return outputs
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from stage_calls import as_outputs
 from study_fixtures import PRETRAINING
 from unifrac_cases import random_tree
 
@@ -20,10 +21,12 @@ from aam.data.vocabulary import tokenize
 from aam.inference.embed import load_encoder
 from aam.model.store import KNOWN_ASVS
 from aam.runtime.run_options import RunOptions
-from aam.stages import pretrain
+from aam.stages.pretrain import pretrain_encoder
+from aam.tasks.pretrain.settings import PretrainSettings
 from aam.util.atomic import read_json, write_json
 from aam.util.errors import InputError
 from aam.util.manifest import write_manifest
+from aam.util.provenance import provenance
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +58,13 @@ def run(study, tmp_path_factory) -> Callable[..., dict[str, Path]]:
             inputs["start"] = [start / "config.json", start / "model.safetensors"]
         outputs = {name: folder / where / name for name in PRETRAINING}
         options = RunOptions(work=folder / where / "work")
-        pretrain.run(cfg, inputs=inputs, outputs=outputs, runtime=options)
+        pretrain_encoder(
+            **inputs,
+            settings=PretrainSettings.read(cfg),
+            runtime=options,
+            **as_outputs(outputs),
+            provenance=provenance(cfg, inputs),
+        )
         return outputs
 
     return pretrained

@@ -8,13 +8,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from problems import nested_of
+from stage_calls import as_outputs
 
 from aam.evaluate import task_report
 from aam.evaluate.bootstrap import bootstrap_intervals
 from aam.evaluate.predictions import read_predictions, write_predictions
 from aam.evaluate.scores import accuracy_table
-from aam.runtime.run_options import RunOptions
-from aam.stages import score
+from aam.stages.score import score_model
 from aam.util.errors import InputError
 from aam.util.seeds import seed_of
 
@@ -61,7 +61,7 @@ def scored(tmp_path: Path, folds: pd.DataFrame) -> Callable[..., dict]:
         table = pa.table({"sample_id": folds["sample-id"].to_numpy(object), "study": study})
         pq.write_table(table, files["metadata"])
         write_predictions(files["recipes"], of_recipes(own))
-        score.run({**SETTINGS, **cfg}, inputs=files, outputs=outputs, runtime=RunOptions())
+        score_model(**files, **{**SETTINGS, **cfg}, **as_outputs(outputs))
         return json.loads(outputs["metrics"].read_text())
 
     return run

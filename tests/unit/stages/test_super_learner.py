@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from baseline_studies import CLASSES, HELD_OUT, RAREFACTION, write_study
 from problems import nested_of
+from stage_calls import call
 
 import aam
 from aam.data.folds import units_of
@@ -25,8 +26,7 @@ from aam.inference.embed import embed_samples
 from aam.inference.ensemble import predict_table
 from aam.inference.outputs import Share
 from aam.model.predictor import Predictor
-from aam.runtime.run_options import RunOptions
-from aam.stages import super_learner
+from aam.stages.super_learner import keep_super_learner
 from aam.util.atomic import read_json, write_json
 from aam.util.errors import InputError
 
@@ -96,8 +96,7 @@ def calibration(monkeypatch):
 def kept(study, tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("kept")
     outputs = {"directory": folder / "super_learner", "digest": folder / "super_learner.json"}
-    inputs = study["paths"]
-    super_learner.run(study["settings"], inputs=inputs, outputs=outputs, runtime=RunOptions())
+    call(keep_super_learner, {**study["settings"], "name": "base"}, study["paths"], outputs)
     return outputs["directory"]
 
 

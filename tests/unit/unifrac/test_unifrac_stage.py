@@ -20,7 +20,6 @@ from aam.config import slices
 from aam.config.configuration import load
 from aam.config.metrics import METRICS
 from aam.data.table import write_biom
-from aam.runtime.run_options import RunOptions
 from aam.stages import unifrac, unifrac_part
 from aam.unifrac import check, engines, store
 from aam.unifrac.engines import ScikitBio, Sparse
@@ -28,6 +27,7 @@ from aam.unifrac.package import NOT_INSTALLED
 from aam.unifrac.ssu import Ssu
 from aam.unifrac.stripes import read_partial
 from aam.util.errors import InputError
+from aam.util.provenance import provenance
 
 WITH_TREE = [name for name in METRICS if name not in SPARSE_METRICS]
 
@@ -44,23 +44,37 @@ class UnifracStudy:
         write_biom(self.inputs["table"], self.case[0], {})
         self.inputs["tree"].write_text(str(self.case[1]))
 
-    def run(self, stage, metric: str, path: Path, inputs=None, threads=1, **cfg) -> Path:
-        stage.run(
-            {"metric": metric, **METRICS[metric].parameters_in({"alpha": 0.5}), **cfg},
-            inputs={**self.inputs, **(inputs or {})},
-            outputs={"distances": path, "part": path},
-            runtime=RunOptions(work=self.folder / "work", threads=threads),
+    def run(self, stage, metric: str, name: str, path: Path, inputs=None, threads=1, **cfg) -> Path:
+        settings = {"metric": metric, **METRICS[metric].parameters_in({"alpha": 0.5}), **cfg}
+        stage(
+            **self.inputs,
+            **settings,
+            threads=threads,
+            work=self.folder / "work",
+            **{name: path},
+            provenance=provenance(settings, self.inputs),
+            **(inputs or {}),
         )
         return path
 
     def whole(self, metric: str, paths=None, engine="scikit-bio", **options) -> Path:
-        inputs = {"parts": paths} if paths else {}
+        inputs = {"computed": paths} if paths else {}
         cfg = {"engine": engine, "checked_pairs": 20, **options}
-        return self.run(unifrac, metric, self.output, inputs, **cfg)
+        return self.run(
+            unifrac.compute_distances, metric, "distances_out", self.output, inputs, **cfg
+        )
 
     def part(self, metric: str, part: int, jobs: int, engine="auto") -> Path:
         path = self.folder / f"{metric}-{part}-of-{jobs}.parquet"
-        return self.run(unifrac_part, metric, path, part=part, parts=jobs, engine=engine)
+        return self.run(
+            unifrac_part.compute_part,
+            metric,
+            "part_out",
+            path,
+            part=part,
+            parts=jobs,
+            engine=engine,
+        )
 
     def parts(self, metric: str, jobs: int, engine="auto") -> list[Path]:
         return [self.part(metric, part, jobs, engine) for part in range(jobs)]

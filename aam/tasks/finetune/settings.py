@@ -1,0 +1,58 @@
+"""Settings of the fine-tuning of one task."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from aam.config.sections.execution import Optimization
+from aam.config.sections.finetuning import Finetuning
+from aam.tasks.finetune.setup import TargetColumns
+
+
+@dataclass(frozen=True)
+class FinetuneSettings:
+    """What is predicted, how models are trained, and what they must know of the study."""
+
+    names: Mapping[str, str]
+    """What `dataset`, `model` and `task` are called."""
+    target: TargetColumns
+    finetuning: Finetuning
+    optimization: Optimization
+    rarefaction: Mapping[str, Any]
+    """The section `rarefaction`, by which other tables are treated alike."""
+    is_mixed: bool = False
+    """A super learner will mix the predictions, and asks for nested ones."""
+    architecture: Mapping[str, Any] | None = None
+    """What encoders are built from where they start from scratch."""
+
+    @classmethod
+    def read(cls, settings: Mapping[str, Any]) -> "FinetuneSettings":
+        """Return the settings of the slice `aam.config.slices.finetune`."""
+        return cls(
+            names=settings["names"],
+            target=TargetColumns.from_config(settings),
+            finetuning=Finetuning.model_validate(settings["finetuning"]),
+            optimization=Optimization.model_validate(settings["optimization"]),
+            rarefaction=settings["rarefaction"],
+            is_mixed=settings["is_mixed"],
+            architecture=settings.get("model"),
+        )
+
+    def plain(self) -> dict[str, Any]:
+        """Return the slice as plain types, which a model keeps."""
+        target = asdict(self.target)
+        kept = ("kind", "classes", "transform", "transform_by", "bounds", "condition")
+        finetuning = self.finetuning.plain()
+        if not self.finetuning.has_budget:
+            del finetuning["budget_minutes"]
+        scratch = {} if self.architecture is None else {"model": dict(self.architecture)}
+        return {
+            "names": dict(self.names),
+            "columns": target["columns"],
+            **{key: target[key] for key in kept},
+            "is_mixed": self.is_mixed,
+            "finetuning": finetuning,
+            "optimization": self.optimization.plain(),
+            "rarefaction": dict(self.rarefaction),
+            **scratch,
+        }

@@ -1,0 +1,50 @@
+"""Settings of the pretraining of one encoder."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from aam.config.sections.execution import Optimization
+from aam.config.sections.training import Pretraining
+
+
+@dataclass(frozen=True)
+class PretrainSettings:
+    """What an encoder is built from, and how it is trained."""
+
+    architecture: Mapping[str, Any]
+    """The keys `aam.config.sections.model.ARCHITECTURE`."""
+    pretraining: Pretraining
+    """With the weight of each metric in `distances`."""
+    optimization: Optimization
+    alpha: float | None = None
+    """Exponent of generalized UniFrac, where that is computed in the batch."""
+    start: str | None = None
+    """What the configuration calls the model that training starts from."""
+    studies: Mapping[str, Any] | None = None
+    """The metadata `column` of the studies, and those that the encoder is `pretrained_on`; None:
+    all samples."""
+
+    @classmethod
+    def read(cls, settings: Mapping[str, Any]) -> "PretrainSettings":
+        """Return the settings of the slice `aam.config.slices.pretrain`."""
+        return cls(
+            architecture=settings["model"],
+            pretraining=Pretraining.model_validate(settings["pretraining"]),
+            optimization=Optimization.model_validate(settings["optimization"]),
+            alpha=settings.get("alpha"),
+            start=settings.get("start"),
+            studies=settings.get("studies"),
+        )
+
+    def plain(self) -> dict[str, Any]:
+        """Return the slice as plain types, which a model keeps."""
+        optional = {"alpha": self.alpha, "start": self.start, "studies": self.studies}
+        given = {name: value for name, value in optional.items() if value is not None}
+        return {
+            **{name: given[name] for name in ("alpha",) if name in given},
+            "model": dict(self.architecture),
+            **{name: given[name] for name in ("start", "studies") if name in given},
+            "pretraining": self.pretraining.plain(),
+            "optimization": self.optimization.plain(),
+        }

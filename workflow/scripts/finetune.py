@@ -1,0 +1,27 @@
+"""Fine-tune and cross-validate the models of a task."""
+
+from stage_job import run_job
+
+from aam.stages.finetune import finetune_task
+from aam.tasks.finetune.settings import FinetuneSettings
+from aam.util.provenance import provenance
+
+if __name__ == "__main__":
+    with run_job(snakemake) as job:
+        finetune_task(
+            tokens=job.inputs["tokens"],
+            samples=job.inputs["samples"],
+            folds=job.inputs["folds"],
+            table=job.inputs["table"],
+            model=job.inputs.get("model"),
+            asvs=job.inputs.get("asvs"),
+            settings=FinetuneSettings.read(job.settings),
+            runtime=job.runtime,
+            model_out=job.outputs["model"],
+            predictions_out=job.outputs["predictions"],
+            digests_out=job.outputs["digests"],
+            history_out=job.outputs["history"],
+            recipes_out=job.outputs["recipes"],
+            nested_out=job.outputs["nested"],
+            provenance=provenance(job.settings, job.inputs),
+        )

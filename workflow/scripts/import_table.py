@@ -1,0 +1,17 @@
+"""Check the user's table and the sequences of its features."""
+
+from stage_job import run_job
+
+from aam.stages.import_table import import_table
+from aam.util.provenance import provenance
+
+if __name__ == "__main__":
+    with run_job(snakemake) as job:
+        import_table(
+            table=job.inputs["table"],
+            sequences=job.inputs.get("sequences"),
+            table_out=job.outputs["table"],
+            sequences_out=job.outputs["sequences"],
+            dropped_out=job.outputs["dropped"],
+            provenance=provenance(job.settings, job.inputs),
+        )

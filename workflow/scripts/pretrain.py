@@ -1,0 +1,28 @@
+"""Pretrain an encoder."""
+
+from stage_job import run_job
+
+from aam.stages.pretrain import pretrain_encoder
+from aam.tasks.pretrain.settings import PretrainSettings
+from aam.util.provenance import provenance
+
+if __name__ == "__main__":
+    with run_job(snakemake) as job:
+        pretrain_encoder(
+            tokens=job.inputs["tokens"],
+            samples=job.inputs["samples"],
+            distances=job.inputs.get("distances"),
+            tree=job.inputs.get("tree"),
+            metadata=job.inputs.get("metadata"),
+            sequences=job.inputs.get("sequences"),
+            start=job.inputs.get("start"),
+            settings=PretrainSettings.read(job.settings),
+            runtime=job.runtime,
+            model_out=job.outputs["model"],
+            metrics_out=job.outputs["metrics"],
+            history_out=job.outputs["history"],
+            embeddings_out=job.outputs["embeddings"],
+            asvs_out=job.outputs["asvs"],
+            pairs_out=job.outputs["pairs"],
+            provenance=provenance(job.settings, job.inputs),
+        )

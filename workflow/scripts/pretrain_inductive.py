@@ -1,0 +1,26 @@
+"""Pretrain an encoder per fold of a task."""
+
+from stage_job import run_job
+
+from aam.stages.pretrain_inductive import pretrain_fold_encoders
+from aam.tasks.pretrain.settings import PretrainSettings
+from aam.util.provenance import provenance
+
+if __name__ == "__main__":
+    with run_job(snakemake) as job:
+        pretrain_fold_encoders(
+            tokens=job.inputs["tokens"],
+            samples=job.inputs["samples"],
+            members=job.inputs["members"],
+            distances=job.inputs.get("distances"),
+            tree=job.inputs.get("tree"),
+            metadata=job.inputs.get("metadata"),
+            sequences=job.inputs.get("sequences"),
+            start=job.inputs.get("start"),
+            settings=PretrainSettings.read(job.settings),
+            runtime=job.runtime,
+            encoders_out=job.outputs["encoders"],
+            digests_out=job.outputs["digests"],
+            metrics_out=job.outputs["metrics"],
+            provenance=provenance(job.settings, job.inputs),
+        )

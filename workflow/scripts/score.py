@@ -1,0 +1,32 @@
+"""Score one model on one task."""
+
+from stage_job import run_job
+
+from aam.stages.score import score_model
+from aam.util.provenance import provenance
+
+if __name__ == "__main__":
+    with run_job(snakemake) as job:
+        score_model(
+            predictions=job.inputs["predictions"],
+            recipes=job.inputs["recipes"],
+            nested=job.inputs["nested"],
+            baselines=job.inputs["baselines"],
+            nested_baselines=job.inputs["nested_baselines"],
+            folds=job.inputs["folds"],
+            metadata=job.inputs["metadata"],
+            names=job.settings["names"],
+            kind=job.settings["kind"],
+            column=job.settings["column"],
+            classes=job.settings["classes"],
+            bounds=job.settings["bounds"],
+            report_by=job.settings["report_by"],
+            structure=job.settings["structure"],
+            encoder=job.settings["encoder"],
+            start=job.settings["start"],
+            labels=job.settings["labels"],
+            evaluation=job.settings["evaluation"],
+            metrics_out=job.outputs["metrics"],
+            intervals_out=job.outputs["intervals"],
+            provenance=provenance(job.settings, job.inputs),
+        )

@@ -1,0 +1,23 @@
+"""What every script imports first: the package beside the workflow goes before any other."""
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+if (REPOSITORY / "aam").is_dir() and sys.path[0] != str(REPOSITORY):
+    sys.path.insert(0, str(REPOSITORY))
+    # Also for the processes that a stage starts: Snakemake unsets PYTHONPATH in the environments
+    # that it makes.
+    others = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(REPOSITORY), others]))
+
+from aam.runtime.entry import run_job
+from aam.util.log import has_console
+
+__all__ = ["run_job"]
+
+if has_console():
+    # Ctrl-C reaches every process of a terminal: that the console says so is enough.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)

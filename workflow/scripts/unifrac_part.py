@@ -1,0 +1,22 @@
+"""Compute a share of the distances between samples, for one of several jobs."""
+
+from stage_job import run_job
+
+from aam.stages.unifrac_part import compute_part
+from aam.util.provenance import provenance
+
+if __name__ == "__main__":
+    with run_job(snakemake) as job:
+        compute_part(
+            table=job.inputs["table"],
+            tree=job.inputs["tree"],
+            metric=job.settings["metric"],
+            alpha=job.settings.get("alpha"),
+            part=job.settings["part"],
+            parts=job.settings["parts"],
+            engine=job.settings["engine"],
+            threads=job.runtime.threads,
+            work=job.runtime.work,
+            part_out=job.outputs["part"],
+            provenance=provenance(job.settings, job.inputs),
+        )
