@@ -28,9 +28,19 @@ TEMPLATES = frozenset({".html", ".css", ".js", ".tsv"})
 
 
 def code_digest(*modules: str) -> str:
-    """Return the SHA-256 of modules, by dotted name, and of everything of `aam` they import.
+    """Return the SHA-256 of modules and of everything of `aam` that they import.
 
     Comments, docstrings and formatting do not change it; any other edit does, of templates too.
+
+    Parameters
+    ----------
+    *modules
+        Dotted names, `aam.stages.rarefy` for instance.
+
+    Raises
+    ------
+    ModuleNotFoundError
+        There is no such module in the package.
     """
     digest = hashlib.sha256()
     for name in sorted(set().union(*map(imported_modules, modules))):
@@ -42,7 +52,13 @@ def code_digest(*modules: str) -> str:
 
 
 def imported_modules(module: str) -> set[str]:
-    """Return the names of `module` and of the package's modules it imports, at any depth."""
+    """Return the names of a module and of the package's modules that it imports, at any depth.
+
+    Parameters
+    ----------
+    module
+        Dotted name. `NEUTRAL` modules are left out, with all that only they import.
+    """
     found, waiting = set[str](), {module}
     while waiting:
         found.add(name := waiting.pop())

@@ -62,7 +62,7 @@ class Plot:
 
     @property
     def wildcards(self) -> list[str]:
-        """What a job is of, beside the dataset: nothing, `model`, `task`, or both."""
+        """What a job is of, in addition to the dataset: nothing, `model`, `task`, or both."""
         return re.findall(r"\{(\w+)\}", self.figures[0].place)
 
 

@@ -28,7 +28,22 @@ MEANT = {
 
 
 def config_error(error: ValidationError, section: type[Section], prefix: str = "") -> InputError:
-    """Turn a validation error into one line per key, with the nearest known key as the hint."""
+    """Turn a validation error of pydantic into one line per key, in the words of the configuration.
+
+    Parameters
+    ----------
+    error
+        What pydantic raised.
+    section
+        The class that was validated; its keys are those that an unknown key is compared with.
+    prefix
+        Where the section stands, `tasks.age.finetuning` for instance.
+
+    Returns
+    -------
+    InputError
+        The error, with the nearest known key as the hint.
+    """
     lines = []
     for detail in error.errors():
         location = [str(part) for part in detail["loc"]]
@@ -66,7 +81,18 @@ def _as_section(key: str, detail: ErrorDetails) -> str | None:
 
 
 def refuse_doubled_keys(path: Path) -> None:
-    """Raise InputError where a mapping of a YAML file has a key twice: one would be lost."""
+    """Check that no mapping of a YAML file has a key twice, since one of the two would be lost.
+
+    Parameters
+    ----------
+    path
+        The file of the configuration.
+
+    Raises
+    ------
+    InputError
+        A key occurs twice in a section.
+    """
     waiting, seen = [yaml.compose(path.read_text(encoding="utf-8"))], set[int]()
     while waiting:
         node = waiting.pop()

@@ -1,6 +1,10 @@
 """The part of the configuration that each stage depends on, as one plain dictionary.
 
 A key that is absent from a slice cannot make its stage stale.
+
+The functions have these parameters in common: `config`, the whole configuration as
+`aam.config.configuration.load` returns it; `dataset`, `model` and `task`, names under `datasets`,
+`models` and `tasks`. A function that takes another parameter describes it.
 """
 
 from collections.abc import Mapping
@@ -36,8 +40,18 @@ def simulate(config: Config, dataset: str) -> Slice:
 def import_tree(config: Config, dataset: str) -> Slice:
     """Return where the root of a dataset's tree lies, and without a file what may stand for it.
 
-    `reference` is the name of a reference tree, or null where the reads decide; `digests` are those
-    of the references that can be taken.
+    Parameters
+    ----------
+    config
+        The whole configuration.
+    dataset
+        Name of the dataset.
+
+    Returns
+    -------
+    dict
+        `root`; where the tree is no file of the user's, also `reference`, the name of a reference
+        tree or None where the reads decide, and `digests` of the references that can be taken.
     """
     section = config.datasets[dataset]
     if section.simulate is not None or (section.tree is not None and section.reference is None):
@@ -51,7 +65,19 @@ def import_tree(config: Config, dataset: str) -> Slice:
 
 
 def rarefy(config: Config, dataset: str, view: int) -> Slice:
-    """Return one draw; the number of views is no part of it: more leave the first ones fresh."""
+    """Return the settings of one draw.
+
+    The number of views is no part of it, so that more views leave the first ones fresh.
+
+    Parameters
+    ----------
+    config
+        The whole configuration.
+    dataset
+        Name of the dataset.
+    view
+        Number of the draw, from 0.
+    """
     section = resolved(config, "rarefaction", dataset=dataset)
     return {"depth": section.depth, "seed": section.seed, "view": view}
 
@@ -62,7 +88,17 @@ def tokenize(config: Config, dataset: str) -> Slice:
 
 
 def unifrac(config: Config, dataset: str, metric: str) -> Slice:
-    """Return the settings of one metric; the list of metrics is not part of it."""
+    """Return the settings of one metric; the list of metrics is not part of it.
+
+    Parameters
+    ----------
+    config
+        The whole configuration.
+    dataset
+        Name of the dataset.
+    metric
+        A key of `aam.config.metrics.METRICS`.
+    """
     section = resolved(config, "unifrac", dataset=dataset)
     facts = METRICS[metric]
     keys = [*(["engine"] if facts.phylogenetic else []), *facts.parameters]
@@ -71,14 +107,43 @@ def unifrac(config: Config, dataset: str, metric: str) -> Slice:
 
 
 def unifrac_part(config: Config, dataset: str, metric: str, part: int, parts: int) -> Slice:
-    """Return the settings of one of several jobs that share a metric; `part` counts from 0."""
+    """Return the settings of one of several jobs that share a metric.
+
+    Parameters
+    ----------
+    config
+        The whole configuration.
+    dataset
+        Name of the dataset.
+    metric
+        A key of `aam.config.metrics.METRICS`, of distances on the tree.
+    part
+        Number of the job, from 0.
+    parts
+        Number of jobs, as `unifrac_jobs` returns it.
+
+    Returns
+    -------
+    dict
+        `metric`, its parameters, `part` and `parts`.
+    """
     section = resolved(config, "unifrac", dataset=dataset)
     parameters = {key: getattr(section, key) for key in METRICS[metric].parameters}
     return {"metric": metric, **parameters, "part": part, "parts": parts}
 
 
 def unifrac_jobs(config: Config, dataset: str, metric: str) -> int:
-    """Return the number of jobs that share a metric; it changes no byte of the result."""
+    """Return the number of jobs that share a metric; it changes no byte of the result.
+
+    Parameters
+    ----------
+    config
+        The whole configuration.
+    dataset
+        Name of the dataset.
+    metric
+        A key of `aam.config.metrics.METRICS`.
+    """
     section, facts = resolved(config, "unifrac", dataset=dataset), METRICS[metric]
     can_share = facts.phylogenetic and not facts.per_sample
     return section.partitions if can_share and section.partitions != "auto" else 1
@@ -91,7 +156,20 @@ def augment(config: Config, dataset: str) -> Slice:
 
 
 def distances(config: Config, dataset: str, model: str) -> dict[str, float]:
-    """Return the weight of each metric that a model learns, in the order of `unifrac.metrics`."""
+    """Return what a model learns of the distances between samples.
+
+    Parameters
+    ----------
+    config
+        The whole configuration.
+    dataset, model
+        Names of the dataset and the model.
+
+    Returns
+    -------
+    dict
+        Weight by metric, in the order of `unifrac.metrics`; metrics of weight 0 are left out.
+    """
     metrics = resolved(config, "unifrac", dataset=dataset).metrics
     weights = resolved(config, "pretraining", dataset=dataset, model=model).distances
     if weights is None:
@@ -105,7 +183,21 @@ def computes_targets(config: Config, dataset: str, model: str) -> bool:
 
 
 def pretrain(config: Config, dataset: str, model: str) -> Slice:
-    """Return architecture, training and optimization settings of one encoder."""
+    """Return architecture, training and optimization settings of one encoder.
+
+    Parameters
+    ----------
+    config
+        The whole configuration.
+    dataset, model
+        Names of the dataset and the model.
+
+    Returns
+    -------
+    dict
+        `model`, `pretraining` and `optimization`; `start` and `studies` where the model has them;
+        `alpha` where generalized UniFrac is computed in the batch.
+    """
     training = resolved(config, "pretraining", dataset=dataset, model=model).plain()
     training["distances"] = distances(config, dataset, model)
     section, alpha = config.models[model], {}
@@ -142,7 +234,18 @@ def studies(config: Config, dataset: str, model: str) -> dict[str, Any]:
 def folds(config: Config, task: str) -> Slice:
     """Return what a task predicts, its folds, and its columns of categories.
 
-    `logarithm` asks for numbers above -1 and changes nothing else: see `inductive_owner`.
+    Parameters
+    ----------
+    config
+        The whole configuration.
+    task
+        Name of the task.
+
+    Returns
+    -------
+    dict
+        `columns`, `where`, `kind`, `classes`, `categories`, `folds`, and `logarithm`, which asks
+        for numbers above -1 and changes nothing else: see `inductive_owner`.
     """
     section = config.tasks[task]
     categories = [*section.condition, *filter(None, [section.transform_by])]
@@ -192,6 +295,20 @@ def baselines_owner(config: Config, task: str) -> str:
 def _first_alike(
     config: Config, task: str, further: Mapping[str, Slice] = {}, **changes: Any
 ) -> str:
+    """Return the first task with the same dataset, folds and further settings as a task.
+
+    Parameters
+    ----------
+    config
+        The whole configuration.
+    task
+        Name of the task.
+    further
+        More settings, by task, that have to be the same.
+    **changes
+        Keys of the slice `folds` that get this value for every task, so that they do not count.
+    """
+
     def asked(name: str) -> Slice:
         own = {"dataset": config.tasks[name].dataset, **folds(config, name), **changes}
         return {**own, **further.get(name, {})}
@@ -200,7 +317,15 @@ def _first_alike(
 
 
 def finetune(config: Config, dataset: str, model: str, task: str) -> Slice:
-    """Return fine-tuning settings, and what a saved model must know to treat other tables alike."""
+    """Return fine-tuning settings, and what a saved model must know to treat other tables alike.
+
+    Parameters
+    ----------
+    config
+        The whole configuration.
+    dataset, model, task
+        Names of the dataset, the model and the task.
+    """
     section = config.tasks[task].plain()
     training = resolved(config, "finetuning", task=task)
     keys = ("kind", "classes", "transform", "transform_by", "bounds", "condition")
@@ -221,7 +346,15 @@ def finetune(config: Config, dataset: str, model: str, task: str) -> Slice:
 
 
 def score(config: Config, dataset: str, model: str, task: str) -> Slice:
-    """Return what a score is called, and by what it is reported: nothing that was trained."""
+    """Return what a score is called, and by what it is reported: nothing that was trained.
+
+    Parameters
+    ----------
+    config
+        The whole configuration.
+    dataset, model, task
+        Names of the dataset, the model and the task.
+    """
     training = resolved(config, "finetuning", task=task)
     # An encoder from scratch sees the samples of training alone.
     unseen = training.inductive or training.start == "scratch"
@@ -287,7 +420,21 @@ def first_super_learner(config: Config, dataset: str, task: str) -> Slice:
 
 
 def predictions(config: Config, task: str) -> list[str]:
-    """Return the paths of a task's predictions for other tables, without models the baselines'."""
+    """Return the paths of a task's predictions for other tables.
+
+    Parameters
+    ----------
+    config
+        The whole configuration.
+    task
+        Name of the task.
+
+    Returns
+    -------
+    list of str
+        Paths below the folder of the dataset, with `{task}` and `{table}` to be filled in: one for
+        each model and its super learner, or without models that of the baselines.
+    """
     if not config.models:
         return [f"{FIRST_PREDICTIONS}/{{table}}.tsv"]
     ways = ["", *(["super_learner/"] if mixes(config, task) else [])]
@@ -367,7 +514,7 @@ def _division(folds: Folds) -> Slice:
 
 
 def describe(config: Config, dataset: str) -> Slice:
-    """Return what a dataset is called, its tasks, and what the time of its trainings rests on."""
+    """Return what a dataset is called, its tasks, and what the time of its runs depends on."""
     return {
         "dataset": dataset,
         **import_tree(config, dataset),
@@ -387,7 +534,22 @@ def describe(config: Config, dataset: str) -> Slice:
 
 
 def exports(config: Config, dataset: str) -> dict[str, tuple[str, str]]:
-    """Return a dataset's QIIME 2 artifacts, of one target each: by path, their file and type."""
+    """Return the QIIME 2 artifacts of a dataset.
+
+    Parameters
+    ----------
+    config
+        The whole configuration.
+    dataset
+        Name of the dataset.
+
+    Returns
+    -------
+    dict
+        By the path of the artifact without its ending: the file that it is made of, below the
+        folder of the dataset, and its semantic type. Tasks of several targets have no artifacts of
+        predictions.
+    """
     found = {
         f"unifrac/{metric}/view{view}": (
             f"unifrac/{metric}/view{view}.parquet",

@@ -26,7 +26,25 @@ class Start:
 
 
 def start_of(models: Models, datasets: Datasets, dataset: str, model: str) -> Start | None:
-    """Return what a model begins with on a dataset; None: weights of the seed."""
+    """Return what the pretraining of a model begins with on a dataset.
+
+    Parameters
+    ----------
+    models, datasets
+        All models and datasets of the configuration, by name.
+    dataset, model
+        Names of the dataset and the model.
+
+    Returns
+    -------
+    Start or None
+        Another model, or a directory; None: weights that are drawn with the seed.
+
+    Raises
+    ------
+    InputError
+        The start is the name of a reference tree, which is no model.
+    """
     name = models[model].start
     if name is None:
         return None
@@ -45,7 +63,20 @@ def start_of(models: Models, datasets: Datasets, dataset: str, model: str) -> St
 
 
 def chain_of(models: Models, datasets: Datasets, dataset: str, model: str) -> list[Start]:
-    """Return the starts of a model, that of its start, and so on; a circle is an InputError."""
+    """Return the start of a model, the start of that model, and so on to the first.
+
+    Parameters
+    ----------
+    models, datasets
+        All models and datasets of the configuration, by name.
+    dataset, model
+        Names of the dataset and the model.
+
+    Raises
+    ------
+    InputError
+        Models begin with one another in a circle, or a directory has no pretrained model.
+    """
     found: list[Start] = []
     where, begins = model, start_of(models, datasets, dataset, model)
     while begins is not None:
@@ -68,7 +99,20 @@ def chain_of(models: Models, datasets: Datasets, dataset: str, model: str) -> li
 
 
 def architecture_of(models: Models, datasets: Datasets, dataset: str, model: str) -> dict[str, Any]:
-    """Return what an encoder is built from: that of its first start, where it has one."""
+    """Return what an encoder is built from: that of its first start, where it has one.
+
+    Parameters
+    ----------
+    models, datasets
+        All models and datasets of the configuration, by name.
+    dataset, model
+        Names of the dataset and the model.
+
+    Raises
+    ------
+    InputError
+        A start is not possible (`chain_of`), or its directory is of another version.
+    """
     chain = chain_of(models, datasets, dataset, model)
     if not chain:
         return models[model].architecture

@@ -1,6 +1,6 @@
-"""Digests beside files: of what a stage wrote, to tell damage, and of the user's, to see a change.
+"""Digests of files: those a stage wrote, to notice damage, and the user's, to notice a change.
 
-A file `name` has its digest in `.name.sha256`.
+A file `name` has its digest next to it, in `.name.sha256`.
 """
 
 import json
@@ -24,13 +24,26 @@ KNOWN = ".known"
 
 
 def forget_digests(outputs: Iterable[Path]) -> None:
-    """Remove the digests of what a stage is about to write."""
+    """Remove the digests of what a stage is about to write.
+
+    Parameters
+    ----------
+    outputs
+        Files and folders that the stage writes.
+    """
     for path in outputs:
         remove(_beside(path))
 
 
 def write_digests(outputs: Iterable[Path]) -> None:
-    """Write the digest of every file or folder that a stage wrote, also into Snakemake's cache."""
+    """Write the digest of every file or folder that a stage wrote, also into Snakemake's cache.
+
+    Parameters
+    ----------
+    outputs
+        Files and folders that the stage has written. The cache is the folder that the environment
+        variable `SNAKEMAKE_OUTPUT_CACHE` names, if it is set.
+    """
     cache = os.environ.get("SNAKEMAKE_OUTPUT_CACHE")
     for path in outputs:
         digest = _digest(path)
@@ -45,10 +58,20 @@ def write_digests(outputs: Iterable[Path]) -> None:
 
 
 def check_digests(inputs: Iterable[Path]) -> None:
-    """Raise InputError where an input is no longer what a stage wrote.
+    """Check that inputs are what a stage wrote.
 
     Inputs without a digest are the user's, or copied without it. Links lead to Snakemake's cache,
     whose files another checkout may have written.
+
+    Parameters
+    ----------
+    inputs
+        Files and folders that a stage is about to read.
+
+    Raises
+    ------
+    InputError
+        The content of an input does not have its digest: it is damaged, cut off or edited.
     """
     got = "content that its stage did not write: damaged, cut off or edited"
     for path in inputs:
@@ -63,13 +86,26 @@ def check_digests(inputs: Iterable[Path]) -> None:
 
 
 def user_digests(files: Mapping[str, str], results_dir: Path) -> dict[str, str]:
-    """Return the digest of each file outside of the results; what did not change is not read again.
+    """Return the digest of each of the user's files; what did not change is not read again.
 
-    The time of a file alone does not tell: unpacked and copied files keep old ones.
+    A file counts as unchanged where size, time and inode are those of the last call. The time alone
+    would not do: unpacked and copied files keep old ones.
+
+    Parameters
+    ----------
+    files
+        Paths by name. Files inside of the results, and those that are missing, are left out.
+    results_dir
+        Folder of all results, in which the digests are kept.
+
+    Returns
+    -------
+    dict
+        SHA-256 by the names of `files`.
     """
     cache = results_dir / CACHE
     known: dict[str, Any] = {}
-    # What cannot be read is made anew.
+    # A file that cannot be read is made again from nothing.
     with suppress(OSError, ValueError):
         known = dict(json.loads(cache.read_text("utf-8")))
     found, has_read = {}, False
@@ -87,10 +123,22 @@ def user_digests(files: Mapping[str, str], results_dir: Path) -> dict[str, str]:
 
 
 def claim(results_dir: Path, checkout: Path) -> None:
-    """Raise InputError for results without Snakemake's records, or made by another checkout.
+    """Mark a folder of results as that of a checkout, after checking that it is no other's.
 
     Snakemake keeps in each checkout what its files were made with: without that it takes results of
     other settings for those that are wanted.
+
+    Parameters
+    ----------
+    results_dir
+        Folder of all results.
+    checkout
+        Folder of the Snakefile that is run.
+
+    Raises
+    ------
+    InputError
+        There are results but no records of Snakemake, or another checkout made the results.
     """
     results_dir, mark = results_dir.resolve(), results_dir / CHECKOUT
     records = checkout / ".snakemake" / "metadata"

@@ -17,7 +17,13 @@ PARENT_CHECKED_EVERY_S = 1.0
 
 
 def accelerated(folder: Path = Path("/dev")) -> bool:
-    """Return whether there is a GPU, or in doubt its driver, by the device files in `folder`."""
+    """Return whether there is a GPU, or in doubt its driver.
+
+    Parameters
+    ----------
+    folder
+        Folder with the device files of the system.
+    """
     return any(any(folder.glob(name)) for name in DRIVER_FILES)
 
 
@@ -33,7 +39,11 @@ def peak_memory_mb() -> float:
 def end_with(parent: int) -> None:
     """End this process at once when the one that started it is gone.
 
-    The parent passes its own process ID: it may be gone before this process can ask for it.
+    Parameters
+    ----------
+    parent
+        ID of the process that started this one. The parent passes it: it may be gone before this
+        process can ask for it.
     """
 
     def watch() -> None:

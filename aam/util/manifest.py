@@ -14,12 +14,31 @@ MANIFEST = "MANIFEST.json"
 
 
 def write_manifest(folder: Path) -> None:
-    """Write the SHA-256 of every file of a folder, by its path, into the folder."""
+    """Write the SHA-256 of every file of a folder, by its path, into the folder.
+
+    Parameters
+    ----------
+    folder
+        A complete folder; its file `MANIFEST` is written.
+    """
     write_json(folder / MANIFEST, {"sha256": digests_in(folder)})
 
 
 def check_manifest(folder: Path, hint: str) -> None:
-    """Raise InputError, with a `hint`, where files are missing, changed or were added since."""
+    """Check that a folder holds what `write_manifest` saw in it.
+
+    Parameters
+    ----------
+    folder
+        The folder with its manifest.
+    hint
+        What the user should do otherwise, as an imperative.
+
+    Raises
+    ------
+    InputError
+        The manifest is missing or unreadable, or files are missing, changed or were added since.
+    """
     path, expected = folder / MANIFEST, "the files that were written together"
     if not path.is_file():
         raise problem(path, "no such file", expected, hint)
@@ -35,7 +54,22 @@ def check_manifest(folder: Path, hint: str) -> None:
 
 @contextmanager
 def fitting(folder: Path, expected: str, hint: str) -> Iterator[None]:
-    """Turn what is raised where files of a folder do not fit each other into an InputError."""
+    """Turn what is raised where files of a folder do not fit each other into an InputError.
+
+    Parameters
+    ----------
+    folder
+        The folder, or the file, that the block reads.
+    expected
+        What it should have held.
+    hint
+        What the user should do, as an imperative.
+
+    Raises
+    ------
+    InputError
+        The block raised this, or one of the errors that damaged or mixed files lead to.
+    """
     try:
         yield
     except InputError:
@@ -48,9 +82,14 @@ def fitting(folder: Path, expected: str, hint: str) -> Iterator[None]:
 
 
 def digests_in(folder: Path) -> dict[str, str]:
-    """Return the SHA-256 of every file below a folder, by its path, but of hidden files.
+    """Return the SHA-256 of every file below a folder, by its path, except for hidden files.
 
     Snakemake marks the folders that jobs made by a hidden file.
+
+    Parameters
+    ----------
+    folder
+        The folder; its manifest is left out.
     """
     files = (path for path in sorted(folder.rglob("*")) if path.is_file())
     return {

@@ -36,9 +36,20 @@ LAYOUTS = {
 def write_artifact(
     path: Path, semantic_type: str, text: Iterable[str], provenance: Mapping[str, str]
 ) -> None:
-    """Write a .qza file atomically: the `text` of a type of `LAYOUTS`, in parts, with provenance.
+    """Write a QIIME 2 artifact (.qza) atomically.
 
     Its UUID, and so every byte, follows from what it is made of.
+
+    Parameters
+    ----------
+    path
+        File to write.
+    semantic_type
+        A key of `LAYOUTS`.
+    text
+        Content of the data file, in parts.
+    provenance
+        What made the content, as `aam.util.provenance.provenance` returns it.
     """
     form, member = LAYOUTS[semantic_type]
     own, action = (_uuid(semantic_type, provenance, part) for part in ("artifact", "action"))
