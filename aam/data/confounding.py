@@ -35,8 +35,8 @@ NEARLY = 0.8
 LEAST_SAMPLES = 10
 """Samples below which nothing is said, as too many columns tell a few samples by chance."""
 DEALS = 99
-"""Times that the categories of a column that is not technical are dealt out anew: it is left out if
-they ever tell as much (p > 0.01). Technical ones are not: a plate that tells the classes of six
+"""Times that the categories of a column that is not technical are dealt out at random: it is left
+out if they ever tell as much (p > 0.01). Technical ones are not: a plate that tells the classes of six
 people is in the way, whether chance or design has put them there."""
 
 Floats = NDArray[np.float64]
@@ -77,7 +77,7 @@ def confounders(
     -------
     list of dict
         `column`, `score` (balanced accuracy of classes, R2 of numbers, with the sample's group left
-        out) and `kind`: "exact" where every sample is told right, else "nearly".
+        out) and `kind`: "exact" where every sample is predicted right, else "nearly".
     """
     technical = metadata[[column for column in metadata if is_technical(str(column))]]
     return telling_columns(target, technical, kind=kind, exclude=exclude, seed=seed, groups=groups)
@@ -97,7 +97,30 @@ def telling_columns(
     seed: int,
     groups: pd.Series | None = None,
 ) -> list[dict[str, Any]]:
-    """Return all columns that tell a target, technical or not: see `confounders`."""
+    """Return all columns that tell a target, technical or not, the most telling first.
+
+    Parameters
+    ----------
+    target
+        The observed values of the labelled samples, by sample ID: numbers, or names of classes.
+    metadata
+        Text by sample ID, missing values as None or NaN; other samples are ignored.
+    kind
+        regression, classification or ordinal.
+    exclude
+        Columns that are left out: the target itself, and others of the task.
+    seed
+        Seed of the draws that tell a column that is not technical from chance.
+    groups
+        The group of each sample, by sample ID, empty where a sample is of its own. None: every
+        sample is of its own.
+
+    Returns
+    -------
+    list of dict
+        `column`, `score` and `kind`, as `confounders` returns them; none of fewer than
+        `LEAST_SAMPLES` samples.
+    """
     if len(target) < LEAST_SAMPLES or target.nunique() < 2:
         return []
     group_N = np.arange(len(target))
@@ -138,7 +161,23 @@ def _values(target: pd.Series, *, is_number: bool) -> Floats:
 
 
 def _skill(value_NK: Floats, category_N: Codes, group_N: Codes, *, is_number: bool) -> float:
-    """Return how well other groups of a category tell the target: 1 perfectly, 0 as a constant."""
+    """Return how well other groups of a category predict the target.
+
+    Parameters
+    ----------
+    value_NK
+        Numbers, [N, 1], or 1 in the column of each sample's class, [N, K].
+    category_N, group_N
+        Codes of the category and of the group of each sample.
+    is_number
+        Whether a number is predicted: by the mean of the category, else by its most frequent class.
+
+    Returns
+    -------
+    float
+        1 where every sample is right, 0 where the prediction is as good as a constant: R2 of
+        numbers, balanced accuracy of classes on a scale that begins at chance.
+    """
     total_NK, count_N = _of_others(value_NK, category_N, group_N)
     everywhere_NK, all_N = _of_others(value_NK, np.zeros_like(category_N), group_N)
     if is_number:
@@ -176,9 +215,22 @@ def _is_chance(
     *,
     is_number: bool,
 ) -> bool:
-    """Return whether the same categories, dealt out anew, ever reach a skill.
+    """Return whether the same categories, dealt out at random, ever reach a skill.
 
     Where every group is of one category they are dealt to whole groups, else to samples.
+
+    Parameters
+    ----------
+    value_NK
+        The target, as `_values` returns it.
+    category_N, group_N
+        Codes of the category and of the group of each sample.
+    skill
+        What `_skill` returned for the categories as they are.
+    rng
+        Source of the draws.
+    is_number
+        Whether a number is predicted.
     """
     first_N = np.unique(group_N, return_index=True)[1][group_N]
     unit_N = np.arange(len(group_N))

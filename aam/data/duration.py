@@ -64,7 +64,17 @@ def core_speed() -> float:
 
 
 def budget_seconds(minutes: float, folds: int, samples: int) -> float:
-    """Return the seconds that fine-tuning by `auto` may take, for so many folds and labels."""
+    """Return the seconds that fine-tuning by `auto` may take.
+
+    Parameters
+    ----------
+    minutes
+        `finetuning.budget_minutes`, which is meant for `FOLDS` folds and up to `SAMPLES` samples.
+    folds
+        Number of folds.
+    samples
+        Number of labelled samples.
+    """
     return 60.0 * minutes * folds / FOLDS * max(1.0, samples / SAMPLES)
 
 
@@ -109,6 +119,13 @@ def propose_faster(cfg: Mapping[str, Any], work: "Work") -> tuple[list[str], dic
         The slice `aam.config.slices.describe`.
     work
         What the table and this machine make of it.
+
+    Returns
+    -------
+    lines : list of str
+        Lines of YAML, none where nothing would be faster.
+    changed : dict
+        The slice `cfg` with these changes.
     """
     lines = []
     changed = copy.deepcopy(dict(cfg))
@@ -130,7 +147,13 @@ def propose_faster(cfg: Mapping[str, Any], work: "Work") -> tuple[list[str], dic
 
 
 def is_worth_it(seconds: float, faster_s: float) -> bool:
-    """Return whether a faster run is faster by much."""
+    """Return whether a faster run saves enough to be worth a word.
+
+    Parameters
+    ----------
+    seconds, faster_s
+        Expected seconds of the run as it is, and of the faster one.
+    """
     return seconds - faster_s >= max(LEAST_SAVED * seconds, LEAST_SAVED_S)
 
 
@@ -158,7 +181,22 @@ class Work:
 
     @classmethod
     def of_table(cls, cfg: Mapping[str, Any], table: FeatureTable, longest_bp: int) -> "Work":
-        """Return the work of a table of raw counts, with the slice `describe`."""
+        """Return the work that a table makes on this machine, whose speed is measured.
+
+        Parameters
+        ----------
+        cfg
+            The slice `aam.config.slices.describe`.
+        table
+            Raw counts, before rarefaction.
+        longest_bp
+            Length of the longest sequence.
+
+        Raises
+        ------
+        InputError
+            No sample has as many reads as the rarefaction depth.
+        """
         prevalence_F, samples = _prevalence(table, cfg["depth"])
         length_bp = min(longest_bp, cfg["max_length_bp"])
         return cls(prevalence_F, samples, length_bp, CORES * core_speed())
@@ -166,7 +204,19 @@ class Work:
     def training_s(
         self, shape: Mapping[str, Any], passes: float, rows: float, batch_size: int
     ) -> float:
-        """Return the seconds that train a whole model, for passes over so many samples."""
+        """Return the seconds that train a whole model.
+
+        Parameters
+        ----------
+        shape
+            Architecture of the encoder.
+        passes
+            Passes over the rows; a part of one counts as that part.
+        rows
+            Rows of a pass.
+        batch_size
+            Rows of a step.
+        """
         steps = passes * math.ceil(rows / batch_size)
         distinct = (1 - (1 - self.prevalence_F) ** min(batch_size, rows)).sum() * steps
         tokens = shape["asv_layers"] * math.ceil(self.length_bp / shape["patch_bp"]) * distinct

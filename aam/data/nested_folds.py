@@ -82,7 +82,13 @@ def blocks_of_folds(fold_N: NDArray[np.int64], most: int = BLOCKS) -> dict[int, 
 
 
 def ring_size(folds: int) -> int:
-    """Return the number of fits of a ring, for so many folds."""
+    """Return the number of fits of a ring.
+
+    Parameters
+    ----------
+    folds
+        Number of folds of the cross-validation.
+    """
     if folds < LEAST_BLOCKS:
         return RING_PARTS * folds
     return min(folds, BLOCKS)

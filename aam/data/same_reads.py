@@ -74,12 +74,24 @@ class Fingerprints:
 
     @classmethod
     def open(cls, path: Path) -> "Fingerprints":
-        """Read a file of `write`."""
+        """Read the parts of samples from a file.
+
+        Parameters
+        ----------
+        path
+            A file of `write`.
+        """
         parts = load_file(path)
         return cls(parts["parts"], parts["offsets"])
 
     def write(self, path: Path) -> None:
-        """Write the parts in the safetensors format, atomically."""
+        """Write the parts in the safetensors format, atomically.
+
+        Parameters
+        ----------
+        path
+            File to write.
+        """
         with atomic_path(path) as partial:
             partial.touch()
             mode = partial.stat().st_mode
@@ -88,7 +100,21 @@ class Fingerprints:
             partial.chmod(mode)
 
     def are_among(self, known: "Fingerprints") -> NDArray[np.bool_]:
-        """Return which of these samples have the same reads as any of the known ones, [M]."""
+        """Return which of these samples have the same reads as any of the known ones.
+
+        Two samples are the same where at least `LEAST_COMMON` of their parts, and a fraction of
+        `LEAST_ALIKE` of all distinct ones, are common to both.
+
+        Parameters
+        ----------
+        known
+            Parts of the N samples to compare with.
+
+        Returns
+        -------
+        numpy.ndarray
+            Whether each of these samples is among them, bool [M].
+        """
         both_P = np.concatenate([self.part_P, known.part_P])
         distinct, column_P = np.unique(both_P, return_inverse=True)
         own = len(self.part_P)
@@ -173,7 +199,22 @@ def longest_bp(sequences: Mapping[str, str]) -> int:
 def sequences_as_read(
     table: FeatureTable, sequences: Mapping[str, str], max_length_bp: int
 ) -> list[str]:
-    """Return the sequence of every feature as methods read it: cut, ambiguous letters as N."""
+    """Return the sequence of every feature as methods read it: cut, ambiguous letters as N.
+
+    Parameters
+    ----------
+    table
+        The table whose features are asked for.
+    sequences
+        Sequence by feature ID.
+    max_length_bp
+        Length at which sequences are cut.
+
+    Returns
+    -------
+    list of str
+        In the order of the table's features.
+    """
     letters_US, length_U = tokenize([sequences[name] for name in table.feature_ids], max_length_bp)
     return untokenize(letters_US, length_U)
 

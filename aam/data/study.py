@@ -101,15 +101,26 @@ def column_of(values: pd.Series) -> Column:
 
 
 def columns_of(metadata: pd.DataFrame) -> list[Column]:
-    """Return what each column could be."""
+    """Return what each column could be.
+
+    Parameters
+    ----------
+    metadata
+        Text by sample ID, with None where missing.
+    """
     return [column_of(metadata[name]) for name in metadata]
 
 
 def grouping(columns: list[Column]) -> Column | None:
     """Return the column whose samples should stay together, by its name and its repeated values.
 
-    Never one of numbers with decimals, which is a measurement, nor one that is nearly as rich as
-    the samples (`RICH`).
+    A column of numbers with decimals is a measurement and never proposed, nor is one that is nearly
+    as rich as the samples (`RICH`).
+
+    Parameters
+    ----------
+    columns
+        Columns of the metadata.
     """
     return max(filter(_may_group, columns), key=lambda one: len(one.counts), default=None)
 
@@ -130,7 +141,19 @@ def _may_group(column: Column) -> bool:
 
 
 def proposed_depth(table: FeatureTable) -> int:
-    """Return a depth, rounded to two digits, that loses few samples, at most 10,000."""
+    """Return a rarefaction depth that loses few samples, at most 10,000.
+
+    Parameters
+    ----------
+    table
+        Raw counts.
+
+    Returns
+    -------
+    int
+        Reads, rounded down to two digits. At most a share of `MOST_LOST` of the samples has
+        fewer.
+    """
     reads = np.sort(np.asarray(table.counts.sum(axis=1)).ravel())
     depth = int(min(reads[int(MOST_LOST * len(reads))], 10_000))
     digits = max(len(str(depth)) - 2, 0)
@@ -140,7 +163,17 @@ def proposed_depth(table: FeatureTable) -> int:
 def sentences(
     table: FeatureTable, sequences: Mapping[str, str], metadata: pd.DataFrame
 ) -> Iterator[str]:
-    """Yield sentences on a study: reads, sequences, depths, columns, groups, missing values."""
+    """Yield sentences on a study: reads, sequences, depths, columns, groups, missing values.
+
+    Parameters
+    ----------
+    table
+        Raw counts.
+    sequences
+        Sequence by feature ID.
+    metadata
+        Text by sample ID, with None where missing.
+    """
     reads = np.asarray(table.counts.sum(axis=1)).ravel()
     yield (
         f"{len(reads)} samples, {len(table.feature_ids)} ASVs, {reads.sum():,} reads: "
@@ -235,7 +268,15 @@ def on_task(
 
 
 def on_sequences(table: FeatureTable, sequences: Mapping[str, str]) -> Iterator[str]:
-    """Yield one sentence on the sequences, and others on what looks wrong with them."""
+    """Yield one sentence on the sequences, and others on what looks wrong with them.
+
+    Parameters
+    ----------
+    table
+        Raw counts.
+    sequences
+        Sequence by feature ID.
+    """
     total_F = np.asarray(table.counts.sum(axis=0)).ravel()
     own = [sequences[name] for name in table.feature_ids]
     lengths = sorted(map(len, own))

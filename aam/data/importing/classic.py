@@ -17,11 +17,29 @@ LINEAGE_COLUMNS = frozenset({"taxonomy", "taxon", "consensus lineage", "consensu
 
 
 def parse_classic(path: Path, text: str) -> tuple[list[str], list[str], csr_array]:
-    """Return IDs of samples and features, and counts [N, F] in float64, not yet checked.
+    """Return the IDs and counts of a classic table, not yet checked.
 
     The header is the last line with a tab among the leading lines that start with `#`, else the
-    first line; a last column named as in `LINEAGE_COLUMNS` is dropped. Text
-    that is no table of numbers is an InputError.
+    first line; a last column named as in `LINEAGE_COLUMNS` is dropped.
+
+    Parameters
+    ----------
+    path
+        The user's file, for messages.
+    text
+        Its content.
+
+    Returns
+    -------
+    sample_ids, feature_ids : list of str
+        In the order of the file.
+    counts : scipy.sparse.csr_array
+        float64 [N, F].
+
+    Raises
+    ------
+    InputError
+        The text is no table of numbers.
     """
     lines = [line for line in lines_of(text) if line.strip()]
     leading = next((i for i, line in enumerate(lines) if not line.startswith("#")), len(lines))

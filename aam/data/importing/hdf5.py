@@ -23,9 +23,23 @@ MATRIX, COMMAND = ("data", "indices", "indptr"), [sys.executable, "-P", __file__
 
 
 def read_hdf5(content: bytes) -> dict[str, Any]:
-    """Return `samples` and `features`, and the arrays of a sparse matrix, samples in rows.
+    """Return the IDs and the counts of a BIOM 2.1 file.
 
-    ValueError: what is wrong with the file.
+    Parameters
+    ----------
+    content
+        The bytes of the file.
+
+    Returns
+    -------
+    dict
+        `samples` and `features`, and the arrays `data`, `indices` and `indptr` of a sparse matrix
+        with samples in rows.
+
+    Raises
+    ------
+    ValueError
+        What is wrong with the file, which may have taken too much time or memory.
     """
     # Threads reserve memory, of which the program has little.
     own = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}

@@ -49,7 +49,26 @@ class _Sheet:
 
 
 def metadata_of(path: Path, sample_ids: Sequence[str]) -> pd.DataFrame:
-    """Read metadata and return a row per sample of a table, or an InputError without any."""
+    """Read metadata and return a row per sample of a table.
+
+    Parameters
+    ----------
+    path
+        The user's file.
+    sample_ids
+        IDs of the table's samples.
+
+    Returns
+    -------
+    pandas.DataFrame
+        As `load_metadata` returns it, in the order of `sample_ids`; samples that the file lacks
+        have no values.
+
+    Raises
+    ------
+    InputError
+        The file is no metadata, or has none of the samples.
+    """
     given = load_metadata(path)
     shared = given.index.isin(sample_ids)
     if not shared.any():
@@ -65,11 +84,26 @@ def metadata_of(path: Path, sample_ids: Sequence[str]) -> pd.DataFrame:
 
 
 def load_metadata(path: Path) -> pd.DataFrame:
-    """Read sample metadata: tab-separated text with a name of `ID_HEADERS`, or a legacy one, first.
+    """Read sample metadata in the QIIME 2 format.
 
-    The frame has, by sample ID as it is written, strings, and None where a cell is empty or says
-    that there is no value (`MISSING`); a warning tells which;
-    `attrs["q2:types"]` has the types that the file gives. All its problems are one InputError.
+    The first column has a name of `ID_HEADERS`, or a legacy one. A warning tells which words were
+    taken for missing values (`MISSING`).
+
+    Parameters
+    ----------
+    path
+        The user's file.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Strings by sample ID as it is written, None where a cell is empty or says that there is no
+        value. `attrs["q2:types"]` has the types that the file gives.
+
+    Raises
+    ------
+    InputError
+        The file is no metadata; all its problems are named at once.
     """
     sheet = _sheet(path, read_text(path, EXPECTED, None))
     refuse(_problems(path, sheet))

@@ -45,12 +45,33 @@ class ArtifactKind:
 
 
 def is_archive(content: bytes) -> bool:
-    """Tell whether a file is a zip archive, whatever its name."""
+    """Return whether a file is a zip archive, whatever its name.
+
+    Parameters
+    ----------
+    content
+        The first bytes of the file, or all of them.
+    """
     return content.startswith(_MAGIC)
 
 
 def read_artifact(path: Path, content: bytes, kind: ArtifactKind) -> bytes:
-    """Return the data file of an artifact of some kind, given its bytes; else an InputError."""
+    """Return the data file of an artifact.
+
+    Parameters
+    ----------
+    path
+        The user's file, for messages.
+    content
+        Its bytes.
+    kind
+        The artifact that is accepted.
+
+    Raises
+    ------
+    InputError
+        The archive is damaged, too large, or an artifact of another type.
+    """
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             root = _root(path, archive.namelist())

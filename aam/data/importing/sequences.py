@@ -30,9 +30,22 @@ _HASH = re.compile(r"[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{64}", re.IGNORECASE)
 
 
 def load_sequences(path: Path) -> dict[str, str]:
-    """Read upper-case sequences, U as T, by feature ID, the header up to the first space.
+    """Read sequences of the user.
 
-    All problems of the file are one InputError.
+    Parameters
+    ----------
+    path
+        FASTA, or a .qza of type FeatureData[Sequence].
+
+    Returns
+    -------
+    dict
+        Upper-case sequences, U as T, by feature ID, which is the header up to the first space.
+
+    Raises
+    ------
+    InputError
+        The file holds no nucleotide sequences; all its problems are named at once.
     """
     records = _records(path, lines_of(read_text(path, EXPECTED, _ARTIFACT)))
     refuse(_problems(path, records))
@@ -40,9 +53,26 @@ def load_sequences(path: Path) -> dict[str, str]:
 
 
 def feature_sequences(table: FeatureTable, table_path: Path, path: Path | None) -> dict[str, str]:
-    """Return the sequence of every feature, in order: of the file `path`, or the ID itself.
+    """Return the sequence of every feature of a table.
 
-    A feature without one is an InputError.
+    Parameters
+    ----------
+    table
+        The table.
+    table_path
+        Its file, for messages.
+    path
+        File of the sequences; None: the feature IDs are the sequences.
+
+    Returns
+    -------
+    dict
+        Sequence by feature ID, in the order of the table.
+
+    Raises
+    ------
+    InputError
+        A feature has no sequence.
     """
     known = load_sequences(path) if path is not None else {}
     sequences = {

@@ -43,8 +43,17 @@ Parsed = tuple[list[str], list[str], csr_array]
 def load_table(path: Path) -> FeatureTable:
     """Read a feature table in any of the formats that users have, and check it.
 
-    The format is told by the content. Samples and features keep their order and IDs; their metadata
-    is dropped. All problems of the file are one InputError.
+    Samples and features keep their order and IDs; their metadata is dropped.
+
+    Parameters
+    ----------
+    path
+        BIOM 2.1, BIOM 1.0, TSV, or a .qza of type FeatureTable[Frequency]; the content says which.
+
+    Raises
+    ------
+    InputError
+        The file is no table of whole counts; all its problems are named at once.
     """
     content = read_content(path, EXPECTED, _ARTIFACT)
     if content.startswith(_HDF5):
@@ -65,7 +74,20 @@ def load_table(path: Path) -> FeatureTable:
 
 
 def without_empty(table: FeatureTable) -> tuple[FeatureTable, pd.DataFrame]:
-    """Return a table without samples and features that have no reads, and a table of those."""
+    """Leave out samples and features without reads.
+
+    Parameters
+    ----------
+    table
+        A table as `load_table` returns it.
+
+    Returns
+    -------
+    kept : FeatureTable
+        Samples and features with reads.
+    left_out : pandas.DataFrame
+        `what` (sample or feature), `id` and `why`, a row for each that is left out.
+    """
     kept = table.of_samples(np.flatnonzero(np.diff(table.counts.indptr)))
     left_out = [
         (what, name, "no reads")

@@ -17,9 +17,22 @@ _ARTIFACT = ArtifactKind(type="FeatureData[Taxonomy]", member="taxonomy.tsv", hi
 
 
 def load_taxonomy(path: Path) -> dict[str, str]:
-    """Read the taxon of each feature ID, with its ranks as they are written.
+    """Read the taxon of each feature, with its ranks as they are written.
 
-    Feature IDs come first, the taxon second. All problems of the file are one InputError.
+    Parameters
+    ----------
+    path
+        A .qza of type FeatureData[Taxonomy], or tab-separated text: feature IDs first, then taxa.
+
+    Returns
+    -------
+    dict
+        Taxon by feature ID.
+
+    Raises
+    ------
+    InputError
+        The file is no taxonomy; all its problems are named at once.
     """
     given = lines_of(read_text(path, EXPECTED, _ARTIFACT))
     lines = [line for line in given if line.strip() and not line.startswith(("#q2:", "# "))]

@@ -27,12 +27,24 @@ _LENGTHS = "export the tree with branch lengths, or set `tree: null` to build on
 
 
 def load_tree(path: Path, *, is_rooted: bool = True) -> TreeNode:
-    """Read a tree and check it; an unrooted one is refused unless `is_rooted` is false.
+    """Read a tree of the user and check it.
 
     A tree whose root has more than two children is taken for unrooted, unless it says otherwise:
     by its type, `Phylogeny[Rooted]`, or by the Newick comment `[&R]` at its beginning. Such a root
     gets two children, with a branch of length zero between them. A length of the root itself is
-    dropped. All problems of the file are one InputError.
+    dropped.
+
+    Parameters
+    ----------
+    path
+        Newick, or a .qza of type Phylogeny[Rooted] or Phylogeny[Unrooted].
+    is_rooted
+        Whether the root is that of the file; an unrooted tree is refused then.
+
+    Raises
+    ------
+    InputError
+        The file is no tree with names and lengths; all its problems are named at once.
     """
     text = read_text(path, EXPECTED, _KINDS[is_rooted])
     try:
@@ -48,10 +60,24 @@ def load_tree(path: Path, *, is_rooted: bool = True) -> TreeNode:
 
 
 def cut_to(tree: TreeNode, feature_ids: Sequence[str], path: Path) -> TreeNode:
-    """Return a tree of `load_tree`, changed in place, with a table's features as its only tips.
+    """Return a tree with a table's features as its only tips.
 
     Nodes with one child are removed and their lengths summed, except at the root: distances stay
-    those on the whole tree. Features that are not among the tips are an InputError.
+    those on the whole tree.
+
+    Parameters
+    ----------
+    tree
+        A tree of `load_tree`, which is changed in place.
+    feature_ids
+        The features of the table.
+    path
+        File of the tree, for messages.
+
+    Raises
+    ------
+    InputError
+        A feature is not among the tips.
     """
     tips = {tip.name for tip in tree.tips(include_self=True)}
     if missing := [name for name in feature_ids if name not in tips]:

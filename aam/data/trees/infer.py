@@ -19,12 +19,27 @@ _PROGRAMS = {"mafft": ("mafft",), "fasttree": ("fasttree", "FastTree")}
 
 
 def build_tree(sequences: Mapping[str, str], threads: int, scratch: Path | None) -> TreeNode:
-    """Align sequences, infer their tree by approximate maximum likelihood, root it.
+    """Align sequences, infer their tree by approximate maximum likelihood, and root it.
 
     MAFFT (Katoh and Standley 2013) chooses its strategy by the number of sequences; FastTree
     (Price et al. 2010) fits GTR with its CAT approximation. Equal sequences enter once and come
-    out as tips of length zero. The tree does not depend on the threads. Temporary files go to the
-    folder `scratch`; None: the system's. A program that is missing is an InputError.
+    out as tips of length zero.
+
+    Parameters
+    ----------
+    sequences
+        Sequence by feature ID.
+    threads
+        Threads of MAFFT; the tree does not depend on them.
+    scratch
+        Folder for temporary files; None: the system's.
+
+    Raises
+    ------
+    InputError
+        A program is not installed.
+    RuntimeError
+        A program failed.
     """
     distinct = sorted(set(sequences.values()))
     log.info("building a tree of %d features, %d sequences", len(sequences), len(distinct))

@@ -23,8 +23,17 @@ def root_by_variance(tree: TreeNode) -> TreeNode:
     Minimum variance rooting (Mai, Sayyari and Mirarab 2017, doi:10.1371/journal.pone.0182238), in
     time linear in the number of nodes. Tips that a branch longer than `LONG` sets apart, at most a
     fraction `FEW` of all, are not counted: for one of them, mostly junk, the root would lie far
-    away from all others, and every distance between samples would be small. The root has two
-    children, one of length 0 where it falls on a node.
+    away from all others, and every distance between samples would be small.
+
+    Parameters
+    ----------
+    tree
+        A tree with branch lengths, rooted anywhere.
+
+    Returns
+    -------
+    TreeNode
+        The same tree with a root of two children, one of length 0 where the root falls on a node.
     """
     tips = list(tree.tips())
     if len(tips) == 2:
@@ -42,8 +51,19 @@ def root_by_variance(tree: TreeNode) -> TreeNode:
 def set_apart(tree: TreeNode) -> list[tuple[list[str], float]]:
     """Return the tips behind each branch out of all proportion, and its length.
 
-    Those are branches longer than `LONG` that set apart at most a fraction `FEW` of the tips, the
-    longest first. A root of two children divides one branch.
+    Those are branches longer than `LONG` that set apart at most a fraction `FEW` of the tips. A
+    root of two children divides one branch.
+
+    Parameters
+    ----------
+    tree
+        A rooted tree with branch lengths.
+
+    Returns
+    -------
+    list of tuple
+        Names of the tips, and the length of the branch in substitutions per site; the longest
+        branch first.
     """
     few = max(1, int(FEW * sum(1 for _ in tree.tips())))
     found = []
