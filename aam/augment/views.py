@@ -39,7 +39,17 @@ class Row(NamedTuple):
 
 
 def asv_dropout(row: Row, fraction: float, rng: np.random.Generator) -> Row:
-    """Leave out a fraction of the ASVs, rounded, with all of their reads; one stays at least."""
+    """Leave out a fraction of the ASVs, with all of their reads; at least one stays.
+
+    Parameters
+    ----------
+    row
+        The ASVs of a sample.
+    fraction
+        Fraction of them to leave out; the number is rounded.
+    rng
+        Source of the draw.
+    """
     asvs = len(row.asvs)
     kept = max(asvs - int(fraction * asvs + 0.5), 1)
     chosen = np.sort(rng.choice(asvs, size=kept, replace=False, shuffle=False))
@@ -52,7 +62,21 @@ def cutmix(first: Row, second: Row, rng: np.random.Generator) -> tuple[Row, floa
     Compositional CutMix of Gordon-Rodriguez, E., Quinn, T. P. & Cunningham, J. P. (2022), Data
     augmentation for compositional data: advancing predictive models of the microbiome, NeurIPS.
     The probability of the first parent is uniform between 0 and 1. A mix without a single ASV is
-    drawn again, with the same probability, which is returned: the weight of the first parent.
+    drawn again, with the same probability.
+
+    Parameters
+    ----------
+    first, second
+        The parents.
+    rng
+        Source of the draws.
+
+    Returns
+    -------
+    mixed : Row
+        The mix.
+    weight : float
+        Weight of the first parent: the probability that an ASV came from it.
     """
     asvs = np.union1d(first.asvs, second.asvs)
     counts_of_first, counts_of_second = _aligned(first, asvs), _aligned(second, asvs)
@@ -129,10 +153,24 @@ class _Columns:
 def build_store(
     feature_ids: Sequence[str], views: Sequence[FeatureTable], settings: Augmentation
 ) -> SampleStore:
-    """Put V views of the same N samples, in the same order, and augmented rows into one store.
+    """Put the views of some samples, and augmented rows, into one store.
 
     The views come first, then, view by view, the rows with ASVs left out and the mixed rows. They
-    depend on samples and seed, not on any order. `feature_ids` are the U ASVs of the token store.
+    depend on samples and seed, not on any order.
+
+    Parameters
+    ----------
+    feature_ids
+        The U ASVs of the token store.
+    views
+        V rarefied tables of the same N samples in the same order.
+    settings
+        Which rows are added.
+
+    Raises
+    ------
+    InputError
+        Samples are to be mixed, and there is only one.
     """
     sample_ids, seed = views[0].sample_ids, settings.seed
     assert all(view.sample_ids == sample_ids for view in views), "views of different samples"

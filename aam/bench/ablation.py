@@ -69,7 +69,15 @@ class Ablation:
     device: dict[str, str]
 
     def write(self, outputs: Mapping[str, Path], about: Mapping[str, str]) -> None:
-        """Write `table` (TSV), `text` (Markdown) and `roofline` (JSON: the rates)."""
+        """Write the results of a benchmark, atomically.
+
+        Parameters
+        ----------
+        outputs
+            Files to write: `table` (TSV), `text` (Markdown) and `roofline` (JSON: the rates).
+        about
+            What the figures were measured on, words by name.
+        """
         write_tsv(outputs["table"], self.table)
         write_text(outputs["text"], self.page(about))
         rates = {name: asdict(rate) for name, rate in self.rates.items()}
@@ -107,11 +115,24 @@ def run_ablation(
     runtime: RunOptions,
     choose: Callable[[Mapping[str, Any], Hardware], list[Variant]] = variants,
 ) -> Ablation:
-    """Time every variant of the slice `slices.benchmark`, and what the machine can do at best.
+    """Time every variant of a training step, and what the machine can do at best.
 
     Repeats are interleaved: changes of the machine's load affect all variants. `loss_step` is the
     last step that all variants of the group and the batch size reached. A variant that could not
     run, for example because memory was short, has no figures.
+
+    Parameters
+    ----------
+    measure
+        Runs a request in a process of its own.
+    cfg
+        The slice `aam.config.slices.benchmark`.
+    inputs
+        Files of the pretraining that is timed, by name.
+    runtime
+        Threads, workers, and a folder for compiled code.
+    choose
+        Returns the variants for a configuration and a machine.
     """
     hardware, device = probe_hardware(measure, [cfg], runtime)
     chosen = choose(cfg, hardware)
@@ -130,7 +151,22 @@ def run_ablation(
 def probe_hardware(
     measure: Measure, cfgs: Iterable[Mapping[str, Any]], runtime: RunOptions
 ) -> tuple[Hardware, dict[str, str]]:
-    """Return what the machine has, and words on it; the compiler is tried where it is asked for."""
+    """Return what the machine has, and words on it.
+
+    Parameters
+    ----------
+    measure
+        Runs a request in a process of its own.
+    cfgs
+        Slices of the benchmarks that follow; the compiler is tried where one of them asks for it.
+    runtime
+        Threads and workers.
+
+    Raises
+    ------
+    RuntimeError
+        The measuring process failed.
+    """
     asked = any(usual(cfg, Hardware(compiles=True)).compile != "off" for cfg in cfgs)
     device = _ask(measure, "device", runtime, compile=asked)
     hardware = Hardware(
@@ -153,7 +189,17 @@ def _ask(measure: Measure, kind: str, runtime: RunOptions, **more: Any) -> dict[
 def interleaved(
     measure: Measure, requests: Mapping[K, Mapping[str, Any]], repeats: int
 ) -> dict[K, list[dict[str, Any]]]:
-    """Return the results of every request for steps, done in turns; one that fails is done once."""
+    """Return the results of every request for steps, done in turns.
+
+    Parameters
+    ----------
+    measure
+        Runs a request in a process of its own.
+    requests
+        What `steps_request` returns, by any key.
+    repeats
+        How often each request is done; one that fails is not done again.
+    """
     results: dict[K, list[dict[str, Any]]] = {name: [] for name in requests}
     pending = dict(requests)
     for repeat in range(1, repeats + 1):
@@ -175,7 +221,21 @@ def steps_request(
     batch_size: int,
     runtime: RunOptions,
 ) -> dict[str, Any]:
-    """Return the request that times a mode; `cfg` is a slice of pretraining, and `seconds`."""
+    """Return the request that times a mode of training.
+
+    Parameters
+    ----------
+    cfg
+        A slice of pretraining, and `seconds`, the time that a measurement may take.
+    inputs
+        Files of the pretraining, by name.
+    mode
+        How a step is done.
+    batch_size
+        Samples per step.
+    runtime
+        Threads, and a folder for compiled code.
+    """
     training = {"optimizer": mode.optimizer, "batch_size": batch_size}
     optimization = {key: getattr(mode, key) for key in OF_OPTIMIZATION}
     return {

@@ -26,7 +26,23 @@ from aam.util.errors import problem
 
 
 def run(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Do what the key `kind` of a request says: `device`, `roofline` or `steps`."""
+    """Do one measurement.
+
+    Parameters
+    ----------
+    request
+        `kind`, which is `device`, `roofline` or `steps`, and what this kind needs.
+
+    Returns
+    -------
+    dict
+        The result in plain types.
+
+    Raises
+    ------
+    InputError
+        Steps should be compiled, and there is no compiler, or it fails.
+    """
     kinds = {"device": hardware.device, "roofline": hardware.rates, "steps": _run_steps}
     return kinds[request["kind"]](request)
 
@@ -34,9 +50,16 @@ def run(request: Mapping[str, Any]) -> dict[str, Any]:
 def _run_steps(request: Mapping[str, Any]) -> dict[str, Any]:
     """Train some steps, as `aam.bench.ablation.steps_request` says, and time them.
 
-    Returns `StepTimes.result` with `launches` of the first step (None: compiled), `peak_memory_mb`,
-    `parameters` and `precision`.
-    InputError when compilation is asked for and there is no compiler, or it fails.
+    Returns
+    -------
+    dict
+        `StepTimes.result` with `launches` of the first step (None: compiled), `peak_memory_mb`,
+        `parameters` and `precision`.
+
+    Raises
+    ------
+    InputError
+        Compilation is asked for, and there is no compiler, or it fails.
     """
     cfg, settings = request["cfg"], Pretraining.model_validate(request["cfg"]["pretraining"])
     options = step_options(Optimization.model_validate(cfg["optimization"]))

@@ -53,7 +53,23 @@ def arithmetic(precision: str) -> Iterator[torch.dtype]:
 def measure(
     precisions: Iterable[str], device: torch.device, *, width: int, ffn_ratio: float
 ) -> dict[str, Rates]:
-    """Return the rates of products per precision, a transformer's too, and of ``copy``."""
+    """Return the rates of matrix products and copies on a device.
+
+    Parameters
+    ----------
+    precisions
+        Keys of `DTYPES`.
+    device
+        Where they are measured.
+    width, ffn_ratio
+        Width of a transformer, and its hidden units per unit of width: its products are measured
+        too.
+
+    Returns
+    -------
+    dict
+        Operations per second of each product, by precision, and bytes per second under ``copy``.
+    """
     rows, hidden = _for(device, ROWS), int(width * ffn_ratio)
     of_model = [(rows, width, 3 * width), (rows, width, hidden), (rows, hidden, width)]
     rates = {}
@@ -83,7 +99,15 @@ def copy_rates(device: torch.device) -> Rates:
 
 
 def peak_flops(precision: str, device: torch.device) -> float:
-    """Return the operations per second of the best square product in a precision."""
+    """Return the operations per second of the best square product.
+
+    Parameters
+    ----------
+    precision
+        A key of `DTYPES`.
+    device
+        Where it is measured.
+    """
     with arithmetic(precision) as dtype:
         return best(product_rates(dtype, device, _squares(device))).median
 

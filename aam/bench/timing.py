@@ -16,7 +16,7 @@ QUICK_WARM_UP, WARM_UP = 1, 5
 LEAST_STEPS, MOST_STEPS = 2, 10
 """Fewest timed steps, unless a single one takes longer than the time given, and most."""
 NO_LAUNCH = set("_unsafe_view detach empty empty_like lift_fresh new_empty_strided".split())
-"""Operators that touch no memory, beside those that PyTorch calls views."""
+"""Operators that touch no memory, in addition to those that PyTorch calls views."""
 
 
 class Launches(TorchDispatchMode):
@@ -69,7 +69,19 @@ class StepTimes:
         return timed < least or (timed < MOST_STEPS and elapsed_s < self.seconds)
 
     def add(self, batch: Batch, loss: torch.Tensor, loading_s: float, flops: int) -> None:
-        """Take in a step."""
+        """Take in a step.
+
+        Parameters
+        ----------
+        batch
+            The batch of the step.
+        loss
+            Its loss, which stays on the device.
+        loading_s
+            Seconds that the batch was waited for.
+        flops
+            Floating-point operations of the model's products in this step.
+        """
         self.step += 1
         self.losses.append(loss)
         if self.step == 1:
@@ -120,13 +132,30 @@ class DeviceClock:
 
 
 def median_iqr(values: Iterable[float]) -> tuple[float, float]:
-    """Return the median and the interquartile range."""
+    """Return the median and the interquartile range.
+
+    Parameters
+    ----------
+    values
+        At least one number.
+    """
     low, median, high = np.percentile(list(values), [25, 50, 75])
     return float(median), float(high - low)
 
 
 def medians(results: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Return medians of the timed steps of all repeats, and the most memory and recompilations."""
+    """Return medians of the timed steps of all repeats, and the most memory and recompilations.
+
+    Parameters
+    ----------
+    results
+        What `aam.bench.measurements.run` returned for each repeat of a request for steps.
+
+    Returns
+    -------
+    dict
+        The columns of the speed table that follow from the repeats of a mode alone.
+    """
     names = ("step_s", "sizes", "flops")
     step_s, sizes, flops = (np.concatenate([own[name] for own in results]) for name in names)
     median, iqr = median_iqr(step_s)

@@ -79,7 +79,15 @@ class Hardware:
 
 
 def variants(cfg: Mapping[str, Any], hardware: Hardware) -> list[Variant]:
-    """Return what the speed table has to hold, by the slice `aam.config.slices.benchmark`."""
+    """Return what the speed table has to hold.
+
+    Parameters
+    ----------
+    cfg
+        The slice `aam.config.slices.benchmark`.
+    hardware
+        What the machine has.
+    """
     wanted = usual(cfg, hardware)
     plain = Mode(patch_bp=wanted.patch_bp, optimizer=wanted.optimizer)
     lacking: dict[str, Any] = dict.fromkeys((*OF_BATCH[:3], "recompute"), True)
@@ -105,7 +113,13 @@ def variants(cfg: Mapping[str, Any], hardware: Hardware) -> list[Variant]:
 
 
 def said(key: str, value: Any) -> str:
-    """Return an option in words."""
+    """Return an option in words.
+
+    Parameters
+    ----------
+    key, value
+        Name of the option, and its value.
+    """
     if isinstance(value, bool):
         value = "on" if value else "off"
     return f"{key}: {value}".replace("_", " ")
@@ -114,7 +128,12 @@ def said(key: str, value: Any) -> str:
 def usual(cfg: Mapping[str, Any], hardware: Hardware) -> Mode:
     """Return the mode in which `aam.stages.pretrain` trains with a configuration on a machine.
 
-    Of the precisions that `auto` chooses from it has bf16, if the machine has.
+    Parameters
+    ----------
+    cfg
+        The slice `aam.config.slices.benchmark`.
+    hardware
+        What the machine has. Of the precisions that `auto` chooses from it gets bf16, if it has it.
     """
     options = step_options(Optimization.model_validate(cfg["optimization"]))
     own = {key: getattr(options, key) for key in OF_OPTIMIZATION}

@@ -36,8 +36,8 @@ LEAST_SAMPLES = 10
 """Samples below which nothing is said, as too many columns tell a few samples by chance."""
 DEALS = 99
 """Times that the categories of a column that is not technical are dealt out at random: it is left
-out if they ever tell as much (p > 0.01). Technical ones are not: a plate that tells the classes of six
-people is in the way, whether chance or design has put them there."""
+out if they ever tell as much (p > 0.01). Technical ones are not: a plate that tells the
+classes of six people is in the way, whether chance or design has put them there."""
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]

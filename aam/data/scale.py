@@ -25,7 +25,7 @@ class Scale:
     spread: float = 1.0
     """0 of equal numbers: differences to the center are trained on, the center comes back."""
     knots: tuple[float, ...] = ()
-    """Some of the training numbers, ascending, for ``quantile`` alone; it is linear between them."""
+    """Some training numbers, ascending, for ``quantile`` alone; it is linear between them."""
     scores: tuple[float, ...] = ()
     """The normal deviate of each knot."""
 

@@ -50,9 +50,18 @@ class Biology:
 
 
 def draw_biology(tree: TreeNode, sequences: list[str], seed: int) -> Biology:
-    """Draw the traits of the ASVs, in the order of `tree.tips()`.
+    """Draw the traits of the ASVs.
 
     Optima follow Brownian motion along the tree; the preferences of a site are those of clades.
+
+    Parameters
+    ----------
+    tree
+        Phylogeny of the ASVs, lengths in substitutions per site.
+    sequences
+        Sequence of each ASV, in the order of `tree.tips()`.
+    seed
+        Seed of the draws.
     """
     rng = generator(seed, "biology")
     features = len(sequences)
@@ -95,10 +104,27 @@ def clades(tree: TreeNode, wanted: int) -> NDArray[np.int64]:
 def draw_study(
     biology: Biology, *, name: str, samples: int, hosts: int, seed: int, newcomers: bool
 ) -> tuple[FeatureTable, pd.DataFrame]:
-    """Sample a number of hosts, several times each: their table and the metadata.
+    """Sample a number of hosts, several times each.
 
-    `name` begins the IDs of samples and hosts, each of which draws from a seed of its own.
-    `newcomers` are a second study: with the novel ASVs, without shallow samples.
+    Parameters
+    ----------
+    biology
+        Traits of the F ASVs.
+    name
+        Beginning of the IDs of samples and hosts, each of which draws from a seed of its own.
+    samples, hosts
+        Numbers of samples and of hosts.
+    seed
+        Seed of the draws.
+    newcomers
+        Whether this is the second study: with the novel ASVs, without shallow samples.
+
+    Returns
+    -------
+    table : FeatureTable
+        Reads; the feature IDs are the sequences.
+    metadata : pandas.DataFrame
+        `host`, `site`, `environment` (NaN where it was not noted) and `host_age` by sample ID.
     """
     metadata = _draw_metadata(name, samples, hosts, seed)
     depths = _draw_depths(name, samples, 0.0 if newcomers else SHALLOW_FRACTION, seed)
@@ -112,7 +138,13 @@ def draw_study(
 
 
 def metadata_tsv(metadata: pd.DataFrame) -> str:
-    """Return the metadata as a QIIME 2 file, types in its second line, nothing where missing."""
+    """Return the metadata as a QIIME 2 file, types in its second line, nothing where missing.
+
+    Parameters
+    ----------
+    metadata
+        The metadata of `draw_study`.
+    """
     kinds = {"host": "categorical", "site": "categorical"}
     types = {column: kinds.get(str(column), "numeric") for column in metadata}
     shown = metadata.assign(
@@ -166,7 +198,28 @@ def _draw_sample(
     absent: NDArray[np.float64],
     seed: int,
 ) -> NDArray[np.int64]:
-    """Draw reads of all ASVs, [F]: a multinomial of Dirichlet fractions around the expectation."""
+    """Draw the reads of a sample: a multinomial of Dirichlet fractions around the expectation.
+
+    Parameters
+    ----------
+    biology
+        Traits of the F ASVs.
+    sample
+        ID of the sample, which its draws depend on.
+    row
+        Its metadata: `host`, `site` and `environment`.
+    depth
+        Number of reads.
+    absent
+        Added to the log abundance, [F]: minus infinity for ASVs that the study lacks, else 0.
+    seed
+        Seed of the study.
+
+    Returns
+    -------
+    numpy.ndarray
+        Reads of every ASV, int64 [F].
+    """
     features = len(biology.base)
     host = generator(seed, "host", row["host"]).normal(0.0, HOST_SD, size=features)
     rng = generator(seed, "sample", sample)

@@ -18,10 +18,24 @@ _LETTERS = np.frombuffer(b"ACGT", dtype=np.uint8)
 
 
 def evolve(tree: TreeNode, length_bp: int, rng: np.random.Generator) -> list[str]:
-    """Evolve one sequence per tip, all distinct, in the order of `tree.tips()`.
+    """Evolve one sequence per tip, all distinct.
 
-    Where two tips come out equal, the later one is given one more substitution, and its branch
-    the length of one: the tree, in substitutions per site, is changed in place.
+    Sites change under Kimura's model, each at a rate of its own. Where two tips come out equal, the
+    later one is given one more substitution, and its branch the length of one.
+
+    Parameters
+    ----------
+    tree
+        Phylogeny with lengths in substitutions per site, which may be changed in place.
+    length_bp
+        Length of the sequences.
+    rng
+        Source of the draws.
+
+    Returns
+    -------
+    list of str
+        Sequences in the order of `tree.tips()`.
     """
     rates = site_rates(length_bp, rng)
     states = {id(tree): rng.integers(0, 4, size=length_bp)}

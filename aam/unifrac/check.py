@@ -31,10 +31,29 @@ def check(
     count: int,
     other: Engine | None,
 ) -> None:
-    """Recompute `count` seeded pairs of a matrix [N, N], or of values [N], on these samples alone.
+    """Recompute some seeded pairs of a matrix, or values of samples, on these samples alone.
 
-    `other` is an engine that did not compute them; None: the definition of the metric, in NumPy.
-    A difference above `TOLERANCE` is a RuntimeError that names the worst.
+    Parameters
+    ----------
+    found
+        Distances [N, N], or values [N], to check.
+    table
+        Reads that they were computed from.
+    tree
+        Tree with the features at its tips; None: the metric needs none.
+    metric
+        A key of `aam.config.metrics.METRICS`.
+    parameters
+        Parameters of the metric by name.
+    count
+        Number of pairs, or of values, that are recomputed.
+    other
+        An engine that did not compute them; None: the definition of the metric, in NumPy.
+
+    Raises
+    ------
+    RuntimeError
+        A difference is above `TOLERANCE`; the message names the worst.
     """
     chosen = sampled(len(table.sample_ids), count, metric)
     if not len(chosen[0]):
@@ -55,7 +74,23 @@ def check(
 
 
 def sampled(samples: int, count: int, metric: str) -> tuple[Numbers, ...]:
-    """Return distinct samples of N, or pairs i < j of them; the same for the same arguments."""
+    """Return the samples, or pairs of samples, that are recomputed.
+
+    Parameters
+    ----------
+    samples
+        Number N of samples.
+    count
+        Number of values or pairs, at most.
+    metric
+        A key of `aam.config.metrics.METRICS`.
+
+    Returns
+    -------
+    tuple of numpy.ndarray
+        Positions of distinct samples, or positions i and j of distinct pairs, i < j; the same for
+        the same arguments.
+    """
     rng = generator("unifrac check", metric, samples)
     if METRICS[metric].per_sample:
         return (np.sort(rng.choice(samples, size=min(count, samples), replace=False)),)
@@ -73,6 +108,15 @@ def _by_definition(
     places: tuple[Numbers, ...],
     parameters: Parameters,
 ) -> Floats:
+    """Return values by the definition of a metric.
+
+    Parameters
+    ----------
+    table, tree, metric, parameters
+        As for `check`.
+    places
+        Positions of the samples in the table, or those of the first and second samples of pairs.
+    """
     definition = FORMULAS[metric].definition
     if tree is None:
         reads = table.counts.toarray().astype(np.float64)

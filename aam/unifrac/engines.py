@@ -34,7 +34,19 @@ class ScikitBio:
     def compute(
         self, table: FeatureTable, tree: TreeNode | None, metric: str, parameters: Parameters
     ) -> Iterator[Values]:
-        """Yield distances, float64 [N, N], or values [N]; the generalized metric is ours."""
+        """Yield distances, float64 [N, N], or values [N]; the generalized metric is ours.
+
+        Parameters
+        ----------
+        table
+            Reads.
+        tree
+            Tree with the table's features at its tips.
+        metric
+            A key of `aam.config.metrics.METRICS`, of those that need the tree.
+        parameters
+            Parameters of the metric by name.
+        """
         formula = FORMULAS[metric]
         if formula.scikit_bio is None:
             yield all_generalized(*branch_fractions(table, tree), parameters["alpha"])
@@ -56,7 +68,17 @@ class Sparse:
     def compute(
         self, table: FeatureTable, tree: TreeNode | None, metric: str, parameters: Parameters
     ) -> Iterator[Values]:
-        """Yield distances, float64 [N, N], that are computed when rows are asked for."""
+        """Yield distances, float64 [N, N], that are computed when rows are asked for.
+
+        Parameters
+        ----------
+        table
+            Reads.
+        tree, parameters
+            Not used: these metrics need neither.
+        metric
+            A key of `aam.config.metrics.METRICS`, of those that do without a tree.
+        """
         rows = FORMULAS[metric].rows
         assert rows is not None, metric
         yield rows(table.counts)
@@ -149,7 +171,26 @@ def _importable_package(threads: int, scratch: Path | None) -> UnifracPackage:
 
 
 def installed_ssu(key: str, got: str, instead: str, threads: int, scratch: Path | None) -> Ssu:
-    """Return the engine `ssu`, or blame a key of the configuration where it is missing."""
+    """Return the engine `ssu`, where it is installed.
+
+    Parameters
+    ----------
+    key
+        Key of the configuration that an error blames.
+    got
+        What the user gave there.
+    instead
+        What to do where `ssu` cannot be installed, as an imperative.
+    threads
+        Cores that it may use.
+    scratch
+        Folder for temporary files; None: the system's.
+
+    Raises
+    ------
+    InputError
+        The programs are not on the path.
+    """
     if not installed():
         raise problem(
             key,

@@ -38,29 +38,80 @@ Floats = NDArray[np.float64]
 
 
 def unweighted(p_PE: Floats, q_PE: Floats, length_E: Floats) -> Floats:
-    """Return the distances of pairs, [P], by the definition."""
+    """Return unweighted UniFrac of pairs, by the definition in the head of this module.
+
+    Parameters
+    ----------
+    p_PE, q_PE
+        Fractions of the reads of the first and the second samples below each branch.
+    length_E
+        Lengths of the branches.
+
+    Returns
+    -------
+    numpy.ndarray
+        Distances between 0 and 1, [P].
+    """
     in_p, in_q = p_PE > 0, q_PE > 0
     return (in_p != in_q) @ length_E / ((in_p | in_q) @ length_E)
 
 
 def weighted_unnormalized(p_PE: Floats, q_PE: Floats, length_E: Floats) -> Floats:
-    """Return the distances of pairs, [P], by the definition."""
+    """Return weighted UniFrac of pairs, by the definition in the head of this module.
+
+    Parameters
+    ----------
+    p_PE, q_PE, length_E
+        As for `unweighted`.
+
+    Returns
+    -------
+    numpy.ndarray
+        Distances in the unit of the branches, [P].
+    """
     return np.abs(p_PE - q_PE) @ length_E
 
 
 def generalized(p_PE: Floats, q_PE: Floats, length_E: Floats, alpha: float) -> Floats:
-    """Return the distances of pairs, [P], by the definition; 1: weighted_normalized."""
+    """Return generalized UniFrac of pairs, by the definition in the head of this module.
+
+    Parameters
+    ----------
+    p_PE, q_PE, length_E
+        As for `unweighted`.
+    alpha
+        Exponent; with 1 the distance is normalized weighted UniFrac.
+
+    Returns
+    -------
+    numpy.ndarray
+        Distances between 0 and 1, [P].
+    """
     total_PE = np.where(p_PE + q_PE > 0, p_PE + q_PE, 1.0)
     weight_PE = np.where(p_PE + q_PE > 0, total_PE**alpha, 0.0)
     return (weight_PE * np.abs(p_PE - q_PE) / total_PE) @ length_E / (weight_PE @ length_E)
 
 
 def all_generalized(p_NE: csr_array, length_E: Floats, alpha: float) -> Floats:
-    """Return the distances between all samples, [N, N], which scikit-bio does not compute.
+    """Return generalized UniFrac between all samples, which scikit-bio does not compute.
 
     On a branch that only the second sample has, the term is b q^alpha in both sums. So its sum
     over all branches, less that over the first sample's branches, stands for all branches
     outside of the first sample, and only the first sample's branches are looked at one by one.
+
+    Parameters
+    ----------
+    p_NE
+        Fractions of the reads of each sample below each branch.
+    length_E
+        Lengths of the branches.
+    alpha
+        Exponent.
+
+    Returns
+    -------
+    numpy.ndarray
+        Distances between 0 and 1, [N, N].
     """
     samples = p_NE.shape[0]
     by_branch = csc_array(p_NE)

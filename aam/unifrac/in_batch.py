@@ -37,14 +37,38 @@ class BatchDistances:
     def of(
         cls, metrics: Sequence[str], tree: Path, feature_ids: Sequence[str], alpha: float
     ) -> "BatchDistances":
-        """Read the tree of a dataset, where a metric needs it."""
+        """Return what computes some metrics of the rows of a dataset.
+
+        Parameters
+        ----------
+        metrics
+            Keys of `aam.config.metrics.METRICS`.
+        tree
+            File of the dataset's tree; it is read where a metric needs it.
+        feature_ids
+            The F features, in the order of the columns of the rows.
+        alpha
+            Exponent of generalized UniFrac.
+        """
         if not any(METRICS[metric].phylogenetic for metric in metrics):
             return cls(metrics, alpha, csr_array((len(feature_ids), 0)), np.empty(0))
         above_FE, length_E = branches(read_tree(tree, feature_ids), feature_ids)
         return cls(metrics, alpha, above_FE.astype(np.float64), length_E)
 
     def __call__(self, counts_BF: csr_array) -> dict[str, NDArray[np.float64]]:
-        """Return per metric the distances [B, B] of rows of reads; of Faith's PD values [B, 1]."""
+        """Return the metrics of some rows.
+
+        Parameters
+        ----------
+        counts_BF
+            Reads of the rows.
+
+        Returns
+        -------
+        dict
+            By metric: distances, float64 [B, B], or of Faith's PD values, standardized by
+            `faith_pd_scale`, float64 [B, 1].
+        """
         found: dict[str, NDArray[np.float64]] = {}
         if self.length_E.size:
             reads_BE = csr_array(counts_BF.astype(np.float64) @ self.above_FE)

@@ -22,7 +22,17 @@ STRIPES = "aam.stripes"
 
 
 def write_part(path: Path, striped: Striped, provenance: Mapping[str, str]) -> None:
-    """Write at least one stripe, atomically and in blocks of rows."""
+    """Write at least one stripe, atomically and in blocks of rows.
+
+    Parameters
+    ----------
+    path
+        File to write.
+    striped
+        The stripes.
+    provenance
+        What made them, as `aam.util.provenance.provenance` returns it.
+    """
     kind = pa.list_(pa.field("element", pa.float32(), nullable=False), striped.stop - striped.start)
     place = json.dumps([striped.start, striped.stop, striped.samples])
     schema = pa.schema(
@@ -66,13 +76,39 @@ class StripeFile:
 
 @contextmanager
 def open_parts(paths: Sequence[Path]) -> Iterator[list[StripeFile]]:
-    """Open files of `write_part`."""
+    """Open files of stripes.
+
+    Parameters
+    ----------
+    paths
+        Files of `write_part`.
+
+    Yields
+    ------
+    list of StripeFile
+        One for each file, in the same order.
+    """
     with ExitStack() as stack:
         yield [StripeFile(path, stack.enter_context(pq.ParquetFile(path))) for path in paths]
 
 
 def check_whole(parts: Sequence[StripeFile], samples: int, inputs: str) -> None:
-    """Raise an InputError unless files are, in order, the parts of a matrix made from `inputs`."""
+    """Check that files are, in order, the parts of one matrix.
+
+    Parameters
+    ----------
+    parts
+        The opened files.
+    samples
+        Number of samples of the table.
+    inputs
+        The provenance `aam.inputs` that all of them should have.
+
+    Raises
+    ------
+    InputError
+        A part is missing or double, or was made from another table or tree.
+    """
     expected = 0
     for part in parts:
         if (part.start, part.samples) != (expected, samples):

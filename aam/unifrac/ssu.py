@@ -43,7 +43,24 @@ class Ssu:
     def compute(
         self, table: FeatureTable, tree: TreeNode | None, metric: str, parameters: Parameters
     ) -> Iterator[Values]:
-        """Yield distances, float32 [N, N], or values [N]; a failure raises a RuntimeError."""
+        """Yield distances, float32 [N, N], or values, float64 [N].
+
+        Parameters
+        ----------
+        table
+            Reads.
+        tree
+            Tree with the table's features at its tips.
+        metric
+            A key of `aam.config.metrics.METRICS`, of those that need the tree.
+        parameters
+            Parameters of the metric by name.
+
+        Raises
+        ------
+        RuntimeError
+            A program failed.
+        """
         samples = len(table.sample_ids)
         if METRICS[metric].per_sample:
             yield self._faith_pd(table, tree)
@@ -64,7 +81,20 @@ class Ssu:
         start: int,
         stop: int,
     ) -> Iterator[Striped]:
-        """Yield a range of the stripes of a distance matrix: in memory, or in temporary files."""
+        """Yield a range of the stripes of a distance matrix: in memory, or in temporary files.
+
+        Parameters
+        ----------
+        table, tree, metric, parameters
+            As for `compute`.
+        start, stop
+            The first stripe, and the one after the last.
+
+        Raises
+        ------
+        RuntimeError
+            `ssu` failed.
+        """
         options = ["-m", f"{metric}_fp64", "--mode", "partial"]
         for name, value in parameters.items():
             options += [_OPTIONS[name], str(value)]

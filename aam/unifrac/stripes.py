@@ -94,12 +94,33 @@ class StripeMatrix:
 
 
 def stripes(samples: int) -> int:
-    """Return the number of stripes that hold all pairs of N samples."""
+    """Return the number of stripes that hold all pairs.
+
+    Parameters
+    ----------
+    samples
+        Number of samples.
+    """
     return samples // 2
 
 
 def steps(start: int, stop: int, samples: int, memory_bytes: int) -> list[tuple[int, int]]:
-    """Divide stripes into ranges for which `ssu` needs no more memory than it may take."""
+    """Divide stripes into ranges for which `ssu` needs no more memory than it may take.
+
+    Parameters
+    ----------
+    start, stop
+        The first stripe, and the one after the last.
+    samples
+        Number of samples.
+    memory_bytes
+        Memory that one call of `ssu` may take.
+
+    Returns
+    -------
+    list of tuple
+        First stripe and the one after the last, of each call.
+    """
     at_once = max(1, memory_bytes // (BYTES_PER_DISTANCE * samples))
     return ranges(start, stop, ceil((stop - start) / at_once))
 
@@ -111,7 +132,22 @@ def ranges(start: int, stop: int, parts: int) -> list[tuple[int, int]]:
 
 
 def of_job(part: int, parts: int, samples: int) -> tuple[int, int]:
-    """Return the stripes that job `part`, from 0, computes; too many jobs are an InputError."""
+    """Return the stripes that a job computes, the first and the one after the last.
+
+    Parameters
+    ----------
+    part
+        Number of the job, from 0.
+    parts
+        Number of jobs.
+    samples
+        Number of samples.
+
+    Raises
+    ------
+    InputError
+        There are more jobs than stripes.
+    """
     if parts > stripes(samples):
         raise problem(
             "unifrac.partitions",
@@ -123,12 +159,24 @@ def of_job(part: int, parts: int, samples: int) -> tuple[int, int]:
 
 
 def read_partial(path: Path, labels: Sequence[str]) -> Stripes:
-    """Read what `ssu --mode partial` wrote of samples with these labels, in their order.
+    """Read what `ssu --mode partial` wrote.
 
     The file is a header of eight 32-bit numbers (a magic number, N, S, the first stripe, the
     number of all stripes, a flag, the bytes of the labels before and after compression), the
     labels, each ended by a zero, and per stripe its compressed size and N float64; all of it
     compressed as LZ4 blocks. The magic number ends it. See `api.cpp` of biocore/unifrac-binaries.
+
+    Parameters
+    ----------
+    path
+        The file.
+    labels
+        Labels of the samples, in the order that the file should have.
+
+    Raises
+    ------
+    RuntimeError
+        The file is incomplete, or of other samples.
     """
     try:
         with path.open("rb") as file:
