@@ -62,8 +62,8 @@ def compare_with_guessing(kind: str, predictions: pd.DataFrame) -> Comparison:
     """Compare the headline score of predictions with what guessing reaches.
 
     Guessing is right for one in K samples of each of K classes: its balanced accuracy is 1/K. The
-    majority of the training folds would be told below that, as a class is the rarer in training
-    the more of it was left out. A number is guessed by the median of the other folds.
+    majority of the training folds would score below that, as a class is the rarer in training the
+    more of it was left out. A number is guessed by the median of the other folds.
 
     Parameters
     ----------
@@ -143,9 +143,19 @@ def _sizes(fold_N: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def holm(comparisons: Mapping[str, Comparison]) -> dict[str, Comparison]:
-    """Return comparisons with `holm_p`: `corrected_t_p`, corrected for their number.
+    """Correct the p-values of several comparisons for their number.
 
     Holm, S. (1979). A simple sequentially rejective multiple test procedure. Scand. J. Stat. 6:65.
+
+    Parameters
+    ----------
+    comparisons
+        What `compare` returned, by name.
+
+    Returns
+    -------
+    dict
+        The same with `holm_p`, the corrected `corrected_t_p`; None where there is none.
     """
     values = {name: found["corrected_t_p"] for name, found in comparisons.items()}
     known = sorted((value, name) for name, value in values.items() if value is not None)
@@ -155,12 +165,23 @@ def holm(comparisons: Mapping[str, Comparison]) -> dict[str, Comparison]:
 
 
 def corrected_resampled_t(difference: ArrayLike, sizes: ArrayLike) -> float | None:
-    """Return the p-value of the corrected resampled t-test of K folds' paired differences.
+    """Return the p-value of the corrected resampled t-test of paired differences over folds.
 
     The variance of the mean is that of the differences times 1 / K + n_test / n_train, because
     training sets overlap: Nadeau, C. & Bengio, Y. (2003), Inference for the generalization
-    error, doi:10.1023/A:1024068626366. The ratio is the mean over the folds, whose `sizes` are
-    those of the test sets. None for a single fold, or where all differences are the same.
+    error, doi:10.1023/A:1024068626366. The ratio is the mean over the folds.
+
+    Parameters
+    ----------
+    difference
+        Difference of two methods in each of K folds.
+    sizes
+        Samples of each fold, which are its test set.
+
+    Returns
+    -------
+    float or None
+        The two-sided p-value; None for a single fold, or where all differences are the same.
     """
     values, tested = np.asarray(difference, dtype=np.float64), np.asarray(sizes, dtype=np.float64)
     if len(values) < 2 or np.ptp(values) <= 1e-12 * np.abs(values).max():

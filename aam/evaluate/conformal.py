@@ -63,7 +63,13 @@ class Calibration:
 
     @classmethod
     def fit(cls, predictions: pd.DataFrame) -> "Calibration":
-        """Learn from the rows of fold 0 and above of what `read_predictions` returned."""
+        """Learn intervals, or sets and probabilities, from cross-validated predictions.
+
+        Parameters
+        ----------
+        predictions
+            What `read_predictions` returned; rows of fold 0 and above are used.
+        """
         quantiles = set(ENDS) <= set(predictions.columns)
         known = predictions[predictions["fold"] >= 0]
         recalibration = None
@@ -107,7 +113,20 @@ class Calibration:
 
 
 def cross_intervals(predictions: pd.DataFrame, bounds: Bounds = (None, None)) -> pd.DataFrame:
-    """Return predictions, each fold calibrated on the other folds 0 and above, with intervals."""
+    """Return predictions with intervals, each fold calibrated on the other folds 0 and above.
+
+    Parameters
+    ----------
+    predictions
+        Cross-validated predictions of a method, of one target or several.
+    bounds
+        Least and largest number that is predicted; intervals are cut there.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The same rows with the columns that `Calibration.apply` adds.
+    """
     parts, thresholds = [], []
     for number in np.unique(predictions["fold"]):
         own = predictions["fold"] == number
@@ -119,7 +138,19 @@ def cross_intervals(predictions: pd.DataFrame, bounds: Bounds = (None, None)) ->
 
 
 def interval_report(intervals: pd.DataFrame) -> dict[str, Any]:
-    """Say how often intervals or sets cover what was observed, in `test` of the rows of fold -1."""
+    """Say how often intervals or sets cover what was observed.
+
+    Parameters
+    ----------
+    intervals
+        What `cross_intervals` returned, of one target.
+
+    Returns
+    -------
+    dict
+        `level`, `coverage`, `width` or `set_size` (means over samples; None where an interval has
+        no end), `coverage_by_fold`, and under `test` the same of the rows of fold -1, if any.
+    """
     table = pd.DataFrame({"fold": intervals["fold"]})
     if "prediction_set" in intervals:
         sets = intervals["prediction_set"].str.split(SEPARATOR, regex=False)
@@ -146,7 +177,24 @@ def interval_report(intervals: pd.DataFrame) -> dict[str, Any]:
 
 
 def finite_sample_quantile(scores: ArrayLike, level: float) -> float:
-    """Return the ceil((n + 1) * level)-th smallest of n scores; inf where there are too few."""
+    """Return the ceil((n + 1) * level)-th smallest of n scores.
+
+    With this quantile as the threshold, split conformal prediction covers at least a fraction
+    `level` of exchangeable samples (Vovk, Gammerman and Shafer 2005, Algorithmic Learning in a
+    Random World).
+
+    Parameters
+    ----------
+    scores
+        Nonconformity of each sample, [n].
+    level
+        Fraction to cover.
+
+    Returns
+    -------
+    float
+        inf where there are too few scores for the level.
+    """
     values = np.asarray(scores, dtype=np.float64)
     # A product such as 10 * 0.7 may lie a rounding above the whole number it is.
     rank = math.ceil((len(values) + 1) * level - 1e-9)
@@ -154,9 +202,15 @@ def finite_sample_quantile(scores: ArrayLike, level: float) -> float:
 
 
 def fit_recalibration(predictions: pd.DataFrame, classes: list[str]) -> Recalibration:
-    """Learn what calibrates the probabilities of a table, from all of its rows.
+    """Learn what calibrates the probabilities of a table.
 
-    A column `group` says which samples belong together; without it every sample counts alone.
+    Parameters
+    ----------
+    predictions
+        Predictions of one target, all rows of which are used. A column `group` says which samples
+        belong together; without it every sample counts alone.
+    classes
+        Names of the classes.
     """
     group = predictions[GROUP] if GROUP in predictions else predictions["sample-id"]
     return Recalibration.fit(
@@ -255,9 +309,26 @@ def _warn_of_few(thresholds: ArrayLike) -> None:
 def load_calibration(
     directory: Path, target: Target, *, quantiles: bool = True
 ) -> Calibration | None:
-    """Learn intervals from the predictions of a model directory; None: it has none.
+    """Learn intervals from the predictions of a model directory.
 
-    A mixture has no `quantiles`; predictions of another task are an InputError.
+    Parameters
+    ----------
+    directory
+        Directory of fine-tuned models, or of a super learner.
+    target
+        What its models predict.
+    quantiles
+        Whether predicted quantiles are expected where the loss has them; a mixture has none.
+
+    Returns
+    -------
+    Calibration or None
+        None where the directory has no cross-validated predictions, with a warning.
+
+    Raises
+    ------
+    InputError
+        The predictions are those of another task, or no such table.
     """
     path = directory / CROSS_VALIDATION
     if not path.exists():

@@ -14,7 +14,13 @@ PREFERRED = "svm_clr"
 
 
 def leading_baseline(names: Iterable[str]) -> str:
-    """Return the baseline that stands in the place of a model: the first that learns, if any."""
+    """Return the baseline that stands in the place of a model: the first that learns, if any.
+
+    Parameters
+    ----------
+    names
+        Names of the baselines, in order; `PREFERRED` is taken where it is among them.
+    """
     distinct = list(dict.fromkeys(names))
     learning = [name for name in distinct if name not in CONSTANT]
     return PREFERRED if PREFERRED in distinct else (learning or distinct)[0]

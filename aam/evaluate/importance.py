@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 TAXON = "taxon"
 """Column of names, where the study has a taxonomy."""
 TOP_ASVS = "importance.fasta"
-"""File beside the table, with the sequences of the most important ASVs."""
+"""File next to the table, with the sequences of the most important ASVs."""
 MOST_IMPORTANT = 30
 """ASVs of a figure, and of that file."""
 DIRECTION = "direction"
@@ -73,8 +73,17 @@ class Importance:
     def table(self, feature_ids: Sequence[str], sequences: Sequence[str]) -> pd.DataFrame:
         """Return one row per ASV of the explained samples, the most important first.
 
-        `importance` counts 0 where the ASV is absent; the means of `direction` and `attention` are
-        over the samples that have it.
+        Parameters
+        ----------
+        feature_ids, sequences
+            ID and sequence of each of the U ASVs.
+
+        Returns
+        -------
+        pandas.DataFrame
+            `feature-id`, `sequence`, `importance` (mean size of the attribution, 0 where the ASV is
+            absent), the columns of `direction` and `attention` (means over the samples that
+            have it), `prevalence` and `samples`.
         """
         rows = np.flatnonzero(self.samples_U).tolist()
         samples = self.samples_U[rows]

@@ -13,7 +13,7 @@ BASELINES = {
     "svm_clades": "SVM on clades",
     "knn_unifrac": "kNN on UniFrac",
 }
-"""Of the baselines whose label is not their name in words."""
+"""Labels of the baselines where it is not their name in words."""
 
 KERNEL_MACHINE = "kernel machine"
 """The SVM on clades where it stands in the place of a model."""
@@ -47,12 +47,28 @@ def metric_name(metric: str) -> str:
 
 
 def row_label(name: str, role: str) -> str:
-    """Return the label of a model (its name) or of a baseline."""
+    """Return what people read for a row of the table of scores.
+
+    Parameters
+    ----------
+    name
+        Name of a model or of a baseline.
+    role
+        `model` or `baseline`; the label of a model is its name.
+    """
     return BASELINES.get(name, plain(name)) if role == "baseline" else name
 
 
 def interval(value: float | None, low: float | None, high: float | None) -> str:
-    """Return a score with its interval, or alone where there is none."""
+    """Return a score with its interval, or alone where there is none.
+
+    Parameters
+    ----------
+    value
+        The score; None: a dash.
+    low, high
+        Ends of the interval; None or NaN: there is none.
+    """
     if low is None or high is None or low != low or high != high:
         return score(value)
     return f"{score(value)} [{score(low)}, {score(high)}]"
@@ -115,7 +131,15 @@ def choose_decimals(value: float, others: Iterable[float] = ()) -> int:
 
 
 def percent(value: float, digits: int = 0) -> str:
-    """Return a fraction as `16 %`, with so many decimals."""
+    """Return a fraction as `16 %`.
+
+    Parameters
+    ----------
+    value
+        The fraction.
+    digits
+        Number of decimals.
+    """
     return f"{value:.{digits}%}".replace("%", " %")
 
 
@@ -129,7 +153,15 @@ def taxon_name(taxon: str) -> str:
 
 
 def short(name: str, limit: int = 20) -> str:
-    """Cut a long name in its middle, where names of a kind differ least."""
+    """Cut a long name in its middle, where names of a kind differ least.
+
+    Parameters
+    ----------
+    name
+        The name.
+    limit
+        Most characters, at least 3.
+    """
     if len(name) <= limit:
         return name
     head = (limit - 1) // 2

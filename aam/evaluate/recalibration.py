@@ -93,7 +93,13 @@ class Recalibration:
         return shrunken
 
     def apply(self, probabilities: ArrayLike) -> Floats:
-        """Return calibrated probabilities, [N, C]."""
+        """Return calibrated probabilities, [N, C].
+
+        Parameters
+        ----------
+        probabilities
+            The method's own, [N, C].
+        """
         return softmax(self.slope * _inputs(probabilities) + self.intercept_C, axis=1)
 
     def plain(self, classes: Sequence[str]) -> dict[str, Any]:
@@ -103,7 +109,15 @@ class Recalibration:
 
 
 def class_frequencies(observed: ArrayLike, classes: Sequence[str]) -> Floats:
-    """Return how frequent each class is, smoothed by one sample that is spread evenly, [C]."""
+    """Return how frequent each class is, smoothed by one sample that is spread evenly, [C].
+
+    Parameters
+    ----------
+    observed
+        Names of the classes of N samples.
+    classes
+        All classes, in order.
+    """
     code_N = class_codes(observed, classes)
     count_C = np.bincount(code_N, minlength=len(classes)).astype(np.float64)
     return (count_C + PSEUDO_SAMPLES / len(classes)) / (len(code_N) + PSEUDO_SAMPLES)

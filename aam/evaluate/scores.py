@@ -55,8 +55,12 @@ SUPER_LEARNER = "super learner"
 def is_better(kind: str, difference: float) -> bool:
     """Return whether a difference of headline scores speaks for the first of the two methods.
 
-    `difference` is the score of the first method minus that of the second: an error is better where
-    it is lower, an accuracy where it is higher. Without a difference neither is better.
+    Parameters
+    ----------
+    kind
+        Kind of the target: an error is better where it is lower, an accuracy where it is higher.
+    difference
+        Score of the first method less that of the second; with 0 neither is better.
     """
     return difference < 0 if kind == "regression" else difference > 0
 
@@ -122,9 +126,18 @@ def of_each_target(reports: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]
 
 
 def accuracy_table(reports: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    """Put every model and baseline of every `metrics.json` into one table.
+    """Put every model and baseline of some reports into one table.
 
-    Tasks are in the order of the reports, the best first within a task, a baseline once per task.
+    Parameters
+    ----------
+    reports
+        Contents of `metrics.json`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row per method and task with its scores. Tasks are in the order of the reports, the best
+        method first within a task, a baseline once per task.
     """
     rows: dict[tuple[str, str, str], dict[str, Any]] = {}
     for report in of_each_target(reports):

@@ -33,8 +33,11 @@ class TaskResults:
 def by_task(reports: Sequence[Mapping[str, Any]]) -> Iterator[TaskResults]:
     """Yield what was found in each task, in the order of the reports.
 
-    `reports` are contents of `metrics.json`: all that a page shows, since verdicts are corrected
-    for their number.
+    Parameters
+    ----------
+    reports
+        Contents of `metrics.json`: all that a page shows, since verdicts are corrected for their
+        number.
     """
     each = of_each_target(reports)
     judged = judge_all(each)
@@ -64,16 +67,18 @@ def summary_page(
     ----------
     dataset
         Name of the dataset.
-    pretraining, tasks
-        Contents of `metrics.json`, the former by the name of the model.
+    pretraining
+        Contents of `metrics.json` of each pretrained model, by name.
+    tasks
+        Contents of `metrics.json` of each task and model.
     limits
-        What limits the trust in all tasks.
+        Cautions that concern all tasks.
     dropped
-        Sentences on what was left out.
+        Sentences on samples and features that were left out.
     networks
-        What a page without networks says of them.
+        Sentences on networks where the results have none.
     page
-        The file with all of it.
+        File of the page with all results, relative to the summary.
     """
     parts = [f"# Results of `{dataset}`", f"All of it, with figures: [{page}]({page})."]
     for task in by_task(tasks):
@@ -104,8 +109,10 @@ def terminal_lines(
     ----------
     dataset
         Name of the dataset.
-    pretraining, tasks
-        Contents of `metrics.json`, the former by the name of the model.
+    pretraining
+        Contents of `metrics.json` of each pretrained model, by name.
+    tasks
+        Contents of `metrics.json` of each task and model.
     """
     lines = [f"Results of {dataset}"]
     labels = name_models(pretraining)
@@ -125,7 +132,12 @@ def terminal_lines(
 def closing_lines(page: Path, tasks: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the answer to the first task, its first light, and where the page is.
 
-    `tasks` are contents of `metrics.json`, those of the first task first.
+    Parameters
+    ----------
+    page
+        The page of results, in the folder of the dataset.
+    tasks
+        Contents of `metrics.json`, those of the first task first.
     """
     dataset = page.parent.name
     if not tasks:

@@ -65,7 +65,24 @@ def knn_unifrac(task: Problem) -> Prediction:
 def laplacian(
     distances_NL: NDArray[np.float32], train: NDArray[np.intp], columns: NDArray[np.intp]
 ) -> Floats:
-    """Return exp(-gamma d), [N, L]; the training samples are some rows, and some columns."""
+    """Return the kernel exp(-gamma d) of distances.
+
+    gamma is one over the median distance of the training pairs.
+
+    Parameters
+    ----------
+    distances_NL
+        Distances of all samples to all, or to the landmarks.
+    train
+        Rows of the training samples.
+    columns
+        Their columns.
+
+    Returns
+    -------
+    numpy.ndarray
+        The kernel, [N, L]: float64 where all samples are columns, else float32.
+    """
     distances_TT = distances_NL[np.ix_(train, columns)].astype(np.float64)
     pairs = distances_TT[np.triu_indices(len(train), 1)]
     gamma = 1.0 / float(np.median(pairs) or pairs.mean() or 1.0)
@@ -78,10 +95,24 @@ def laplacian(
 def _kernels(
     task: Problem, reads_NF: csr_array, features: Callable[[csr_array], Floats]
 ) -> list[Floats]:
-    """Return a linear and a Gaussian kernel of what `features` makes of reads, [N, L] each.
+    """Return a linear and a Gaussian kernel of features of the reads.
 
     Features are centred and scaled as a whole, so that those that vary more count more; the mean
     square of the distance of two training samples is then 2.
+
+    Parameters
+    ----------
+    task
+        The samples, of which the training samples decide centre and scale.
+    reads_NF
+        Reads of all samples.
+    features
+        Makes features, [N, P], of reads.
+
+    Returns
+    -------
+    list of numpy.ndarray
+        The linear and the Gaussian kernel, [N, L] each.
     """
     features_LP = features(reads_NF if task.landmarks is None else reads_NF[task.landmarks])
     train_TP = features_LP[task.columns]
@@ -106,6 +137,19 @@ def support_vectors(task: Problem, kernels: Sequence[Floats]) -> Prediction:
 
     Probabilities are the softmax of the decision values, divided by the temperature of least log
     loss on the parts left out (Guo et al. 2017, arXiv:1706.04599).
+
+    Parameters
+    ----------
+    task
+        The samples and the fold to predict.
+    kernels
+        Kernels of all samples with all, or with the landmarks, [N, L] each; the first of equals is
+        taken.
+
+    Returns
+    -------
+    tuple
+        The `Prediction` of the held-out fold.
     """
     split, target = leave_each_part_out(task), task.target[task.train]
     tried: list[tuple[Any, Floats]] = []

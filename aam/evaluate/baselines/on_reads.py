@@ -107,11 +107,26 @@ def leaf_medians(
     target_T: NDArray[np.float64],
     rows: Any,
 ) -> NDArray[np.float64]:
-    """Return the median of the training targets that share leaves with each row, [R].
+    """Return the median of the training targets that share leaves with each row.
 
-    A tree, fitted on `train` and `target_T`, gives each of the training samples in the row's leaf
-    the same part of a weight of one.
+    A tree gives each of the training samples in the row's leaf the same part of a weight of one.
     Meinshausen, N. (2006). Quantile regression forests. JMLR 7:983-999.
+
+    Parameters
+    ----------
+    forest
+        A forest that was fitted to the training samples.
+    train
+        Features of the training samples, [T, P].
+    target_T
+        Their targets.
+    rows
+        Features of the rows to predict, [R, P].
+
+    Returns
+    -------
+    numpy.ndarray
+        Weighted medians, [R].
     """
     leaves = OneHotEncoder(dtype=np.float64)
     train_TL = leaves.fit_transform(forest.apply(train))

@@ -40,7 +40,13 @@ BASELINES: dict[str, tuple[Predictor, str]] = {
 
 
 def baselines_of(task: Problem) -> dict[str, Predictor]:
-    """Return the baselines for the kind of target that are asked for, by name."""
+    """Return the baselines for the kind of target that are asked for, by name.
+
+    Parameters
+    ----------
+    task
+        The labelled samples; the constant is among its baselines whether asked for or not.
+    """
     suited = ("both", "numbers" if task.regression else "classes")
     return {
         name: predict

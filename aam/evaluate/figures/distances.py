@@ -28,12 +28,20 @@ from aam.evaluate.labels import metric_name, plain, quantity, short
 
 BINS = 45
 MOST_COLOURS = 6
-"""Categories that are told apart; those of the fewest samples are grey."""
+"""Categories that have a colour each; those of the fewest samples are grey."""
 SPLITS = {"training": BLUE, "held-out": VERMILION}
 
 
 def draw_pairs(pairs: pd.DataFrame, path: Path) -> None:
-    """Draw predicted against true distances of held-out pairs, one panel per metric."""
+    """Draw predicted against true distances of held-out pairs, one panel per metric.
+
+    Parameters
+    ----------
+    pairs
+        `metric`, `observed` and `predicted` of each pair.
+    path
+        The figure to write.
+    """
     metrics = list(dict.fromkeys(pairs["metric"])) or [""]
     width_in, row_in = (6.2, 5.4) if len(metrics) == 1 else (WIDTH_IN, 3.7)
     with saved_panels(path, len(metrics), row_in, width_in=width_in) as (figure, all_axes):
@@ -74,7 +82,19 @@ def _draw_metric(figure: Figure, axes: Axes, pairs: pd.DataFrame, name: str) -> 
 def draw_ordination(
     embeddings: pd.DataFrame, metadata: pd.DataFrame, columns: Sequence[str], path: Path
 ) -> None:
-    """Draw two principal components of the embeddings, coloured by split and by `columns`."""
+    """Draw two principal components of the embeddings, coloured by split and by metadata.
+
+    Parameters
+    ----------
+    embeddings
+        `sample_id`, `embedding` (a list of numbers) and `split` of each sample.
+    metadata
+        Metadata with a column `sample_id`.
+    columns
+        Metadata columns that get a panel each.
+    path
+        The figure to write.
+    """
     embedding_ND = np.stack(embeddings["embedding"].to_list()).astype(np.float64)
     pca = PCA(n_components=2, svd_solver="full")
     place_N2 = pca.fit_transform(embedding_ND)
@@ -109,7 +129,21 @@ def _draw_classes(
     palette: Mapping[str, str],
     names: NDArray[np.str_],
 ) -> None:
-    """Draw the classes of the palette in its colours, and all other samples in grey."""
+    """Draw the classes of the palette in its colours, and all other samples in grey.
+
+    Parameters
+    ----------
+    axes
+        Where to draw.
+    place_N2
+        Position of each sample.
+    class_N
+        Its class, or None.
+    palette
+        Colour by class.
+    names
+        IDs of the samples.
+    """
     others_N = ~pd.Series(class_N).isin(list(palette)).to_numpy()
     parts = {
         "others, or missing": (others_N, GREY),

@@ -19,7 +19,7 @@ class Panel:
     title: str
     label: str
     pattern: str
-    """Of the names of what it shows."""
+    """Pattern of the names of what it shows."""
     scale: float = 1.0
     """Factor from the recorded unit to the one of the label."""
     least_top: float | None = None
@@ -55,7 +55,13 @@ NAMES = {
 def draw(history: pd.DataFrame, path: Path) -> None:
     """Draw what was recorded: losses, quality on held-out samples, what the run took.
 
-    `history` has a column `fold` where several runs are in one table; NaN was not measured.
+    Parameters
+    ----------
+    history
+        `name`, `split`, `epoch` and `value` of each record; NaN was not measured. Where several
+        runs are in one table, `fold`, `recipe` and `model` tell them apart.
+    path
+        The figure to write.
     """
     history = history.dropna(subset=["value"])
     parts = [(panel, history[history["name"].str.fullmatch(panel.pattern)]) for panel in PANELS]

@@ -19,7 +19,15 @@ GROUPS = {
 
 
 def draw(speed: pd.DataFrame, path: Path) -> None:
-    """Draw throughput and peak memory of every mode, one row of panels per group."""
+    """Draw throughput and peak memory of every mode, one row of panels per group.
+
+    Parameters
+    ----------
+    speed
+        The speed table, with the columns of `aam.bench.ablation.COLUMNS`.
+    path
+        The figure to write.
+    """
     groups = [(name, speed[speed["group"] == name]) for name in dict.fromkeys(speed["group"])]
     heights = [0.55 + 0.27 * len(part) for _, part in groups]
     grid: dict[str, Any] = {"columns": 2, "width_ratios": (3, 2), "height_ratios": heights}

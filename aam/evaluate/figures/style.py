@@ -26,7 +26,7 @@ ORANGE, SKY, BLACK, GREY = "#E69F00", "#56B4E9", "#222222", "#999999"
 CYCLE = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, BLACK)
 """Distinguishable with any colour vision: Okabe, M. & Ito, K. (2008), Color Universal Design."""
 ON_DARK, ON_LIGHT = "#FEFEFE", "#1A1A1A"
-"""Of texts on coloured cells, which stay as they are where the page is dark."""
+"""Colours of texts on coloured cells, which stay as they are where the page is dark."""
 
 LOOK: dict[str, Any] = {
     "font.family": "DejaVu Sans",
@@ -67,9 +67,25 @@ def saved_figure(
     width_in: float = WIDTH_IN,
     **grid: Any,
 ) -> Iterator[tuple[Figure, list[Axes]]]:
-    """Yield a figure and its axes, row by row; save it at the end, as SVG or PNG by its ending.
+    """Yield a figure and its axes, row by row, and save it at the end.
 
-    The size is in inches, of a PNG 150 px each; `grid` are further arguments of `Figure.subplots`.
+    Parameters
+    ----------
+    path
+        File to write: SVG or PNG, by its ending.
+    height_in
+        Height in inches, which are 150 px of a PNG.
+    rows, columns
+        Panels below and next to each other.
+    width_in
+        Width in inches.
+    **grid
+        Further arguments of `Figure.subplots`.
+
+    Yields
+    ------
+    tuple
+        The figure, and its axes.
     """
     # A user's own matplotlibrc must not change the figures.
     with matplotlib.style.context(["default", LOOK]):
@@ -111,7 +127,21 @@ def _with_titles(svg: str) -> str:
 def saved_panels(
     path: Path, number: int, row_in: float, extra_in: float = 0.0, **size: Any
 ) -> Iterator[tuple[Figure, list[Axes]]]:
-    """Yield a figure of so many panels in two columns, or in `columns`, `row_in` inches a row."""
+    """Yield a figure of so many panels and their axes, and save it at the end.
+
+    Parameters
+    ----------
+    path
+        File to write: SVG or PNG, by its ending.
+    number
+        Number of panels.
+    row_in
+        Height of a row in inches.
+    extra_in
+        Height in inches that is added to that of the rows.
+    **size
+        `columns`, 2 where it is not given, and further arguments of `saved_figure`.
+    """
     columns = min(size.pop("columns", 2), number)
     rows = -(-number // columns)
     with saved_figure(path, row_in * rows + extra_in, rows, columns, **size) as (figure, all_axes):
@@ -138,7 +168,22 @@ def bars(
 ) -> None:
     """Draw named horizontal bars, the first on top, each with a text behind its end.
 
-    NaN is a text alone at `left`, where the axis begins; whiskers reach `errors` to both sides.
+    Parameters
+    ----------
+    axes
+        Where to draw.
+    names
+        Names of the bars.
+    values
+        Where they end; NaN: a text alone at `left`.
+    texts
+        Texts behind the ends.
+    bar_colors
+        Colours of the bars.
+    errors
+        Lengths of whiskers to both sides; None: there are none.
+    left
+        Where the axis begins.
     """
     lengths = np.nan_to_num(np.asarray(values, dtype=float), nan=left)
     half = np.nan_to_num(np.asarray(np.zeros(len(lengths)) if errors is None else errors, float))
@@ -165,7 +210,21 @@ def cells(
     limits: tuple[float, float],
     texts: Iterable[str],
 ) -> None:
-    """Draw a matrix of coloured squares, row 0 on top, with a text for each, row by row."""
+    """Draw a matrix of coloured squares, row 0 on top, with a text for each.
+
+    Parameters
+    ----------
+    axes
+        Where to draw.
+    values_RC
+        The matrix.
+    cmap
+        Name of a colour map.
+    limits
+        Values at its ends.
+    texts
+        Texts that show under the pointer, row by row.
+    """
     rows, columns = values_RC.shape
     corners = np.array([(-0.5, -0.5), (0.5, -0.5), (0.5, 0.5), (-0.5, 0.5)])
     squares = [corners + (column, row) for row in range(rows) for column in range(columns)]

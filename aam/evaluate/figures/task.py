@@ -1,4 +1,4 @@
-"""Cross-validated predictions of one task beside its baselines."""
+"""Cross-validated predictions of one task, next to those of its baselines."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -41,7 +41,17 @@ BAND_POINTS = 400
 
 
 def draw(predictions: pd.DataFrame, report: Mapping[str, Any], path: Path) -> None:
-    """Draw predictions by the kind of task, of classes without fold -1; `report` has its scores."""
+    """Draw predictions by the kind of task.
+
+    Parameters
+    ----------
+    predictions
+        Cross-validated predictions of the model; rows of fold -1 are drawn where they are numbers.
+    report
+        The `metrics.json` of the task.
+    path
+        The figure to write.
+    """
     if report["kind"] == "regression":
         _draw_regression(predictions, report, path)
     else:
@@ -157,7 +167,21 @@ def _draw_intervals(
     limits: tuple[float, float],
     bounds: Bounds,
 ) -> None:
-    """Draw intervals of one width as a band, others as a line per sample; both end at `bounds`."""
+    """Draw intervals of one width as a band, others as a line per sample.
+
+    Parameters
+    ----------
+    axes
+        Where to draw.
+    predictions
+        Cross-validated predictions of one target.
+    observed
+        Its observed numbers, [N].
+    limits
+        Ends of the axes.
+    bounds
+        Least and largest number that is predicted; intervals end there.
+    """
     intervals = cross_intervals(predictions)
     lower, upper = intervals["lower"].to_numpy(), intervals["upper"].to_numpy()
     if not np.isfinite(lower).all():
