@@ -79,7 +79,8 @@ def cutmix(first: Row, second: Row, rng: np.random.Generator) -> tuple[Row, floa
         Weight of the first parent: the probability that an ASV came from it.
     """
     asvs = np.union1d(first.asvs, second.asvs)
-    counts_of_first, counts_of_second = _aligned(first, asvs), _aligned(second, asvs)
+    counts_of_first = _aligned(first, asvs)
+    counts_of_second = _aligned(second, asvs)
     weight = float(rng.uniform())
     while True:
         from_first = rng.random(len(asvs)) < weight
@@ -137,7 +138,8 @@ class _Columns:
     def matrix(self, rows: Sequence[Row]) -> csr_array:
         """Return the counts of rows whose ASVs are ranks, in the order of the token store."""
         offsets = np.cumsum([0, *(len(row.asvs) for row in rows)])
-        asvs, counts = (np.concatenate(parts) for parts in zip(*rows, strict=True))
+        asvs = np.concatenate([row.asvs for row in rows])
+        counts = np.concatenate([row.counts for row in rows])
         ranked = csr_array((counts, asvs, offsets), shape=(len(rows), len(self.by_id)))
         return self._reordered(ranked, self.by_id)
 
@@ -172,7 +174,8 @@ def build_store(
     InputError
         Samples are to be mixed, and there is only one.
     """
-    sample_ids, seed = views[0].sample_ids, settings.seed
+    sample_ids = views[0].sample_ids
+    seed = settings.seed
     assert all(view.sample_ids == sample_ids for view in views), "views of different samples"
     columns = _Columns(feature_ids)
 
@@ -208,7 +211,9 @@ def _mixed(
     name = ("cutmix", settings.seed, block.view)
     turns = sorted(range(samples), key=lambda place: seed_of(*name, sample_ids[by_id[place]]))
     rows = columns.rows(block.counts)
-    made, parents, weights = [], [], []
+    made = []
+    parents = []
+    weights = []
     for number in range(round(settings.cutmix * samples)):
         place = turns[number % samples]
         first = by_id[place]

@@ -99,9 +99,11 @@ def _cells(row: Mapping[Hashable, Any]) -> list[str]:
 
 
 def _rate_line(name: str, rate: roofline.Rate) -> str:
-    what, unit = f"matrix products, {name}", "GFLOP/s"
+    what = f"matrix products, {name}"
+    unit = "GFLOP/s"
     if name == "copy":
-        what, unit = "copies", "GB/s"
+        what = "copies"
+        unit = "GB/s"
     return (
         f"- {what}: {rate.median / 1e9:.3g} {unit}, IQR {rate.iqr / 1e9:.3g} {unit}, "
         f"{rate.count} measurements of {rate.what}"

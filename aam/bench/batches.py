@@ -97,7 +97,9 @@ def repeated(batch: Batch, *, copies: bool, padding: bool) -> Batch:
     """
     distinct = sum(len(block.tokens_US) for block in batch.asvs)
     first = 0 if copies else distinct
-    samples, sources, done = [], [torch.arange(first)], first
+    samples = []
+    sources = [torch.arange(first)]
+    done = first
     for block in batch.samples:
         # Behind the distinct ASVs stands one of padding alone.
         source_BA = torch.where(block.present_BA, block.asv_BA, distinct)

@@ -61,7 +61,8 @@ def _run_steps(request: Mapping[str, Any]) -> dict[str, Any]:
     InputError
         Compilation is asked for, and there is no compiler, or it fails.
     """
-    cfg, settings = request["cfg"], Pretraining.model_validate(request["cfg"]["pretraining"])
+    cfg = request["cfg"]
+    settings = Pretraining.model_validate(request["cfg"]["pretraining"])
     options = step_options(Optimization.model_validate(cfg["optimization"]))
     devices = Devices(options.precision, request["threads"], deterministic=options.deterministic)
     inputs = {
@@ -69,7 +70,8 @@ def _run_steps(request: Mapping[str, Any]) -> dict[str, Any]:
         for name, value in request["inputs"].items()
     }
     prepared = prepare(cfg, inputs)
-    model, dataset = prepared.model, prepared.dataset
+    model = prepared.model
+    dataset = prepared.dataset
     own = {field.name: getattr(dataset, field.name) for field in fields(dataset)}
     dataset = NaiveDataset(**own, **request["batch"]).for_device(devices.device)
     if request["recompute"]:
@@ -118,5 +120,6 @@ def _run_steps(request: Mapping[str, Any]) -> dict[str, Any]:
 def _check_compiled(module: nn.Module, options: StepOptions) -> None:
     """Raise InputError where steps that should be compiled are not: their times would mislead."""
     if options.compile != "off" and not is_compiled(module):
-        key, wanted = "configuration key optimization.compile", "a working compiler"
+        key = "configuration key optimization.compile"
+        wanted = "a working compiler"
         raise problem(key, options.compile, wanted, "see the warning above")

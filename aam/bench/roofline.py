@@ -70,7 +70,8 @@ def measure(
     dict
         Operations per second of each product, by precision, and bytes per second under ``copy``.
     """
-    rows, hidden = _for(device, ROWS), int(width * ffn_ratio)
+    rows = _for(device, ROWS)
+    hidden = int(width * ffn_ratio)
     of_model = [(rows, width, 3 * width), (rows, width, hidden), (rows, hidden, width)]
     rates = {}
     for precision in precisions:
@@ -83,7 +84,8 @@ def product_rates(dtype: torch.dtype, device: torch.device, products: Iterable[P
     """Return the rates of some products, in floating-point operations per second."""
     rates: Rates = {}
     for rows, inner, columns in products:
-        left, right = _random(rows, inner, dtype, device), _random(inner, columns, dtype, device)
+        left = _random(rows, inner, dtype, device)
+        right = _random(inner, columns, dtype, device)
         out = torch.empty(rows, columns, dtype=dtype, device=device)
         seconds = _seconds(torch.mm, left, right, out=out)
         rates[f"{rows} x {inner} x {columns}"] = [2.0 * rows * inner * columns / s for s in seconds]

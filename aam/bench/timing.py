@@ -56,10 +56,12 @@ class StepTimes:
 
     def go_on(self) -> bool:
         """Return whether there is another step; marks the instant before the first timed one."""
-        elapsed_s, timed = time.perf_counter() - self.t_start, self.step - self.warm_up
+        elapsed_s = time.perf_counter() - self.t_start
+        timed = self.step - self.warm_up
         if timed < 0 and self.step > 1 and elapsed_s > self.seconds:
             # Slow steps need no long warm-up.
-            self.warm_up, timed = self.step, 0
+            self.warm_up = self.step
+            timed = 0
         if timed == 0:
             self.t_start = time.perf_counter()
             self.clock.mark()
@@ -156,8 +158,9 @@ def medians(results: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     dict
         The columns of the speed table that follow from the repeats of a mode alone.
     """
-    names = ("step_s", "sizes", "flops")
-    step_s, sizes, flops = (np.concatenate([own[name] for own in results]) for name in names)
+    step_s = np.concatenate([result["step_s"] for result in results])
+    sizes = np.concatenate([result["sizes"] for result in results])
+    flops = np.concatenate([result["flops"] for result in results])
     median, iqr = median_iqr(step_s)
     return {
         "step_ms_median": 1e3 * median,

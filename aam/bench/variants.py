@@ -97,8 +97,10 @@ def variants(cfg: Mapping[str, Any], hardware: Hardware) -> list[Variant]:
         for key in (*OF_OPTIMIZATION, "workers", "pinned")
         if getattr(wanted, key) != getattr(plain, key)
     }
-    (first, *larger), alone = cfg["batch_sizes"], cfg["alone_batch_size"]
-    mode, found = naive, [Variant(ORDER, NAIVE, first, naive)]
+    first, *larger = cfg["batch_sizes"]
+    alone = cfg["alone_batch_size"]
+    mode = naive
+    found = [Variant(ORDER, NAIVE, first, naive)]
     for name, change in changes.items():
         mode = replace(mode, **change)
         found.append(Variant(ORDER, f"+ {name}", first, mode))
@@ -148,5 +150,6 @@ def usual(cfg: Mapping[str, Any], hardware: Hardware) -> Mode:
         own["compile"] = "off"
     own["workers"] = hardware.workers if hardware.accelerator else 0
     own["pinned"] = hardware.accelerator
-    patch_bp, optimizer = cfg["model"]["patch_bp"], cfg["pretraining"]["optimizer"]
+    patch_bp = cfg["model"]["patch_bp"]
+    optimizer = cfg["pretraining"]["optimizer"]
     return Mode(patch_bp=patch_bp, optimizer=optimizer, **own)

@@ -104,7 +104,8 @@ def load(raw: Mapping[str, Any]) -> Config:
         raise config_error(error, Config) from error
     for model in config.models:
         if model in METHODS:
-            got, expected = "the name of a baseline", "another name"
+            got = "the name of a baseline"
+            expected = "another name"
             raise problem(f"models.{model}", got, expected, "rename the model")
         resolved(config, "optimization", model=model)
     for name, prediction in config.predictions.items():
@@ -207,7 +208,8 @@ def _require_possible(
         A distance to learn is not computed, the model's start has seen the samples of an inductive
         task, there is nothing to pretrain with, or the studies of the samples are not known.
     """
-    section, where = config.models[model], f"model {model} on {dataset}"
+    section = config.models[model]
+    where = f"model {model} on {dataset}"
     for metric in sorted(set(training.distances or {}) - set(metrics)):
         raise problem(
             f"configuration key pretraining.distances ({where})",

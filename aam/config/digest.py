@@ -59,7 +59,8 @@ def imported_modules(module: str) -> set[str]:
     module
         Dotted name. `NEUTRAL` modules are left out, with all that only they import.
     """
-    found, waiting = set[str](), {module}
+    found = set[str]()
+    waiting = {module}
     while waiting:
         found.add(name := waiting.pop())
         neutral = NEUTRAL if name.startswith("aam.bench.") else NEUTRAL | COUNTING

@@ -48,17 +48,22 @@ def config_error(error: ValidationError, section: type[Section], prefix: str = "
     for detail in error.errors():
         location = [str(part) for part in detail["loc"]]
         where = "configuration key " + (".".join([p for p in [prefix, *location] if p]) or "(root)")
-        got, expected, hint = _SHORT.repr(detail["input"]), detail["msg"], "see config/README.md"
+        got = _SHORT.repr(detail["input"])
+        expected = detail["msg"]
+        hint = "see config/README.md"
         if detail["type"] == "value_error":
             lines.append(InputError(f"{where}: {detail['ctx']['error']}. Hint: {hint}"))
             continue
         if detail["type"] == "extra_forbidden":
             known = _known_keys(section, location[:-1])
             near = difflib.get_close_matches(location[-1], known, n=1)
-            got, expected = "an unknown key", f"one of {', '.join(known)}"
+            got = "an unknown key"
+            expected = f"one of {', '.join(known)}"
             hint = f"did you mean '{near[0]}'?" if near else f"remove it, or {hint}"
         elif detail["type"] == "missing":
-            got, expected, hint = "nothing", "a value", f"add it; {hint}"
+            got = "nothing"
+            expected = "a value"
+            hint = f"add it; {hint}"
         elif detail["type"] == "model_type":
             expected = f"keys of a section: {', '.join(_known_keys(section, location))}"
             hint = _as_section(location[-1], detail) or hint
@@ -93,7 +98,8 @@ def refuse_doubled_keys(path: Path) -> None:
     InputError
         A key occurs twice in a section.
     """
-    waiting, seen = [yaml.compose(path.read_text(encoding="utf-8"))], set[int]()
+    waiting = [yaml.compose(path.read_text(encoding="utf-8"))]
+    seen = set[int]()
     while waiting:
         node = waiting.pop()
         if id(node) in seen or not isinstance(node, yaml.CollectionNode):

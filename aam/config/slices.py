@@ -144,7 +144,8 @@ def unifrac_jobs(config: Config, dataset: str, metric: str) -> int:
     metric
         A key of `aam.config.metrics.METRICS`.
     """
-    section, facts = resolved(config, "unifrac", dataset=dataset), METRICS[metric]
+    section = resolved(config, "unifrac", dataset=dataset)
+    facts = METRICS[metric]
     can_share = facts.phylogenetic and not facts.per_sample
     return section.partitions if can_share and section.partitions != "auto" else 1
 
@@ -200,7 +201,8 @@ def pretrain(config: Config, dataset: str, model: str) -> Slice:
     """
     training = resolved(config, "pretraining", dataset=dataset, model=model).plain()
     training["distances"] = distances(config, dataset, model)
-    section, alpha = config.models[model], {}
+    section = config.models[model]
+    alpha = {}
     if training["targets"] == "batch" and "generalized" in training["distances"]:
         alpha = {"alpha": resolved(config, "unifrac", dataset=dataset).alpha}
     return {

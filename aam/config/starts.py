@@ -78,7 +78,8 @@ def chain_of(models: Models, datasets: Datasets, dataset: str, model: str) -> li
         Models begin with one another in a circle, or a directory has no pretrained model.
     """
     found: list[Start] = []
-    where, begins = model, start_of(models, datasets, dataset, model)
+    where = model
+    begins = start_of(models, datasets, dataset, model)
     while begins is not None:
         key = f"configuration key models.{where}.start"
         if begins in found or (begins.dataset, begins.model) == (dataset, model):

@@ -55,7 +55,8 @@ class Part:
 
 def core_speed() -> float:
     """Return the speed of a core here over the one of reference, by the best of five products."""
-    one_PP, times = np.ones((PRODUCT, PRODUCT), dtype=np.float32), [time.thread_time()]
+    one_PP = np.ones((PRODUCT, PRODUCT), dtype=np.float32)
+    times = [time.thread_time()]
     with threadpool_limits(1):
         for _ in range(5):
             one_PP @ one_PP

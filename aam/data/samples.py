@@ -63,7 +63,8 @@ class SampleStore:
         batch = map_batch(path)
         row_view = batch.column("view").to_numpy()
         samples = int((row_view == 0).sum())
-        asvs, parents = batch.column("asvs"), batch.column("parents")
+        asvs = batch.column("asvs")
+        parents = batch.column("parents")
         return cls(
             sample_ids=batch.column("sample_id").slice(0, samples).to_pylist(),
             views=int(row_view.max()) + 1,
@@ -127,7 +128,8 @@ def write_samples(path: Path, store: SampleStore, provenance: Mapping[str, str])
     provenance
         What made the file, as `aam.util.provenance.provenance` returns it.
     """
-    starts, parents = store.parent_offsets.tolist(), store.parents.tolist()
+    starts = store.parent_offsets.tolist()
+    parents = store.parents.tolist()
     names = [
         "+".join(store.sample_ids[parent] for parent in parents[start:end])
         for start, end in zip(starts[:-1], starts[1:], strict=True)

@@ -44,9 +44,11 @@ class Scale:
             return cls(transform, 0.0, 1.0, *_normal_scores(number_L))
         value_L = np.log1p(number_L) if transform.startswith("log") else number_L
         if transform == "minmax":
-            center, spread = value_L.min(), np.ptp(value_L)
+            center = value_L.min()
+            spread = np.ptp(value_L)
         elif transform in ("zscore", "log_zscore"):
-            center, spread = value_L.mean(), value_L.std()
+            center = value_L.mean()
+            spread = value_L.std()
         else:
             return cls(transform)
         is_rounding = spread <= LEAST_SPREAD * np.abs(value_L).max()
@@ -103,6 +105,7 @@ def _normal_scores(number_L: NDArray[np.float64]) -> tuple[tuple[float, ...], tu
     chosen = np.linspace(0, len(ordered_L) - 1, min(len(ordered_L), KNOTS)).round()
     knots = np.unique(ordered_L[chosen.astype(np.int64)])
     # Equal numbers share the middle of their ranks.
-    below, upto = (np.searchsorted(ordered_L, knots, side) for side in ("left", "right"))
+    below = np.searchsorted(ordered_L, knots, "left")
+    upto = np.searchsorted(ordered_L, knots, "right")
     scores = ndtri((below + upto) / (2 * len(ordered_L)))
     return tuple(knots.tolist()), tuple(scores.tolist())

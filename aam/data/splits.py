@@ -87,7 +87,8 @@ def divide(
         No folds can be made, a group lies in several folds, or all samples of a class lie in one
         fold, so that no model that predicts the class has seen it.
     """
-    settings, target = cfg["folds"], cfg["columns"][0]
+    settings = cfg["folds"]
+    target = cfg["columns"][0]
     column = settings["column"]
     groups: list[str] | None = None
     together: list[str] | None = None
@@ -278,7 +279,8 @@ def _require_enough(observed: pd.Series, groups: Names | None, cfg: Mapping[str,
     k = settings["k"]
     beyond = " beyond folds.test" if settings["test"] > 0 else ""
     lower = "lower folds.k or folds.test" if beyond else "lower folds.k"
-    where, expected = f"metadata column '{observed.name}'", f"at least as many as folds, {k}"
+    where = f"metadata column '{observed.name}'"
+    expected = f"at least as many as folds, {k}"
     if groups is not None and len(set(groups)) < k:
         _refuse_few_groups(groups, settings, beyond=beyond, expected=expected, lower=lower)
     if len(observed) < k:
@@ -436,7 +438,8 @@ def folds_of_labels(labels: Sequence[str]) -> NDArray[np.int64]:
     """
 
     def key(name: str) -> tuple[list[tuple[str, int]], str]:
-        words, numbers = re.split(r"[0-9]+", name), re.findall(r"[0-9]+", name)
+        words = re.split(r"[0-9]+", name)
+        numbers = re.findall(r"[0-9]+", name)
         return list(zip(words, map(int, [*numbers, "-1"]), strict=True)), name
 
     names = sorted(set(labels), key=key)
@@ -475,7 +478,8 @@ def assign_folds(
     kind = KFold if classes is None else StratifiedKFold
     if groups is not None:
         # With one class for all, this balances the folds' sizes; GroupKFold, shuffled, does not.
-        kind, groups = StratifiedGroupKFold, np.array(groups, dtype=str)[order]
+        kind = StratifiedGroupKFold
+        groups = np.array(groups, dtype=str)[order]
         classes = [""] * len(order) if classes is None else classes
     ordered = None if classes is None else np.array(classes, dtype=str)[order]
     splitter = kind(k, shuffle=True, random_state=seed % _SEEDS_OF_SKLEARN)

@@ -115,7 +115,8 @@ def read_biom(path: Path) -> FeatureTable:
     counts = csr_array(table.matrix_data.T.tocsr()).astype(np.int64)
     counts.eliminate_zeros()
     counts.sort_indices()
-    samples, features = ([*map(str, table.ids(axis))] for axis in ("sample", "observation"))
+    samples = [str(name) for name in table.ids("sample")]
+    features = [str(name) for name in table.ids("observation")]
     return FeatureTable(samples, features, counts)
 
 

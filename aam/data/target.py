@@ -210,7 +210,8 @@ class Target:
     ) -> NDArray[np.float64]:
         """Return values [N, C, ...] changed by the scale of their column and category."""
         category_N = np.full(len(value_NC), "") if by is None else np.array(by, np.str_)
-        known, out_NC = dict(self.categories), np.empty_like(value_NC)
+        known = dict(self.categories)
+        out_NC = np.empty_like(value_NC)
         for name in np.unique(category_N):
             rows = category_N == name
             for column, scale in enumerate(known.get(str(name), self.scales)):
@@ -235,7 +236,8 @@ def _fitted(
     overall = tuple(Scale.fit(transform, number_L) for number_L in number_LC[is_training].T)
     if by is None:
         return overall, ()
-    category_L, categories = np.array(by, np.str_), []
+    category_L = np.array(by, np.str_)
+    categories = []
     for name in np.unique(category_L[is_training & (category_L != "")]):
         rows = is_training & (category_L == name)
         own = [Scale.fit(transform, number_L) for number_L in number_LC[rows].T]

@@ -90,7 +90,8 @@ def observed_values(
 def _observed(
     metadata: pd.DataFrame, kind: str, column: str, classes: Sequence[str] | None
 ) -> pd.Series:
-    values, where = metadata_column(metadata, column), f"metadata column '{column}'"
+    values = metadata_column(metadata, column)
+    where = f"metadata column '{column}'"
     given = values[values.notna()].astype(object)
     if not len(given):
         got = f"no value in any of the {len(values)} samples that rarefaction keeps"

@@ -327,10 +327,12 @@ def _scores_of_classes(
     )
     count_BCC = (weight_BN @ cell).reshape(-1, classes, classes)
     right_BC = np.einsum("bii->bi", count_BCC)
-    seen_BC, said_BC = count_BCC.sum(axis=2), count_BCC.sum(axis=1)
+    seen_BC = count_BCC.sum(axis=2)
+    said_BC = count_BCC.sum(axis=1)
     n_B = seen_BC.sum(axis=1)
     with np.errstate(invalid="ignore", divide="ignore"):
-        recall_BC, f1_BC = right_BC / seen_BC, 2 * right_BC / (seen_BC + said_BC)
+        recall_BC = right_BC / seen_BC
+        f1_BC = 2 * right_BC / (seen_BC + said_BC)
         chance = (seen_BC * said_BC).sum(axis=1)
         spread = (n_B**2 - (seen_BC**2).sum(axis=1)) * (n_B**2 - (said_BC**2).sum(axis=1))
         mcc = (right_BC.sum(axis=1) * n_B - chance) / np.sqrt(spread)

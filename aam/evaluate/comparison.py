@@ -39,9 +39,13 @@ def compare(kind: str, own: pd.DataFrame, other: pd.DataFrame, *, independent: b
     fold = own["fold"].to_numpy()
     regression = kind == "regression"
     values = numbers if regression else np.asarray
-    pairs = [(values(table["observed"]), values(table["predicted"])) for table in (own, other)]
-    first, second = (fold_scores(kind, truth, guess, fold) for truth, guess in pairs)
-    difference = first - second
+    truth = values(own["observed"])
+    guess = values(own["predicted"])
+    other_truth = values(other["observed"])
+    other_guess = values(other["predicted"])
+    score_of_own = fold_scores(kind, truth, guess, fold)
+    score_of_other = fold_scores(kind, other_truth, other_guess, fold)
+    difference = score_of_own - score_of_other
     result: Comparison = {
         "folds": len(difference),
         "difference": float(difference.mean()),
@@ -52,10 +56,12 @@ def compare(kind: str, own: pd.DataFrame, other: pd.DataFrame, *, independent: b
     if not independent:
         return result
     if regression:
-        errors, others = (np.abs(truth - guess) for truth, guess in pairs)
-        return {**result, "wilcoxon_samples_p": _signed_rank(errors - others)}
-    right, others_right = (truth == guess for truth, guess in pairs)
-    return {**result, "mcnemar_p": _mcnemar(right, others_right)}
+        error = np.abs(truth - guess)
+        other_error = np.abs(other_truth - other_guess)
+        return {**result, "wilcoxon_samples_p": _signed_rank(error - other_error)}
+    is_right = truth == guess
+    other_is_right = other_truth == other_guess
+    return {**result, "mcnemar_p": _mcnemar(is_right, other_is_right)}
 
 
 def compare_with_guessing(kind: str, predictions: pd.DataFrame) -> Comparison:
@@ -183,7 +189,8 @@ def corrected_resampled_t(difference: ArrayLike, sizes: ArrayLike) -> float | No
     float or None
         The two-sided p-value; None for a single fold, or where all differences are the same.
     """
-    values, tested = np.asarray(difference, dtype=np.float64), np.asarray(sizes, dtype=np.float64)
+    values = np.asarray(difference, dtype=np.float64)
+    tested = np.asarray(sizes, dtype=np.float64)
     if len(values) < 2 or np.ptp(values) <= 1e-12 * np.abs(values).max():
         return None
     ratio = float(np.mean(tested / (tested.sum() - tested)))
@@ -199,5 +206,6 @@ def _signed_rank(difference: NDArray[np.float64]) -> float | None:
 
 def _mcnemar(own: NDArray[np.bool_], other: NDArray[np.bool_]) -> float | None:
     """Return the exact p-value from the samples that one of the two has right."""
-    won, lost = int((own & ~other).sum()), int((other & ~own).sum())
+    won = int((own & ~other).sum())
+    lost = int((other & ~own).sum())
     return float(stats.binomtest(won, won + lost).pvalue) if won + lost else None

@@ -127,7 +127,8 @@ def cross_intervals(predictions: pd.DataFrame, bounds: Bounds = (None, None)) ->
     pandas.DataFrame
         The same rows with the columns that `Calibration.apply` adds.
     """
-    parts, thresholds = [], []
+    parts = []
+    thresholds = []
     for number in np.unique(predictions["fold"]):
         own = predictions["fold"] == number
         calibration = Calibration.fit(predictions[~own])
@@ -156,14 +157,17 @@ def interval_report(intervals: pd.DataFrame) -> dict[str, Any]:
         sets = intervals["prediction_set"].str.split(SEPARATOR, regex=False)
         rows = zip(intervals["observed"].astype(str), sets, strict=True)
         table["coverage"] = [observed in classes for observed, classes in rows]
-        size, table["size"] = "set_size", sets.map(len)
+        size = "set_size"
+        table["size"] = sets.map(len)
     else:
         observed = pd.to_numeric(intervals["observed"])
         # A missing bound is no bound.
         outside = (observed < intervals["lower"]) | (observed > intervals["upper"])
         table["coverage"] = ~outside
-        size, table["size"] = "width", intervals["upper"] - intervals["lower"]
-    scored, test = table[table["fold"] >= 0], table[table["fold"] < 0]
+        size = "width"
+        table["size"] = intervals["upper"] - intervals["lower"]
+    scored = table[table["fold"] >= 0]
+    test = table[table["fold"] < 0]
 
     def summary(part: pd.DataFrame) -> dict[str, float | None]:
         mean = float(part["size"].mean(skipna=False))
@@ -292,9 +296,11 @@ def _with_intervals(
         )
     low, high = _centre(frame, method)
     threshold_N = np.where(np.isfinite(threshold_N), threshold_N, np.nan)
-    lower, upper = low - threshold_N, high + threshold_N
+    lower = low - threshold_N
+    upper = high + threshold_N
     # Quantiles that are moved past each other leave one point.
-    middle, crossed = (lower + upper) / 2, lower > upper
+    middle = (lower + upper) / 2
+    crossed = lower > upper
     return frame.assign(
         lower=np.clip(np.where(crossed, middle, lower), *bounds),
         upper=np.clip(np.where(crossed, middle, upper), *bounds),

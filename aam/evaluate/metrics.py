@@ -38,7 +38,8 @@ def regression_metrics(observed: ArrayLike, predicted: ArrayLike, fold: ArrayLik
         `mae_fold_sd` (K - 1 for K folds; None for a single one) are over the folds' mean absolute
         errors, whatever their sizes; the others take all samples at once.
     """
-    truth, guess = _numbers(observed), _numbers(predicted)
+    truth = _numbers(observed)
+    guess = _numbers(predicted)
     assert len(truth) == len(guess) > 0
     mean, sd = _over_folds(np.abs(truth - guess), fold)
     varies = bool(np.ptp(truth) > 0)
@@ -87,7 +88,8 @@ def classification_metrics(
         in steps, and `quadratic_kappa`, with squared steps as weights (Cohen 1968,
         doi:10.1037/h0026256).
     """
-    truth, guess = _names(observed), _names(predicted)
+    truth = _names(observed)
+    guess = _names(predicted)
     assert len(truth) == len(guess) > 0
     assert set(truth) | set(guess) <= set(classes), "a class without a probability"
     mean, sd = _over_folds(truth == guess, fold)
@@ -105,7 +107,8 @@ def classification_metrics(
     }
     if ordinal:
         codes = class_codes(truth, classes), class_codes(guess, classes)
-        labels, kappa = list(range(len(classes))), metrics.cohen_kappa_score
+        labels = list(range(len(classes)))
+        kappa = metrics.cohen_kappa_score
         scores["mae_ranks"] = _number(np.abs(codes[0] - codes[1]).mean())
         agreement = kappa(*codes, labels=labels, weights="quadratic") if varies else None
         scores["quadratic_kappa"] = _number(agreement)
@@ -240,7 +243,8 @@ def fold_scores(
     if kind == "regression":
         error = np.abs(_numbers(observed) - _numbers(predicted))
         return np.array([error[own].mean() for own in rows])
-    truth, guess = _names(observed), _names(predicted)
+    truth = _names(observed)
+    guess = _names(predicted)
     return np.array([mean_recall(truth[own], guess[own]) for own in rows])
 
 
@@ -263,7 +267,8 @@ def per_class_table(
     dict
         By class: `n` (observed), `precision`, `recall`, `f1` and `roc_auc`, None where undefined.
     """
-    truth, guess = _names(observed), _names(predicted)
+    truth = _names(observed)
+    guess = _names(predicted)
     precision, recall, f1, support = metrics.precision_recall_fscore_support(
         truth, guess, labels=list(classes), zero_division=np.nan
     )

@@ -132,7 +132,8 @@ def _weights(fit_NM: Floats, importance_N: Floats, strength: float, *, are_share
         Whether `fit_NM` holds probabilities.
     """
     methods = fit_NM.shape[1]
-    equal_M, share_N = np.full(methods, 1.0 / methods), importance_N / importance_N.sum()
+    equal_M = np.full(methods, 1.0 / methods)
+    share_N = importance_N / importance_N.sum()
     # By the best method: one that is far off would hide what tells the others apart.
     smooth = SMOOTH * float((share_N @ np.abs(fit_NM)).min()) or 1.0
 

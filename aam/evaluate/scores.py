@@ -141,7 +141,8 @@ def accuracy_table(reports: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     """
     rows: dict[tuple[str, str, str], dict[str, Any]] = {}
     for report in of_each_target(reports):
-        task, kind = report["task"], report["kind"]
+        task = report["task"]
+        kind = report["kind"]
         entries = [("model", report["model"], report)]
         if "super_learner" in report:
             # Of a page without models there is one super learner alone.

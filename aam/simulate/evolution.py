@@ -69,7 +69,8 @@ def _mutate(
 ) -> NDArray[np.int64]:
     """Draw the end of a branch under Kimura's model; bases are 0 to 3, so a transition is ^ 2."""
     beta = distances / (KAPPA + 2.0)
-    slow, fast = np.exp(-4.0 * beta), np.exp(-2.0 * (KAPPA + 1.0) * beta)
+    slow = np.exp(-4.0 * beta)
+    fast = np.exp(-2.0 * (KAPPA + 1.0) * beta)
     transition = 0.25 + 0.25 * slow - 0.5 * fast
     transversion = 0.25 - 0.25 * slow
     drawn = rng.random(len(state))

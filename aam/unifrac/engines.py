@@ -53,9 +53,14 @@ class ScikitBio:
             return
         diversity = alpha_diversity if METRICS[metric].per_sample else beta_diversity
         found = diversity(
-            formula.scikit_bio, table.counts.toarray(), table.sample_ids,
-            validate=False, taxa=table.feature_ids, tree=tree, **formula.options,
-        )  # fmt: skip
+            formula.scikit_bio,
+            table.counts.toarray(),
+            table.sample_ids,
+            validate=False,
+            taxa=table.feature_ids,
+            tree=tree,
+            **formula.options,
+        )
         yield found.to_numpy(dtype=np.float64) if METRICS[metric].per_sample else found.data
 
 

@@ -52,7 +52,8 @@ def unweighted(p_PE: Floats, q_PE: Floats, length_E: Floats) -> Floats:
     numpy.ndarray
         Distances between 0 and 1, [P].
     """
-    in_p, in_q = p_PE > 0, q_PE > 0
+    in_p = p_PE > 0
+    in_q = q_PE > 0
     return (in_p != in_q) @ length_E / ((in_p | in_q) @ length_E)
 
 
@@ -124,13 +125,15 @@ def all_generalized(p_NE: csr_array, length_E: Floats, alpha: float) -> Floats:
     for row in range(samples - 1):
         others = slice(row + 1, samples)
         span = slice(p_NE.indptr[row], p_NE.indptr[row + 1])
-        columns, own = p_NE.indices[span], p_NE.data[span]
+        columns = p_NE.indices[span]
+        own = p_NE.data[span]
         inside_E[columns] = 1.0
         outside = alone_N[others] - (alone_NE @ inside_E)[others]
         inside_E[columns] = 0.0
         theirs = by_branch[:, columns].toarray()[others]
         total = own + theirs
-        weight, length = total**alpha, length_E[columns]
+        weight = total**alpha
+        length = length_E[columns]
         different = (weight * np.abs(own - theirs) / total) @ length + outside
         present = weight @ length + outside
         distances_NN[row, others] = np.clip(different / present, 0.0, 1.0)

@@ -8,8 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from aam.unifrac.store import ROW_GROUP, read_provenance
 from aam.unifrac.stripes import Sides, Striped, stripes
@@ -67,11 +69,9 @@ class StripeFile:
         groups = range(first // ROW_GROUP, -(-last // ROW_GROUP))
         table = self._file.read_row_groups(list(groups), columns=list(COLUMNS))
         inside = slice(first - groups.start * ROW_GROUP, last - groups.start * ROW_GROUP)
-        behind, before = (
-            table.column(name).combine_chunks().flatten().to_numpy().reshape(table.num_rows, -1)
-            for name in COLUMNS
-        )
-        return behind[inside], before[inside]
+        behind_RS = _matrix(table, "behind")
+        before_RS = _matrix(table, "before")
+        return behind_RS[inside], before_RS[inside]
 
 
 @contextmanager
@@ -120,6 +120,12 @@ def check_whole(parts: Sequence[StripeFile], samples: int, inputs: str) -> None:
     if expected != stripes(samples):
         got = f"stripes up to {expected} in the last file"
         raise _unusable(parts[-1].path, got, f"stripes up to {stripes(samples)}")
+
+
+def _matrix(table: pa.Table, column: str) -> NDArray[np.float32]:
+    """Return a column of lists of the same length as a matrix, [R, S]."""
+    values = table.column(column).combine_chunks().flatten().to_numpy()
+    return values.reshape(table.num_rows, -1)
 
 
 def _unusable(path: Path, got: str, expected: str) -> InputError:

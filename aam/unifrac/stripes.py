@@ -41,7 +41,9 @@ class Stripes:
     """Stripes in memory, 8 bytes per distance."""
 
     def __init__(self, start: int, stop: int, samples: int) -> None:
-        self.start, self.stop, self.samples = start, stop, samples
+        self.start = start
+        self.stop = stop
+        self.samples = samples
         self._behind_SN = np.empty((stop - start, samples), dtype=np.float32)
         self._before_SN = np.empty_like(self._behind_SN)
 
@@ -62,7 +64,9 @@ class Joined:
     def __init__(self, parts: Sequence[Striped]) -> None:
         assert all(a.stop == b.start for a, b in zip(parts, parts[1:], strict=False))
         self.parts = parts
-        self.start, self.stop, self.samples = parts[0].start, parts[-1].stop, parts[0].samples
+        self.start = parts[0].start
+        self.stop = parts[-1].stop
+        self.samples = parts[0].samples
 
     def sides(self, rows: slice) -> Sides:
         """Return the distances of some samples."""

@@ -75,7 +75,8 @@ def check_digests(inputs: Iterable[Path]) -> None:
     """
     got = "content that its stage did not write: damaged, cut off or edited"
     for path in inputs:
-        beside, known = _beside(path), path.resolve().parent / KNOWN
+        beside = _beside(path)
+        known = path.resolve().parent / KNOWN
         if path.is_symlink():
             if known.is_dir() and not (known / _digest(path)).is_file():
                 hint = f"delete {path.resolve()} and {path}, and run the same command again"
@@ -108,14 +109,16 @@ def user_digests(files: Mapping[str, str], results_dir: Path) -> dict[str, str]:
     # A file that cannot be read is made again from nothing.
     with suppress(OSError, ValueError):
         known = dict(json.loads(cache.read_text("utf-8")))
-    found, has_read = {}, False
+    found = {}
+    has_read = False
     for name, given in files.items():
         path = Path(given).absolute()
         if path.is_file() and not path.is_relative_to(results_dir.absolute()):
             status = path.stat()
             state = [status.st_size, status.st_mtime_ns, status.st_ino]
             if known.get(str(path), [])[:-1] != state:
-                known[str(path)], has_read = [*state, file_digest(path)], True
+                known[str(path)] = [*state, file_digest(path)]
+                has_read = True
             found[name] = known[str(path)][-1]
     if has_read and os.access(results_dir, os.W_OK):
         write_text(cache, json.dumps(known, sort_keys=True))
@@ -140,7 +143,8 @@ def claim(results_dir: Path, checkout: Path) -> None:
     InputError
         There are results but no records of Snakemake, or another checkout made the results.
     """
-    results_dir, mark = results_dir.resolve(), results_dir / CHECKOUT
+    mark = results_dir / CHECKOUT
+    results_dir = results_dir.resolve()
     records = checkout / ".snakemake" / "metadata"
     if not records.is_dir() and any(results_dir.glob("*/*/.*.sha256")):
         hint = f"put it back, or delete {results_dir}; if no setting changed, make it, empty"

@@ -11,6 +11,19 @@ from aam.util.errors import InputError, first_names, problem
 from aam.util.provenance import file_digest
 
 MANIFEST = "MANIFEST.json"
+_DAMAGE = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    OSError,
+    RuntimeError,
+    SafetensorError,
+    TypeError,
+    ValueError,
+)
+"""Errors that reading damaged files, or files of different folders, leads to."""
 
 
 def write_manifest(folder: Path) -> None:
@@ -39,11 +52,13 @@ def check_manifest(folder: Path, hint: str) -> None:
     InputError
         The manifest is missing or unreadable, or files are missing, changed or were added since.
     """
-    path, expected = folder / MANIFEST, "the files that were written together"
+    path = folder / MANIFEST
+    expected = "the files that were written together"
     if not path.is_file():
         raise problem(path, "no such file", expected, hint)
     try:
-        known, found = dict(read_json(path)["sha256"]), digests_in(folder)
+        known = dict(read_json(path)["sha256"])
+        found = digests_in(folder)
     except (KeyError, TypeError, ValueError) as error:
         raise problem(path, f"no list of files ({error})", expected, hint) from error
     names = sorted(known.keys() | found.keys())
@@ -74,8 +89,7 @@ def fitting(folder: Path, expected: str, hint: str) -> Iterator[None]:
         yield
     except InputError:
         raise
-    except (ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, OSError,
-            RuntimeError, SafetensorError, TypeError, ValueError) as error:  # fmt: skip
+    except _DAMAGE as error:
         said = " ".join(str(error).split())[:200] or type(error).__name__
         got = f"files that do not fit each other ({said})"
         raise problem(folder, got, expected, hint) from error

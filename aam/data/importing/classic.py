@@ -68,18 +68,26 @@ def parse_classic(path: Path, text: str) -> tuple[list[str], list[str], csr_arra
     if not body:
         return header[1:], [], csr_array((len(header) - 1, 0), dtype=np.float64)
     cells = pd.read_csv(
-        io.StringIO("\n".join(body)), sep="\t", header=None, names=range(len(header)),
-        dtype={0: str}, na_filter=False, quoting=csv.QUOTE_NONE, low_memory=False,
-    )  # fmt: skip
+        io.StringIO("\n".join(body)),
+        sep="\t",
+        header=None,
+        names=range(len(header)),
+        dtype={0: str},
+        na_filter=False,
+        quoting=csv.QUOTE_NONE,
+        low_memory=False,
+    )
     if header[-1].lower() in LINEAGE_COLUMNS:
-        cells, header = cells.iloc[:, :-1], header[:-1]
+        cells = cells.iloc[:, :-1]
+        header = header[:-1]
     cells = cells.set_axis(header, axis=1).set_index(cells[0].str.strip())
     return header[1:], list(cells.index), csr_array(_numbers(path, cells.iloc[:, 1:]))
 
 
 def _numbers(path: Path, cells: pd.DataFrame) -> NDArray[np.float64]:
     """Return the counts, [N, F]; raises with all cells that are no numbers."""
-    columns, wrong = [], []
+    columns = []
+    wrong = []
     for column, sample in enumerate(cells.columns):
         values = cells.iloc[:, column]
         if values.dtype.kind not in "iuf":

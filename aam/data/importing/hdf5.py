@@ -61,7 +61,8 @@ def read_hdf5(content: bytes) -> dict[str, Any]:
 def main() -> None:
     """Read standard input; write .npz to standard output, or a line of what is wrong."""
     content = sys.stdin.buffer.read()
-    most, limit = LEAST_BYTES + BYTES_PER_BYTE * len(content), resource.RLIMIT_AS
+    most = LEAST_BYTES + BYTES_PER_BYTE * len(content)
+    limit = resource.RLIMIT_AS
     own = resource.getrlimit(limit)[1]
     # A limit that is there already, on a cluster, may be the lower one.
     if own == resource.RLIM_INFINITY or own > most:
@@ -74,8 +75,16 @@ def main() -> None:
             ids = {name: [*one.asstr()[:]] if one.size else [] for name, one in found.items()}
             parts = {k: _dataset(handle, f"sample/matrix/{k}")[:] for k in MATRIX}
         np.savez(sys.stdout.buffer, ids=np.frombuffer(json.dumps(ids).encode(), np.uint8), **parts)
-    except (AttributeError, KeyError, MemoryError, OSError, OverflowError, RuntimeError, TypeError,
-            ValueError) as error:  # fmt: skip
+    except (
+        AttributeError,
+        KeyError,
+        MemoryError,
+        OSError,
+        OverflowError,
+        RuntimeError,
+        TypeError,
+        ValueError,
+    ) as error:
         sys.exit(" ".join(str(error).split()) or type(error).__name__)
 
 

@@ -20,10 +20,19 @@ from aam.util.errors import InputError, first_names, problem
 
 logger = logging.getLogger(__name__)
 EXPECTED = "sample metadata in the QIIME 2 format: tab-separated text, sample IDs first"
-ID_HEADERS = frozenset({
-    "id", "sampleid", "sample id", "sample-id", "sample_id", "sample_name", "featureid",
-    "feature id", "feature-id",
-})  # fmt: skip
+ID_HEADERS = frozenset(
+    {
+        "id",
+        "sampleid",
+        "sample id",
+        "sample-id",
+        "sample_id",
+        "sample_name",
+        "featureid",
+        "feature id",
+        "feature-id",
+    }
+)
 """Names of the first column, whatever their case."""
 LEGACY_HEADERS = frozenset({"#SampleID", "#Sample ID", "#OTUID", "#OTU ID"})
 """Names of the first column that would be comments otherwise."""
@@ -189,15 +198,18 @@ def _problems(path: Path, sheet: _Sheet) -> Iterator[InputError]:
         return
     if not sheet.rows:
         yield problem(path, "no samples below the header", "one row per sample", "check the export")
-    columns, ids = sheet.header[1:], [row[0] for row in sheet.rows]
+    columns = sheet.header[1:]
+    ids = [row[0] for row in sheet.rows]
     unnamed = [place for place, name in enumerate(columns, start=2) if not name]
-    got, hint = "columns without a name:", "name or delete them"
+    got = "columns without a name:"
+    hint = "name or delete them"
     yield from listed(path, unnamed, got, "a name for every column", hint)
     if "sample_id" in columns:
         got = "a second column called 'sample_id'"
         yield problem(path, got, "that name for the IDs alone", "rename the column")
     for what, own in (("column names", columns), ("sample IDs", ids)):
-        got, hint = f"{what} that occur more than once:", "rename or remove the others"
+        got = f"{what} that occur more than once:"
+        hint = "rename or remove the others"
         yield from listed(path, doubled(own), got, "every one once", hint)
     if nameless := ids.count(""):
         got = f"rows without a sample ID: {nameless}"

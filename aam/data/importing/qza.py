@@ -18,9 +18,15 @@ from aam.util.errors import InputError, first_names, problem
 
 _MAGIC = (b"PK\x03\x04", b"PK\x05\x06")
 _DAMAGE = (
-    zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, NotImplementedError, RuntimeError,
-    OSError, ValueError,
-)  # fmt: skip
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    EOFError,
+    NotImplementedError,
+    RuntimeError,
+    OSError,
+    ValueError,
+)
 LARGEST = 2**32
 """Bytes of a data file: a damaged or hostile archive may claim any number."""
 EXPANSION = 200

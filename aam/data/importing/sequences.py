@@ -146,7 +146,8 @@ def _problems(path: Path, records: list[tuple[str, str]]) -> Iterator[InputError
     got = "IDs that occur more than once:"
     yield from listed(path, doubled(names), got, "every ID once", "remove the doubled records")
     empty = [name for name, sequence in records if not sequence]
-    got, hint = "records without a sequence:", "remove or complete them"
+    got = "records without a sequence:"
+    hint = "remove or complete them"
     yield from listed(path, empty, got, "a sequence behind every header", hint)
     strange = {
         name: "".join(sorted(letters))

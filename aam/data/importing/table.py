@@ -31,9 +31,16 @@ _ARTIFACT = ArtifactKind(
 )
 _HDF5 = b"\x89HDF\r\n\x1a\n"
 _BIOM_ERRORS = (
-    AttributeError, BiomException, IndexError, KeyError, OSError, OverflowError, RuntimeError,
-    TypeError, ValueError,
-)  # fmt: skip
+    AttributeError,
+    BiomException,
+    IndexError,
+    KeyError,
+    OSError,
+    OverflowError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
 _CHECK = "check how the table was filtered or exported"
 _RAW = "give the raw read counts, not normalised or transformed ones"
 Parsed = tuple[list[str], list[str], csr_array]
@@ -128,7 +135,8 @@ def _parse_json(path: Path, content: bytes) -> Parsed:
         if given["shape"] != [len(given["rows"]), len(given["columns"])]:
             raise ValueError("a shape that is not that of its rows and columns")
         table = biom.Table.from_json(given)
-        samples, features = ([*map(str, table.ids(axis))] for axis in ("sample", "observation"))
+        samples = [str(name) for name in table.ids("sample")]
+        features = [str(name) for name in table.ids("observation")]
         return samples, features, csr_array(table.matrix_data.T.tocsr())
     except _BIOM_ERRORS as error:
         got = f"JSON that is cut off or not BIOM 1.0 ({type(error).__name__}: {error})"
@@ -141,7 +149,8 @@ def _parse_json(path: Path, content: bytes) -> Parsed:
 def _id_problems(path: Path, what: str, ids: list[str]) -> Iterator[InputError]:
     if not ids:
         yield problem(path, f"a table without {what}s", f"at least one {what}", _CHECK)
-    got, hint = f"{what} IDs that occur more than once:", f"rename or merge the {what}s"
+    got = f"{what} IDs that occur more than once:"
+    hint = f"rename or merge the {what}s"
     yield from listed(path, doubled(ids), got, "every ID once", hint)
     unusable = [
         repr(name) for name in ids if not name.strip("'\"()[],:; ") or not name.isprintable()
@@ -153,7 +162,8 @@ def _id_problems(path: Path, what: str, ids: list[str]) -> Iterator[InputError]:
 def _count_problems(
     path: Path, sample_ids: list[str], feature_ids: list[str], values: csr_array
 ) -> Iterator[InputError]:
-    entries, data = values.tocoo(), values.data
+    entries = values.tocoo()
+    data = values.data
 
     def shown(mask: NDArray[np.bool_]) -> str:
         places = np.flatnonzero(mask)

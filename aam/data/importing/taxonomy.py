@@ -36,7 +36,8 @@ def load_taxonomy(path: Path) -> dict[str, str]:
     """
     given = lines_of(read_text(path, EXPECTED, _ARTIFACT))
     lines = [line for line in given if line.strip() and not line.startswith(("#q2:", "# "))]
-    header, *rows = ([cell.strip() for cell in line.split("\t")] for line in lines or [""])
+    cells = [[cell.strip() for cell in line.split("\t")] for line in lines or [""]]
+    header, *rows = cells
     refuse(_problems(path, header, rows))
     return {row[0]: row[1] for row in rows}
 
@@ -48,7 +49,8 @@ def _problems(path: Path, header: list[str], rows: list[list[str]]) -> Iterator[
         yield problem(path, got, EXPECTED, hint)
         return
     short = [row[0] for row in rows if len(row) < 2]
-    got, hint = "rows without a taxon:", "write Unassigned where a feature has no taxon"
+    got = "rows without a taxon:"
+    hint = "write Unassigned where a feature has no taxon"
     yield from listed(path, short, got, "a taxon behind every feature ID", hint)
     got = "feature IDs that occur more than once:"
     names = [row[0] for row in rows]

@@ -109,7 +109,8 @@ def _problems(path: Path, tree: TreeNode, declared_rooted: bool) -> Iterator[Inp
     names = [tip.name for tip in tree.tips()]
     if unnamed := names.count(None):
         yield problem(path, f"{unnamed} tips without a name", "feature IDs at the tips", _LENGTHS)
-    got, hint = "tips that occur more than once:", "remove the doubled tips"
+    got = "tips that occur more than once:"
+    hint = "remove the doubled tips"
     yield from listed(path, doubled(names), got, "every tip once", hint, limit=3)
     edges = [(node, node.length) for node in tree.traverse(include_self=False)]
     for text, wrong in (

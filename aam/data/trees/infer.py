@@ -52,11 +52,13 @@ def build_tree(sequences: Mapping[str, str], threads: int, scratch: Path | None)
 
 def _infer(distinct: Sequence[str], threads: int, scratch: Path | None) -> TreeNode:
     """Return the unrooted tree of distinct sequences, whose positions name the tips."""
-    mafft, fasttree = (_program(name) for name in _PROGRAMS)
+    mafft = _program("mafft")
+    fasttree = _program("fasttree")
     if scratch is not None:
         scratch.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=scratch) as folder:
-        fasta, alignment = Path(folder) / "sequences.fasta", Path(folder) / "alignment.fasta"
+        fasta = Path(folder) / "sequences.fasta"
+        alignment = Path(folder) / "alignment.fasta"
         fasta.write_text("".join(f">{i}\n{text}\n" for i, text in enumerate(distinct)))
         # --threadit 0: refining in parallel would let the result depend on timing
         options = ["--auto", "--nuc", "--quiet", "--thread", str(threads), "--threadit", "0"]

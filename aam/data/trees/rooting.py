@@ -100,7 +100,8 @@ def _best_places(tree: TreeNode, nodes: list[TreeNode]) -> tuple[Floats, Floats]
     (n, d, dd), (m, e, ee) = below[:-1].T, (total[above] - moved).T
     # The mean is a + b x and the mean square p + q x + x^2.
     tips = below[-1, 0]
-    a, b = (d + e + m * length_E) / tips, (n - m) / tips
+    a = (d + e + m * length_E) / tips
+    b = (n - m) / tips
     p = (dd + ee + 2 * length_E * e + m * length_E**2) / tips
     q = 2 * (d - e - m * length_E) / tips
     inside = (n > 0) & (m > 0)
@@ -116,7 +117,8 @@ def _counted(nodes: list[TreeNode], length_E: Floats) -> NDArray[np.bool_]:
     last = np.cumsum(is_tip[:-1])
     # The tips below a node come right before it in this order, as many as it has.
     tips = {id(node): 1 for node in nodes if node.is_tip()}
-    counted, number = np.ones(int(is_tip.sum()), bool), int(is_tip.sum())
+    counted = np.ones(int(is_tip.sum()), bool)
+    number = int(is_tip.sum())
     few = max(1, int(FEW * number))
     for node, end, length in zip(nodes, last, length_E, strict=True):
         own = tips.setdefault(id(node), sum(tips[id(child)] for child in node.children))

@@ -64,7 +64,8 @@ def leave_one_part_out(task: Problem) -> list[Split]:
     task
         The samples and the fold to predict.
     """
-    target, splits = task.target[task.train], leave_each_part_out(task)
+    target = task.target[task.train]
+    splits = leave_each_part_out(task)
     if not task.regression:
         splits.sort(key=lambda split: -len(np.unique(target[split[0]])))
     return splits[:1]

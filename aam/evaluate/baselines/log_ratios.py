@@ -85,5 +85,6 @@ def clade_logs(task: Problem) -> Callable[[csr_array], NDArray[np.float64]]:
     reads_TE = (task.counts[task.train] @ task.above).tocsc()
     prevalence_E = np.diff(reads_TE.indptr) / len(task.train)
     chosen = np.flatnonzero(prevalence_E >= min(PREVALENCE, prevalence_E.max()))
-    above_FE, root_E = task.above[:, chosen], np.sqrt(task.lengths[chosen])
+    above_FE = task.above[:, chosen]
+    root_E = np.sqrt(task.lengths[chosen])
     return lambda reads_NF: np.log((reads_NF @ above_FE).toarray() + PSEUDOCOUNT) * root_E

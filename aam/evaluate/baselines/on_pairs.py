@@ -116,19 +116,23 @@ def _kernels(
     """
     features_LP = features(reads_NF if task.landmarks is None else reads_NF[task.landmarks])
     train_TP = features_LP[task.columns]
-    center_P, scale = train_TP.mean(axis=0), np.sqrt(train_TP.var(axis=0).sum()) or 1.0
+    center_P = train_TP.mean(axis=0)
+    scale = np.sqrt(train_TP.var(axis=0).sum()) or 1.0
     scaled_LP = (features_LP - center_P) / scale
     if task.landmarks is None:
         linear_NL = scaled_LP @ scaled_LP.T
         square_N = square_L = np.diag(linear_NL)
     else:
         scaled_LP = scaled_LP.astype(np.float32)
-        shape, square_L = (reads_NF.shape[0], len(scaled_LP)), np.square(scaled_LP).sum(axis=1)
-        linear_NL, square_N = np.empty(shape, np.float32), np.empty(shape[0], np.float32)
+        shape = (reads_NF.shape[0], len(scaled_LP))
+        square_L = np.square(scaled_LP).sum(axis=1)
+        linear_NL = np.empty(shape, np.float32)
+        square_N = np.empty(shape[0], np.float32)
         for first in range(0, shape[0], ROWS_AT_ONCE):
             rows = slice(first, first + ROWS_AT_ONCE)
             scaled_RP = ((features(reads_NF[rows]) - center_P) / scale).astype(np.float32)
-            linear_NL[rows], square_N[rows] = scaled_RP @ scaled_LP.T, np.square(scaled_RP).sum(1)
+            linear_NL[rows] = scaled_RP @ scaled_LP.T
+            square_N[rows] = np.square(scaled_RP).sum(1)
     return [linear_NL, np.exp(linear_NL - (square_N[:, None] + square_L) / 2)]
 
 
@@ -151,9 +155,11 @@ def support_vectors(task: Problem, kernels: Sequence[Floats]) -> Prediction:
     tuple
         The `Prediction` of the held-out fold.
     """
-    split, target = leave_each_part_out(task), task.target[task.train]
+    split = leave_each_part_out(task)
+    target = task.target[task.train]
     tried: list[tuple[Any, Floats]] = []
-    known, machine = target, SVC(kernel="precomputed", class_weight="balanced")
+    known = target
+    machine = SVC(kernel="precomputed", class_weight="balanced")
     if task.regression:
         known = StandardScaler().fit_transform(target[:, None])[:, 0]
         machine = SVR(kernel="precomputed", epsilon=0.0)

@@ -46,7 +46,8 @@ def headline_bars(axes: Axes, kind: str, rows: Iterable[Mapping[Any, Any]]) -> N
     rows
         `name`, `role` and scores of each method, the first on top.
     """
-    rows, headline = list(rows), HEADLINE[kind]
+    rows = list(rows)
+    headline = HEADLINE[kind]
     bars(
         axes,
         [short(row_label(row["name"], row["role"]), 32) for row in rows],

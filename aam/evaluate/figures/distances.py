@@ -50,14 +50,16 @@ def draw_pairs(pairs: pd.DataFrame, path: Path) -> None:
 
 
 def _draw_metric(figure: Figure, axes: Axes, pairs: pd.DataFrame, name: str) -> None:
-    observed, predicted = pairs["observed"].to_numpy(), pairs["predicted"].to_numpy()
+    observed = pairs["observed"].to_numpy()
+    predicted = pairs["predicted"].to_numpy()
     title = f"{name[0].upper()}{name[1:]}\n{len(observed)} held-out pairs"
     axes.set(title=title, xlabel="true distance", ylabel="distance predicted by AAM")
     if not len(observed):
         axes.text(0.5, 0.5, "no pairs recorded", ha="center", transform=axes.transAxes)
         return
     both = np.concatenate([observed, predicted])
-    low, high = float(both.min()), float(both.max())
+    low = float(both.min())
+    high = float(both.max())
     margin = 0.03 * max(high - low, 1e-6)
     limits = (low - margin, high + margin)
     look: dict[str, Any] = {"norm": LogNorm(), "cmap": "viridis_r", "linewidths": 0.1}

@@ -66,7 +66,8 @@ def draw(history: pd.DataFrame, path: Path) -> None:
     history = history.dropna(subset=["value"])
     parts = [(panel, history[history["name"].str.fullmatch(panel.pattern)]) for panel in PANELS]
     parts = [(panel, part) for panel, part in parts if len(part)]
-    columns, row_in = 3 if len(parts) == 3 else 2, 2.7 if parts else 0.3
+    columns = 3 if len(parts) == 3 else 2
+    row_in = 2.7 if parts else 0.3
     with saved_panels(path, len(parts) or 1, row_in, 0.2, columns=columns) as (_, all_axes):
         if not parts:  # The recipe `kernel` is fitted at once.
             all_axes[0].set_title("Nothing was trained step by step.")
@@ -88,7 +89,8 @@ def _draw_panel(axes: Axes, panel: Panel, part: pd.DataFrame) -> None:
     labelled: set[str] = set()
     part = part.sort_values("name", key=lambda name: name.map(names.index), kind="stable")
     for key, line in part.groupby(runs, sort=False):
-        name, split = str(key[0]), str(key[1])
+        name = str(key[0])
+        split = str(key[1])
         measured = name.removesuffix("_loss").removesuffix("_pearson")
         label = NAMES.get(measured, plain(measured))
         if not alone:
@@ -97,7 +99,8 @@ def _draw_panel(axes: Axes, panel: Panel, part: pd.DataFrame) -> None:
         if len(recipes) > 1:
             recipe = str(line["recipe"].iloc[0])
             place = names.index(name) * len(recipes) + recipes.index(recipe)
-            label, color = f"{label}, {recipe}", colors(7)[place % 7]
+            label = f"{label}, {recipe}"
+            color = colors(7)[place % 7]
         is_validation = split == "validation"
         if smoothed:
             axes.plot(line["epoch"], line["value"], color=GREY, alpha=0.4 / number, linewidth=0.7)

@@ -58,7 +58,8 @@ def _draw_modes(throughput: Axes, memory: Axes, part: pd.DataFrame, low: float) 
     names = [short(plain(str(name)), 40) for name in part["name"]]
     if len(set(sizes)) > 1:
         names = [f"{name}, {size}" for name, size in zip(names, sizes, strict=True)]
-    rate, speedup = (part[name].to_numpy(dtype=float) for name in ("samples_per_s", "speedup"))
+    rate = part["samples_per_s"].to_numpy(dtype=float)
+    speedup = part["speedup"].to_numpy(dtype=float)
     times = [f" ({quantity(factor)}×)" if np.isfinite(factor) else "" for factor in speedup]
     texts = [
         f"{quantity(value)}{text}" if np.isfinite(value) else "not run"

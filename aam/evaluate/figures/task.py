@@ -94,7 +94,8 @@ def _title(report: Mapping[str, Any]) -> str:
 
 def _draw_regression(predictions: pd.DataFrame, report: Mapping[str, Any], path: Path) -> None:
     """Draw a row of panels per target."""
-    reports, of_column = of_each_target([report]), by_target(predictions)
+    reports = of_each_target([report])
+    of_column = by_target(predictions)
     # The keys of `targets` are sorted; reports have the order of the configuration.
     columns = report["column"] if "targets" in report else of_column
     parts = [of_column[column] for column in columns]
@@ -183,7 +184,8 @@ def _draw_intervals(
         Least and largest number that is predicted; intervals end there.
     """
     intervals = cross_intervals(predictions)
-    lower, upper = intervals["lower"].to_numpy(), intervals["upper"].to_numpy()
+    lower = intervals["lower"].to_numpy()
+    upper = intervals["upper"].to_numpy()
     if not np.isfinite(lower).all():
         return
     if any(name.startswith(QUANTILE) for name in map(str, predictions.columns)):
@@ -191,7 +193,8 @@ def _draw_intervals(
         ends = np.clip(lower, *bounds), np.clip(upper, *bounds)
         axes.vlines(observed, *ends, color=GREY, alpha=0.4, linewidth=line, zorder=0)
         return
-    half, places = float((upper - lower).mean()) / 2, np.linspace(*limits, BAND_POINTS)
+    half = float((upper - lower).mean()) / 2
+    places = np.linspace(*limits, BAND_POINTS)
     edges = np.clip(places - half, *bounds), np.clip(places + half, *bounds)
     axes.fill_between(places, *edges, color=GREY, alpha=0.2, linewidth=0)
 
@@ -230,7 +233,8 @@ def _draw_reliability(axes: Axes, predictions: pd.DataFrame, report: Mapping[str
         )
     axes.legend(loc="best", fontsize=7, handlelength=1.2, labelspacing=0.3)
     axes.set(xlim=(-0.01, 1.01), ylim=(-0.01, 1.02), aspect="equal")
-    x, y = "probability of the likeliest class", "share of samples in that class"
+    x = "probability of the likeliest class"
+    y = "share of samples in that class"
     axes.set(xlabel=x, ylabel=y, title=f"Calibration and its error\n{_whose(report)}")
 
 
@@ -253,7 +257,8 @@ def _draw_confusion(axes: Axes, report: Mapping[str, Any]) -> None:
         for (row, column), count in np.ndenumerate(counts_CC):
             color = ON_DARK if shares_CC[row, column] > 0.55 else ON_LIGHT
             axes.text(column, row, str(count), ha="center", va="center", color=color, fontsize=8)
-    ticks, size = np.arange(len(classes)), _label_size(len(classes))
+    ticks = np.arange(len(classes))
+    size = _label_size(len(classes))
     axes.set_yticks(ticks, classes, fontsize=size)
     turned = max(map(len, classes)) * len(classes) > 24
     turn: dict[str, Any] = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"}
