@@ -70,17 +70,20 @@ class Calibration:
         predictions
             What `read_predictions` returned; rows of fold 0 and above are used.
         """
-        quantiles = set(ENDS) <= set(predictions.columns)
-        known = predictions[predictions["fold"] >= 0]
+        scored = predictions[predictions["fold"] >= 0]
+        classes = class_names(predictions)
         recalibration = None
-        method = "quantile" if quantiles else "residual"
-        if class_names(predictions):
+        if classes:
             method = "set"
-            recalibration = fit_recalibration(known, class_names(known))
-            known = _calibrated(known, recalibration)
+            recalibration = fit_recalibration(scored, classes)
+            scored = _calibrated(scored, recalibration)
+        elif set(ENDS) <= set(predictions.columns):
+            method = "quantile"
+        else:
+            method = "residual"
         thresholds = {
             target: finite_sample_quantile(_scores(part, method), LEVEL)
-            for target, part in by_target(known).items()
+            for target, part in by_target(scored).items()
         }
         return cls(method, thresholds, recalibration)
 
@@ -109,6 +112,8 @@ class Calibration:
         threshold_N = np.array([self.thresholds.get(name, math.inf) for name in targets])
         if self.recalibration is not None:
             frame = _calibrated(frame, self.recalibration)
+        if self.method == "set":
+            return _with_sets(frame, threshold_N)
         return _with_intervals(frame, self.method, threshold_N, bounds)
 
 
@@ -128,12 +133,12 @@ def cross_intervals(predictions: pd.DataFrame, bounds: Bounds = (None, None)) ->
         The same rows with the columns that `Calibration.apply` adds.
     """
     parts = []
-    thresholds = []
+    thresholds: list[float] = []
     for number in np.unique(predictions["fold"]):
-        own = predictions["fold"] == number
-        calibration = Calibration.fit(predictions[~own])
-        thresholds += [*calibration.thresholds.values()]
-        parts.append(calibration.apply(predictions[own], bounds=bounds))
+        is_in_fold = predictions["fold"] == number
+        calibration = Calibration.fit(predictions[~is_in_fold])
+        thresholds.extend(calibration.thresholds.values())
+        parts.append(calibration.apply(predictions[is_in_fold], bounds=bounds))
     _warn_of_few(thresholds)
     return pd.concat(parts).loc[predictions.index]
 
@@ -152,32 +157,41 @@ def interval_report(intervals: pd.DataFrame) -> dict[str, Any]:
         `level`, `coverage`, `width` or `set_size` (means over samples; None where an interval has
         no end), `coverage_by_fold`, and under `test` the same of the rows of fold -1, if any.
     """
-    table = pd.DataFrame({"fold": intervals["fold"]})
+    covered = _is_covered(intervals)
+    if "prediction_set" in intervals:
+        size_name = "set_size"
+        size = intervals["prediction_set"].str.split(SEPARATOR, regex=False).map(len)
+    else:
+        size_name = "width"
+        size = intervals["upper"] - intervals["lower"]
+
+    def summary(is_row: pd.Series) -> dict[str, float | None]:
+        mean_size = float(size[is_row].mean(skipna=False))
+        return {
+            "coverage": float(covered[is_row].mean()),
+            size_name: mean_size if math.isfinite(mean_size) else None,
+        }
+
+    is_scored = intervals["fold"] >= 0
+    is_test = intervals["fold"] < 0
+    by_fold = covered[is_scored].groupby(intervals.loc[is_scored, "fold"]).mean()
+    report: dict[str, Any] = {"level": LEVEL, **summary(is_scored)}
+    report["coverage_by_fold"] = {str(name): float(value) for name, value in by_fold.items()}
+    if is_test.any():
+        report["test"] = {"n": int(is_test.sum()), **summary(is_test)}
+    return report
+
+
+def _is_covered(intervals: pd.DataFrame) -> pd.Series:
+    """Return whether the interval or set of each sample has what was observed."""
     if "prediction_set" in intervals:
         sets = intervals["prediction_set"].str.split(SEPARATOR, regex=False)
-        rows = zip(intervals["observed"].astype(str), sets, strict=True)
-        table["coverage"] = [observed in classes for observed, classes in rows]
-        size = "set_size"
-        table["size"] = sets.map(len)
-    else:
-        observed = pd.to_numeric(intervals["observed"])
-        # A missing bound is no bound.
-        outside = (observed < intervals["lower"]) | (observed > intervals["upper"])
-        table["coverage"] = ~outside
-        size = "width"
-        table["size"] = intervals["upper"] - intervals["lower"]
-    scored = table[table["fold"] >= 0]
-    test = table[table["fold"] < 0]
-
-    def summary(part: pd.DataFrame) -> dict[str, float | None]:
-        mean = float(part["size"].mean(skipna=False))
-        found = mean if math.isfinite(mean) else None
-        return {"coverage": float(part["coverage"].mean()), size: found}
-
-    by_fold = scored.groupby("fold")["coverage"].mean()
-    report: dict[str, Any] = {"level": LEVEL, **summary(scored)}
-    report["coverage_by_fold"] = {str(name): float(value) for name, value in by_fold.items()}
-    return {**report, "test": {"n": len(test), **summary(test)}} if len(test) else report
+        pairs = zip(intervals["observed"].astype(str), sets, strict=True)
+        return pd.Series([name in classes for name, classes in pairs], intervals.index)
+    observed = pd.to_numeric(intervals["observed"])
+    # A missing bound is no bound.
+    is_outside = (observed < intervals["lower"]) | (observed > intervals["upper"])
+    return ~is_outside
 
 
 def finite_sample_quantile(scores: ArrayLike, level: float) -> float:
@@ -202,7 +216,9 @@ def finite_sample_quantile(scores: ArrayLike, level: float) -> float:
     values = np.asarray(scores, dtype=np.float64)
     # A product such as 10 * 0.7 may lie a rounding above the whole number it is.
     rank = math.ceil((len(values) + 1) * level - 1e-9)
-    return float(np.partition(values, rank - 1)[rank - 1]) if rank <= len(values) else math.inf
+    if rank > len(values):
+        return math.inf
+    return float(np.partition(values, rank - 1)[rank - 1])
 
 
 def fit_recalibration(predictions: pd.DataFrame, classes: list[str]) -> Recalibration:
@@ -281,29 +297,34 @@ def _centre(frame: pd.DataFrame, method: str) -> list[NDArray[np.float64]]:
     return [numbers(frame[name]) for name in names]
 
 
+def _with_sets(frame: pd.DataFrame, threshold_N: NDArray[np.float64]) -> pd.DataFrame:
+    """Return classes with `likeliest` and `prediction_set`, by calibrated probabilities."""
+    classes = np.array(class_names(frame))
+    shares_NC = class_probabilities(frame, classes.tolist())
+    likeliest_N = shares_NC.argmax(axis=1)
+    is_in_NC = 1 - shares_NC <= threshold_N[:, None]
+    # A set is never empty.
+    is_in_NC[np.arange(len(frame)), likeliest_N] = True
+    return frame.assign(
+        likeliest=classes[likeliest_N],
+        prediction_set=[SEPARATOR.join(classes[row]) for row in is_in_NC],
+    )
+
+
 def _with_intervals(
     frame: pd.DataFrame, method: str, threshold_N: NDArray[np.float64], bounds: Bounds
 ) -> pd.DataFrame:
-    if method == "set":
-        classes = np.array(class_names(frame))
-        shares_NC = class_probabilities(frame, classes.tolist())
-        likeliest_N = shares_NC.argmax(axis=1)
-        is_in_NC = 1 - shares_NC <= threshold_N[:, None]
-        is_in_NC[np.arange(len(frame)), likeliest_N] = True
-        return frame.assign(
-            likeliest=classes[likeliest_N],
-            prediction_set=[SEPARATOR.join(classes[row]) for row in is_in_NC],
-        )
+    """Return numbers with `lower` and `upper`, NaN where the threshold is infinite."""
     low, high = _centre(frame, method)
-    threshold_N = np.where(np.isfinite(threshold_N), threshold_N, np.nan)
-    lower = low - threshold_N
-    upper = high + threshold_N
+    half_N = np.where(np.isfinite(threshold_N), threshold_N, np.nan)
+    lower = low - half_N
+    upper = high + half_N
     # Quantiles that are moved past each other leave one point.
+    is_crossed = lower > upper
     middle = (lower + upper) / 2
-    crossed = lower > upper
     return frame.assign(
-        lower=np.clip(np.where(crossed, middle, lower), *bounds),
-        upper=np.clip(np.where(crossed, middle, upper), *bounds),
+        lower=np.clip(np.where(is_crossed, middle, lower), *bounds),
+        upper=np.clip(np.where(is_crossed, middle, upper), *bounds),
     )
 
 
@@ -345,10 +366,11 @@ def load_calibration(
         table = read_predictions(path)
     except (KeyError, ValueError) as error:
         raise problem(path, f"no such table ({error})", wanted, HINT) from error
-    expected = {"fold", "observed", "predicted", *(PROBABILITY + name for name in target.classes)}
-    expected |= set(QUANTILE_COLUMNS if quantiles and target.loss == "quantile" else ())
+    columns = {"fold", "observed", "predicted", *(PROBABILITY + name for name in target.classes)}
+    if quantiles and target.loss == "quantile":
+        columns |= set(QUANTILE_COLUMNS)
     targets = set(target.columns) if len(target.columns) > 1 else {""}
-    if not expected <= set(table) or set(by_target(table)) != targets:
+    if not columns <= set(table) or set(by_target(table)) != targets:
         raise problem(path, "those of another task", wanted, HINT)
     calibration = Calibration.fit(table)
     _warn_of_few([*calibration.thresholds.values()])
