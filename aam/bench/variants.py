@@ -109,9 +109,9 @@ def variants(cfg: Mapping[str, Any], hardware: Hardware) -> list[Variant]:
         each["all together"] = mode
         found += [Variant(ALONE, name, alone, one) for name, one in each.items()]
     names = {replace(mode, precision="fp32"): "all together but in fp32", mode: "all together"}
-    return found + [
-        Variant(BATCH, name, size, one) for size in larger for one, name in names.items()
-    ]
+    for batch_size in larger:
+        found += [Variant(BATCH, name, batch_size, one) for one, name in names.items()]
+    return found
 
 
 def said(key: str, value: Any) -> str:

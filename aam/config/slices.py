@@ -439,10 +439,12 @@ def predictions(config: Config, task: str) -> list[str]:
     """
     if not config.models:
         return [f"{FIRST_PREDICTIONS}/{{table}}.tsv"]
-    ways = ["", *(["super_learner/"] if mixes(config, task) else [])]
-    return [
-        f"predict/{model}/{{task}}/{way}{{table}}.tsv" for model in config.models for way in ways
-    ]
+    paths = []
+    for model in config.models:
+        paths.append(f"predict/{model}/{{task}}/{{table}}.tsv")
+        if mixes(config, task):
+            paths.append(f"predict/{model}/{{task}}/super_learner/{{table}}.tsv")
+    return paths
 
 
 def explain(config: Config, task: str) -> Slice:
@@ -469,19 +471,17 @@ def plot_pretraining(config: Config, dataset: str) -> Slice:
 def summary(config: Config, dataset: str) -> Slice:
     """Return the settings that the methods of a dataset's page name."""
     rarefaction = resolved(config, "rarefaction", dataset=dataset)
-    shown = "encoder", "width", "asv_layers", "sample_layers"
     networks: Slice = {} if config.models else {"networks": {"models": {}}}
+    models = {}
+    for name, section in config.models.items():
+        shape = architecture(config, dataset, name)
+        shown = {key: shape[key] for key in ("encoder", "width", "asv_layers", "sample_layers")}
+        models[name] = {**shown, "start": section.start}
     return {
         **networks,
         **{key: getattr(rarefaction, key) for key in ("depth", "views")},
         "metrics": list(resolved(config, "unifrac", dataset=dataset).metrics),
-        "models": {
-            name: {
-                **{key: architecture(config, dataset, name)[key] for key in shown},
-                "start": section.start,
-            }
-            for name, section in config.models.items()
-        },
+        "models": models,
         "tasks": {
             name: {
                 "columns": task.columns,
@@ -498,16 +498,11 @@ def summary(config: Config, dataset: str) -> Slice:
 def first_page(config: Config, dataset: str) -> Slice:
     """Return the settings of the page of first answers: also what its networks' time rests on."""
     expected = describe(config, dataset)
-    return {
-        **summary(config, dataset),
-        "networks": {
-            **{key: expected[key] for key in ("depth", "max_length_bp", "tasks")},
-            "models": {
-                name: {key: model[key] for key in ("model", "pretraining")}
-                for name, model in expected["models"].items()
-            },
-        },
-    }
+    networks = {key: expected[key] for key in ("depth", "max_length_bp", "tasks")}
+    networks["models"] = {}
+    for name, model in expected["models"].items():
+        networks["models"][name] = {key: model[key] for key in ("model", "pretraining")}
+    return {**summary(config, dataset), "networks": networks}
 
 
 def _division(folds: Folds) -> Slice:
@@ -552,45 +547,59 @@ def exports(config: Config, dataset: str) -> dict[str, tuple[str, str]]:
         folder of the dataset, and its semantic type. Tasks of several targets have no artifacts of
         predictions.
     """
-    found = {
-        f"unifrac/{metric}/view{view}": (
-            f"unifrac/{metric}/view{view}.parquet",
-            "SampleData[AlphaDiversity]" if METRICS[metric].per_sample else "DistanceMatrix",
-        )
-        for metric in resolved(config, "unifrac", dataset=dataset).metrics
-        for view in range(resolved(config, "rarefaction", dataset=dataset).views)
-    }
+    exported = {}
+    views = resolved(config, "rarefaction", dataset=dataset).views
+    for metric in resolved(config, "unifrac", dataset=dataset).metrics:
+        kind = "SampleData[AlphaDiversity]" if METRICS[metric].per_sample else "DistanceMatrix"
+        for view in range(views):
+            path = f"unifrac/{metric}/view{view}"
+            exported[path] = f"{path}.parquet", kind
     tasks = [name for name, task in config.tasks.items() if task.dataset == dataset]
     for model in config.models:
         embeddings = f"pretrain/{model}/embeddings.parquet"
-        found[f"pretrain/{model}/ordination"] = embeddings, "PCoAResults"
+        exported[f"pretrain/{model}/ordination"] = embeddings, "PCoAResults"
         for name in tasks:
             path = f"finetune/{model}/{name}"
             if config.tasks[name].importance:
-                found[f"{path}/importance"] = f"{path}/importance.tsv", "FeatureData[Importance]"
-            found |= _exports_of_answer(config, name, path, f"predict/{model}/{name}")
+                importance = f"{path}/importance"
+                exported[importance] = f"{importance}.tsv", "FeatureData[Importance]"
+            exported |= _exports_of_answer(config, name, path, f"predict/{model}/{name}")
     if not config.models:
-        for name in (name for name in tasks if has_first(config, name)):
-            of_others = FIRST_PREDICTIONS.format(task=name)
-            found |= _exports_of_answer(config, name, f"first/{name}", of_others)
-    return found
+        for name in tasks:
+            if has_first(config, name):
+                predicted = FIRST_PREDICTIONS.format(task=name)
+                exported |= _exports_of_answer(config, name, f"first/{name}", predicted)
+    return exported
 
 
 def _exports_of_answer(
-    config: Config, name: str, own: str, of_others: str
+    config: Config, name: str, folder: str, predicted: str
 ) -> dict[str, tuple[str, str]]:
-    """Return the exports of what is predicted for a task, in the folders of its two kinds."""
+    """Return the exports of what is predicted for a task.
+
+    Parameters
+    ----------
+    config
+        The whole configuration.
+    name
+        Name of the task.
+    folder, predicted
+        Folders of the cross-validated predictions, and of those for other tables.
+    """
     task = config.tasks[name]
-    found = {}
-    sources = {f"{own}/predictions": f"{own}/intervals.tsv"}
-    tables = [table for table, section in config.predictions.items() if name in section.tasks]
-    sources |= {f"{of_others}/{table}": f"{of_others}/{table}.tsv" for table in tables}
+    if len(task.columns) > 1:
+        return {}
+    sources = {f"{folder}/predictions": f"{folder}/intervals.tsv"}
+    for table, section in config.predictions.items():
+        if name in section.tasks:
+            sources[f"{predicted}/{table}"] = f"{predicted}/{table}.tsv"
     kind = "Regressor" if task.kind == "regression" else "Classifier"
-    for place, source in sources.items() if len(task.columns) == 1 else ():
-        found[place] = source, f"SampleData[{kind}Predictions]"
+    exported = {}
+    for path, source in sources.items():
+        exported[path] = source, f"SampleData[{kind}Predictions]"
         if kind == "Classifier":
-            found[f"{place}.probabilities"] = source, "SampleData[Probabilities]"
-    return found
+            exported[f"{path}.probabilities"] = source, "SampleData[Probabilities]"
+    return exported
 
 
 def benchmark(config: Config, dataset: str, model: str) -> Slice:

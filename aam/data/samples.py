@@ -130,10 +130,9 @@ def write_samples(path: Path, store: SampleStore, provenance: Mapping[str, str])
     """
     starts = store.parent_offsets.tolist()
     parents = store.parents.tolist()
-    names = [
-        "+".join(store.sample_ids[parent] for parent in parents[start:end])
-        for start, end in zip(starts[:-1], starts[1:], strict=True)
-    ]
+    names = []
+    for start, end in zip(starts[:-1], starts[1:], strict=True):
+        names.append("+".join(store.sample_ids[parent] for parent in parents[start:end]))
     columns = {
         "sample_id": pa.array(names, type=pa.string()),
         "view": pa.array(store.row_view, type=pa.int32()),

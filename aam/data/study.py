@@ -389,11 +389,11 @@ def configuration(
         if column.name not in wanted and column is not together and _suits(column)
     ]
     by_name = {column.name: column for column in columns}
-    tasks = [
-        _task(column, kind, together)
-        for column in [*(by_name[name] for name in wanted), *suited]
-        if (kind := _kind_of_task(column)) is not None
-    ]
+    tasks = []
+    for column in [*(by_name[name] for name in wanted), *suited]:
+        kind = _kind_of_task(column)
+        if kind is not None:
+            tasks.append(_task(column, kind, together))
     active = ACTIVE if targets is None else len(targets)
     commented = [re.sub("^", "#", text, flags=re.MULTILINE) for text in tasks[active:]]
     said = [] if together is not None or not tasks else [_on_groups(columns)]

@@ -89,17 +89,14 @@ def bootstrap_intervals(
         resampled_scores(kind, predictions, weight_BN)
         for weight_BN in resampled_weights(unit_N, RESAMPLES, seed)
     ]
-    return {
-        name: t_interval(
-            float(score[0]),
-            np.concatenate([block[name] for block in blocks]),
-            units=units,
-            limits=LIMITS[name],
-        )
-        if name in LIMITS
-        else None
-        for name, score in scores.items()
-    }
+    intervals: dict[str, list[float] | None] = dict.fromkeys(scores)
+    for name, score in scores.items():
+        if name in LIMITS:
+            resampled_B = np.concatenate([block[name] for block in blocks])
+            intervals[name] = t_interval(
+                float(score[0]), resampled_B, units=units, limits=LIMITS[name]
+            )
+    return intervals
 
 
 def effective_units(

@@ -96,14 +96,11 @@ def without_empty(table: FeatureTable) -> tuple[FeatureTable, pd.DataFrame]:
         `what` (sample or feature), `id` and `why`, a row for each that is left out.
     """
     kept = table.of_samples(np.flatnonzero(np.diff(table.counts.indptr)))
-    left_out = [
-        (what, name, "no reads")
-        for what, all_names, names in (
-            ("sample", table.sample_ids, set(kept.sample_ids)),
-            ("feature", table.feature_ids, set(kept.feature_ids)),
-        )
-        for name in all_names
-        if name not in names
+    samples = set(kept.sample_ids)
+    features = set(kept.feature_ids)
+    left_out = [("sample", name, "no reads") for name in table.sample_ids if name not in samples]
+    left_out += [
+        ("feature", name, "no reads") for name in table.feature_ids if name not in features
     ]
     return kept, pd.DataFrame(left_out, columns=["what", "id", "why"])
 
