@@ -145,7 +145,7 @@ def run_ablation(
     at_best = {key: cfg["model"][key] for key in ("width", "ffn_ratio")}
     at_best["precisions"] = sorted({variant.mode.precision for variant in chosen})
     rates = _ask(measure, "roofline", runtime, **at_best)
-    results = interleaved(measure, requests, cfg["repeats"])
+    results = measure_in_turns(measure, requests, cfg["repeats"])
     best = {name: roofline.best(found) for name, found in rates.items()}
     return Ablation(_table({v: results.get(v, []) for v in chosen}, best), best, device)
 
@@ -188,7 +188,7 @@ def _ask(measure: Measure, kind: str, runtime: RunOptions, **more: Any) -> dict[
     return result
 
 
-def interleaved(
+def measure_in_turns(
     measure: Measure, requests: Mapping[K, Mapping[str, Any]], repeats: int
 ) -> dict[K, list[dict[str, Any]]]:
     """Return the results of every request for steps, done in turns.

@@ -49,7 +49,7 @@ class NaiveDataset(BatchDataset):
         if self.asvs_per_sample is not None:
             batch = pad_samples(batch, self.asvs_per_sample)
         if self.copies or self.encoded_padding:
-            batch = repeated(batch, copies=self.copies, padding=self.encoded_padding)
+            batch = repeat_sequences(batch, copies=self.copies, padding=self.encoded_padding)
         return MicroBatches(asvs=ASVS_PER_CHUNK if self.chunks else None).split(batch)
 
 
@@ -80,7 +80,7 @@ def pad_samples(batch: Batch, asvs_per_sample: int) -> Batch:
     return replace(batch, samples=[joined(batch.samples, asvs_per_sample)])
 
 
-def repeated(batch: Batch, *, copies: bool, padding: bool) -> Batch:
+def repeat_sequences(batch: Batch, *, copies: bool, padding: bool) -> Batch:
     """Return the batch with sequences that are encoded more often than they have to be.
 
     Shorter sequences are padded to the longest, and the padding takes part as it is; only where

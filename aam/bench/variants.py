@@ -93,7 +93,7 @@ def variants(cfg: Mapping[str, Any], hardware: Hardware) -> list[Variant]:
     lacking: dict[str, Any] = dict.fromkeys((*OF_BATCH[:3], "recompute"), True)
     naive = replace(plain, **lacking, asvs_per_sample=cfg["naive_asvs"])
     changes = SAVINGS | {
-        said(key, getattr(wanted, key)): {key: getattr(wanted, key)}
+        format_option(key, getattr(wanted, key)): {key: getattr(wanted, key)}
         for key in (*OF_OPTIMIZATION, "workers", "pinned")
         if getattr(wanted, key) != getattr(plain, key)
     }
@@ -114,7 +114,7 @@ def variants(cfg: Mapping[str, Any], hardware: Hardware) -> list[Variant]:
     return found
 
 
-def said(key: str, value: Any) -> str:
+def format_option(key: str, value: Any) -> str:
     """Return an option in words.
 
     Parameters

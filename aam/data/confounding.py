@@ -178,8 +178,8 @@ def _skill(value_NK: Floats, category_N: Codes, group_N: Codes, *, is_number: bo
         1 where every sample is right, 0 where the prediction is as good as a constant: R2 of
         numbers, balanced accuracy of classes on a scale that begins at chance.
     """
-    total_NK, count_N = _of_others(value_NK, category_N, group_N)
-    everywhere_NK, all_N = _of_others(value_NK, np.zeros_like(category_N), group_N)
+    total_NK, count_N = _sums_of_others(value_NK, category_N, group_N)
+    everywhere_NK, all_N = _sums_of_others(value_NK, np.zeros_like(category_N), group_N)
     if is_number:
         mean_N = everywhere_NK[:, 0] / np.maximum(all_N, 1)
         told_N = np.where(count_N > 0, total_NK[:, 0] / np.maximum(count_N, 1), mean_N)
@@ -194,7 +194,7 @@ def _skill(value_NK: Floats, category_N: Codes, group_N: Codes, *, is_number: bo
     return float((recall_K.mean() - chance) / (1.0 - chance))
 
 
-def _of_others(value_NK: Floats, category_N: Codes, group_N: Codes) -> tuple[Floats, Floats]:
+def _sums_of_others(value_NK: Floats, category_N: Codes, group_N: Codes) -> tuple[Floats, Floats]:
     """Return sums of the values of a sample's category, and their number, without its group."""
     one_NK = np.column_stack([value_NK, np.ones(len(value_NK))])
     part_N = np.unique(category_N * (group_N.max() + 1) + group_N, return_inverse=True)[1]

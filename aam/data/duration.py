@@ -241,19 +241,29 @@ class Work:
         return settings.passes(math.ceil(learned / settings.batch_size))
 
     def finetuning_s(
-        self, model: Mapping[str, Any], own: Mapping[str, Any], labelled: int, folds: int
+        self, model: Mapping[str, Any], settings: Mapping[str, Any], labelled: int, folds: int
     ) -> float:
-        """Return the seconds of a fine-tuning with the settings `own`; of `auto` the budget."""
-        if own["encoder"] == "auto":
-            return START + budget_seconds(own["budget_minutes"], folds, labelled)
-        if own["encoder"] not in ("full", "partial"):
+        """Return the seconds of a fine-tuning; with the encoder `auto` the budget.
+
+        Parameters
+        ----------
+        model
+            A slice of `aam.config.slices.pretrain`.
+        settings
+            The section `finetuning` of the task.
+        labelled, folds
+            Numbers of labelled samples and of folds.
+        """
+        if settings["encoder"] == "auto":
+            return START + budget_seconds(settings["budget_minutes"], folds, labelled)
+        if settings["encoder"] not in ("full", "partial"):
             return START
         shape = model["model"]
-        trained = shape if own["encoder"] == "full" else {**shape, "asv_layers": 0}
+        trained = shape if settings["encoder"] == "full" else {**shape, "asv_layers": 0}
         # Nested predictions take some models more.
-        passes = (folds * own["models"] + ring_size(folds)) * own["epochs"]
+        passes = (folds * settings["models"] + ring_size(folds)) * settings["epochs"]
         rows = labelled * (1 - 1 / folds)
-        return START + self.training_s(trained, passes, rows, own["batch_size"])
+        return START + self.training_s(trained, passes, rows, settings["batch_size"])
 
     def explaining_s(self, task: Mapping[str, Any], labelled: int, folds: int) -> float:
         """Return the seconds that explain a task."""

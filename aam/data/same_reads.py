@@ -4,8 +4,8 @@ A sample is known by its parts: a part stands for an ASV together with its numbe
 samples of a study, even of the same person or of one ASV that dominates both, seldom have an ASV
 with the same number of reads; two copies of a sample have all of them in common.
 
-Shape suffixes: N known samples, M other samples, F features, P parts of all samples, C columns of
-distinct parts.
+Shape suffixes: N training samples, M other samples, F features, P parts of all samples, C columns
+of distinct parts.
 """
 
 import hashlib
@@ -99,15 +99,15 @@ class Fingerprints:
             # The library makes files that nobody else may read, whatever the user's mask.
             partial.chmod(mode)
 
-    def are_among(self, known: "Fingerprints") -> NDArray[np.bool_]:
-        """Return which of these samples have the same reads as any of the known ones.
+    def are_among(self, training: "Fingerprints") -> NDArray[np.bool_]:
+        """Return which of these samples have the same reads as any training sample.
 
         Two samples are the same where at least `LEAST_COMMON` of their parts, and a fraction of
         `LEAST_ALIKE` of all distinct ones, are common to both.
 
         Parameters
         ----------
-        known
+        training
             Parts of the N samples to compare with.
 
         Returns
@@ -115,21 +115,22 @@ class Fingerprints:
         numpy.ndarray
             Whether each of these samples is among them, bool [M].
         """
-        both_P = np.concatenate([self.part_P, known.part_P])
-        distinct, column_P = np.unique(both_P, return_inverse=True)
-        own = len(self.part_P)
-        own_MC = _incidence(column_P[:own], self.offsets, len(distinct))
-        known_CN = _incidence(column_P[own:], known.offsets, len(distinct)).T.tocsc()
-        own_M = np.diff(self.offsets)
-        known_N = np.diff(known.offsets)
-        is_known_M = np.zeros(len(own_M), bool)
-        for first in range(0, len(own_M), ROWS_PER_BLOCK):
-            common = (own_MC[first : first + ROWS_PER_BLOCK] @ known_CN).tocoo()
+        part_P = np.concatenate([self.part_P, training.part_P])
+        distinct, column_P = np.unique(part_P, return_inverse=True)
+        parts = len(self.part_P)
+        has_MC = _incidence(column_P[:parts], self.offsets, len(distinct))
+        has_NC = _incidence(column_P[parts:], training.offsets, len(distinct))
+        training_CN = has_NC.T.tocsc()
+        size_M = np.diff(self.offsets)
+        size_N = np.diff(training.offsets)
+        is_among_M = np.zeros(len(size_M), bool)
+        for first in range(0, len(size_M), ROWS_PER_BLOCK):
+            common = (has_MC[first : first + ROWS_PER_BLOCK] @ training_CN).tocoo()
             row = common.row + first
-            together = own_M[row] + known_N[common.col] - common.data
+            together = size_M[row] + size_N[common.col] - common.data
             is_same = (common.data >= LEAST_COMMON) & (common.data >= LEAST_ALIKE * together)
-            is_known_M[row[is_same]] = True
-        return is_known_M
+            is_among_M[row[is_same]] = True
+        return is_among_M
 
 
 @dataclass(frozen=True, eq=False)

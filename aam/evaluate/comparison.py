@@ -1,7 +1,6 @@
 """A model against a baseline by paired tests on the same folds."""
 
 from collections.abc import Mapping
-from itertools import accumulate
 
 import numpy as np
 import pandas as pd
@@ -14,14 +13,16 @@ from aam.evaluate.predictions import numbers
 Comparison = dict[str, float | int | None]
 
 
-def compare(kind: str, own: pd.DataFrame, other: pd.DataFrame, *, independent: bool) -> Comparison:
+def compare(
+    kind: str, first: pd.DataFrame, second: pd.DataFrame, *, independent: bool
+) -> Comparison:
     """Compare two tables of predictions of the same samples and folds, in any order.
 
     Parameters
     ----------
     kind
         Kind of the target: regression, classification or ordinal.
-    own, other
+    first, second
         Predictions of one target by two methods.
     independent
         Whether no two samples share a group (`aam.evaluate.structure`): only then tests over
@@ -30,38 +31,39 @@ def compare(kind: str, own: pd.DataFrame, other: pd.DataFrame, *, independent: b
     Returns
     -------
     dict
-        `difference` is own less other mean of `fold_scores`, `folds_won` the fraction of folds in
-        which own is the better. The tests are two-sided, None where undefined.
+        `difference` is the first less the second mean of `fold_scores`, `folds_won` the fraction of
+        folds in which the first is the better. The tests are two-sided, None where undefined.
     """
-    own = own.set_index("sample-id")
-    other = other.set_index("sample-id").reindex(own.index)
-    assert (own["fold"] == other["fold"]).all(), "predictions of other samples or folds"
-    fold = own["fold"].to_numpy()
-    regression = kind == "regression"
-    values = numbers if regression else np.asarray
-    truth = values(own["observed"])
-    guess = values(own["predicted"])
-    other_truth = values(other["observed"])
-    other_guess = values(other["predicted"])
-    score_of_own = fold_scores(kind, truth, guess, fold)
-    score_of_other = fold_scores(kind, other_truth, other_guess, fold)
-    difference = score_of_own - score_of_other
+    first = first.set_index("sample-id")
+    second = second.set_index("sample-id").reindex(first.index)
+    assert (first["fold"] == second["fold"]).all(), "predictions of other samples or folds"
+    fold = first["fold"].to_numpy()
+    is_regression = kind == "regression"
+    values = numbers if is_regression else np.asarray
+    first_truth = values(first["observed"])
+    first_guess = values(first["predicted"])
+    second_truth = values(second["observed"])
+    second_guess = values(second["predicted"])
+    first_scores = fold_scores(kind, first_truth, first_guess, fold)
+    second_scores = fold_scores(kind, second_truth, second_guess, fold)
+    difference = first_scores - second_scores
+    is_won = difference < 0 if is_regression else difference > 0
     result: Comparison = {
         "folds": len(difference),
         "difference": float(difference.mean()),
-        "folds_won": float((difference < 0 if regression else difference > 0).mean()),
+        "folds_won": float(is_won.mean()),
         "corrected_t_p": corrected_resampled_t(difference, _sizes(fold)),
         "wilcoxon_folds_p": _signed_rank(difference),
     }
     if not independent:
         return result
-    if regression:
-        error = np.abs(truth - guess)
-        other_error = np.abs(other_truth - other_guess)
-        return {**result, "wilcoxon_samples_p": _signed_rank(error - other_error)}
-    is_right = truth == guess
-    other_is_right = other_truth == other_guess
-    return {**result, "mcnemar_p": _mcnemar(is_right, other_is_right)}
+    if is_regression:
+        first_error = np.abs(first_truth - first_guess)
+        second_error = np.abs(second_truth - second_guess)
+        return {**result, "wilcoxon_samples_p": _signed_rank(first_error - second_error)}
+    first_is_right = first_truth == first_guess
+    second_is_right = second_truth == second_guess
+    return {**result, "mcnemar_p": _mcnemar(first_is_right, second_is_right)}
 
 
 def compare_with_guessing(kind: str, predictions: pd.DataFrame) -> Comparison:
@@ -123,8 +125,8 @@ def _median_of_other_folds(
 ) -> NDArray[np.float64]:
     guess_N = np.empty_like(observed_N)
     for number in np.unique(fold_N):
-        own = fold_N == number
-        guess_N[own] = np.median(observed_N[~own])
+        is_in_fold = fold_N == number
+        guess_N[is_in_fold] = np.median(observed_N[~is_in_fold])
     return guess_N
 
 
@@ -163,11 +165,15 @@ def holm(comparisons: Mapping[str, Comparison]) -> dict[str, Comparison]:
     dict
         The same with `holm_p`, the corrected `corrected_t_p`; None where there is none.
     """
-    values = {name: found["corrected_t_p"] for name, found in comparisons.items()}
-    known = sorted((value, name) for name, value in values.items() if value is not None)
-    steps = [min(1.0, (len(known) - place) * value) for place, (value, _) in enumerate(known)]
-    raised = dict(zip((name for _, name in known), accumulate(steps, max), strict=True))
-    return {name: {**found, "holm_p": raised.get(name)} for name, found in comparisons.items()}
+    p_values = {name: one["corrected_t_p"] for name, one in comparisons.items()}
+    ranked = sorted((p, name) for name, p in p_values.items() if p is not None)
+    adjusted: dict[str, float] = {}
+    largest = 0.0
+    for rank, (p, name) in enumerate(ranked):
+        # A p-value is never less than that of a comparison before it.
+        largest = max(largest, min(1.0, (len(ranked) - rank) * p))
+        adjusted[name] = largest
+    return {name: {**one, "holm_p": adjusted.get(name)} for name, one in comparisons.items()}
 
 
 def corrected_resampled_t(difference: ArrayLike, sizes: ArrayLike) -> float | None:
@@ -204,8 +210,12 @@ def _signed_rank(difference: NDArray[np.float64]) -> float | None:
     return float(stats.wilcoxon(given).pvalue) if len(given) else None
 
 
-def _mcnemar(own: NDArray[np.bool_], other: NDArray[np.bool_]) -> float | None:
-    """Return the exact p-value from the samples that one of the two has right."""
-    won = int((own & ~other).sum())
-    lost = int((other & ~own).sum())
+def _mcnemar(first_is_right: NDArray[np.bool_], second_is_right: NDArray[np.bool_]) -> float | None:
+    """Return the exact p-value of McNemar's test, from the samples that one of the two has right.
+
+    McNemar, Q. (1947). Note on the sampling error of the difference between correlated proportions
+    or percentages. Psychometrika 12:153-157.
+    """
+    won = int((first_is_right & ~second_is_right).sum())
+    lost = int((second_is_right & ~first_is_right).sum())
     return float(stats.binomtest(won, won + lost).pvalue) if won + lost else None

@@ -93,7 +93,7 @@ Engine = ScikitBio | Sparse | Ssu | UnifracPackage
 """One way to compute metrics; the tips of every tree are the features of its table."""
 
 
-def installed() -> bool:
+def has_ssu() -> bool:
     """Return whether the programs of the engine `ssu` are on the path."""
     return all(shutil.which(program) for program in PROGRAMS)
 
@@ -155,7 +155,7 @@ def _fast_engines(samples: int, threads: int, scratch: Path | None) -> list[Engi
         engines.append(UnifracPackage(threads, scratch))
     elif fault != NOT_INSTALLED:
         LOG.warning("The package unifrac is installed, but cannot be imported: %s", fault)
-    if installed():
+    if has_ssu():
         engines.append(Ssu(threads, scratch))
     # Only ssu computes a large matrix in steps of bounded memory.
     if memory_bytes(samples) > Ssu.memory_bytes:
@@ -196,7 +196,7 @@ def installed_ssu(key: str, got: str, instead: str, threads: int, scratch: Path 
     InputError
         The programs are not on the path.
     """
-    if not installed():
+    if not has_ssu():
         raise problem(
             key,
             f"{got}, which is not installed ({' and '.join(PROGRAMS)} are not on the path)",

@@ -80,7 +80,7 @@ class BatchDistances:
             fractions = reads_BE.data / np.repeat(total_B, np.diff(reads_BE.indptr))
             shape = (counts_BF.shape[0], len(present))
             p_BK = csr_array((fractions, place, reads_BE.indptr), shape)
-            found = self._on_tree(p_BK, self.length_E[present])
+            found = self._tree_metrics(p_BK, self.length_E[present])
         for metric in self.metrics:
             rows = FORMULAS[metric].rows
             if rows is not None:
@@ -90,7 +90,7 @@ class BatchDistances:
             found[FAITH_PD] = (found[FAITH_PD] - mean) / deviation
         return {metric: found[metric] for metric in self.metrics}
 
-    def _on_tree(self, p_BK: csr_array, length_K: Floats) -> dict[str, NDArray[np.float64]]:
+    def _tree_metrics(self, p_BK: csr_array, length_K: Floats) -> dict[str, NDArray[np.float64]]:
         found = {}
         if {"unweighted", FAITH_PD} & {*self.metrics}:
             # Not dense: the threads of NumPy's products would compete with those of the training.

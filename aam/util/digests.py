@@ -19,7 +19,7 @@ CACHE = ".digests.json"
 """File in the folder of results with the digests of the user's files, by path, size and time."""
 CHECKOUT = ".checkout"
 """File in the folder of results that names the checkout which makes them."""
-KNOWN = ".known"
+WRITTEN = ".known"
 """Folder in Snakemake's cache with an empty file for every digest that a stage wrote."""
 
 
@@ -32,7 +32,7 @@ def forget_digests(outputs: Iterable[Path]) -> None:
         Files and folders that the stage writes.
     """
     for path in outputs:
-        remove(_beside(path))
+        remove(_digest_file(path))
 
 
 def write_digests(outputs: Iterable[Path]) -> None:
@@ -47,14 +47,14 @@ def write_digests(outputs: Iterable[Path]) -> None:
     cache = os.environ.get("SNAKEMAKE_OUTPUT_CACHE")
     for path in outputs:
         digest = _digest(path)
-        write_text(_beside(path), digest + "\n")
+        write_text(_digest_file(path), digest + "\n")
         if cache:
-            known = Path(cache) / KNOWN
-            if not known.is_dir():
-                known.mkdir(parents=True)
+            written = Path(cache) / WRITTEN
+            if not written.is_dir():
+                written.mkdir(parents=True)
                 # Whoever may add to the cache may add here.
-                known.chmod(known.parent.stat().st_mode)
-            (known / digest).touch()
+                written.chmod(written.parent.stat().st_mode)
+            (written / digest).touch()
 
 
 def check_digests(inputs: Iterable[Path]) -> None:
@@ -75,15 +75,15 @@ def check_digests(inputs: Iterable[Path]) -> None:
     """
     got = "content that its stage did not write: damaged, cut off or edited"
     for path in inputs:
-        beside = _beside(path)
-        known = path.resolve().parent / KNOWN
+        digest_file = _digest_file(path)
+        written = path.resolve().parent / WRITTEN
         if path.is_symlink():
-            if known.is_dir() and not (known / _digest(path)).is_file():
+            if written.is_dir() and not (written / _digest(path)).is_file():
                 hint = f"delete {path.resolve()} and {path}, and run the same command again"
-                raise problem(path, got, f"one of the digests in {known}", hint)
-        elif beside.is_file() and beside.read_bytes().strip() != _digest(path).encode():
+                raise problem(path, got, f"one of the digests in {written}", hint)
+        elif digest_file.is_file() and digest_file.read_bytes().strip() != _digest(path).encode():
             hint = f"delete {path} and run the same command again, which makes it anew"
-            raise problem(path, got, f"the digest in {beside.name}", hint)
+            raise problem(path, got, f"the digest in {digest_file.name}", hint)
 
 
 def user_digests(files: Mapping[str, str], results_dir: Path) -> dict[str, str]:
@@ -105,24 +105,26 @@ def user_digests(files: Mapping[str, str], results_dir: Path) -> dict[str, str]:
         SHA-256 by the names of `files`.
     """
     cache = results_dir / CACHE
-    known: dict[str, Any] = {}
+    entries: dict[str, Any] = {}
     # A file that cannot be read is made again from nothing.
     with suppress(OSError, ValueError):
-        known = dict(json.loads(cache.read_text("utf-8")))
-    found = {}
-    has_read = False
+        entries = dict(json.loads(cache.read_text("utf-8")))
+    digests = {}
+    is_changed = False
     for name, given in files.items():
         path = Path(given).absolute()
-        if path.is_file() and not path.is_relative_to(results_dir.absolute()):
-            status = path.stat()
-            state = [status.st_size, status.st_mtime_ns, status.st_ino]
-            if known.get(str(path), [])[:-1] != state:
-                known[str(path)] = [*state, file_digest(path)]
-                has_read = True
-            found[name] = known[str(path)][-1]
-    if has_read and os.access(results_dir, os.W_OK):
-        write_text(cache, json.dumps(known, sort_keys=True))
-    return found
+        if not path.is_file() or path.is_relative_to(results_dir.absolute()):
+            continue
+        status = path.stat()
+        state = [status.st_size, status.st_mtime_ns, status.st_ino]
+        key = str(path)
+        if entries.get(key, [])[:-1] != state:
+            entries[key] = [*state, file_digest(path)]
+            is_changed = True
+        digests[name] = entries[key][-1]
+    if is_changed and os.access(results_dir, os.W_OK):
+        write_text(cache, json.dumps(entries, sort_keys=True))
+    return digests
 
 
 def claim(results_dir: Path, checkout: Path) -> None:
@@ -169,5 +171,5 @@ def _digest(path: Path) -> str:
     return settings_digest(digests_in(path)) if path.is_dir() else file_digest(path)
 
 
-def _beside(path: Path) -> Path:
+def _digest_file(path: Path) -> Path:
     return path.with_name(f".{path.name}.sha256")

@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from aam.data.importing.files import lines_of, listed, refuse
+from aam.data.importing.files import lines_of, refuse, report_names
 from aam.util.errors import problem
 
 LINEAGE_COLUMNS = frozenset({"taxonomy", "taxon", "consensus lineage", "consensuslineage"})
@@ -55,7 +55,7 @@ def parse_classic(path: Path, text: str) -> tuple[list[str], list[str], csr_arra
     hashed = [line for line in lines[header_at + 1 :] if line.startswith("#") and "\t" in line]
     got = "rows whose feature ID begins with '#', which makes them comments:"
     names = [line.partition("\t")[0] for line in hashed]
-    refuse(listed(path, names, got, "other feature IDs", "rename these features"))
+    refuse(report_names(path, names, got, "other feature IDs", "rename these features"))
     body = [line for line in lines[header_at + 1 :] if not line.startswith("#")]
     wrong = [
         f"{line.split(maxsplit=1)[0][:20]} has {width}"
@@ -64,7 +64,7 @@ def parse_classic(path: Path, text: str) -> tuple[list[str], list[str], csr_arra
     ]
     got = "rows with another number of columns than the header:"
     hint = "export the table again; a cell without reads holds a 0"
-    refuse(listed(path, wrong, got, f"{len(header)} columns in every row", hint))
+    refuse(report_names(path, wrong, got, f"{len(header)} columns in every row", hint))
     if not body:
         return header[1:], [], csr_array((len(header) - 1, 0), dtype=np.float64)
     cells = pd.read_csv(

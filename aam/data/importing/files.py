@@ -60,10 +60,10 @@ def read_text(path: Path, expected: str, kind: ArtifactKind | None) -> str:
     InputError
         The file cannot be read, or its content is no text.
     """
-    return decoded(path, read_content(path, expected, kind), expected)
+    return decode_text(path, read_content(path, expected, kind), expected)
 
 
-def decoded(path: Path, content: bytes, expected: str) -> str:
+def decode_text(path: Path, content: bytes, expected: str) -> str:
     """Return UTF-8 bytes as text, without a byte order mark.
 
     Parameters
@@ -98,12 +98,12 @@ def lines_of(text: str) -> list[str]:
     return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
 
 
-def doubled(names: Iterable[str]) -> list[str]:
+def find_doubled(names: Iterable[str]) -> list[str]:
     """Return the names that occur more than once; empty ones are another problem."""
     return [name for name, count in Counter(names).items() if count > 1 and name]
 
 
-def listed(
+def report_names(
     path: Path, names: Iterable[object], got: str, expected: str, hint: str, limit: int = 5
 ) -> Iterator[InputError]:
     """Yield the problem of some names, if there are any.
@@ -125,12 +125,12 @@ def listed(
         yield problem(path, f"{got} {first_names(names, limit)}", expected, hint)
 
 
-def refuse(found: Iterable[InputError]) -> None:
+def refuse(errors: Iterable[InputError]) -> None:
     """Raise all problems of a file as one; without any, return.
 
     Parameters
     ----------
-    found
+    errors
         The problems, as `aam.util.errors.problem` builds them.
 
     Raises
@@ -138,5 +138,5 @@ def refuse(found: Iterable[InputError]) -> None:
     InputError
         There is at least one problem.
     """
-    if errors := list(found):
-        raise problems(errors)
+    if all_errors := list(errors):
+        raise problems(all_errors)

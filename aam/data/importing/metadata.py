@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from aam.data.importing.files import doubled, listed, read_text, refuse
+from aam.data.importing.files import find_doubled, read_text, refuse, report_names
 from aam.data.metadata import TYPES_ATTRIBUTE
 from aam.util.errors import InputError, first_names, problem
 
@@ -203,31 +203,31 @@ def _problems(path: Path, sheet: _Sheet) -> Iterator[InputError]:
     unnamed = [place for place, name in enumerate(columns, start=2) if not name]
     got = "columns without a name:"
     hint = "name or delete them"
-    yield from listed(path, unnamed, got, "a name for every column", hint)
+    yield from report_names(path, unnamed, got, "a name for every column", hint)
     if "sample_id" in columns:
         got = "a second column called 'sample_id'"
         yield problem(path, got, "that name for the IDs alone", "rename the column")
     for what, own in (("column names", columns), ("sample IDs", ids)):
         got = f"{what} that occur more than once:"
         hint = "rename or remove the others"
-        yield from listed(path, doubled(own), got, "every one once", hint)
+        yield from report_names(path, find_doubled(own), got, "every one once", hint)
     if nameless := ids.count(""):
         got = f"rows without a sample ID: {nameless}"
         yield problem(path, got, "an ID in every row", "fill in or delete these rows")
     broken = [row[0] for row in sheet.rows if any(len(cell.splitlines()) > 1 for cell in row)]
     hint = "write these cells on one line"
-    yield from listed(path, broken, "line breaks in cells of", "cells of one line", hint)
+    yield from report_names(path, broken, "line breaks in cells of", "cells of one line", hint)
     long = [row[0] for row in sheet.rows if len(row) > len(sheet.header)]
     got = f"more cells than the header's {len(sheet.header)} in rows"
     hint = "name the columns, or empty them"
-    yield from listed(path, long, got, "a column name for every cell", hint)
+    yield from report_names(path, long, got, "a column name for every cell", hint)
     yield from _directive_problems(path, sheet)
 
 
 def _directive_problems(path: Path, sheet: _Sheet) -> Iterator[InputError]:
     unknown = [name for name in sheet.directives if name not in _DIRECTIVES]
     expected = f"only {', '.join(_DIRECTIVES)}"
-    yield from listed(path, unknown, "directives", expected, "remove these lines")
+    yield from report_names(path, unknown, "directives", expected, "remove these lines")
     schemes = sheet.directives.get("#q2:missing", [])[1:]
     correct = "correct them, or leave the cell empty"
     empty = "leave the cells of missing values empty"
@@ -246,4 +246,4 @@ def _type_problems(path: Path, frame: pd.DataFrame, types: dict[str, str]) -> It
         unread = cells[cells.notna() & pd.to_numeric(cells, errors="coerce").isna()].unique()
         got = f"column '{column}' of type numeric with the values"
         hint = "correct them, empty the cells, or call the column categorical"
-        yield from listed(path, unread, got, "numbers", hint, limit=3)
+        yield from report_names(path, unread, got, "numbers", hint, limit=3)

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from aam.data.importing.files import doubled, lines_of, listed, read_text, refuse
+from aam.data.importing.files import find_doubled, lines_of, read_text, refuse, report_names
 from aam.data.importing.qza import ArtifactKind
 from aam.data.sequences import IUPAC_NUCLEOTIDES
 from aam.data.table import FeatureTable
@@ -144,11 +144,12 @@ def _problems(path: Path, records: list[tuple[str, str]]) -> Iterator[InputError
     if unnamed := names.count(""):
         yield problem(path, f"{unnamed} headers without an ID", "'>' and an ID", "name the records")
     got = "IDs that occur more than once:"
-    yield from listed(path, doubled(names), got, "every ID once", "remove the doubled records")
+    hint = "remove the doubled records"
+    yield from report_names(path, find_doubled(names), got, "every ID once", hint)
     empty = [name for name, sequence in records if not sequence]
     got = "records without a sequence:"
     hint = "remove or complete them"
-    yield from listed(path, empty, got, "a sequence behind every header", hint)
+    yield from report_names(path, empty, got, "a sequence behind every header", hint)
     strange = {
         name: "".join(sorted(letters))
         for name, sequence in records
@@ -157,4 +158,4 @@ def _problems(path: Path, records: list[tuple[str, str]]) -> Iterator[InputError
     gaps = any(set(letters) & set("-.") for letters in strange.values())
     hint = "give the sequences before the alignment" if gaps else "give nucleotide sequences"
     shown = [f"{name}: {letters!r}" for name, letters in strange.items()]
-    yield from listed(path, shown, "letters that are no IUPAC nucleotides in", _LETTERS, hint)
+    yield from report_names(path, shown, "letters that are no IUPAC nucleotides in", _LETTERS, hint)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from aam.data.importing.classic import parse_classic
-from aam.data.importing.files import decoded, doubled, listed, read_content, refuse
+from aam.data.importing.files import decode_text, find_doubled, read_content, refuse, report_names
 from aam.data.importing.hdf5 import read_hdf5
 from aam.data.importing.qza import ArtifactKind
 from aam.data.table import FeatureTable
@@ -68,7 +68,7 @@ def load_table(path: Path) -> FeatureTable:
     elif content.lstrip().startswith(b"{"):
         sample_ids, feature_ids, values = _parse_json(path, content)
     else:
-        sample_ids, feature_ids, values = parse_classic(path, decoded(path, content, EXPECTED))
+        sample_ids, feature_ids, values = parse_classic(path, decode_text(path, content, EXPECTED))
     given = values.nnz
     values.sum_duplicates()
     if values.nnz < given:
@@ -148,12 +148,12 @@ def _id_problems(path: Path, what: str, ids: list[str]) -> Iterator[InputError]:
         yield problem(path, f"a table without {what}s", f"at least one {what}", _CHECK)
     got = f"{what} IDs that occur more than once:"
     hint = f"rename or merge the {what}s"
-    yield from listed(path, doubled(ids), got, "every ID once", hint)
+    yield from report_names(path, find_doubled(ids), got, "every ID once", hint)
     unusable = [
         repr(name) for name in ids if not name.strip("'\"()[],:; ") or not name.isprintable()
     ]
     got = f"{what} IDs that are empty, of punctuation alone, or hold tabs or line breaks:"
-    yield from listed(path, unusable, got, f"printable {what} IDs", f"rename the {what}s")
+    yield from report_names(path, unusable, got, f"printable {what} IDs", f"rename the {what}s")
 
 
 def _count_problems(

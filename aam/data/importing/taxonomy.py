@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from aam.data.importing.files import doubled, lines_of, listed, read_text, refuse
+from aam.data.importing.files import find_doubled, lines_of, read_text, refuse, report_names
 from aam.data.importing.qza import ArtifactKind
 from aam.util.errors import InputError, problem
 
@@ -51,7 +51,8 @@ def _problems(path: Path, header: list[str], rows: list[list[str]]) -> Iterator[
     short = [row[0] for row in rows if len(row) < 2]
     got = "rows without a taxon:"
     hint = "write Unassigned where a feature has no taxon"
-    yield from listed(path, short, got, "a taxon behind every feature ID", hint)
+    yield from report_names(path, short, got, "a taxon behind every feature ID", hint)
     got = "feature IDs that occur more than once:"
     names = [row[0] for row in rows]
-    yield from listed(path, doubled(names), got, "every ID once", "remove the doubled rows")
+    hint = "remove the doubled rows"
+    yield from report_names(path, find_doubled(names), got, "every ID once", hint)

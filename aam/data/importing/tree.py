@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from aam.data.importing.files import doubled, listed, read_text, refuse
+from aam.data.importing.files import find_doubled, read_text, refuse, report_names
 from aam.data.importing.qza import ArtifactKind, is_archive
 from aam.data.trees.newick import parse_newick, split_root
 from aam.util.errors import InputError, first_names, problem
@@ -111,7 +111,7 @@ def _problems(path: Path, tree: TreeNode, declared_rooted: bool) -> Iterator[Inp
         yield problem(path, f"{unnamed} tips without a name", "feature IDs at the tips", _LENGTHS)
     got = "tips that occur more than once:"
     hint = "remove the doubled tips"
-    yield from listed(path, doubled(names), got, "every tip once", hint, limit=3)
+    yield from report_names(path, find_doubled(names), got, "every tip once", hint, limit=3)
     edges = [(node, node.length) for node in tree.traverse(include_self=False)]
     for text, wrong in (
         ("no length", [node for node, x in edges if x is None]),
@@ -120,7 +120,7 @@ def _problems(path: Path, tree: TreeNode, declared_rooted: bool) -> Iterator[Inp
     ):
         got = f"branches with {text}, above"
         expected = "a length of 0 or more on every branch"
-        yield from listed(path, map(_edge, wrong), got, expected, _LENGTHS, limit=3)
+        yield from report_names(path, map(_edge, wrong), got, expected, _LENGTHS, limit=3)
 
 
 def _edge(node: TreeNode) -> str:
