@@ -218,6 +218,7 @@ def _mixed(
         place = turns[number % samples]
         first = by_id[place]
         rng = generator(*name, number // samples, sample_ids[first])
+        # Any of the other samples, but never the first one itself.
         second = by_id[(place + 1 + int(rng.integers(samples - 1))) % samples]
         mixed, weight = cutmix(rows[first], rows[second], rng)
         made.append(mixed)

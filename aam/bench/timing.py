@@ -59,7 +59,7 @@ class StepTimes:
         elapsed_s = time.perf_counter() - self.t_start
         timed = self.step - self.warm_up
         if timed < 0 and self.step > 1 and elapsed_s > self.seconds:
-            # Slow steps need no long warm-up.
+            # The warm-up ends early where steps are slow.
             self.warm_up = self.step
             timed = 0
         if timed == 0:

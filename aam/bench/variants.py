@@ -140,7 +140,7 @@ def usual(cfg: Mapping[str, Any], hardware: Hardware) -> Mode:
     options = step_options(Optimization.model_validate(cfg["optimization"]))
     own = {key: getattr(options, key) for key in OF_OPTIMIZATION}
     if own["precision"] == AUTO:
-        # The larger batches are timed in fp32, too.
+        # What `auto` chooses is known only in a run; the larger batches are timed in fp32, too.
         own["precision"] = "bf16"
     if own["precision"] == "fp16" and not hardware.accelerator:
         own["precision"] = "bf16"

@@ -22,7 +22,7 @@ from aam.data.folds import units_of
 from aam.util.seeds import generator
 
 TECHNICAL = re.compile(
-    # Whole words: a template, an airplane and platelets are no plates, a trunk is no run.
+    # Only whole words count: a template and platelets are no plates, a trunk is no run.
     r"(?<![a-z])(run|plate|lane|batch|library)s?"
     r"([ _.-]?(id|no|nr|num|number|name|date|prefix|center|accession))?(?![a-z])"
     r"|barcode|primer|extract|(?<!con)sequenc|instrument|platform|cent(er|re)(?!ed)"
@@ -142,7 +142,7 @@ def telling_columns(
             rng = generator("confounders", seed, str(column))
             if _is_chance(value_NK, category_N, group_N, skill, rng, is_number=is_number):
                 continue
-        # The skill of K classes counts from 1 / K on.
+        # A skill of 0 among K classes is a balanced accuracy of 1 / K.
         least = 0.0 if is_number else 1.0 / value_NK.shape[1]
         exact = bool(skill > 1 - 1e-9)
         score = 1.0 if exact else least + (1.0 - least) * skill
@@ -185,7 +185,7 @@ def _skill(value_NK: Floats, category_N: Codes, group_N: Codes, *, is_number: bo
         told_N = np.where(count_N > 0, total_NK[:, 0] / np.maximum(count_N, 1), mean_N)
         squares = ((value_NK[:, 0] - mean_N) ** 2).sum()
         return 1.0 - float(((value_NK[:, 0] - told_N) ** 2).sum() / max(squares, 1e-300))
-    # The part of each class that is in the category: classes count alike, however rare.
+    # The share of each class that lies in the category makes classes count alike, however rare.
     share_NK = total_NK / np.maximum(everywhere_NK, 1)
     is_best_NK = share_NK == share_NK.max(axis=1, keepdims=True)
     right_N = (is_best_NK * value_NK).sum(axis=1) / is_best_NK.sum(axis=1)

@@ -260,7 +260,7 @@ class Work:
             return START
         shape = model["model"]
         trained = shape if settings["encoder"] == "full" else {**shape, "asv_layers": 0}
-        # Nested predictions take some models more.
+        # Nested predictions are made by some more models.
         passes = (folds * settings["models"] + ring_size(folds)) * settings["epochs"]
         rows = labelled * (1 - 1 / folds)
         return START + self.training_s(trained, passes, rows, settings["batch_size"])
@@ -278,7 +278,7 @@ def _prevalence(table: FeatureTable, depth: int) -> tuple[NDArray[np.float64], i
     if not rows.size:
         raise too_deep(table.sample_ids, table.reads, depth)
     kept = table.counts[rows].astype(np.float64)
-    # As if reads were put back after each draw, which is near enough.
+    # This is the prevalence as if reads were put back after each draw, which is near enough.
     reads = np.repeat(kept.sum(axis=1), np.diff(kept.indptr))
     kept.data = 1 - np.exp(-depth * kept.data / reads)
     return np.asarray(kept.sum(axis=0)) / len(rows), len(rows)

@@ -74,6 +74,7 @@ def blocks_of_folds(fold_N: NDArray[np.int64], most: int = BLOCKS) -> dict[int, 
         return {int(fold): block for block, fold in enumerate(folds)}
     samples = np.zeros(most, np.int64)
     blocks = {}
+    # The largest folds come first, each into the block that is the smallest so far.
     for place in np.argsort(-sizes, kind="stable"):
         smallest = int(samples.argmin())
         blocks[int(folds[place])] = smallest
@@ -148,15 +149,16 @@ def _fits_without_parts(
     fits = []
     for block in np.unique(block_N[block_N != TEST]).tolist():
         others = np.flatnonzero((block_N != block) & (block_N != TEST))
-        # Samples of a single group are all that is left to divide where there is no other one.
-        # Numbers by the order of the samples: what lone samples are called makes no other parts.
+        # Where there is a single group, only its samples are left to divide.
+        # Groups are numbered in the order of the samples, so that the names of lone samples do not
+        # change the parts.
         units = pd.factorize(unit_N[others])[0]
         if len(set(units)) == 1:
             units = np.arange(len(others))
         parts = min(PARTS, len(set(units)))
         if parts < 2:
             continue
-        # Not above: scikit-learn takes a second, and few callers draw parts.
+        # scikit-learn is imported here, as it takes a second and few callers draw parts.
         from sklearn.model_selection import GroupKFold
 
         splits = list(GroupKFold(parts).split(others, groups=units))

@@ -44,6 +44,7 @@ def rarefy(table: FeatureTable, depth: int, *seed_parts: object) -> FeatureTable
     if not rows.size:
         raise too_deep(table.sample_ids, reads, depth)
     _require_drawable(table.sample_ids, reads)
+    # Draws follow the order of the feature IDs, so that the order of columns changes nothing.
     rank = np.argsort(sorted(range(len(table.feature_ids)), key=table.feature_ids.__getitem__))
     kept = table.counts[rows]
     drawn = np.zeros(kept.nnz, dtype=np.int64)
@@ -89,6 +90,7 @@ def expected_richness(counts: NDArray[np.int64], depths: NDArray[np.int64]) -> N
         + gammaln(total - depths_1M + 1)
         - gammaln(total + 1)
     )
+    # Fewer other reads than are drawn: the feature cannot be absent.
     absent_FM = np.where(left_out_FM >= 0, np.exp(np.minimum(log_absent_FM, 0)), 0.0)
     return (1 - absent_FM).sum(axis=0)
 

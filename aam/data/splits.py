@@ -474,6 +474,7 @@ def assign_folds(
     numpy.ndarray
         Folds from 0 to k - 1, int64 [N].
     """
+    # Samples are divided in the order of their IDs, whatever their order in the table.
     order = np.array(sorted(range(len(sample_ids)), key=sample_ids.__getitem__))
     kind = KFold if classes is None else StratifiedKFold
     if groups is not None:

@@ -135,7 +135,7 @@ def _may_group(column: Column) -> bool:
         return False
     if GROUP_ID.search(column.name):
         return True
-    # Of a family's history there are a few answers; of families there are many names.
+    # A column on a family's history has a few answers; one that names families has many names.
     is_many_names = groups > MOST_CLASSES // 2 and bool(numbers.isna().all())
     return is_many_names and GROUPING.search(column.name) is not None
 
@@ -280,6 +280,7 @@ def on_sequences(table: FeatureTable, sequences: Mapping[str, str]) -> Iterator[
     total_F = np.asarray(table.counts.sum(axis=0)).ravel()
     own = [sequences[name] for name in table.feature_ids]
     lengths = sorted(map(len, own))
+    # Sequences that were read from the other end begin as V4 does once they are turned.
     turned = [text.translate(COMPLEMENT)[::-1] for text in own]
 
     def find_share(pattern: re.Pattern[str], texts: Sequence[str]) -> float:

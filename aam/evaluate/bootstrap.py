@@ -169,6 +169,7 @@ def t_interval(
     defined = resampled_B[np.isfinite(resampled_B)]
     if not low < score < high or len(defined) < len(resampled_B) / 2:
         return None
+    # A score that is the same in all resamples, but for rounding, has no interval.
     error = float(defined.std()) * math.sqrt(units / (units - 1))
     if error <= 1e-9 * abs(score):
         return None
@@ -215,6 +216,7 @@ def resampled_weights(
     block = max(1, BLOCK // len(unit_N))
     for start in range(0, resamples, block):
         size = min(block, resamples - start)
+        # Each resample gets a range of numbers of its own, so that one count serves them all.
         drawn = rng.integers(0, units, (size, units)) + units * np.arange(size)[:, None]
         count_BU = np.bincount(drawn.ravel(), minlength=size * units).reshape(size, units)
         yield count_BU[:, unit_N].astype(np.float64)
@@ -319,6 +321,7 @@ def _scores_of_classes(
         Whether the classes have an order, so that errors have sizes.
     """
     rows = np.arange(len(truth))
+    # One product gives the confusion matrices of all resamples.
     cell = scipy.sparse.csr_array(
         (np.ones(len(truth)), (rows, truth * classes + guess)), shape=(len(truth), classes**2)
     )
@@ -357,6 +360,7 @@ def _area(
     sorted_BN = weight_BN[:, order]
     inside_BT = np.add.reduceat(sorted_BN * is_class[order], starts, axis=1)
     outside_BT = np.add.reduceat(sorted_BN * ~is_class[order], starts, axis=1)
+    # A pair of equal probabilities counts half.
     below_BT = outside_BT.cumsum(axis=1) - outside_BT / 2
     with np.errstate(invalid="ignore"):
         pairs = inside_BT.sum(axis=1) * outside_BT.sum(axis=1)

@@ -322,7 +322,7 @@ def means_by_label(name: str, values: ArrayLike, labels: ArrayLike) -> dict[str,
         By label: `n`, and the mean under `name`.
     """
     known = pd.Series(np.asarray(labels, dtype=object)).dropna().map(str)
-    # Not the mean of pandas, whose last bits are others.
+    # The mean is NumPy's: that of pandas differs in the last bits.
     return {
         str(label): {"n": len(part), name: _number(part.to_numpy().mean())}
         for label, part in pd.Series(_numbers(values)).groupby(known)

@@ -134,7 +134,7 @@ def _weights(fit_NM: Floats, importance_N: Floats, strength: float, *, are_share
     methods = fit_NM.shape[1]
     equal_M = np.full(methods, 1.0 / methods)
     share_N = importance_N / importance_N.sum()
-    # By the best method: one that is far off would hide what tells the others apart.
+    # The best method sets the scale: one that is far off would hide how the others differ.
     smooth = SMOOTH * float((share_N @ np.abs(fit_NM)).min()) or 1.0
 
     def loss(weight_M: Floats) -> tuple[float, Floats]:

@@ -74,6 +74,7 @@ def temperature_of(
         loss = -float(np.take_along_axis(log_share_NC, code_N[:, None], axis=1).mean())
         return loss + strength * log_temperature**2
 
+    # The logarithm is bounded, as a temperature of 0 would be best where all classes are right.
     bounds = tuple(math.log(value) for value in TEMPERATURES)
     return math.exp(minimize_scalar(log_loss, bounds=bounds, method="bounded").x)
 

@@ -178,7 +178,7 @@ def _least_log_loss(
             gradient_P[0] = 0.0
             curvature_PP[0, :] = 0.0
             curvature_PP[:, 0] = 0.0
-        # The pseudo-inverse: adding a number to all intercepts changes nothing.
+        # The Hessian is singular, since adding a number to all intercepts changes nothing.
         step_P = -np.linalg.pinv(curvature_PP, rcond=1e-12, hermitian=True) @ gradient_P
         share = 1.0
         moved = loss(parameter_P + step_P)

@@ -145,7 +145,7 @@ def accuracy_table(reports: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
         kind = report["kind"]
         entries = [("model", report["model"], report)]
         if "super_learner" in report:
-            # Of a page without models there is one super learner alone.
+            # A page without models has a single super learner, which needs no name of a model.
             is_baseline = report.get("is_baseline", False)
             name = SUPER_LEARNER if is_baseline else mixture_name(report["model"])
             entries.append(("model", name, report["super_learner"]))

@@ -235,5 +235,6 @@ def _draw_sample(
     expected = np.exp(log_abundance - log_abundance.max())
     concentration = EVENNESS * expected / expected.sum()
     fractions = np.zeros(features)
+    # The Dirichlet distribution is not defined for ASVs that the study lacks.
     fractions[concentration > 0] = rng.dirichlet(concentration[concentration > 0])
     return rng.multinomial(depth, fractions)

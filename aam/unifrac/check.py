@@ -96,6 +96,7 @@ def draw_checked(samples: int, count: int, metric: str) -> tuple[Numbers, ...]:
         return (np.sort(rng.choice(samples, size=min(count, samples), replace=False)),)
     possible = samples * (samples - 1) // 2
     drawn = np.sort(rng.choice(possible, size=min(count, possible), replace=False, shuffle=False))
+    # Pairs are numbered row by row of the upper triangle; `starts` has the first of each row.
     starts = np.concatenate([[0], np.cumsum(np.arange(samples - 1, 0, -1))])
     first = np.searchsorted(starts, drawn, side="right") - 1
     return first, drawn - starts[first] + first + 1

@@ -191,7 +191,7 @@ class RobustAitchisonRows:
             (ratios, counts_NF.indices, counts_NF.indptr), shape=counts_NF.shape
         )
         self.by_feature = csr_array(self.ratio_NF.T)
-        # Summed in the order of the product below, so that equal samples are at distance 0.
+        # The squares are summed in the order of the product below: equal samples get distance 0.
         self.square_N = np.bincount(rows, ratios**2, minlength=len(present_N))
         self.shape: tuple[int, ...] = (len(present_N),) * 2
 

@@ -93,7 +93,7 @@ class BatchDistances:
     def _tree_metrics(self, p_BK: csr_array, length_K: Floats) -> dict[str, NDArray[np.float64]]:
         found = {}
         if {"unweighted", FAITH_PD} & {*self.metrics}:
-            # Not dense: the threads of NumPy's products would compete with those of the training.
+            # The products are sparse: NumPy's threads for dense ones would compete with training.
             has_BK = csr_array((np.ones_like(p_BK.data), p_BK.indices, p_BK.indptr), p_BK.shape)
             long_BK = csr_array((length_K[p_BK.indices], p_BK.indices, p_BK.indptr), p_BK.shape)
             shared_BB = (long_BK @ has_BK.T).toarray()

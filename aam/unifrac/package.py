@@ -27,7 +27,7 @@ BYTES_PER_ENTRY = 18
 
 def import_fault() -> str | None:
     """Return why the package cannot be imported, `NOT_INSTALLED` included; None: it can be."""
-    # What imports scikit-bio has done so above, without PyTorch.
+    # `unifrac` imports scikit-bio, which the imports above have loaded without PyTorch.
     try:
         import unifrac
     except ModuleNotFoundError as error:

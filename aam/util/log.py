@@ -48,7 +48,7 @@ def duration(seconds: float) -> str:
     seconds
         The time; it is rounded to minutes from an hour on, and to hours from a day on.
     """
-    # What would be rounded up to a day or to an hour is already one.
+    # A time that would be rounded up to a day, or to an hour, counts as one.
     finest_s = 3600 if seconds >= 86370 else 60 if seconds >= 3599.5 else 1
     whole_s = finest_s * max(0, round(seconds / finest_s))
     parts = []

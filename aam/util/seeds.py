@@ -13,6 +13,7 @@ def seed_of(*parts: object) -> int:
     *parts
         What the seed depends on: the SHA-256 of their text is taken.
     """
+    # The separator keeps ("ab", "c") apart from ("a", "bc").
     text = "\x1f".join(str(part) for part in parts)
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little") >> 1
 

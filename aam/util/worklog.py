@@ -46,5 +46,6 @@ def _started_s() -> float:
 
 def _peak_mb() -> float:
     """Return the peak of this process, or of the largest that it has waited for."""
+    # The stage's work may be done by processes that it starts.
     children = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / RSS_UNITS_PER_MB
     return max(peak_memory_mb(), children)

@@ -69,6 +69,7 @@ def load_table(path: Path) -> FeatureTable:
         sample_ids, feature_ids, values = _parse_json(path, content)
     else:
         sample_ids, feature_ids, values = parse_classic(path, decode_text(path, content, EXPECTED))
+    # Adding up doubled entries leaves fewer of them, which shows that there were any.
     given = values.nnz
     values.sum_duplicates()
     if values.nnz < given:

@@ -60,7 +60,7 @@ def _infer(distinct: Sequence[str], threads: int, scratch: Path | None) -> TreeN
         fasta = Path(folder) / "sequences.fasta"
         alignment = Path(folder) / "alignment.fasta"
         fasta.write_text("".join(f">{i}\n{text}\n" for i, text in enumerate(distinct)))
-        # --threadit 0: refining in parallel would let the result depend on timing
+        # `--threadit 0` keeps MAFFT from refining in parallel, where the result depends on timing.
         options = ["--auto", "--nuc", "--quiet", "--thread", str(threads), "--threadit", "0"]
         alignment.write_text(_output([mafft, *options, str(fasta)]))
         return parse_newick(_output([fasttree, "-nt", "-gtr", "-quiet", str(alignment)]))

@@ -108,7 +108,7 @@ def _best_roots(tree: TreeNode, nodes: list[TreeNode]) -> tuple[Floats, Floats]:
     outside = _sums_outside(below, parent_E, length_E)
     count_below_E, sum_below_E, square_below_E = below[:-1].T
     count_outside_E, sum_outside_E, square_outside_E = outside.T
-    # What the lengths of the branch itself add to the sum of distances to the other tips.
+    # The branch itself adds its length to the distance of each of the other tips.
     shift_E = count_outside_E * length_E
     tips = below[-1, 0]
     mean_E = (sum_below_E + sum_outside_E + shift_E) / tips

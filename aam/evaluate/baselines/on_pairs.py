@@ -89,7 +89,7 @@ def laplacian(
     # All pairs are few enough for double precision; those with landmarks are not.
     is_square = len(distances_NL) == distances_NL.shape[1]
     kernel_NL: Floats = distances_NL.astype(np.float64 if is_square else np.float32)
-    # In place: with landmarks the matrix takes gigabytes.
+    # The steps are done in place, since with landmarks the matrix takes gigabytes.
     np.multiply(kernel_NL, -gamma, out=kernel_NL)
     return np.exp(kernel_NL, out=kernel_NL)
 
@@ -131,7 +131,7 @@ def _kernels(
         linear_NL, square_N = _products_with_landmarks(
             reads_NF, scaled_LP, lambda reads_RF: (features(reads_RF) - center_P) / scale
         )
-    # |x - y|^2 / 2 is (|x|^2 + |y|^2) / 2 - x y.
+    # The exponent is -|x - y|^2 / 2, written as x y - (|x|^2 + |y|^2) / 2.
     gaussian_NL = np.exp(linear_NL - (square_N[:, None] + square_L) / 2)
     return [linear_NL, gaussian_NL]
 
@@ -199,7 +199,7 @@ def _best_kernel(task: Problem, kernels: Sequence[Floats]) -> tuple[Any, Floats]
         fitted.append(model.fit(kernel_NL[np.ix_(task.train, task.columns)], target))
     # Without a part to leave out there is no score, and the first kernel is taken.
     scores = [getattr(model, "best_score_", 0.0) for model in fitted]
-    # The first of equals.
+    # Where scores are equal, the first kernel is taken.
     best = scores.index(max(scores))
     return getattr(fitted[best], "best_estimator_", fitted[best]), kernels[best]
 

@@ -72,7 +72,7 @@ def draw(
         if several:
             _draw_directions(panels[1], table[columns])
         _draw_bars(panels[-1], table, check)
-        # Of shared axes only the first would have labels.
+        # Matplotlib labels the first of shared axes alone, and the labels belong right of the tree.
         panels[1].tick_params(axis="y", left=False, labelleft=True)
         panels[1].set_yticks(range(len(names)), _labels(table))
         panels[0].tick_params(axis="y", left=False, labelleft=False)
@@ -152,7 +152,7 @@ def _draw_bars(axes: Axes, table: pd.DataFrame, check: Mapping[str, Any]) -> Non
         raises = table[DIRECTION].to_numpy(float) >= 0
         colors = np.where(raises, BLUE, VERMILION).tolist()
         handles = [Patch(color=BLUE, label="raises"), Patch(color=VERMILION, label="lowers")]
-        # Above the bars: inside, it would hide some.
+        # The legend stands above the bars, as it would hide some of them inside.
         title = short(plain(check["outputs"][0]), 24)
         axes.legend(handles=handles, title=title, loc="lower right", bbox_to_anchor=(1.0, 1.0))
     drawn = axes.barh(range(len(size)), size, color=colors if single else BLUE, height=0.68)

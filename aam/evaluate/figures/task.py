@@ -121,7 +121,7 @@ def _draw_scatter(axes: Axes, predictions: pd.DataFrame, report: Mapping[str, An
     size = float(np.clip(6000 / len(observed), 5, 24))
     _draw_intervals(axes, predictions, observed, limits, report["bounds"])
     axes.plot(limits, limits, color=BLACK, linewidth=1, linestyle="--", zorder=1)
-    # Folds in turns rather than one upon the other.
+    # Points are drawn in an order that mixes the folds: the last fold would hide the others.
     order = np.argsort(np.arange(len(fold)) * 0.6180339887 % 1)
     order = order[fold[order] >= 0]
     color_of = dict(zip(names, palette, strict=True))
