@@ -16,8 +16,13 @@ Product = tuple[int, int, int]
 Rates = dict[str, list[float]]
 """Measured rates, by product or size of the copy."""
 
-FP32, BF16, FP16 = torch.float32, torch.bfloat16, torch.float16
-DTYPES = {"fp32": FP32, "tf32": FP32, "bf16": BF16, "fp16": FP16}
+DTYPES = {
+    "fp32": torch.float32,
+    "tf32": torch.float32,
+    "bf16": torch.bfloat16,
+    "fp16": torch.float16,
+}
+"""Type of the numbers by precision."""
 SIZES = {"cpu": (512, 1024, 2048), "cuda": (2048, 4096, 8192)}
 """Square products that are tried, by type of device; other devices are tried as a CPU."""
 ROWS = {"cpu": 8192, "cuda": 65536}

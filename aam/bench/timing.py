@@ -11,10 +11,14 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from aam.model.batch import Batch
 from aam.train.compilation import graphs_compiled
 
-QUICK_WARM_UP, WARM_UP = 1, 5
-"""Steps before the timed ones, in which kernels are made: uncompiled on a CPU, and elsewhere."""
-LEAST_STEPS, MOST_STEPS = 2, 10
-"""Fewest timed steps, unless a single one takes longer than the time given, and most."""
+QUICK_WARM_UP = 1
+"""Steps before the timed ones on a CPU where nothing is compiled."""
+WARM_UP = 5
+"""Steps before the timed ones elsewhere, in which kernels are made."""
+LEAST_STEPS = 2
+"""Fewest timed steps, unless a single one takes longer than the time given."""
+MOST_STEPS = 10
+"""Most timed steps."""
 NO_LAUNCH = set("_unsafe_view detach empty empty_like lift_fresh new_empty_strided".split())
 """Operators that touch no memory, in addition to those that PyTorch calls views."""
 

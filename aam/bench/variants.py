@@ -8,8 +8,12 @@ from aam.config.sections.execution import Optimization
 from aam.train.distributed.devices import AUTO
 from aam.train.options import step_options
 
-ORDER, ALONE, BATCH = "order", "alone", "batch"
-"""Groups: each mode adds to the one before it; each adds to the naive one; larger batches."""
+ORDER = "order"
+"""Group in which each mode adds a change to the one before it."""
+ALONE = "alone"
+"""Group in which each mode adds a change to the naive one."""
+BATCH = "batch"
+"""Group of larger batches."""
 NAIVE = "naive"
 OF_BATCH = ("copies", "chunks", "encoded_padding", "asvs_per_sample")
 OF_OPTIMIZATION = (

@@ -18,24 +18,38 @@ from aam.data.nested_folds import ring_size
 from aam.data.rarefaction import too_deep
 from aam.data.table import FeatureTable
 
-CORES, PRODUCT, PRODUCT_SPEED = 2, 768, 1e11
-"""The machine of reference: its cores, the rows of a square product in fp32, and the operations per
-second of a core in such a product, which is timed here to tell how fast a core is."""
-STEP, OPERATION, START, BASELINES = 0.176, 2.5e-11, 5.0, 0.17
-"""Core-seconds, idle cores counted, of a step and of an operation of the blocks (by ten runs on
-seven studies); seconds before a training, and of all baselines per labelled sample, five folds."""
+CORES = 2
+"""Cores of the machine of reference."""
+PRODUCT = 768
+"""Rows of a square product in fp32, which is timed here to learn how fast a core is."""
+PRODUCT_SPEED = 1e11
+"""Operations per second of a core of the machine of reference in such a product."""
+STEP = 0.176
+"""Core-seconds of a step, idle cores counted, by ten runs on seven studies."""
+OPERATION = 2.5e-11
+"""Core-seconds of an operation of the blocks, by the same runs."""
+START = 5.0
+"""Seconds before the first step of a training run."""
+BASELINES = 0.17
+"""Seconds of all baselines per labelled sample, with five folds."""
 EXPLAINED = 1.0
 """Core-seconds, idle cores counted, that explain a sample: 0.5 to 2.3 in studies of 87, 202 and 441
 samples, half of it where the encoder is `kernel`."""
-OTHERS, OTHERS_PER_TASK = 15.0, 10.0
-"""Seconds of reading, rarefaction, distances, scores and figures, mostly starts of programs: about
-25 in a study of 202 samples and one task."""
-FOLDS, SAMPLES = 5, 500
-"""What `finetuning.budget_minutes` is for; it grows with both, for fewer samples it stays."""
+OTHERS = 15.0
+"""Seconds of reading, rarefaction, distances, scores and figures, mostly starts of programs: with
+one task about 25 in a study of 202 samples."""
+OTHERS_PER_TASK = 10.0
+"""Seconds of the same that each task adds."""
+FOLDS = 5
+"""Folds that `finetuning.budget_minutes` is meant for; the time grows with their number."""
+SAMPLES = 500
+"""Labelled samples up to which it is meant; it grows with more of them."""
 FEW_PASSES = Pretraining().passes(steps_per_epoch=Pretraining.least_steps)
 """Passes of a pretraining where the samples are many."""
-LEAST_SAVED, LEAST_SAVED_S = 0.2, 30.0
-"""Share of the time, and seconds, that a change saves at least which is worth a word."""
+LEAST_SAVED = 0.2
+"""Share of the time that a change has to save to be worth a word."""
+LEAST_SAVED_S = 30.0
+"""Seconds that it has to save, too."""
 
 
 OF_NETWORKS = ("pretraining", "fine-tuning", "explaining")

@@ -111,9 +111,12 @@ class SampleStore:
         scipy.sparse.csr_array
             Reads, int64 [B, U].
         """
-        places, number_B = places_of(self.offsets, rows_B)
-        parts = self.counts[places].astype(np.int64), self.asvs[places], np.cumsum([0, *number_B])
-        return scipy.sparse.csr_array(parts, shape=(len(rows_B), features))
+        entries, number_B = places_of(self.offsets, rows_B)
+        counts = self.counts[entries].astype(np.int64)
+        offsets = np.cumsum([0, *number_B])
+        return scipy.sparse.csr_array(
+            (counts, self.asvs[entries], offsets), shape=(len(rows_B), features)
+        )
 
 
 def write_samples(path: Path, store: SampleStore, provenance: Mapping[str, str]) -> None:
@@ -171,4 +174,7 @@ def places_of(
     starts_B = offsets[rows_B]
     number_B = offsets[rows_B + 1] - starts_B
     ends_B = np.cumsum(number_B)
-    return np.arange(number_B.sum()) + np.repeat(starts_B - ends_B + number_B, number_B), number_B
+    # A running number of all entries, moved to where those of its row begin.
+    shift_B = starts_B - (ends_B - number_B)
+    places = np.arange(number_B.sum()) + np.repeat(shift_B, number_B)
+    return places, number_B

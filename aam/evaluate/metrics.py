@@ -106,12 +106,15 @@ def classification_metrics(
         **probability_metrics(truth, probabilities, classes),
     }
     if ordinal:
-        codes = class_codes(truth, classes), class_codes(guess, classes)
-        labels = list(range(len(classes)))
-        kappa = metrics.cohen_kappa_score
-        scores["mae_ranks"] = _number(np.abs(codes[0] - codes[1]).mean())
-        agreement = kappa(*codes, labels=labels, weights="quadratic") if varies else None
-        scores["quadratic_kappa"] = _number(agreement)
+        true_codes = class_codes(truth, classes)
+        guessed_codes = class_codes(guess, classes)
+        scores["mae_ranks"] = _number(np.abs(true_codes - guessed_codes).mean())
+        scores["quadratic_kappa"] = None
+        if varies:
+            kappa = metrics.cohen_kappa_score(
+                true_codes, guessed_codes, labels=list(range(len(classes))), weights="quadratic"
+            )
+            scores["quadratic_kappa"] = _number(kappa)
     return scores
 
 

@@ -35,9 +35,16 @@ from aam.evaluate.predictions import (
 
 FORMAT = 2
 """Number of the format of the directories that are written and read."""
-SETTINGS, FOLDS, TREE = "super_learner.json", "folds.tsv", "tree.nwk"
-SEQUENCES, MODEL = "sequences.fasta", "model"
-"""What lies in one, in addition to a table per view; `aam.inference.with_baselines` reads it."""
+SETTINGS = "super_learner.json"
+"""File of such a directory, which `aam.inference.with_baselines` reads: its settings."""
+FOLDS = "folds.tsv"
+"""File of the task's folds."""
+TREE = "tree.nwk"
+"""File of the study's tree."""
+SEQUENCES = "sequences.fasta"
+"""File of the study's ASVs."""
+MODEL = "model"
+"""Folder of the fine-tuned models, where there are any."""
 WITHOUT = "without"
 """Column of nested predictions: the block of folds that their models have not seen."""
 

@@ -22,14 +22,24 @@ NICHE_WIDTH = 1.0
 """Width of the response to the environment, in standard deviations of the optima."""
 NICHE_NOISE = 0.35
 """Part of a niche optimum that is not inherited, in the same unit."""
-BASE_SD, HOST_SD, SAMPLE_SD = 1.0, 1.2, 0.9
-"""Standard deviations of log abundance: between ASVs, hosts, and samples of a host."""
+BASE_SD = 1.0
+"""Standard deviation of log abundance between ASVs."""
+HOST_SD = 1.2
+"""Standard deviation of log abundance between hosts."""
+SAMPLE_SD = 0.9
+"""Standard deviation of log abundance between samples of a host."""
 EVENNESS = 45.0
 """Concentration of the Dirichlet distribution that the fractions of a sample are drawn from."""
-DEPTH_MEDIAN, DEPTH_SD, DEPTH_RANGE = 3500.0, 0.45, (1500, 8000)
-"""Reads of a sample: log-normal, within the range."""
-SHALLOW_FRACTION, SHALLOW_RANGE = 0.0125, (200, 900)
-"""Samples of the main study with too few reads, and how many."""
+DEPTH_MEDIAN = 3500.0
+"""Median of the reads of a sample, which are log-normal."""
+DEPTH_SD = 0.45
+"""Standard deviation of the logarithm of the reads."""
+DEPTH_RANGE = (1500, 8000)
+"""Least and largest number of reads."""
+SHALLOW_FRACTION = 0.0125
+"""Fraction of the samples of the main study that have too few reads."""
+SHALLOW_RANGE = (200, 900)
+"""Least number of their reads, and the one after the largest."""
 MISSING_FRACTION = 0.03
 """Samples whose environment was not noted."""
 

@@ -9,8 +9,10 @@ KAPPA = 2.5
 """Rate of transitions relative to that of transversions (Kimura 1980, doi:10.1007/BF01731581)."""
 STRETCH_BP = 9
 """Mean length of a conserved or variable stretch."""
-CONSERVED, VARIABLE = 0.15, 1.85
-"""Mean rates of the sites of a stretch."""
+CONSERVED = 0.15
+"""Mean rate of the sites of a conserved stretch."""
+VARIABLE = 1.85
+"""Mean rate of the sites of a variable stretch."""
 GAMMA_SHAPE = 1.5
 """Shape of the gamma distribution of the rates within a kind of stretch."""
 

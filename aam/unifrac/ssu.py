@@ -67,8 +67,8 @@ class Ssu:
         elif samples == 1:
             yield np.zeros((1, 1), dtype=np.float32)
         else:
-            whole = (0, stripes(samples))
-            with self.compute_stripes(table, tree, metric, parameters, *whole) as striped:
+            stop = stripes(samples)
+            with self.compute_stripes(table, tree, metric, parameters, 0, stop) as striped:
                 yield StripeMatrix(striped)
 
     @contextmanager

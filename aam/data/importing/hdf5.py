@@ -17,9 +17,17 @@ import numpy as np
 
 MOST_INFLATED = 1100
 """Bytes that one stored byte becomes at most: gzip reaches 1032."""
-LEAST_S, BYTES_PER_S, LEAST_BYTES, BYTES_PER_BYTE = 60, 1_000_000, 4 << 30, 100
-"""Time and memory that the program may take, more for a large file."""
-MATRIX, COMMAND = ("data", "indices", "indptr"), [sys.executable, "-P", __file__]
+LEAST_S = 60
+"""Seconds that the program may take for any file."""
+BYTES_PER_S = 1_000_000
+"""Bytes of a file that allow it one second more."""
+LEAST_BYTES = 4 << 30
+"""Memory that it may take for any file."""
+BYTES_PER_BYTE = 100
+"""Memory that each byte of a file allows it in addition."""
+MATRIX = ("data", "indices", "indptr")
+"""Arrays of a sparse matrix, by their names in the file."""
+COMMAND = [sys.executable, "-P", __file__]
 
 
 def read_hdf5(content: bytes) -> dict[str, Any]:

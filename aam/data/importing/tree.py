@@ -16,7 +16,8 @@ _ROOTING = (
     "set datasets.<name>.root: min_variance, root it yourself (`qiime phylogeny midpoint-root`), "
     "or set `tree: null` to build one"
 )
-_ROOTED, _UNROOTED = "Phylogeny[Rooted]", "Phylogeny[Unrooted]"
+_ROOTED = "Phylogeny[Rooted]"
+_UNROOTED = "Phylogeny[Unrooted]"
 _KINDS = {
     True: ArtifactKind(_ROOTED, "tree.nwk", {_UNROOTED: _ROOTING}),
     False: ArtifactKind(_UNROOTED, "tree.nwk", {_ROOTED: "leave out datasets.<name>.root"}),

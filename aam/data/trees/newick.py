@@ -45,8 +45,9 @@ def parse_newick(text: str) -> TreeNode:
         raise ValueError("more than one tree")
     if (doubled := _TWO_LENGTHS.search(bare)) is not None:
         raise ValueError(f"a branch of two lengths, {doubled[0]}")
-    options = {"format": "newick", "verify": False, "convert_underscores": False}
-    return TreeNode.read(io.StringIO(text), **options)
+    return TreeNode.read(
+        io.StringIO(text), format="newick", verify=False, convert_underscores=False
+    )
 
 
 def split_root(tree: TreeNode) -> TreeNode:

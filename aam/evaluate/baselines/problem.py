@@ -19,12 +19,16 @@ from aam.util.seeds import generator, seed_of
 logger = logging.getLogger(__name__)
 NOWHERE = -2
 """Fold of a sample that is neither learned from nor predicted."""
-MOST_SAMPLES, LANDMARKS = 20_000, 10_000
-"""Labelled samples beyond which some methods learn from landmarks, and how many these are."""
+MOST_SAMPLES = 20_000
+"""Labelled samples beyond which some methods learn from landmarks alone."""
+LANDMARKS = 10_000
+"""Number of landmarks."""
 PREVALENCE = 0.01
 """Least fraction of the training samples that a feature is in."""
-FREQUENT_SAMPLES, FREQUENT_PREVALENCE = 10, 0.05
-"""Features of slow methods are in ten training samples at least, or in 5 % where that is fewer."""
+FREQUENT_SAMPLES = 10
+"""Least number of training samples that a feature of slow methods is in."""
+FREQUENT_PREVALENCE = 0.05
+"""Fraction of the training samples that is enough where it is fewer."""
 
 Prediction = tuple[NDArray[Any], NDArray[np.float64]]
 """Predicted values [T], and probabilities of all classes [T, C] (C = 0 for numbers)."""

@@ -21,12 +21,20 @@ from aam.util.atomic import atomic_path
 WIDTH_IN = 8.0
 DPI = 150
 
-BLUE, VERMILION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
-ORANGE, SKY, BLACK, GREY = "#E69F00", "#56B4E9", "#222222", "#999999"
+BLUE = "#0072B2"
+VERMILION = "#D55E00"
+GREEN = "#009E73"
+PURPLE = "#CC79A7"
+ORANGE = "#E69F00"
+SKY = "#56B4E9"
+BLACK = "#222222"
+GREY = "#999999"
 CYCLE = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, BLACK)
 """Distinguishable with any colour vision: Okabe, M. & Ito, K. (2008), Color Universal Design."""
-ON_DARK, ON_LIGHT = "#FEFEFE", "#1A1A1A"
-"""Colours of texts on coloured cells, which stay as they are where the page is dark."""
+ON_DARK = "#FEFEFE"
+"""Colour of texts on dark cells; like the cells it stays as it is where the page is dark."""
+ON_LIGHT = "#1A1A1A"
+"""Colour of texts on light cells."""
 
 LOOK: dict[str, Any] = {
     "font.family": "DejaVu Sans",

@@ -190,13 +190,15 @@ def _draw_intervals(
         return
     if any(name.startswith(QUANTILE) for name in map(str, predictions.columns)):
         line = float(np.clip(300 / len(observed), 0.3, 1.2))
-        ends = np.clip(lower, *bounds), np.clip(upper, *bounds)
-        axes.vlines(observed, *ends, color=GREY, alpha=0.4, linewidth=line, zorder=0)
+        low = np.clip(lower, *bounds)
+        high = np.clip(upper, *bounds)
+        axes.vlines(observed, low, high, color=GREY, alpha=0.4, linewidth=line, zorder=0)
         return
     half = float((upper - lower).mean()) / 2
     places = np.linspace(*limits, BAND_POINTS)
-    edges = np.clip(places - half, *bounds), np.clip(places + half, *bounds)
-    axes.fill_between(places, *edges, color=GREY, alpha=0.2, linewidth=0)
+    low = np.clip(places - half, *bounds)
+    high = np.clip(places + half, *bounds)
+    axes.fill_between(places, low, high, color=GREY, alpha=0.2, linewidth=0)
 
 
 def _draw_classes(predictions: pd.DataFrame, report: Mapping[str, Any], path: Path) -> None:
