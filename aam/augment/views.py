@@ -136,7 +136,13 @@ class _Columns:
         return [Row(ranked.indices[i:j], ranked.data[i:j]) for i, j in bounds]
 
     def matrix(self, rows: Sequence[Row]) -> csr_array:
-        """Return the counts of rows whose ASVs are ranks, in the order of the token store."""
+        """Return the counts of rows in the order of the token store, int64 [rows, U].
+
+        Parameters
+        ----------
+        rows
+            Rows whose ASVs are ranks of their IDs.
+        """
         offsets = np.cumsum([0, *(len(row.asvs) for row in rows)])
         asvs = np.concatenate([row.asvs for row in rows])
         counts = np.concatenate([row.counts for row in rows])

@@ -84,7 +84,13 @@ class Ablation:
         write_json(outputs["roofline"], {**rates, "about": dict(about)})
 
     def page(self, about: Mapping[str, str]) -> str:
-        """Return the Markdown page."""
+        """Return the Markdown page.
+
+        Parameters
+        ----------
+        about
+            What the figures were measured on, words by name.
+        """
         rates = "\n".join(_rate_line(name, rate) for name, rate in self.rates.items())
         cells = [_cells(row) for row in self.table.to_dict("records")]
         table = markdown_table(["group", "mode", "batch", *FIGURES], cells)

@@ -30,7 +30,15 @@ FIRST_PREDICTIONS = "predict/first/{task}/super_learner"
 
 
 def simulate(config: Config, dataset: str) -> Slice:
-    """Return the settings of a simulated dataset, and the numbers that follow from them."""
+    """Return the settings of a simulated dataset, and the numbers that follow from them.
+
+    Parameters
+    ----------
+    config
+        The whole configuration.
+    dataset
+        Name of the dataset, which is a simulated one.
+    """
     simulation = config.datasets[dataset].simulate
     assert simulation is not None
     hosts = max(6, simulation.samples // 5)
@@ -216,7 +224,20 @@ def pretrain(config: Config, dataset: str, model: str) -> Slice:
 
 
 def start(config: Config, dataset: str, model: str) -> Start | None:
-    """Return what a model begins with on a dataset; None: weights of the seed."""
+    """Return what a model begins with on a dataset.
+
+    Parameters
+    ----------
+    config
+        The whole configuration.
+    dataset, model
+        Names of the dataset and the model.
+
+    Returns
+    -------
+    Start or None
+        None: weights that are drawn with the seed.
+    """
     return next(iter(chain_of(config.models, config.datasets, dataset, model)), None)
 
 
@@ -266,7 +287,15 @@ def folds(config: Config, task: str) -> Slice:
 
 
 def baselines(config: Config, task: str) -> Slice:
-    """Return the kind of target, its classes and bounds, the seed of the folds, and the methods."""
+    """Return the kind of target, its classes and bounds, the seed of the folds, and the methods.
+
+    Parameters
+    ----------
+    config
+        The whole configuration.
+    task
+        Name of the task.
+    """
     section = config.tasks[task]
     keys = ("kind", "classes", "bounds", "baselines")
     return {**{key: section.plain()[key] for key in keys}, "seed": section.folds.seed}
@@ -469,7 +498,20 @@ def plot_pretraining(config: Config, dataset: str) -> Slice:
 
 
 def summary(config: Config, dataset: str) -> Slice:
-    """Return the settings that the methods of a dataset's page name."""
+    """Return the settings that the methods of a dataset's page name.
+
+    Parameters
+    ----------
+    config
+        The whole configuration.
+    dataset
+        Name of the dataset.
+
+    Returns
+    -------
+    dict
+        `depth`, `views`, `metrics`, `models`, `tasks`, and `networks` where there are no models.
+    """
     rarefaction = resolved(config, "rarefaction", dataset=dataset)
     networks: Slice = {} if config.models else {"networks": {"models": {}}}
     models = {}
@@ -496,7 +538,15 @@ def summary(config: Config, dataset: str) -> Slice:
 
 
 def first_page(config: Config, dataset: str) -> Slice:
-    """Return the settings of the page of first answers: also what its networks' time rests on."""
+    """Return the settings of the page of first answers, also what its networks' time depends on.
+
+    Parameters
+    ----------
+    config
+        The whole configuration.
+    dataset
+        Name of the dataset.
+    """
     expected = describe(config, dataset)
     networks = {key: expected[key] for key in ("depth", "max_length_bp", "tasks")}
     networks["models"] = {}

@@ -42,7 +42,13 @@ UNITS = frozenset({"years", "months", "weeks", "days", "hours", "minutes", "cm",
 
 
 def metric_name(metric: str) -> str:
-    """Return `unweighted UniFrac` or `Bray-Curtis` for the name in files."""
+    """Return `unweighted UniFrac` or `Bray-Curtis` for the name in files.
+
+    Parameters
+    ----------
+    metric
+        A key of `aam.config.metrics.METRICS`.
+    """
     return OTHER_METRICS.get(metric, f"{plain(metric)} UniFrac")
 
 
@@ -75,7 +81,13 @@ def interval(value: float | None, low: float | None, high: float | None) -> str:
 
 
 def p_value(value: float | None) -> str:
-    """Return `p = 0.032`, `p < 0.0001`, `p > 0.99`, or a dash for none."""
+    """Return `p = 0.032`, `p < 0.0001`, `p > 0.99`, or a dash.
+
+    Parameters
+    ----------
+    value
+        The p-value; None: there is none.
+    """
     if value is None:
         return DASH
     if value < 1e-4:
@@ -91,14 +103,30 @@ def capitalize(text: str) -> str:
 
 
 def plain(name: str) -> str:
-    """Return a name from a file as words: `weighted_normalized` as `weighted normalized`."""
+    """Return a name from a file as words: `weighted_normalized` as `weighted normalized`.
+
+    Parameters
+    ----------
+    name
+        A name with underscores.
+    """
     return name.replace("_", " ")
 
 
 def name_and_unit(column: str) -> tuple[str, str | None]:
-    """Return a column's name in words, and the unit that its last word is: `age_days`.
+    """Return a column's name in words, and the unit that its last word is, as in `age_days`.
 
-    None is returned as the unit where the name ends in none, or holds nothing else.
+    Parameters
+    ----------
+    column
+        Name of a metadata column.
+
+    Returns
+    -------
+    name : str
+        The name in words, without the unit.
+    unit : str or None
+        One of `UNITS`; None where the name ends in none, or holds nothing else.
     """
     name, _, last = plain(column).rpartition(" ")
     if name and last.lower() in UNITS:
@@ -107,7 +135,15 @@ def name_and_unit(column: str) -> tuple[str, str | None]:
 
 
 def amount(value: float, unit: str | None) -> str:
-    """Return a number with its unit, where that is known."""
+    """Return a number with its unit.
+
+    Parameters
+    ----------
+    value
+        The number.
+    unit
+        What it is counted in; None: unknown.
+    """
     return score(value) if unit is None else f"{score(value)} {unit}"
 
 
@@ -144,7 +180,13 @@ def percent(value: float, digits: int = 0) -> str:
 
 
 def taxon_name(taxon: str) -> str:
-    """Return the last rank of a taxon that has a name: `g__Streptococcus`, with its species."""
+    """Return the last rank of a taxon that has a name: `g__Streptococcus`, with its species.
+
+    Parameters
+    ----------
+    taxon
+        Ranks, divided by semicolons.
+    """
     ranks = [rank.strip() for rank in taxon.split(";")]
     named = [rank for rank in ranks if rank and not rank.endswith("__")]
     if not named:
@@ -169,7 +211,13 @@ def short(name: str, limit: int = 20) -> str:
 
 
 def score(value: float | None) -> str:
-    """Return a score with two decimals, below one with three digits, or a dash for none."""
+    """Return a score with two decimals, below one with three digits, or a dash.
+
+    Parameters
+    ----------
+    value
+        The score; None or NaN: there is none.
+    """
     if value is None or value != value:
         return DASH
     size = abs(value)
@@ -181,7 +229,13 @@ def score(value: float | None) -> str:
 
 
 def quantity(value: float | None) -> str:
-    """Return a measured quantity with three significant digits, or a dash for none."""
+    """Return a measured quantity with three significant digits, or a dash.
+
+    Parameters
+    ----------
+    value
+        The quantity; None or NaN: there is none.
+    """
     if value is None or value != value:
         return DASH
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"

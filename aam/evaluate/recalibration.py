@@ -103,7 +103,13 @@ class Recalibration:
         return softmax(self.slope * _inputs(probabilities) + self.intercept_C, axis=1)
 
     def plain(self, classes: Sequence[str]) -> dict[str, Any]:
-        """Return slope and intercepts as JSON has them."""
+        """Return slope and intercepts as JSON has them.
+
+        Parameters
+        ----------
+        classes
+            Names of the classes, [C].
+        """
         intercepts = dict(zip(classes, self.intercept_C.tolist(), strict=True))
         return {"slope": self.slope, "intercepts": intercepts}
 

@@ -34,7 +34,13 @@ class Striped(Protocol):
     samples: int
 
     def sides(self, rows: slice) -> Sides:
-        """Return the distances of some samples."""
+        """Return the distances of some samples to those behind them, and to those before them.
+
+        Parameters
+        ----------
+        rows
+            Which samples.
+        """
 
 
 class Stripes:
@@ -48,7 +54,15 @@ class Stripes:
         self._before_SN = np.empty_like(self._behind_SN)
 
     def put(self, stripe: int, distance_N: NDArray[np.floating]) -> None:
-        """Take over one stripe."""
+        """Take over one stripe.
+
+        Parameters
+        ----------
+        stripe
+            Its number.
+        distance_N
+            Distance of each sample i to sample i + stripe + 1.
+        """
         row = stripe - self.start
         self._behind_SN[row] = distance_N
         self._before_SN[row] = np.roll(self._behind_SN[row], stripe + 1)

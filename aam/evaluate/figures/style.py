@@ -113,7 +113,15 @@ def saved_figure(
 
 
 def tell(marks: Collection | Iterable[Artist], texts: Iterable[str]) -> None:
-    """Give every point, cell, bar or line of an SVG a text that shows under the pointer."""
+    """Give every point, cell, bar or line of an SVG a text that shows under the pointer.
+
+    Parameters
+    ----------
+    marks
+        The points of one collection, or several marks.
+    texts
+        A text for each, in the same order.
+    """
     if isinstance(marks, Collection):
         marks.set_urls(list(texts))
         return
@@ -159,7 +167,13 @@ def saved_panels(
 
 
 def colors(number: int) -> list[Any]:
-    """Return so many distinguishable colours; beyond seven, steps of one colour map."""
+    """Return so many distinguishable colours; beyond seven, steps of one colour map.
+
+    Parameters
+    ----------
+    number
+        How many.
+    """
     if number <= len(CYCLE):
         return list(CYCLE[:number])
     return list(matplotlib.colormaps["viridis"](np.linspace(0, 0.95, number)))
@@ -244,5 +258,13 @@ def cells(
 
 
 def share_axis(axes: Axes, label: str) -> None:
-    """Label the axis of bars that end between 0 and 1, with room for their texts."""
+    """Label the axis of bars that end between 0 and 1, with room for their texts.
+
+    Parameters
+    ----------
+    axes
+        The axes with the bars.
+    label
+        What is shown.
+    """
     axes.set(xlabel=label, xlim=(0, 1.12), xticks=np.linspace(0, 1, 6))
